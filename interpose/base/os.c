@@ -1,0 +1,131 @@
+/* See os.h. */
+#include "base/os.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+int tsr_os_memfd(const char *name, uint64_t bytes)
+{
+    int descriptor = memfd_create(name, MFD_CLOEXEC);
+    if (descriptor >= 0 && ftruncate(descriptor, (off_t)bytes) != 0) {
+        int saved_errno = errno;
+        close(descriptor);
+        errno = saved_errno;
+        return -1;
+    }
+    return descriptor;
+}
+
+static void *map(void *address, uint64_t bytes, int protection, int flags, int descriptor, uint64_t offset)
+{
+    flags |= descriptor < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void *result = mmap(address, bytes, protection, flags | MAP_NORESERVE, descriptor, (off_t)offset);
+    return result == MAP_FAILED ? NULL : result;
+}
+
+/* Kernels before 4.17 take MAP_FIXED_NOREPLACE for a hint and answer elsewhere. */
+static void *map_exactly(void *address, uint64_t bytes, int protection, int descriptor, uint64_t offset)
+{
+    void *result = map(address, bytes, protection, address ? MAP_FIXED_NOREPLACE : 0, descriptor, offset);
+    if (result && address && result != address) {
+        munmap(result, bytes);
+        errno = EEXIST;
+        return NULL;
+    }
+    return result;
+}
+
+void *tsr_os_reserve(void *address, uint64_t bytes)
+{
+    return map_exactly(address, bytes, PROT_NONE, -1, 0);
+}
+
+void *tsr_os_map(void *address, uint64_t bytes, int protection, int descriptor, uint64_t offset)
+{
+    return map_exactly(address, bytes, protection, descriptor, offset);
+}
+
+void *tsr_os_map_over(void *address, uint64_t bytes, int protection, int descriptor, uint64_t offset)
+{
+    return map(address, bytes, protection, MAP_FIXED, descriptor, offset);
+}
+
+bool tsr_os_unmap_to_reserved(void *address, uint64_t bytes)
+{
+    return map(address, bytes, PROT_NONE, MAP_FIXED, -1, 0) != NULL;
+}
+
+bool tsr_os_unmap(void *address, uint64_t bytes)
+{
+    return munmap(address, bytes) == 0;
+}
+
+bool tsr_os_thread_start(pthread_t *thread, const char *name, void *(*run)(void *argument), void *argument)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        errno = error;
+        return false;
+    }
+    pthread_setname_np(*thread, name);
+    return true;
+}
+
+bool tsr_os_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns, bool between_processes)
+{
+    int operation = FUTEX_WAIT | (between_processes ? 0 : FUTEX_PRIVATE_FLAG);
+    struct timespec timeout = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+    int saved_errno = errno;
+    long result = syscall(SYS_futex, word, operation, expected, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 0);
+    bool timed_out = result < 0 && errno == ETIMEDOUT;
+    errno = saved_errno;
+    return !timed_out;
+}
+
+void tsr_os_futex_wake(const uint32_t *word, unsigned waiters, bool between_processes)
+{
+    int operation = FUTEX_WAKE | (between_processes ? 0 : FUTEX_PRIVATE_FLAG);
+    int saved_errno = errno;
+    syscall(SYS_futex, word, operation, waiters > INT32_MAX ? INT32_MAX : (int)waiters, NULL, NULL, 0);
+    errno = saved_errno;
+}
+
+uint64_t tsr_os_monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+unsigned tsr_os_cpu_count(void)
+{
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return count > 0 ? (unsigned)count : 1;
+}
+
+bool tsr_os_write_all(int descriptor, const void *data, size_t bytes)
+{
+    const char *next = data;
+    while (bytes) {
+        ssize_t written = write(descriptor, next, bytes);
+        if (written < 0) {
+            if (errno == EINTR)
+                continue;
+            return false;
+        }
+        next += written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}

@@ -1,0 +1,39 @@
+/*
+ * Contact with the operating system: memory files, mappings at chosen addresses, threads, futexes, time, CPUs. Thin: each
+ * function is one operation, reports failure by its result with errno set, and keeps no state. Descriptors are close-on-exec.
+ */
+#ifndef TESSERA_BASE_OS_H
+#define TESSERA_BASE_OS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* An anonymous memory file of the given size; -1 on failure. */
+int tsr_os_memfd(const char *name, uint64_t bytes);
+
+/* Reserves address space without memory behind it, exactly at address (NULL: anywhere); NULL if anything is mapped there. */
+void *tsr_os_reserve(void *address, uint64_t bytes);
+/* Maps a file (descriptor -1: fresh zeroed memory), exactly at address, only where nothing is mapped yet; NULL otherwise. */
+void *tsr_os_map(void *address, uint64_t bytes, int protection, int descriptor, uint64_t offset);
+/* The same over a range that the caller has reserved or mapped itself: it is replaced at once, without a gap. */
+void *tsr_os_map_over(void *address, uint64_t bytes, int protection, int descriptor, uint64_t offset);
+/* Back to reserved, without memory. */
+bool tsr_os_unmap_to_reserved(void *address, uint64_t bytes);
+bool tsr_os_unmap(void *address, uint64_t bytes);
+
+/* A joinable thread with all signals blocked, so that the application's handlers never run on it; name has at most 15 bytes. */
+bool tsr_os_thread_start(pthread_t *thread, const char *name, void *(*run)(void *argument), void *argument);
+
+/* Waits while *word == expected; timeout_ns 0 means no wait, UINT64_MAX for ever. False only on timeout. May return early. */
+bool tsr_os_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns, bool between_processes);
+void tsr_os_futex_wake(const uint32_t *word, unsigned waiters, bool between_processes);
+
+uint64_t tsr_os_monotonic_ns(void);
+/* CPUs that the process may run on, at least 1. */
+unsigned tsr_os_cpu_count(void);
+/* Writes everything unless an error stops it; continues after interrupted and short writes. */
+bool tsr_os_write_all(int descriptor, const void *data, size_t bytes);
+
+#endif
