@@ -1,0 +1,53 @@
+/*
+ * The process' device address space: which addresses exist, whose memory it is, who may touch it.
+ *
+ * Device addresses are host addresses: a range is mapped in this process at `base`. Ranges never overlap. Kernels and copies look
+ * addresses up through a snapshot, an immutable sorted array; changes publish a new one. A range is unmapped only after every snapshot that
+ * shows it has been put back (tsr_space_remove waits for that; a running grid puts its snapshot back at least every 20 ms of real time).
+ */
+#ifndef TSR_MEMORY_SPACE_H
+#define TSR_MEMORY_SPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TSR_LOCATION_HOST 16u /* location of host memory; 0..15 are devices */
+
+enum tsr_range_kind {
+    TSR_RANGE_PLAIN, TSR_RANGE_VMM, TSR_RANGE_POOL, TSR_RANGE_MODULE, /* device memory */
+    TSR_RANGE_HOST,      /* cuMemHostAlloc, cuMemHostRegister */
+    TSR_RANGE_MANAGED, TSR_RANGE_IPC, TSR_RANGE_INTERNAL
+};
+
+/* Lines of 128 bytes that the running launch has touched; see exec/cost.h. One byte per line, epoch-stamped. */
+struct tsr_shadow;
+
+struct tsr_range {
+    uint64_t base, bytes;        /* bytes: as granted, rounded up to 512 for device memory */
+    uint32_t location;           /* device number or TSR_LOCATION_HOST */
+    uint16_t readable, writable; /* bit d: kernels of device d may */
+    enum tsr_range_kind kind;
+    uint32_t id;                 /* buffer id (CU_POINTER_ATTRIBUTE_BUFFER_ID is id), never reused */
+    uint64_t requested_bytes;
+    uint8_t *read_lines, *write_lines; /* one byte per 128 bytes each (rounded up), owned by the space, zero at first; used by exec only */
+    void *owner;                 /* what the memory part attaches */
+};
+
+struct tsr_snapshot {
+    uint32_t count;
+    uint32_t references;
+    const struct tsr_range *const *ranges; /* sorted by base; the structs live as long as a snapshot shows them */
+};
+
+struct tsr_space;
+
+const struct tsr_snapshot *tsr_space_get(struct tsr_space *space); /* takes a reference; never NULL */
+void tsr_space_put(struct tsr_space *space, const struct tsr_snapshot *snapshot);
+/* The range that holds the address, or NULL. */
+const struct tsr_range *tsr_snapshot_find(const struct tsr_snapshot *snapshot, uint64_t address);
+
+/* Process-wide instance, made by cuInit. */
+struct tsr_space *tsr_space_instance(void);
+
+#endif
