@@ -70,6 +70,10 @@ CUresult tsr_context_wait(struct tsr_context *context);
 /* Error if a legacy-synchronising call is made while a stream of this context captures in a mode that forbids it (cuMemAlloc & co under cuThreadExchangeStreamCaptureMode). */
 CUresult tsr_capture_check_unsafe_call(struct tsr_context *context);
 
+/* Called on the engine thread after each grid has finished or failed, before it is destroyed; set once, before the first launch (entry/trace.c). */
+typedef void tsr_grid_observer(const struct tsr_work *work, const struct tsr_grid *grid);
+void tsr_engine_observe_grids(tsr_grid_observer *observer);
+
 void tsr_work_release(struct tsr_work *work); /* frees what the work owns */
 CUresult tsr_work_clone(const struct tsr_work *work, struct tsr_work *out);
 

@@ -17,6 +17,7 @@
 #define TSR_MACHINE_MAGIC 0x3143414d52535454ull /* "TTSRMAC1" in memory order is irrelevant: compared as a number */
 #define TSR_MACHINE_VERSION 1u
 #define TSR_MACHINE_DEVICES 16
+#define TSR_MACHINE_PROCESSES 256
 #define TSR_MACHINE_KERNELS 4096 /* rows of the "what ran where" table; further kernels share the last row, named "(others)" */
 
 /* cffi: begin */
@@ -74,6 +75,14 @@ struct tsr_kernel_row {
     char name[112];           /* possibly cut, NUL-terminated */
 };
 
+/* One row per process that called cuInit; claimed by compare-and-swap of pid. Says how much memory a killed process still holds. */
+struct tsr_process_row {
+    uint64_t start_ticks;     /* field 22 of /proc/<pid>/stat: tells a reused pid from the process that claimed the row */
+    uint32_t pid;             /* 0: free */
+    uint32_t reserved;
+    uint64_t memory_used_bytes[16]; /* atomic add/sub, by that process; part of tsr_device_live.memory_used_bytes */
+};
+
 struct tsr_device_live {
     uint64_t memory_used_bytes;   /* atomic add/sub; all processes */
     uint64_t launches;            /* atomic add */
@@ -99,6 +108,7 @@ struct tsr_machine {
     uint64_t virtual_ns;          /* atomic max over all processes: how far virtual time has come */
     struct tsr_device_live live[16];
     struct tsr_kernel_row kernels[4096];
+    struct tsr_process_row process[256];
 };
 /* cffi: end */
 
