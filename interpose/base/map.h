@@ -1,0 +1,29 @@
+/*
+ * A map from 64-bit keys (handles, addresses) to pointers: open addressing, look-up without a lock, changes under the map's own lock.
+ * A look-up that runs beside a change sees the old or the new value. Tables that have been replaced stay allocated until
+ * tsr_map_fini, because a look-up may still be in them; their sizes form a geometric series, so that at most doubles the map.
+ * Keys 0 and UINT64_MAX are not allowed.
+ */
+#ifndef TESSERA_BASE_MAP_H
+#define TESSERA_BASE_MAP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tsr_map_table;
+
+/* Zero bytes are an empty map. */
+struct tsr_map {
+    pthread_mutex_t lock;
+    struct tsr_map_table *table; /* atomic */
+    uint32_t used;               /* lock; slots that are not empty, removed ones included */
+};
+
+void *tsr_map_find(const struct tsr_map *map, uint64_t key); /* NULL: absent */
+bool tsr_map_set(struct tsr_map *map, uint64_t key, void *value); /* replaces; false: out of memory */
+void *tsr_map_remove(struct tsr_map *map, uint64_t key); /* the value that was there, or NULL */
+void tsr_map_each(struct tsr_map *map, void (*visit)(uint64_t key, void *value, void *argument), void *argument); /* holds the lock */
+void tsr_map_fini(struct tsr_map *map);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * The executor's end of a lane: one thread that takes records in order and gives them to the driver. It sleeps when the lane is empty.
+ * After the first driver error it writes the error into the lane, opens all fences so that nobody waits for work that will not
+ * happen, and ignores the rest.
+ */
+#ifndef TSR_EXECUTOR_LANE_READER_H
+#define TSR_EXECUTOR_LANE_READER_H
+
+#include "executor/mirror.h"
+
+struct tsr_lane_reader;
+
+/* Maps the lane at its address, registers it with the current context and starts the thread. */
+CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, struct tsr_mirror *mirror, CUcontext context,
+                               struct tsr_lane_reader **out);
+/* Waits until everything posted so far has been given to the driver and is complete. */
+CUresult tsr_lane_reader_drain(struct tsr_lane_reader *reader);
+void tsr_lane_reader_stop(struct tsr_lane_reader *reader);
+
+#endif

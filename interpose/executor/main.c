@@ -1,0 +1,169 @@
+/*
+ * tessera-executor --device N --socket NAME: serves one application after another on GPU N until standard input, which tessera-run
+ * holds open, is closed. Control messages are answered in order on the main thread; launches come through the lane.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "executor/lane_reader.h"
+#include "executor/mirror.h"
+
+struct arguments {
+    int device;
+    const char *socket;
+};
+
+static int parse(int count, char **values, struct arguments *out)
+{
+    *out = (struct arguments){.device = -1};
+    for (int i = 1; i + 1 < count; i += 2) {
+        char *end = NULL;
+        if (strcmp(values[i], "--device") == 0)
+            out->device = (int)strtol(values[i + 1], &end, 10);
+        else if (strcmp(values[i], "--socket") == 0)
+            out->socket = values[i + 1];
+        else
+            return 0;
+        if (end && *end)
+            return 0;
+    }
+    return out->device >= 0 && out->socket && count == 5;
+}
+
+static int report(const char *what, CUresult result)
+{
+    const char *name = "?";
+    cuGetErrorName(result, &name);
+    fprintf(stderr, "tessera-executor: %s: %s\n", what, name);
+    return 1;
+}
+
+static int listen_abstract(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(name);
+    if (length + 1 > sizeof address.sun_path)
+        return -1;
+    memcpy(address.sun_path + 1, name, length);
+    int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+    if (descriptor >= 0 && (bind(descriptor, (struct sockaddr *)&address, bytes) != 0 || listen(descriptor, 8) != 0)) {
+        close(descriptor);
+        descriptor = -1;
+    }
+    return descriptor;
+}
+
+/* One packet and, if one came, its descriptor. False: the peer has closed. */
+static int receive(int from, struct tsr_message *message, int *descriptor)
+{
+    struct iovec part = {message, sizeof *message};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr header = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    *descriptor = -1;
+    ssize_t got;
+    do
+        got = recvmsg(from, &header, MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got < (ssize_t)offsetof(struct tsr_message, text))
+        return 0;
+    message->text[sizeof message->text - 1] = 0;
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+    if (rights && rights->cmsg_type == SCM_RIGHTS)
+        memcpy(descriptor, CMSG_DATA(rights), sizeof *descriptor);
+    return 1;
+}
+
+struct guest {
+    struct tsr_mirror *mirror;
+    struct tsr_lane_reader *reader;
+};
+
+static CUresult answer(struct guest *guest, CUdevice device, CUcontext context, const struct tsr_message *message, int descriptor)
+{
+    if (message->version != TSR_LANE_VERSION)
+        return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+    if (message->kind != TSR_MESSAGE_HELLO && !guest->reader)
+        return CUDA_ERROR_NOT_INITIALIZED;
+    switch (message->kind) {
+    case TSR_MESSAGE_HELLO: {
+        if (guest->reader)
+            return CUDA_ERROR_INVALID_VALUE;
+        CUresult result = tsr_mirror_create(device, &guest->mirror);
+        return result == CUDA_SUCCESS ? tsr_lane_reader_start(message, descriptor, guest->mirror, context, &guest->reader)
+                                      : result;
+    }
+    case TSR_MESSAGE_DRAIN:
+        return tsr_lane_reader_drain(guest->reader);
+    default:
+        return tsr_mirror_apply(guest->mirror, message, descriptor);
+    }
+}
+
+static void serve(int guest_socket, CUdevice device, CUcontext context)
+{
+    struct guest guest = {0};
+    static struct tsr_message message;
+    int descriptor;
+    while (receive(guest_socket, &message, &descriptor)) {
+        struct tsr_reply reply = {.result = (int32_t)answer(&guest, device, context, &message, descriptor)};
+        if (descriptor >= 0)
+            close(descriptor);
+        if (send(guest_socket, &reply, sizeof reply, MSG_NOSIGNAL) != (ssize_t)sizeof reply)
+            break;
+    }
+    if (guest.reader)
+        tsr_lane_reader_stop(guest.reader);
+    if (guest.mirror)
+        tsr_mirror_destroy(guest.mirror);
+}
+
+int main(int count, char **values)
+{
+    struct arguments arguments;
+    CUdevice device;
+    CUcontext context;
+    if (!parse(count, values, &arguments)) {
+        fprintf(stderr, "usage: tessera-executor --device N --socket NAME (started by tessera-run)\n");
+        return 2;
+    }
+    CUresult result = cuInit(0);
+    if (result == CUDA_SUCCESS)
+        result = cuDeviceGet(&device, arguments.device);
+    if (result == CUDA_SUCCESS)
+        result = cuDevicePrimaryCtxRetain(&context, device);
+    if (result == CUDA_SUCCESS)
+        result = cuCtxSetCurrent(context);
+    if (result != CUDA_SUCCESS)
+        return report("the GPU cannot be used", result);
+    int listener = listen_abstract(arguments.socket);
+    if (listener < 0) {
+        fprintf(stderr, "tessera-executor: cannot listen on %s: %s\n", arguments.socket, strerror(errno));
+        return 1;
+    }
+    struct pollfd wait[2] = {{.fd = listener, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
+    while (poll(wait, 2, -1) >= 0 || errno == EINTR) {
+        if (wait[1].revents)
+            break;
+        if (!(wait[0].revents & POLLIN))
+            continue;
+        int guest = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (guest < 0)
+            continue;
+        serve(guest, device, context);
+        close(guest);
+    }
+    cuDevicePrimaryCtxRelease(device);
+    return 0;
+}

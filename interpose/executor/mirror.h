@@ -1,0 +1,25 @@
+/*
+ * What an executor holds for the application it serves: the arena with its mappings, modules, functions and streams, under the ids that
+ * the shim gave them. One application at a time; everything goes when it leaves.
+ */
+#ifndef TSR_EXECUTOR_MIRROR_H
+#define TSR_EXECUTOR_MIRROR_H
+
+#include <stdint.h>
+
+#include <cuda.h>
+#include <tessera/lane.h>
+
+struct tsr_mirror;
+
+CUresult tsr_mirror_create(CUdevice device, struct tsr_mirror **out);
+void tsr_mirror_destroy(struct tsr_mirror *mirror);
+
+/* Carries out a control message other than HELLO and DRAIN. Takes the descriptor (-1: none). */
+CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor);
+
+/* NULL: unknown id. */
+CUfunction tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id);
+CUstream tsr_mirror_stream(const struct tsr_mirror *mirror, uint32_t slot);
+
+#endif

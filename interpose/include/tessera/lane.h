@@ -1,0 +1,71 @@
+/*
+ * What a shim and an executor say to each other.
+ *
+ * Two roads. Control messages (struct tsr_message, one per packet of a SOCK_SEQPACKET socket, a descriptor as SCM_RIGHTS where the kind says
+ * so, each answered by a tsr_reply in order): memory, modules, functions, streams. The lane (struct tsr_lane, a memory file that the
+ * shim creates and sends with HELLO): launches and fences, one way, no answer. What a lane record refers to has been answered on the
+ * socket before. Process-local to one machine and one release: no byte order, version checked in HELLO.
+ */
+#ifndef TESSERA_LANE_H
+#define TESSERA_LANE_H
+
+#include <stdint.h>
+
+#define TSR_LANE_VERSION 1u
+#define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
+#define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
+#define TSR_LANE_ADDRESS 0x1ffff0000000ull /* the lane is mapped here in both processes, so its semaphores have one address */
+#define TSR_ARENA_ADDRESS 0x200000000000ull
+#define TSR_ARENA_BYTES (1ull << 40)
+
+enum tsr_message_kind {
+    TSR_MESSAGE_HELLO,     /* descriptor: the lane */
+    TSR_MESSAGE_MAP,       /* descriptor: memory; address, bytes; mapped remote */
+    TSR_MESSAGE_UNMAP,     /* address, bytes */
+    TSR_MESSAGE_MODULE,    /* descriptor: image; id, bytes, detail: 1 when loaded as a library */
+    TSR_MESSAGE_UNLOAD,    /* id */
+    TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text */
+    TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute; value */
+    TSR_MESSAGE_STREAM,    /* id: slot; detail: priority */
+    TSR_MESSAGE_DRAIN      /* answered when everything posted before has completed */
+};
+
+struct tsr_message {
+    uint32_t kind, version;
+    uint32_t id, parent;
+    uint64_t address, bytes;
+    int32_t detail, value;
+    char text[4032];
+};
+
+struct tsr_reply {
+    int32_t result;        /* CUresult */
+    uint32_t reserved;
+};
+
+enum tsr_record_kind { TSR_RECORD_SKIP, TSR_RECORD_LAUNCH, TSR_RECORD_WAIT, TSR_RECORD_SIGNAL };
+
+/* Records are multiples of 64 bytes and never wrap: a SKIP fills the end of the ring. */
+struct tsr_record {
+    uint32_t kind, bytes;      /* bytes: of the whole record */
+    uint32_t stream;           /* slot */
+    uint32_t function;
+    uint64_t value;            /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream] */
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes;
+    uint32_t param_bytes;      /* LAUNCH: the parameter block follows */
+};
+
+struct tsr_lane {
+    uint32_t version, dead;    /* dead: the executor's CUresult once it has failed; written by the executor */
+    uint64_t head;             /* bytes consumed; written by the executor */
+    uint32_t sleeping;         /* futex: 1 while the executor sleeps */
+    uint8_t pad0[44];
+    uint64_t tail;             /* bytes posted; written by the shim */
+    uint8_t pad1[56];
+    uint64_t home[TSR_LANE_STREAMS]; /* fences: written by the home GPU's streams */
+    uint64_t away[TSR_LANE_STREAMS]; /* written by the executor's streams */
+    uint8_t records[TSR_LANE_BYTES];
+};
+
+#endif

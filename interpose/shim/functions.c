@@ -1,0 +1,331 @@
+/* See functions.h. The wrappers of module and library functions record what passes; the application gets the driver's own handles. */
+#include "shim/functions.h"
+
+#include <elf.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/os.h"
+#include "shim/lane_client.h"
+#include "shim/order.h"
+#include "shim/real.h"
+#include "shim/session.h"
+
+#define WRAPPER_MAGIC 0x466243b1u
+#define CONTAINER_MAGIC 0xba55ed50u
+
+struct tsr_module_record {
+    uint32_t id;
+    bool library;
+    int image;      /* memory file; -1: of a form that cannot be sent */
+    size_t bytes;
+    uint16_t sent;  /* lock; bit k: executor k has it */
+};
+
+struct fatbin_wrapper {
+    uint32_t magic, version;
+    const void *data;
+};
+
+struct fatbin_container {
+    uint32_t magic;
+    uint16_t version, header_bytes;
+    uint64_t bytes;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sending and creating records */
+static struct tsr_map modules;   /* CUmodule or CUlibrary */
+static struct tsr_map functions; /* CUfunction or CUkernel */
+static uint32_t next_id = 1;     /* lock */
+
+static size_t elf_bytes(const Elf64_Ehdr *header)
+{
+    size_t end = header->e_shoff + (size_t)header->e_shentsize * header->e_shnum;
+    size_t segments = header->e_phoff + (size_t)header->e_phentsize * header->e_phnum;
+    return end > segments ? end : segments;
+}
+
+size_t tsr_image_bytes(const void *image)
+{
+    uint32_t magic;
+    memcpy(&magic, image, sizeof magic);
+    if (magic == CONTAINER_MAGIC) {
+        const struct fatbin_container *container = image;
+        return container->header_bytes + container->bytes;
+    }
+    if (memcmp(image, ELFMAG, SELFMAG) == 0)
+        return elf_bytes(image);
+    const char *text = image;
+    while (*text == ' ' || *text == '\t' || *text == '\n' || *text == '\r')
+        text++;
+    return *text == '/' || *text == '.' ? strlen(image) + 1 : 0;
+}
+
+static const void *unwrap(const void *image)
+{
+    const struct fatbin_wrapper *wrapper = image;
+    return wrapper->magic == WRAPPER_MAGIC ? wrapper->data : image;
+}
+
+static void remember_module(const void *handle, const void *image, bool library)
+{
+    struct tsr_module_record *module = calloc(1, sizeof *module);
+    if (!module)
+        return;
+    image = unwrap(image);
+    module->bytes = tsr_image_bytes(image);
+    module->image = module->bytes ? tsr_os_memfd("tessera-image", module->bytes) : -1;
+    module->library = library;
+    if (module->image >= 0 && !tsr_os_write_all(module->image, image, module->bytes)) {
+        close(module->image);
+        module->image = -1;
+    }
+    pthread_mutex_lock(&lock);
+    module->id = next_id++;
+    pthread_mutex_unlock(&lock);
+    tsr_map_set(&modules, (uint64_t)(uintptr_t)handle, module);
+}
+
+static void read_parameters(struct tsr_function_record *function, const void *handle, bool kernel)
+{
+    size_t offset, bytes;
+    while ((kernel ? tsr_real.cuKernelGetParamInfo((CUkernel)handle, function->param_count, &offset, &bytes)
+                   : tsr_real.cuFuncGetParamInfo((CUfunction)handle, function->param_count, &offset, &bytes)) == CUDA_SUCCESS) {
+        uint32_t count = function->param_count + 1;
+        size_t *offsets = realloc(function->param_offsets, count * sizeof *offsets);
+        function->param_offsets = offsets ? offsets : function->param_offsets;
+        size_t *sizes = realloc(function->param_sizes, count * sizeof *sizes);
+        function->param_sizes = sizes ? sizes : function->param_sizes;
+        if (!offsets || !sizes) {
+            function->lane = NULL;
+            return;
+        }
+        offsets[count - 1] = offset;
+        sizes[count - 1] = bytes;
+        function->param_count = count;
+        if (offset + bytes > function->param_bytes)
+            function->param_bytes = (uint32_t)(offset + bytes);
+    }
+}
+
+static void remember_function(const void *handle, const void *owner, const char *name, bool kernel)
+{
+    struct tsr_session *session = tsr_session();
+    struct tsr_module_record *module = tsr_map_find(&modules, (uint64_t)(uintptr_t)owner);
+    if (!session || !module || tsr_function_find(handle))
+        return;
+    struct tsr_function_record *function = calloc(1, sizeof *function);
+    if (!function || !(function->name = strdup(name))) {
+        free(function);
+        return;
+    }
+    function->module = module;
+    function->dynamic_shared_bytes = -1;
+    function->lane = module->image >= 0 ? tsr_session_decide(session, name, &function->device) : NULL;
+    while (function->lane && session->lanes[function->lane_number] != function->lane)
+        function->lane_number++;
+    read_parameters(function, handle, kernel);
+    pthread_mutex_lock(&lock);
+    function->id = next_id++;
+    pthread_mutex_unlock(&lock);
+    tsr_map_set(&functions, (uint64_t)(uintptr_t)handle, function);
+}
+
+struct tsr_function_record *tsr_function_find(const void *handle)
+{
+    return handle ? tsr_map_find(&functions, (uint64_t)(uintptr_t)handle) : NULL;
+}
+
+static CUresult send_attribute(struct tsr_function_record *function)
+{
+    if (function->dynamic_shared_bytes < 0)
+        return CUDA_SUCCESS;
+    struct tsr_message message = {.kind = TSR_MESSAGE_ATTRIBUTE,
+                                  .id = function->id,
+                                  .detail = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                  .value = function->dynamic_shared_bytes};
+    return tsr_lane_ask(function->lane, &message, -1);
+}
+
+static CUresult send_locked(struct tsr_function_record *function)
+{
+    struct tsr_module_record *module = function->module;
+    uint16_t bit = (uint16_t)(1u << function->lane_number);
+    CUresult result = CUDA_SUCCESS;
+    if (!(module->sent & bit)) {
+        struct tsr_message load = {
+            .kind = TSR_MESSAGE_MODULE, .id = module->id, .bytes = module->bytes, .detail = module->library};
+        result = tsr_lane_ask(function->lane, &load, module->image);
+        if (result != CUDA_SUCCESS)
+            return result;
+        module->sent |= bit;
+    }
+    struct tsr_message name = {.kind = TSR_MESSAGE_FUNCTION, .id = function->id, .parent = module->id};
+    if (strlen(function->name) >= sizeof name.text)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    strcpy(name.text, function->name);
+    result = tsr_lane_ask(function->lane, &name, -1);
+    if (result == CUDA_SUCCESS)
+        result = send_attribute(function);
+    if (result == CUDA_SUCCESS)
+        __atomic_fetch_or(&function->sent, bit, __ATOMIC_RELEASE);
+    return result;
+}
+
+CUresult tsr_function_send(struct tsr_function_record *function)
+{
+    if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) & (1u << function->lane_number))
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&lock);
+    CUresult result = send_locked(function);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+struct handles_of {
+    const struct tsr_module_record *module;
+    uint64_t *keys;
+    size_t count, room;
+};
+
+static void collect(uint64_t key, void *value, void *argument)
+{
+    const struct tsr_function_record *function = value;
+    struct handles_of *of = argument;
+    if (function->module != of->module)
+        return;
+    if (of->count == of->room) {
+        uint64_t *keys = realloc(of->keys, (2 * of->room + 16) * sizeof *keys);
+        if (!keys)
+            return;
+        of->keys = keys;
+        of->room = 2 * of->room + 16;
+    }
+    of->keys[of->count++] = key;
+}
+
+/* Records stay allocated (a launch on another thread may hold one), but the handles, which the driver may give out again, no longer lead to them. */
+static void forget_module(const void *handle)
+{
+    struct tsr_module_record *module = tsr_map_remove(&modules, (uint64_t)(uintptr_t)handle);
+    struct tsr_session *session = tsr_session();
+    if (!module || !session)
+        return;
+    struct handles_of of = {.module = module};
+    tsr_map_each(&functions, collect, &of);
+    for (size_t i = 0; i < of.count; i++)
+        tsr_map_remove(&functions, of.keys[i]);
+    free(of.keys);
+    for (uint32_t i = 0; i < session->lane_count; i++)
+        if (module->sent & (1u << i)) {
+            struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
+            tsr_lane_ask(session->lanes[i], &unload, -1);
+        }
+    if (module->image >= 0)
+        close(module->image);
+    module->image = -1;
+}
+
+CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
+{
+    CUresult result = tsr_real.cuModuleLoadData(module, image);
+    if (result == CUDA_SUCCESS && tsr_session())
+        remember_module(*module, image, false);
+    return result;
+}
+
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
+                                    void **optionValues)
+{
+    CUresult result = tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+    if (result == CUDA_SUCCESS && tsr_session())
+        remember_module(*module, image, false);
+    return result;
+}
+
+CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+{
+    CUresult result = tsr_real.cuModuleLoadFatBinary(module, fatCubin);
+    if (result == CUDA_SUCCESS && tsr_session())
+        remember_module(*module, fatCubin, false);
+    return result;
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
+{
+    CUresult joined = tsr_order_join_all();
+    if (joined != CUDA_SUCCESS)
+        return joined;
+    forget_module(hmod);
+    return tsr_real.cuModuleUnload(hmod);
+}
+
+CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+    CUresult result = tsr_real.cuModuleGetFunction(hfunc, hmod, name);
+    if (result == CUDA_SUCCESS)
+        remember_function(*hfunc, hmod, name, false);
+    return result;
+}
+
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+                                   unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                   unsigned int numLibraryOptions)
+{
+    CUresult result = tsr_real.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                                                 libraryOptionValues, numLibraryOptions);
+    if (result == CUDA_SUCCESS && tsr_session())
+        remember_module(*library, code, true);
+    return result;
+}
+
+CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
+{
+    CUresult joined = tsr_order_join_all();
+    if (joined != CUDA_SUCCESS)
+        return joined;
+    forget_module(library);
+    return tsr_real.cuLibraryUnload(library);
+}
+
+CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+    CUresult result = tsr_real.cuLibraryGetKernel(pKernel, library, name);
+    if (result == CUDA_SUCCESS)
+        remember_function(*pKernel, library, name, true);
+    return result;
+}
+
+CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+    CUresult result = tsr_real.cuKernelGetFunction(pFunc, kernel);
+    struct tsr_function_record *function = tsr_function_find(kernel);
+    if (result == CUDA_SUCCESS && function && !tsr_function_find(*pFunc))
+        tsr_map_set(&functions, (uint64_t)(uintptr_t)*pFunc, function);
+    return result;
+}
+
+static CUresult note_attribute(const void *handle, CUfunction_attribute attribute, int value)
+{
+    struct tsr_function_record *function = tsr_function_find(handle);
+    if (!function || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        return CUDA_SUCCESS;
+    function->dynamic_shared_bytes = value;
+    return __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) ? send_attribute(function) : CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+    CUresult result = tsr_real.cuFuncSetAttribute(hfunc, attrib, value);
+    return result == CUDA_SUCCESS ? note_attribute(hfunc, attrib, value) : result;
+}
+
+CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+{
+    CUresult result = tsr_real.cuKernelSetAttribute(attrib, val, kernel, dev);
+    return result == CUDA_SUCCESS ? note_attribute(kernel, attrib, val) : result;
+}

@@ -1,0 +1,217 @@
+/* See lane_client.h. */
+#include "shim/lane_client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/os.h"
+#include "shim/real.h"
+
+#define LANE_SPACING (2ull << 20) /* one lane per executor, each at its own address */
+#define ANSWER_TIMEOUT_MS 10000
+#define CONNECT_TIMEOUT_NS 5000000000ull
+
+_Static_assert(sizeof(struct tsr_lane) <= LANE_SPACING, "lanes do not overlap");
+
+struct tsr_lane_client {
+    pthread_mutex_t ask_lock;
+    int socket;               /* ask_lock */
+    uint32_t post_lock;       /* spin: held for a copy of at most a record */
+    struct tsr_lane *lane;    /* shared with the executor */
+    int registered;           /* atomic */
+};
+
+static int connect_abstract(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(name);
+    if (length + 1 > sizeof address.sun_path)
+        return -1;
+    memcpy(address.sun_path + 1, name, length);
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+    uint64_t deadline = tsr_os_monotonic_ns() + CONNECT_TIMEOUT_NS;
+    do {
+        int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (descriptor < 0)
+            return -1;
+        if (connect(descriptor, (struct sockaddr *)&address, bytes) == 0)
+            return descriptor;
+        close(descriptor);
+        poll(NULL, 0, 5);
+    } while (tsr_os_monotonic_ns() < deadline);
+    return -1;
+}
+
+static bool send_message(int descriptor, const struct tsr_message *message, int passed)
+{
+    struct iovec part = {(void *)message, offsetof(struct tsr_message, text) + strlen(message->text) + 1};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+    if (passed >= 0) {
+        header.msg_control = control.bytes;
+        header.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(rights), &passed, sizeof passed);
+    }
+    ssize_t sent;
+    do
+        sent = sendmsg(descriptor, &header, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)part.iov_len;
+}
+
+static bool receive_reply(int descriptor, struct tsr_reply *reply)
+{
+    struct pollfd wait = {.fd = descriptor, .events = POLLIN};
+    uint64_t deadline = tsr_os_monotonic_ns() + ANSWER_TIMEOUT_MS * 1000000ull;
+    while (tsr_os_monotonic_ns() < deadline) {
+        int ready = poll(&wait, 1, 100);
+        if (ready < 0 && errno != EINTR)
+            return false;
+        if (ready > 0)
+            return recv(descriptor, reply, sizeof *reply, 0) == (ssize_t)sizeof *reply;
+    }
+    return false;
+}
+
+CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor)
+{
+    struct tsr_reply reply = {.result = CUDA_ERROR_SYSTEM_NOT_READY};
+    message->version = TSR_LANE_VERSION;
+    pthread_mutex_lock(&lane->ask_lock);
+    if (!send_message(lane->socket, message, descriptor) || !receive_reply(lane->socket, &reply)) {
+        __atomic_store_n(&lane->lane->dead, (uint32_t)CUDA_ERROR_SYSTEM_NOT_READY, __ATOMIC_RELEASE);
+        tsr_error("the executor does not answer (message %u)", message->kind);
+        reply.result = CUDA_ERROR_SYSTEM_NOT_READY;
+    }
+    pthread_mutex_unlock(&lane->ask_lock);
+    return (CUresult)reply.result;
+}
+
+struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number)
+{
+    struct tsr_lane_client *client = calloc(1, sizeof *client);
+    int memory = tsr_os_memfd("tessera-lane", LANE_SPACING);
+    if (!client || memory < 0)
+        goto drop_memory;
+    pthread_mutex_init(&client->ask_lock, NULL);
+    client->lane = tsr_os_map((void *)(TSR_LANE_ADDRESS + number * LANE_SPACING), LANE_SPACING, PROT_READ | PROT_WRITE, memory, 0);
+    if (!client->lane)
+        goto drop_memory;
+    client->lane->version = TSR_LANE_VERSION;
+    client->socket = connect_abstract(socket_name);
+    if (client->socket < 0)
+        goto unmap_lane;
+    struct tsr_message hello = {.kind = TSR_MESSAGE_HELLO, .address = (uint64_t)(uintptr_t)client->lane, .bytes = LANE_SPACING};
+    if (tsr_lane_ask(client, &hello, memory) != CUDA_SUCCESS)
+        goto close_socket;
+    close(memory);
+    return client;
+
+close_socket:
+    close(client->socket);
+unmap_lane:
+    tsr_os_unmap(client->lane, LANE_SPACING);
+drop_memory:
+    if (memory >= 0)
+        close(memory);
+    free(client);
+    return NULL;
+}
+
+CUresult tsr_lane_state(const struct tsr_lane_client *lane)
+{
+    return (CUresult)__atomic_load_n(&lane->lane->dead, __ATOMIC_ACQUIRE);
+}
+
+static void post_lock(struct tsr_lane_client *lane)
+{
+    while (__atomic_exchange_n(&lane->post_lock, 1, __ATOMIC_ACQUIRE))
+        sched_yield();
+}
+
+static void post_unlock(struct tsr_lane_client *lane)
+{
+    __atomic_store_n(&lane->post_lock, 0, __ATOMIC_RELEASE);
+}
+
+/* Room for `bytes` contiguous ones at the tail, after a SKIP over the ring's end if needed. False: the executor has died. */
+static bool make_room_locked(struct tsr_lane_client *client, uint32_t bytes)
+{
+    struct tsr_lane *lane = client->lane;
+    uint32_t at = (uint32_t)(lane->tail & (TSR_LANE_BYTES - 1));
+    uint32_t skip = at + bytes > TSR_LANE_BYTES ? TSR_LANE_BYTES - at : 0;
+    while (lane->tail + skip + bytes - __atomic_load_n(&lane->head, __ATOMIC_ACQUIRE) > TSR_LANE_BYTES) {
+        if (tsr_lane_state(client) != CUDA_SUCCESS)
+            return false;
+        sched_yield();
+    }
+    if (skip) {
+        struct tsr_record *record = (struct tsr_record *)(lane->records + at);
+        record->kind = TSR_RECORD_SKIP;
+        record->bytes = skip;
+        __atomic_store_n(&lane->tail, lane->tail + skip, __ATOMIC_RELEASE);
+    }
+    return true;
+}
+
+CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_record *record, const void *params)
+{
+    CUresult state = tsr_lane_state(client);
+    if (state != CUDA_SUCCESS)
+        return state;
+    struct tsr_lane *lane = client->lane;
+    record->bytes = (uint32_t)((sizeof *record + record->param_bytes + 63) / 64 * 64);
+    post_lock(client);
+    if (!make_room_locked(client, record->bytes)) {
+        post_unlock(client);
+        return tsr_lane_state(client);
+    }
+    uint8_t *at = lane->records + (lane->tail & (TSR_LANE_BYTES - 1));
+    memcpy(at, record, sizeof *record);
+    memcpy(at + sizeof *record, params, record->param_bytes);
+    __atomic_store_n(&lane->tail, lane->tail + record->bytes, __ATOMIC_SEQ_CST);
+    post_unlock(client);
+    if (__atomic_load_n(&lane->sleeping, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&lane->sleeping, 0, __ATOMIC_ACQ_REL))
+        tsr_os_futex_wake(&lane->sleeping, 1, true);
+    return CUDA_SUCCESS;
+}
+
+CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane)
+{
+    return (CUdeviceptr)(uintptr_t)&lane->lane->home[stream];
+}
+
+CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *lane)
+{
+    return (CUdeviceptr)(uintptr_t)&lane->lane->away[stream];
+}
+
+CUresult tsr_lane_register(struct tsr_lane_client *lane)
+{
+    if (__atomic_load_n(&lane->registered, __ATOMIC_ACQUIRE))
+        return CUDA_SUCCESS;
+    CUresult result =
+        tsr_real.cuMemHostRegister_v2(lane->lane, LANE_SPACING, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
+        __atomic_store_n(&lane->registered, 1, __ATOMIC_RELEASE);
+        return CUDA_SUCCESS;
+    }
+    return result;
+}

@@ -1,0 +1,35 @@
+/*
+ * The shim's end of a lane: control messages that are answered, and records that are not. See tessera/lane.h.
+ * Posting costs one short spin lock and a copy; it waits only when the ring is full. An executor that has died or failed makes every
+ * later call answer with its error.
+ */
+#ifndef TSR_SHIM_LANE_CLIENT_H
+#define TSR_SHIM_LANE_CLIENT_H
+
+#include "api/driver.h"
+
+#include <stdint.h>
+
+#include <tessera/lane.h>
+
+struct tsr_lane_client;
+
+/* socket_name: abstract namespace. Waits at most five seconds for the executor to listen. NULL: it does not answer. */
+struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number);
+
+/* Sends, waits for the answer. descriptor -1: none. Errors: the executor's CUresult; SYSTEM_NOT_READY when it is gone. */
+CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor);
+
+/* Appends a record and its parameter block. Errors: as tsr_lane_ask. */
+CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_record *record, const void *params);
+
+/* Device addresses (valid at home and in the executor) of a stream's two fences. */
+CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane);
+CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *lane);
+
+/* Registers the lane's memory with the home GPU; once, with a current context. */
+CUresult tsr_lane_register(struct tsr_lane_client *lane);
+
+CUresult tsr_lane_state(const struct tsr_lane_client *lane);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * Stream order across GPUs: the application's stream at home is the spine (DESIGN: order 1, needs no analysis).
+ *
+ * For each stream the shim knows where its last work went. A launch that goes to an executor first departs: home work before it signals the
+ * stream's home fence and the executor's stream waits for it. Anything enqueued at home first joins: the executor's stream signals the
+ * away fence and the home stream waits for it; then the home driver's own rules (legacy default stream, events, synchronisation) hold
+ * for what ran elsewhere too. Consecutive launches of a stream on one executor need no fence.
+ */
+#ifndef TSR_SHIM_ORDER_H
+#define TSR_SHIM_ORDER_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tsr_lane_client;
+
+/* Joins the stream (NULL: the default stream, the per-thread one if per_thread). Errors: the executor's, when it has failed. */
+CUresult tsr_order_join(CUstream stream, bool per_thread);
+CUresult tsr_order_join_all(void);
+
+/* Makes the stream's next work possible on the lane; gives the lane's stream slot. Errors: the driver's, or the executor's. */
+CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot);
+
+#endif

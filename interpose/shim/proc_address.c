@@ -1,0 +1,27 @@
+/*
+ * cuGetProcAddress by pointer identity: the real driver answers; when the answer is a function that the shim wraps, ours is given
+ * instead. Versions, stream flags, missing names and status values are the driver's own, and nothing is offered that it lacks.
+ */
+#include "shim/real.h"
+#include "shim/wrapped.h"
+
+CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags)
+{
+    if (!tsr_real_open())
+        return CUDA_ERROR_NO_DEVICE;
+    CUresult result = tsr_real.cuGetProcAddress(symbol, function, version, flags);
+    if (result == CUDA_SUCCESS && function && *function)
+        *function = tsr_real_route(*function);
+    return result;
+}
+
+CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
+                                     CUdriverProcAddressQueryResult *status)
+{
+    if (!tsr_real_open())
+        return CUDA_ERROR_NO_DEVICE;
+    CUresult result = tsr_real.cuGetProcAddress_v2(symbol, function, version, flags, status);
+    if (result == CUDA_SUCCESS && function && *function)
+        *function = tsr_real_route(*function);
+    return result;
+}

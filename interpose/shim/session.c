@@ -1,0 +1,95 @@
+/* See session.h. */
+#include "shim/session.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "shim/lane_client.h"
+
+static struct tsr_session *current; /* atomic */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct tsr_policy *map_policy(void)
+{
+    const char *path = getenv("TESSERA_POLICY");
+    if (!path || !*path)
+        return NULL;
+    int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) {
+        tsr_error("the decision table %s cannot be opened; all launches stay home", path);
+        return NULL;
+    }
+    struct tsr_policy *policy =
+        mmap(NULL, sizeof *policy, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    off_t bytes = lseek(descriptor, 0, SEEK_END);
+    close(descriptor);
+    if (policy == MAP_FAILED)
+        return NULL;
+    if (bytes < (off_t)sizeof *policy || policy->magic != TSR_POLICY_MAGIC || policy->version != TSR_POLICY_VERSION ||
+        policy->bytes != sizeof *policy) {
+        tsr_error("the decision table %s is of another release; all launches stay home", path);
+        munmap(policy, sizeof *policy);
+        return NULL;
+    }
+    return policy;
+}
+
+static struct tsr_session *create(void)
+{
+    struct tsr_policy *policy = map_policy();
+    struct tsr_session *session = policy ? calloc(1, sizeof *session) : NULL;
+    if (!session)
+        return NULL;
+    session->owner = getpid();
+    session->policy = policy;
+    for (uint32_t i = 0; i < policy->executor_count && i < 15; i++) {
+        struct tsr_lane_client *lane = tsr_lane_client_create(policy->executors[i].socket, i);
+        if (!lane) {
+            tsr_error("the executor for GPU %u does not answer; all launches stay home", policy->executors[i].device);
+            session->lane_count = 0;
+            break;
+        }
+        session->lanes[i] = lane;
+        session->lane_device[i] = policy->executors[i].device;
+        session->lane_count = i + 1;
+    }
+    return session;
+}
+
+void tsr_session_start(void)
+{
+    pthread_mutex_lock(&lock);
+    if (!current || current->owner != getpid())
+        __atomic_store_n(&current, create(), __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+}
+
+struct tsr_session *tsr_session(void)
+{
+    struct tsr_session *session = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    return session && session->lane_count ? session : NULL;
+}
+
+struct tsr_lane_client *tsr_session_decide(const struct tsr_session *session, const char *function, uint32_t *device)
+{
+    const struct tsr_policy *policy = session->policy;
+    int32_t chosen = policy->default_device;
+    for (uint32_t i = 0; i < policy->rule_count && i < 256; i++)
+        if (fnmatch(policy->rules[i].function, function, 0) == 0) {
+            chosen = policy->rules[i].device;
+            break;
+        }
+    for (uint32_t i = 0; i < session->lane_count; i++)
+        if ((int32_t)session->lane_device[i] == chosen) {
+            *device = session->lane_device[i];
+            return session->lanes[i];
+        }
+    *device = policy->home;
+    return NULL;
+}

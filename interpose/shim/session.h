@@ -1,0 +1,32 @@
+/*
+ * The shim's state in one process: the decision table and a lane to each executor. Starts after the process' first successful
+ * cuInit, and belongs to that process only: a forked child has none until it initialises CUDA itself. Without a
+ * policy, or when an executor cannot be reached, there is no session and every call is forwarded.
+ */
+#ifndef TSR_SHIM_SESSION_H
+#define TSR_SHIM_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <tessera/policy.h>
+
+struct tsr_lane_client;
+
+struct tsr_session {
+    pid_t owner;                         /* the process it belongs to */
+    struct tsr_policy *policy;           /* mapped shared */
+    uint32_t lane_count;
+    struct tsr_lane_client *lanes[15];   /* by executor */
+    uint32_t lane_device[15];
+};
+
+void tsr_session_start(void);
+/* NULL: forward everything. Constant for the life of the process once cuInit has returned. */
+struct tsr_session *tsr_session(void);
+
+/* The lane for a function by name, from the decision table; NULL: home. */
+struct tsr_lane_client *tsr_session_decide(const struct tsr_session *session, const char *function, uint32_t *device);
+
+#endif
