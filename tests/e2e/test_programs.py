@@ -1,0 +1,42 @@
+"""Unmodified CUDA programs under ``tessera-run --emulate``: each checks itself against values computed on the CPU."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.build import Builder, BuildError, Program, find_toolkit, programs
+
+PROGRAMS = programs()
+TIMEOUT_S = 120
+
+
+@pytest.fixture(scope="session")
+def executables(request: pytest.FixtureRequest) -> dict[str, Path | BuildError]:
+    """All programs, built once per content; the lock lets parallel test workers share the work."""
+    directory = Path(request.config.cache.mkdir("e2e-programs"))
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return Builder(find_toolkit(), directory).build_all(PROGRAMS, os.cpu_count() or 1)
+
+
+def test_there_are_enough_programs() -> None:
+    assert len({program.source for program in PROGRAMS}) >= 28
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_program(program: Program, executables: dict[str, Path | BuildError]) -> None:
+    executable = executables[program.name]
+    if isinstance(executable, BuildError):
+        pytest.fail(str(executable))
+    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
+    command = [tessera_run, "--emulate", str(program.devices), "--", executable]
+    done = subprocess.run(command, text=True, capture_output=True, timeout=TIMEOUT_S)
+    said = f"{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, said
+    assert "PASS (" in done.stdout, said
