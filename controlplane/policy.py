@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from controlplane import records
 from controlplane.yamlfile import Value, read
@@ -22,7 +23,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`home` is the GPU the application uses, `executors` the others; rules are tried in order, `default` is for the rest."""
+    """`home` is the GPU the application uses, `executors` the others; the first matching rule decides, else `default`."""
 
     file: Path
     home: int
@@ -88,7 +89,7 @@ def _place(value: Value, home: int, executors: tuple[int, ...]) -> int:
 def compile_table(policy: Policy, sockets: tuple[str, ...]) -> bytes:
     """The decision table; sockets are the executors' names, in the policy's order."""
     ffi, text = records.header("policy.h")
-    table = ffi.new("struct tsr_policy *")
+    table: Any = ffi.new("struct tsr_policy *")
     table.magic = records.constant(text, "TSR_POLICY_MAGIC", "policy.h")
     table.version = records.constant(text, "TSR_POLICY_VERSION", "policy.h")
     table.bytes = ffi.sizeof(table[0])
@@ -117,6 +118,6 @@ class Launches:
 def read_launches(policy: Policy, table: bytes) -> Launches:
     """The live counters of a decision table."""
     ffi, _ = records.header("policy.h")
-    record = ffi.from_buffer("struct tsr_policy *", table)
+    record: Any = ffi.from_buffer("struct tsr_policy *", table)
     by_device = {device: int(record.launches[device]) for device in (policy.home, *policy.executors)}
     return Launches(by_device, int(record.kept_home))

@@ -1,4 +1,4 @@
-"""Running an application under a policy: the decision table, the executors, and the environment that puts the shim in place."""
+"""Running an application under a policy: the decision table, the executors, and the shim's environment."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ DRIVER_PLACES = (
 
 @dataclass(frozen=True, slots=True)
 class Redirection:
-    """`environment` is what the application needs on top of its own; launches() may be called while it runs and afterwards."""
+    """`environment` is what the application needs on top of its own; launches() works while it runs and afterwards."""
 
     policy: Policy
     environment: Mapping[str, str]
