@@ -1,0 +1,1 @@
+"""The commands: `tessera-run`, and `tessera` with one module per sub-command."""

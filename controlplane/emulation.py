@@ -1,0 +1,42 @@
+"""The emulated machine as a layer of a run: its file, the program's environment, what to say afterwards."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from controlplane import emulate, native, summary
+from controlplane.elf import has_static_runtime
+from controlplane.emulate import HostTime
+from controlplane.launch import Change
+from controlplane.machine import MachineFile
+
+
+class Emulation:
+    """A machine of emulated GPUs, alive from construction on."""
+
+    def __init__(self, spec: str, host_time: str | None = None) -> None:
+        self.machine = emulate.parse(spec)
+        if host_time is not None:
+            self.machine = replace(self.machine, host_time=HostTime[host_time.upper()])
+        self.file = MachineFile(self.machine)
+
+    def change(self) -> Change:
+        driver = native.file("emulator/libcuda.so.1")
+        runtime = native.directory() / "cudart"
+        return Change(driver, (runtime, driver.parent), {"TESSERA_MACHINE": self.file.path})
+
+    def summary(self) -> summary.Summary:
+        return summary.collect(self.machine, self.file)
+
+    def explanation(self, command: str) -> str | None:
+        """Why nothing may have run on the emulated GPUs; None when something did."""
+        launches = sum(device.launches for device in self.file.devices())
+        program = shutil.which(command)
+        if not launches and program is not None and has_static_runtime(Path(program)):
+            return (
+                f"{command} has the CUDA runtime inside itself (nvcc's default), which refuses every driver but "
+                "NVIDIA's; link it with -cudart shared to run it on emulated GPUs"
+            )
+        if not self.file.processes:
+            return "no process initialised the driver: the program used no GPU, or reached another driver than ours"
+        return None

@@ -1,0 +1,100 @@
+"""Starting a program under Tessera: the environment that its layers ask for, its signals, its exit code.
+
+A layer (the emulated machine, a policy) says in a Change what it needs; compose() puts several together. The driver
+that stands first takes the driver's place by its SONAME; the one behind it is named to the first in TESSERA_DRIVER.
+"""
+
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from controlplane.errors import ConfigError
+
+NOT_FOUND, NOT_EXECUTABLE, SIGNAL_BASE = 127, 126, 128
+FORWARDED = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2})
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+SI_KERNEL = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one layer adds to the program's environment. driver takes the place of libcuda.so.1."""
+
+    driver: Path | None = None
+    library_path: tuple[Path, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def compose(changes: Iterable[Change], environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment with all changes; the outermost layer, whose driver the program sees, comes first.
+
+    Raises ConfigError when a path cannot be written in the loader's lists.
+    """
+    result = dict(environment)
+    drivers: list[Path] = []
+    directories: list[Path] = []
+    for change in changes:
+        result.update(change.variables)
+        directories += change.library_path
+        if change.driver is not None:
+            drivers.append(change.driver)
+    if drivers:
+        result["LD_PRELOAD"] = _joined([drivers[0]], result.get("LD_PRELOAD", ""), " :")
+    if len(drivers) > 1:
+        result["TESSERA_DRIVER"] = str(drivers[1])
+    if directories:
+        result["LD_LIBRARY_PATH"] = _joined(directories, result.get("LD_LIBRARY_PATH", ""), ":;")
+    return result
+
+
+def _joined(paths: Sequence[Path], rest: str, separators: str) -> str:
+    for path in paths:
+        if any(separator in str(path) for separator in separators):
+            raise ConfigError(
+                f"Tessera is installed in {path}, which the dynamic loader cannot be told",
+                expected="a path without spaces, colons and semicolons",
+            )
+    return ":".join([*map(str, paths), *([rest] if rest else [])])
+
+
+def run(command: list[str], environment: Mapping[str, str]) -> int:
+    """Runs the program to its end and gives the exit code a shell would give.
+
+    Signals sent to this process are passed on. Those that the terminal sends reach the program by themselves, as it is
+    in the same process group; they are only kept from ending this process first.
+    """
+    program = shutil.which(command[0], path=environment.get("PATH"))
+    if program is None:
+        exists = os.sep in command[0] and Path(command[0]).exists()
+        return _cannot_start(command[0], errno.EACCES if exists else errno.ENOENT)
+    watched = FORWARDED | {signal.SIGCHLD}
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    try:
+        try:
+            child = os.posix_spawn(program, command, dict(environment), setsigmask=before, setsigdef=IGNORED_BY_PYTHON)
+        except OSError as error:
+            return _cannot_start(command[0], error.errno or 0)
+        return _wait(child, watched)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _cannot_start(name: str, number: int) -> int:
+    os.write(2, f"tessera-run: {name}: {os.strerror(number)}\n".encode())
+    return NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
+
+
+def _wait(child: int, watched: frozenset[signal.Signals]) -> int:
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else SIGNAL_BASE - code
+        info = signal.sigwaitinfo(watched)
+        if info.si_signo != signal.SIGCHLD and info.si_code != SI_KERNEL:
+            os.kill(child, info.si_signo)

@@ -1,0 +1,100 @@
+"""Typed reading of YAML files: every value knows its file and line, and every complaint names them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from controlplane.errors import ConfigError
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One node of a YAML file."""
+
+    file: Path
+    node: yaml.Node
+
+    def error(self, message: str, expected: str) -> ConfigError:
+        return ConfigError(message, expected=expected, file=self.file, line=self.node.start_mark.line + 1)
+
+    def mapping(self, known: frozenset[str] | None = None) -> dict[str, "Value"]:
+        """The entries by key, merged keys (<<) included; keys must be unique and among the known ones."""
+        if not isinstance(self.node, yaml.MappingNode):
+            raise self.error("this is not a mapping", "key: value pairs")
+        merged: dict[str, Value] = {}
+        own: dict[str, Value] = {}
+        for key_node, value_node in self.node.value:
+            key, value = Value(self.file, key_node), Value(self.file, value_node)
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                merged.update(value.mapping(known))
+                continue
+            name = key.text()
+            if known is not None and name not in known:
+                raise key.error(f"unknown key {name!r}", f"one of {', '.join(sorted(known))}")
+            if name in own:
+                raise key.error(f"key {name!r} is given twice", "each key once")
+            own[name] = value
+        return merged | own
+
+    def sequence(self) -> Iterator["Value"]:
+        if not isinstance(self.node, yaml.SequenceNode):
+            raise self.error("this is not a list", "a list")
+        return (Value(self.file, node) for node in self.node.value)
+
+    def is_text(self) -> bool:
+        return isinstance(self.node, yaml.ScalarNode)
+
+    def text(self) -> str:
+        if not isinstance(self.node, yaml.ScalarNode):
+            raise self.error("this is not a single value", "text or a number")
+        return str(self.node.value)
+
+    def choice(self, known: frozenset[str]) -> str:
+        text = self.text()
+        if text not in known:
+            raise self.error(f"{text!r} is not known", f"one of {', '.join(sorted(known))}")
+        return text
+
+    def number(self, minimum: float, maximum: float) -> float:
+        text = self.text()
+        try:
+            number = float(text)
+        except ValueError:
+            number = float("nan")
+        if not minimum <= number <= maximum:
+            raise self.error(f"{text!r} is not usable here", f"a number from {minimum:g} to {maximum:g}")
+        return number
+
+    def integer(self, minimum: int, maximum: int) -> int:
+        text = self.text()
+        number = int(text) if text.isascii() and text.isdigit() else minimum - 1
+        if not minimum <= number <= maximum:
+            raise self.error(f"{text!r} is not usable here", f"a whole number from {minimum} to {maximum}")
+        return number
+
+    def flag(self) -> bool:
+        return self.choice(frozenset({"true", "false"})) == "true"
+
+
+def read(file: Path) -> Value:
+    """The root of a file. Raises ConfigError when the file cannot be read or is not YAML."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", expected="a YAML file", file=file) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError("is not UTF-8 text", expected="a YAML file", file=file) from error
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        raise ConfigError(f"not YAML: {error.problem}", expected="a YAML file", file=file, line=line) from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not YAML: {error}", expected="a YAML file", file=file) from error
+    if node is None:
+        raise ConfigError("the file is empty", expected="key: value pairs", file=file)
+    return Value(file, node)
