@@ -1,0 +1,93 @@
+/* base/map: against a plain array, growth, removal, and look-ups beside changes. */
+#include "check.h"
+
+#include "base/map.h"
+#include "base/os.h"
+
+#include <stdlib.h>
+
+#define KEYS 500
+
+static uint64_t key_of(unsigned n)
+{
+    return 0x100000ull + 64ull * n;
+}
+
+TEST(it_answers_like_an_array_over_random_changes)
+{
+    static void *plain[KEYS];
+    static char values[64];
+    struct tsr_map map = {0};
+    uint64_t random = 88172645463325252ull;
+    for (int step = 0; step < 200000; step++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        unsigned n = (unsigned)(random % KEYS);
+        void *value = &values[random >> 20 & 63];
+        if (random >> 60 < 10) {
+            REQUIRE(tsr_map_set(&map, key_of(n), value));
+            plain[n] = value;
+        } else if (random >> 60 < 14) {
+            REQUIRE(tsr_map_remove(&map, key_of(n)) == plain[n]);
+            plain[n] = NULL;
+        } else {
+            REQUIRE(tsr_map_find(&map, key_of(n)) == plain[n]);
+        }
+    }
+    for (unsigned n = 0; n < KEYS; n++)
+        CHECK(tsr_map_find(&map, key_of(n)) == plain[n]);
+    tsr_map_fini(&map);
+}
+
+static void count(uint64_t key, void *value, void *argument)
+{
+    (void)key, (void)value;
+    ++*(unsigned *)argument;
+}
+
+TEST(each_visits_what_is_in_it)
+{
+    struct tsr_map map = {0};
+    unsigned visited = 0;
+    for (unsigned n = 0; n < KEYS; n++)
+        tsr_map_set(&map, key_of(n), &map);
+    for (unsigned n = 0; n < KEYS; n += 2)
+        tsr_map_remove(&map, key_of(n));
+    tsr_map_each(&map, count, &visited);
+    CHECK_EQ(visited, KEYS / 2);
+    CHECK(!tsr_map_find(&map, key_of(KEYS + 1)));
+    tsr_map_fini(&map);
+    CHECK(!tsr_map_find(&map, key_of(1)));
+}
+
+static struct tsr_map shared;
+static uint32_t wrong;
+
+static void *look_up(void *argument)
+{
+    const uint32_t *stop = argument;
+    while (!__atomic_load_n(stop, __ATOMIC_RELAXED))
+        for (unsigned n = 0; n < KEYS; n++) {
+            void *value = tsr_map_find(&shared, key_of(n));
+            if (value && value != (void *)(uintptr_t)key_of(n))
+                __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+        }
+    return NULL;
+}
+
+TEST(look_ups_beside_changes_see_a_value_that_was_set)
+{
+    pthread_t reader;
+    uint32_t stop = 0;
+    REQUIRE(tsr_os_thread_start(&reader, "reader", look_up, &stop));
+    for (int round = 0; round < 200; round++)
+        for (unsigned n = 0; n < KEYS; n++) {
+            if ((n + (unsigned)round) % 3)
+                tsr_map_set(&shared, key_of(n), (void *)(uintptr_t)key_of(n));
+            else
+                tsr_map_remove(&shared, key_of(n));
+        }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    pthread_join(reader, NULL);
+    CHECK_EQ(wrong, 0);
+    tsr_map_fini(&shared);
+}
