@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cuda.h>
+
 #define TSR_LOCATION_HOST 16u /* location of host memory; 0..15 are devices */
 
 enum tsr_range_kind {
@@ -46,6 +48,25 @@ const struct tsr_snapshot *tsr_space_get(struct tsr_space *space); /* takes a re
 void tsr_space_put(struct tsr_space *space, const struct tsr_snapshot *snapshot);
 /* The range that holds the address, or NULL. */
 const struct tsr_range *tsr_snapshot_find(const struct tsr_snapshot *snapshot, uint64_t address);
+
+/*
+ * Changes, from any thread. base, bytes, location, readable, writable, kind, requested_bytes and owner come from *range; the rest is made here.
+ * Errors: INVALID_VALUE (overlaps another range), OUT_OF_MEMORY.
+ */
+CUresult tsr_space_add(struct tsr_space *space, const struct tsr_range *range);
+/* False: no range begins there. Returns when no snapshot shows the range any more; not to be called with a snapshot in hand. */
+bool tsr_space_remove(struct tsr_space *space, uint64_t base);
+/* In place: running kernels see it at once. */
+bool tsr_space_access_set(struct tsr_space *space, uint64_t base, uint16_t readable, uint16_t writable);
+bool tsr_space_requested_set(struct tsr_space *space, uint64_t base, uint64_t requested_bytes);
+/* The range that holds the address, copied. The owner is protected by the memory part's own lock. */
+bool tsr_space_lookup(struct tsr_space *space, uint64_t address, struct tsr_range *out);
+/* The last range that begins at or before the address, and the first after it (bytes 0 when there is none); false when there are no ranges. */
+bool tsr_space_neighbours(struct tsr_space *space, uint64_t address, struct tsr_range *before, struct tsr_range *after);
+/* Whether any range overlaps [base, base + bytes). */
+bool tsr_space_overlaps(struct tsr_space *space, uint64_t base, uint64_t bytes);
+/* The range with the lowest base >= from. To walk over all: from = range.base + 1. */
+bool tsr_space_next(struct tsr_space *space, uint64_t from, struct tsr_range *out);
 
 /* Process-wide instance, made by cuInit. */
 struct tsr_space *tsr_space_instance(void);
