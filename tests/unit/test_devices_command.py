@@ -1,0 +1,35 @@
+"""`tessera devices`: table and JSON."""
+
+import json
+
+import pytest
+
+from controlplane.catalogue import catalogue
+from controlplane.commands.main import main
+
+
+def test_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(catalogue().gpus)
+
+
+def test_shows_a_machine_with_links(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "h100,l40s"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "0 - 1: pcie4, 26 GB/s, peer access"
+
+
+def test_json_has_devices_and_links(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [device["key"] for device in result["devices"]] == ["h200", "h200"]
+    assert result["devices"][0]["sm_count"] == 132
+    assert [(link["from"], link["to"], link["type"]) for link in result["links"]] == [
+        (0, 1, "nvlink4"),
+        (1, 0, "nvlink4"),
+    ]
+
+
+def test_mistakes_end_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "h1000"]) == 2
+    assert "h1000" in capsys.readouterr().err

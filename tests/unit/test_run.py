@@ -1,0 +1,170 @@
+"""tessera-run around a program: environment, exit codes, signals, report. The driver is empty; programs play its part."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+
+from controlplane.errors import ConfigError
+from controlplane.launch import Change, compose
+
+TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
+
+# Writes the counters that the emulated driver would write.
+PRETEND = """
+import mmap, os
+from controlplane import records
+ffi, _ = records.header("machine.h")
+with open(os.environ["TESSERA_MACHINE"], "r+b") as file:
+    record = ffi.from_buffer("struct tsr_machine *", mmap.mmap(file.fileno(), 0), require_writable=True)
+record.processes = 1
+record.virtual_ns = 5000
+record.live[1].launches, record.live[1].busy_ns, record.live[1].last_ns = 3, 4500, 5000
+record.live[0].copies, record.live[0].copied_bytes = 2, 4096
+row = record.kernels[0]
+row.state, row.device, row.launches, row.virtual_ns, row.name = 2, 1, 3, 4500, b"saxpy"
+"""
+
+
+@pytest.fixture
+def environment(fake_native: Path) -> dict[str, str]:
+    return {**os.environ, "TESSERA_NATIVE": str(fake_native)}
+
+
+def run(environment: dict[str, str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TESSERA_RUN, *arguments], env=environment, text=True, capture_output=True, timeout=60)
+
+
+def test_layers_compose_with_the_first_driver_in_front() -> None:
+    shim = Change(Path("/t/shim/libcuda.so.1"), (), {"TESSERA_POLICY": "p"})
+    emulation = Change(
+        Path("/t/emulator/libcuda.so.1"), (Path("/t/cudart"), Path("/t/emulator")), {"TESSERA_MACHINE": "m"}
+    )
+    result = compose([shim, emulation], {"LD_PRELOAD": "libx.so", "LD_LIBRARY_PATH": "/lib", "HOME": "/h"})
+    assert result == {
+        "LD_PRELOAD": "/t/shim/libcuda.so.1:libx.so",
+        "LD_LIBRARY_PATH": "/t/cudart:/t/emulator:/lib",
+        "TESSERA_DRIVER": "/t/emulator/libcuda.so.1",
+        "TESSERA_POLICY": "p",
+        "TESSERA_MACHINE": "m",
+        "HOME": "/h",
+    }
+    assert compose([], {"A": "1"}) == {"A": "1"}
+
+
+@pytest.mark.parametrize("path", ["/a b/libcuda.so.1", "/a:b/libcuda.so.1"])
+def test_paths_the_loader_cannot_be_told_are_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match="dynamic loader"):
+        compose([Change(Path(path))], {})
+
+
+def test_the_driver_is_in_the_program(environment: dict[str, str]) -> None:
+    code = "import ctypes; print(ctypes.CDLL('libcuda.so.1').tsr_empty_driver)"
+    done = run(environment, "--emulate", "1", "--no-summary", "--", sys.executable, "-c", "import ctypes\n" + code)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("code", [0, 1, 42, 255])
+def test_the_exit_code_is_the_programs(environment: dict[str, str], code: int) -> None:
+    assert run(environment, "--emulate", "1", "--", "sh", "-c", f"exit {code}").returncode == code
+
+
+def test_a_signals_exit_code_is_the_shells(environment: dict[str, str]) -> None:
+    done = run(environment, "--emulate", "1", "--", "sh", "-c", "kill -KILL $$")
+    assert done.returncode == 128 + signal.SIGKILL
+
+
+def test_programs_that_cannot_start(environment: dict[str, str], tmp_path: Path) -> None:
+    assert run(environment, "--emulate", "1", "--", "no-such-program").returncode == 127
+    assert run(environment, "--emulate", "1", "--", tmp_path / "none").returncode == 127
+    (tmp_path / "plain").write_text("x")
+    assert run(environment, "--emulate", "1", "--", tmp_path / "plain").returncode == 126
+
+
+def test_signals_reach_the_program(environment: dict[str, str], tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    script = f"trap 'exit 7' TERM; echo > {started}; while :; do sleep 0.05; done"
+    with subprocess.Popen([TESSERA_RUN, "--emulate", "1", "--", "sh", "-c", script], env=environment) as process:
+        started.read_text()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 7
+
+
+def test_the_program_gets_default_signal_handling(environment: dict[str, str]) -> None:
+    """Python ignores SIGPIPE for itself and blocks signals while it waits; a program must not inherit that."""
+    show = "import signal; s = signal.pthread_sigmask(0, []); print(sorted(s))"
+    done = run(environment, "--emulate", "1", "--no-summary", "--", sys.executable, "-c", show)
+    assert done.stdout == "[]\n"
+    done = run(environment, "--emulate", "1", "--no-summary", "--", "grep", "SigIgn", "/proc/self/status")
+    assert int(done.stdout.split()[1], 16) & 1 << signal.SIGPIPE - 1 == 0
+
+
+def test_the_program_inherits_no_descriptor(environment: dict[str, str]) -> None:
+    show = "import os; print(sorted(set(os.listdir('/proc/self/fd')) - {'0', '1', '2'}))"
+    bare = subprocess.run([sys.executable, "-c", show], text=True, capture_output=True, check=True)
+    done = run(environment, "--emulate", "1", "--no-summary", "--", sys.executable, "-c", show)
+    assert done.stdout == bare.stdout
+
+
+def test_the_report_says_what_ran_where(environment: dict[str, str], tmp_path: Path) -> None:
+    output = tmp_path / "ran.json"
+    done = run(environment, "--emulate", "h100,l4", "--json", output, "--", sys.executable, "-c", PRETEND)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stderr.splitlines()]
+    assert ["1", "NVIDIA", "L4", "3", "4.500", "us", "0", "0", "B"] in lines
+    assert ["0", "NVIDIA", "H100", "80GB", "HBM3", "0", "0", "ns", "2", "4.1", "kB"] in lines
+    assert ["1", "saxpy", "3", "4.500", "us"] in lines
+    assert json.loads(output.read_text()) == {
+        "processes": 1,
+        "virtual_ns": 5000,
+        "devices": [
+            {"device": 0, "name": "NVIDIA H100 80GB HBM3", "launches": 0, "busy_ns": 0, "last_ns": 0},
+            {"device": 1, "name": "NVIDIA L4", "launches": 3, "busy_ns": 4500, "last_ns": 5000},
+        ],
+        "kernels": [{"device": 1, "name": "saxpy", "launches": 3, "virtual_ns": 4500}],
+        "copies": [{"device": 0, "copies": 2, "copied_bytes": 4096}, {"device": 1, "copies": 0, "copied_bytes": 0}],
+    }
+
+
+def test_a_program_that_never_reached_the_driver_is_reported(environment: dict[str, str]) -> None:
+    assert "no process initialised the driver" in run(environment, "--emulate", "1", "--", "true").stderr
+
+
+def test_a_static_runtime_is_named(environment: dict[str, str], tmp_path: Path) -> None:
+    source = tmp_path / "static.c"
+    source.write_text('__attribute__((section(".nv_fatbin"), used)) int code = 1;\nint main(void) { return 3; }\n')
+    program = tmp_path / "static"
+    subprocess.run(["cc", "-o", program, source], check=True)
+    done = run(environment, "--emulate", "1", "--", program)
+    assert done.returncode == 3
+    assert "-cudart shared" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--emulate", "1"], ["--", "true"], ["--emulate", "0", "--", "true"]])
+def test_mistakes_end_with_code_2(environment: dict[str, str], arguments: list[str]) -> None:
+    done = run(environment, *arguments)
+    assert done.returncode == 2
+    assert "expected" in done.stderr
+
+
+def test_an_unwritable_report_is_an_error(environment: dict[str, str]) -> None:
+    done = run(environment, "--emulate", "1", "--json", "/proc/none", "--", "true")
+    assert (done.returncode, "--json /proc/none" in done.stderr) == (2, True)
+
+
+def test_the_launcher_is_quick(environment: dict[str, str]) -> None:
+    """Start-up before the program runs: well under 100 ms here; the bound leaves room for a busy machine."""
+
+    def seconds() -> float:
+        before = time.monotonic()
+        run(environment, "--emulate", "2", "--no-summary", "--", "true")
+        return time.monotonic() - before
+
+    assert min(seconds() for _ in range(5)) < 0.25
