@@ -13,18 +13,23 @@ static void fill(CUdeviceptr out, int value, int count, CUstream stream) {
     CU(cuLaunchKernel(get_function(module, "fill"), 2, 1, 1, 64, 1, 1, 0, stream, parameters, NULL));
 }
 
-/* The waiting stream is submitted first; values written by the other one let it pass step by step. */
+/*
+ * The waiting stream is submitted first; values written by the other one let it pass step by step. The copy goes to pinned
+ * memory: one to pageable memory would hold this thread until the stream has passed.
+ */
 static void check_values(void) {
     CUstream waiter, writer;
     CUdeviceptr flags, data;
-    int got[COUNT];
+    int *got;
+    const size_t bytes = COUNT * sizeof(*got);
+    CU(cuMemAllocHost((void **)&got, bytes));
     CU(cuStreamCreate(&waiter, CU_STREAM_NON_BLOCKING));
     CU(cuStreamCreate(&writer, CU_STREAM_NON_BLOCKING));
     CU(cuMemAlloc(&flags, 64));
-    CU(cuMemAlloc(&data, sizeof(got)));
+    CU(cuMemAlloc(&data, bytes));
     CU(cuMemsetD8(flags, 0, 64));
     CU(cuStreamWaitValue32(waiter, flags, 5, CU_STREAM_WAIT_VALUE_EQ));
-    CU(cuMemcpyDtoHAsync(got, data, sizeof(got), waiter));
+    CU(cuMemcpyDtoHAsync(got, data, bytes, waiter));
     CU(cuStreamWriteValue32(waiter, flags + 4, 6, CU_STREAM_WRITE_VALUE_DEFAULT));
     fill(data, 300, COUNT, writer);
     CU(cuStreamWriteValue32(writer, flags, 5, CU_STREAM_WRITE_VALUE_DEFAULT));
@@ -33,7 +38,7 @@ static void check_values(void) {
     CU(cuStreamSynchronize(waiter));
     EXPECT(got[0] == 300 && got[COUNT - 1] == 300 + COUNT - 1);
     CU(cuStreamSynchronize(writer));
-    CU(cuMemcpyDtoH(got, data, sizeof(got)));
+    CU(cuMemcpyDtoH(got, data, bytes));
     EXPECT(got[0] == 400 && got[COUNT - 1] == 400 + COUNT - 1);
 
     CUstreamBatchMemOpParams operations[3];
@@ -59,6 +64,7 @@ static void check_values(void) {
     CU(cuStreamDestroy(writer));
     CU(cuMemFree(flags));
     CU(cuMemFree(data));
+    CU(cuMemFreeHost(got));
 }
 
 static void *worker(void *argument) {

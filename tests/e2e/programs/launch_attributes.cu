@@ -46,11 +46,11 @@ int main() {
     EXPECT_STATUS(cudaGetLastError(), cudaErrorInvalidValue);
     EXPECT_STATUS(cudaGetLastError(), cudaSuccess);
     record<<<1, 1025>>>(out);
-    EXPECT_STATUS(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    EXPECT_STATUS(cudaGetLastError(), cudaErrorInvalidValue);
     record<<<0, 32>>>(out);
-    EXPECT_STATUS(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    EXPECT_STATUS(cudaGetLastError(), cudaErrorInvalidValue);
     record<<<dim3(1, 65536), 32>>>(out);
-    EXPECT_STATUS(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    EXPECT_STATUS(cudaGetLastError(), cudaErrorInvalidValue);
     EXPECT_STATUS(cudaDeviceSynchronize(), cudaSuccess);
     record<<<24, 64>>>(out);
     CUDA(cudaStreamSynchronize(nullptr));
