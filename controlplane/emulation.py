@@ -1,13 +1,13 @@
 """The emulated machine as a layer of a run: its file, the program's environment, what to say afterwards."""
 
-import shutil
+import os
 from dataclasses import replace
 from pathlib import Path
 
 from controlplane import emulate, native, summary
 from controlplane.elf import has_static_runtime
 from controlplane.emulate import HostTime
-from controlplane.launch import Change
+from controlplane.launch import Change, find_program
 from controlplane.machine import MachineFile
 
 
@@ -31,7 +31,7 @@ class Emulation:
     def explanation(self, command: str) -> str | None:
         """Why nothing may have run on the emulated GPUs; None when something did."""
         launches = sum(device.launches for device in self.file.devices())
-        program = shutil.which(command)
+        program = find_program(command, os.environ.get("PATH", os.defpath))
         if not launches and program is not None and has_static_runtime(Path(program)):
             return (
                 f"{command} has the CUDA runtime inside itself (nvcc's default), which refuses every driver but "

@@ -6,7 +6,6 @@ that stands first takes the driver's place by its SONAME; the one behind it is n
 
 import errno
 import os
-import shutil
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,16 +60,26 @@ def _joined(paths: Sequence[Path], rest: str, separators: str) -> str:
     return ":".join([*map(str, paths), *([rest] if rest else [])])
 
 
+def find_program(name: str, search_path: str) -> str | None:
+    """The file that a shell would run; a name with a slash is that file, whatever it is."""
+    if os.sep in name:
+        return name if Path(name).exists() else None
+    for directory in search_path.split(os.pathsep):
+        file = Path(directory, name)
+        if file.is_file() and os.access(file, os.X_OK):
+            return str(file)
+    return None
+
+
 def run(command: list[str], environment: Mapping[str, str]) -> int:
     """Runs the program to its end and gives the exit code a shell would give.
 
     Signals sent to this process are passed on. Those that the terminal sends reach the program by themselves, as it is
     in the same process group; they are only kept from ending this process first.
     """
-    program = shutil.which(command[0], path=environment.get("PATH"))
+    program = find_program(command[0], environment.get("PATH", os.defpath))
     if program is None:
-        exists = os.sep in command[0] and Path(command[0]).exists()
-        return _cannot_start(command[0], errno.EACCES if exists else errno.ENOENT)
+        return _cannot_start(command[0], errno.ENOENT)
     watched = FORWARDED | {signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
