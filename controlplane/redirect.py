@@ -1,14 +1,14 @@
-"""Running an application under a policy: the decision table, the executors, and the shim's environment."""
+"""A policy as a layer of a run: the decision table, the executors, and the shim in the driver's place."""
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 
 from controlplane import native
 from controlplane.errors import WireError
+from controlplane.launch import Change
 from controlplane.policy import Launches, Policy, compile_table, read_launches
 
 STOP_SECONDS = 5.0
@@ -20,18 +20,6 @@ DRIVER_PLACES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Redirection:
-    """`environment` is what the application needs on top of its own; launches() works while it runs and afterwards."""
-
-    policy: Policy
-    environment: Mapping[str, str]
-    descriptor: int
-
-    def launches(self) -> Launches:
-        return read_launches(self.policy, os.pread(self.descriptor, os.fstat(self.descriptor).st_size, 0))
-
-
 def system_driver() -> Path:
     """The real driver's absolute path. Raises WireError when there is none."""
     override = os.environ.get("TESSERA_DRIVER")
@@ -41,52 +29,48 @@ def system_driver() -> Path:
     raise WireError("no CUDA driver found: install one, name it in TESSERA_DRIVER, or use --emulate")
 
 
-@contextmanager
-def redirect(policy: Policy, driver: Path, environment: Mapping[str, str]) -> Iterator[Redirection]:
-    """Starts one executor per further GPU of the policy and stops them at the end.
+class Redirection:
+    """One executor per further GPU of the policy, from entering the context to leaving it.
 
-    `driver` is the libcuda.so.1 in use, real or emulated; `environment` is what the executors run with, shim excluded.
+    `driver` is the libcuda.so.1 in use, real or emulated; `environment` is what the executors run with: that of the
+    application without the shim.
     """
-    sockets = tuple(f"tessera-{os.getpid()}-{device}" for device in policy.executors)
-    descriptor = os.memfd_create("tessera-policy")
-    os.write(descriptor, compile_table(policy, sockets))
-    executors: list[subprocess.Popen[bytes]] = []
-    try:
-        for device, socket in zip(policy.executors, sockets, strict=True):
-            executors.append(
-                subprocess.Popen(
-                    [native.file("executor/tessera-executor"), "--device", str(device), "--socket", socket],
-                    stdin=subprocess.PIPE,
-                    env={**environment, "LD_LIBRARY_PATH": _first(driver.parent, environment.get("LD_LIBRARY_PATH"))},
-                )
-            )
-        shim = native.file("shim/libcuda.so.1")
-        yield Redirection(
-            policy,
-            {
-                "TESSERA_POLICY": f"/proc/{os.getpid()}/fd/{descriptor}",
-                "TESSERA_DRIVER": str(driver),
-                "LD_PRELOAD": _first(shim, environment.get("LD_PRELOAD")),
-            },
-            descriptor,
-        )
-    finally:
-        _stop(executors)
-        os.close(descriptor)
 
+    def __init__(self, policy: Policy, driver: Path, environment: Mapping[str, str]) -> None:
+        self.policy, self._driver, self._environment = policy, driver, environment
+        self._sockets = tuple(f"tessera-{os.getpid()}-{device}" for device in policy.executors)
+        self._executors: list[subprocess.Popen[bytes]] = []
+        self._table = os.memfd_create("tessera-policy")
+        os.write(self._table, compile_table(policy, self._sockets))
 
-def _first(path: Path, rest: str | None) -> str:
-    return f"{path}:{rest}" if rest else str(path)
+    def __enter__(self) -> "Redirection":
+        places = [str(self._driver.parent), self._environment.get("LD_LIBRARY_PATH", "")]
+        environment = {**self._environment, "LD_LIBRARY_PATH": ":".join(filter(None, places))}
+        for device, socket in zip(self.policy.executors, self._sockets, strict=True):
+            command = [native.file("executor/tessera-executor"), "--device", str(device), "--socket", socket]
+            self._executors.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment))
+        return self
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closing an executor's standard input tells it that nobody will come any more."""
+        for executor in self._executors:
+            if executor.stdin:
+                executor.stdin.close()
+        for executor in self._executors:
+            try:
+                executor.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                executor.kill()
+                executor.wait()
 
-def _stop(executors: list[subprocess.Popen[bytes]]) -> None:
-    """Closing an executor's standard input tells it that nobody will come any more."""
-    for executor in executors:
-        if executor.stdin:
-            executor.stdin.close()
-    for executor in executors:
-        try:
-            executor.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            executor.kill()
-            executor.wait()
+    def change(self) -> Change:
+        """What the application needs: the shim in front of the driver, and the table."""
+        table = f"/proc/{os.getpid()}/fd/{self._table}"
+        variables = {"TESSERA_POLICY": table, "TESSERA_DRIVER": str(self._driver)}
+        return Change(native.file("shim/libcuda.so.1"), (), variables)
+
+    def launches(self) -> Launches:
+        """Counts so far; may be asked while the application runs and afterwards."""
+        return read_launches(self.policy, os.pread(self._table, os.fstat(self._table).st_size, 0))

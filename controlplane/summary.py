@@ -1,4 +1,4 @@
-"""What ran where: the emulated machine's counters after a run, as data, as JSON and as a table for people."""
+"""What ran where: the counters of the emulated machine and of the policy after a run, as data, as JSON and for people."""
 
 import json
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 from controlplane.emulate import Machine
 from controlplane.machine import MachineFile
+from controlplane.policy import Launches
 
 LARGEST_KERNELS = 20
 
@@ -65,12 +66,32 @@ def collect(machine: Machine, file: MachineFile) -> Summary:
     )
 
 
-def to_json(summary: Summary) -> str:
-    return json.dumps(asdict(summary), indent=2) + "\n"
+def to_json(summary: Summary | None, launches: Launches | None) -> str:
+    """Keys of the summary, if the GPUs were emulated, and `launches`, if there was a policy."""
+    data: dict[str, object] = {} if summary is None else dict(asdict(summary))
+    if launches is not None:
+        by_device = {str(device): count for device, count in launches.by_device.items()}
+        data["launches"] = {
+            "total": sum(launches.by_device.values()),
+            "by_device": by_device,
+            "kept_home": launches.kept_home,
+        }
+    return json.dumps(data, indent=2) + "\n"
 
 
-def to_text(summary: Summary) -> str:
-    """The table that tessera-run prints; of many kernels the longest-running ones."""
+def to_text(summary: Summary | None, launches: Launches | None) -> str:
+    """The tables that tessera-run prints."""
+    parts = [*_machine(summary)] if summary is not None else []
+    if launches is not None:
+        parts += [""] if parts else []
+        rows = [("GPU", "launches"), *((str(d), str(n)) for d, n in launches.by_device.items())]
+        parts += ["where the policy sent launches", *_table(rows, right=(0, 1))]
+        parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}")
+    return "\n".join(parts) + "\n"
+
+
+def _machine(summary: Summary) -> list[str]:
+    """The GPUs; of many kernels the longest-running ones."""
     lines = [
         ("GPU", "name", "launches", "kernels busy", "copies", "copied"),
         *(
@@ -86,7 +107,7 @@ def to_text(summary: Summary) -> str:
         parts += ["", *_table([("GPU", "kernel", "launches", "time"), *rows], right=(0, 2, 3))]
         if len(shown) < len(summary.kernels):
             parts.append(f"and {len(summary.kernels) - len(shown)} more kernels")
-    return "\n".join(parts) + "\n"
+    return parts
 
 
 def _table(rows: Sequence[tuple[str, ...]], right: Sequence[int]) -> list[str]:

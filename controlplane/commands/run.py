@@ -10,6 +10,8 @@ from controlplane import launch, summary
 from controlplane.emulate import SPEC
 from controlplane.emulation import Emulation
 from controlplane.errors import ConfigError, TesseraError
+from controlplane.policy import Launches, Policy, read_policy
+from controlplane.redirect import Redirection, system_driver
 
 NAME = "tessera-run"
 
@@ -22,6 +24,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     result.add_argument("--emulate", metavar="SPEC", help=f"run on emulated GPUs: {SPEC}")
+    result.add_argument("--policy", metavar="FILE", type=Path, help="run launches on the GPUs that a policy names")
     result.add_argument(
         "--host-time",
         choices=("real", "frozen"),
@@ -49,21 +52,35 @@ def _run(options: argparse.Namespace) -> int:
     command: list[str] = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise ConfigError("no program is given", expected=f"{NAME} [options] -- program [argument ...]")
-    if options.emulate is None:
-        raise ConfigError("nothing to do", expected=f"--emulate with {SPEC}")
-    emulation = Emulation(options.emulate, options.host_time)
-    code = launch.run(command, launch.compose([emulation.change()], os.environ))
-    _report(emulation, command[0], options)
+    if options.emulate is None and options.policy is None:
+        raise ConfigError("nothing to do", expected=f"--policy with a policy file, or --emulate with {SPEC}")
+    policy = None if options.policy is None else read_policy(options.policy)
+    emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
+    code, launches = _execute(command, emulation, policy)
+    _report(emulation, launches, command[0], options)
     return code
 
 
-def _report(emulation: Emulation, program: str, options: argparse.Namespace) -> None:
-    result = emulation.summary()
+def _execute(command: list[str], emulation: Emulation | None, policy: Policy | None) -> tuple[int, Launches | None]:
+    """The program's exit code, and what the policy did if there is one."""
+    layers = [] if emulation is None else [emulation.change()]
+    if policy is None:
+        return launch.run(command, launch.compose(layers, os.environ)), None
+    driver = layers[0].driver if layers and layers[0].driver else system_driver()
+    with Redirection(policy, driver, launch.compose(layers, os.environ)) as redirection:
+        environment = launch.compose([redirection.change(), *layers], os.environ)
+        return launch.run(command, environment), redirection.launches()
+
+
+def _report(emulation: Emulation | None, launches: Launches | None, program: str, options: argparse.Namespace) -> None:
+    result = None if emulation is None else emulation.summary()
     if options.json is not None:
         try:
-            options.json.write_text(summary.to_json(result))
+            options.json.write_text(summary.to_json(result, launches))
         except OSError as error:
             raise ConfigError(f"--json {options.json}: {error.strerror}", expected="a writable file") from error
     if options.summary:
-        explanation = emulation.explanation(program)
-        sys.stderr.write(f"\n{NAME}: {explanation}\n" if explanation else f"\n{NAME}: {summary.to_text(result)}")
+        explanation = None if emulation is None else emulation.explanation(program)
+        sys.stderr.write(
+            f"\n{NAME}: {explanation}\n" if explanation else f"\n{NAME}: {summary.to_text(result, launches)}"
+        )
