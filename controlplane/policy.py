@@ -23,7 +23,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`home` is the GPU the application uses, `executors` the others; the first matching rule decides, else `default`."""
+    """`home` is the GPU the application uses, `executors` the others; the first matching rule or `default` decides."""
 
     file: Path
     home: int

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from controlplane import native
 from controlplane.errors import WireError
@@ -43,11 +44,11 @@ class Redirection:
         self._table = os.memfd_create("tessera-policy")
         os.write(self._table, compile_table(policy, self._sockets))
 
-    def __enter__(self) -> "Redirection":
+    def __enter__(self) -> Self:
         places = [str(self._driver.parent), self._environment.get("LD_LIBRARY_PATH", "")]
         environment = {**self._environment, "LD_LIBRARY_PATH": ":".join(filter(None, places))}
         for device, socket in zip(self.policy.executors, self._sockets, strict=True):
-            command = [native.file("executor/tessera-executor"), "--device", str(device), "--socket", socket]
+            command = [str(native.file("executor/tessera-executor")), "--device", str(device), "--socket", socket]
             self._executors.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment))
         return self
 

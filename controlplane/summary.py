@@ -1,4 +1,4 @@
-"""What ran where: the counters of the emulated machine and of the policy after a run, as data, as JSON and for people."""
+"""What ran where: the counters of the emulated machine and the policy after a run, as data, as JSON, for people."""
 
 import json
 from collections.abc import Sequence
