@@ -73,9 +73,7 @@ def routes_table(routes: Routes, rows: list[Row], prototypes: dict[str, Prototyp
 def _entry(route: Route, position: int) -> str:
     shared = route.per_thread == route.legacy
     second = position if shared else position + len(route.legacy)
-    return (
-        f'    {{"{route.name}", {{{position}, {len(route.legacy)}}}, {{{second}, {len(route.per_thread)}}}}},'
-    )
+    return f'    {{"{route.name}", {{{position}, {len(route.legacy)}}}, {{{second}, {len(route.per_thread)}}}}},'
 
 
 def _step(step: Step) -> str:

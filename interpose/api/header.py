@@ -38,7 +38,6 @@ def read_prototypes(path: Path) -> dict[str, Prototype]:
     return found
 
 
-
 def _renames(text: str) -> dict[str, tuple[str, ...]]:
     """Plain name to the exported names that share its prototype: a per-thread twin has that of its base."""
     names: dict[str, tuple[str, ...]] = {}

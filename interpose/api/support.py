@@ -18,7 +18,10 @@ def render(rows: Iterable[Row], routes: Routes) -> str:
     listed = [row for row in every if row.base is None]
     groups = list(dict.fromkeys(row.group for row in listed))
     major, minor = divmod(routes.driver_version, 1000)
-    out = [INTRODUCTION, f"Functions of CUDA {major}.{minor // 10}: {len(every)} exports, {len(routes.by_name)} names.\n"]
+    out = [
+        INTRODUCTION,
+        f"Functions of CUDA {major}.{minor // 10}: {len(every)} exports, {len(routes.by_name)} names.\n",
+    ]
     out += ["| class | supported | not supported |", "|---|---|---|"]
     for group in groups:
         members = [row for row in listed if row.group == group]
