@@ -1,0 +1,260 @@
+/* See code.h: creating, linking and looking up decoded modules. */
+#include "code.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/format.h"
+#include "decode.h"
+#include "parse.h"
+
+struct loaded { /* what a struct tsr_code lies in */
+    struct tsr_code code;
+    struct tsr_arena arena;
+    uint64_t *addresses;
+    uint32_t *slots; /* hash of entries: index + 1 */
+    uint32_t mask;
+};
+
+/* ---- the load's services ---- */
+
+void tsr_load_fail(struct tsr_load *load, CUresult result, uint32_t line, uint32_t column, const char *format, ...)
+{
+    va_list values;
+    load->result = result;
+    load->error->line = line;
+    load->error->column = column;
+    va_start(values, format);
+    tsr_format_list(load->error->message, sizeof load->error->message, format, values);
+    va_end(values);
+    longjmp(load->escape, 1);
+}
+
+void tsr_load_memory(struct tsr_load *load)
+{
+    tsr_load_fail(load, CUDA_ERROR_OUT_OF_MEMORY, load->text.line, 1, "out of memory");
+}
+
+void tsr_load_expected(struct tsr_load *load, const char *what)
+{
+    char found[24];
+    uint32_t length = 0;
+    const char *at = load->text.at < load->text.end ? load->text.at : load->text.end;
+    for (; length < sizeof found - 1 && at + length < load->text.end && (uint8_t)at[length] > ' ' && (uint8_t)at[length] < 127; length++)
+        found[length] = at[length];
+    found[length] = 0;
+    uint32_t column = tsr_text_column(&load->text, at);
+    if (length)
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, column, "expected %s, found '%s'", what, found);
+    tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, column, "expected %s%s", what,
+                  at >= load->text.end ? ", found the end of the text" : "");
+}
+
+void *tsr_load_alloc(struct tsr_load *load, struct tsr_arena *arena, size_t bytes, size_t align)
+{
+    void *memory = tsr_arena_alloc(arena, bytes, align);
+    if (!memory)
+        tsr_load_memory(load);
+    return memory;
+}
+
+struct tsr_name *tsr_load_intern(struct tsr_load *load, struct tsr_word word)
+{
+    struct tsr_name *name = tsr_names_intern(&load->names, word);
+    if (!name)
+        tsr_load_memory(load);
+    return name;
+}
+
+/* ---- create ---- */
+
+static uint32_t hash_name(const char *name)
+{
+    uint32_t hash = 2166136261u;
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 16777619u;
+    return hash;
+}
+
+static void index_entries(struct tsr_load *load, struct loaded *loaded)
+{
+    uint32_t size = 16;
+    while (size < loaded->code.function_count * 2)
+        size *= 2;
+    loaded->slots = tsr_load_new(load, load->keep, uint32_t, size);
+    loaded->mask = size - 1;
+    for (uint32_t i = 0; i < loaded->code.function_count; i++) {
+        const struct tsr_function *function = &loaded->code.functions[i];
+        if (!function->entry || !function->insns)
+            continue;
+        uint32_t slot = hash_name(function->name) & loaded->mask;
+        while (loaded->slots[slot])
+            slot = (slot + 1) & loaded->mask;
+        loaded->slots[slot] = i + 1;
+    }
+}
+
+static void publish(struct tsr_load *load, struct loaded *loaded)
+{
+    struct tsr_code *code = &loaded->code;
+    code->function_count = (uint32_t)load->functions.count;
+    code->functions = tsr_load_new(load, load->keep, struct tsr_function, code->function_count);
+    for (uint32_t i = 0; i < code->function_count; i++) {
+        const struct tsr_function_load *function = &load->functions.data[i];
+        const struct tsr_function *out = function->alias ? load->functions.data[function->alias_of].out : function->out;
+        if (out)
+            code->functions[i] = *out; /* an alias keeps the index of what it stands for */
+        else
+            code->functions[i] = (struct tsr_function){.index = i};
+        code->functions[i].name = function->name->text;
+    }
+    code->variable_count = (uint32_t)load->variables.count;
+    code->variables = tsr_load_new(load, load->keep, struct tsr_variable, code->variable_count);
+    if (code->variable_count)
+        memcpy(code->variables, load->variables.data, sizeof *code->variables * code->variable_count);
+    index_entries(load, loaded);
+}
+
+static void run(struct tsr_load *load, struct loaded *loaded, const char *text, size_t length)
+{
+    char *copy = tsr_load_alloc(load, &load->module, length + 16, 1);
+    memcpy(copy, text, length);
+    load->text = (struct tsr_text){.at = copy, .end = copy + length, .line_begin = copy, .line = 1};
+    tsr_parse_module(load);
+    tsr_layout_module(load);
+    publish(load, loaded);
+}
+
+static void fini(struct tsr_load *load)
+{
+    for (size_t i = 0; i < load->functions.count; i++) {
+        tsr_vec_fini(&load->functions.data[i].callees);
+        tsr_vec_fini(&load->functions.data[i].shared);
+        tsr_vec_fini(&load->functions.data[i].shared_uses);
+    }
+    tsr_vec_fini(&load->functions);
+    tsr_vec_fini(&load->call_lines);
+    tsr_vec_fini(&load->variables);
+    tsr_vec_fini(&load->shared);
+    tsr_vec_fini(&load->statements);
+    tsr_vec_fini(&load->labels);
+    tsr_vec_fini(&load->scope_parents);
+    tsr_vec_fini(&load->areas);
+    tsr_vec_fini(&load->register_types);
+    tsr_vec_fini(&load->draft->insns);
+    tsr_vec_fini(&load->draft->consts);
+    tsr_names_fini(&load->names);
+    tsr_names_fini(&load->opcodes);
+    tsr_arena_fini(&load->scratch);
+    tsr_arena_fini(&load->module);
+}
+
+CUresult tsr_code_create(const char *text, size_t length, const struct tsr_device_desc *device, struct tsr_code **out,
+                         struct tsr_ptx_error *error)
+{
+    struct tsr_draft draft = {0};
+    struct tsr_load load = {.error = error, .device = device, .draft = &draft, .generation = 1, .result = CUDA_SUCCESS};
+    struct loaded *loaded = calloc(1, sizeof *loaded);
+    *error = (struct tsr_ptx_error){0};
+    if (!loaded)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    load.code = &loaded->code;
+    load.keep = &loaded->arena;
+    load.names.arena = &loaded->arena;
+    load.opcodes.arena = &load.module;
+    if (setjmp(load.escape) == 0)
+        run(&load, loaded, text, length);
+    CUresult result = load.result;
+    fini(&load);
+    if (result != CUDA_SUCCESS)
+        tsr_code_destroy(&loaded->code);
+    else
+        *out = &loaded->code;
+    return result;
+}
+
+void tsr_code_destroy(struct tsr_code *code)
+{
+    struct loaded *loaded = (struct loaded *)code;
+    if (!loaded)
+        return;
+    tsr_arena_fini(&loaded->arena);
+    free(loaded);
+}
+
+/* ---- link ---- */
+
+static CUresult link_function(struct loaded *loaded, struct tsr_function *function)
+{
+    uint8_t *frame = tsr_arena_alloc(&loaded->arena, function->template_end - function->template_begin + 64, 64);
+    struct tsr_const_reg *consts = (struct tsr_const_reg *)function->consts;
+    if (!frame)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < function->const_count; i++) {
+        struct tsr_const_reg *constant = &consts[i];
+        if (constant->variable)
+            constant->value += loaded->addresses[constant->variable - 1];
+        uint8_t *place = frame + (constant->frame_offset - function->template_begin);
+        uint32_t all = constant->value ? UINT32_MAX : 0;
+        if (constant->bytes == 0)
+            memcpy(place, &all, sizeof all);
+        for (uint32_t lane = 0; constant->bytes && lane < 32; lane++)
+            memcpy(place + lane * constant->bytes, &constant->value, constant->bytes);
+    }
+    function->frame_template = frame - function->template_begin;
+    return CUDA_SUCCESS;
+}
+
+static void link_variable(struct loaded *loaded, const struct tsr_variable *variable)
+{
+    for (uint32_t i = 0; i < variable->reloc_count; i++) {
+        const struct tsr_reloc *reloc = &variable->relocs[i];
+        uint64_t address = reloc->function ? TSR_CODE_WINDOW + 16ull * reloc->index : loaded->addresses[reloc->index];
+        address += (uint64_t)reloc->addend;
+        memcpy((uint8_t *)variable->init + reloc->offset, &address, sizeof address);
+    }
+}
+
+CUresult tsr_code_link(struct tsr_code *code, const uint64_t *variable_address, struct tsr_ptx_error *error)
+{
+    struct loaded *loaded = (struct loaded *)code;
+    *error = (struct tsr_ptx_error){0};
+    for (uint32_t i = 0; i < code->variable_count; i++)
+        if (code->variables[i].is_extern && !variable_address[i]) {
+            tsr_format(error->message, sizeof error->message, "unresolved extern variable '%s'", code->variables[i].name);
+            return CUDA_ERROR_INVALID_PTX;
+        }
+    loaded->addresses = tsr_arena_alloc(&loaded->arena, sizeof *loaded->addresses * (code->variable_count + 1), 8);
+    if (!loaded->addresses)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (code->variable_count)
+        memcpy(loaded->addresses, variable_address, sizeof *loaded->addresses * code->variable_count);
+    code->variable_address = loaded->addresses;
+    for (uint32_t i = 0; i < code->variable_count; i++)
+        link_variable(loaded, &code->variables[i]);
+    for (uint32_t i = 0; i < code->function_count; i++)
+        if (code->functions[i].insns && link_function(loaded, &code->functions[i]) != CUDA_SUCCESS)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_SUCCESS;
+}
+
+const struct tsr_function *tsr_code_entry(const struct tsr_code *code, const char *name)
+{
+    const struct loaded *loaded = (const struct loaded *)code;
+    for (uint32_t slot = hash_name(name) & loaded->mask; loaded->slots[slot]; slot = (slot + 1) & loaded->mask)
+        if (strcmp(code->functions[loaded->slots[slot] - 1].name, name) == 0)
+            return &code->functions[loaded->slots[slot] - 1];
+    return NULL;
+}
+
+const struct tsr_variable *tsr_code_variable(const struct tsr_code *code, const char *name, uint32_t *index)
+{
+    for (uint32_t i = 0; i < code->variable_count; i++)
+        if (strcmp(code->variables[i].name, name) == 0) {
+            if (index)
+                *index = i;
+            return &code->variables[i];
+        }
+    return NULL;
+}

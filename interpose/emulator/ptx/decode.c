@@ -1,0 +1,499 @@
+/* See decode.h: opcodes, operands, and the walk over a function's statements. */
+#include "decode.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/format.h"
+#include "../exec/operands.h"
+#include "parse.h"
+
+static const struct {
+    const char *mnemonic;
+    tsr_decode_fn *decode;
+} families[] = {
+    {"ld", tsr_decode_load},
+    {"ldu", tsr_decode_load},
+    {"st", tsr_decode_store},
+    {"mov", tsr_decode_mov},
+    {"atom", tsr_decode_atomic},
+    {"red", tsr_decode_atomic},
+    {"cvta", tsr_decode_cvta},
+    {"isspacep", tsr_decode_isspacep},
+    {"mapa", tsr_decode_mapa},
+    {"getctarank", tsr_decode_mapa},
+    {"createpolicy", tsr_decode_createpolicy},
+    {"bra", tsr_decode_branch},
+    {"brx", tsr_decode_branch_table},
+    {"ret", tsr_decode_plain},
+    {"exit", tsr_decode_plain},
+    {"trap", tsr_decode_plain},
+    {"membar", tsr_decode_plain},
+    {"fence", tsr_decode_plain},
+    {"brkpt", tsr_decode_plain},
+    {"pmevent", tsr_decode_plain},
+    {"prefetch", tsr_decode_plain},
+    {"prefetchu", tsr_decode_plain},
+    {"applypriority", tsr_decode_plain},
+    {"discard", tsr_decode_plain},
+    {"griddepcontrol", tsr_decode_plain},
+    {"setmaxnreg", tsr_decode_plain},
+    {"bar", tsr_decode_bar},
+    {"barrier", tsr_decode_bar},
+    {"shfl", tsr_decode_shfl},
+    {"vote", tsr_decode_vote},
+    {"match", tsr_decode_match},
+    {"redux", tsr_decode_redux},
+    {"activemask", tsr_decode_activemask},
+    {"elect", tsr_decode_elect},
+    {"nanosleep", tsr_decode_nanosleep},
+    {"call", tsr_decode_call},
+};
+
+void tsr_decode_unsupported(struct tsr_load *load, const struct tsr_statement *statement)
+{
+    tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, statement->line, statement->column, "unsupported instruction %s", statement->opcode->text);
+}
+
+void tsr_decode_fail(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *operand, const char *what)
+{
+    tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, statement->line, operand ? operand->column : statement->column, "%s: expected %s",
+                  statement->opcode->text, what);
+}
+
+bool tsr_opcode_has(const struct tsr_opcode *opcode, const char *part)
+{
+    for (uint32_t i = 1; i < opcode->part_count; i++)
+        if (tsr_word_is(opcode->part[i], part))
+            return true;
+    return false;
+}
+
+const struct tsr_op *tsr_decode_op(struct tsr_load *load, const struct tsr_statement *statement, const char *format, ...)
+{
+    char key[160];
+    va_list values;
+    va_start(values, format);
+    size_t length = tsr_format_list(key, sizeof key, format, values);
+    va_end(values);
+    const struct tsr_op *op = tsr_op_find(key, length);
+    if (!op)
+        tsr_decode_unsupported(load, statement);
+    return op;
+}
+
+void tsr_decode_count(struct tsr_load *load, const struct tsr_statement *statement, uint32_t least, uint32_t most)
+{
+    if (statement->operand_count < least || statement->operand_count > most) {
+        char what[64];
+        tsr_format(what, sizeof what, least == most ? "%u operands" : "%u to %u operands", least, most);
+        tsr_decode_fail(load, statement, NULL, what);
+    }
+}
+
+/* ---- opcodes ---- */
+
+static void split_opcode(struct tsr_opcode *opcode)
+{
+    const char *at = opcode->name->text, *end = at + opcode->name->length;
+    while (at < end && opcode->part_count < TSR_OPCODE_PARTS) {
+        const char *dot = memchr(at, '.', (size_t)(end - at));
+        const char *stop = dot ? dot : end;
+        opcode->part[opcode->part_count++] = (struct tsr_word){at, (uint32_t)(stop - at)};
+        at = stop + 1;
+    }
+}
+
+static void read_parts(struct tsr_opcode *opcode)
+{
+    static const struct {
+        const char *word;
+        uint8_t space;
+    } spaces[] = {{"global", TSR_SPACE_GLOBAL}, {"const", TSR_SPACE_CONST}, {"local", TSR_SPACE_LOCAL}};
+    static const char *const strong[] = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"};
+    opcode->space = TSR_SPACE_GENERIC;
+    for (uint32_t i = 1; i < opcode->part_count; i++) {
+        struct tsr_word part = opcode->part[i];
+        if (part.length == 0)
+            continue;
+        uint8_t type = tsr_parse_type_name(part);
+        if (type != TSR_T_NONE && opcode->type_count < 4)
+            opcode->types[opcode->type_count++] = type;
+        if (part.length == 2 && part.text[0] == 'v' && tsr_char_is(part.text[1], TSR_CHAR_DIGIT))
+            opcode->vector = (uint8_t)(part.text[1] - '0');
+        for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
+            if (tsr_word_is(part, spaces[k].word))
+                opcode->space = spaces[k].space;
+        if (part.length >= 6 && memcmp(part.text, "shared", 6) == 0)
+            opcode->space = TSR_SPACE_SHARED;
+        if (part.length >= 5 && memcmp(part.text, "param", 5) == 0)
+            opcode->space = TSR_SPACE_PARAM;
+        for (size_t k = 0; k < sizeof strong / sizeof *strong; k++)
+            opcode->strong |= tsr_word_is(part, strong[k]);
+    }
+}
+
+static struct tsr_opcode *find_opcode(struct tsr_load *load, struct tsr_name *name)
+{
+    if (name->opcode)
+        return name->opcode;
+    struct tsr_opcode *opcode = tsr_load_new(load, &load->module, struct tsr_opcode, 1);
+    opcode->name = name;
+    split_opcode(opcode);
+    read_parts(opcode);
+    opcode->decode = tsr_decode_lane;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (tsr_word_is(opcode->part[0], families[i].mnemonic))
+            opcode->decode = families[i].decode;
+    name->opcode = opcode;
+    return opcode;
+}
+
+/* ---- conversions between widths ---- */
+
+void tsr_decode_convert(struct tsr_load *load, uint32_t to, uint32_t from, uint8_t type)
+{
+    uint32_t wide = tsr_register_bytes(load, to) * 8, narrow = tsr_register_bytes(load, from) * 8;
+    const char *extend = tsr_type_is_signed(type) ? "sext" : "zext";
+    const struct tsr_statement *statement = load->draft->statement;
+    const struct tsr_op *op = wide == narrow  ? tsr_decode_op(load, statement, "mov.b%u", wide)
+                              : wide < narrow ? tsr_decode_op(load, statement, "tsr.low.b%u.b%u", wide, narrow)
+                                              : tsr_decode_op(load, statement, "tsr.%s.b%u.b%u", extend, wide, narrow);
+    struct tsr_draft_insn *insn = tsr_draft_add(load, op);
+    tsr_draft_def(insn, TSR_F_DST, to);
+    tsr_draft_use(insn, TSR_F_A, from);
+}
+
+uint32_t tsr_decode_narrow(struct tsr_load *load, uint32_t reg, uint32_t bytes)
+{
+    if (tsr_register_bytes(load, reg) == bytes)
+        return reg;
+    uint32_t temp = tsr_draft_temp(load, bytes);
+    tsr_decode_convert(load, temp, reg, TSR_T_B32);
+    return temp;
+}
+
+/* ---- sources ---- */
+
+static uint64_t number_bits(struct tsr_load *load, const struct tsr_operand *operand, uint8_t type)
+{
+    struct tsr_number number = operand->number;
+    bool literal_float = number.kind == TSR_NUMBER_F32 || number.kind == TSR_NUMBER_F64;
+    uint32_t bytes = tsr_type_bytes[type];
+    if (!literal_float && type != TSR_T_F32 && type != TSR_T_F64)
+        return number.bits;
+    if (literal_float && type != TSR_T_F32 && type != TSR_T_F64 && bytes != 4 && bytes != 8)
+        tsr_decode_fail(load, load->draft->statement, operand, "an integer or a register");
+    double value;
+    float single;
+    if (number.kind == TSR_NUMBER_F32) {
+        uint32_t bits = (uint32_t)number.bits;
+        if (bytes == 4)
+            return bits;
+        memcpy(&single, &bits, 4);
+        value = (double)single;
+    } else if (number.kind == TSR_NUMBER_F64) {
+        if (bytes == 8)
+            return number.bits;
+        memcpy(&value, &number.bits, 8);
+    } else {
+        value = number.kind == TSR_NUMBER_SIGNED ? (double)(int64_t)number.bits : (double)number.bits;
+    }
+    uint64_t bits = 0;
+    single = (float)value;
+    memcpy(&bits, bytes == 4 ? (const void *)&single : (const void *)&value, bytes);
+    return bits;
+}
+
+uint32_t tsr_decode_source(struct tsr_load *load, const struct tsr_operand *operand, uint8_t type)
+{
+    const struct tsr_statement *statement = load->draft->statement;
+    uint32_t bytes = tsr_type_register_bytes(type);
+    if (type == TSR_T_PRED)
+        return tsr_decode_predicate(load, operand, NULL);
+    if (operand->inverted)
+        tsr_decode_fail(load, statement, operand, "a number, not a predicate");
+    switch (operand->kind) {
+    case TSR_OPERAND_REGISTER: {
+        uint32_t have = tsr_register_bytes(load, operand->id);
+        if (have == bytes)
+            return operand->id;
+        if (have < bytes || have == 0)
+            tsr_decode_fail(load, statement, operand, "a register as wide as the instruction's type");
+        return tsr_decode_narrow(load, operand->id, bytes);
+    }
+    case TSR_OPERAND_NUMBER:
+        return tsr_draft_const(load, bytes, number_bits(load, operand, type));
+    case TSR_OPERAND_SYMBOL:
+        return tsr_decode_symbol(load, operand, bytes);
+    case TSR_OPERAND_NAME: {
+        uint32_t reg = tsr_decode_special(load, operand, TSR_NO_REG);
+        uint32_t have = tsr_register_bytes(load, reg);
+        if (have == bytes)
+            return reg;
+        uint32_t temp = tsr_draft_temp(load, bytes);
+        tsr_decode_convert(load, temp, reg, TSR_T_B32);
+        return temp;
+    }
+    default:
+        tsr_decode_fail(load, statement, operand, "a register or a number");
+    }
+}
+
+uint32_t tsr_decode_predicate(struct tsr_load *load, const struct tsr_operand *operand, bool *inverted)
+{
+    const struct tsr_statement *statement = load->draft->statement;
+    uint32_t reg;
+    if (operand->kind == TSR_OPERAND_NUMBER)
+        return tsr_draft_const(load, 0, operand->number.bits);
+    if (operand->kind == TSR_OPERAND_NAME)
+        reg = tsr_decode_special(load, operand, TSR_NO_REG);
+    else if (operand->kind == TSR_OPERAND_REGISTER)
+        reg = operand->id;
+    else
+        tsr_decode_fail(load, statement, operand, "a predicate");
+    if (tsr_register_bytes(load, reg) != 0)
+        tsr_decode_fail(load, statement, operand, "a predicate");
+    if (!operand->inverted)
+        return reg;
+    if (inverted) {
+        *inverted = true;
+        return reg;
+    }
+    uint32_t temp = tsr_draft_temp(load, 0);
+    struct tsr_draft_insn *insn = tsr_draft_add(load, tsr_decode_op(load, statement, "not.pred"));
+    tsr_draft_def(insn, TSR_F_DST, temp);
+    tsr_draft_use(insn, TSR_F_A, reg);
+    return temp;
+}
+
+static uint32_t special_bytes(const struct tsr_name *name)
+{
+    static const char *const wide[] = {"%clock64", "%globaltimer", "%gridid", "%current_graph_exec"};
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        if (strcmp(name->text, wide[i]) == 0)
+            return 8;
+    if (strcmp(name->text, "%is_explicit_cluster") == 0)
+        return 0;
+    return name->length > 3 && strcmp(name->text + name->length - 3, "_64") == 0 ? 8 : 4;
+}
+
+uint32_t tsr_decode_special(struct tsr_load *load, const struct tsr_operand *operand, uint32_t dst)
+{
+    const struct tsr_statement *statement = load->draft->statement;
+    const struct tsr_name *name = operand->name;
+    if (name->text[0] != '%')
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, statement->line, operand->column, "'%s' is not declared", name->text);
+    char key[64];
+    size_t length = operand->component ? tsr_format(key, sizeof key, "sreg.%s.%c", name->text + 1, operand->component)
+                                       : tsr_format(key, sizeof key, "sreg.%s", name->text + 1);
+    const struct tsr_op *op = tsr_op_find(key, length);
+    if (!op)
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, statement->line, operand->column,
+                      "'%s' is neither declared nor a special register that is supported", name->text);
+    uint32_t bytes = special_bytes(name);
+    if (dst == TSR_NO_REG || tsr_register_bytes(load, dst) != bytes)
+        dst = tsr_draft_temp(load, bytes);
+    tsr_draft_def(tsr_draft_add(load, op), TSR_F_DST, dst);
+    return dst;
+}
+
+uint32_t tsr_decode_symbol(struct tsr_load *load, const struct tsr_operand *operand, uint32_t bytes)
+{
+    const struct tsr_statement *statement = load->draft->statement;
+    const struct tsr_symbol *symbol = operand->symbol;
+    struct tsr_function_load *function = &load->functions.data[load->function];
+    uint32_t reg;
+    if (bytes != 4 && bytes != 8)
+        tsr_decode_fail(load, statement, operand, "a type of 32 or 64 bits for an address");
+    switch (symbol->kind) {
+    case TSR_SYMBOL_VARIABLE:
+        return tsr_decode_narrow(load, tsr_draft_variable(load, symbol->id, operand->displacement), bytes);
+    case TSR_SYMBOL_FUNCTION:
+        load->functions.data[symbol->id].address_taken = true;
+        return tsr_decode_narrow(load, tsr_draft_const(load, 8, TSR_CODE_WINDOW + 16ull * symbol->id), bytes);
+    case TSR_SYMBOL_PARAM:
+        return tsr_draft_const(load, bytes, symbol->offset + (uint64_t)operand->displacement);
+    case TSR_SYMBOL_SHARED:
+        if (load->shared.data[symbol->id].dynamic && !function->entry) {
+            struct tsr_operand base = {.name = &(struct tsr_name){.text = "%dynamic_smem_offset", .length = 20}};
+            reg = tsr_decode_special(load, &base, TSR_NO_REG);
+            if (operand->displacement) {
+                uint32_t sum = tsr_draft_temp(load, 4);
+                struct tsr_draft_insn *add = tsr_draft_add(load, tsr_decode_op(load, statement, "add.u32"));
+                tsr_draft_def(add, TSR_F_DST, sum);
+                tsr_draft_use(add, TSR_F_A, reg);
+                tsr_draft_use(add, TSR_F_B, tsr_draft_const(load, 4, (uint64_t)operand->displacement));
+                reg = sum;
+            }
+            tsr_load_push(load, &function->shared, symbol->id);
+            if (bytes == 4)
+                return reg;
+            uint32_t wide = tsr_draft_temp(load, 8);
+            tsr_decode_convert(load, wide, reg, TSR_T_B32);
+            return wide;
+        }
+        return tsr_draft_shared(load, symbol->id, operand->displacement, bytes);
+    case TSR_SYMBOL_LOCAL: {
+        int64_t offset = (int64_t)symbol->offset + operand->displacement;
+        if (function->entry)
+            return tsr_draft_const(load, bytes, (uint64_t)offset);
+        struct tsr_draft_insn *insn = tsr_draft_add(load, tsr_decode_op(load, statement, "tsr.local_address.b%u", bytes * 8));
+        reg = tsr_draft_temp(load, bytes);
+        tsr_draft_def(insn, TSR_F_DST, reg);
+        insn->imm = offset;
+        return reg;
+    }
+    case TSR_SYMBOL_AREA: {
+        uint32_t size = (uint32_t)symbol->bytes;
+        struct tsr_draft_insn *insn = tsr_draft_add(load, tsr_decode_op(load, statement, "tsr.param_address"));
+        load->local_bytes = (load->local_bytes + 15) & ~15ull;
+        load->local_align = load->local_align < 16 ? 16 : load->local_align;
+        reg = tsr_draft_temp(load, 8);
+        tsr_draft_def(insn, TSR_F_DST, reg);
+        tsr_draft_area(insn, TSR_F_A, load->areas.data[symbol->id].offset);
+        insn->field[TSR_F_B] = size;
+        insn->field[TSR_F_C] = TSR_AREA_STRIDE(size);
+        insn->imm = (int64_t)load->local_bytes;
+        load->local_bytes += size;
+        if (operand->displacement) {
+            uint32_t sum = tsr_draft_temp(load, 8);
+            struct tsr_draft_insn *add = tsr_draft_add(load, tsr_decode_op(load, statement, "add.u64"));
+            tsr_draft_def(add, TSR_F_DST, sum);
+            tsr_draft_use(add, TSR_F_A, reg);
+            tsr_draft_use(add, TSR_F_B, tsr_draft_const(load, 8, (uint64_t)operand->displacement));
+            reg = sum;
+        }
+        return tsr_decode_narrow(load, reg, bytes);
+    }
+    default:
+        tsr_decode_fail(load, statement, operand, "a variable or a function");
+    }
+}
+
+/* ---- destinations ---- */
+
+struct tsr_target tsr_decode_target_or_none(struct tsr_load *load, const struct tsr_operand *operand, uint8_t type)
+{
+    if (operand->kind == TSR_OPERAND_SINK)
+        return (struct tsr_target){TSR_NO_REG, TSR_NO_REG, type};
+    return tsr_decode_target(load, operand, type);
+}
+
+struct tsr_target tsr_decode_target(struct tsr_load *load, const struct tsr_operand *operand, uint8_t type)
+{
+    const struct tsr_statement *statement = load->draft->statement;
+    uint32_t bytes = tsr_type_register_bytes(type);
+    if (operand->kind == TSR_OPERAND_SINK)
+        return (struct tsr_target){tsr_draft_temp(load, bytes), TSR_NO_REG, type};
+    if (operand->kind != TSR_OPERAND_REGISTER || operand->inverted)
+        tsr_decode_fail(load, statement, operand, "a register as destination");
+    uint32_t have = tsr_register_bytes(load, operand->id);
+    if (have == bytes)
+        return (struct tsr_target){operand->id, TSR_NO_REG, type};
+    if (have < bytes || bytes == 0)
+        tsr_decode_fail(load, statement, operand, bytes ? "a destination as wide as the type" : "a predicate as destination");
+    return (struct tsr_target){tsr_draft_temp(load, bytes), operand->id, type};
+}
+
+void tsr_decode_finish(struct tsr_load *load, const struct tsr_target *target)
+{
+    if (target->wide != TSR_NO_REG)
+        tsr_decode_convert(load, target->wide, target->reg, target->type);
+}
+
+/* ---- the walk ---- */
+
+static void mark_label(struct tsr_load *load, const struct tsr_statement *statement)
+{
+    if (statement->operand_count != 1 || statement->operands[0].kind != TSR_OPERAND_NAME)
+        return;
+    struct tsr_label *label = tsr_label_find(load, statement->operands[0].name, statement->scope);
+    if (label)
+        label->referenced = true;
+}
+
+static void mark_table(struct tsr_load *load, const struct tsr_statement *statement)
+{
+    const struct tsr_operand *last = statement->operand_count ? &statement->operands[statement->operand_count - 1] : NULL;
+    if (!last || last->kind != TSR_OPERAND_SYMBOL || last->symbol->kind != TSR_SYMBOL_TARGETS)
+        return;
+    for (uint32_t i = 0; i < last->symbol->count; i++) {
+        struct tsr_label *label = tsr_label_find(load, last->symbol->targets[i], last->symbol->id);
+        if (label)
+            label->referenced = true;
+    }
+}
+
+static void emit_joins(struct tsr_load *load, uint32_t statement, size_t *next_label)
+{
+    struct tsr_draft *draft = load->draft;
+    uint32_t at = TSR_NO_REG;
+    for (; *next_label < load->labels.count && load->labels.data[*next_label]->statement == statement; ++*next_label) {
+        const struct tsr_label *label = load->labels.data[*next_label];
+        if (!label->referenced)
+            continue;
+        if (at == TSR_NO_REG) {
+            at = (uint32_t)draft->insns.count;
+            const struct tsr_op *join = tsr_op_find("join", 4);
+            if (!join)
+                tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, label->line, 1, "operation join is missing");
+            draft->statement = NULL;
+            tsr_draft_add(load, join)->line = label->line;
+        }
+        draft->label_insns[label->id] = at;
+    }
+}
+
+/* A body must not run past its end. */
+static void emit_end(struct tsr_load *load, bool entry)
+{
+    load->draft->statement = NULL;
+    const struct tsr_op *op = entry ? tsr_op_find("exit", 4) : tsr_op_find("ret", 3);
+    const struct tsr_function_load *function = &load->functions.data[load->function];
+    if (!op)
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, function->line, 1, "operation ret is missing");
+    tsr_draft_add(load, op)->line = load->text.line;
+}
+
+static bool ends_flow(const struct tsr_draft *draft)
+{
+    if (!draft->insns.count)
+        return false;
+    const struct tsr_draft_insn *last = &draft->insns.data[draft->insns.count - 1];
+    return last->guard == TSR_NO_REG && (strcmp(last->op->key, "ret") == 0 || strcmp(last->op->key, "exit") == 0);
+}
+
+void tsr_decode_function(struct tsr_load *load, const struct tsr_tuning *tuning)
+{
+    struct tsr_draft *draft = load->draft;
+    bool entry = load->functions.data[load->function].entry;
+    tsr_vec_clear(&draft->insns);
+    tsr_vec_clear(&draft->consts);
+    draft->const_slots = NULL;
+    draft->const_mask = 0;
+    load->scopes[load->depth].area_top = load->area_bytes; /* closed scopes' areas are still in use by their statements */
+    draft->label_insns = tsr_load_new(load, &load->scratch, uint32_t, load->labels.count + 1);
+    for (size_t i = 0; i < load->statements.count; i++) {
+        const struct tsr_statement *statement = &load->statements.data[i];
+        tsr_decode_fn *decode = find_opcode(load, statement->opcode)->decode;
+        if (decode == tsr_decode_branch)
+            mark_label(load, statement);
+        else if (decode == tsr_decode_branch_table)
+            mark_table(load, statement);
+    }
+    size_t next_label = 0;
+    for (uint32_t i = 0; i < load->statements.count; i++) {
+        const struct tsr_statement *statement = &load->statements.data[i];
+        emit_joins(load, i, &next_label);
+        struct tsr_opcode *opcode = statement->opcode->opcode;
+        draft->statement = statement;
+        opcode->decode(load, opcode, statement);
+    }
+    emit_joins(load, (uint32_t)load->statements.count, &next_label);
+    if (!ends_flow(draft))
+        emit_end(load, entry);
+    struct tsr_function *function = tsr_load_new(load, load->keep, struct tsr_function, 1);
+    load->functions.data[load->function].out = function;
+    tsr_place_function(load, tuning, function);
+}

@@ -1,0 +1,126 @@
+/* Operations of the semantics table: destination and sources are registers; and mov, whose operands may also be vectors and addresses. */
+#include "decode.h"
+
+void tsr_decode_lane(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement)
+{
+    const struct tsr_op *op = opcode->op;
+    if (!op) {
+        op = opcode->op = tsr_op_find(opcode->name->text, opcode->name->length);
+        if (!op || !(op->flags & TSR_OP_LANE))
+            tsr_decode_unsupported(load, statement);
+    }
+    tsr_decode_count(load, statement, op->sources + 1u, op->sources + 1u);
+    const struct tsr_operand *operands = statement->operands;
+    uint32_t sources[4];
+    for (uint32_t i = 0; i < op->sources && i < 4; i++)
+        sources[i] = tsr_decode_source(load, &operands[i + 1], op->src_type[i]);
+    if (operands[0].second && !(op->flags & TSR_OP_DST2))
+        tsr_decode_fail(load, statement, operands[0].second, "one destination");
+    struct tsr_target target = tsr_decode_target(load, &operands[0], op->dst_type);
+    struct tsr_target second = {TSR_NO_REG, TSR_NO_REG, op->dst_type};
+    if (operands[0].second)
+        second = tsr_decode_target_or_none(load, operands[0].second, op->dst_type);
+    struct tsr_draft_insn *insn = tsr_draft_add(load, op);
+    tsr_draft_def(insn, TSR_F_DST, target.reg);
+    tsr_draft_def(insn, TSR_F_DST2, second.reg);
+    for (uint32_t i = 0; i < op->sources && i < 4; i++)
+        tsr_draft_use(insn, TSR_F_A + i, sources[i]);
+    tsr_decode_finish(load, &target);
+    tsr_decode_finish(load, &second);
+}
+
+static uint8_t part_type(uint32_t bytes)
+{
+    return bytes == 1 ? TSR_T_B8 : bytes == 2 ? TSR_T_B16 : bytes == 4 ? TSR_T_B32 : TSR_T_B64;
+}
+
+static uint32_t require_parts(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *vector, uint32_t bytes)
+{
+    if ((vector->count != 2 && vector->count != 4) || bytes / vector->count == 0 || bytes % vector->count)
+        tsr_decode_fail(load, statement, vector, "a vector of 2 or 4 elements that together have the type's size");
+    return bytes / vector->count;
+}
+
+/* .b128: two registers side by side. */
+static void move_halves(struct tsr_load *load, const struct tsr_statement *statement, const uint32_t to[2], const uint32_t from[2])
+{
+    const struct tsr_op *op = tsr_decode_op(load, statement, "mov.b64");
+    for (unsigned i = 0; i < 2; i++) {
+        struct tsr_draft_insn *insn = tsr_draft_add(load, op);
+        tsr_draft_def(insn, TSR_F_DST, to[i]);
+        tsr_draft_use(insn, TSR_F_A, from[i]);
+    }
+}
+
+static void read_halves(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *operand, bool written,
+                        uint32_t out[2])
+{
+    if (operand->kind == TSR_OPERAND_REGISTER && load->register_types.data[operand->id] == TSR_T_B128) {
+        out[0] = operand->id;
+        out[1] = operand->id + 1;
+        return;
+    }
+    if (operand->kind != TSR_OPERAND_VECTOR || operand->count != 2)
+        tsr_decode_fail(load, statement, operand, "a .b128 register or a vector of two .b64");
+    for (unsigned i = 0; i < 2; i++)
+        out[i] = written ? tsr_decode_target(load, &operand->elements[i], TSR_T_B64).reg
+                         : tsr_decode_source(load, &operand->elements[i], TSR_T_B64);
+}
+
+static void pack(struct tsr_load *load, const struct tsr_statement *statement, uint32_t bytes)
+{
+    const struct tsr_operand *vector = &statement->operands[1];
+    uint32_t part = require_parts(load, statement, vector, bytes), sources[4];
+    const struct tsr_op *op = tsr_decode_op(load, statement, "tsr.pack.b%u.b%ux%u", bytes * 8, part * 8, vector->count);
+    for (uint32_t i = 0; i < vector->count; i++)
+        sources[i] = tsr_decode_source(load, &vector->elements[i], part_type(part));
+    struct tsr_target target = tsr_decode_target(load, &statement->operands[0], part_type(bytes));
+    struct tsr_draft_insn *insn = tsr_draft_add(load, op);
+    tsr_draft_def(insn, TSR_F_DST, target.reg);
+    for (uint32_t i = 0; i < vector->count; i++)
+        tsr_draft_use(insn, TSR_F_A + i, sources[i]);
+    tsr_decode_finish(load, &target);
+}
+
+static void unpack(struct tsr_load *load, const struct tsr_statement *statement, uint32_t bytes)
+{
+    const struct tsr_operand *vector = &statement->operands[0];
+    uint32_t part = require_parts(load, statement, vector, bytes);
+    uint32_t source = tsr_decode_source(load, &statement->operands[1], part_type(bytes));
+    for (uint32_t i = 0; i < vector->count; i++) {
+        struct tsr_target target = tsr_decode_target_or_none(load, &vector->elements[i], part_type(part));
+        if (target.reg == TSR_NO_REG)
+            continue;
+        const struct tsr_op *op = tsr_decode_op(load, statement, "tsr.unpack.b%u.b%u.%u", bytes * 8, part * 8, i);
+        struct tsr_draft_insn *insn = tsr_draft_add(load, op);
+        tsr_draft_def(insn, TSR_F_DST, target.reg);
+        tsr_draft_use(insn, TSR_F_A, source);
+        tsr_decode_finish(load, &target);
+    }
+}
+
+void tsr_decode_mov(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement)
+{
+    tsr_decode_count(load, statement, 2, 2);
+    if (opcode->type_count != 1)
+        tsr_decode_unsupported(load, statement);
+    const struct tsr_operand *operands = statement->operands;
+    uint8_t type = opcode->types[0];
+    uint32_t bytes = tsr_type_bytes[type];
+    if (bytes == 16) {
+        uint32_t to[2], from[2];
+        read_halves(load, statement, &operands[1], false, from);
+        read_halves(load, statement, &operands[0], true, to);
+        move_halves(load, statement, to, from);
+    } else if (operands[1].kind == TSR_OPERAND_VECTOR) {
+        pack(load, statement, bytes);
+    } else if (operands[0].kind == TSR_OPERAND_VECTOR) {
+        unpack(load, statement, bytes);
+    } else if (operands[1].kind == TSR_OPERAND_NAME && operands[0].kind == TSR_OPERAND_REGISTER) {
+        uint32_t reg = tsr_decode_special(load, &operands[1], operands[0].id);
+        if (reg != operands[0].id)
+            tsr_decode_convert(load, operands[0].id, reg, TSR_T_B32);
+    } else {
+        tsr_decode_lane(load, opcode, statement);
+    }
+}
