@@ -33,7 +33,7 @@ def _source(kind: Type, *, raw: bool) -> Operand:
     if kind is Type.PRED:
         return Operand("PRED", "tsr_bit({0}s, l)")
     if kind.element.half and not raw:
-        return Operand(kind.value.upper(), "{0}s[n]")
+        return Operand(kind.value.upper(), "{0}s[l]")
     storage = (kind.raw if raw else kind).storage
     element = "{0}s[l]" if kind.bits >= 16 else f"({kind.carrier}){{0}}s[l]"
     return Operand(f"AS({storage}, {{0}})", element)
@@ -68,7 +68,7 @@ def _test(row: Row) -> str:
     if _packed(row):
         body = "TSR_TEST_PACKED({ " + " ".join(inside) + f" t = {row.value}; }});"
     else:
-        body = "TSR_TEST({ " + (" ".join(inside)).replace("[n]", "[l]") + f" t = {row.value}; }});"
+        body = "TSR_TEST({ " + " ".join(inside) + f" t = {row.value}; }});"
     return " ".join(before + [body])
 
 
@@ -77,17 +77,14 @@ def _map(row: Row) -> str:
     inside = list(inside) + list(row.temporaries)
     kind = row.dst
     if kind.element.half and not row.raw:
-        shape, target = f"TSR_MAP_{kind.value.upper()}", "n"
+        shape, target = f"TSR_MAP_{kind.value.upper()}", ""
     else:
         storage = Type(f"u{kind.bits}").storage if kind.integer or row.raw else kind.storage
         shape, target = f"TSR_MAP_{'SECOND_' if row.second else ''}{max(kind.bits, 16)}", storage
-    if target != "n" or not _packed(row):
-        inside = [line.replace("[n]", "[l]") for line in inside]
     work = " ".join(inside)
     second = f" q |= (uint32_t)({row.second}) << l;" if row.second else ""
-    if target == "n":
-        return " ".join(before) + f" {shape}({{ {work} r = {row.value}; }});"
-    return " ".join(before) + f" {shape}({target}, {{ {work} r = {row.value};{second} }});"
+    storage_argument = f"{target}, " if target else ""
+    return " ".join(before) + f" {shape}({storage_argument}{{ {work} r = {row.value};{second} }});"
 
 
 class _Group:

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ptxtools.isa import compare, floating, integer, logic
+from ptxtools.isa import compare, convert, floating, half, integer, logic, special
 from ptxtools.isa.row import Row, Rows
 
-_FAMILIES: tuple[Callable[[], Rows], ...] = (integer.rows, logic.rows, floating.rows, compare.rows)
+_FAMILIES: tuple[Callable[[], Rows], ...] = (
+    integer.rows,
+    logic.rows,
+    floating.rows,
+    compare.rows,
+    convert.rows,
+    half.rows,
+    special.rows,
+)
 
 
 def _index(families: Iterable[Callable[[], Rows]]) -> dict[str, Row]:

@@ -102,11 +102,11 @@ static const uint32_t tsr_lane_bit[32] __attribute__((aligned(64), unused)) = {
 /* Half-precision results are computed as floats and rounded to nearest. */
 #define TSR_MAP_HALF(kind, count, bits, ...)                                                                                   \
     TSR_ALIGN64 float results[count];                                                                                          \
-    TSR_FOR_LANES(n, count)                                                                                                    \
+    TSR_FOR_LANES(l, count)                                                                                                    \
     {                                                                                                                          \
         float r;                                                                                                               \
         __VA_ARGS__                                                                                                            \
-        results[n] = r;                                                                                                        \
+        results[l] = r;                                                                                                        \
     }                                                                                                                          \
     if (m == TSR_ALL_LANES) {                                                                                                  \
         TSR_LANE_NAME(narrow_##kind)(TSR_REGISTER(uint16_t, i->dst), results, count);                                          \
@@ -133,10 +133,10 @@ static const uint32_t tsr_lane_bit[32] __attribute__((aligned(64), unused)) = {
     return mask
 #define TSR_TEST_PACKED(...)                                                                                                   \
     uint32_t masks[2] = {0, 0};                                                                                                \
-    for (int n = 0; n < 64; n++) {                                                                                             \
+    for (int l = 0; l < 64; l++) {                                                                                             \
         int t;                                                                                                                 \
         __VA_ARGS__                                                                                                            \
-        masks[n & 1] |= (uint32_t)(t != 0) << (n >> 1);                                                                        \
+        masks[l & 1] |= (uint32_t)(t != 0) << (l >> 1);                                                                        \
     }                                                                                                                          \
     return masks[0] | (uint64_t)masks[1] << 32
 
