@@ -22,7 +22,7 @@
 
 enum tsr_work_kind {
     TSR_WORK_EMPTY, TSR_WORK_KERNEL, TSR_WORK_COPY, TSR_WORK_MEMSET, TSR_WORK_HOST, TSR_WORK_CALL,
-    TSR_WORK_RECORD, TSR_WORK_WAIT, TSR_WORK_VALUE_WAIT, TSR_WORK_VALUE_WRITE, TSR_WORK_CHILD
+    TSR_WORK_RECORD, TSR_WORK_WAIT, TSR_WORK_VALUES, TSR_WORK_CHILD
 };
 
 struct tsr_event;
@@ -35,18 +35,22 @@ struct tsr_work {
         struct {
             struct tsr_grid_desc desc;       /* params points into param_bytes below; start_ns, grid_id set by the engine */
             uint8_t *param_bytes;            /* owned */
-            void *function_owner;            /* reference that keeps the module's code alive, put with release */
+            void *function_owner;            /* reference that keeps the module's code alive: taken again with retain, put with release */
+            void (*retain)(void *function_owner);
             void (*release)(void *function_owner);
             const void *handle;              /* the CUfunction or CUkernel the application passed (graph node params) */
             int priority;
         } kernel;
-        CUDA_MEMCPY3D_PEER copy;             /* normalised: every copy is one; host memory as CU_MEMORYTYPE_HOST or UNIFIED */
+        struct {
+            CUDA_MEMCPY3D_PEER shape;        /* every copy is one; types are HOST, DEVICE or UNIFIED */
+            void *staging;                   /* owned; what the source held when a pageable copy was submitted, packed; may be NULL */
+        } copy;
         struct { CUdeviceptr dst; size_t pitch, width, height; unsigned value, element_bytes; } memset; /* width in elements */
-        struct { CUhostFn fn; void *data; } host;                /* cuLaunchHostFunc; runs on the callback thread */
+        struct { CUhostFn fn; CUstreamCallback callback; CUstream stream; void *data; } host; /* one of fn and callback; on the callback thread */
         struct { void (*fn)(void *data, bool run); void *data; const char *name; } call; /* internal, on the engine; run = false: discarded unrun */
         struct { struct tsr_event *event; unsigned flags; } event; /* reference held */
-        struct { CUdeviceptr address; uint64_t value; unsigned flags; bool is64; } value;
-        struct { struct tsr_graph *graph; } child;
+        struct { CUstreamBatchMemOpParams *ops; unsigned count, next; bool waited; } values; /* ops owned; done one after the other */
+        struct { struct tsr_graph *graph; } child;               /* owned */
     };
 };
 

@@ -92,6 +92,12 @@ struct tsr_device_live {
     uint64_t reserved[2];
 };
 
+/* When a value that streams of any process wait for was written: cuStreamWriteValue and its kin. */
+struct tsr_value_row {
+    uint64_t place;               /* atomic; identity of the physical memory, 0: free */
+    uint64_t ns;                  /* atomic; virtual time of the last write */
+};
+
 struct tsr_machine {
     uint64_t magic;
     uint32_t version;
@@ -109,6 +115,7 @@ struct tsr_machine {
     struct tsr_device_live live[16];
     struct tsr_kernel_row kernels[4096];
     struct tsr_process_row process[256];
+    struct tsr_value_row values[4096];
 };
 /* cffi: end */
 

@@ -1,0 +1,154 @@
+#include "run.h"
+
+#include "../machine/clock.h"
+#include "../machine/live.h"
+#include "../memory/describe.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "copy.h"
+#include "engine.h"
+#include "event.h"
+#include "event_share.h"
+#include "value.h"
+
+#include "stream.h"
+
+static uint64_t grids;            /* engine thread only */
+static tsr_grid_observer *observer;
+
+void tsr_engine_observe_grids(tsr_grid_observer *chosen)
+{
+    observer = chosen;
+}
+
+static void report_fault(const struct tsr_item *item)
+{
+    const struct tsr_fault *fault = tsr_grid_fault(item->grid);
+    char where[192] = "";
+    if (!fault)
+        return;
+    if (fault->address)
+        tsr_address_describe(fault->address, item->work.kernel.desc.device, where, sizeof where);
+    tsr_error("kernel %s, PTX line %u, block (%u,%u,%u), thread (%u,%u,%u): error %d at %s of %u bytes at 0x%llx, %s",
+              item->work.kernel.desc.function->name, fault->line, fault->block[0], fault->block[1], fault->block[2], fault->thread[0],
+              fault->thread[1], fault->thread[2], (int)fault->result, fault->write ? "a write" : "a read", fault->bytes,
+              (unsigned long long)fault->address, where);
+}
+
+static bool start(struct tsr_item *item)
+{
+    struct tsr_grid_desc *desc = &item->work.kernel.desc;
+    desc->params = item->work.kernel.param_bytes;
+    desc->start_ns = item->ready_ns;
+    desc->grid_id = ++grids;
+    desc->space = desc->space ? desc->space : tsr_space_instance();
+    item->started_real_ns = tsr_os_monotonic_ns();
+    CUresult result = tsr_grid_create(desc, &item->grid);
+    if (!result)
+        return true;
+    item->grid = NULL;
+    tsr_error("kernel %s could not be started: error %d", desc->function->name, (int)result);
+    tsr_context_fail(item->work.context, result);
+    return false;
+}
+
+static uint64_t place_kernel(struct tsr_item *item)
+{
+    const struct tsr_grid_desc *desc = &item->work.kernel.desc;
+    struct tsr_machine *machine = tsr_machine_instance();
+    struct tsr_kernel_time time = tsr_clock_kernel(machine, desc->device, desc->sm_count, tsr_grid_cost(item->grid));
+    uint64_t start_ns = tsr_timeline_place_kernel(tsr_engine_timeline(), desc->device, time, item->ready_ns);
+    tsr_live_kernel(machine, desc->device, desc->function->name, time.ns, start_ns + time.ns);
+    tsr_debug("kernel %s on device %u: %llu to %llu ns, bound by %s", desc->function->name, desc->device, (unsigned long long)start_ns,
+              (unsigned long long)(start_ns + time.ns), time.bound);
+    return start_ns + time.ns;
+}
+
+enum tsr_grid_state tsr_run_kernel(struct tsr_item *item, uint64_t quantum_ns, uint64_t *end_ns)
+{
+    if (!item->grid && !start(item))
+        return TSR_GRID_FAULT;
+    enum tsr_grid_state state = tsr_grid_run(item->grid, quantum_ns);
+    if (state == TSR_GRID_RUNNING)
+        return state;
+    if (observer)
+        observer(&item->work, item->grid);
+    if (state == TSR_GRID_FAULT) {
+        const struct tsr_fault *fault = tsr_grid_fault(item->grid);
+        report_fault(item);
+        tsr_context_fail(item->work.context, fault ? fault->result : CUDA_ERROR_LAUNCH_FAILED);
+    } else {
+        *end_ns = place_kernel(item);
+        tsr_value_progress(*end_ns);
+    }
+    return state;
+}
+
+static uint64_t run_copy(const struct tsr_work *work, uint64_t ready_ns)
+{
+    struct tsr_machine *machine = tsr_machine_instance();
+    struct tsr_copy_places places;
+    CUresult result = tsr_copy_check(&work->copy.shape, &places);
+    if (!result)
+        result = tsr_copy_run(&work->copy.shape, work->copy.staging);
+    if (result) {
+        tsr_error("a copy between memory that no longer exists");
+        tsr_context_fail(work->context, CUDA_ERROR_ILLEGAL_ADDRESS);
+        return ready_ns;
+    }
+    if (!places.bytes)
+        return ready_ns;
+    uint64_t ns = tsr_clock_copy_ns(machine, places.from, places.to, places.bytes, places.pinned);
+    uint64_t end_ns = ns + tsr_timeline_place_copy(tsr_engine_timeline(), places.from, places.to, ns, ready_ns);
+    uint32_t device = places.to < TSR_LOCATION_HOST ? places.to : places.from;
+    if (device < TSR_LOCATION_HOST)
+        tsr_live_copy(machine, device, places.bytes, end_ns);
+    return end_ns;
+}
+
+static uint64_t run_memset(const struct tsr_work *work, uint64_t ready_ns)
+{
+    struct tsr_machine *machine = tsr_machine_instance();
+    uint64_t bytes = (uint64_t)work->memset.width * work->memset.element_bytes * work->memset.height;
+    uint32_t location;
+    CUresult result = tsr_memset_run(work);
+    if (result) {
+        tsr_error("a memset of memory that no longer exists: 0x%llx", (unsigned long long)work->memset.dst);
+        tsr_context_fail(work->context, result);
+        return ready_ns;
+    }
+    if (!bytes)
+        return ready_ns;
+    tsr_memset_check(work->memset.dst, 0, 1, 1, &location);
+    uint64_t ns = tsr_clock_memset_ns(machine, location, bytes);
+    if (location >= TSR_MACHINE_DEVICES)
+        return ready_ns + ns;
+    struct tsr_kernel_time time = {ns, 100, "memory"};
+    return ns + tsr_timeline_place_kernel(tsr_engine_timeline(), location, time, ready_ns);
+}
+
+void tsr_run_plain(struct tsr_item *item, bool run, uint64_t *end_ns)
+{
+    const struct tsr_work *work = &item->work;
+    if (work->kind == TSR_WORK_CALL) {
+        work->call.fn(work->call.data, run);
+        item->work.call.fn = NULL; /* told; releasing the work must not tell it again */
+    } else if (run && work->kind == TSR_WORK_COPY) {
+        *end_ns = run_copy(work, item->ready_ns);
+    } else if (run && work->kind == TSR_WORK_MEMSET) {
+        *end_ns = run_memset(work, item->ready_ns);
+    }
+    if (run)
+        tsr_value_progress(*end_ns);
+}
+
+bool tsr_run_poll(struct tsr_item *item, uint64_t *end_ns)
+{
+    if (item->work.kind == TSR_WORK_VALUES)
+        return tsr_values_advance(&item->work, &item->ready_ns, end_ns);
+    uint64_t ns;
+    if (!tsr_event_share_done(item->work.event.event->share, item->awaited, &ns))
+        return false;
+    *end_ns = ns > item->ready_ns ? ns : item->ready_ns;
+    return true;
+}

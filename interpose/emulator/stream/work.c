@@ -1,0 +1,87 @@
+#include "work.h"
+
+#include "event.h"
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void tsr_work_release(struct tsr_work *work)
+{
+    switch (work->kind) {
+    case TSR_WORK_KERNEL:
+        if (work->kernel.release)
+            work->kernel.release(work->kernel.function_owner);
+        free(work->kernel.param_bytes);
+        break;
+    case TSR_WORK_COPY:
+        free(work->copy.staging);
+        break;
+    case TSR_WORK_CALL:
+        if (work->call.fn)
+            work->call.fn(work->call.data, false);
+        break;
+    case TSR_WORK_RECORD:
+    case TSR_WORK_WAIT:
+        tsr_event_put(work->event.event);
+        break;
+    case TSR_WORK_VALUES:
+        free(work->values.ops);
+        break;
+    case TSR_WORK_CHILD:
+        tsr_graph_free(work->child.graph);
+        break;
+    default:
+        break;
+    }
+    *work = (struct tsr_work){.kind = TSR_WORK_EMPTY};
+}
+
+static void *copy_of(const void *bytes, size_t count)
+{
+    void *copy = malloc(count ? count : 1);
+    if (copy && count)
+        memcpy(copy, bytes, count);
+    return copy;
+}
+
+CUresult tsr_work_clone(const struct tsr_work *work, struct tsr_work *out)
+{
+    struct tsr_work clone = *work;
+    bool done = true;
+    switch (work->kind) {
+    case TSR_WORK_KERNEL:
+        clone.kernel.param_bytes = copy_of(work->kernel.param_bytes, work->kernel.desc.function->param_bytes);
+        done = clone.kernel.param_bytes;
+        if (done && work->kernel.retain)
+            work->kernel.retain(work->kernel.function_owner);
+        break;
+    case TSR_WORK_COPY:
+        if (work->copy.staging) {
+            const CUDA_MEMCPY3D_PEER *shape = &work->copy.shape;
+            clone.copy.staging = copy_of(work->copy.staging, shape->WidthInBytes * shape->Height * shape->Depth);
+            done = clone.copy.staging;
+        }
+        break;
+    case TSR_WORK_CALL:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    case TSR_WORK_RECORD:
+    case TSR_WORK_WAIT:
+        tsr_event_retain(work->event.event);
+        break;
+    case TSR_WORK_VALUES:
+        clone.values.ops = copy_of(work->values.ops, work->values.count * sizeof *work->values.ops);
+        done = clone.values.ops;
+        break;
+    case TSR_WORK_CHILD:
+        clone.child.graph = tsr_graph_copy(work->child.graph, true);
+        done = clone.child.graph;
+        break;
+    default:
+        break;
+    }
+    if (!done)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *out = clone;
+    return CUDA_SUCCESS;
+}
