@@ -1,17 +1,18 @@
 """Expands the driver table into C.
 
-    python generate.py --cuda-header cuda.h --output DIR
+    python -m interpose.api.generate --cuda-header cuda.h --output DIR      (from the root of the repository)
 
-writes tsr_driver_stubs.c (what is not supported), tsr_driver_twins.c (per-thread forms), tsr_driver_routes.inc (the table of
-proc_address.c) and tsr_driver_exports.map (the linker's version script). Run by the native build; standard library only.
+writes tsr_driver_stubs.c (what is not supported), tsr_driver_twins.c (per-thread forms), tsr_driver_routes.inc (the
+table of proc_address.c) and tsr_driver_exports.map (the linker's version script). Run by the native build; standard
+library only.
 """
 
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from header import Prototype, read_prototypes
-from table import Route, Routes, Row, Status, Step, read_routes, read_rows
+from interpose.api.header import Prototype, read_prototypes
+from interpose.api.table import Route, Routes, Row, Status, Step, read_routes, read_rows
 
 HERE = Path(__file__).parent
 NOTE = "/* Generated from interpose/api/driver.def. */\n"
@@ -83,8 +84,7 @@ def _step(step: Step) -> str:
 def _untyped(rows: Iterable[Row], prototypes: dict[str, Prototype]) -> str:
     """Declarations of the functions that no header declares."""
     names = [row.symbol for row in rows if row.symbol not in prototypes and row.pfn is None]
-    body = "".join(f"TSR_DRIVER_EXPORT CUresult CUDAAPI {name}(void);\n" for name in names)
-    return body
+    return "".join(f"TSR_DRIVER_EXPORT CUresult CUDAAPI {name}(void);\n" for name in names)
 
 
 def main() -> None:

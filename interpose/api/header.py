@@ -1,8 +1,8 @@
 """Prototypes of the driver functions, read from cuda.h.
 
 cuda.h declares a function under its plain name and renames it with `#define` to the exported one; inside its
-__CUDA_API_VERSION_INTERNAL part it declares older versions under the exported names themselves. Both are resolved here to
-exported names. Nothing is checked: the compiler compares what is generated from this with cuda.h itself.
+__CUDA_API_VERSION_INTERNAL part it declares older versions under the exported names themselves. Both are resolved here
+to exported names. Nothing is checked: the compiler compares what is generated from this with cuda.h itself.
 """
 
 import re
@@ -18,7 +18,7 @@ NAME = re.compile(r"(\w+)\s*(?:\[\w*\])?$")
 
 @dataclass(frozen=True, slots=True)
 class Prototype:
-    """`parameters` is the C text between the parentheses, `arguments` the names alone, for a call with the same values."""
+    """`parameters` is the C text between the parentheses, `arguments` the names alone, for a call."""
 
     parameters: str
     arguments: tuple[str, ...]

@@ -9,6 +9,6 @@ DEFINITION = re.compile(r"^CUresult CUDAAPI (cu[A-Z]\w*)\([^;{]*\)\s*\{", re.MUL
 
 
 def defined_functions() -> set[str]:
-    """Exported names with a definition that starts a line as `CUresult CUDAAPI cuName(...)`, per-thread twins left out."""
-    files = sorted(ENTRY.rglob("*.c")) + [API / "proc_address.c"]
+    """Exported names with a definition that starts a line as `CUresult CUDAAPI cuName(...)`."""
+    files = [*sorted(ENTRY.rglob("*.c")), API / "proc_address.c"]
     return {name for file in files for name in DEFINITION.findall(file.read_text())}

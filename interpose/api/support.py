@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 
-from table import Routes, Row, Status
+from interpose.api.table import Routes, Row, Status
 
 INTRODUCTION = """# What the emulated driver supports
 
-Generated from `driver.def` by `scripts/gen support`; do not edit. The emulated `libcuda.so.1` exports every function that the CUDA
-driver 580 exports. An unsupported one answers `CUDA_ERROR_NOT_SUPPORTED`, and `cuGetProcAddress` finds it as the driver does.
-Per-thread forms (`_ptsz`, `_ptds`) share the status of the function they belong to and are not listed.
+Generated from `driver.def` by `scripts/gen support`; do not edit. The emulated `libcuda.so.1` exports every function
+that the CUDA driver 580 exports. An unsupported one answers `CUDA_ERROR_NOT_SUPPORTED`, and `cuGetProcAddress` finds it
+as the driver does. Per-thread forms (`_ptsz`, `_ptds`) share the status of the function they belong to and are not
+listed.
 """
 
 
