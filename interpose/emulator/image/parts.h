@@ -1,0 +1,56 @@
+/* The forms of an image, each in its file. Everything is bounds-checked against the span it is given. */
+#ifndef TSR_IMAGE_PARTS_H
+#define TSR_IMAGE_PARTS_H
+
+#include <stdbool.h>
+
+#include "image.h"
+
+struct tsr_span {
+    const uint8_t *data;
+    size_t size;
+};
+
+/* What was found when there is nothing usable, for the reason. */
+struct tsr_image_seen {
+    uint32_t machine[16], ptx[16]; /* architectures, in order of appearance */
+    uint32_t machine_count, ptx_count;
+    bool other;                    /* entries that are neither (link-time IR) */
+};
+
+/*
+ * fatbin.c: the best PTX for the device. data: begins with a container; more may follow. NOT_FOUND: none usable (seen is filled in).
+ * unbounded: size is not known, the first container's own size counts and nothing after it is looked at.
+ */
+CUresult tsr_fatbin_resolve(struct tsr_span data, bool unbounded, uint32_t device_arch, struct tsr_image *out, struct tsr_image_seen *seen);
+
+/* elf.c: the PTX in a cubin's debug section. NOT_FOUND: none. size 0: the file's own headers decide. */
+CUresult tsr_elf_resolve(struct tsr_span file, struct tsr_image *out, struct tsr_image_seen *seen);
+bool tsr_elf_is(struct tsr_span file);
+
+/* lz4.c: one block that decodes to exactly to_size bytes. */
+bool tsr_lz4_decode(struct tsr_span from, uint8_t *to, size_t to_size);
+
+/* image.c: a NUL-terminated copy without trailing NULs. */
+CUresult tsr_image_copy(struct tsr_span text, uint32_t arch, struct tsr_image *out);
+
+static inline uint16_t tsr_read16(const uint8_t *at)
+{
+    uint16_t value;
+    __builtin_memcpy(&value, at, sizeof value);
+    return value;
+}
+static inline uint32_t tsr_read32(const uint8_t *at)
+{
+    uint32_t value;
+    __builtin_memcpy(&value, at, sizeof value);
+    return value;
+}
+static inline uint64_t tsr_read64(const uint8_t *at)
+{
+    uint64_t value;
+    __builtin_memcpy(&value, at, sizeof value);
+    return value;
+}
+
+#endif
