@@ -166,14 +166,14 @@ static CUresult copy_params(const struct tsr_function *function, const struct ts
     return CUDA_SUCCESS;
 }
 
+static void owner_retain(void *owner)
+{
+    tsr_module_ref(owner);
+}
+
 static void owner_release(void *owner)
 {
     tsr_module_unref(owner);
-}
-
-void tsr_function_owner_retain(void *owner)
-{
-    tsr_module_ref(owner);
 }
 
 CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_launch *launch, struct tsr_work *work)
@@ -199,6 +199,7 @@ CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_launch
         .cooperative = shape.cooperative,
         .device = tsr_context_device(context),
         .sm_count = tsr_context_sm_count(context),
+        .device_desc = tsr_context_desc(context),
         .space = tsr_space_instance(),
     };
     memcpy(work->kernel.desc.grid, launch->grid, sizeof launch->grid);
@@ -207,6 +208,7 @@ CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_launch
     work->kernel.param_bytes = bytes;
     tsr_module_ref(entry->module);
     work->kernel.function_owner = entry->module;
+    work->kernel.retain = owner_retain;
     work->kernel.release = owner_release;
     work->kernel.handle = launch->function;
     work->kernel.priority = shape.priority;

@@ -26,7 +26,4 @@ struct tsr_launch {
  */
 CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_launch *launch, struct tsr_work *work);
 
-/* Another reference to work->kernel.function_owner; release gives it back. For clones of kernel work. */
-void tsr_function_owner_retain(void *function_owner);
-
 #endif

@@ -256,3 +256,11 @@ const struct tsr_function *tsr_kernel_function(struct tsr_kernel *kernel)
 {
     return tsr_code_entry(kernel->library->catalog->code, kernel->name);
 }
+
+struct tsr_context *tsr_library_context_at(struct tsr_library *library, uint32_t index)
+{
+    pthread_mutex_lock(&library->lock);
+    struct tsr_context *context = index < library->modules.count ? tsr_module_context(library->modules.data[index]) : NULL;
+    pthread_mutex_unlock(&library->lock);
+    return context;
+}

@@ -100,6 +100,8 @@ struct tsr_kernel *tsr_library_kernel_at(struct tsr_library *library, uint32_t i
 struct tsr_kernel *tsr_library_kernel(struct tsr_library *library, const char *name);
 /* The library's module in the context, made on first use. */
 CUresult tsr_library_module(struct tsr_library *library, struct tsr_context *context, struct tsr_module **out);
+/* The index-th context that uses the library; NULL past the end. */
+struct tsr_context *tsr_library_context_at(struct tsr_library *library, uint32_t index);
 /* The module is gone; its context ended or it was unloaded. */
 void tsr_library_forget(struct tsr_library *library, struct tsr_module *module);
 /* Description of a kernel without a context: decoded for some device; valid while the library lives. */
