@@ -22,6 +22,8 @@ static const struct {
     {"isspacep", tsr_decode_isspacep},
     {"mapa", tsr_decode_mapa},
     {"getctarank", tsr_decode_mapa},
+    {"cp", tsr_decode_cp},
+    {"mbarrier", tsr_decode_mbarrier},
     {"createpolicy", tsr_decode_createpolicy},
     {"bra", tsr_decode_branch},
     {"brx", tsr_decode_branch_table},
