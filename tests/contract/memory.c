@@ -1,4 +1,4 @@
-/* Plain, pitched, host, registered and managed memory; what pointers tell about themselves. */
+/* Plain, pitched, host and registered memory; what pointers tell about themselves. */
 #include "contract.h"
 
 #include <sys/mman.h>
@@ -249,38 +249,4 @@ TEST(registered)
     EXPECT_SURE(cuMemHostRegister(NULL, size, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemHostRegister(host, 0, 0), CUDA_ERROR_INVALID_VALUE);
     munmap(host, size);
-}
-
-TEST(managed)
-{
-    CUdeviceptr device = 0;
-    unsigned is_managed = 0;
-    NEED_OK(cuMemAllocManaged(&device, 4096, CU_MEM_ATTACH_GLOBAL));
-    uint32_t *host = (uint32_t *)(uintptr_t)device;
-    OK(cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, device));
-    EQ(is_managed & 1, 1);
-    host[3] = 4;
-    OK(cuMemsetD32(device, 6, 3));
-    OK(cuCtxSynchronize());
-    EQ(host[0], 6);
-    EQ(host[3], 4);
-    OK(cuMemFree(device));
-    EXPECT_SURE(cuMemAllocManaged(&device, 4096, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_SURE(cuMemAllocManaged(&device, 4096, 8), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_SURE(cuMemAllocManaged(&device, 0, CU_MEM_ATTACH_GLOBAL), CUDA_ERROR_INVALID_VALUE);
-}
-
-TEST(managed_advice_and_prefetch)
-{
-    CUdeviceptr device = 0;
-    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
-    int mostly = 0;
-    NEED_OK(cuMemAllocManaged(&device, 1 << 20, CU_MEM_ATTACH_GLOBAL));
-    OK(cuMemAdvise(device, 1 << 20, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
-    OK(cuMemRangeGetAttribute(&mostly, sizeof(mostly), CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, device, 1 << 20));
-    EQ(mostly, 1);
-    OK(cuMemAdvise(device, 1 << 20, CU_MEM_ADVISE_UNSET_READ_MOSTLY, here));
-    OK(cuMemPrefetchAsync(device, 1 << 20, here, 0, NULL));
-    OK(cuCtxSynchronize());
-    OK(cuMemFree(device));
 }

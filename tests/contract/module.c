@@ -172,6 +172,14 @@ TEST(parameters_are_described)
     EXPECT_SURE(cuFuncGetParamInfo(contract_kernel("empty"), 0, &offset, &size), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST(names_need_a_function)
+{
+    const char *name = "before";
+    EXPECT_SURE(cuFuncGetName(&name, NULL), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuFuncGetName(NULL, contract_kernel("fill")), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuKernelGetName(&name, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST(functions_are_loaded)
 {
     CUfunction fill = contract_kernel("fill");

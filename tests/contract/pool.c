@@ -139,6 +139,23 @@ TEST(created)
     OK(cuMemPoolDestroy(pool));
 }
 
+TEST(fresh_one_is_empty)
+{
+    CUmemPoolProps props = pool_props();
+    CUmemoryPool pool = NULL;
+    int on = -1;
+    NEED_OK(cuMemPoolCreate(&pool, &props));
+    EQ(pool_number(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD), 0);
+    EQ(pool_number(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0);
+    EQ(pool_number(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH), 0);
+    EQ(pool_number(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 0);
+    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &on));
+    EQ(on, 1);
+    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &on));
+    EQ(on, 1);
+    OK(cuMemPoolDestroy(pool));
+}
+
 TEST(made_current)
 {
     CUmemPoolProps props = pool_props();
