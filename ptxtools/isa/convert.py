@@ -113,6 +113,8 @@ def _exact(dst: Type, src: Type, operand: str, ftz: str, sat: str) -> Rows:
     word = "f64" if src is Type.F64 else "f32"
     for mode, function in _TO_INTEGER.items():
         whole = f"{word}_{function}({operand})"
+        if src is Type.F64:
+            whole = f"f64_nan1({whole}, A)"
         yield _row(dotted("cvt", mode, ftz, sat, dst.value, src.value), dst, (src,), _finished(dst, whole, ftz, sat), group="cvt_half")
 
 

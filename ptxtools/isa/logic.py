@@ -49,7 +49,8 @@ def _shifts() -> Rows:
         for kind in (word, Type(f"u{bits}"), Type(f"s{bits}")):
             value = f"A >> (B > {bits - 1} ? {bits - 1} : B)" if kind.signed else (
                 f"B > {bits - 1} ? 0 : ({kind.carrier})(A >> (B & {bits - 1}))")
-            yield _row(f"shr.{kind.value}", kind, (kind, Type.U32), f"({kind.carrier})({value})", Kind.SHR)
+            yield Row(f"shr.{kind.value}", kind, (kind, Type.U32), f"({kind.carrier})({value})", OpClass.INT, GROUP,
+                      Transfer(Kind.SHR, bits, kind.signed), raw=not kind.signed)
     for mode, amount in (("clamp", "(C > 32 ? 32 : C)"), ("wrap", "(C & 31)")):
         sources = (Type.B32, Type.B32, Type.U32)
         yield _row(f"shf.l.{mode}.b32", Type.B32, sources, f"(uint32_t)(((uint64_t)B << 32 | A) << {amount} >> 32)", Kind.FUNNEL_LEFT)

@@ -169,11 +169,11 @@ static inline float f32_limit(float x, float largest) { return x > largest ? lar
 static inline float f16_finite(float x) { return f32_limit(x, 65504.0f); }
 static inline float bf16_finite(float x) { return f32_limit(x, 0x1.fep127f); }
 
-/* The result of an f16 operation with .ftz: what rounds to a subnormal number becomes zero. */
+/* The result of an f16 operation with .ftz: what rounds to a subnormal number, below 2^-14 - 2^-25, becomes zero. */
 static inline float f16_flush_rounded(float x)
 {
     uint32_t u = f32_bits(x);
-    return f32_from((u & 0x7fffffffu) < 0x387fe000u + 0x1000u ? u & 0x80000000u : u);
+    return f32_from((u & 0x7fffffffu) < 0x387fe000u ? u & 0x80000000u : u);
 }
 
 /* tf32: ten bits of fraction; rna rounds ties away from zero. */

@@ -1,0 +1,104 @@
+"""Runs lane operations of the native build, on registers of bit patterns."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TYPES = (" pred b8 u8 s8 b16 u16 s16 f16 bf16 b32 u32 s32 f32 f16x2 bf16x2 b64 u64 s64 f64 b128").split(" ")
+_WIDTH = {"pred": 0, "f16x2": 32, "bf16x2": 32}
+ALL = 0xFFFFFFFF
+LEVELS = ("baseline", "v3", "v4")
+
+Register = NDArray[np.uint64]
+
+
+def width(kind: str) -> int:
+    """Bits of one lane's register; 0 for a predicate."""
+    return _WIDTH[kind] if kind in _WIDTH else max(16, int(kind.lstrip("bufs")))
+
+
+@dataclass(frozen=True)
+class Operation:
+    key: str
+    dst: str
+    sources: tuple[str, ...]
+    second: bool
+
+
+class Runner:
+    """The driver library, loaded."""
+
+    def __init__(self, library: Path) -> None:
+        self._lib = ctypes.CDLL(str(library))
+        self.operations = list(self._describe())
+        self.levels = [level for level in range(len(LEVELS)) if self._has(level)]
+
+    def _describe(self) -> list[Operation]:
+        found = []
+        key, shape = ctypes.c_char_p(), (ctypes.c_uint8 * 8)()
+        while self._lib.lane_describe(len(found), ctypes.byref(key), shape):
+            assert key.value is not None
+            sources = tuple(_TYPES[shape[4 + n]] for n in range(shape[2]))
+            found.append(Operation(key.value.decode(), _TYPES[shape[3]], sources, bool(shape[0] & 2)))
+        return found
+
+    def _has(self, level: int) -> bool:
+        zeros = np.zeros(32, np.uint64)
+        return self.run(Operation("not.b32", "b32", ("b32",), False), [zeros], level=level) is not None
+
+    def run(self, op: Operation, sources: list[Register], *, level: int, mask: int = ALL, old: int = 0,
+            immediate: int = 0) -> tuple[Register, Register] | None:
+        """One value per lane and source in, (result, second result) out; None when this CPU lacks the level.
+
+        `old` fills the destinations before the operation.
+        """
+        packed = [_to_frame(kind, values) for kind, values in zip(op.sources, sources, strict=True)]
+        pointers = (ctypes.c_void_p * 4)(*[array.ctypes.data for array in packed])
+        dst = _to_frame(op.dst, np.full(32, old, np.uint64))
+        second = _to_frame("pred", np.full(32, old, np.uint64))
+        second_pointer = ctypes.c_void_p(second.ctypes.data) if op.second else None
+        if not self._lib.lane_run(op.key.encode(), level, ctypes.c_uint32(mask), pointers, ctypes.c_void_p(dst.ctypes.data),
+                                  second_pointer, ctypes.c_int64(immediate)):
+            return None
+        return _from_frame(op.dst, dst), _from_frame("pred", second)
+
+
+def _to_frame(kind: str, values: Register) -> NDArray[np.unsignedinteger]:
+    if kind == "pred":
+        return np.array([sum(int(v & np.uint64(1)) << n for n, v in enumerate(values))], np.uint32)
+    return np.ascontiguousarray(values.astype(np.dtype(f"u{width(kind) // 8}")))
+
+
+def _from_frame(kind: str, array: NDArray[np.unsignedinteger]) -> Register:
+    if kind == "pred":
+        return np.array([int(array[0]) >> n & 1 for n in range(32)], np.uint64)
+    return array.astype(np.uint64)
+
+
+def build_runner(build: Path, directory: Path) -> Runner:
+    """Links the driver with the archives of the native build."""
+    here = Path(__file__).parent
+    root = here.parents[1]
+    library = directory / "lanes.so"
+    archives = [str(build / "lib" / f"libtsr_{name}.a") for name in ("lane", "matrix", "base")]
+    include = _cuda_include(build)
+    command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-std=gnu11", "-D_GNU_SOURCE", f"-I{root / 'interpose'}",
+               f"-I{root / 'interpose' / 'include'}", f"-I{include}", str(here / "lane_driver.c"), "-o", str(library),
+               "-Wl,--start-group", *archives, "-Wl,--end-group", "-lm", "-pthread"]
+    subprocess.run(command, check=True)
+    return Runner(library)
+
+
+def _cuda_include(build: Path) -> str:
+    """Where the native build found cuda.h."""
+    for line in (build / "compile_commands.json").read_text().split():
+        if line.startswith("/") and line.endswith("include") and (Path(line) / "cuda.h").exists():
+            return line
+    raise AssertionError("the native build names no directory with cuda.h")
