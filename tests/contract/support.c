@@ -38,7 +38,7 @@ struct role_end role_run(const char *name, ...)
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], STDOUT_FILENO);
-        alarm(60);
+        alarm(20);
         execv("/proc/self/exe", arguments);
         _exit(127);
     }
