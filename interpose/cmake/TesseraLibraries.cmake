@@ -20,6 +20,10 @@ endfunction()
 # <build>/native/PLACE, installed in the wheel as controlplane/native/PLACE/FILE. MAP names a linker version script.
 function(tsr_shared_library target file place)
   cmake_parse_arguments(PARSE_ARGV 3 arg "" "MAP" "SOURCES;WHOLE;LINK")
+  if(NOT arg_SOURCES) # CMake wants one
+    set(arg_SOURCES ${CMAKE_CURRENT_BINARY_DIR}/${target}_empty.c)
+    file(CONFIGURE OUTPUT ${arg_SOURCES} CONTENT "typedef int tsr_empty;\n")
+  endif()
   add_library(${target} SHARED ${arg_SOURCES})
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${file} SUFFIX "" NO_SONAME ON LINKER_LANGUAGE C

@@ -76,7 +76,7 @@ static enum coverage cover(const struct tsr_snapshot *snapshot, uint64_t base, u
 }
 
 static CUresult check_side(const struct tsr_snapshot *snapshot, const struct side *side, const CUDA_MEMCPY3D_PEER *shape, bool write,
-                           uint32_t *location, bool *pinned)
+                           uint32_t *location, bool *pageable)
 {
     uint64_t bytes = extent(side, shape);
     *location = TSR_LOCATION_HOST;
@@ -88,7 +88,7 @@ static CUresult check_side(const struct tsr_snapshot *snapshot, const struct sid
     case COVERED:
         return CUDA_SUCCESS;
     case UNKNOWN:
-        *pinned = false;
+        *pageable = true;
         return side->type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -97,15 +97,15 @@ static CUresult check_side(const struct tsr_snapshot *snapshot, const struct sid
 
 CUresult tsr_copy_check(const CUDA_MEMCPY3D_PEER *shape, struct tsr_copy_places *places)
 {
-    *places = (struct tsr_copy_places){TSR_LOCATION_HOST, TSR_LOCATION_HOST, 0, true};
+    *places = (struct tsr_copy_places){.from = TSR_LOCATION_HOST, .to = TSR_LOCATION_HOST};
     if (empty(shape))
         return CUDA_SUCCESS;
     struct side source = source_of(shape), target = target_of(shape);
     struct tsr_space *space = tsr_space_instance();
     const struct tsr_snapshot *snapshot = tsr_space_get(space);
-    CUresult result = check_side(snapshot, &source, shape, false, &places->from, &places->pinned);
+    CUresult result = check_side(snapshot, &source, shape, false, &places->from, &places->from_pageable);
     if (!result)
-        result = check_side(snapshot, &target, shape, true, &places->to, &places->pinned);
+        result = check_side(snapshot, &target, shape, true, &places->to, &places->to_pageable);
     tsr_space_put(space, snapshot);
     places->bytes = (uint64_t)shape->WidthInBytes * shape->Height * shape->Depth;
     return result;

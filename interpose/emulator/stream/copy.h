@@ -10,7 +10,7 @@
 struct tsr_copy_places {
     uint32_t from, to; /* device number or TSR_LOCATION_HOST */
     uint64_t bytes;
-    bool pinned;       /* no side is pageable */
+    bool from_pageable, to_pageable;
 };
 
 /*

@@ -189,6 +189,82 @@ CUresult tsr_event_wait_stream(struct tsr_event *event, struct tsr_stream *strea
     return result;
 }
 
+static bool capturing_locked(const struct tsr_streams *streams)
+{
+    for (const struct tsr_stream *stream = streams->first; stream; stream = stream->next)
+        if (stream->capture)
+            return true;
+    return false;
+}
+
+/* An item of the context that belongs to no stream. */
+static CUresult context_item_locked(struct tsr_streams *streams, struct tsr_work *work, struct tsr_item **out)
+{
+    CUresult result = tsr_context_sticky(streams->context);
+    if (!result && capturing_locked(streams))
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (!result)
+        result = tsr_engine_ready_locked();
+    if (result)
+        return result;
+    work->context = streams->context;
+    *out = tsr_item_create_locked(streams, work, tsr_host_clock_now());
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *context)
+{
+    struct tsr_work work = {.kind = TSR_WORK_RECORD, .event = {event, 0}};
+    struct tsr_streams *streams;
+    struct tsr_item *item;
+    CUresult result = tsr_streams_of(context, &streams);
+    if (result)
+        return result;
+    tsr_host_clock_enter();
+    tsr_engine_lock();
+    tsr_event_retain(event);
+    result = event->context == context ? context_item_locked(streams, &work, &item) : CUDA_ERROR_INVALID_HANDLE;
+    if (!result) {
+        for (struct tsr_stream *stream = streams->first; !result && stream; stream = stream->next)
+            result = tsr_item_after_locked(item, stream->last) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        tsr_event_name_locked(event, item);
+        tsr_item_submit_locked(item);
+        tsr_item_put(item);
+    }
+    tsr_engine_unlock();
+    tsr_work_release(&work);
+    tsr_host_clock_leave();
+    return result;
+}
+
+CUresult tsr_event_wait_context(struct tsr_event *event, struct tsr_context *context)
+{
+    struct tsr_work work = {.kind = TSR_WORK_WAIT, .event = {event, 0}};
+    struct tsr_streams *streams;
+    struct tsr_item *item;
+    CUresult result = tsr_streams_of(context, &streams);
+    if (result)
+        return result;
+    tsr_host_clock_enter();
+    tsr_engine_lock();
+    tsr_event_retain(event);
+    result = event->capture ? CUDA_ERROR_CAPTURED_EVENT : context_item_locked(streams, &work, &item);
+    if (!result) {
+        for (struct tsr_stream *stream = streams->first; !result && stream; stream = stream->next)
+            result = tsr_item_after_locked(item, stream->last) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        if (!tsr_event_before_locked(event, item))
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        for (struct tsr_stream *stream = streams->first; stream; stream = stream->next)
+            tsr_stream_append_locked(stream, item);
+        tsr_item_submit_locked(item);
+        tsr_item_put(item);
+    }
+    tsr_engine_unlock();
+    tsr_work_release(&work);
+    tsr_host_clock_leave();
+    return result;
+}
+
 static CUresult sticky_locked(const struct tsr_event *event)
 {
     return event->context ? tsr_context_sticky(event->context) : CUDA_ERROR_CONTEXT_IS_DESTROYED;

@@ -33,7 +33,9 @@ CUresult tsr_event_destroy(CUevent handle);
 /* In a capturing stream: marks the event, or adds a node when flags say external. */
 CUresult tsr_event_record(struct tsr_event *event, struct tsr_stream *stream, unsigned flags);
 CUresult tsr_event_wait_stream(struct tsr_event *event, struct tsr_stream *stream, unsigned flags);
-/* The whole context records or waits. */
+/* All streams of the context: the record comes after everything they hold; what they are given from now on comes after the event. */
+CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *context);
+CUresult tsr_event_wait_context(struct tsr_event *event, struct tsr_context *context);
 CUresult tsr_event_query(struct tsr_event *event);
 CUresult tsr_event_wait(struct tsr_event *event);
 CUresult tsr_event_elapsed(struct tsr_event *start, struct tsr_event *end, int64_t *ns);

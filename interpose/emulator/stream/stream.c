@@ -338,6 +338,26 @@ CUresult tsr_stream_wait(struct tsr_stream *stream)
     return result;
 }
 
+CUresult tsr_stream_query(struct tsr_stream *stream)
+{
+    tsr_engine_lock();
+    CUresult result = stream->streams ? tsr_capture_refuse_locked(stream) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!result)
+        result = tsr_capture_check_legacy_locked(stream);
+    if (!result)
+        result = tsr_context_sticky(stream->streams->context);
+    bool legacy = !result && stream == stream->streams->legacy;
+    for (struct tsr_stream *other = legacy ? stream->streams->first : NULL; other; other = other->next)
+        if (!(other->flags & CU_STREAM_NON_BLOCKING) && !tsr_stream_idle_locked(other))
+            result = CUDA_ERROR_NOT_READY;
+    if (!result && !tsr_stream_idle_locked(stream))
+        result = CUDA_ERROR_NOT_READY;
+    if (!result && stream->last)
+        tsr_host_clock_advance(stream->last->end_ns);
+    tsr_engine_unlock();
+    return result;
+}
+
 CUresult tsr_context_wait(struct tsr_context *context)
 {
     struct tsr_streams *streams = tsr_context_slot(context, TSR_SLOT_STREAMS);

@@ -51,6 +51,8 @@ CUresult tsr_streams_of(struct tsr_context *context, struct tsr_streams **out);
 /* flags and priority are validated here. green: see struct tsr_stream. */
 CUresult tsr_stream_create(struct tsr_context *context, unsigned flags, int priority, void *green, CUstream *out);
 CUresult tsr_stream_destroy(CUstream handle);
+/* NOT_READY, or as tsr_stream_wait. */
+CUresult tsr_stream_query(struct tsr_stream *stream);
 bool tsr_stream_idle_locked(const struct tsr_stream *stream);
 
 /* An item that is ordered behind everything the stream holds, not yet submitted; then: it becomes the stream's last. */
