@@ -46,7 +46,13 @@ class Redirection:
 
     def __enter__(self) -> Self:
         places = [str(self._driver.parent), self._environment.get("LD_LIBRARY_PATH", "")]
-        environment = {**self._environment, "LD_LIBRARY_PATH": ":".join(filter(None, places))}
+        # Loading a kernel on its first launch waits for the GPU to drain, and an executor's streams may be waiting for what comes
+        # later on the same lane.
+        environment = {
+            **self._environment,
+            "LD_LIBRARY_PATH": ":".join(filter(None, places)),
+            "CUDA_MODULE_LOADING": "EAGER",
+        }
         for device, socket in zip(self.policy.executors, self._sockets, strict=True):
             command = [str(native.file("executor/tessera-executor")), "--device", str(device), "--socket", socket]
             self._executors.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment))

@@ -28,6 +28,8 @@ static void check_values(void) {
     CU(cuMemAlloc(&flags, 64));
     CU(cuMemAlloc(&data, bytes));
     CU(cuMemsetD8(flags, 0, 64));
+    fill(data, 0, COUNT, writer); /* a first launch loads the kernel, which may wait for everything on the GPU */
+    CU(cuStreamSynchronize(writer));
     CU(cuStreamWaitValue32(waiter, flags, 5, CU_STREAM_WAIT_VALUE_EQ));
     CU(cuMemcpyDtoHAsync(got, data, bytes, waiter));
     CU(cuStreamWriteValue32(waiter, flags + 4, 6, CU_STREAM_WRITE_VALUE_DEFAULT));
