@@ -46,8 +46,8 @@ class Redirection:
 
     def __enter__(self) -> Self:
         places = [str(self._driver.parent), self._environment.get("LD_LIBRARY_PATH", "")]
-        # Loading a kernel on its first launch waits for the GPU to drain, and an executor's streams may be waiting for what comes
-        # later on the same lane.
+        # A kernel that is loaded on its first launch waits for the GPU to drain, and an executor's streams may be
+        # waiting for what comes later on the same lane.
         environment = {
             **self._environment,
             "LD_LIBRARY_PATH": ":".join(filter(None, places)),
