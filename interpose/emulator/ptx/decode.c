@@ -50,6 +50,11 @@ static const struct {
     {"elect", tsr_decode_elect},
     {"nanosleep", tsr_decode_nanosleep},
     {"call", tsr_decode_call},
+    {"mma", tsr_decode_matrix},
+    {"wmma", tsr_decode_matrix},
+    {"ldmatrix", tsr_decode_matrix},
+    {"stmatrix", tsr_decode_matrix},
+    {"movmatrix", tsr_decode_matrix},
 };
 
 void tsr_decode_unsupported(struct tsr_load *load, const struct tsr_statement *statement)
