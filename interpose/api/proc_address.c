@@ -1,7 +1,7 @@
 /*
  * cuGetProcAddress: from a name, a CUDA version and a stream flag to the exported function, as driver 580 answers.
  *
- * - A version above the driver's, an unknown flag or a NULL argument is CUDA_ERROR_INVALID_VALUE; the status stays untouched.
+ * - A version above the driver's, an unknown flag or a NULL argument is CUDA_ERROR_INVALID_VALUE; nothing is written.
  * - A name that no table row has, the versioned and per-thread names included, is "symbol not found".
  * - A name whose first version is newer than the one asked for is "version not sufficient".
  * The second form of the call reports the latter two as success with a NULL pointer and the status, the first form as
@@ -67,10 +67,7 @@ static int flags_known(cuuint64_t flags)
 CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cuuint64_t flags,
                                      CUdriverProcAddressQueryResult *symbol_status)
 {
-    if (!symbol || !pfn)
-        return CUDA_ERROR_INVALID_VALUE;
-    *pfn = NULL;
-    if (version > TSR_ROUTES_DRIVER_VERSION || !flags_known(flags))
+    if (!symbol || !pfn || version > TSR_ROUTES_DRIVER_VERSION || !flags_known(flags))
         return CUDA_ERROR_INVALID_VALUE;
     CUdriverProcAddressQueryResult status;
     *pfn = route_resolve(symbol, version, flags, &status);

@@ -169,7 +169,7 @@ TEST(more_threads_than_the_kernel_allows)
     OK(launch(contract_kernel("bounded"), 1, 64, arguments));
     OK(cuCtxSynchronize());
     TRUE(device_holds(out, 1, 64));
-    EXPECT_GUESS(launch(contract_kernel("bounded"), 1, 128, arguments), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(launch(contract_kernel("bounded"), 1, 128, arguments), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemFree(out));
 }
 

@@ -22,7 +22,7 @@ TEST(allocation_arguments_are_checked)
     CUdeviceptr a = 0;
     EXPECT_SURE(cuMemAlloc(&a, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemAlloc(NULL, 16), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemFree(0), CUDA_SUCCESS);
+    EXPECT_SURE(cuMemFree(0), CUDA_SUCCESS);
 }
 
 TEST(freed_twice_is_refused)
@@ -81,7 +81,7 @@ TEST(pitched)
     EXPECT_SURE(cuMemAllocPitch(&a, &pitch, 1000, 16, 3), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemAllocPitch(NULL, &pitch, 1000, 16, 4), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemAllocPitch(&a, NULL, 1000, 16, 4), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemAllocPitch(&a, &pitch, 0, 16, 4), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemAllocPitch(&a, &pitch, 0, 16, 4), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(range_of_an_address)
@@ -95,8 +95,8 @@ TEST(range_of_an_address)
     OK(cuMemGetAddressRange(NULL, &size, a));
     OK(cuMemGetAddressRange(&base, NULL, a));
     OK(cuMemFree(a));
-    EXPECT_GUESS(cuMemGetAddressRange(&base, &size, a), CUDA_ERROR_NOT_FOUND);
-    EXPECT_GUESS(cuMemGetAddressRange(&base, &size, (CUdeviceptr)(uintptr_t)&size), CUDA_ERROR_NOT_FOUND);
+    EXPECT_SURE(cuMemGetAddressRange(&base, &size, a), CUDA_ERROR_NOT_FOUND);
+    EXPECT_SURE(cuMemGetAddressRange(&base, &size, (CUdeviceptr)(uintptr_t)&size), CUDA_ERROR_NOT_FOUND);
 }
 
 TEST(attributes_of_device_memory)
@@ -188,7 +188,7 @@ TEST(synchronous_operations_attribute)
 TEST(pinned)
 {
     uint32_t *host = NULL;
-    CUdeviceptr device = 0;
+    CUdeviceptr device = 0, refused = 0;
     CUmemorytype type = 0;
     unsigned flags = 0;
     void *back = NULL;
@@ -196,7 +196,7 @@ TEST(pinned)
     host[0] = 11;
     OK(cuMemHostGetDevicePointer(&device, host, 0));
     EQ(device, (uintptr_t)host);
-    EXPECT_SURE(cuMemHostGetDevicePointer(&device, host, 1), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemHostGetDevicePointer(&refused, host, 1), CUDA_ERROR_INVALID_VALUE);
     OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device));
     EQ(type, CU_MEMORYTYPE_HOST);
     OK(cuPointerGetAttribute(&back, CU_POINTER_ATTRIBUTE_HOST_POINTER, device));
@@ -218,7 +218,7 @@ TEST(pinned_arguments_are_checked)
     int local = 0;
     EXPECT_SURE(cuMemHostAlloc(&host, 64, 0x100), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemHostAlloc(NULL, 64, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemAllocHost(&host, 0), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemAllocHost(&host, 0));
     EXPECT_SURE(cuMemHostGetFlags(&flags, &local), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemHostGetDevicePointer(&device, &local, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemFreeHost(&local), CUDA_ERROR_INVALID_VALUE);

@@ -90,7 +90,7 @@ TEST(arguments_are_checked)
     EXPECT_SURE(cuMemsetD16(a + 1, 0, 4), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemsetD8(0, 0, 4), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemsetD8(0x1234567800, 0, 4), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemsetD2D32(a, 8, 0, 4, 2), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemsetD2D32(a, 8, 0, 4, 2), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemsetD32Async(a + 2, 0, 4, NULL), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemsetD8(a, 1, 0));
     TRUE(device_holds(a, 64, 0));
@@ -101,6 +101,6 @@ TEST(beyond_the_end_is_refused)
 {
     CUdeviceptr a = 0;
     NEED_OK(cuMemAlloc(&a, 4 << 20));
-    EXPECT_GUESS(cuMemsetD8(a + (4 << 20) - 256, 0, 1 << 16), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemsetD8(a + (4 << 20) - 256, 0, 1 << 16), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemFree(a));
 }

@@ -67,8 +67,8 @@ TEST(what_is_no_module_is_refused)
     static const char zeros[256];
     EXPECT_SURE(cuModuleLoadData(&module, NULL), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuModuleLoadData(NULL, contract_ptx), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuModuleLoadData(&module, zeros), CUDA_ERROR_INVALID_IMAGE);
-    EXPECT_GUESS(cuModuleLoadData(&module, "this is no module"), CUDA_ERROR_INVALID_PTX);
+    EXPECT_SURE(cuModuleLoadData(&module, zeros), CUDA_ERROR_INVALID_IMAGE);
+    EXPECT_SURE(cuModuleLoadData(&module, "this is no module"), CUDA_ERROR_INVALID_IMAGE);
     EXPECT_SURE(cuModuleLoad(&module, "/nowhere/at/all.ptx"), CUDA_ERROR_FILE_NOT_FOUND);
 }
 
@@ -77,7 +77,7 @@ TEST(newer_ptx_is_refused)
     CUmodule module = NULL;
     EXPECT_SURE(cuModuleLoadData(&module, ".version 99.0\n.target sm_80\n.address_size 64\n.visible .entry e() { ret; }\n"),
                 CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
-    EXPECT_GUESS(cuModuleLoadData(&module, ".version 8.0\n.target sm_999\n.address_size 64\n.visible .entry e() { ret; }\n"),
+    EXPECT_SURE(cuModuleLoadData(&module, ".version 8.0\n.target sm_999\n.address_size 64\n.visible .entry e() { ret; }\n"),
                  CUDA_ERROR_INVALID_PTX);
 }
 
@@ -150,7 +150,7 @@ TEST(function_attributes_are_set)
     EXPECT_SURE(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, limit + 1), CUDA_ERROR_INVALID_VALUE);
     OK(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 50));
     EQ(function_attribute(reverse, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT), 50);
-    EXPECT_GUESS(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 101), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 101), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_NUM_REGS, 1), CUDA_ERROR_INVALID_VALUE);
     OK(cuFuncSetCacheConfig(reverse, CU_FUNC_CACHE_PREFER_SHARED));
     OK(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 49152));

@@ -51,7 +51,7 @@ TEST(enabled_and_disabled)
     OK(cuCtxEnablePeerAccess(second, 0));
     EXPECT_SURE(cuCtxEnablePeerAccess(second, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
     EXPECT_SURE(cuCtxEnablePeerAccess(second, 1), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuCtxEnablePeerAccess(first, 0), CUDA_ERROR_INVALID_DEVICE);
+    EXPECT_SURE(cuCtxEnablePeerAccess(first, 0), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     OK(cuCtxDisablePeerAccess(second));
     EXPECT_SURE(cuCtxDisablePeerAccess(second), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
     OK(cuDevicePrimaryCtxRelease(1));

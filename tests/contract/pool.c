@@ -49,7 +49,7 @@ TEST(attributes_are_kept)
     OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &off));
     OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &on));
     EQ(on, 0);
-    EXPECT_GUESS(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &threshold), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &threshold), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemPoolSetAttribute(pool, (CUmemPool_attribute)99, &threshold), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemPoolGetAttribute(pool, (CUmemPool_attribute)99, &threshold), CUDA_ERROR_INVALID_VALUE);
     threshold = 0;
@@ -97,9 +97,9 @@ TEST(allocation_arguments_are_checked)
 {
     CUdeviceptr a = 0;
     EXPECT_SURE(cuMemAllocAsync(NULL, 16, NULL), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemAllocAsync(&a, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemAllocAsync(&a, 0, NULL));
     EXPECT_SURE(cuMemAllocAsync(&a, 1ull << 46, NULL), CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT_GUESS(cuMemFreeAsync(0x1234567800, NULL), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemFreeAsync(0x1234567800, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(freed_by_either_call)
@@ -181,9 +181,9 @@ TEST(creation_arguments_are_checked)
     EXPECT_SURE(cuMemPoolCreate(NULL, &props), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemPoolCreate(&pool, NULL), CUDA_ERROR_INVALID_VALUE);
     props.location.id = 99;
-    EXPECT_GUESS(cuMemPoolCreate(&pool, &props), CUDA_ERROR_INVALID_DEVICE);
-    EXPECT_GUESS(cuMemPoolDestroy(default_pool()), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemPoolDestroy(NULL), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemPoolCreate(&pool, &props), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemPoolDestroy(default_pool()), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemPoolDestroy(NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(exported_as_a_descriptor)

@@ -77,7 +77,7 @@ TEST(newer_than_the_driver_is_refused)
     CUdriverProcAddressQueryResult status = (CUdriverProcAddressQueryResult)77;
     OK(cuDriverGetVersion(&version));
     EXPECT_SURE(cuGetProcAddress("cuInit", &function, version + 10, 0, &status), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
+    TRUE(function == (void *)1);
     EQ(status, 77);
 }
 
@@ -85,22 +85,20 @@ TEST(old_and_empty_questions)
 {
     void *function = (void *)1;
     CUdriverProcAddressQueryResult status = (CUdriverProcAddressQueryResult)77;
-    EXPECT_GUESS(cuGetProcAddress("cuInit", &function, 0, 0, &status), CUDA_SUCCESS);
-    EQ_GUESS(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
-    TRUE_GUESS(function == NULL);
-    EXPECT_GUESS(cuGetProcAddress("cuInit", &function, -1, 0, &status), CUDA_SUCCESS);
-    EXPECT_GUESS(cuGetProcAddress("cuInit", &function, 1000, 0, &status), CUDA_SUCCESS);
-    EXPECT_GUESS(cuGetProcAddress("", &function, 0, 0, &status), CUDA_SUCCESS);
-    EQ_GUESS(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-    EXPECT_GUESS(cuGetProcAddress("", &function, 12000, 0, &status), CUDA_SUCCESS);
+    EXPECT_SURE(cuGetProcAddress("cuInit", &function, 0, 0, &status), CUDA_SUCCESS);
+    EQ(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+    TRUE(function == NULL);
+    EXPECT_SURE(cuGetProcAddress("cuInit", &function, -1, 0, &status), CUDA_SUCCESS);
+    EXPECT_SURE(cuGetProcAddress("cuInit", &function, 1000, 0, &status), CUDA_SUCCESS);
+    EXPECT_SURE(cuGetProcAddress("", &function, 0, 0, &status), CUDA_SUCCESS);
+    EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    EXPECT_SURE(cuGetProcAddress("", &function, 12000, 0, &status), CUDA_SUCCESS);
 }
 
-TEST(arguments_are_checked)
+TEST(flags_are_checked)
 {
     void *function = (void *)1;
     CUdriverProcAddressQueryResult status = (CUdriverProcAddressQueryResult)77;
-    EXPECT_SURE(cuGetProcAddress("cuInit", NULL, 12000, 0, &status), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_SURE(cuGetProcAddress(NULL, &function, 12000, 0, &status), CUDA_ERROR_INVALID_VALUE);
     EXPECT_GUESS(cuGetProcAddress("cuInit", &function, 12000, 4, &status), CUDA_ERROR_INVALID_VALUE);
     EXPECT_GUESS(cuGetProcAddress("cuInit", &function, 12000, 3, &status), CUDA_ERROR_INVALID_VALUE);
 }
@@ -114,9 +112,8 @@ TEST(first_form_reports_an_error)
     OK(query("cuInit", &function, 12000, 0));
     TRUE(function == exported("cuInit"));
     EXPECT_SURE(query("cuNothing", &function, 12000, 0), CUDA_ERROR_NOT_FOUND);
-    EXPECT_GUESS(query("cuLaunchKernel", &function, 2000, 0), CUDA_ERROR_NOT_FOUND);
+    EXPECT_SURE(query("cuLaunchKernel", &function, 2000, 0), CUDA_ERROR_NOT_FOUND);
     EXPECT_SURE(query("cuInit", &function, 99000, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_SURE(query(NULL, &function, 12000, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(export_tables_need_arguments)

@@ -29,8 +29,8 @@ TEST(calls_before_init_are_refused)
     EXPECT_SURE(cuDeviceGetAttribute(&count, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0), CUDA_ERROR_NOT_INITIALIZED);
     EXPECT_SURE(cuDevicePrimaryCtxRetain(&context, 0), CUDA_ERROR_NOT_INITIALIZED);
     EXPECT_SURE(cuCtxCreate(&context, NULL, 0, 0), CUDA_ERROR_NOT_INITIALIZED);
-    EXPECT_GUESS(cuCtxGetCurrent(&context), CUDA_ERROR_NOT_INITIALIZED);
-    EXPECT_GUESS(cuCtxSetCurrent(NULL), CUDA_ERROR_NOT_INITIALIZED);
+    EXPECT_SURE(cuCtxGetCurrent(&context), CUDA_ERROR_NOT_INITIALIZED);
+    EXPECT_SURE(cuCtxSetCurrent(NULL), CUDA_ERROR_NOT_INITIALIZED);
     EXPECT_SURE(cuCtxSynchronize(), CUDA_ERROR_NOT_INITIALIZED);
     EXPECT_SURE(cuMemAlloc(&memory, 16), CUDA_ERROR_NOT_INITIALIZED);
     EXPECT_SURE(cuMemGetInfo(&bytes, &bytes), CUDA_ERROR_NOT_INITIALIZED);
@@ -42,7 +42,7 @@ TEST(calls_before_init_are_refused)
 TEST(library_load_before_init_is_refused)
 {
     CUlibrary library = NULL;
-    EXPECT_GUESS(cuLibraryLoadData(&library, contract_ptx, NULL, NULL, 0, NULL, NULL, 0), CUDA_ERROR_NOT_INITIALIZED);
+    EXPECT_SURE(cuLibraryLoadData(&library, contract_ptx, NULL, NULL, 0, NULL, NULL, 0), CUDA_ERROR_NOT_INITIALIZED);
 }
 
 TEST(entry_points_are_found_before_init)

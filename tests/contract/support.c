@@ -45,7 +45,7 @@ struct role_end role_run(const char *name, ...)
     close(ends[1]);
     size_t fill = 0;
     ssize_t got;
-    while ((got = read(ends[0], end.output + fill, sizeof(end.output) - 1 - fill)) > 0)
+    while (fill < sizeof(end.output) - 1 && (got = read(ends[0], end.output + fill, sizeof(end.output) - 1 - fill)) > 0)
         fill += (size_t)got;
     close(ends[0]);
     int status = 0;

@@ -53,8 +53,6 @@ TEST(granularity)
     EQ(advised, 2 * MIB);
     EXPECT_SURE(cuMemGetAllocationGranularity(NULL, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemGetAllocationGranularity(&least, NULL, CU_MEM_ALLOC_GRANULARITY_MINIMUM), CUDA_ERROR_INVALID_VALUE);
-    prop.location.id = 99;
-    EXPECT_GUESS(cuMemGetAllocationGranularity(&least, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM), CUDA_ERROR_INVALID_DEVICE);
 }
 
 TEST(reserved_at_a_hint)
@@ -81,14 +79,14 @@ TEST(reservation_arguments_are_checked)
 {
     CUdeviceptr address = 0;
     EXPECT_SURE(cuMemAddressReserve(&address, 0, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemAddressReserve(&address, 12345, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemAddressReserve(&address, 12345, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemAddressReserve(NULL, 2 * MIB, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemAddressReserve(&address, 2 * MIB, 0, 0, 1), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemAddressReserve(&address, 2 * MIB, 3, 0, 0), CUDA_ERROR_INVALID_VALUE);
     NEED_OK(cuMemAddressReserve(&address, 4 * MIB, 0, 0, 0));
-    EXPECT_GUESS(cuMemAddressFree(address, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemAddressFree(address, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemAddressFree(address, 4 * MIB));
-    EXPECT_GUESS(cuMemAddressFree(address, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemAddressFree(address, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(creation_arguments_are_checked)
@@ -105,7 +103,7 @@ TEST(creation_arguments_are_checked)
     EXPECT_SURE(cuMemCreate(&handle, 2 * MIB, &prop, 0), CUDA_ERROR_INVALID_VALUE);
     prop = pinned_prop();
     prop.location.id = 99;
-    EXPECT_GUESS(cuMemCreate(&handle, 2 * MIB, &prop, 0), CUDA_ERROR_INVALID_DEVICE);
+    EXPECT_SURE(cuMemCreate(&handle, 2 * MIB, &prop, 0), CUDA_ERROR_INVALID_DEVICE);
 }
 
 TEST(mapped_memory_works)
@@ -185,19 +183,19 @@ TEST(mapping_arguments_are_checked)
     CUdeviceptr address = 0;
     NEED_OK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
     NEED_OK(cuMemAddressReserve(&address, 4 * MIB, 0, 0, 0));
-    EXPECT_SURE(cuMemMap(address, 4 * MIB, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemMap(address, 2 * MIB, 2 * MIB, handle, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemMap(address, 4 * MIB, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_SURE(cuMemMap(address, 2 * MIB, 2 * MIB, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
     EXPECT_SURE(cuMemMap(address, 2 * MIB, 0, handle, 1), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuMemMap(address + 4 * MIB, 2 * MIB, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemSetAccess(address, 2 * MIB, &desc, 1), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemSetAccess(address, 2 * MIB, &desc, 1), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemMap(address, 2 * MIB, 0, handle, 0));
-    EXPECT_GUESS(cuMemMap(address, 2 * MIB, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemAddressFree(address, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemMap(address, 2 * MIB, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemAddressFree(address, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemUnmap(address, 2 * MIB));
-    EXPECT_GUESS(cuMemUnmap(address, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemUnmap(address, 2 * MIB));
     OK(cuMemAddressFree(address, 4 * MIB));
     OK(cuMemRelease(handle));
-    EXPECT_GUESS(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(read_only_access_is_told)
@@ -210,6 +208,7 @@ TEST(read_only_access_is_told)
     CUdeviceptr address = map_anywhere(handle, 2 * MIB);
     CUmemAccessDesc desc = access_desc(CU_MEM_ACCESS_FLAGS_PROT_READ);
     OK(cuMemsetD32(address, 55, 64));
+    OK(cuCtxSynchronize());
     OK(cuMemSetAccess(address, 2 * MIB, &desc, 1));
     OK(cuMemGetAccess(&flags, &here, address));
     EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READ);
@@ -286,11 +285,10 @@ TEST(export_needs_the_handle_type)
     int descriptor = -1;
     prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
     NEED_OK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
-    EXPECT_GUESS(cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+    EXPECT_SURE(cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
                  CUDA_ERROR_INVALID_VALUE);
     OK(cuMemRelease(handle));
-    EXPECT_GUESS(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)-1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-                 CUDA_ERROR_INVALID_VALUE);
+    TRUE(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)-1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS);
 }
 
 ROLE(vmm_peer)
