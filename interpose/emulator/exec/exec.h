@@ -28,6 +28,7 @@ struct tsr_grid_desc {
     bool cooperative;
     uint32_t device;                 /* number in the machine */
     uint32_t sm_count;               /* limit of a green context, else the device's */
+    const struct tsr_device_desc *device_desc; /* NULL: limits of a large device */
     uint64_t start_ns;               /* virtual time at which it becomes ready: origin of %globaltimer and %clock */
     uint64_t grid_id;
     struct tsr_space *space;
@@ -51,7 +52,8 @@ struct tsr_cost {
 
 enum tsr_fault_kind {
     TSR_FAULT_NONE, TSR_FAULT_ILLEGAL_ADDRESS, TSR_FAULT_MISALIGNED, TSR_FAULT_SHARED_RANGE, TSR_FAULT_LOCAL_RANGE, TSR_FAULT_TRAP,
-    TSR_FAULT_ASSERT, TSR_FAULT_STACK, TSR_FAULT_INSTRUCTION, TSR_FAULT_PC
+    TSR_FAULT_ASSERT, TSR_FAULT_STACK, TSR_FAULT_INSTRUCTION, TSR_FAULT_PC,
+    TSR_FAULT_DEADLOCK /* every thread of a block waits at barriers that cannot complete */
 };
 
 struct tsr_fault {

@@ -1,0 +1,600 @@
+/*
+ * Loads and stores. Compiled once per instruction-set level.
+ *
+ * The quick way serves a warp whose addresses all lie in one range, aligned: in each half warp they are consecutive or equal, or anything
+ * else (gather, scatter). The first lane's address and the instruction's last range decide; every lane is tested at once. Whatever fails
+ * the tests takes the careful way of access.c, which also raises the fault. Loads of a partial mask read the first active lane's address in
+ * the other lanes and drop the result; stores go lane by lane in ascending order.
+ */
+#include <string.h>
+
+#include "lanes.h"
+#include "level.h"
+#include "lines.h"
+#include "groups.h"
+#include "state.h"
+
+#define INLINE TSR_LANES_INLINE
+#if defined(__SANITIZE_THREAD__)
+#define MOVES __attribute__((no_sanitize("thread"))) /* data races of the program that runs are its own */
+#else
+#define MOVES
+#endif
+
+typedef const struct tsr_insn insn;
+enum shape { GENERAL, CONSECUTIVE, EQUAL };
+struct type { uint32_t memory, reg; bool sign; }; /* bytes in memory and register */
+
+INLINE void *at(const struct tsr_warp *w, uint32_t offset) { return w->frame + offset; }
+
+INLINE uint32_t destination(insn *i, uint32_t elements, uint32_t k)
+{
+    if (elements == 8)
+        return i->list[k];
+    return k == 0 ? i->dst : k == 1 ? i->dst2 : k == 2 ? i->c : i->d;
+}
+
+INLINE uint32_t source(insn *i, uint32_t elements, uint32_t k)
+{
+    if (elements == 8)
+        return i->list[k];
+    return k == 0 ? i->b : k == 1 ? i->c : k == 2 ? i->d : i->dst;
+}
+
+#define FOR_TYPE(t, M, R, ...)                                                                                                 \
+    do {                                                                                                                       \
+        if (t.memory == 1 && t.sign) { typedef int8_t M; typedef int16_t R; __VA_ARGS__ }                                      \
+        else if (t.memory == 1) { typedef uint8_t M; typedef uint16_t R; __VA_ARGS__ }                                         \
+        else if (t.memory == 2) { typedef uint16_t M; typedef uint16_t R; __VA_ARGS__ }                                        \
+        else if (t.memory == 4) { typedef uint32_t M; typedef uint32_t R; __VA_ARGS__ }                                        \
+        else { typedef uint64_t M; typedef uint64_t R; __VA_ARGS__ }                                                           \
+    } while (0)
+
+/* Where the elements of a load end up: a register, or first a temporary when not all lanes take part. */
+#define LOAD_INTO(t, elements, value)                                                                                          \
+    FOR_TYPE(t, M, R, for (uint32_t k = 0; k < elements; k++) {                                                                \
+        uint32_t reg = destination(i, elements, k);                                                                            \
+        if (reg == TSR_NO_REG)                                                                                                 \
+            continue;                                                                                                          \
+        R *restrict d = at(w, reg);                                                                                            \
+        if (m == UINT32_MAX) {                                                                                                 \
+            for (uint32_t l = 0; l < 32; l++)                                                                                  \
+                d[l] = (R)(value);                                                                                             \
+        } else {                                                                                                               \
+            R got[32];                                                                                                         \
+            for (uint32_t l = 0; l < 32; l++)                                                                                  \
+                got[l] = (R)(value);                                                                                           \
+            for (uint32_t l = 0; l < 32; l++)                                                                                  \
+                d[l] = m >> l & 1 ? got[l] : d[l];                                                                             \
+        }                                                                                                                      \
+    })
+
+INLINE MOVES void load_shape(struct tsr_warp *w, insn *i, uint32_t m, enum shape shape, const unsigned char *low, const unsigned char *high,
+                             struct type t, uint32_t elements)
+{
+    if (shape == EQUAL) {
+        FOR_TYPE(t, M, R, for (uint32_t k = 0; k < elements; k++) {
+            uint32_t reg = destination(i, elements, k);
+            if (reg == TSR_NO_REG)
+                continue;
+            R *restrict d = at(w, reg);
+            R x = (R)((const M *)(const void *)low)[k];
+            R y = (R)((const M *)(const void *)high)[k];
+            if (m == UINT32_MAX) {
+                for (uint32_t l = 0; l < 16; l++)
+                    d[l] = x;
+                for (uint32_t l = 16; l < 32; l++)
+                    d[l] = y;
+            } else {
+                for (uint32_t l = 0; l < 32; l++)
+                    d[l] = m >> l & 1 ? (l < 16 ? x : y) : d[l];
+            }
+        });
+        return;
+    }
+    FOR_TYPE(t, M, R, for (uint32_t k = 0; k < elements; k++) {
+        uint32_t reg = destination(i, elements, k);
+        if (reg == TSR_NO_REG)
+            continue;
+        R *restrict d = at(w, reg);
+        const M *restrict x = (const void *)low;
+        const M *restrict y = (const void *)high;
+        for (uint32_t l = 0; l < 16; l++)
+            d[l] = (R)x[l * elements + k];
+        for (uint32_t l = 0; l < 16; l++)
+            d[16 + l] = (R)y[l * elements + k];
+    });
+}
+
+INLINE MOVES void load_general32(struct tsr_warp *w, insn *i, uint32_t m, const unsigned char *base, const uint32_t *offset, struct type t,
+                                 uint32_t elements)
+{
+    uint32_t from[32];
+    memcpy(from, offset, sizeof from); /* a destination may be the address register */
+    LOAD_INTO(t, elements, ((const M *)(const void *)(base + from[l]))[k]);
+}
+
+INLINE MOVES void load_general64(struct tsr_warp *w, insn *i, uint32_t m, uint64_t add, const uint64_t *address, struct type t, uint32_t elements)
+{
+    uint64_t from[32];
+    memcpy(from, address, sizeof from);
+    LOAD_INTO(t, elements, ((const M *)(uintptr_t)(from[l] + add))[k]);
+}
+
+INLINE MOVES void store_general32(struct tsr_warp *w, insn *i, uint32_t m, unsigned char *base, const uint32_t *offset, struct type t, uint32_t elements)
+{
+    FOR_TYPE(t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+        uint32_t l = (uint32_t)__builtin_ctz(rest);
+        M *to = (void *)(base + offset[l]);
+        for (uint32_t k = 0; k < elements; k++)
+            to[k] = (M)((const R *)at(w, source(i, elements, k)))[l];
+    });
+}
+
+INLINE MOVES void store_general64(struct tsr_warp *w, insn *i, uint32_t m, uint64_t add, const uint64_t *address, struct type t, uint32_t elements)
+{
+    FOR_TYPE(t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+        uint32_t l = (uint32_t)__builtin_ctz(rest);
+        M *to = (M *)(uintptr_t)(address[l] + add);
+        for (uint32_t k = 0; k < elements; k++)
+            to[k] = (M)((const R *)at(w, source(i, elements, k)))[l];
+    });
+}
+
+INLINE MOVES void store_consecutive(struct tsr_warp *w, insn *i, unsigned char *low, unsigned char *high, struct type t, uint32_t elements)
+{
+    FOR_TYPE(t, M, R, {
+        M *restrict x = (void *)low;
+        M *restrict y = (void *)high;
+        const R *s[8];
+        for (uint32_t k = 0; k < elements; k++)
+            s[k] = at(w, source(i, elements, k));
+        for (uint32_t l = 0; l < 16; l++)
+            for (uint32_t k = 0; k < elements; k++)
+                x[l * elements + k] = (M)s[k][l];
+        for (uint32_t l = 0; l < 16; l++)
+            for (uint32_t k = 0; k < elements; k++)
+                y[l * elements + k] = (M)s[k][16 + l];
+    });
+}
+
+/* One lane and element at a time, each a single atomic access when strong. */
+INLINE MOVES void load_lanes(struct tsr_warp *w, insn *i, uint32_t m, unsigned char *const *host, struct type t, uint32_t elements)
+{
+    FOR_TYPE(t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+        uint32_t l = (uint32_t)__builtin_ctz(rest);
+        const M *from = (const void *)host[l];
+        for (uint32_t k = 0; k < elements; k++) {
+            R value = (R)__atomic_load_n(&from[k], __ATOMIC_SEQ_CST);
+            uint32_t reg = destination(i, elements, k);
+            if (reg != TSR_NO_REG)
+                ((R *)at(w, reg))[l] = value;
+        }
+    });
+}
+
+INLINE MOVES void store_lanes(struct tsr_warp *w, insn *i, uint32_t m, unsigned char *const *host, struct type t, uint32_t elements)
+{
+    FOR_TYPE(t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+        uint32_t l = (uint32_t)__builtin_ctz(rest);
+        M *to = (void *)host[l];
+        for (uint32_t k = 0; k < elements; k++)
+            __atomic_store_n(&to[k], (M)((const R *)at(w, source(i, elements, k)))[l], __ATOMIC_SEQ_CST);
+    });
+}
+
+/* The careful way; address holds sums with the displacement. */
+static insn *careful(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address, uint32_t bytes, bool write,
+                     unsigned char **host)
+{
+    return tsr_warp_addresses(w, i, m, space, address, bytes, bytes, write ? TSR_ACCESS_MODE_WRITE : TSR_ACCESS_MODE_READ, host) ? i + 1 : NULL;
+}
+
+static uint64_t digest(const uint64_t *address, uint32_t m)
+{
+    uint64_t sum = m;
+    for (uint32_t rest = m; rest != 0; rest &= rest - 1)
+        sum = sum * 0x9e3779b97f4a7c15ull + address[__builtin_ctz(rest)];
+    return sum;
+}
+
+INLINE insn *access_carefully(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address, bool write,
+                              struct type t, uint32_t elements)
+{
+    unsigned char *host[32];
+    if (careful(w, i, m, space, address, t.memory * elements, write, host) == NULL)
+        return NULL;
+    if (write)
+        store_lanes(w, i, m, host, t, elements);
+    else
+        load_lanes(w, i, m, host, t, elements);
+    if (i->flags & TSR_MEM_STRONG && !write)
+        return tsr_warp_poll(w, i, digest(address, m));
+    return i + 1;
+}
+
+INLINE void sum64(uint64_t *out, struct tsr_warp *w, insn *i)
+{
+    if (i->a == TSR_NO_REG) {
+        for (uint32_t l = 0; l < 32; l++)
+            out[l] = (uint64_t)i->imm;
+        return;
+    }
+    const uint64_t *a = at(w, i->a);
+    for (uint32_t l = 0; l < 32; l++)
+        out[l] = a[l] + (uint64_t)i->imm;
+}
+
+/* Addresses of shared and local memory, without the displacement; buffer is used when the register does not hold them as they are. */
+INLINE const uint32_t *offsets32(struct tsr_warp *w, insn *i, uint32_t m, uint32_t *buffer)
+{
+    if (__builtin_expect(i->a == TSR_NO_REG, 0)) {
+        memset(buffer, 0, 32 * sizeof *buffer);
+        return buffer;
+    }
+    const uint32_t *a = at(w, i->a);
+    if (i->flags & TSR_MEM_ADDRESS64) {
+        for (uint32_t l = 0; l < 32; l++)
+            buffer[l] = (uint32_t)((const uint64_t *)at(w, i->a))[l];
+        a = buffer;
+    }
+    if (m != UINT32_MAX) {
+        tsr_fill32(buffer, a, m);
+        a = buffer;
+    }
+    return a;
+}
+
+INLINE uint32_t strided_cycles(uint32_t stride, uint32_t bytes)
+{
+    if (stride == 0 || bytes > 4)
+        return 0;
+    uint32_t words = stride / 4;
+    if (stride % 4 != 0)
+        return 0;
+    uint32_t power = words & (0u - words);
+    return power > 32 ? 32 : power;
+}
+
+/* Consecutive or equal addresses in both halves: how many cycles. */
+INLINE uint32_t halves_cycles(uint32_t low, uint32_t high, enum shape shape, uint32_t bytes)
+{
+    uint32_t apart = high - low;
+    if (shape == EQUAL)
+        return low / 4 != high / 4 && (apart & 127) < 4 ? 2 : bytes > 16 ? 2 : 1;
+    uint32_t half = 16 * bytes, least = half > 64 ? half / 64 : 1;
+    if (apart == 0)
+        return least > 1 ? least / 2 + least % 2 : 1;
+    if (half < 128)
+        return apart % 128 == half || apart <= half || 0u - apart <= half ? (half + 63) / 64 : 2;
+    return half / 64;
+}
+
+INLINE insn *access_shared(struct tsr_warp *w, insn *i, uint32_t m, const uint32_t *a, uint32_t add, bool write, struct type t, uint32_t elements)
+{
+    uint32_t bytes = t.memory * elements, step = a[1] - a[0];
+    uint32_t room = w->shared_bytes >= bytes ? w->shared_bytes - bytes + 1 : 0;
+    if (write)
+        w->progressed = true;
+    tsr_latency_add(w, TSR_SHARED_LATENCY_CYCLES);
+    if (__builtin_expect(!(i->flags & TSR_MEM_STRONG), 1)) {
+        enum shape shape = GENERAL;
+        if ((step == 0 || step == bytes) && tsr_ramp32(a, step) && tsr_ramp32(a + 16, step))
+            shape = step == 0 ? EQUAL : CONSECUTIVE;
+        if (shape != GENERAL && (m == UINT32_MAX || (shape == EQUAL && !write))) {
+            uint32_t low = a[0] + add, high = a[16] + add, reach = shape == EQUAL ? 0 : 15 * bytes;
+            if (low < room && high < room && low + reach < room && high + reach < room && ((low | high) & (bytes - 1)) == 0) {
+                w->shared_cycles += halves_cycles(low, high, shape, bytes);
+                if (!write) {
+                    load_shape(w, i, m, shape, w->shared + low, w->shared + high, t, elements);
+                    return i + 1;
+                }
+                if (shape == CONSECUTIVE) {
+                    store_consecutive(w, i, w->shared + low, w->shared + high, t, elements);
+                    return i + 1;
+                }
+                store_general32(w, i, 0x80008000u, w->shared + add, a, t, elements);
+                return i + 1;
+            }
+        } else if (tsr_inside32(a, add, room, bytes - 1)) {
+            uint32_t cycles = tsr_ramp32(a, step) && a[16] - a[15] == step && tsr_ramp32(a + 16, step) ? strided_cycles(step, bytes) : 0;
+            uint32_t sums[32] __attribute__((aligned(64)));
+            for (uint32_t l = 0; l < 32; l++)
+                sums[l] = a[l] + add;
+            w->shared_cycles += cycles != 0 ? cycles : tsr_bank_cycles(sums, m, bytes);
+            if (write)
+                store_general32(w, i, m, w->shared, sums, t, elements);
+            else
+                load_general32(w, i, m, w->shared, sums, t, elements);
+            return i + 1;
+        }
+    }
+    uint64_t address[32];
+    for (uint32_t l = 0; l < 32; l++)
+        address[l] = (uint32_t)(a[l] + add);
+    return access_carefully(w, i, m, TSR_SPACE_SHARED, address, write, t, elements);
+}
+
+INLINE insn *access_local(struct tsr_warp *w, insn *i, uint32_t m, const uint32_t *a, uint32_t add, bool write, struct type t, uint32_t elements)
+{
+    uint32_t bytes = t.memory * elements;
+    uint32_t room = w->local_stride >= bytes ? w->local_stride - bytes + 1 : 0;
+    if (write)
+        w->progressed = true;
+    if (__builtin_expect(tsr_inside32(a, add, room, bytes - 1), 1)) {
+        uint32_t sums[32];
+        for (uint32_t l = 0; l < 32; l++)
+            sums[l] = a[l] + add + l * w->local_stride;
+        if (write)
+            store_general32(w, i, m, w->local, sums, t, elements);
+        else
+            load_general32(w, i, m, w->local, sums, t, elements);
+        return i + 1;
+    }
+    uint64_t address[32];
+    for (uint32_t l = 0; l < 32; l++)
+        address[l] = (uint32_t)(a[l] + add);
+    return access_carefully(w, i, m, TSR_SPACE_LOCAL, address, write, t, elements);
+}
+
+INLINE void count_global(struct tsr_warp *w, const struct tsr_range_entry *entry, const uint64_t *a, uint64_t add, uint32_t m, uint32_t bytes, bool write)
+{
+    uint64_t line = UINT64_MAX, sector = UINT64_MAX;
+    uint32_t sectors = 0;
+    uint64_t origin = add - entry->base;
+    for (uint32_t l = 0; l < 32; l++) {
+        uint64_t offset = a[l] + origin;
+        if (!(m >> l & 1))
+            continue;
+        if (offset >> TSR_LINE_SHIFT != line) {
+            line = offset >> TSR_LINE_SHIFT;
+            if (entry->lines != NULL)
+                tsr_line_touch(w->worker, entry, line, write);
+        }
+        if ((a[l] + add) >> TSR_SECTOR_SHIFT != sector) {
+            sector = (a[l] + add) >> TSR_SECTOR_SHIFT;
+            sectors++;
+        }
+    }
+    w->l2_sectors += sectors > 8 ? tsr_sectors_count(a, m, bytes) : sectors;
+    tsr_latency_add(w, TSR_GLOBAL_LATENCY_CYCLES);
+}
+
+INLINE void trace_global(struct tsr_warp *w, const uint64_t *a, uint64_t add, uint32_t m, uint32_t bytes, bool write)
+{
+    for (uint32_t rest = m; rest != 0; rest &= rest - 1)
+        tsr_trace_add(w->worker->grid, write ? TSR_ACCESS_MODE_WRITE : TSR_ACCESS_MODE_READ, a[__builtin_ctz(rest)] + add, bytes);
+}
+
+/* Lanes not in m hold the first active lane's address. */
+INLINE insn *access_global(struct tsr_warp *w, insn *i, uint32_t m, const uint64_t *a, uint64_t add, bool write, struct type t, uint32_t elements)
+{
+    struct tsr_worker *worker = w->worker;
+    uint32_t bytes = t.memory * elements;
+    uint64_t first = a[0] + add;
+    const struct tsr_range_entry *entry = &(write ? worker->writes : worker->reads)[tsr_range_slot(i)];
+    if (__builtin_expect(entry->bytes < bytes || first - entry->base > entry->bytes - bytes, 0))
+        entry = tsr_range_entry_find(w, i, first, bytes, write);
+    if (__builtin_expect(entry != NULL && !(i->flags & TSR_MEM_STRONG), 1)) {
+        uint64_t room = entry->bytes - bytes + 1, step = a[1] - a[0];
+        if (write)
+            w->progressed = true;
+        enum shape shape = GENERAL;
+        if ((step == 0 || step == bytes) && tsr_ramp64(a, step) && tsr_ramp64(a + 16, step))
+            shape = step == 0 ? EQUAL : CONSECUTIVE;
+        if (shape != GENERAL && (m == UINT32_MAX || (shape == EQUAL && !write))) {
+            uint64_t second = a[16] + add, reach = shape == EQUAL ? 0 : 15 * bytes;
+            uint64_t low = first - entry->base, high = second - entry->base;
+            if (low < room && high < room && low + reach < room && high + reach < room && ((first | second) & (bytes - 1)) == 0) {
+                uint64_t span = reach + bytes;
+                if (__builtin_expect(worker->traced, 0))
+                    trace_global(w, a, add, m, bytes, write);
+                if (second - first == span && shape == CONSECUTIVE) {
+                    tsr_lines_touch(worker, entry, low, 2 * span, write);
+                    w->l2_sectors += tsr_sectors_between(first, 2 * span);
+                } else {
+                    tsr_lines_touch(worker, entry, low, span, write);
+                    w->l2_sectors += tsr_sectors_between(first, span);
+                    if (second != first) {
+                        tsr_lines_touch(worker, entry, high, span, write);
+                        w->l2_sectors += tsr_sectors_between(second, span);
+                    }
+                }
+                tsr_latency_add(w, TSR_GLOBAL_LATENCY_CYCLES);
+                unsigned char *x = (unsigned char *)(uintptr_t)first, *y = (unsigned char *)(uintptr_t)second;
+                if (!write)
+                    load_shape(w, i, m, shape, x, y, t, elements);
+                else if (shape == CONSECUTIVE)
+                    store_consecutive(w, i, x, y, t, elements);
+                else
+                    store_general64(w, i, 0x80008000u, add, a, t, elements);
+                return i + 1;
+            }
+        } else if (tsr_inside64(a, entry->base - add, room, add, bytes - 1)) {
+            if (__builtin_expect(worker->traced, 0))
+                trace_global(w, a, add, m, bytes, write);
+            count_global(w, entry, a, add, m, bytes, write);
+            if (write)
+                store_general64(w, i, m, add, a, t, elements);
+            else
+                load_general64(w, i, m, add, a, t, elements);
+            return i + 1;
+        }
+    }
+    uint64_t address[32];
+    for (uint32_t l = 0; l < 32; l++)
+        address[l] = a[l] + add;
+    return access_carefully(w, i, m, TSR_SPACE_GLOBAL, address, write, t, elements);
+}
+
+INLINE const uint64_t *addresses64(struct tsr_warp *w, insn *i, uint32_t m, uint64_t *buffer)
+{
+    if (__builtin_expect(i->a == TSR_NO_REG, 0)) {
+        memset(buffer, 0, 32 * sizeof *buffer);
+        return buffer;
+    }
+    if (m == UINT32_MAX)
+        return at(w, i->a);
+    tsr_fill64(buffer, at(w, i->a), m);
+    return buffer;
+}
+
+INLINE insn *global_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements)
+{
+    uint64_t buffer[32] __attribute__((aligned(64)));
+    return access_global(w, i, m, addresses64(w, i, m, buffer), (uint64_t)i->imm, write, t, elements);
+}
+
+INLINE insn *shared_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements)
+{
+    uint32_t buffer[32] __attribute__((aligned(64)));
+    return access_shared(w, i, m, offsets32(w, i, m, buffer), (uint32_t)i->imm, write, t, elements);
+}
+
+INLINE insn *local_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements)
+{
+    uint32_t buffer[32] __attribute__((aligned(64)));
+    return access_local(w, i, m, offsets32(w, i, m, buffer), (uint32_t)i->imm, write, t, elements);
+}
+
+/* Parameters of the kernel: the address is an offset in the block of them. */
+INLINE insn *param_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements)
+{
+    (void)write;
+    uint32_t bytes = t.memory * elements;
+    const struct tsr_grid *grid = w->block->team->grid;
+    if (__builtin_expect(i->a == TSR_NO_REG && (uint64_t)i->imm + bytes <= grid->params_bytes && ((uint64_t)i->imm & (bytes - 1)) == 0, 1)) {
+        const unsigned char *from = grid->params + i->imm;
+        load_shape(w, i, m, EQUAL, from, from, t, elements);
+        return i + 1;
+    }
+    uint64_t address[32];
+    sum64(address, w, i);
+    for (uint32_t l = 0; l < 32; l++)
+        address[l] += TSR_PARAM_WINDOW;
+    return access_carefully(w, i, m, TSR_SPACE_GENERIC, address, write, t, elements);
+}
+
+INLINE insn *generic_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements)
+{
+    uint64_t buffer[32] __attribute__((aligned(64)));
+    const uint64_t *a = addresses64(w, i, m, buffer);
+    uint64_t first = a[0] + (uint64_t)i->imm;
+    uint64_t window = first & ~(uint64_t)(TSR_WINDOW_BYTES - 1);
+    bool shared = window == TSR_SHARED_WINDOW && first - window < 1u << TSR_SHARED_RANK_SHIFT, local = window == TSR_LOCAL_WINDOW;
+    if (shared || local) {
+        uint64_t outside = 0;
+        uint32_t offset[32] __attribute__((aligned(64)));
+        for (uint32_t l = 0; l < 32; l++) {
+            uint64_t x = a[l] + (uint64_t)i->imm - window;
+            outside |= x >> TSR_SHARED_RANK_SHIFT;
+            offset[l] = (uint32_t)x;
+        }
+        if (outside == 0)
+            return shared ? access_shared(w, i, m, offset, 0, write, t, elements) : access_local(w, i, m, offset, 0, write, t, elements);
+    } else if (first - TSR_SHARED_WINDOW >= TSR_CODE_WINDOW - TSR_SHARED_WINDOW) {
+        uint64_t windows = 0;
+        for (uint32_t l = 0; l < 32; l++)
+            windows |= a[l] + (uint64_t)i->imm - TSR_SHARED_WINDOW < TSR_CODE_WINDOW - TSR_SHARED_WINDOW ? 1u : 0u;
+        if (windows == 0)
+            return access_global(w, i, m, a, (uint64_t)i->imm, write, t, elements);
+    }
+    uint64_t address[32];
+    for (uint32_t l = 0; l < 32; l++)
+        address[l] = a[l] + (uint64_t)i->imm;
+    return access_carefully(w, i, m, TSR_SPACE_GENERIC, address, write, t, elements);
+}
+
+/* Parameters of a function: lane l's bytes at frame + a + l * stride. */
+INLINE MOVES insn *area_load(struct tsr_warp *w, insn *i, uint32_t m, struct type t, uint32_t elements)
+{
+    const unsigned char *base = w->frame + i->a + i->imm;
+    uint32_t stride = i->b;
+    LOAD_INTO(t, elements, ((const M *)(const void *)(base + l * stride))[k]);
+    return i + 1;
+}
+
+INLINE MOVES insn *area_store(struct tsr_warp *w, insn *i, uint32_t m, struct type t, uint32_t elements)
+{
+    unsigned char *base = w->frame + i->a + i->imm;
+    FOR_TYPE(t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+        uint32_t l = (uint32_t)__builtin_ctz(rest);
+        M *to = (void *)(base + l * i->dst2);
+        for (uint32_t k = 0; k < elements; k++)
+            to[k] = (M)((const R *)at(w, source(i, elements, k)))[l];
+    });
+    return i + 1;
+}
+
+#define B8 ((struct type){1, 2, false})
+#define S8 ((struct type){1, 2, true})
+#define B16 ((struct type){2, 2, false})
+#define B32 ((struct type){4, 4, false})
+#define B64 ((struct type){8, 8, false})
+
+#define STORED(X, space, body)                                                                                                 \
+    X(space, b8, "b8", B8, 1, body)                                                                                            \
+    X(space, b16, "b16", B16, 1, body)                                                                                         \
+    X(space, b32, "b32", B32, 1, body)                                                                                         \
+    X(space, b64, "b64", B64, 1, body)                                                                                         \
+    X(space, v2_b8, "v2.b8", B8, 2, body)                                                                                      \
+    X(space, v2_b16, "v2.b16", B16, 2, body)                                                                                   \
+    X(space, v2_b32, "v2.b32", B32, 2, body)                                                                                   \
+    X(space, v2_b64, "v2.b64", B64, 2, body)                                                                                   \
+    X(space, v4_b8, "v4.b8", B8, 4, body)                                                                                      \
+    X(space, v4_b16, "v4.b16", B16, 4, body)                                                                                   \
+    X(space, v4_b32, "v4.b32", B32, 4, body)
+#define WIDE(X, space, body)                                                                                                   \
+    X(space, v4_b64, "v4.b64", B64, 4, body)                                                                                   \
+    X(space, v8_b16, "v8.b16", B16, 8, body)                                                                                   \
+    X(space, v8_b32, "v8.b32", B32, 8, body)
+#define SIGNED(X, space, body)                                                                                                 \
+    X(space, s8, "s8", S8, 1, body)                                                                                            \
+    X(space, v2_s8, "v2.s8", S8, 2, body)                                                                                      \
+    X(space, v4_s8, "v4.s8", S8, 4, body)
+
+#define LOADS(X)                                                                                                               \
+    STORED(X, global, global_op)                                                                                               \
+    WIDE(X, global, global_op)                                                                                                 \
+    SIGNED(X, global, global_op)                                                                                               \
+    STORED(X, shared, shared_op)                                                                                               \
+    SIGNED(X, shared, shared_op)                                                                                               \
+    STORED(X, local, local_op)                                                                                                 \
+    SIGNED(X, local, local_op)                                                                                                 \
+    STORED(X, param, param_op)                                                                                                 \
+    SIGNED(X, param, param_op)                                                                                                 \
+    STORED(X, generic, generic_op)                                                                                             \
+    WIDE(X, generic, generic_op)                                                                                               \
+    SIGNED(X, generic, generic_op)
+#define STORES(X)                                                                                                              \
+    STORED(X, global, global_op)                                                                                               \
+    WIDE(X, global, global_op)                                                                                                 \
+    STORED(X, shared, shared_op)                                                                                               \
+    STORED(X, local, local_op)                                                                                                 \
+    STORED(X, generic, generic_op)                                                                                             \
+    WIDE(X, generic, generic_op)
+#define AREA_LOADS(X) STORED(X, , ) SIGNED(X, , )
+#define AREA_STORES(X) STORED(X, , )
+
+#define DEFINE(name, ...)                                                                                                      \
+    static insn *name(struct tsr_warp *w, insn *i, uint32_t m) { return __VA_ARGS__; }
+#define DEFINE_LOAD(space, suffix, key, type, elements, body) DEFINE(ld_##space##_##suffix, body(w, i, m, false, type, elements))
+#define DEFINE_STORE(space, suffix, key, type, elements, body) DEFINE(st_##space##_##suffix, body(w, i, m, true, type, elements))
+#define DEFINE_AREA_LOAD(space, suffix, key, type, elements, body) DEFINE(ldp_##suffix, area_load(w, i, m, type, elements))
+#define DEFINE_AREA_STORE(space, suffix, key, type, elements, body) DEFINE(stp_##suffix, area_store(w, i, m, type, elements))
+
+LOADS(DEFINE_LOAD)
+STORES(DEFINE_STORE)
+AREA_LOADS(DEFINE_AREA_LOAD)
+AREA_STORES(DEFINE_AREA_STORE)
+
+enum {
+    CLASS_global = TSR_C_MEMORY, CLASS_generic = TSR_C_MEMORY, CLASS_local = TSR_C_MEMORY, CLASS_shared = TSR_C_SHARED, CLASS_param = TSR_C_MOVE
+};
+#define LOAD_ROW(space, suffix, text, type, elements, body) {.key = "ld." #space "." text, .run = ld_##space##_##suffix, .op_class = CLASS_##space, .work = 1},
+#define STORE_ROW(space, suffix, text, type, elements, body) {.key = "st." #space "." text, .run = st_##space##_##suffix, .op_class = CLASS_##space, .work = 1},
+#define AREA_LOAD_ROW(space, suffix, text, type, elements, body) {.key = "ldp." text, .run = ldp_##suffix, .op_class = TSR_C_MOVE, .work = 1},
+#define AREA_STORE_ROW(space, suffix, text, type, elements, body) {.key = "stp." text, .run = stp_##suffix, .op_class = TSR_C_MOVE, .work = 1},
+
+static const struct tsr_op ops[] = {LOADS(LOAD_ROW) STORES(STORE_ROW) AREA_LOADS(AREA_LOAD_ROW) AREA_STORES(AREA_STORE_ROW)};
+const struct tsr_op_group TSR_LEVELED(tsr_memory_ops) = {ops, sizeof ops / sizeof *ops};
