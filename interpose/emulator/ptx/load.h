@@ -63,6 +63,7 @@ struct tsr_load {
     struct tsr_scope scopes[TSR_SCOPE_MAX];
     uint32_t depth;            /* 0: module scope */
     uint64_t generation;       /* of declarations; never 0 */
+    uint64_t member_bytes;     /* of the ranges' tables in this function */
 
     TSR_VEC(struct tsr_variable) variables;
     TSR_VEC(struct tsr_shared) shared;

@@ -18,6 +18,7 @@ static uint32_t hash_word(struct tsr_word word)
     part = 0;
     memcpy(&part, at, left);
     hash = (hash ^ part) * 0x9e3779b97f4a7c15ull;
+    hash = (hash ^ hash >> 32) * 0xc2b2ae3d27d4eb4full; /* a product's low half never sees the high characters */
     return (uint32_t)(hash >> 32);
 }
 

@@ -113,22 +113,18 @@ void tsr_parse_registers(struct tsr_load *load)
         tsr_load_expected(load, "a vector of numbers");
     do {
         struct tsr_name *name = tsr_parse_name(load, "a register name");
-        enum tsr_symbol_kind kind = spec.width ? TSR_SYMBOL_VECTOR : TSR_SYMBOL_REGISTER;
-        uint64_t count = 0;
         if (tsr_parse_take(load, '<')) {
-            kind = TSR_SYMBOL_RANGE;
             tsr_text_skip(&load->text);
-            count = tsr_text_number(&load->text).bits;
+            uint64_t count = tsr_text_number(&load->text).bits;
             if (count > RANGE_MAX)
                 tsr_load_expected(load, "at most 100000000 registers");
             tsr_parse_require(load, '>');
+            tsr_scope_declare_range(load, name, spec.type, spec.width, (uint32_t)count);
+            continue;
         }
-        struct tsr_symbol *symbol = tsr_scope_declare(load, name, kind);
+        struct tsr_symbol *symbol = tsr_scope_declare(load, name, spec.width ? TSR_SYMBOL_VECTOR : TSR_SYMBOL_REGISTER);
         symbol->type = spec.type;
         symbol->width = spec.width;
-        symbol->count = (uint32_t)count;
-        if (kind == TSR_SYMBOL_RANGE)
-            continue;
         symbol->id = tsr_register_new(load, spec.type);
         symbol->ids[0] = symbol->id;
         for (uint32_t i = 1; i < spec.width; i++)

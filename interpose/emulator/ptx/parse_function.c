@@ -305,6 +305,7 @@ static void begin_function(struct tsr_load *load, uint32_t index)
     tsr_vec_clear(&load->areas);
     tsr_vec_clear(&load->register_types);
     load->local_bytes = 0;
+    load->member_bytes = 0;
     load->local_align = 1;
     load->area_bytes = 0;
     load->scopes[0].area_top = 0;

@@ -75,9 +75,11 @@ static void parse_word_operand(struct tsr_load *load, struct tsr_operand *out)
         out->kind = TSR_OPERAND_SINK;
         return;
     }
-    struct tsr_name *name = tsr_load_intern(load, word);
-    struct tsr_symbol *symbol = tsr_scope_find(load, name);
-    out->name = name;
+    struct tsr_symbol *symbol = tsr_scope_find_word(load, word, &out->name, &out->id);
+    if (out->id != TSR_NO_REG) {
+        out->kind = TSR_OPERAND_REGISTER;
+        return;
+    }
     if (!symbol) {
         if (tsr_word_is(word, "WARP_SZ")) {
             out->kind = TSR_OPERAND_NUMBER;

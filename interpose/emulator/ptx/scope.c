@@ -2,6 +2,7 @@
 #include "scope.h"
 
 #define RANGE_DIGITS 9u /* a register number has at most so many */
+#define MEMBER_BYTES_MAX ((uint64_t)16 << 20)
 
 void tsr_scope_open(struct tsr_load *load)
 {
@@ -32,6 +33,22 @@ void tsr_scope_close(struct tsr_load *load)
     scope->symbols = NULL;
 }
 
+static uint32_t digits_at_end(const char *text, uint32_t length)
+{
+    uint32_t digits = 0;
+    while (digits < length && tsr_char_is(text[length - 1 - digits], TSR_CHAR_DIGIT))
+        digits++;
+    return digits;
+}
+
+/* %r1 or %r1<5> beside %r<10>: the quick way of tsr_scope_find_word would not see which one is meant. */
+static void note_digits(struct tsr_load *load, const struct tsr_name *name)
+{
+    uint32_t digits = digits_at_end(name->text, name->length);
+    if (digits && digits < name->length)
+        tsr_load_intern(load, (struct tsr_word){name->text, name->length - digits})->ambiguous = true;
+}
+
 struct tsr_symbol *tsr_scope_declare(struct tsr_load *load, struct tsr_name *name, enum tsr_symbol_kind kind)
 {
     struct tsr_symbol *symbol = tsr_load_new(load, load->depth ? &load->scratch : &load->module, struct tsr_symbol, 1);
@@ -42,6 +59,7 @@ struct tsr_symbol *tsr_scope_declare(struct tsr_load *load, struct tsr_name *nam
     symbol->declared_before = scope->symbols;
     scope->symbols = symbol;
     if (name) {
+        note_digits(load, name);
         struct tsr_symbol **slot = kind == TSR_SYMBOL_RANGE ? &name->range : &name->symbol;
         symbol->shadowed = *slot;
         *slot = symbol;
@@ -80,7 +98,7 @@ struct tsr_member {
 };
 
 /* The innermost range that has this register. */
-static struct tsr_symbol *range_of(struct tsr_load *load, const struct tsr_name *name)
+static struct tsr_symbol *range_of(struct tsr_load *load, const struct tsr_name *name, uint32_t *index)
 {
     struct tsr_symbol *best = NULL;
     uint64_t number = 0, weight = 1;
@@ -92,8 +110,10 @@ static struct tsr_symbol *range_of(struct tsr_load *load, const struct tsr_name 
         if (c == '0' && digits > 1)
             continue;
         struct tsr_name *prefix = tsr_load_intern(load, (struct tsr_word){name->text, name->length - digits});
-        if (prefix->range && number < prefix->range->count && (!best || prefix->range->depth > best->depth))
+        if (prefix->range && number < prefix->range->count && (!best || prefix->range->depth > best->depth)) {
             best = prefix->range;
+            *index = (uint32_t)number;
+        }
     }
     return best;
 }
@@ -107,7 +127,16 @@ static void own_name(struct tsr_load *load, struct tsr_name *name)
     name->members = NULL;
 }
 
-static struct tsr_symbol *member_of(struct tsr_load *load, struct tsr_name *name, const struct tsr_symbol *range)
+static uint32_t member_id(struct tsr_load *load, const struct tsr_symbol *range, uint32_t index)
+{
+    if (!range->members)
+        return tsr_register_new(load, range->type);
+    if (!range->members[index])
+        range->members[index] = tsr_register_new(load, range->type) + 1;
+    return range->members[index] - 1;
+}
+
+static struct tsr_symbol *member_of(struct tsr_load *load, struct tsr_name *name, const struct tsr_symbol *range, uint32_t index)
 {
     own_name(load, name);
     for (struct tsr_member *member = name->members; member; member = member->older)
@@ -121,7 +150,7 @@ static struct tsr_symbol *member_of(struct tsr_load *load, struct tsr_name *name
     symbol->kind = range->width ? TSR_SYMBOL_VECTOR : TSR_SYMBOL_REGISTER;
     symbol->type = range->type;
     symbol->width = range->width;
-    symbol->id = tsr_register_new(load, range->type);
+    symbol->id = member_id(load, range, index);
     symbol->ids[0] = symbol->id;
     for (uint32_t i = 1; i < range->width; i++)
         symbol->ids[i] = tsr_register_new(load, range->type);
@@ -133,12 +162,45 @@ struct tsr_symbol *tsr_scope_find(struct tsr_load *load, struct tsr_name *name)
     if (name->generation == load->generation)
         return name->resolved;
     struct tsr_symbol *found = name->symbol;
-    const struct tsr_symbol *range = range_of(load, name);
+    uint32_t index = 0;
+    const struct tsr_symbol *range = range_of(load, name, &index);
     if (range && (!found || range->depth > found->depth))
-        found = member_of(load, name, range);
+        found = member_of(load, name, range, index);
     name->resolved = found;
     name->generation = load->generation;
     return found;
+}
+
+void tsr_scope_declare_range(struct tsr_load *load, struct tsr_name *name, uint8_t type, uint8_t width, uint32_t count)
+{
+    struct tsr_symbol *range = tsr_scope_declare(load, name, TSR_SYMBOL_RANGE);
+    range->type = type;
+    range->width = width;
+    range->count = count;
+    uint64_t bytes = count * sizeof *range->members;
+    if (width || !count || load->member_bytes + bytes > MEMBER_BYTES_MAX)
+        return;
+    load->member_bytes += bytes;
+    range->members = tsr_load_new(load, &load->scratch, uint32_t, count);
+}
+
+struct tsr_symbol *tsr_scope_find_word(struct tsr_load *load, struct tsr_word word, struct tsr_name **name, uint32_t *register_id)
+{
+    uint32_t digits = digits_at_end(word.text, word.length), number = 0;
+    const char *first = word.text + word.length - digits;
+    *register_id = TSR_NO_REG;
+    if (digits && digits <= RANGE_DIGITS && digits < word.length && (*first != '0' || digits == 1)) {
+        const struct tsr_name *prefix = tsr_load_intern(load, (struct tsr_word){word.text, word.length - digits});
+        const struct tsr_symbol *range = prefix->range;
+        for (uint32_t i = 0; i < digits; i++)
+            number = number * 10 + (uint32_t)(first[i] - '0');
+        if (range && range->members && !prefix->ambiguous && number < range->count) {
+            *register_id = member_id(load, range, number);
+            return NULL;
+        }
+    }
+    *name = tsr_load_intern(load, word);
+    return tsr_scope_find(load, *name);
 }
 
 void tsr_label_define(struct tsr_load *load, struct tsr_name *name)

@@ -17,6 +17,15 @@ struct tsr_symbol *tsr_scope_declare(struct tsr_load *load, struct tsr_name *nam
 /* NULL when undeclared. Never a RANGE: the register itself. */
 struct tsr_symbol *tsr_scope_find(struct tsr_load *load, struct tsr_name *name);
 
+/*
+ * The same for a word of the text, without a name for it when it is a register of a range: *register_id is set and NULL returned then.
+ * Otherwise *name is set, and the result is that of tsr_scope_find.
+ */
+struct tsr_symbol *tsr_scope_find_word(struct tsr_load *load, struct tsr_word word, struct tsr_name **name, uint32_t *register_id);
+
+/* .reg name<count> */
+void tsr_scope_declare_range(struct tsr_load *load, struct tsr_name *name, uint8_t type, uint8_t width, uint32_t count);
+
 uint32_t tsr_register_new(struct tsr_load *load, uint8_t type);
 /* A frame area of the current scope. */
 uint32_t tsr_area_new(struct tsr_load *load, uint32_t bytes);

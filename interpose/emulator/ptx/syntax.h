@@ -33,6 +33,7 @@ struct tsr_symbol {
     uint32_t id, count;
     uint64_t offset, bytes;
     uint32_t ids[4];             /* VECTOR */
+    uint32_t *members;           /* RANGE: registers made, id + 1; NULL for large ranges, see scope.c */
     const struct tsr_signature *signature; /* PROTOTYPE */
     struct tsr_name *name, *const *targets; /* TARGETS: count of them */
     struct tsr_symbol *shadowed; /* what name->symbol or name->range was before */
