@@ -456,6 +456,8 @@ static void emit_joins(struct tsr_load *load, uint32_t statement, size_t *next_l
 static void emit_end(struct tsr_load *load, bool entry)
 {
     load->draft->statement = NULL;
+    if (!entry)
+        tsr_decode_register_results(load);
     const struct tsr_op *op = entry ? tsr_op_find("exit", 4) : tsr_op_find("ret", 3);
     const struct tsr_function_load *function = &load->functions.data[load->function];
     if (!op)
@@ -478,6 +480,7 @@ void tsr_decode_function(struct tsr_load *load, const struct tsr_tuning *tuning)
     tsr_vec_clear(&draft->insns);
     tsr_vec_clear(&draft->consts);
     draft->const_slots = NULL;
+    load->carry = TSR_NO_REG;
     draft->const_mask = 0;
     load->scopes[load->depth].area_top = load->area_bytes; /* closed scopes' areas are still in use by their statements */
     draft->label_insns = tsr_load_new(load, &load->scratch, uint32_t, load->labels.count + 1);
@@ -489,6 +492,8 @@ void tsr_decode_function(struct tsr_load *load, const struct tsr_tuning *tuning)
         else if (decode == tsr_decode_branch_table)
             mark_table(load, statement);
     }
+    draft->statement = NULL;
+    tsr_decode_register_params(load);
     size_t next_label = 0;
     for (uint32_t i = 0; i < load->statements.count; i++) {
         const struct tsr_statement *statement = &load->statements.data[i];

@@ -32,6 +32,7 @@ struct tsr_opcode {
     uint8_t vector;        /* .v2 .v4 .v8 */
     uint8_t space;         /* enum tsr_space_kind; GENERIC when none is given */
     bool strong;           /* volatile, relaxed, acquire, release, mmio */
+    bool reads_carry, writes_carry, is_lop3; /* decode_lane.c */
     const struct tsr_op *op, *op2; /* once the family has found them */
 };
 
@@ -109,6 +110,9 @@ tsr_decode_fn tsr_decode_load, tsr_decode_store, tsr_decode_atomic, tsr_decode_c
 tsr_decode_fn tsr_decode_branch, tsr_decode_branch_table, tsr_decode_plain, tsr_decode_bar, tsr_decode_shfl, tsr_decode_vote,
     tsr_decode_match, tsr_decode_redux, tsr_decode_activemask, tsr_decode_elect, tsr_decode_nanosleep;
 tsr_decode_fn tsr_decode_call;
+/* Parameters and results declared as .reg: loaded from their areas at the beginning, stored before every ret. */
+void tsr_decode_register_params(struct tsr_load *load);
+void tsr_decode_register_results(struct tsr_load *load);
 tsr_decode_fn tsr_decode_matrix;
 
 /* liveness.c: gives every register that is not a constant its place from *top on; registers that are never live together share one.

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/format.h"
 #include "decode.h"
 
 struct system_function {
@@ -28,7 +29,10 @@ static const char *system_key(const struct tsr_function_load *function)
 static void emit_area(struct tsr_load *load, const struct tsr_formal *formal, uint32_t area, uint32_t reg, bool store)
 {
     uint32_t bits = tsr_type_bytes[formal->type] * 8u;
-    const struct tsr_op *op = tsr_decode_op(load, load->draft->statement, "%s.b%u", store ? "stp" : "ldp", bits);
+    char key[8];
+    const struct tsr_op *op = tsr_op_find(key, tsr_format(key, sizeof key, "%s.b%u", store ? "stp" : "ldp", bits));
+    if (!op)
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->functions.data[load->function].line, 1, "unsupported type of a register parameter");
     struct tsr_draft_insn *insn = tsr_draft_add(load, op);
     tsr_draft_area(insn, TSR_F_A, load->areas.data[area].offset);
     insn->field[store ? TSR_F_DST2 : TSR_F_B] = TSR_AREA_STRIDE(load->areas.data[area].bytes);
@@ -164,4 +168,25 @@ void tsr_decode_call(struct tsr_load *load, struct tsr_opcode *opcode, const str
             tsr_decode_finish(load, &targets[i]);
         }
     load->scopes[load->depth].area_top = area_top;
+}
+
+/* Formals are declared in order, and an area belongs to each: parameters first. */
+static void move_formals(struct tsr_load *load, const struct tsr_formal *formals, uint32_t count, uint32_t first_area, bool store)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (formals[i].is_register)
+            emit_area(load, &formals[i], first_area + i, formals[i].reg, store);
+}
+
+void tsr_decode_register_params(struct tsr_load *load)
+{
+    const struct tsr_function_load *function = &load->functions.data[load->function];
+    if (!function->entry)
+        move_formals(load, function->signature.params, function->signature.param_count, 0, false);
+}
+
+void tsr_decode_register_results(struct tsr_load *load)
+{
+    const struct tsr_signature *signature = &load->functions.data[load->function].signature;
+    move_formals(load, signature->results, signature->result_count, signature->param_count, true);
 }

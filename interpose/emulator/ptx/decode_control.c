@@ -64,6 +64,8 @@ void tsr_decode_plain(struct tsr_load *load, struct tsr_opcode *opcode, const st
         key = "fence";
     if (*key == 'r' && load->functions.data[load->function].entry)
         key = "exit";
+    else if (*key == 'r')
+        tsr_decode_register_results(load);
     const struct tsr_op *op = *key == 'r' || *key == 'e' ? tsr_decode_op(load, statement, "%s", key) : fixed_op(load, opcode, statement, key);
     tsr_draft_add(load, op);
 }

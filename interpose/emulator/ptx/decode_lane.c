@@ -1,25 +1,46 @@
 /* Operations of the semantics table: destination and sources are registers; and mov, whose operands may also be vectors and addresses. */
 #include "decode.h"
 
-void tsr_decode_lane(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement)
+/* The condition code is a predicate of the function. */
+static uint32_t carry_register(struct tsr_load *load)
 {
-    const struct tsr_op *op = opcode->op;
-    if (!op) {
-        op = opcode->op = tsr_op_find(opcode->name->text, opcode->name->length);
-        if (!op || !(op->flags & TSR_OP_LANE))
-            tsr_decode_unsupported(load, statement);
-    }
-    tsr_decode_count(load, statement, op->sources + 1u, op->sources + 1u);
+    if (load->carry == TSR_NO_REG)
+        load->carry = tsr_draft_temp(load, 0);
+    return load->carry;
+}
+
+static const struct tsr_op *find_op(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement)
+{
+    const char *text = opcode->name->text;
+    const struct tsr_op *op = tsr_op_find(text, opcode->name->length);
+    if (!op || !(op->flags & TSR_OP_LANE))
+        tsr_decode_unsupported(load, statement);
+    return op;
+}
+
+/* min and max of three operands have keys of their own. */
+static bool has_three_sources(const struct tsr_opcode *opcode, const struct tsr_statement *statement)
+{
+    return statement->operand_count == 4 && (tsr_word_is(opcode->part[0], "min") || tsr_word_is(opcode->part[0], "max"));
+}
+
+static void decode_with(struct tsr_load *load, const struct tsr_op *op, const struct tsr_statement *statement, bool reads_carry, bool writes_carry)
+{
+    uint32_t sources[4], written = op->sources - (reads_carry ? 1u : 0u);
     const struct tsr_operand *operands = statement->operands;
-    uint32_t sources[4];
-    for (uint32_t i = 0; i < op->sources && i < 4; i++)
+    tsr_decode_count(load, statement, written + 1, written + 1);
+    for (uint32_t i = 0; i < written && i < 4; i++)
         sources[i] = tsr_decode_source(load, &operands[i + 1], op->src_type[i]);
-    if (operands[0].second && !(op->flags & TSR_OP_DST2))
+    if (reads_carry)
+        sources[written] = carry_register(load);
+    if (operands[0].second && (!(op->flags & TSR_OP_DST2) || writes_carry))
         tsr_decode_fail(load, statement, operands[0].second, "one destination");
     struct tsr_target target = tsr_decode_target(load, &operands[0], op->dst_type);
     struct tsr_target second = {TSR_NO_REG, TSR_NO_REG, op->dst_type};
     if (operands[0].second)
         second = tsr_decode_target_or_none(load, operands[0].second, op->dst_type);
+    if (writes_carry)
+        second.reg = carry_register(load);
     struct tsr_draft_insn *insn = tsr_draft_add(load, op);
     tsr_draft_def(insn, TSR_F_DST, target.reg);
     tsr_draft_def(insn, TSR_F_DST2, second.reg);
@@ -27,6 +48,49 @@ void tsr_decode_lane(struct tsr_load *load, struct tsr_opcode *opcode, const str
         tsr_draft_use(insn, TSR_F_A + i, sources[i]);
     tsr_decode_finish(load, &target);
     tsr_decode_finish(load, &second);
+}
+
+/* lop3.{or,and}.b32 d|p, a, b, c, table, q: the table is no register here. */
+static void decode_lop3(struct tsr_load *load, const struct tsr_op *op, const struct tsr_statement *statement)
+{
+    tsr_decode_count(load, statement, 6, 6);
+    const struct tsr_operand *operands = statement->operands;
+    if (!operands[0].second || operands[4].kind != TSR_OPERAND_NUMBER)
+        tsr_decode_fail(load, statement, &operands[0], "d|p, a, b, c, table, q");
+    uint32_t sources[4];
+    for (uint32_t i = 0; i < 3; i++)
+        sources[i] = tsr_decode_source(load, &operands[i + 1], TSR_T_B32);
+    sources[3] = tsr_decode_predicate(load, &operands[5], NULL);
+    struct tsr_target target = tsr_decode_target_or_none(load, &operands[0], TSR_T_B32);
+    struct tsr_target second = tsr_decode_target(load, operands[0].second, TSR_T_PRED);
+    struct tsr_draft_insn *insn = tsr_draft_add(load, op);
+    tsr_draft_def(insn, TSR_F_DST, target.reg);
+    tsr_draft_def(insn, TSR_F_DST2, second.reg);
+    for (uint32_t i = 0; i < 4; i++)
+        tsr_draft_use(insn, TSR_F_A + i, sources[i]);
+    insn->imm = (int64_t)(operands[4].number.bits & 0xff);
+    tsr_decode_finish(load, &target);
+}
+
+void tsr_decode_lane(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement)
+{
+    if (has_three_sources(opcode, statement)) {
+        const struct tsr_op *op = opcode->op2 ? opcode->op2 : tsr_decode_op(load, statement, "tsr.%.3s3%s", opcode->name->text, opcode->name->text + 3);
+        opcode->op2 = op;
+        decode_with(load, op, statement, false, false);
+        return;
+    }
+    if (!opcode->op) {
+        opcode->op = find_op(load, opcode, statement);
+        opcode->writes_carry = tsr_opcode_has(opcode, "cc");
+        opcode->reads_carry = tsr_word_is(opcode->part[0], "addc") || tsr_word_is(opcode->part[0], "subc") ||
+                              tsr_word_is(opcode->part[0], "madc");
+        opcode->is_lop3 = tsr_word_is(opcode->part[0], "lop3") && opcode->part_count > 2;
+    }
+    if (opcode->is_lop3)
+        decode_lop3(load, opcode->op, statement);
+    else
+        decode_with(load, opcode->op, statement, opcode->reads_carry, opcode->writes_carry);
 }
 
 static uint8_t part_type(uint32_t bytes)

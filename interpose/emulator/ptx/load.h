@@ -80,6 +80,7 @@ struct tsr_load {
     TSR_VEC(uint8_t) register_types; /* of virtual registers */
     uint64_t local_bytes, local_align;
     uint32_t area_bytes;       /* of the frame's areas: high-water mark */
+    uint32_t carry;            /* register of the condition code, or TSR_NO_REG */
     struct tsr_draft *draft;   /* decoder's vectors, kept from function to function */
 };
 

@@ -277,14 +277,16 @@ static void parse_body(struct tsr_load *load)
     }
 }
 
-static void declare_formals(struct tsr_load *load, const struct tsr_formal *formals, uint32_t count, bool entry)
+static void declare_formals(struct tsr_load *load, struct tsr_formal *formals, uint32_t count, bool entry)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const struct tsr_formal *formal = &formals[i];
+        struct tsr_formal *formal = &formals[i];
         if (formal->is_register) {
+            if (entry || formal->type == TSR_T_PRED || formal->type == TSR_T_B128)
+                tsr_load_expected(load, "parameters in .param space");
             struct tsr_symbol *symbol = tsr_scope_declare(load, formal->name, TSR_SYMBOL_REGISTER);
             symbol->type = formal->type;
-            symbol->id = tsr_register_new(load, formal->type);
+            symbol->id = formal->reg = tsr_register_new(load, formal->type);
             tsr_area_new(load, formal->param.bytes);
             continue;
         }

@@ -49,6 +49,13 @@ static void place_consts(struct tsr_load *load, struct frame *frame, struct tsr_
     function->const_count = (uint32_t)draft->consts.count;
 }
 
+/* A copy whose two registers share a place, as most address conversions do, is nothing to execute. */
+static bool is_idle_copy(const struct frame *frame, const struct tsr_draft_insn *insn)
+{
+    return insn->op->op_class == TSR_C_MOVE && (insn->op->flags & TSR_OP_LANE) && memcmp(insn->op->key, "mov.", 4) == 0 &&
+           frame->offset[insn->field[TSR_F_DST]] == frame->offset[insn->field[TSR_F_A]];
+}
+
 static void finish_call(struct tsr_call *call, uint32_t areas)
 {
     for (uint32_t i = 0; i < call->arg_count; i++)
@@ -58,7 +65,7 @@ static void finish_call(struct tsr_call *call, uint32_t areas)
 }
 
 static void finish_insn(struct tsr_load *load, const struct frame *frame, const struct tsr_draft_insn *from, struct tsr_insn *insns, uint32_t i,
-                        uint32_t areas)
+                        const uint32_t *index_of, uint32_t areas)
 {
     uint32_t field[TSR_F_COUNT];
     for (unsigned f = 0; f < TSR_F_COUNT; f++) {
@@ -85,7 +92,7 @@ static void finish_insn(struct tsr_load *load, const struct frame *frame, const 
         struct tsr_branch_table *table = from->aux;
         const struct tsr_insn **targets = tsr_load_new(load, load->keep, const struct tsr_insn *, table->count);
         for (uint32_t k = 0; k < table->count; k++)
-            targets[k] = &insns[load->draft->label_insns[from->table[k]->id]];
+            targets[k] = &insns[index_of[load->draft->label_insns[from->table[k]->id]]];
         table->targets = targets;
         to->aux = table;
     } else if (from->list) {
@@ -94,7 +101,7 @@ static void finish_insn(struct tsr_load *load, const struct frame *frame, const 
             list[k] = from->list[k] == TSR_NO_REG ? TSR_NO_REG : frame->offset[from->list[k]];
         to->list = list;
     } else if (from->label != TSR_NO_REG) {
-        to->target = &insns[load->draft->label_insns[from->label]];
+        to->target = &insns[index_of[load->draft->label_insns[from->label]]];
     } else {
         to->aux = from->aux;
         if (from->is_call)
@@ -156,10 +163,16 @@ void tsr_place_function(struct tsr_load *load, const struct tsr_tuning *tuning, 
     frame.top += load->area_bytes;
     align_frame(load, &frame);
     function->frame_bytes = frame.top;
-    uint32_t count = (uint32_t)draft->insns.count;
+    uint32_t *index_of = tsr_load_new(load, &load->scratch, uint32_t, draft->insns.count + 1), count = 0;
+    for (uint32_t i = 0; i < draft->insns.count; i++) {
+        index_of[i] = count;
+        count += !is_idle_copy(&frame, &draft->insns.data[i]);
+    }
+    index_of[draft->insns.count] = count;
     struct tsr_insn *insns = tsr_load_alloc(load, load->keep, sizeof *insns * count, 64);
-    for (uint32_t i = 0; i < count; i++)
-        finish_insn(load, &frame, &draft->insns.data[i], insns, i, areas);
+    for (uint32_t i = 0; i < draft->insns.count; i++)
+        if (index_of[i + 1] != index_of[i])
+            finish_insn(load, &frame, &draft->insns.data[i], insns, index_of[i], index_of, areas);
     function->insns = insns;
     function->insn_count = count;
     fill_header(load, tuning, function);

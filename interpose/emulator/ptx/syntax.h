@@ -45,6 +45,7 @@ struct tsr_formal {
     struct tsr_name *name; /* NULL for `_` */
     uint8_t type;
     bool is_register;      /* .reg instead of .param */
+    uint32_t reg;          /* while the function is being decoded: that register */
     struct tsr_param param; /* offset: in the parameter block of an entry */
 };
 struct tsr_signature {
