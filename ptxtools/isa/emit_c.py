@@ -166,13 +166,19 @@ def _registry(rows: list[tuple[Row, str, int]], groups: list[str]) -> str:
 GROUPS = tuple(dict.fromkeys(row.group for row in ROWS))
 
 
+def _write(path: Path, text: str) -> None:
+    """Leaves an unchanged file alone, so that what is made from it is not made again."""
+    if not path.exists() or path.read_text(encoding="ascii") != text:
+        path.write_text(text, encoding="ascii")
+
+
 def generate(directory: Path) -> None:
     groups = {name: _Group(name) for name in GROUPS}
     rows = [(row, row.group, groups[row.group].add(row)) for row in ROWS]
     directory.mkdir(parents=True, exist_ok=True)
     for name, group in groups.items():
-        (directory / f"lane_{name}.c").write_text(group.source(), encoding="ascii")
-    (directory / "lane_table.c").write_text(_registry(rows, list(groups)), encoding="ascii")
+        _write(directory / f"lane_{name}.c", group.source())
+    _write(directory / "lane_table.c", _registry(rows, list(groups)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-/* The table of matrix operations. */
+/* The tables of matrix operations, by level. */
 #include "emulator/exec/registry.h"
+
+extern const struct tsr_op_group tsr_matrix_ops_0, tsr_matrix_ops_1, tsr_matrix_ops_2;
 
 const struct tsr_op_group *tsr_matrix_op_group(unsigned level)
 {
-    static const struct tsr_op_group none = {NULL, 0};
-    (void)level;
-    return &none;
+    return level == 2 ? &tsr_matrix_ops_2 : level == 1 ? &tsr_matrix_ops_1 : &tsr_matrix_ops_0;
 }
