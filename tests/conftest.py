@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,27 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-BUILD = ROOT / "build" / "native"
-
-
-def build_native(directory: Path, *options: str) -> None:
-    """Configures and builds interpose/ with its C tests; installing the package has usually compiled most of it."""
-    ninja = shutil.which("ninja")
-    assert ninja is not None, "ninja is missing: pip install '.[test]'"
-    configure = [
-        "cmake",
-        *("-S", str(ROOT / "interpose"), "-B", str(directory), "-G", "Ninja", "-Wno-dev"),
-        *(f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DPython3_EXECUTABLE={sys.executable}", "-DTESSERA_TESTS=ON"),
-        *options,
-    ]
-    subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
-    done = subprocess.run([ninja, "-C", str(directory)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+sys.path.append(str(ROOT))  # for helpers beside the tests; at the end, so that the installed package comes first
 
 
 @pytest.fixture(scope="session")
 def native_build() -> Path:
     """The build directory: unit/ has the C unit tests, native/ what the wheel carries. Parallel workers build once."""
+    from tests.native_build import BUILD, build_native
+
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / ".test-lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -87,6 +87,12 @@ def _untyped(rows: Iterable[Row], prototypes: dict[str, Prototype]) -> str:
     return "".join(f"TSR_DRIVER_EXPORT CUresult CUDAAPI {name}(void);\n" for name in names)
 
 
+def write(path: Path, text: str) -> None:
+    """Leaves an unchanged file alone, so that what is made from it is not made again."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cuda-header", type=Path, required=True)
@@ -102,7 +108,7 @@ def main() -> None:
         ("tsr_driver_routes.inc", routes_table(routes, rows, prototypes)),
         ("tsr_driver_exports.map", exports(rows)),
     ):
-        (options.output / name).write_text(text)
+        write(options.output / name, text)
 
 
 if __name__ == "__main__":

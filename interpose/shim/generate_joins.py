@@ -48,6 +48,12 @@ def joins(row: Row, prototype: Prototype) -> str | None:
     return None
 
 
+def write(path: Path, text: str) -> None:
+    """Leaves an unchanged file alone, so that what is made from it is not made again."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cuda-header", type=Path, required=True)
@@ -69,8 +75,8 @@ def main() -> None:
             f"    return joined == CUDA_SUCCESS ? tsr_real.{row.symbol}({', '.join(prototype.arguments)}) : joined;\n}}\n"
         )
     arguments.output.mkdir(parents=True, exist_ok=True)
-    (arguments.output / "wrapped_joins.h").write_text("\n".join(header) + "\n")
-    (arguments.output / "joins.c").write_text("\n".join(body))
+    write(arguments.output / "wrapped_joins.h", "\n".join(header) + "\n")
+    write(arguments.output / "joins.c", "\n".join(body))
 
 
 if __name__ == "__main__":
