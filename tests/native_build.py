@@ -11,7 +11,7 @@ BUILD = ROOT / "build" / "native"
 
 
 def ninja_of(directory: Path) -> str:
-    """The ninja that the directory was made with, if it still exists: another version would compile everything again."""
+    """The ninja that the directory was made with, if it still exists: another version would compile all again."""
     cache = directory / "CMakeCache.txt"
     made_with = re.search("^CMAKE_MAKE_PROGRAM:.*=(.*)$", cache.read_text() if cache.exists() else "", re.MULTILINE)
     ninja = shutil.which(made_with[1] if made_with else "ninja") or shutil.which("ninja")
