@@ -1,8 +1,8 @@
 """Expands the runtime API's headers into what the look-alike needs of them.
 
 ``error_names.inc``  one row per error code, ``{code, "name"},``
-``stubs.c``          every documented function, weak, answering ``cudaErrorNotSupported``, so that a program loads whatever it
-                     imports; a definition in this directory takes the place of the weak one
+``stubs.c``          every documented function, weak, answering ``cudaErrorNotSupported``, so that a program loads
+                     whatever it imports; a definition in this directory takes the place of the weak one
 
 Usage: generate.py --headers DIR --output DIR
        generate.py --support DIR   writes SUPPORT.md here from the libraries built in DIR
@@ -60,8 +60,8 @@ SUPPORT_HEAD = """\
 # What the runtime look-alike supports
 
 Written by `generate.py --support` from the built libraries; a test compares. `libcudart.so.12` and `libcudart.so.13`
-export every function that the headers of the runtime document. Those below answer `cudaErrorNotSupported`; the others are
-implemented over the driver API, and are supported as far as the driver supports what they call.
+export every function that the headers of the runtime document. Those below answer `cudaErrorNotSupported`; the others
+are implemented over the driver API, and are supported as far as the driver supports what they call.
 
 Not exported, because undocumented: `__cudaRegisterHostVar`, `__cudaRegisterUnifiedTable`, `__cudaGetProcAddress`.
 """

@@ -42,35 +42,37 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
     return cudaSuccess;
 }
 
-/* Sizes that no launch on the device can have are the runtime's own error. */
-static cudaError_t check_sizes(dim3 grid, dim3 block)
+#if TSR_CUDART_MAJOR == 12
+/* Whether no launch on the current device can have these sizes. */
+static int impossible(dim3 grid, dim3 block)
 {
-    static const CUdevice_attribute limits[] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
-                                                CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
-                                                CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
-    const unsigned sizes[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
+    static const CUdevice_attribute limits[] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,       CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+                                                CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,       CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
+                                                CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,      CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z,
+                                                CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK};
+    const unsigned long long sizes[] = {
+        grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned long long)block.x * block.y * block.z};
     int device, limit;
     if (tsr_cudart_device(&device) != cudaSuccess)
-        return cudaSuccess;
-    for (int i = 0; i < 6; i++) {
-        if (sizes[i] == 0)
-            return cudaErrorInvalidConfiguration;
-        if (tsr_driver.cuDeviceGetAttribute(&limit, limits[i], device) == CUDA_SUCCESS && sizes[i] > (unsigned)limit)
-            return cudaErrorInvalidConfiguration;
-    }
-    if (tsr_driver.cuDeviceGetAttribute(&limit, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device) == CUDA_SUCCESS &&
-        (unsigned long long)block.x * block.y * block.z > (unsigned)limit)
-        return cudaErrorInvalidConfiguration;
-    return cudaSuccess;
+        return 0;
+    for (int i = 0; i < 7; i++)
+        if (sizes[i] == 0 || (tsr_driver.cuDeviceGetAttribute(&limit, limits[i], device) == CUDA_SUCCESS &&
+                              sizes[i] > (unsigned long long)limit))
+            return 1;
+    return 0;
 }
+#endif
 
-/* The error of a launch that the driver refused. */
+/* The error of a launch that the driver refused. 12 has its own for sizes that are out of range; 13 answers as the driver does. */
 static cudaError_t refused(CUresult status, dim3 grid, dim3 block)
 {
-    if (status != CUDA_ERROR_INVALID_VALUE)
-        return tsr_cudart_error(status);
-    cudaError_t sizes = check_sizes(grid, block);
-    return sizes == cudaSuccess ? cudaErrorInvalidValue : sizes;
+#if TSR_CUDART_MAJOR == 12
+    if (status == CUDA_ERROR_INVALID_VALUE && impossible(grid, block))
+        return cudaErrorInvalidConfiguration;
+#else
+    (void)grid, (void)block;
+#endif
+    return tsr_cudart_error(status);
 }
 
 static cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream,

@@ -35,7 +35,7 @@ def test_program(program: Program, executables: dict[str, Path | BuildError]) ->
     if isinstance(executable, BuildError):
         pytest.fail(str(executable))
     tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [tessera_run, "--emulate", str(program.devices), "--", executable]
+    command = [str(tessera_run), "--emulate", str(program.devices), "--", str(executable)]
     done = subprocess.run(command, text=True, capture_output=True, timeout=TIMEOUT_S)
     said = f"{done.stdout}\n{done.stderr}"
     assert done.returncode == 0, said

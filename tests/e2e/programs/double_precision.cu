@@ -43,17 +43,21 @@ __global__ void dot(const double *a, const double *b, double *sum, int count) {
         *sum = partial[0];
 }
 
-// The neighbour of a rounded-to-nearest result that the directed rounding of the exact value (long double, 64 bits of
-// mantissa, enough to see which side it is on) asks for.
-static double directed(long double exact, int direction) {
+// Directed roundings of an exact value: sums and products of the inputs fit the 64 bits of a long double.
+static double toward_zero(long double exact) {
     double nearest = (double)exact;
-    if (direction == 0)
-        direction = exact > 0 ? -1 : 1;
-    if (direction > 0 && (long double)nearest < exact)
-        return nextafter(nearest, INFINITY);
-    if (direction < 0 && (long double)nearest > exact)
-        return nextafter(nearest, -INFINITY);
-    return nearest;
+    return fabsl(nearest) > fabsl(exact) ? nextafter(nearest, 0.0) : nearest;
+}
+
+static double rounded_up(long double exact) {
+    double nearest = (double)exact;
+    return nearest < exact ? nextafter(nearest, INFINITY) : nearest;
+}
+
+// x / y rounded down, for y > 0: the remainder of the nearest quotient is exact and tells the side.
+static double quotient_below(double x, double y) {
+    double nearest = x / y;
+    return fma(-nearest, y, x) < 0 ? nextafter(nearest, -INFINITY) : nearest;
 }
 
 int main() {
@@ -61,7 +65,7 @@ int main() {
     Random random(22);
     std::vector<double> a(count), b(count);
     for (int i = 0; i < count; i++) {
-        // 40 significant bits keep x + y and x * y - x exact enough in long double to judge the directed roundings.
+        // 32 and 31 significant bits: exact sums and products in long double.
         a[i] = (double)((int64_t)(random.bits() >> 32) - 0x80000000ll) * 0x1p-27;
         b[i] = (double)((int64_t)(random.bits() >> 33) + 1) * 0x1p-29;
     }
@@ -76,8 +80,8 @@ int main() {
         for (int f = 0; f < 10; f++)
             exact_got.push_back(got[i * OUTPUTS + f]);
         exact_want.insert(exact_want.end(),
-                          {x + y, x * y, x / y, sqrt(fabs(x)), fma(x, y, -x), directed((long double)x + y, 0),
-                           directed((long double)x * y, 1), directed((long double)x / y, -1), (double)(int64_t)(x * 1000),
+                          {x + y, x * y, x / y, sqrt(fabs(x)), fma(x, y, -x), toward_zero((long double)x + y),
+                           rounded_up((long double)x * y), quotient_below(x, y), (double)(int64_t)(x * 1000),
                            (double)(float)x});
         for (int f = 10; f < OUTPUTS; f++)
             near_got.push_back(got[i * OUTPUTS + f]);
