@@ -45,7 +45,19 @@ void tsr_graph_node_free(struct tsr_graph_node *node)
     tsr_work_release(&node->work);
     tsr_vec_fini(&node->dependencies);
     tsr_vec_fini(&node->dependents);
+    free(node->param_list);
     free(node);
+}
+
+void tsr_graph_node_swap(struct tsr_graph_node *node, struct tsr_work *work)
+{
+    struct tsr_work before = node->work;
+    node->work = *work;
+    *work = before;
+    free(node->param_list);
+    node->param_list = NULL;
+    if (node->work.kind == TSR_WORK_CHILD)
+        node->work.child.graph->parent = node;
 }
 
 void tsr_graph_free(struct tsr_graph *graph)
@@ -180,7 +192,6 @@ static bool copy_nodes(const struct tsr_graph *graph, struct tsr_graph *copy, bo
         }
         made->origin = node->handle;
         made->disabled = node->disabled;
-        made->priority = node->priority;
     }
     for (size_t i = 0; i < graph->nodes.count; i++) {
         const tsr_tips *before = &graph->nodes.data[i]->dependencies;

@@ -22,7 +22,7 @@ struct tsr_graph_node {
     struct tsr_work work;
     tsr_tips dependencies;    /* the nodes before it */
     TSR_VEC(struct tsr_graph_node *) dependents;
-    CUlaunchAttributeValue priority;
+    void **param_list;        /* what cuGraphKernelNodeGetParams gave out: into the work's parameters */
     bool disabled;            /* runs as an empty node */
     bool marked;              /* scratch of walks */
     struct tsr_item *item;    /* scratch of a launch */
@@ -52,6 +52,8 @@ bool tsr_graph_connected(const struct tsr_graph_node *from, const struct tsr_gra
 /* Takes the node out of its graph; to be freed with tsr_graph_node_free without the lock. */
 void tsr_graph_take(struct tsr_graph_node *node);
 void tsr_graph_node_free(struct tsr_graph_node *node);
+/* Exchanges the node's work for *work. */
+void tsr_graph_node_swap(struct tsr_graph_node *node, struct tsr_work *work);
 
 /* Marks exactly the nodes from which one of the tips can be reached, these included. */
 void tsr_graph_mark_ancestors(struct tsr_graph *graph, const tsr_tips *tips);

@@ -26,25 +26,18 @@ static CUresult prepare(struct tsr_graph *graph)
 CUresult tsr_graph_exec_create(struct tsr_graph *graph, unsigned long long flags, struct tsr_graph_exec **out)
 {
     struct tsr_graph_exec *exec = calloc(1, sizeof *exec);
-    if (!exec)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    exec->source = graph->id;
-    exec->flags = flags;
-    exec->graph = tsr_graph_copy(graph, false);
-    if (!exec->graph || (result = prepare(exec->graph)))
-        goto fail;
-    exec->handle = tsr_handle_create(tsr_handle_table(), TSR_KIND_GRAPH_EXEC, exec, NULL);
-    if (!exec->handle) {
+    CUresult result = exec ? prepare(graph) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (exec)
+        *exec = (struct tsr_graph_exec){.graph = graph, .flags = flags};
+    if (!result && !(exec->handle = tsr_handle_create(tsr_handle_table(), TSR_KIND_GRAPH_EXEC, exec, NULL)))
         result = CUDA_ERROR_OUT_OF_MEMORY;
-        goto fail;
+    if (result) {
+        tsr_graph_free(graph);
+        free(exec);
+        return result;
     }
     *out = exec;
     return CUDA_SUCCESS;
-fail:
-    tsr_graph_free(exec->graph);
-    free(exec);
-    return result;
 }
 
 void tsr_graph_exec_free(struct tsr_graph_exec *exec)

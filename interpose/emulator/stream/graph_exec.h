@@ -12,12 +12,11 @@
 struct tsr_graph_exec {
     CUgraphExec handle;
     struct tsr_graph *graph;
-    uint64_t source;           /* id of the graph it was made from */
     unsigned long long flags;
     struct tsr_item *last;     /* reference; end of the latest launch */
 };
 
-/* node: the offending one when it fails. Errors: INVALID_VALUE (a cycle), NOT_SUPPORTED, OUT_OF_MEMORY. Call without lock. */
+/* Takes over an invisible copy of a graph, also on error. Errors: INVALID_VALUE (a cycle), OUT_OF_MEMORY. Call without lock. */
 CUresult tsr_graph_exec_create(struct tsr_graph *graph, unsigned long long flags, struct tsr_graph_exec **out);
 void tsr_graph_exec_free(struct tsr_graph_exec *exec); /* without lock; its handle has been removed */
 /* In a capturing stream the graph becomes a child node. */
