@@ -1,4 +1,4 @@
-/* Contexts: primary and created ones, each thread's stack of them, their settings. */
+/* Contexts: primary and created ones, each thread's stack of them, their settings. Waiting for their work: stream.c. */
 #include "guard.h"
 
 #include "../context/context_object.h"
@@ -126,6 +126,8 @@ CUresult CUDAAPI cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreatePar
 CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx)
 {
     struct tsr_context *context, *popped;
+    TSR_TRY(tsr_driver_ready());
+    TSR_REQUIRE(ctx, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_context_find(ctx, &context));
     TSR_REQUIRE(!tsr_context_is_primary(context), CUDA_ERROR_INVALID_CONTEXT);
     tsr_context_ref(context);
@@ -144,6 +146,8 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext ctx)
 CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext ctx)
 {
     struct tsr_context *context;
+    TSR_TRY(tsr_driver_ready());
+    TSR_REQUIRE(ctx, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_context_find(ctx, &context));
     return tsr_current_push(context);
 }
@@ -245,26 +249,6 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
     TSR_REQUIRE(version, CUDA_ERROR_INVALID_VALUE);
     *version = tsr_context_settings(context)->api_version;
     return CUDA_SUCCESS;
-}
-
-static CUresult synchronize(struct tsr_context *context)
-{
-    TSR_TRY(tsr_capture_check_unsafe_call(context));
-    return tsr_context_wait(context);
-}
-
-CUresult CUDAAPI cuCtxSynchronize(void)
-{
-    struct tsr_context *context;
-    TSR_TRY(tsr_context_current(&context));
-    return synchronize(context);
-}
-
-CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx)
-{
-    struct tsr_context *context;
-    TSR_TRY(tsr_context_from_handle(ctx, &context));
-    return synchronize(context);
 }
 
 CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)

@@ -20,8 +20,16 @@ CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
     return CUDA_SUCCESS;
 }
 
+/* Nothing is a valid amount here, but not above. */
 CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t bytesize)
 {
+    struct tsr_context *context;
+    TSR_TRY(tsr_context_current(&context));
+    TSR_REQUIRE(pp, CUDA_ERROR_INVALID_VALUE);
+    if (!bytesize) {
+        *pp = NULL;
+        return CUDA_SUCCESS;
+    }
     return cuMemHostAlloc(pp, bytesize, 0);
 }
 

@@ -1,10 +1,17 @@
 /* cuInit and the version. */
 #include "guard.h"
 
+#include <pthread.h>
+
+#include "trace.h"
+
 CUresult CUDAAPI cuInit(unsigned int flags)
 {
     TSR_REQUIRE(flags == 0, CUDA_ERROR_INVALID_VALUE);
-    return tsr_driver_init();
+    TSR_TRY(tsr_driver_init());
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, tsr_trace_start);
+    return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDriverGetVersion(int *version)

@@ -50,9 +50,13 @@ static CUresult alloc_on(struct tsr_pool *pool, struct tsr_stream *stream, size_
 static CUresult alloc(CUdeviceptr *dptr, size_t bytes, struct tsr_pool *pool, CUstream handle)
 {
     struct tsr_stream *stream;
-    TSR_REQUIRE(dptr && bytes, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(dptr, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_stream_get(tsr_driver_stream(handle), &stream));
-    CUresult result = alloc_on(pool, stream, bytes, dptr);
+    CUresult result = CUDA_SUCCESS;
+    if (bytes)
+        result = alloc_on(pool, stream, bytes, dptr);
+    else
+        *dptr = 0;
     tsr_stream_put(stream);
     return result;
 }
@@ -131,7 +135,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolP
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(pool && poolProps && poolProps->allocType == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
-    TSR_TRY(tsr_device_check(poolProps->location.id));
+    TSR_REQUIRE(tsr_device_check(poolProps->location.id) == CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE);
     unsigned types = (unsigned)poolProps->handleTypes;
     TSR_REQUIRE(!(types & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_ERROR_NOT_SUPPORTED);
     TSR_TRY(tsr_pool_create((uint32_t)poolProps->location.id, poolProps->maxSize, types, &made));

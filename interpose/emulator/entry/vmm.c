@@ -7,11 +7,12 @@
 #include "../memory/alloc.h"
 #include "../memory/vmm.h"
 
-static CUresult prop_check(const CUmemAllocationProp *prop)
+static CUresult prop_check(const CUmemAllocationProp *prop, bool check_device)
 {
     TSR_REQUIRE(prop->type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
-    TSR_TRY(tsr_device_check(prop->location.id));
+    if (check_device)
+        TSR_TRY(tsr_device_check(prop->location.id));
     TSR_REQUIRE(!((unsigned)prop->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
                 CUDA_ERROR_NOT_SUPPORTED);
     return CUDA_SUCCESS;
@@ -24,7 +25,7 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemA
     TSR_REQUIRE(granularity && prop, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(option == CU_MEM_ALLOC_GRANULARITY_MINIMUM || option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED,
                 CUDA_ERROR_INVALID_VALUE);
-    TSR_TRY(prop_check(prop));
+    TSR_TRY(prop_check(prop, false));
     *granularity = TSR_PHYSICAL_GRANULARITY;
     return CUDA_SUCCESS;
 }
@@ -35,7 +36,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, 
     struct tsr_physical *physical;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(handle && prop && !flags && size && size % TSR_PHYSICAL_GRANULARITY == 0, CUDA_ERROR_INVALID_VALUE);
-    TSR_TRY(prop_check(prop));
+    TSR_TRY(prop_check(prop, true));
     TSR_TRY(tsr_physical_create((uint32_t)prop->location.id, size, (unsigned)prop->requestedHandleTypes, &physical));
     *handle = tsr_physical_handle(physical);
     return CUDA_SUCCESS;

@@ -96,7 +96,7 @@ CUresult tsr_memory_alloc(struct tsr_context *context, uint64_t bytes, enum tsr_
 {
     uint32_t device = tsr_context_device(context);
     uint64_t base;
-    CUresult result = tsr_heap_alloc(device, bytes, &base);
+    CUresult result = tsr_device_heap_alloc(device, bytes, &base);
     if (result != CUDA_SUCCESS)
         return result;
     struct tsr_range range = {
@@ -110,7 +110,7 @@ CUresult tsr_memory_alloc(struct tsr_context *context, uint64_t bytes, enum tsr_
     };
     result = publish(context, &range, 0, false, base);
     if (result != CUDA_SUCCESS) {
-        tsr_heap_free(device, base, bytes);
+        tsr_device_heap_free(device, base, bytes);
         return result;
     }
     *address = base;
@@ -199,7 +199,7 @@ static void memory_end(const struct tsr_range *range, const struct tsr_allocatio
         munmap((void *)(uintptr_t)(range->base / HOST_PAGE * HOST_PAGE), allocation->mapped_bytes);
         break;
     default:
-        tsr_heap_free(range->location, range->base, range->requested_bytes);
+        tsr_device_heap_free(range->location, range->base, range->requested_bytes);
     }
 }
 

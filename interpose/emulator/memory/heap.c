@@ -171,7 +171,7 @@ static CUresult alloc_locked(struct heap *heap, uint32_t device, uint64_t bytes,
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_heap_alloc(uint32_t device, uint64_t bytes, uint64_t *address)
+CUresult tsr_device_heap_alloc(uint32_t device, uint64_t bytes, uint64_t *address)
 {
     struct heap *heap = &heaps[device];
     pthread_mutex_lock(&heap->lock);
@@ -220,7 +220,7 @@ static void give_to_system(struct heap *heap, uint64_t begin, uint64_t end, stru
         fallocate(heap->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(last - first));
 }
 
-void tsr_heap_free(uint32_t device, uint64_t address, uint64_t bytes)
+void tsr_device_heap_free(uint32_t device, uint64_t address, uint64_t bytes)
 {
     struct heap *heap = &heaps[device];
     pthread_mutex_lock(&heap->lock);
@@ -233,7 +233,7 @@ void tsr_heap_free(uint32_t device, uint64_t address, uint64_t bytes)
     pthread_mutex_unlock(&heap->lock);
 }
 
-bool tsr_heap_file(uint64_t address, int *descriptor, uint64_t *offset)
+bool tsr_device_heap_file(uint64_t address, int *descriptor, uint64_t *offset)
 {
     for (uint32_t device = 0; device < TSR_MACHINE_DEVICES; device++) {
         const struct heap *heap = &heaps[device];

@@ -15,11 +15,11 @@
 #define TSR_HEAP_PAGE (2ull << 20)
 
 /* Errors: OUT_OF_MEMORY. */
-CUresult tsr_heap_alloc(uint32_t device, uint64_t bytes, uint64_t *address);
-/* With what tsr_heap_alloc was given. */
-void tsr_heap_free(uint32_t device, uint64_t address, uint64_t bytes);
+CUresult tsr_device_heap_alloc(uint32_t device, uint64_t bytes, uint64_t *address);
+/* With what tsr_device_heap_alloc was given. */
+void tsr_device_heap_free(uint32_t device, uint64_t address, uint64_t bytes);
 /* The file behind an address of a heap, for sharing; false for other addresses. */
-bool tsr_heap_file(uint64_t address, int *descriptor, uint64_t *offset);
+bool tsr_device_heap_file(uint64_t address, int *descriptor, uint64_t *offset);
 
 /* Capacity for memory that has files of its own (VMM). */
 bool tsr_device_memory_take(uint32_t device, uint64_t bytes);

@@ -151,7 +151,7 @@ static CUresult show_locked(struct tsr_pool *pool, struct tsr_context *context, 
 static void drop_locked(struct tsr_pool *pool, size_t index)
 {
     struct block *block = &pool->blocks.data[index];
-    tsr_heap_free(pool->device, block->address, block->bytes);
+    tsr_device_heap_free(pool->device, block->address, block->bytes);
     pool->reserved -= block->bytes;
     tsr_vec_remove_swap(&pool->blocks, index);
 }
@@ -204,10 +204,10 @@ static CUresult fresh_locked(struct tsr_pool *pool, uint64_t bytes, struct block
     }
     if (!tsr_vec_reserve(&pool->blocks, pool->blocks.count + 1))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = tsr_heap_alloc(pool->device, bytes, &address);
+    CUresult result = tsr_device_heap_alloc(pool->device, bytes, &address);
     if (result != CUDA_SUCCESS) {
         trim_locked(pool, 0);
-        result = tsr_heap_alloc(pool->device, bytes, &address);
+        result = tsr_device_heap_alloc(pool->device, bytes, &address);
     }
     if (result != CUDA_SUCCESS)
         return result;

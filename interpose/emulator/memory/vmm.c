@@ -148,9 +148,10 @@ static CUresult map_locked(uint64_t address, uint64_t bytes, uint64_t offset, st
 
 CUresult tsr_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset, struct tsr_physical *physical)
 {
-    uint64_t whole = tsr_physical_bytes(physical);
-    if (!bytes || !aligned(address) || !aligned(bytes) || !aligned(offset) || offset > whole || bytes > whole - offset)
+    if (!bytes || !aligned(address) || !aligned(bytes) || !aligned(offset))
         return CUDA_ERROR_INVALID_VALUE;
+    if (offset || bytes > tsr_physical_bytes(physical))
+        return CUDA_ERROR_NOT_SUPPORTED; /* what driver 580 answers */
     pthread_mutex_lock(&lock);
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     if (reserved_locked(address, bytes) && !tsr_space_overlaps(tsr_space_instance(), address, bytes))
@@ -185,12 +186,25 @@ static void unmap_one_locked(const struct tsr_range *range)
     tsr_allocations_unlock();
 }
 
+/* Whether the edges of [address, address + bytes) cut no mapping. */
+static bool cuts_nothing_locked(uint64_t address, uint64_t bytes)
+{
+    struct tsr_range range;
+    if (tsr_space_lookup(tsr_space_instance(), address, &range) && range.base != address)
+        return false;
+    return !tsr_space_lookup(tsr_space_instance(), address + bytes, &range) || range.base == address + bytes;
+}
+
+/* Addresses that are reserved but not mapped may be unmapped too. */
 CUresult tsr_vmm_unmap(uint64_t address, uint64_t bytes)
 {
     struct tsr_range range;
+    if (!bytes || !aligned(address) || !aligned(bytes))
+        return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&lock);
-    bool whole = whole_mappings_locked(address, bytes);
-    for (uint64_t at = address; whole && at < address + bytes && tsr_space_next(tsr_space_instance(), at, &range);
+    bool whole = reserved_locked(address, bytes) && cuts_nothing_locked(address, bytes);
+    for (uint64_t at = address; whole && at < address + bytes && tsr_space_next(tsr_space_instance(), at, &range) &&
+                                range.base < address + bytes;
          at = range.base + range.bytes)
         unmap_one_locked(&range);
     pthread_mutex_unlock(&lock);

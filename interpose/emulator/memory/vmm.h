@@ -12,7 +12,7 @@ CUresult tsr_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, uint
 /* Exactly what was reserved, with nothing mapped in it. */
 CUresult tsr_vmm_free(uint64_t address, uint64_t bytes);
 CUresult tsr_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset, struct tsr_physical *physical);
-/* One or more whole mappings, side by side. */
+/* Whole mappings, any number. */
 CUresult tsr_vmm_unmap(uint64_t address, uint64_t bytes);
 /* Covers whole mappings. */
 CUresult tsr_vmm_access_set(uint64_t address, uint64_t bytes, uint32_t device, CUmemAccess_flags flags);

@@ -1,0 +1,87 @@
+/* See trace.h. A line is put together in memory and written at once, so that processes may share a file. */
+#include "trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "base/format.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/os.h"
+#include "base/vec.h"
+
+#include "../stream/work.h"
+
+struct line {
+    TSR_VEC(char) text;
+    enum tsr_access_kind wanted;
+    bool first, failed;
+};
+
+static int file = -1;
+static uint64_t launches; /* engine thread only */
+
+__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
+{
+    char piece[512];
+    va_list values;
+    va_start(values, format);
+    size_t length = tsr_format_list(piece, sizeof piece, format, values);
+    va_end(values);
+    for (size_t i = 0; i < length && !line->failed; i++)
+        line->failed = !tsr_vec_push(&line->text, piece[i]);
+}
+
+static void add_interval(void *ctx, enum tsr_access_kind kind, uint64_t begin, uint64_t end)
+{
+    struct line *line = ctx;
+    if (kind != line->wanted)
+        return;
+    add(line, "%s[%llu, %llu]", line->first ? "" : ", ", (unsigned long long)begin, (unsigned long long)end);
+    line->first = false;
+}
+
+static void add_accesses(struct line *line, const struct tsr_grid *grid, const char *name, enum tsr_access_kind kind)
+{
+    line->wanted = kind;
+    line->first = true;
+    add(line, ", \"%s\": [", name);
+    tsr_grid_trace(grid, add_interval, line);
+    add(line, "]");
+}
+
+static void write_launch(const struct tsr_work *work, const struct tsr_grid *grid)
+{
+    const struct tsr_grid_desc *desc = &work->kernel.desc;
+    struct line line = {0};
+    add(&line, "{\"launch\": %llu, \"device\": %u, \"function\": \"", (unsigned long long)++launches, desc->device);
+    add(&line, "%s", desc->function->name);
+    add(&line, "\", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared\": %u, \"params\": \"", desc->grid[0], desc->grid[1],
+        desc->grid[2], desc->block[0], desc->block[1], desc->block[2], desc->shared_dynamic_bytes);
+    for (uint32_t i = 0; i < desc->function->param_bytes; i++)
+        add(&line, "%02x", work->kernel.param_bytes[i]);
+    add(&line, "\"");
+    add_accesses(&line, grid, "reads", TSR_ACCESS_READ);
+    add_accesses(&line, grid, "writes", TSR_ACCESS_WRITE);
+    add_accesses(&line, grid, "atomics", TSR_ACCESS_ATOMIC);
+    add(&line, "}\n");
+    if (line.failed || !tsr_os_write_all(file, line.text.data, line.text.count))
+        tsr_error("the access trace misses launch %llu", (unsigned long long)launches);
+    tsr_vec_fini(&line.text);
+}
+
+void tsr_trace_start(void)
+{
+    const char *path = tsr_options()->access_trace;
+    if (!path[0] || file >= 0)
+        return;
+    file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file < 0) {
+        tsr_error("the access trace %s cannot be opened (error %d)", path, errno);
+        return;
+    }
+    tsr_exec_trace_enable(true);
+    tsr_engine_observe_grids(write_launch);
+}
