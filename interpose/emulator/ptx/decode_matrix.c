@@ -15,9 +15,18 @@ struct fragments {
 static const struct tsr_op *find_op(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement)
 {
     static const char dropped[] = "::cta";
+    const char *text = opcode->name->text, *found = strstr(text, dropped);
+    bool store = tsr_word_is(opcode->part[0], "stmatrix");
     if (opcode->op)
         return opcode->op;
-    const char *text = opcode->name->text, *found = strstr(text, dropped);
+    if (store || tsr_word_is(opcode->part[0], "ldmatrix")) { /* the number of matrices is also written before the shape */
+        uint32_t count = tsr_opcode_has(opcode, "x4") ? 4 : tsr_opcode_has(opcode, "x2") ? 2 : tsr_opcode_has(opcode, "x1") ? 1 : 0;
+        if (!count || !tsr_opcode_has(opcode, "m8n8") || !tsr_opcode_has(opcode, "b16"))
+            tsr_decode_unsupported(load, statement);
+        opcode->op = tsr_decode_op(load, statement, "%s.sync.aligned.m8n8.x%u%s%s.b16", store ? "stmatrix" : "ldmatrix", count,
+                                   tsr_opcode_has(opcode, "trans") ? ".trans" : "", opcode->space == TSR_SPACE_SHARED ? ".shared" : "");
+        return opcode->op;
+    }
     opcode->op = found ? tsr_decode_op(load, statement, "%.*s%s", (int)(found - text), text, found + sizeof dropped - 1)
                        : tsr_decode_op(load, statement, "%s", text);
     return opcode->op;
