@@ -1,4 +1,4 @@
-"""Makes the builder beside the tests importable; appended, so that the checkout does not shadow an installed package."""
+"""Makes the builder beside the tests importable; appended, so that an installed package is not shadowed."""
 
 import sys
 from pathlib import Path
