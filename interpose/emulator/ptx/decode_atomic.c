@@ -1,4 +1,4 @@
-/* Atomics and reductions. Conventions: exec/op_keys.md. */
+/* Atomics; a reduction is an atomic without destination. Conventions: exec/op_keys.md. */
 #include <string.h>
 
 #include "../exec/operands.h"
@@ -29,7 +29,7 @@ static const char *type_name(uint8_t type, const char *operation)
     }
 }
 
-/* The modifiers `x` of .add.x: the type is the last one, `.noftz` and cache hints are dropped. */
+/* `.noftz`, scopes and cache hints are dropped. */
 static const struct tsr_op *find_op(struct tsr_load *load, const struct tsr_opcode *opcode, const struct tsr_statement *statement)
 {
     static const char *const spaces[] = {[TSR_SPACE_GLOBAL] = "global", [TSR_SPACE_SHARED] = "shared", [TSR_SPACE_GENERIC] = "generic"};
@@ -40,10 +40,10 @@ static const struct tsr_op *find_op(struct tsr_load *load, const struct tsr_opco
     if (!operation || !opcode->type_count || opcode->space == TSR_SPACE_PARAM || opcode->space == TSR_SPACE_LOCAL ||
         opcode->space == TSR_SPACE_CONST || tsr_opcode_has(opcode, "async"))
         tsr_decode_unsupported(load, statement);
-    const char *type = type_name(opcode->types[0], operation), *mnemonic = *opcode->part[0].text == 'a' ? "atom" : "red";
+    const char *type = type_name(opcode->types[0], operation);
     if (opcode->vector)
-        return tsr_decode_op(load, statement, "%s.%s.%s.v%u.%s", mnemonic, spaces[opcode->space], operation, opcode->vector, type);
-    return tsr_decode_op(load, statement, "%s.%s.%s.%s", mnemonic, spaces[opcode->space], operation, type);
+        return tsr_decode_op(load, statement, "atom.%s.%s.v%u.%s", spaces[opcode->space], operation, opcode->vector, type);
+    return tsr_decode_op(load, statement, "atom.%s.%s.%s", spaces[opcode->space], operation, type);
 }
 
 static void put_address(struct tsr_draft_insn *insn, const struct tsr_address *address)
