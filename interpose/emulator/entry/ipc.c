@@ -27,7 +27,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle
     TSR_TRY(tsr_context_current(&context));
     TSR_REQUIRE(pdptr && Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, CUDA_ERROR_INVALID_VALUE);
     memcpy(&name, &handle, sizeof name);
-    TSR_TRY(tsr_share_open(context, &name, &address));
+    TSR_TRY(tsr_share_open(context, &name, NULL, &address));
     *pdptr = address;
     return CUDA_SUCCESS;
 }
@@ -40,8 +40,9 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, u
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
     struct tsr_context *context;
+    struct tsr_range range;
     TSR_TRY(tsr_context_current(&context));
-    TSR_REQUIRE(dptr, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(tsr_space_lookup(tsr_space_instance(), dptr, &range) && range.kind == TSR_RANGE_IPC, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_context_wait(context));
     return tsr_share_close(dptr);
 }

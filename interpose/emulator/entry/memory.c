@@ -4,6 +4,7 @@
 #include "../memory/alloc.h"
 #include "../memory/heap.h"
 #include "../memory/pool.h"
+#include "../memory/share.h"
 #include "../stream/work.h"
 
 #define PITCH_ALIGNMENT 512u
@@ -55,11 +56,14 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
     if (!dptr)
         return CUDA_SUCCESS;
     TSR_REQUIRE(tsr_allocation_find(dptr, &range, &allocation) && range.base == dptr, CUDA_ERROR_INVALID_VALUE);
-    bool ours = range.kind == TSR_RANGE_PLAIN || range.kind == TSR_RANGE_POOL ||
-                (range.kind == TSR_RANGE_MANAGED && !allocation.detail);
-    TSR_REQUIRE(ours, CUDA_ERROR_INVALID_VALUE);
+    bool imported = range.kind == TSR_RANGE_IPC && allocation.detail;
+    TSR_REQUIRE(range.kind == TSR_RANGE_PLAIN || range.kind == TSR_RANGE_POOL || imported ||
+                    (range.kind == TSR_RANGE_MANAGED && !allocation.detail), /* a module's variable is not for the application to free */
+                CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_capture_check_unsafe_call(context));
     TSR_TRY(tsr_context_wait(allocation.context ? allocation.context : context));
+    if (imported)
+        return tsr_share_close(dptr);
     bool freed = range.kind == TSR_RANGE_POOL ? tsr_pool_free_now(dptr) : tsr_memory_release(dptr, range.kind);
     return freed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

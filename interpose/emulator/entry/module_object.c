@@ -77,6 +77,11 @@ static enum tsr_range_kind variable_kind(const struct tsr_variable *variable)
     return variable->managed ? TSR_RANGE_MANAGED : TSR_RANGE_MODULE;
 }
 
+static void mark_as_variable(struct tsr_allocation *allocation, void *module)
+{
+    allocation->detail = module;
+}
+
 static CUresult place_variables(struct tsr_module *module)
 {
     const struct tsr_code *code = module->box->code;
@@ -92,6 +97,7 @@ static CUresult place_variables(struct tsr_module *module)
             result = tsr_memory_alloc(module->context, bytes, TSR_RANGE_MODULE, &module->addresses[i]);
         if (result != CUDA_SUCCESS)
             return result;
+        tsr_allocation_change(module->addresses[i], mark_as_variable, module);
     }
     return CUDA_SUCCESS;
 }

@@ -2,11 +2,13 @@
 #include "guard.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 
 #include "../context/handles.h"
 #include "../memory/pool.h"
+#include "../memory/share.h"
 #include "../stream/work.h"
 
 static CUresult find(CUmemoryPool handle, struct tsr_pool **out)
@@ -105,10 +107,14 @@ static CUresult free_on(struct tsr_stream *stream, CUdeviceptr dptr)
 static CUresult free_ordinary(struct tsr_stream *stream, CUdeviceptr dptr)
 {
     struct tsr_range range;
-    TSR_REQUIRE(tsr_space_lookup(tsr_space_instance(), dptr, &range) && range.base == dptr && range.kind == TSR_RANGE_PLAIN,
-                CUDA_ERROR_INVALID_VALUE);
+    struct tsr_allocation allocation;
+    TSR_REQUIRE(tsr_allocation_find(dptr, &range, &allocation) && range.base == dptr, CUDA_ERROR_INVALID_VALUE);
+    bool imported = range.kind == TSR_RANGE_IPC && allocation.detail;
+    TSR_REQUIRE(range.kind == TSR_RANGE_PLAIN || imported, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(!tsr_stream_capturing(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     TSR_TRY(tsr_stream_wait(stream));
+    if (imported)
+        return tsr_share_close(dptr);
     return tsr_memory_release(dptr, TSR_RANGE_PLAIN) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -262,5 +268,59 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ma
     }
     for (size_t i = 0; i < count; i++)
         tsr_pool_access_set(found, (uint32_t)map[i].location.id, map[i].flags);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
+                                                  unsigned long long flags)
+{
+    struct tsr_pool *found;
+    TSR_TRY(find(pool, &found));
+    TSR_REQUIRE(handle_out && !flags && handleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(tsr_pool_handle_types(found) & (unsigned)handleType, CUDA_ERROR_INVALID_VALUE);
+    int descriptor = tsr_pool_export(found);
+    TSR_REQUIRE(descriptor >= 0, CUDA_ERROR_OPERATING_SYSTEM);
+    memcpy(handle_out, &descriptor, sizeof descriptor);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType,
+                                                    unsigned long long flags)
+{
+    struct tsr_pool *pool;
+    TSR_TRY(tsr_driver_ready());
+    TSR_REQUIRE(pool_out && !flags && handleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE((uintptr_t)handle <= INT32_MAX, CUDA_ERROR_INVALID_VALUE);
+    TSR_TRY(tsr_pool_import((int)(uintptr_t)handle, &pool));
+    *pool_out = tsr_pool_handle(pool);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
+{
+    struct tsr_range range;
+    struct tsr_allocation allocation;
+    struct tsr_share_name name;
+    TSR_TRY(tsr_driver_ready());
+    TSR_REQUIRE(shareData_out && tsr_allocation_find(ptr, &range, &allocation) && range.kind == TSR_RANGE_POOL,
+                CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(tsr_pool_handle_types(allocation.detail), CUDA_ERROR_INVALID_VALUE);
+    TSR_TRY(tsr_share_make(ptr, &name));
+    memcpy(shareData_out, &name, sizeof name);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
+{
+    struct tsr_pool *found;
+    struct tsr_context *context;
+    struct tsr_share_name name;
+    uint64_t address;
+    TSR_TRY(find(pool, &found));
+    TSR_REQUIRE(ptr_out && shareData && tsr_pool_is_imported(found), CUDA_ERROR_INVALID_VALUE);
+    TSR_TRY(tsr_context_current(&context));
+    memcpy(&name, shareData, sizeof name);
+    TSR_TRY(tsr_share_open(context, &name, found, &address));
+    *ptr_out = address;
     return CUDA_SUCCESS;
 }

@@ -3,7 +3,9 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "base/os.h"
 #include "base/vec.h"
 
 #include "../context/handles.h"
@@ -21,7 +23,7 @@ struct block {
 struct tsr_pool {
     CUmemoryPool handle;        /* constant */
     uint32_t device;            /* constant */
-    bool is_default;            /* constant */
+    bool is_default, imported;  /* constant */
     unsigned handle_types;      /* constant */
     uint64_t max_bytes;         /* constant; 0: the device's memory */
     uint64_t references;        /* atomic: handle, pending frees */
@@ -56,6 +58,41 @@ CUresult tsr_pool_create(uint32_t device, uint64_t max_bytes, unsigned handle_ty
     }
     *out = pool;
     return CUDA_SUCCESS;
+}
+
+struct label {
+    uint64_t magic;
+    uint32_t device, handle_types;
+};
+
+#define LABEL_MAGIC 0x4c4f4f50525354ull
+
+int tsr_pool_export(const struct tsr_pool *pool)
+{
+    struct label label = {LABEL_MAGIC, pool->device, pool->handle_types};
+    int descriptor = tsr_os_memfd("tessera-pool", sizeof label);
+    if (descriptor >= 0 && pwrite(descriptor, &label, sizeof label, 0) != (ssize_t)sizeof label) {
+        close(descriptor);
+        return -1;
+    }
+    return descriptor;
+}
+
+CUresult tsr_pool_import(int descriptor, struct tsr_pool **out)
+{
+    struct label label;
+    if (pread(descriptor, &label, sizeof label, 0) != (ssize_t)sizeof label || label.magic != LABEL_MAGIC ||
+        label.device >= tsr_machine_instance()->device_count)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = tsr_pool_create(label.device, 0, label.handle_types, out);
+    if (result == CUDA_SUCCESS)
+        (*out)->imported = true;
+    return result;
+}
+
+bool tsr_pool_is_imported(const struct tsr_pool *pool)
+{
+    return pool->imported;
 }
 
 CUresult tsr_pool_default(uint32_t device, struct tsr_pool **out)
@@ -243,6 +280,8 @@ static CUresult alloc_locked(struct tsr_pool *pool, struct tsr_context *context,
 CUresult tsr_pool_alloc(struct tsr_pool *pool, struct tsr_context *context, uint64_t bytes, struct tsr_stream_key key,
                         uint64_t *address)
 {
+    if (pool->imported)
+        return CUDA_ERROR_NOT_PERMITTED;
     pthread_mutex_lock(&pool->lock);
     CUresult result = alloc_locked(pool, context, bytes, key, address);
     pthread_mutex_unlock(&pool->lock);

@@ -26,6 +26,11 @@ struct tsr_pool_free {
 };
 
 CUresult tsr_pool_create(uint32_t device, uint64_t max_bytes, unsigned handle_types, struct tsr_pool **out);
+/* Sharing by descriptor: -1 on failure. An imported pool gives out nothing itself; pointers are opened for it with memory/share.h. */
+int tsr_pool_export(const struct tsr_pool *pool);
+/* Errors: INVALID_VALUE. */
+CUresult tsr_pool_import(int descriptor, struct tsr_pool **out);
+bool tsr_pool_is_imported(const struct tsr_pool *pool);
 /* The handle becomes invalid; the pool ends with its last block. Default pools: INVALID_VALUE. */
 CUresult tsr_pool_destroy(struct tsr_pool *pool);
 /* Made on first use. */

@@ -59,7 +59,7 @@ static int file_open(const struct tsr_share_name *name)
     return -1;
 }
 
-static CUresult publish(struct tsr_context *context, const struct tsr_share_name *name, uint64_t mapped, uint64_t mapped_bytes,
+static CUresult publish(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t mapped, uint64_t mapped_bytes,
                         uint64_t *address)
 {
     struct tsr_allocation *allocation = tsr_allocation_create(context, name->device);
@@ -67,6 +67,7 @@ static CUresult publish(struct tsr_context *context, const struct tsr_share_name
         return CUDA_ERROR_OUT_OF_MEMORY;
     uint16_t access = (uint16_t)(tsr_peer_mask(name->device) | 1u << tsr_context_device(context));
     *address = mapped + name->offset % PAGE;
+    allocation->detail = pool;
     allocation->mapped_bytes = mapped_bytes;
     allocation->user_base = *address;
     struct tsr_range range = {
@@ -86,7 +87,7 @@ static CUresult publish(struct tsr_context *context, const struct tsr_share_name
     return result;
 }
 
-static CUresult open_locked(struct tsr_context *context, const struct tsr_share_name *name, uint64_t *address)
+static CUresult open_locked(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t *address)
 {
     uint64_t begin = name->offset / PAGE * PAGE, end = (name->offset + name->bytes + PAGE - 1) / PAGE * PAGE;
     if (!tsr_vec_reserve(&opened, opened.count + 1))
@@ -98,7 +99,7 @@ static CUresult open_locked(struct tsr_context *context, const struct tsr_share_
     close(descriptor);
     if (mapped == MAP_FAILED)
         return CUDA_ERROR_MAP_FAILED;
-    CUresult result = publish(context, name, (uint64_t)(uintptr_t)mapped, end - begin, address);
+    CUresult result = publish(context, name, pool, (uint64_t)(uintptr_t)mapped, end - begin, address);
     if (result != CUDA_SUCCESS) {
         munmap(mapped, end - begin);
         return result;
@@ -107,11 +108,11 @@ static CUresult open_locked(struct tsr_context *context, const struct tsr_share_
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_share_open(struct tsr_context *context, const struct tsr_share_name *name, uint64_t *address)
+CUresult tsr_share_open(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t *address)
 {
     if (name->magic != SHARE_MAGIC || name->device >= tsr_machine_instance()->device_count)
         return CUDA_ERROR_INVALID_VALUE;
-    if (name->pid == (uint32_t)getpid())
+    if (!pool && name->pid == (uint32_t)getpid())
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&lock);
     struct opened *known = NULL;
@@ -123,7 +124,7 @@ CUresult tsr_share_open(struct tsr_context *context, const struct tsr_share_name
         known->users++;
         *address = known->address;
     } else {
-        result = open_locked(context, name, address);
+        result = open_locked(context, name, pool, address);
     }
     pthread_mutex_unlock(&lock);
     return result;
