@@ -3,6 +3,8 @@
 It uses NVIDIA's own Python bindings of the driver and knows nothing of Tessera.
 """
 
+from __future__ import annotations
+
 import array
 import sys
 from ctypes import c_float, c_uint32
