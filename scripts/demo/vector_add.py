@@ -91,7 +91,7 @@ class Gpu:
 
     def __init__(self, ordinal: int) -> None:
         device = call(driver.cuDeviceGet(ordinal))
-        self.name = call(driver.cuDeviceGetName(64, device)).rstrip(b"\0").decode()
+        self.name = call(driver.cuDeviceGetName(64, device)).split(b"\0")[0].decode()
         self.context = call(driver.cuDevicePrimaryCtxRetain(device))
         call(driver.cuCtxSetCurrent(self.context))
         self.module = call(driver.cuModuleLoadData(PTX))
