@@ -175,3 +175,30 @@ CUresult tsr_fatbin_resolve(struct tsr_span data, bool unbounded, uint32_t devic
     walk(data, unbounded, visit_cubin, &search);
     return search.result;
 }
+
+struct each {
+    tsr_fatbin_visit *visit;
+    void *context;
+    CUresult result;
+};
+
+static bool visit_each(const struct entry *entry, void *context)
+{
+    struct each *each = context;
+    struct tsr_span plain;
+    uint8_t *owned;
+    if (entry->kind != KIND_PTX)
+        return true;
+    each->result = unpack(entry, &plain, &owned);
+    if (each->result != CUDA_SUCCESS)
+        return false;
+    each->visit(each->context, plain, entry->arch);
+    free(owned);
+    return true;
+}
+
+CUresult tsr_fatbin_each(struct tsr_span data, tsr_fatbin_visit *visit, void *context)
+{
+    struct each each = {visit, context, CUDA_SUCCESS};
+    return walk(data, false, visit_each, &each) ? each.result : CUDA_ERROR_INVALID_IMAGE;
+}
