@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "api"))
+sys.path.insert(0, str(HERE.parents[1]))
 
-from header import Prototype, read_prototypes  # noqa: E402
-from table import Row, read_rows  # noqa: E402
+from interpose.api.header import Prototype, read_prototypes  # noqa: E402
+from interpose.api.table import Row, read_rows  # noqa: E402
 
 STREAM = re.compile(r"\bCUstream (\w+)$")
 NO_JOIN = re.compile(

@@ -1,4 +1,4 @@
-"""tessera-run around a program: environment, exit codes, signals, report. The driver is empty; programs play its part."""
+"""tessera-run around a program: environment, exit codes, signals, report. The driver is empty; programs act for it."""
 
 import json
 import os
