@@ -60,25 +60,22 @@ uint32_t tsr_sectors_count(const uint64_t address[TSR_WARP_LANES], uint32_t m, u
     return count;
 }
 
-/* Cycles of the shared-memory pipe: a phase serves 128 bytes' worth of lanes, one distinct word per bank and cycle. */
+/*
+ * Cycles of the shared-memory pipe: a phase serves 128 bytes' worth of lanes, one distinct word per bank and cycle. Words that meet
+ * again after another of their bank count twice: the exact number is not worth its time.
+ */
 uint32_t tsr_bank_cycles(const uint32_t offset[TSR_WARP_LANES], uint32_t m, uint32_t bytes)
 {
-    uint32_t unit_bytes = bytes < 4 ? 4 : bytes > 16 ? 16 : bytes;
-    uint32_t lanes = 128 / unit_bytes, banks = lanes, cycles = 0;
-    uint32_t units[32][32];
+    uint32_t shift = bytes <= 4 ? 2 : bytes <= 8 ? 3 : 4, lanes = 128u >> shift, cycles = 0;
     for (uint32_t begin = 0; begin < TSR_WARP_LANES; begin += lanes) {
-        uint32_t phase = lanes == 32 ? m : m >> begin & ((1u << lanes) - 1);
+        uint32_t last[32] = {0}, worst = 0;
         uint8_t distinct[32] = {0};
-        uint32_t worst = 0;
-        for (; phase != 0; phase &= phase - 1) {
-            uint32_t unit = offset[begin + (uint32_t)__builtin_ctz(phase)] / unit_bytes, bank = unit % banks, n = 0;
-            while (n < distinct[bank] && units[bank][n] != unit)
-                n++;
-            if (n < distinct[bank])
-                continue;
-            units[bank][n] = unit;
-            if (++distinct[bank] > worst)
-                worst = distinct[bank];
+        for (uint32_t l = begin; l < begin + lanes; l++) {
+            uint32_t unit = offset[l] >> shift, bank = unit & (lanes - 1);
+            uint32_t counts = (m >> l & 1) & (distinct[bank] == 0 || last[bank] != unit ? 1u : 0u);
+            last[bank] = counts ? unit : last[bank];
+            distinct[bank] = (uint8_t)(distinct[bank] + counts);
+            worst = distinct[bank] > worst ? distinct[bank] : worst;
         }
         cycles += worst;
     }

@@ -50,6 +50,8 @@ INLINE uint32_t source(insn *i, uint32_t elements, uint32_t k)
         else { typedef uint64_t M; typedef uint64_t R; __VA_ARGS__ }                                                           \
     } while (0)
 
+#define UNROLL _Pragma("GCC unroll 8")
+
 /* Where the elements of a load end up: a register, or first a temporary when not all lanes take part. */
 #define LOAD_INTO(t, elements, value)                                                                                          \
     FOR_TYPE(t, M, R, for (uint32_t k = 0; k < elements; k++) {                                                                \
@@ -58,11 +60,11 @@ INLINE uint32_t source(insn *i, uint32_t elements, uint32_t k)
             continue;                                                                                                          \
         R *restrict d = at(w, reg);                                                                                            \
         if (m == UINT32_MAX) {                                                                                                 \
-            for (uint32_t l = 0; l < 32; l++)                                                                                  \
+            UNROLL for (uint32_t l = 0; l < 32; l++) /* faster than the processors' gathers */                                 \
                 d[l] = (R)(value);                                                                                             \
         } else {                                                                                                               \
             R got[32];                                                                                                         \
-            for (uint32_t l = 0; l < 32; l++)                                                                                  \
+            UNROLL for (uint32_t l = 0; l < 32; l++)                                                                           \
                 got[l] = (R)(value);                                                                                           \
             for (uint32_t l = 0; l < 32; l++)                                                                                  \
                 d[l] = m >> l & 1 ? got[l] : d[l];                                                                             \
@@ -106,12 +108,24 @@ INLINE MOVES void load_shape(struct tsr_warp *w, insn *i, uint32_t m, enum shape
     });
 }
 
+/* The offsets must not lie in a register: a destination may be the address register. */
 INLINE MOVES void load_general32(struct tsr_warp *w, insn *i, uint32_t m, const unsigned char *base, const uint32_t *offset, struct type t,
                                  uint32_t elements)
 {
-    uint32_t from[32];
-    memcpy(from, offset, sizeof from); /* a destination may be the address register */
-    LOAD_INTO(t, elements, ((const M *)(const void *)(base + from[l]))[k]);
+    LOAD_INTO(t, elements, ((const M *)(const void *)(base + offset[l]))[k]);
+}
+
+/* Both half warps read the same. */
+INLINE MOVES void load_twice(struct tsr_warp *w, insn *i, const unsigned char *base, const uint32_t *offset, struct type t)
+{
+    if (i->dst == TSR_NO_REG)
+        return;
+    FOR_TYPE(t, M, R, {
+        R *restrict d = at(w, i->dst);
+        UNROLL for (uint32_t l = 0; l < 16; l++)
+            d[l] = (R) * (const M *)(const void *)(base + offset[l]);
+        memcpy(d + 16, d, 16 * sizeof *d);
+    });
 }
 
 INLINE MOVES void load_general64(struct tsr_warp *w, insn *i, uint32_t m, uint64_t add, const uint64_t *address, struct type t, uint32_t elements)
@@ -245,15 +259,19 @@ INLINE const uint32_t *offsets32(struct tsr_warp *w, insn *i, uint32_t m, uint32
     return a;
 }
 
-INLINE uint32_t strided_cycles(uint32_t stride, uint32_t bytes)
+/* Cycles for words at a stride within each half warp; 0: not known so simply. */
+INLINE uint32_t strided_cycles(const uint32_t *a, uint32_t step, uint32_t bytes)
 {
-    if (stride == 0 || bytes > 4)
+    if (bytes > 4 || step == 0 || step % 4 != 0 || !tsr_ramp32(a, step) || !tsr_ramp32(a + 16, step))
         return 0;
-    uint32_t words = stride / 4;
-    if (stride % 4 != 0)
-        return 0;
-    uint32_t power = words & (0u - words);
-    return power > 32 ? 32 : power;
+    uint32_t words = step / 4, apart = a[16] - a[0];
+    uint32_t common = words & (0u - words); /* with the number of banks */
+    if (common > 32)
+        common = 32;
+    uint32_t half = common > 2 ? common / 2 : 1;
+    if (apart == 0 || apart / 4 % common != 0)
+        return half;
+    return common > 1 ? 2 * half : apart == 16 * step ? 1 : 2;
 }
 
 /* Consecutive or equal addresses in both halves: how many cycles. */
@@ -279,8 +297,10 @@ INLINE insn *access_shared(struct tsr_warp *w, insn *i, uint32_t m, const uint32
     tsr_latency_add(w, TSR_SHARED_LATENCY_CYCLES);
     if (__builtin_expect(!(i->flags & TSR_MEM_STRONG), 1)) {
         enum shape shape = GENERAL;
-        if ((step == 0 || step == bytes) && tsr_ramp32(a, step) && tsr_ramp32(a + 16, step))
-            shape = step == 0 ? EQUAL : CONSECUTIVE;
+        if (step == bytes && tsr_ramp32(a, bytes) && tsr_ramp32(a + 16, bytes))
+            shape = CONSECUTIVE;
+        else if (step == 0 && tsr_ramp32(a, 0) && tsr_ramp32(a + 16, 0))
+            shape = EQUAL;
         if (shape != GENERAL && (m == UINT32_MAX || (shape == EQUAL && !write))) {
             uint32_t low = a[0] + add, high = a[16] + add, reach = shape == EQUAL ? 0 : 15 * bytes;
             if (low < room && high < room && low + reach < room && high + reach < room && ((low | high) & (bytes - 1)) == 0) {
@@ -297,13 +317,15 @@ INLINE insn *access_shared(struct tsr_warp *w, insn *i, uint32_t m, const uint32
                 return i + 1;
             }
         } else if (tsr_inside32(a, add, room, bytes - 1)) {
-            uint32_t cycles = tsr_ramp32(a, step) && a[16] - a[15] == step && tsr_ramp32(a + 16, step) ? strided_cycles(step, bytes) : 0;
+            uint32_t cycles = strided_cycles(a, step, bytes);
             uint32_t sums[32] __attribute__((aligned(64)));
             for (uint32_t l = 0; l < 32; l++)
                 sums[l] = a[l] + add;
             w->shared_cycles += cycles != 0 ? cycles : tsr_bank_cycles(sums, m, bytes);
             if (write)
                 store_general32(w, i, m, w->shared, sums, t, elements);
+            else if (cycles != 0 && elements == 1 && m == UINT32_MAX && a[0] == a[16])
+                load_twice(w, i, w->shared, sums, t);
             else
                 load_general32(w, i, m, w->shared, sums, t, elements);
             return i + 1;
@@ -380,8 +402,10 @@ INLINE insn *access_global(struct tsr_warp *w, insn *i, uint32_t m, const uint64
         if (write)
             w->progressed = true;
         enum shape shape = GENERAL;
-        if ((step == 0 || step == bytes) && tsr_ramp64(a, step) && tsr_ramp64(a + 16, step))
-            shape = step == 0 ? EQUAL : CONSECUTIVE;
+        if (step == bytes && tsr_ramp64(a, bytes) && tsr_ramp64(a + 16, bytes))
+            shape = CONSECUTIVE;
+        else if (step == 0 && tsr_ramp64(a, 0) && tsr_ramp64(a + 16, 0))
+            shape = EQUAL;
         if (shape != GENERAL && (m == UINT32_MAX || (shape == EQUAL && !write))) {
             uint64_t second = a[16] + add, reach = shape == EQUAL ? 0 : 15 * bytes;
             uint64_t low = first - entry->base, high = second - entry->base;
