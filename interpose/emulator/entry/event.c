@@ -93,7 +93,7 @@ CUresult CUDAAPI cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUe
 {
     int64_t ns;
     TSR_TRY(tsr_driver_ready());
-    TSR_REQUIRE(pMilliseconds, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(pMilliseconds, CUDA_ERROR_INVALID_HANDLE);
     struct tsr_event *start = tsr_event_get(hStart), *end = tsr_event_get(hEnd);
     CUresult result = start && end ? tsr_event_elapsed(start, end, &ns) : CUDA_ERROR_INVALID_HANDLE;
     if (!result)

@@ -43,7 +43,7 @@ static CUresult check(const CUstreamBatchMemOpParams *op)
         return check_place(op->waitValue.address, is_wide(op->operation), false);
     case CU_STREAM_MEM_OP_WRITE_VALUE_32:
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        if (op->writeValue.flags & ~(unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
+        if (op->writeValue.flags) /* the driver refuses CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER too */
             return CUDA_ERROR_INVALID_VALUE;
         return check_place(op->writeValue.address, is_wide(op->operation), true);
     case CU_STREAM_MEM_OP_BARRIER:
