@@ -26,9 +26,10 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
     const char *name = "?";
     cuGetErrorName(error, &name);
     fprintf(stderr, "tessera-executor: %s; the application is told\n", name);
+    /* In this order: whoever passes a fence that is opened here finds the error. */
+    __atomic_store_n(&reader->lane->dead, (uint32_t)error, __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
         __atomic_store_n(&reader->lane->away[i], UINT64_MAX / 2, __ATOMIC_RELEASE);
-    __atomic_store_n(&reader->lane->dead, (uint32_t)error, __ATOMIC_RELEASE);
 }
 
 static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_record *record, CUstream stream)

@@ -112,6 +112,17 @@ static void read_parameters(struct tsr_function_record *function, const void *ha
     }
 }
 
+static int attribute_of(const void *handle, bool kernel, CUfunction_attribute attribute, int fallback)
+{
+    CUdevice device;
+    int value = fallback;
+    if (!kernel)
+        tsr_real.cuFuncGetAttribute(&value, attribute, (CUfunction)handle);
+    else if (tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS)
+        tsr_real.cuKernelGetAttribute(&value, attribute, (CUkernel)handle, device);
+    return value;
+}
+
 static void remember_function(const void *handle, const void *owner, const char *name, bool kernel)
 {
     struct tsr_session *session = tsr_session();
@@ -129,6 +140,9 @@ static void remember_function(const void *handle, const void *owner, const char 
     while (function->lane && session->lanes[function->lane_number] != function->lane)
         function->lane_number++;
     read_parameters(function, handle, kernel);
+    function->max_threads = (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
+    function->most_shared_bytes =
+        (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 48 << 10);
     pthread_mutex_lock(&lock);
     function->id = next_id++;
     pthread_mutex_unlock(&lock);
@@ -315,6 +329,7 @@ static CUresult note_attribute(const void *handle, CUfunction_attribute attribut
     if (!function || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         return CUDA_SUCCESS;
     function->dynamic_shared_bytes = value;
+    function->most_shared_bytes = (uint32_t)value;
     return __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) ? send_attribute(function) : CUDA_SUCCESS;
 }
 

@@ -3,8 +3,8 @@
     python generate_joins.py --cuda-header cuda.h --output DIR
 
 Whatever an application enqueues at home, or waits for, must come after the launches of the same stream that run elsewhere. So each
-function with a stream joins that stream first, and each copy or memset without one joins all streams. Functions that the
-shim wraps by hand (wrapped.h) are left out. Writes joins.c and wrapped_joins.h. Run by the native build; standard library only.
+function with a stream joins that stream first, and each copy or memset without one joins all streams; afterwards the error of
+an executor that failed meanwhile is the answer. Functions that the shim wraps by hand (wrapped.h) are left out. Writes joins.c and wrapped_joins.h. Run by the native build; standard library only.
 """
 
 import argparse
@@ -71,8 +71,10 @@ def main() -> None:
         header.append(f"#define TSR_WRAPS_{row.symbol} TSR_YES")
         body.append(
             f"CUresult CUDAAPI {row.symbol}({prototype.parameters})\n{{\n"
-            f"    CUresult joined = {statement};\n"
-            f"    return joined == CUDA_SUCCESS ? tsr_real.{row.symbol}({', '.join(prototype.arguments)}) : joined;\n}}\n"
+            f"    CUresult result = {statement};\n"
+            f"    if (result == CUDA_SUCCESS)\n"
+            f"        result = tsr_real.{row.symbol}({', '.join(prototype.arguments)});\n"
+            f"    return result == CUDA_SUCCESS ? tsr_order_state() : result;\n}}\n"
         )
     arguments.output.mkdir(parents=True, exist_ok=True)
     write(arguments.output / "wrapped_joins.h", "\n".join(header) + "\n")

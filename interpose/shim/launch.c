@@ -49,6 +49,15 @@ static bool gather(const struct tsr_function_record *function, void **params, vo
     return true;
 }
 
+/* What the home driver would refuse is left to it, so that the application gets its error. */
+static bool shape_is_valid(const struct tsr_function_record *function, const struct tsr_record *record)
+{
+    uint64_t threads = (uint64_t)record->block[0] * record->block[1] * record->block[2];
+    return threads > 0 && threads <= function->max_threads && record->block[2] <= 64 && record->grid[0] > 0 &&
+           record->grid[0] <= INT32_MAX && record->grid[1] > 0 && record->grid[1] <= UINT16_MAX && record->grid[2] > 0 &&
+           record->grid[2] <= UINT16_MAX && record->shared_bytes <= function->most_shared_bytes;
+}
+
 static CUresult post(struct tsr_function_record *function, struct tsr_record *record, CUstream stream, bool per_thread,
                      const uint8_t *block)
 {
@@ -68,7 +77,7 @@ static CUresult launch(CUfunction handle, struct tsr_record *record, CUstream st
     CUresult result = CUDA_SUCCESS;
     if (function && function->lane) {
         uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
-        if (function->param_bytes <= MOST_PARAM_BYTES && !capturing(stream, per_thread) &&
+        if (function->param_bytes <= MOST_PARAM_BYTES && shape_is_valid(function, record) && !capturing(stream, per_thread) &&
             gather(function, params, extra, block, &record->param_bytes)) {
             record->kind = TSR_RECORD_LAUNCH;
             record->function = function->id;
@@ -95,7 +104,7 @@ static CUresult launch(CUfunction handle, struct tsr_record *record, CUstream st
         bool taken;                                                                                                            \
         CUresult result = launch(f, &record, hStream, per_thread, kernelParams, extra, &taken);                                 \
         if (taken || result != CUDA_SUCCESS)                                                                                   \
-            return result;                                                                                                     \
+            return result == CUDA_SUCCESS ? tsr_order_state() : result;                                                                                                     \
         return tsr_real.symbol(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream,       \
                                kernelParams, extra);                                                                           \
     }

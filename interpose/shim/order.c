@@ -84,6 +84,15 @@ static CUresult join_related_locked(const struct stream_record *record)
     return result;
 }
 
+CUresult tsr_order_state(void)
+{
+    const struct tsr_session *session = tsr_session();
+    CUresult state = CUDA_SUCCESS;
+    for (uint32_t i = 0; session && i < session->lane_count && state == CUDA_SUCCESS; i++)
+        state = tsr_lane_state(session->lanes[i]);
+    return state;
+}
+
 CUresult tsr_order_join(CUstream stream, bool per_thread)
 {
     if (__atomic_load_n(&away_count, __ATOMIC_ACQUIRE) == 0)

@@ -20,6 +20,9 @@ struct tsr_lane_client;
 CUresult tsr_order_join(CUstream stream, bool per_thread);
 CUresult tsr_order_join_all(void);
 
+/* The error of an executor that has failed: sticky, the answer of every call that waits for work or enqueues it. */
+CUresult tsr_order_state(void);
+
 /* Makes the stream's next work possible on the lane; gives the lane's stream slot. Errors: the driver's, or the executor's. */
 CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot);
 
