@@ -97,6 +97,8 @@ CUresult tsr_copy_now(const CUDA_MEMCPY3D_PEER *shape)
     if (!result)
         result = tsr_copy_check(shape, &places);
     if (!result)
+        result = tsr_copy_probe(shape, &places);
+    if (!result)
         result = tsr_stream_submit(stream, &work);
     if (!result)
         result = tsr_stream_wait(stream);
@@ -110,6 +112,8 @@ static CUresult enqueue(struct tsr_stream *stream, const CUDA_MEMCPY3D_PEER *sha
     struct tsr_work work = {.kind = TSR_WORK_COPY, .copy = {*shape, NULL}};
     TSR_TRY(tsr_copy_check(shape, &places));
     bool capturing = tsr_stream_capturing(stream);
+    if (!capturing)
+        TSR_TRY(tsr_copy_probe(shape, &places));
     bool stage = !capturing && places.from_pageable && !places.to_pageable && places.bytes <= STAGED_BYTES;
     if (stage)
         TSR_TRY(tsr_copy_stage(shape, &work.copy.staging));

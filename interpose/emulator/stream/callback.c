@@ -1,5 +1,6 @@
 #include "callback.h"
 
+#include "../context/context_object.h"
 #include "base/os.h"
 #include "engine.h"
 #include "stream.h"
@@ -47,9 +48,12 @@ static void *callback_main(void *unused)
             tsr_engine_lock();
             continue;
         }
-        CUresult status = tsr_context_sticky(item->streams->context);
+        struct tsr_context *context = item->streams->context;
         tsr_engine_unlock();
-        call(&item->work, status);
+        /* Calls from the function fail for what it is, not for want of a context. */
+        tsr_current_set(context);
+        call(&item->work, tsr_context_sticky(context));
+        tsr_current_set(NULL);
         tsr_engine_lock();
         tsr_item_complete_locked(item, item->ready_ns);
         tsr_engine_kick_locked();

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #define BOUNCE_BYTES 65536u
+#define PAGE_BYTES 4096u
+#define PROBED_PAGES 256u
 
 /* One side of a copy. */
 struct side {
@@ -137,6 +139,34 @@ static bool foreign_possible(void)
         __atomic_store_n(&possible, known, __ATOMIC_RELAXED);
     }
     return known == 1;
+}
+
+/* Reads one byte of each page. */
+static bool mapped(uint64_t base, uint64_t bytes)
+{
+    struct iovec there[PROBED_PAGES];
+    char bytes_read[PROBED_PAGES];
+    uint64_t at = base, end = base + bytes;
+    while (at < end) {
+        size_t count = 0;
+        for (; at < end && count < PROBED_PAGES; at = (at / PAGE_BYTES + 1) * PAGE_BYTES)
+            there[count++] = (struct iovec){(void *)(uintptr_t)at, 1};
+        struct iovec here = {bytes_read, count};
+        if (process_vm_readv(getpid(), &here, 1, there, count, 0) != (ssize_t)count)
+            return false;
+    }
+    return true;
+}
+
+CUresult tsr_copy_probe(const CUDA_MEMCPY3D_PEER *shape, const struct tsr_copy_places *places)
+{
+    if (empty(shape) || !foreign_possible())
+        return CUDA_SUCCESS;
+    struct side source = source_of(shape), target = target_of(shape);
+    if ((places->from_pageable && !mapped(source.base, extent(&source, shape))) ||
+        (places->to_pageable && !mapped(target.base, extent(&target, shape))))
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
 }
 
 static bool move(uint64_t to, bool to_known, uint64_t from, bool from_known, size_t bytes)

@@ -18,6 +18,8 @@ struct tsr_copy_places {
  * space, HOST ones are not looked at further. Errors: INVALID_VALUE.
  */
 CUresult tsr_copy_check(const CUDA_MEMCPY3D_PEER *shape, struct tsr_copy_places *places);
+/* Whether the pageable sides are mapped in this process, as far as they are pages. Errors: INVALID_VALUE. */
+CUresult tsr_copy_probe(const CUDA_MEMCPY3D_PEER *shape, const struct tsr_copy_places *places);
 /* Copies; if staging is not NULL it holds the source, packed. Errors: ILLEGAL_ADDRESS. */
 CUresult tsr_copy_run(const CUDA_MEMCPY3D_PEER *shape, const void *staging);
 /* The source, packed, in memory that the caller frees. Errors: OUT_OF_MEMORY, INVALID_VALUE. */
