@@ -4,6 +4,8 @@
  * blanked and the module tried again, so that every kernel is judged on its own; a .func that fails takes the kernels with it that name it.
  *
  *     ptx_survey FILE...
+ *
+ * The device has compute capability 12.0, or that of the module's target where it is architecture-specific.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,7 +18,7 @@
 #include "emulator/ptx/code.h"
 #include "tessera/machine.h"
 
-static const struct tsr_device_desc device = {.compute_major = 12};
+static struct tsr_device_desc device; /* compute capability 12.0, or what an architecture-specific target asks for */
 
 struct module {
     const char *file;
@@ -118,6 +120,17 @@ static void fail_users(struct module *module, const char *function, size_t lengt
     }
 }
 
+static void choose_device(const struct module *module)
+{
+    const char *target = strstr(module->text, ".target sm_");
+    char *suffix = NULL;
+    unsigned long arch = target ? strtoul(target + 11, &suffix, 10) : 0;
+    if (!suffix || *suffix != 'a')
+        arch = 120;
+    device.compute_major = (uint32_t)arch / 10;
+    device.compute_minor = (uint32_t)arch % 10;
+}
+
 static void decode_module(struct module *module, uint32_t arch)
 {
     uint32_t instructions = 0, frame = 0;
@@ -128,6 +141,7 @@ static void decode_module(struct module *module, uint32_t arch)
     printf("{\"file\": ");
     print_string(module->file, strlen(module->file));
     printf(", \"arch\": %u, \"bytes\": %zu, \"kernels\": %u, \"failures\": [", arch, module->length, module->kernels);
+    choose_device(module);
     double begin = now_ms();
     CUresult result = tsr_code_create(module->text, module->length, &device, &code, &error);
     double time = now_ms() - begin;

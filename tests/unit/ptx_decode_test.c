@@ -307,3 +307,12 @@ TEST(conditions_carry_and_logic_with_predicates)
     CHECK_EQ(FIND(k, "lop3.or.b32")->imm, 0x80);
     CHECK_EQ(FIND(k, "lop3.or.b32")->d, FIND(k, "setp.lt.and.s32")->dst);
 }
+
+TEST(mixed_and_paired_floating_point)
+{
+    const struct tsr_function *k = load_kernel(PTX_KERNEL("fma.rn.f32.f16 %r1, %h1, %h2, %r2; sub.rn.f32.bf16 %r3, %h3, %r1; add.rn.f32x2 %d1, %d2, %d3; st.shared.b32 [0], %r3; st.shared.b64 [8], %d1;"));
+    REQUIRE(k);
+    CHECK_EQ(FIND(k, "fma.rn.f32")->b, ptx_find(k, "cvt.f32.f16", 1)->dst);
+    CHECK_EQ(FIND(k, "sub.rn.f32")->a, FIND(k, "cvt.f32.bf16")->dst);
+    CHECK(ptx_find(k, "add.rn.f32", 1) && FIND(k, "tsr.pack.b64.b32x2")->b == ptx_find(k, "add.rn.f32", 1)->dst);
+}

@@ -9,6 +9,79 @@ static uint32_t carry_register(struct tsr_load *load)
     return load->carry;
 }
 
+/* f32x2: a pair of .f32 in a 64-bit register; done half by half. */
+static void decode_pair(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement)
+{
+    const struct tsr_operand *operands = statement->operands;
+    const struct tsr_op *op = opcode->op2, *pack = tsr_decode_op(load, statement, "tsr.pack.b64.b32x2");
+    if (!op)
+        op = opcode->op2 = tsr_decode_op(load, statement, "%.*s", (int)opcode->name->length - 2, opcode->name->text);
+    tsr_decode_count(load, statement, op->sources + 1u, op->sources + 1u);
+    uint32_t sources[4], halves[2];
+    for (uint32_t i = 0; i < op->sources && i < 4; i++)
+        sources[i] = tsr_decode_source(load, &operands[i + 1], TSR_T_B64);
+    for (uint32_t half = 0; half < 2; half++) {
+        uint32_t parts[4];
+        for (uint32_t i = 0; i < op->sources && i < 4; i++) {
+            parts[i] = tsr_draft_temp(load, 4);
+            struct tsr_draft_insn *insn = tsr_draft_add(load, tsr_decode_op(load, statement, "tsr.unpack.b64.b32.%u", half));
+            tsr_draft_def(insn, TSR_F_DST, parts[i]);
+            tsr_draft_use(insn, TSR_F_A, sources[i]);
+        }
+        halves[half] = tsr_draft_temp(load, 4);
+        struct tsr_draft_insn *insn = tsr_draft_add(load, op);
+        tsr_draft_def(insn, TSR_F_DST, halves[half]);
+        for (uint32_t i = 0; i < op->sources && i < 4; i++)
+            tsr_draft_use(insn, TSR_F_A + i, parts[i]);
+    }
+    struct tsr_target target = tsr_decode_target(load, &operands[0], TSR_T_B64);
+    struct tsr_draft_insn *insn = tsr_draft_add(load, pack);
+    tsr_draft_def(insn, TSR_F_DST, target.reg);
+    tsr_draft_use(insn, TSR_F_A, halves[0]);
+    tsr_draft_use(insn, TSR_F_B, halves[1]);
+}
+
+/* add, sub, fma with .f32.f16 or .f32.bf16: what is multiplied or comes first is converted, which is exact. */
+static bool is_mixed(const struct tsr_opcode *opcode)
+{
+    static const char *const mnemonics[] = {"add", "sub", "fma"};
+    bool types = opcode->type_count == 2 && opcode->types[0] == TSR_T_F32 && (opcode->types[1] == TSR_T_F16 || opcode->types[1] == TSR_T_BF16);
+    for (size_t i = 0; types && i < sizeof mnemonics / sizeof *mnemonics; i++)
+        if (tsr_word_is(opcode->part[0], mnemonics[i]))
+            return true;
+    return false;
+}
+
+static void decode_mixed(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement)
+{
+    struct tsr_word last = opcode->part[opcode->part_count - 1];
+    const struct tsr_op *convert = tsr_decode_op(load, statement, "cvt.f32.%.*s", (int)last.length, last.text);
+    if (!opcode->op2)
+        opcode->op2 = tsr_decode_op(load, statement, "%.*s", (int)(opcode->name->length - last.length - 1), opcode->name->text);
+    const struct tsr_op *op = opcode->op2;
+    tsr_decode_count(load, statement, op->sources + 1u, op->sources + 1u);
+    uint32_t sources[4];
+    for (uint32_t i = 0; i + 1 < op->sources; i++) {
+        uint32_t narrow = tsr_decode_source(load, &statement->operands[i + 1], opcode->types[1]);
+        sources[i] = tsr_draft_temp(load, 4);
+        struct tsr_draft_insn *insn = tsr_draft_add(load, convert);
+        tsr_draft_def(insn, TSR_F_DST, sources[i]);
+        tsr_draft_use(insn, TSR_F_A, narrow);
+    }
+    sources[op->sources - 1] = tsr_decode_source(load, &statement->operands[op->sources], TSR_T_F32);
+    struct tsr_target target = tsr_decode_target(load, &statement->operands[0], TSR_T_F32);
+    struct tsr_draft_insn *insn = tsr_draft_add(load, op);
+    tsr_draft_def(insn, TSR_F_DST, target.reg);
+    for (uint32_t i = 0; i < op->sources; i++)
+        tsr_draft_use(insn, TSR_F_A + i, sources[i]);
+    tsr_decode_finish(load, &target);
+}
+
+static bool is_pair(const struct tsr_opcode *opcode)
+{
+    return opcode->part_count > 1 && tsr_word_is(opcode->part[opcode->part_count - 1], "f32x2");
+}
+
 static const struct tsr_op *find_op(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement)
 {
     const char *text = opcode->name->text;
@@ -78,6 +151,10 @@ void tsr_decode_lane(struct tsr_load *load, struct tsr_opcode *opcode, const str
         const struct tsr_op *op = opcode->op2 ? opcode->op2 : tsr_decode_op(load, statement, "tsr.%.3s3%s", opcode->name->text, opcode->name->text + 3);
         opcode->op2 = op;
         decode_with(load, op, statement, false, false);
+        return;
+    }
+    if (is_pair(opcode) || is_mixed(opcode)) {
+        (is_pair(opcode) ? decode_pair : decode_mixed)(load, opcode, statement);
         return;
     }
     if (!opcode->op) {
