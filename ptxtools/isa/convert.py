@@ -28,6 +28,8 @@ def _between_integers() -> Rows:
         for src in _INTEGERS:
             transfer = Transfer(Kind.CONVERT, min(src.bits, dst.bits), src.signed if src.bits <= dst.bits else dst.signed, Part.LOW)
             yield _row(f"cvt.{dst.value}.{src.value}", dst, (src,), f"({dst.carrier})A", transfer, group="cvt_integer")
+            if _limits(dst)[0] <= _limits(src)[0] and _limits(src)[1] <= _limits(dst)[1]:
+                continue
             low, high = (f"({src.carrier}){bound}{'ull' if src is Type.U64 else ''}" for bound in _limits(dst))
             value = f"({dst.carrier})A"
             if _limits(src)[0] < _limits(dst)[0]:
@@ -44,6 +46,11 @@ def _roundings() -> Iterator[tuple[str, Rounding]]:
         yield rounding.value, rounding
 
 
+def _saturations(*kinds: Type) -> tuple[str, ...]:
+    """.sat does not go with bf16."""
+    return ("",) if Type.BF16 in kinds else ("", "sat")
+
+
 def _half(kind: Type, mode: str, exact_or_odd: str) -> str:
     """A float that holds the number, or its rounding to odd, brought to the half type's precision in a direction."""
     return exact_or_odd if mode == "rn" else f"{kind.value}_round_{mode}({exact_or_odd})"
@@ -58,8 +65,10 @@ def _saturated(kind: Type, value: str, sat: str) -> str:
 def _from_integers() -> Rows:
     for dst in _FLOATS:
         for src in _INTEGERS:
+            if dst is Type.BF16 and src.bits == 8:
+                continue
             for mode, rounding in _roundings():
-                for sat in ("", "sat"):
+                for sat in _saturations(dst):
                     key = dotted("cvt", mode, sat, dst.value, src.value)
                     if dst.half:
                         number = "(double)A" if src.bits <= 32 else f"{src.value}_to_f64_odd(A)"
@@ -76,11 +85,13 @@ def _to_integers() -> Rows:
     for src in _FLOATS:
         word = "f64" if src is Type.F64 else "f32"
         for dst in _INTEGERS:
+            if src is Type.BF16 and dst.bits == 8:
+                continue
             for mode, function in _TO_INTEGER.items():
                 for ftz in ("", "ftz") if src is Type.F32 else ("",):
                     operand = "f32_flush(A)" if ftz else "A"
                     value = f"{word}_to_{dst.value}({word}_{function}({operand}))"
-                    for sat in ("", "sat"):
+                    for sat in _saturations(src):
                         yield _row(dotted("cvt", mode, ftz, sat, dst.value, src.value), dst, (src,), value, group="cvt_to_integer")
 
 
@@ -89,25 +100,32 @@ def _between_floats() -> Rows:
         for dst in _FLOATS:
             ftzs = ("", "ftz") if Type.F32 in (src, dst) else ("",)
             for ftz in ftzs:
-                operand = "f32_flush(A)" if ftz and src is Type.F32 else "A"
-                for sat in ("", "sat"):
+                # Hardware does not flush what becomes f16.
+                operand = "f32_flush(A)" if ftz and src is Type.F32 and dst is not Type.F16 else "A"
+                for sat in _saturations(src, dst):
                     if src is dst or dst.bits > src.bits:
                         yield from _exact(dst, src, operand, ftz, sat)
                     if dst.bits <= src.bits and src is not dst:
                         yield from _narrowing(dst, src, operand, ftz, sat)
 
 
-def _finished(dst: Type, value: str, ftz: str, sat: str) -> str:
+def _finished(dst: Type, value: str, ftz: str, sat: str, *, keeps_nan: bool = False) -> str:
+    """`keeps_nan`: hardware moves the payload of a NaN instead of giving the canonical one."""
     if dst is Type.F32:
         value = f"f32_flush({value})" if ftz else value
-        return _saturated(dst, value, sat) if sat else f"f32_canonical({value})"
+        if not sat and not keeps_nan:
+            return f"f32_canonical({value})"
     return _saturated(dst, value, sat)
 
 
 def _exact(dst: Type, src: Type, operand: str, ftz: str, sat: str) -> Rows:
     """Widening, and rounding to an integer within one type."""
-    value = f"f64_of_f32({operand})" if dst is Type.F64 and src is not Type.F64 else operand
-    yield _row(dotted("cvt", ftz, sat, dst.value, src.value), dst, (src,), _finished(dst, value, ftz, sat), group="cvt_half")
+    value = operand
+    if dst is Type.F64 and src is not Type.F64:
+        value = f"(double){f'f32_canonical({operand})' if ftz else operand}"
+    keeps_nan = not ftz and src in (Type.F32, Type.BF16)
+    yield _row(dotted("cvt", ftz, sat, dst.value, src.value), dst, (src,), _finished(dst, value, ftz, sat, keeps_nan=keeps_nan),
+               group="cvt_half")
     if src is not dst:
         return
     word = "f64" if src is Type.F64 else "f32"
@@ -122,11 +140,16 @@ def _narrowing(dst: Type, src: Type, operand: str, ftz: str, sat: str) -> Rows:
     for mode, rounding in _roundings():
         key = dotted("cvt", mode, ftz, sat, dst.value, src.value)
         if dst is Type.F32:
-            group = "cvt_rounded" if rounding.value else GROUP
-            yield _row(key, dst, (src,), _finished(dst, f"(float){operand}", ftz, sat), rounding=rounding, group=group)
+            group = "cvt_rounded" if rounding.value or ftz else GROUP
+            value = _finished(dst, "(float)A", "", sat, keeps_nan=True)
+            yield Row(key, dst, (src,), value, OpClass.CONVERT, group, rounding=rounding, flush=bool(ftz))
             continue
-        number = f"f32_from_f64_odd({operand})" if src is Type.F64 else operand
-        value = _saturated(dst, _half(dst, mode, number), sat)
+        if src is Type.F64:
+            value = _saturated(dst, _half(dst, mode, "f32_from_f64_odd(f64_from(A))"), sat)
+            bits = f"{dst.value}_narrow({value})"
+            yield _row(key, dst, (src,), bits if sat else f"{dst.value}_keep_nan({bits}, A)", raw=True, group="cvt_pairs")
+            continue
+        value = _saturated(dst, _half(dst, mode, operand), sat)
         yield _row(key, dst, (src,), value, group="cvt_half")
         if src is Type.F32 and mode in ("rn", "rz") and not ftz and not sat:
             for relu in ("", "relu"):

@@ -18,7 +18,8 @@ from ptxtools.isa.types import Type
 _HEAD = "/* Generated from the semantics table by ptxtools/isa/emit_c.py. */\n"
 _OP = "TSR_LANE_OP({})"
 _NAMES = "abcd"
-_MODES = {Rounding.ZERO: "TSR_ROUND_ZERO", Rounding.DOWN: "TSR_ROUND_DOWN", Rounding.UP: "TSR_ROUND_UP"}
+_MODES = {Rounding.NEAREST: "TSR_ROUND_NEAREST", Rounding.ZERO: "TSR_ROUND_ZERO", Rounding.DOWN: "TSR_ROUND_DOWN",
+          Rounding.UP: "TSR_ROUND_UP"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,11 @@ class _Group:
         return self.functions.index(name)
 
     def _mapped(self, row: Row) -> str:
-        if row.rounding is Rounding.NEAREST:
+        if row.rounding is Rounding.NEAREST and not row.flush:
             return self._shared(row.key, _OP, _map(row))
+        mode = _MODES[row.rounding] + (" | TSR_FLUSH" if row.flush else "")
         loop = self._shared("loop_" + row.key, "TSR_LANE_LOOP({})", _map(row))
-        return self._shared(row.key, _OP, f"TSR_ROUNDED({loop}, {_MODES[row.rounding]});")
+        return self._shared(row.key, _OP, f"TSR_ROUNDED({loop}, {mode});")
 
     def source(self) -> str:
         table = "".join(f"    {name},\n" for name in self.functions)

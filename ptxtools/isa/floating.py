@@ -11,20 +11,11 @@ BINARY = {"add": "A + B", "sub": "A - B", "mul": "A * B"}
 _SINGLE_OR_DOUBLE = (Type.F32, Type.F64)
 
 
-def flushed(value: str) -> str:
-    """The f32 expression with subnormal operands and result replaced by zeros of their sign."""
-    for name in "ABC":
-        value = value.replace(name, f"f32_flush({name})")
-    return f"f32_flush({value})"
-
-
-def finish(kind: Type, value: str, ftz: str = "", sat: str = "") -> str:
-    """Applies flushing, saturation and the canonical NaN of f32 to an arithmetic expression."""
+def finish(kind: Type, value: str, sat: str = "") -> str:
+    """Applies saturation and the canonical NaN of f32 to an arithmetic expression."""
     if kind is Type.F64:
         return value
-    if sat:
-        return f"f32_saturate({flushed(value) if ftz else value})"
-    return f"f32_canonical({flushed(value) if ftz else value})"
+    return f"f32_saturate({value})" if sat else f"f32_canonical({value})"
 
 
 def modifiers(kind: Type, *, saturating: bool = True) -> Iterator[tuple[str, str]]:
@@ -35,10 +26,10 @@ def modifiers(kind: Type, *, saturating: bool = True) -> Iterator[tuple[str, str
 
 
 def _row(key: str, kind: Type, count: int, value: str, cls: OpClass | None = None, rounding: Rounding = Rounding.NEAREST,
-         group: str = "") -> Row:
+         flush: bool = False) -> Row:
     cls = cls or (OpClass.F32 if kind is Type.F32 else OpClass.F64)
-    group = "rounded" if rounding is not Rounding.NEAREST else group or kind.value
-    return Row(key, kind, (kind,) * count, value, cls, group, rounding=rounding)
+    group = "rounded" if rounding is not Rounding.NEAREST or flush else kind.value
+    return Row(key, kind, (kind,) * count, value, cls, group, rounding=rounding, flush=flush)
 
 
 def _directions(*, optional: bool) -> Iterator[tuple[str, Rounding]]:
@@ -56,12 +47,14 @@ def _sums_and_products() -> Rows:
                 value = f"f64_nan2({value}, A, B)"
             for mode, rounding in _directions(optional=True):
                 for ftz, sat in modifiers(kind):
-                    yield _row(dotted(name, mode, ftz, sat, kind.value), kind, 2, finish(kind, value, ftz, sat), rounding=rounding)
+                    yield _row(dotted(name, mode, ftz, sat, kind.value), kind, 2, finish(kind, value, sat), rounding=rounding,
+                               flush=bool(ftz))
         fused = "f32_fma(A, B, C)" if kind is Type.F32 else "f64_nan3(f64_fma(A, B, C), A, B, C)"
         for name in ("fma", "mad"):
-            for mode, rounding in _directions(optional=name == "mad"):
+            for mode, rounding in _directions(optional=False):
                 for ftz, sat in modifiers(kind):
-                    yield _row(dotted(name, mode, ftz, sat, kind.value), kind, 3, finish(kind, fused, ftz, sat), rounding=rounding)
+                    yield _row(dotted(name, mode, ftz, sat, kind.value), kind, 3, finish(kind, fused, sat), rounding=rounding,
+                               flush=bool(ftz))
 
 
 def _quotients_and_roots() -> Rows:
@@ -73,7 +66,7 @@ def _quotients_and_roots() -> Rows:
                 value = f"f64_nan2({value}, A, B)" if count == 2 else f"f64_nan1({value}, A)"
             for mode, rounding in _directions(optional=False):
                 for ftz, _ in modifiers(kind, saturating=False):
-                    yield _row(dotted(name, mode, ftz, word), kind, count, finish(kind, value, ftz), OpClass.SPECIAL, rounding)
+                    yield _row(dotted(name, mode, ftz, word), kind, count, finish(kind, value), OpClass.SPECIAL, rounding, bool(ftz))
 
 
 def _signs() -> Rows:
@@ -82,7 +75,8 @@ def _signs() -> Rows:
         for name in ("neg", "abs"):
             for ftz, _ in modifiers(kind, saturating=False):
                 operand = "f32_flush(A)" if ftz else "A"
-                yield _row(dotted(name, ftz, word), kind, 1, f"{word}_{name}({operand})")
+                value = f"{word}_{name}({operand})"
+                yield _row(dotted(name, ftz, word), kind, 1, f"f32_canonical({value})" if kind is Type.F32 else value)
         yield _row(f"copysign.{word}", kind, 2, f"{word}_copysign(B, A)")
         for test in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
             yield Row(f"testp.{test}.{word}", Type.PRED, (kind,), f"{word}_is_{test}(A)", OpClass.INT, "compare", raw=True, form=Form.TEST)

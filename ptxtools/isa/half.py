@@ -9,8 +9,8 @@ GROUP = "half"
 _KINDS = (Type.F16, Type.F16X2, Type.BF16, Type.BF16X2)
 
 
-def _row(key: str, kind: Type, count: int, value: str, *, raw: bool = False) -> Row:
-    return Row(key, kind, (kind,) * count, value, OpClass.F16, GROUP, raw=raw)
+def _row(key: str, kind: Type, count: int, value: str) -> Row:
+    return Row(key, kind, (kind,) * count, value, OpClass.F16, GROUP)
 
 
 def _flushed(value: str, count: int) -> str:
@@ -38,12 +38,10 @@ def _arithmetic(kind: Type) -> Rows:
 
 
 def _signs(kind: Type) -> Rows:
-    sign = "0x80008000u" if kind.packed else "0x8000u"
-    yield _row(f"neg.{kind.value}", kind, 1, f"A ^ {sign}", raw=True)
-    yield _row(f"abs.{kind.value}", kind, 1, f"A & ~{sign}", raw=True)
-    if kind.element is Type.F16:
-        yield _row(f"neg.ftz.{kind.value}", kind, 1, "f32_neg(f16_flush(A))")
-        yield _row(f"abs.ftz.{kind.value}", kind, 1, "f32_abs(f16_flush(A))")
+    for name in ("neg", "abs"):
+        yield _row(f"{name}.{kind.value}", kind, 1, f"f32_{name}(A)")
+        if kind.element is Type.F16:
+            yield _row(f"{name}.ftz.{kind.value}", kind, 1, f"f32_{name}(f16_flush(A))")
 
 
 def _extremes(kind: Type) -> Rows:

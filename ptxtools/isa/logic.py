@@ -9,8 +9,7 @@ GROUP = "logic"
 _BITWISE = {"and": ("A & B", Kind.AND), "or": ("A | B", Kind.OR), "xor": ("A ^ B", Kind.XOR)}
 _PERMUTE_MODES = ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
 _WORDS = (Type.B16, Type.B32, Type.B64)
-MOVABLE = (Type.B16, Type.U16, Type.S16, Type.B32, Type.U32, Type.S32, Type.B64, Type.U64, Type.S64, Type.F16, Type.BF16,
-           Type.F16X2, Type.BF16X2, Type.F32, Type.F64)
+_MOVABLE = (Type.B16, Type.U16, Type.S16, Type.B32, Type.U32, Type.S32, Type.B64, Type.U64, Type.S64, Type.F32, Type.F64)
 
 
 def _row(key: str, dst: Type, sources: tuple[Type, ...], value: str, kind: Kind, cls: OpClass = OpClass.INT) -> Row:
@@ -61,11 +60,9 @@ def _shifts() -> Rows:
 
 
 def _moves() -> Rows:
-    for kind in MOVABLE:
+    for kind in _MOVABLE:
         yield _row(f"mov.{kind.value}", kind, (kind,), "A", Kind.COPY, OpClass.MOVE)
         yield _row(f"selp.{kind.value}", kind, (kind, kind, Type.PRED), "C ? A : B", Kind.SELECT, OpClass.INT)
-        if kind.bits < 16 or kind.half or kind.packed:
-            continue
         yield Row(f"slct.{kind.value}.s32", kind, (kind, kind, Type.S32), "(int32_t)C >= 0 ? A : B", OpClass.INT, GROUP, raw=True)
         for ftz in ("", "ftz"):
             number = "f32_flush(f32_from(C))" if ftz else "f32_from(C)"

@@ -127,6 +127,7 @@ class Row:
     form: Form = Form.MAP
     combine: str = ""  # TEST, SET: and, or, xor with the last source, a predicate
     rounding: Rounding = Rounding.NEAREST
+    flush: bool = False  # subnormal f32 operands, and results that are tiny after rounding, become zeros of their sign
     second: str = ""  # MAP: condition that goes into a second destination, a predicate
     temporaries: tuple[str, ...] = field(default=())  # C statements before the value, once per lane
 

@@ -52,6 +52,15 @@ def _flush_bits(bits: int, fmt: Format) -> int:
     return bits if bits & fmt.infinity else bits & fmt.sign_bit
 
 
+def _flush_tiny(number: Number, fmt: Format, mode: str) -> Number:
+    """Tininess is found after rounding with an unlimited exponent."""
+    if number.value is None or number.value == 0:
+        return number
+    wide = Format(fmt.exponent + 4, fmt.fraction, 0)
+    rounded = exact.decode(exact.encode(number, wide, mode), wide)
+    return number if _flush(rounded, fmt) is rounded else exact.zero(number.negative)
+
+
 def _saturate(bits: int, fmt: Format) -> int:
     number = exact.decode(bits, fmt)
     if number.nan or number.negative or number.value == 0:
@@ -107,6 +116,8 @@ def _arithmetic(name: str, parts: Sequence[str], operands: Sequence[int], fmt: F
         result = exact.divide(exact.exact(Fraction(1)), a)
     else:
         result = exact.square_root(a)
+    if "ftz" in parts:
+        result = _flush_tiny(result, fmt, mode)
     return _finish(_nan_of(operands, fmt) if result.nan else exact.encode(result, fmt, mode), parts, fmt)
 
 
@@ -234,7 +245,7 @@ def _bit_field(name: str, parts: Sequence[str], kind: str, operands: Sequence[in
         position = value.bit_length() - 1
         return bits - 1 - position if "shiftamt" in parts else position
     if name == "bfe":
-        position, length = operands[1] & 255, operands[2] & 255
+        position, length = (x & 255 if bits == 32 else x for x in operands[1:])
         sign = a >> min(position + length - 1, bits - 1) & 1 if is_signed and length else 0
         result = 0
         for i in range(bits):
@@ -242,8 +253,9 @@ def _bit_field(name: str, parts: Sequence[str], kind: str, operands: Sequence[in
             result |= (a >> (position + i) & 1 if inside else sign) << i
         return result
     if name == "bfi":
-        b, position, length = operands[1] & ones, operands[2] & 255, operands[3] & 255
-        for i in range(length):
+        b = operands[1] & ones
+        position, length = (x & 255 if bits == 32 else x for x in operands[2:])
+        for i in range(min(length, bits)):
             if position + i < bits:
                 at = 1 << (position + i)
                 b = (b & ~at) | (at if a >> i & 1 else 0)
@@ -259,7 +271,9 @@ def _bit_field(name: str, parts: Sequence[str], kind: str, operands: Sequence[in
             return 0
         low = a & ((1 << count) - 1)
         return wrap(signed(low, count), "u32") if is_signed else low
-    base, offset = operands[1] & 31, signed(operands[2], 32)
+    base, offset = operands[1], signed(operands[2], 32)
+    if base > 31:
+        return 0xFFFFFFFF
     if offset == 0:
         return base if a >> base & 1 else 0xFFFFFFFF
     positions = range(base, 32) if offset > 0 else range(base, -1, -1)
@@ -385,10 +399,12 @@ def _convert(parts: Sequence[str], operands: Sequence[int]) -> int:
         mode = "a" if "rna" in parts else mode
         number = exact.decode(a, exact.F32)
         if number.nan:
-            return exact.F32.nan
-        result = exact.encode(number, exact.TF32, mode) << 13
-        result = _limit(result >> 13, exact.TF32) << 13 if "satfinite" in parts else result
-        return _relu(result, exact.F32) if relu else result
+            result = 0x7FFFE000 if "rna" not in parts else a + 0x1000 & 0xFFFFE000
+        elif relu and number.negative:
+            result = 0
+        else:
+            result = exact.encode(number, exact.TF32, mode) << 13
+        return result - 0x2000 if "satfinite" in parts and result & 0x7FFFFFFF >= 0x7F800000 else result
     if src in _INTEGER:
         value = read(a, src)
         if dst in _INTEGER:
@@ -397,7 +413,7 @@ def _convert(parts: Sequence[str], operands: Sequence[int]) -> int:
             return result & (0xFFFF if bits else (1 << _INTEGER[dst][0]) - 1)
         return _finish(exact.encode(exact.Number(value < 0, Fraction(value)), FORMATS[dst], mode), parts, FORMATS[dst])
     number = exact.decode(a, FORMATS[src])
-    if "ftz" in parts and src == "f32":
+    if "ftz" in parts and src == "f32" and dst != "f16":
         number = _flush(number, exact.F32)
     if dst in _INTEGER:
         result = _to_integer(number, dst, mode, src)
@@ -407,11 +423,30 @@ def _convert(parts: Sequence[str], operands: Sequence[int]) -> int:
         number = Number(number.negative, Fraction(exact.round_integer(number.value, mode)))
     if relu or "satfinite" in parts:
         return _narrow_clipped(a, FORMATS[src], fmt, parts, mode)
-    if number.nan and dst == "f64":
-        raise NotModelled("payload of a NaN that is widened to f64")
+    if number.nan and "sat" not in parts:
+        return _converted_nan(a, src, dst, parts)
+    if "ftz" in parts and (dst, src) == ("f32", "f64"):
+        number = _flush_tiny(number, fmt, mode)
     result = exact.encode(number, fmt, mode)
     flush = ["ftz"] if "ftz" in parts and dst == "f32" else []
     return _finish(result, [*flush, *(["sat"] if "sat" in parts else [])], fmt)
+
+
+def _converted_nan(bits: int, src: str, dst: str, parts: Sequence[str]) -> int:
+    """Formats keep sign and upper payload from and to f64, f32 also from bf16; flushing and the rest give the canonical NaN."""
+    fmt, source = FORMATS[dst], FORMATS[src]
+    rounds = any(p in ("rni", "rzi", "rmi", "rpi") for p in parts)
+    if src == dst and src in ("f32", "f64") and not rounds and "ftz" not in parts:
+        return bits
+    if dst == "f64" and "ftz" in parts:
+        bits, source = exact.F32.nan, exact.F32
+    elif "f64" not in (src, dst) and ((src, dst) != ("bf16", "f32") or "ftz" in parts):
+        return fmt.nan
+    payload = bits & ((1 << source.fraction) - 1)
+    shift = fmt.fraction - source.fraction
+    payload = payload << shift if shift >= 0 else payload >> -shift
+    quiet = 0 if (src, dst) == ("bf16", "f32") else 1 << (fmt.fraction - 1)
+    return (fmt.sign_bit if bits & source.sign_bit else 0) | fmt.infinity | quiet | payload
 
 
 def _convert_pack(parts: Sequence[str], operands: Sequence[int]) -> int:
@@ -480,8 +515,8 @@ def _bits_only(name: str, kind: str, operands: Sequence[int]) -> int:
 def _floating(name: str, parts: Sequence[str], operands: Sequence[int], fmt: Format) -> int:
     if name in ("neg", "abs"):
         bits = _flush_bits(operands[0], fmt) if "ftz" in parts else operands[0]
-        if "ftz" in parts and fmt is exact.F16 and exact.decode(bits, fmt).nan:
-            return fmt.nan
+        if exact.decode(bits, fmt).nan:
+            return _nan_of(operands, fmt)
         return bits ^ fmt.sign_bit if name == "neg" else bits & ~fmt.sign_bit
     if name == "copysign":
         return (operands[1] & ~fmt.sign_bit) | (operands[0] & fmt.sign_bit)

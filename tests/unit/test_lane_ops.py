@@ -61,9 +61,9 @@ def _samples(kind: str, random: np.random.Generator, count: int) -> Register:
     return np.where(random.random(count) < 0.5, chosen, anything)
 
 
-def _batches(op: Operation, count: int) -> Iterator[tuple[list[Register], int]]:
+def _batches(op: Operation, count: int, salt: str = "") -> Iterator[tuple[list[Register], int]]:
     """Registers for the sources, and the immediate of lop3 with a predicate."""
-    random = np.random.default_rng(zlib.crc32(op.key.encode()))
+    random = np.random.default_rng(zlib.crc32((op.key + salt).encode()))
     for _ in range(count):
         sources = [_samples(kind, random, 32) for kind in op.sources]
         if op.key == "lop3.b32":

@@ -118,7 +118,7 @@ static inline double f64_upper(double x) { return f64_from(f64_bits(x) & 0xfffff
 static inline double approx_rcp_f64(double x)
 {
     double r = f64_upper(f64_flush(1.0 / f64_upper(f64_flush(x))));
-    return x == x ? r : f64_from(0x7fffffff00000000ull);
+    return r == r ? r : f64_from(0x7fffffff00000000ull);
 }
 
 static inline double approx_rsqrt_f64(double x)

@@ -21,13 +21,13 @@ static inline double f64_ceil(double x) { return __builtin_ceil(x); }
 #define TSR_TO_INTEGER(kind, type, whole)                                                                                      \
     static inline type kind##_rint(type x)                                                                                     \
     {                                                                                                                          \
-        type magnitude = kind##_abs(x);                                                                                        \
+        type magnitude = kind##_magnitude(x);                                                                                        \
         type rounded = magnitude + (whole) - (whole);                                                                          \
         return kind##_copysign(magnitude < (whole) ? rounded : magnitude, x);                                                  \
     }                                                                                                                          \
     static inline type kind##_trunc(type x)                                                                                    \
     {                                                                                                                          \
-        type magnitude = kind##_abs(x);                                                                                        \
+        type magnitude = kind##_magnitude(x);                                                                                        \
         type rounded = magnitude + (whole) - (whole);                                                                          \
         rounded = rounded > magnitude ? rounded - 1 : rounded;                                                                 \
         return kind##_copysign(magnitude < (whole) ? rounded : magnitude, x);                                                  \
@@ -119,11 +119,6 @@ static inline double s64_to_f64_odd(int64_t x)
     return f64_add_odd((double)(int32_t)(x >> 32) * 4294967296.0, (double)(uint32_t)x);
 }
 
-static inline double f64_of_f32(float x)
-{
-    return (double)x;
-}
-
 /*
  * A float brought to f16's precision: bits below the half's last place are dropped, or raise it by one unit. `last` is that place's bit
  * in the pattern; below f16's normal range it moves up with every binade.
@@ -169,35 +164,50 @@ static inline float f32_limit(float x, float largest) { return x > largest ? lar
 static inline float f16_finite(float x) { return f32_limit(x, 65504.0f); }
 static inline float bf16_finite(float x) { return f32_limit(x, 0x1.fep127f); }
 
-/* The result of an f16 operation with .ftz: what rounds to a subnormal number, below 2^-14 - 2^-25, becomes zero. */
+/* The result of an f16 operation with .ftz: what is subnormal when rounded to eleven bits, below 2^-14 - 2^-26, becomes zero. */
 static inline float f16_flush_rounded(float x)
 {
     uint32_t u = f32_bits(x);
-    return f32_from((u & 0x7fffffffu) < 0x387fe000u ? u & 0x80000000u : u);
+    return f32_from((u & 0x7fffffffu) < 0x387ff000u ? u & 0x80000000u : u);
 }
 
-/* tf32: ten bits of fraction; rna rounds ties away from zero. */
+/* A half converted from the f64 number with the bits u: NaN keeps sign and upper payload. */
+static inline uint32_t f16_keep_nan(uint32_t half, uint64_t u)
+{
+    uint32_t nan = (uint32_t)(u >> 48 & 0x8000) | 0x7e00u | (uint32_t)(u >> 42 & 0x1ff);
+    return (u & 0x7fffffffffffffffull) > 0x7ff0000000000000ull ? nan : half;
+}
+
+static inline uint32_t bf16_keep_nan(uint32_t half, uint64_t u)
+{
+    uint32_t nan = (uint32_t)(u >> 48 & 0x8000) | 0x7fc0u | (uint32_t)(u >> 45 & 0x3f);
+    return (u & 0x7fffffffffffffffull) > 0x7ff0000000000000ull ? nan : half;
+}
+
+/*
+ * tf32: ten bits of fraction; rna rounds ties away from zero. As on hardware rna treats NaN as any other pattern, the other two give 0x7fffe000, and
+ * satfinite takes one unit off whatever is not finite.
+ */
 static inline uint32_t tf32_rna(float x)
 {
-    uint32_t u = f32_bits(x), magnitude = u & 0x7fffffffu;
-    return magnitude > 0x7f800000u ? 0x7fffffffu : magnitude == 0x7f800000u ? u : (u + 0x1000u) & ~0x1fffu;
+    return (f32_bits(x) + 0x1000u) & ~0x1fffu;
 }
 
 static inline uint32_t tf32_rn(float x)
 {
     uint32_t u = f32_bits(x), magnitude = u & 0x7fffffffu;
-    return magnitude > 0x7f800000u ? 0x7fffffffu : magnitude == 0x7f800000u ? u : (u + 0xfffu + (u >> 13 & 1)) & ~0x1fffu;
+    return magnitude > 0x7f800000u ? 0x7fffe000u : (u + 0xfffu + (u >> 13 & 1)) & ~0x1fffu;
 }
 
 static inline uint32_t tf32_rz(float x)
 {
     uint32_t u = f32_bits(x), magnitude = u & 0x7fffffffu;
-    return magnitude > 0x7f800000u ? 0x7fffffffu : u & ~0x1fffu;
+    return magnitude > 0x7f800000u ? 0x7fffe000u : u & ~0x1fffu;
 }
 
 static inline uint32_t tf32_finite(uint32_t u)
 {
-    return (u & 0x7fffffffu) == 0x7f800000u ? (u & 0x80000000u) | 0x7f7fe000u : u;
+    return (u & 0x7fffffffu) >= 0x7f800000u ? u - 0x2000u : u;
 }
 
 /*

@@ -97,9 +97,11 @@ static inline double f64_fma(double a, double b, double c) { return fma(a, b, c)
 static inline float f32_sqrt(float x) { return __builtin_sqrtf(x); }
 static inline double f64_sqrt(double x) { return __builtin_sqrt(x); }
 static inline float f32_neg(float x) { return f32_from(f32_bits(x) ^ 0x80000000u); }
-static inline double f64_neg(double x) { return f64_from(f64_bits(x) ^ 0x8000000000000000ull); }
+static inline double f64_neg(double x) { return x == x ? -x : f64_quiet(x); }
 static inline float f32_abs(float x) { return f32_from(f32_bits(x) & 0x7fffffffu); }
-static inline double f64_abs(double x) { return f64_from(f64_bits(x) & 0x7fffffffffffffffull); }
+#define f32_magnitude f32_abs
+static inline double f64_magnitude(double x) { return f64_from(f64_bits(x) & 0x7fffffffffffffffull); }
+static inline double f64_abs(double x) { return x == x ? f64_magnitude(x) : f64_quiet(x); }
 
 /* PTX's operand order: the sign comes from the first. */
 static inline float f32_copysign(float magnitude, float sign)

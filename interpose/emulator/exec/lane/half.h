@@ -69,7 +69,7 @@ static inline float f32_from_f64_odd(double x)
     uint32_t u = f32_bits(s), magnitude = u & 0x7fffffffu;
     int inexact = (back < x) | (back > x);
     /* Rounded away from zero (also to infinity): step back to the odd neighbour. */
-    int away = f64_abs(back) > f64_abs(x);
+    int away = f64_magnitude(back) > f64_magnitude(x);
     uint32_t odd = away ? magnitude - 1 : magnitude + 1;
     return f32_from(inexact && (magnitude & 1) == 0 ? (u & 0x80000000u) | odd : u);
 }

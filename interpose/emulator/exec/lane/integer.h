@@ -122,7 +122,10 @@ static inline uint32_t b64_bfind(uint64_t x) { return 63 - b64_clz(x); }
 static inline uint32_t b32_bfind_shift(uint32_t x) { return x ? b32_clz(x) : 0xffffffffu; }
 static inline uint32_t b64_bfind_shift(uint64_t x) { return x ? b64_clz(x) : 0xffffffffu; }
 
-/* Bit fields: position and length count modulo 256; what lies beyond the word reads as zero or as the sign. */
+/*
+ * Bit fields. Position and length count modulo 256 in the 32-bit forms, as they are in the 64-bit ones (as on hardware); what lies beyond
+ * the word reads as zero or as the sign.
+ */
 static inline uint32_t u32_bfe(uint32_t a, uint32_t position, uint32_t length)
 {
     position &= 255;
@@ -133,8 +136,6 @@ static inline uint32_t u32_bfe(uint32_t a, uint32_t position, uint32_t length)
 
 static inline uint64_t u64_bfe(uint64_t a, uint32_t position, uint32_t length)
 {
-    position &= 255;
-    length &= 255;
     uint64_t field = position > 63 ? 0 : a >> (position & 63);
     return length > 63 ? field : field & ((1ull << (length & 63)) - 1);
 }
@@ -151,8 +152,6 @@ static inline int32_t s32_bfe(int32_t a, uint32_t position, uint32_t length)
 
 static inline int64_t s64_bfe(int64_t a, uint32_t position, uint32_t length)
 {
-    position &= 255;
-    length &= 255;
     int64_t field = a >> (position > 63 ? 63 : position);
     uint32_t unused = length > 63 ? 0 : 64 - length;
     int64_t value = (int64_t)((uint64_t)field << (unused & 63)) >> (unused & 63);
@@ -179,7 +178,7 @@ static inline uint32_t b32_bfi(uint32_t a, uint32_t b, uint32_t position, uint32
 
 static inline uint64_t b64_bfi(uint64_t a, uint64_t b, uint32_t position, uint32_t length)
 {
-    uint64_t mask = b64_field_mask(position & 255, length & 255);
+    uint64_t mask = b64_field_mask(position, length);
     return (b & ~mask) | (a << (position & 63) & mask);
 }
 
@@ -192,17 +191,16 @@ static inline uint32_t u32_szext_wrap(uint32_t a, uint32_t bits) { return a & b3
 static inline int32_t s32_szext_clamp(int32_t a, uint32_t bits) { return s32_bfe(a, 0, bits > 32 ? 32 : bits); }
 static inline int32_t s32_szext_wrap(int32_t a, uint32_t bits) { return s32_bfe(a, 0, bits & 31); }
 
-/* The offset-th set bit of mask from position base upwards (offset > 0), downwards (< 0), or base itself if set (0). */
+/* The offset-th set bit of mask from position base upwards (offset > 0), downwards (< 0), or base itself if set (0); none: all ones. */
 static inline uint32_t b32_fns(uint32_t mask, uint32_t base, int32_t offset)
 {
-    base &= 31;
+    int32_t step = offset >= 0 ? 1 : -1;
+    int64_t left = offset > 0 ? offset : offset < 0 ? -(int64_t)offset : 1;
     if (offset == 0)
-        return mask >> base & 1 ? base : 0xffffffffu;
-    int32_t step = offset > 0 ? 1 : -1;
-    int64_t left = offset > 0 ? offset : -(int64_t)offset;
-    for (int32_t position = (int32_t)base; position >= 0 && position < 32; position += step)
+        mask &= base < 32 ? 1u << base : 0;
+    for (uint32_t position = base; position < 32; position += (uint32_t)step)
         if ((mask >> position & 1) && --left == 0)
-            return (uint32_t)position;
+            return position;
     return 0xffffffffu;
 }
 

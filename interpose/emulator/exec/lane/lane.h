@@ -180,10 +180,15 @@ static inline void tsr_lane_put_mask(unsigned char *f, uint32_t reg, uint32_t ma
 #define TSR_SET_OR(test, bits, one) TSR_SET_COMBINED(test, |, bits, one)
 #define TSR_SET_XOR(test, bits, one) TSR_SET_COMBINED(test, ^, bits, one)
 
-/* Runs a loop with the processor's rounding direction changed. The loop is a function of its own: nothing moves out of it. */
+/*
+ * Runs a loop with the processor's rounding direction changed, and flushing subnormal operands and results: both are x86's rules, which for
+ * tininess (after rounding, as if the exponent had no limit) are also NVIDIA's. The loop is a function of its own: nothing moves out of it.
+ */
+#define TSR_ROUND_NEAREST 0u
 #define TSR_ROUND_DOWN 0x2000u
 #define TSR_ROUND_UP 0x4000u
 #define TSR_ROUND_ZERO 0x6000u
+#define TSR_FLUSH 0x8040u
 #define TSR_ROUNDED(loop, mode)                                                                                                \
     uint32_t saved = _mm_getcsr();                                                                                             \
     _mm_setcsr((saved & ~0x6000u) | (mode));                                                                                   \

@@ -46,16 +46,18 @@ TSR_MATRIX_INLINE bool tsr_matrix_together(struct tsr_warp *w, const struct tsr_
     return m == UINT32_MAX || tsr_warp_converge(w, i, m, w->live, next);
 }
 
-/* Writes a 32-bit register of the lanes in m. */
-TSR_MATRIX_INLINE void tsr_matrix_put(struct tsr_warp *w, uint32_t reg, const uint32_t value[32], uint32_t m)
+/* Writes a 32-bit register of the lanes in m; value holds one for each lane. */
+TSR_MATRIX_INLINE void tsr_matrix_put(struct tsr_warp *w, uint32_t reg, const void *value, uint32_t m)
 {
-    uint32_t *d = (uint32_t *)(void *)(w->frame + reg);
+    unsigned char *d = w->frame + reg;
     if (m == UINT32_MAX) {
         memcpy(d, value, 128);
         return;
     }
-    for (uint32_t rest = m; rest; rest &= rest - 1)
-        d[__builtin_ctz(rest)] = value[__builtin_ctz(rest)];
+    for (uint32_t rest = m; rest; rest &= rest - 1) {
+        uint32_t at = 4 * (uint32_t)__builtin_ctz(rest);
+        memcpy(d + at, (const unsigned char *)value + at, 4);
+    }
 }
 
 /* A register of all lanes as a block of floats, 32 * span of them. */

@@ -127,7 +127,7 @@ const struct tsr_insn *tsr_ldmatrix(struct tsr_warp *w, const struct tsr_insn *i
             memcpy(rows + 8 * row, host[8 * j + row], 16);
         if (trans)
             transpose(columns, rows);
-        tsr_matrix_put(w, i->list[j], (const uint32_t *)(const void *)(trans ? columns : rows), m);
+        tsr_matrix_put(w, i->list[j], trans ? columns : rows, m);
     }
     return i + 1;
 }
@@ -160,6 +160,6 @@ const struct tsr_insn *tsr_movmatrix(struct tsr_warp *w, const struct tsr_insn *
         return next;
     memcpy(in, w->frame + i->a, sizeof in);
     transpose(out, in);
-    tsr_matrix_put(w, i->dst, (const uint32_t *)(const void *)out, m);
+    tsr_matrix_put(w, i->dst, out, m);
     return i + 1;
 }
