@@ -12,7 +12,7 @@ TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
 
 
 def test_the_emulated_driver_keeps_the_contract(native_build: Path, tmp_path: Path) -> None:
-    suite = [sys.executable, ROOT / "scripts" / "contract", "--build", tmp_path]
+    suite = [sys.executable, str(ROOT / "scripts" / "contract"), "--build", str(tmp_path)]
     done = subprocess.run(
         [TESSERA_RUN, "--emulate", "2", "--no-summary", "--", *suite],
         env={**os.environ, "TESSERA_NATIVE": str(native_build / "native")},
