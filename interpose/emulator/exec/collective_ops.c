@@ -25,8 +25,31 @@ static inline bool together(struct tsr_warp *w, insn *i, uint32_t m, insn **next
 {
     if (i->d == TSR_NO_REG || w->others == 0)
         return true;
-    return tsr_warp_converge(w, i, m, word(w, i->d)[__builtin_ctz(m)], next);
+    const uint32_t *mask = word(w, i->d);
+    uint32_t members = 0;
+    for (uint32_t l = 0; l < LANES; l++)
+        members |= m >> l & 1 ? mask[l] : 0;
+    return tsr_warp_converge(w, i, m, members, next);
 }
+
+/* The lanes of m with the membermask of its first lane: groups of one warp may execute an operation at once, each for itself. */
+static inline uint32_t group_of(const struct tsr_warp *w, insn *i, uint32_t m)
+{
+    if (i->d == TSR_NO_REG)
+        return m;
+    const uint32_t *mask = word(w, i->d);
+    uint32_t first = mask[__builtin_ctz(m)], same = 0;
+    for (uint32_t l = 0; l < LANES; l++)
+        same |= (mask[l] == first ? 1u : 0u) << l;
+    return same & m;
+}
+
+/* The statement once for each group g of the lanes m. */
+#define EACH_GROUP(...)                                                                                                        \
+    for (uint32_t rest_ = m, g; rest_ != 0; rest_ &= ~g) {                                                                     \
+        g = group_of(w, i, rest_);                                                                                             \
+        __VA_ARGS__;                                                                                                           \
+    }
 
 #define TOGETHER()                                                                                                             \
     do {                                                                                                                       \
@@ -101,29 +124,29 @@ static inline uint32_t votes(const struct tsr_warp *w, insn *i, uint32_t m)
 static insn *vote_all(struct tsr_warp *w, insn *i, uint32_t m)
 {
     TOGETHER();
-    put_predicate(w, i->dst, m, votes(w, i, m) == m ? m : 0);
+    EACH_GROUP(put_predicate(w, i->dst, g, votes(w, i, g) == g ? g : 0))
     return i + 1;
 }
 
 static insn *vote_any(struct tsr_warp *w, insn *i, uint32_t m)
 {
     TOGETHER();
-    put_predicate(w, i->dst, m, votes(w, i, m) != 0 ? m : 0);
+    EACH_GROUP(put_predicate(w, i->dst, g, votes(w, i, g) != 0 ? g : 0))
     return i + 1;
 }
 
 static insn *vote_uni(struct tsr_warp *w, insn *i, uint32_t m)
 {
     TOGETHER();
-    uint32_t for_it = votes(w, i, m);
-    put_predicate(w, i->dst, m, for_it == 0 || for_it == m ? m : 0);
+    EACH_GROUP(uint32_t for_it = votes(w, i, g); put_predicate(w, i->dst, g, for_it == 0 || for_it == g ? g : 0))
     return i + 1;
 }
 
 static insn *vote_ballot(struct tsr_warp *w, insn *i, uint32_t m)
 {
     TOGETHER();
-    return put_word(w, i, m, votes(w, i, m));
+    EACH_GROUP(put_word(w, i, g, votes(w, i, g)))
+    return i + 1;
 }
 
 static inline uint64_t value_at(const struct tsr_warp *w, insn *i, uint32_t l, bool wide)
@@ -132,9 +155,8 @@ static inline uint64_t value_at(const struct tsr_warp *w, insn *i, uint32_t l, b
     return wide ? ((const uint64_t *)(const void *)a)[l] : ((const uint32_t *)(const void *)a)[l];
 }
 
-static inline insn *match_any(struct tsr_warp *w, insn *i, uint32_t m, bool wide)
+static inline void match_any_in(struct tsr_warp *w, insn *i, uint32_t m, bool wide)
 {
-    TOGETHER();
     uint32_t same[LANES];
     for (uint32_t rest = m; rest != 0;) {
         uint32_t first = (uint32_t)__builtin_ctz(rest), group = 0;
@@ -150,19 +172,32 @@ static inline insn *match_any(struct tsr_warp *w, insn *i, uint32_t m, bool wide
     for (uint32_t l = 0; l < LANES; l++)
         if (m >> l & 1)
             d[l] = same[l];
+}
+
+static inline insn *match_any(struct tsr_warp *w, insn *i, uint32_t m, bool wide)
+{
+    TOGETHER();
+    EACH_GROUP(match_any_in(w, i, g, wide))
     return i + 1;
 }
 
-static inline insn *match_all(struct tsr_warp *w, insn *i, uint32_t m, bool wide)
+static inline void match_all_in(struct tsr_warp *w, insn *i, uint32_t m, bool wide)
 {
-    TOGETHER();
     uint64_t value = value_at(w, i, (uint32_t)__builtin_ctz(m), wide);
     bool all = true;
     for (uint32_t l = 0; l < LANES; l++)
         all &= !(m >> l & 1) || value_at(w, i, l, wide) == value;
     if (i->dst2 != TSR_NO_REG)
         put_predicate(w, i->dst2, m, all ? m : 0);
-    return i->dst == TSR_NO_REG ? i + 1 : put_word(w, i, m, all ? m : 0);
+    if (i->dst != TSR_NO_REG)
+        put_word(w, i, m, all ? m : 0);
+}
+
+static inline insn *match_all(struct tsr_warp *w, insn *i, uint32_t m, bool wide)
+{
+    TOGETHER();
+    EACH_GROUP(match_all_in(w, i, g, wide))
+    return i + 1;
 }
 
 static insn *match_any_b32(struct tsr_warp *w, insn *i, uint32_t m) { return match_any(w, i, m, false); }
@@ -170,10 +205,17 @@ static insn *match_any_b64(struct tsr_warp *w, insn *i, uint32_t m) { return mat
 static insn *match_all_b32(struct tsr_warp *w, insn *i, uint32_t m) { return match_all(w, i, m, false); }
 static insn *match_all_b64(struct tsr_warp *w, insn *i, uint32_t m) { return match_all(w, i, m, true); }
 
-#define REDUX(name, type, start, step)                                                                                         \
+#define REDUX_OPERATION(name)                                                                                                  \
     static insn *redux_##name(struct tsr_warp *w, insn *i, uint32_t m)                                                         \
     {                                                                                                                          \
         TOGETHER();                                                                                                            \
+        EACH_GROUP(redux_in_##name(w, i, g))                                                                                   \
+        return i + 1;                                                                                                          \
+    }
+
+#define REDUX(name, type, start, step)                                                                                         \
+    static void redux_in_##name(struct tsr_warp *w, insn *i, uint32_t m)                                                       \
+    {                                                                                                                          \
         type a[LANES], x = start;                                                                                              \
         memcpy(a, word(w, i->a), sizeof a);                                                                                    \
         for (uint32_t l = 0; l < LANES; l++)                                                                                   \
@@ -181,8 +223,9 @@ static insn *match_all_b64(struct tsr_warp *w, insn *i, uint32_t m) { return mat
                 x = step;                                                                                                      \
         uint32_t result;                                                                                                       \
         memcpy(&result, &x, sizeof result);                                                                                    \
-        return put_word(w, i, m, result);                                                                                      \
-    }
+        put_word(w, i, m, result);                                                                                             \
+    }                                                                                                                          \
+    REDUX_OPERATION(name)
 
 /* As min.f32 and max.f32: a NaN loses, except with .NaN, where the result is the canonical one; -0 is below +0. */
 static inline float least(float x, float y, bool absolute, bool keep_nan, bool greatest)
@@ -201,9 +244,8 @@ static inline float least(float x, float y, bool absolute, bool keep_nan, bool g
 }
 
 #define REDUX_F32(name, absolute, keep_nan, greatest)                                                                          \
-    static insn *redux_##name(struct tsr_warp *w, insn *i, uint32_t m)                                                         \
+    static void redux_in_##name(struct tsr_warp *w, insn *i, uint32_t m)                                                       \
     {                                                                                                                          \
-        TOGETHER();                                                                                                            \
         float a[LANES];                                                                                                        \
         memcpy(a, word(w, i->a), sizeof a);                                                                                    \
         uint32_t first = (uint32_t)__builtin_ctz(m), result;                                                                   \
@@ -214,8 +256,9 @@ static inline float least(float x, float y, bool absolute, bool keep_nan, bool g
             if (m >> l & 1)                                                                                                    \
                 x = least(x, a[l], absolute, keep_nan, greatest);                                                              \
         memcpy(&result, &x, sizeof result);                                                                                    \
-        return put_word(w, i, m, result);                                                                                      \
-    }
+        put_word(w, i, m, result);                                                                                             \
+    }                                                                                                                          \
+    REDUX_OPERATION(name)
 
 REDUX(add, uint32_t, 0, x + a[l])
 REDUX(min_u32, uint32_t, UINT32_MAX, a[l] < x ? a[l] : x)
