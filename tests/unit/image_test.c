@@ -129,6 +129,15 @@ TEST(plain_text)
     expect_refusal("BC\xc0\xde____", 8, 80, CUDA_ERROR_INVALID_IMAGE, "neither");
 }
 
+/* Found by the fuzzer: exactly the header, which was taken for a file of unknown size. */
+TEST(a_cubin_that_is_only_its_header)
+{
+    struct file file = read_file("header_only.cubin");
+    CHECK_EQ(file.size, 64);
+    expect_refusal(file.data, file.size, 80, CUDA_ERROR_INVALID_IMAGE, "damaged");
+    free(file.data);
+}
+
 /* Cut off anywhere, in a buffer of exactly that size: never read outside (the sanitizer build sees it), never accepted as another text. In a cubin
    only what the PTX needs has to be there. */
 TEST(truncated_images)

@@ -59,13 +59,12 @@ static uint32_t machine_of(struct tsr_span file)
 
 CUresult tsr_elf_resolve(struct tsr_span file, struct tsr_image *out, struct tsr_image_seen *seen)
 {
-    if (!file.size && file.data)
-        file.size = HEADER_BYTES;
-    else if (file.size < HEADER_BYTES)
+    bool unbounded = file.size == 0;
+    if (!unbounded && file.size < HEADER_BYTES)
         return CUDA_ERROR_INVALID_IMAGE;
     if (tsr_read16(file.data + 58) != SECTION_BYTES)
         return CUDA_ERROR_INVALID_IMAGE;
-    if (file.size == HEADER_BYTES)
+    if (unbounded)
         file.size = own_size(file.data);
     uint64_t table = tsr_read64(file.data + 40);
     uint16_t count = tsr_read16(file.data + 60), names_index = tsr_read16(file.data + 62);
