@@ -4,7 +4,7 @@
  * - A version above the driver's, an unknown flag or a NULL argument is CUDA_ERROR_INVALID_VALUE; nothing is written.
  * - A name that no table row has, the versioned and per-thread names included, is "symbol not found".
  * - A name whose first version is newer than the one asked for is "version not sufficient".
- * The second form of the call reports the latter two as success with a NULL pointer and the status, the first form as
+ * With both stream flags the per-thread one counts. The second form of the call reports the latter two as success with a NULL pointer and the status, the first form as
  * CUDA_ERROR_NOT_FOUND. The steps of every name stand in routes.tsv.
  */
 #include "api/driver.h"
@@ -60,8 +60,7 @@ static void *route_resolve(const char *name, int version, cuuint64_t flags, CUdr
 
 static int flags_known(cuuint64_t flags)
 {
-    return flags == CU_GET_PROC_ADDRESS_DEFAULT || flags == CU_GET_PROC_ADDRESS_LEGACY_STREAM ||
-           flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    return !(flags & ~(cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM));
 }
 
 CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cuuint64_t flags,

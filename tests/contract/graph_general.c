@@ -115,13 +115,13 @@ TEST(instantiated_with_parameters)
     CUDA_GRAPH_INSTANTIATE_PARAMS params;
     cuuint64_t flags = 0;
     memset(&params, 0, sizeof(params));
-    params.flags = CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    params.flags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     NEED_OK(cuGraphCreate(&graph, 0));
     NEED_OK(cuGraphAddEmptyNode(&node, graph, NULL, 0));
     NEED_OK(cuGraphInstantiateWithParams(&exec, graph, &params));
     EQ(params.result_out, CUDA_GRAPH_INSTANTIATE_SUCCESS);
     OK(cuGraphExecGetFlags(exec, &flags));
-    EQ(flags, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+    EQ(flags, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
     OK(cuGraphLaunch(exec, NULL));
     OK(cuCtxSynchronize());
     OK(cuGraphExecDestroy(exec));
@@ -157,11 +157,11 @@ TEST(arguments_are_checked)
     EXPECT_SURE(cuGraphAddNode(&node, graph, NULL, NULL, 0, NULL), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuGraphAddNode(&node, NULL, NULL, NULL, 0, &params), CUDA_ERROR_INVALID_VALUE);
     params.memset.elementSize = 3;
-    EXPECT_GUESS(cuGraphAddNode(&node, graph, NULL, NULL, 0, &params), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuGraphAddNode(&node, graph, NULL, NULL, 0, &params), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuGraphNodeGetType(NULL, &type), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuGraphDestroy(NULL), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuGraphLaunch(NULL, NULL), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuGraphExecDestroy(NULL), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuGraphLaunch(NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuGraphExecDestroy(NULL), CUDA_ERROR_INVALID_VALUE);
     OK(cuGraphDestroy(graph));
     OK(cuMemFree(a));
 }

@@ -104,8 +104,8 @@ TEST(arguments_are_checked)
     SKIP_UNLESS(supported(), "graphs own no memory on this driver");
     NEED_OK(cuGraphCreate(&graph, 0));
     params.poolProps.location.id = 99;
-    EXPECT_GUESS(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuGraphAddMemFreeNode(&node, graph, NULL, 0, 0x1234567800), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuGraphAddMemFreeNode(&node, graph, NULL, 0, 0x1234567800), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuDeviceGetGraphMemAttribute(0, (CUgraphMem_attribute)99, &value), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuDeviceGetGraphMemAttribute(99, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, &value), CUDA_ERROR_INVALID_DEVICE);
     OK(cuGraphDestroy(graph));

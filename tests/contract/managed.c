@@ -86,9 +86,9 @@ TEST(advice_needs_managed_memory)
     CUdeviceptr plain = device_words(1024, 0);
     CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
     int mostly = 0;
-    EXPECT_GUESS(cuMemAdvise(plain, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY, here), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemPrefetchAsync(plain, 4096, here, 0, NULL), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuMemRangeGetAttribute(&mostly, 4, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, plain, 4096), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemAdvise(plain, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY, here), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemPrefetchAsync(plain, 4096, here, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemRangeGetAttribute(&mostly, 4, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, plain, 4096), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemFree(plain));
 }
 

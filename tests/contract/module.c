@@ -85,11 +85,11 @@ TEST(ptx_for_newer_devices_is_refused)
 {
     CUmodule module = NULL;
     SKIP_UNLESS(device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) < 12, "no newer architecture is known");
-    EXPECT_GUESS(cuModuleLoadData(&module, ".version 8.8\n.target sm_121\n.address_size 64\n.visible .entry e() { ret; }\n"),
+    EXPECT_SURE(cuModuleLoadData(&module, ".version 8.8\n.target sm_121\n.address_size 64\n.visible .entry e() { ret; }\n"),
                  CUDA_ERROR_INVALID_PTX);
-    EXPECT_GUESS(cuModuleLoadData(&module, ".version 8.8\n.target sm_103a\n.address_size 64\n.visible .entry e() { ret; }\n"),
+    EXPECT_SURE(cuModuleLoadData(&module, ".version 8.8\n.target sm_103a\n.address_size 64\n.visible .entry e() { ret; }\n"),
                  CUDA_ERROR_INVALID_PTX);
-    EXPECT_GUESS(cuModuleLoadData(&module, ".version 8.8\n.target sm_90a\n.address_size 64\n.visible .entry e() { ret; }\n"),
+    EXPECT_SURE(cuModuleLoadData(&module, ".version 8.8\n.target sm_90a\n.address_size 64\n.visible .entry e() { ret; }\n"),
                  device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) == 9 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX);
 }
 

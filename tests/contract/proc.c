@@ -99,8 +99,10 @@ TEST(flags_are_checked)
 {
     void *function = (void *)1;
     CUdriverProcAddressQueryResult status = (CUdriverProcAddressQueryResult)77;
-    EXPECT_GUESS(cuGetProcAddress("cuInit", &function, 12000, 4, &status), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_GUESS(cuGetProcAddress("cuInit", &function, 12000, 3, &status), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuGetProcAddress("cuInit", &function, 12000, 4, &status), CUDA_ERROR_INVALID_VALUE);
+    OK(cuGetProcAddress("cuLaunchKernel", &function, 12000, 3, &status));
+    TRUE(function == exported("cuLaunchKernel_ptsz"));
+    EXPECT_SURE(cuGetProcAddress("cuInit", &function, 12000, 6, &status), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(first_form_reports_an_error)

@@ -227,7 +227,7 @@ TEST(handle_of_an_address)
     EQ(same, handle);
     OK(cuMemRelease(same));
     OK(cuMemAlloc(&plain, 4096));
-    EXPECT_GUESS(cuMemRetainAllocationHandle(&same, (void *)(uintptr_t)plain), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuMemRetainAllocationHandle(&same, (void *)(uintptr_t)plain), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemFree(plain));
     unmap(address, 2 * MIB);
     OK(cuMemRelease(handle));
@@ -241,7 +241,8 @@ TEST(attributes_of_mapped_memory)
     CUdeviceptr base = 0;
     CUipcMemHandle ipc;
     size_t size = 0;
-    int capable = 9, kinds = 0;
+    int capable = 9;
+    unsigned long long kinds = 0;
     NEED_OK(cuMemCreate(&handle, 4 * MIB, &prop, 0));
     CUdeviceptr address = map_anywhere(handle, 4 * MIB);
     OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
