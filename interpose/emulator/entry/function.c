@@ -43,7 +43,7 @@ CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction hfunc)
 {
     struct tsr_entry *entry;
     TSR_TRY(tsr_driver_ready());
-    TSR_REQUIRE(name, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(name && hfunc, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(hfunc, &entry));
     *name = entry->function->name;
     return CUDA_SUCCESS;

@@ -171,7 +171,7 @@ CUresult CUDAAPI cuKernelGetName(const char **name, CUkernel hfunc)
 {
     struct tsr_kernel *found;
     TSR_TRY(tsr_driver_ready());
-    TSR_REQUIRE(name, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(name && hfunc, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find_kernel(hfunc, &found));
     *name = found->name;
     return CUDA_SUCCESS;
@@ -190,9 +190,11 @@ CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
     struct tsr_kernel *found;
+    struct tsr_context *context;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(paramOffset, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find_kernel(kernel, &found));
+    TSR_TRY(tsr_context_current(&context)); /* not needed here, but the driver wants one */
     return tsr_function_param(tsr_kernel_function(found), paramIndex, paramOffset, paramSize);
 }
 

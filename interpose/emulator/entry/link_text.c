@@ -198,22 +198,46 @@ static void put_renamed(struct buffer *out, const char *at, const char *end, con
     }
 }
 
-/* Everything but headers and the declarations that others resolve. */
-static void put_text(struct buffer *out, const char *const *texts, size_t count, size_t self)
+static bool is_function(const char *at, const char *end)
+{
+    const char *body = memchr(at, '{', (size_t)(end - at));
+    size_t head = (size_t)((body ? body : end) - at);
+    return memmem(at, head, ".func", 5) || memmem(at, head, ".entry", 6);
+}
+
+static bool defined_elsewhere(const char *const *texts, size_t count, size_t self, const char *name, size_t length)
+{
+    for (size_t other = 0; other < count; other++)
+        if (other != self && defines(texts[other], name, length))
+            return true;
+    return false;
+}
+
+/* One statement of texts[self]; a declaration that another text resolves stays as a prototype, or goes if it is a variable. */
+static void put_statement(struct buffer *out, const char *const *texts, size_t count, size_t self, const char *at, const char *end,
+                          const name_list *clashes)
+{
+    size_t length;
+    const char *name = is_declaration(at, end) ? declared_name(at, end, &length) : NULL;
+    if (name && defined_elsewhere(texts, count, self, name, length)) {
+        if (!is_function(at, end))
+            return;
+        if (starts(at, ".extern"))
+            at += strlen(".extern");
+    }
+    put_renamed(out, at, end, clashes, self);
+    put(out, "\n", 1);
+}
+
+/* All functions, or everything else but the header: variables of all texts come before the functions that use them. */
+static void put_text(struct buffer *out, const char *const *texts, size_t count, size_t self, bool functions)
 {
     name_list clashes = {0};
     find_clashes(texts, count, self, &clashes);
     for (const char *at = skip_space(texts[self]); *at;) {
         const char *end = statement_end(at);
-        size_t length;
-        bool drop = is_header(at);
-        const char *name = !drop && is_declaration(at, end) ? declared_name(at, end, &length) : NULL;
-        for (size_t other = 0; name && other < count && !drop; other++)
-            drop = other != self && defines(texts[other], name, length);
-        if (!drop) {
-            put_renamed(out, at, end, &clashes, self);
-            put(out, "\n", 1);
-        }
+        if (!is_header(at) && is_function(at, end) == functions)
+            put_statement(out, texts, count, self, at, end, &clashes);
         at = skip_space(end > at ? end : at + 1);
     }
     tsr_vec_fini(&clashes);
@@ -248,7 +272,9 @@ char *tsr_link_text(const char *const *texts, size_t count)
             newest = i;
     put_header(&out, texts[newest]);
     for (size_t i = 0; i < count; i++)
-        put_text(&out, texts, count, i);
+        put_text(&out, texts, count, i, false);
+    for (size_t i = 0; i < count; i++)
+        put_text(&out, texts, count, i, true);
     if (out.failed) {
         tsr_vec_fini(&out.bytes);
         return NULL;

@@ -21,6 +21,7 @@ struct linker {
     struct tsr_jit_log log;
     TSR_VEC(char *) inputs;     /* PTX texts */
     char *result;
+    bool complete;              /* result decodes */
 };
 
 static void linker_destroy(void *object)
@@ -88,7 +89,7 @@ static CUresult text_of(struct linker *linker, CUjitInputType type, const void *
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Decodes the input alone, so that an error names its lines; what only the whole can resolve is left to the loading of the result. */
+/* Decodes a text, so that an error is told with its line. */
 static CUresult check_text(struct linker *linker, const char *text)
 {
     struct tsr_context *context;
@@ -109,7 +110,9 @@ CUresult CUDAAPI cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *
     TSR_REQUIRE(data && size && (int)type >= 0 && type < CU_JIT_NUM_INPUT_TYPES, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(!numOptions || (options && optionValues), CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(text_of(linker, type, data, size, &text));
-    CUresult result = check_text(linker, text);
+    CUresult result = CUDA_SUCCESS;
+    if (!strstr(text, ".extern")) /* what only the whole can resolve is checked at the end */
+        result = check_text(linker, text);
     if (result == CUDA_SUCCESS && !tsr_vec_push(&linker->inputs, text))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS)
@@ -148,11 +151,12 @@ CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **cubinOut, size_t *size
     TSR_TRY(find(state, &linker));
     TSR_REQUIRE(cubinOut, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(linker->inputs.count, CUDA_ERROR_INVALID_VALUE);
-    if (!linker->result) {
+    if (!linker->complete) {
+        free(linker->result);
         linker->result = tsr_link_text((const char *const *)linker->inputs.data, linker->inputs.count);
         TSR_REQUIRE(linker->result, CUDA_ERROR_OUT_OF_MEMORY);
-        if (linker->inputs.count > 1)
-            TSR_TRY(check_text(linker, linker->result));
+        TSR_TRY(check_text(linker, linker->result));
+        linker->complete = true;
         tsr_jit_say(&linker->log.info, "linked %zu PTX inputs\n", linker->inputs.count);
     }
     *cubinOut = linker->result;

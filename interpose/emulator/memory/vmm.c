@@ -10,8 +10,14 @@
 #include "alloc.h"
 
 #define UNIT TSR_PHYSICAL_GRANULARITY
-#define SEARCH_BEGIN 0x300000000000ull /* where reservations without a hint go: the same on every run */
+/* Where reservations without a hint go: the same on every run. */
+#ifdef __SANITIZE_THREAD__ /* behind the heaps, see heap.c */
+#define SEARCH_BEGIN 0x7ec000000000ull
+#define SEARCH_END 0x7ef000000000ull
+#else
+#define SEARCH_BEGIN 0x300000000000ull
 #define SEARCH_END 0x500000000000ull
+#endif
 
 struct reservation {
     uint64_t base, bytes;
