@@ -4,8 +4,8 @@
  * - A version above the driver's, an unknown flag or a NULL argument is CUDA_ERROR_INVALID_VALUE; nothing is written.
  * - A name that no table row has, the versioned and per-thread names included, is "symbol not found".
  * - A name whose first version is newer than the one asked for is "version not sufficient".
- * With both stream flags the per-thread one counts. The second form of the call reports the latter two as success with a NULL pointer and the status, the first form as
- * CUDA_ERROR_NOT_FOUND. The steps of every name stand in routes.tsv.
+ * The second form of the call reports the latter two as success with a NULL pointer and the status, the first form as
+ * CUDA_ERROR_NOT_FOUND. With both stream flags the per-thread one counts. The steps of every name stand in routes.tsv.
  */
 #include "api/driver.h"
 

@@ -37,12 +37,12 @@ TEST(a_target_above_the_device_does_not_load)
     struct tsr_code *code = NULL;
     struct tsr_ptx_error error;
     static const char text[] = ".version 8.7\n.target sm_100\n.address_size 64\n", special[] = ".version 8.0\n.target sm_90a\n";
-    CHECK_EQ(tsr_code_create(text, sizeof text - 1, &ptx_device, &code, &error), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    CHECK_EQ(tsr_code_create(text, sizeof text - 1, &ptx_device, &code, &error), CUDA_ERROR_INVALID_PTX);
     CHECK_EQ(error.line, 2);
     CHECK_EQ(tsr_code_create(special, sizeof special - 1, &ptx_device, &code, &error), CUDA_SUCCESS);
     tsr_code_destroy(code);
     struct tsr_device_desc newer = {.compute_major = 10};
-    CHECK_EQ(tsr_code_create(special, sizeof special - 1, &newer, &code, &error), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    CHECK_EQ(tsr_code_create(special, sizeof special - 1, &newer, &code, &error), CUDA_ERROR_INVALID_PTX);
     static const char future[] = ".version 10.0\n.target sm_80\n";
     CHECK_EQ(tsr_code_create(future, sizeof future - 1, &ptx_device, &code, &error), CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
 }

@@ -93,6 +93,7 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
     struct tsr_stream *stream;
     TSR_TRY(tsr_driver_ready());
+    TSR_REQUIRE(hGraphExec, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));
     CUresult result = tsr_graph_exec_launch(hGraphExec, stream);
     tsr_stream_put(stream);

@@ -104,7 +104,7 @@ static void parse_target(struct tsr_load *load)
         uint32_t device = load->device->compute_major * 10 + load->device->compute_minor;
         bool family = suffix == 'f' && arch / 10 == device / 10;
         if (arch > device || (suffix == 'a' && arch != device) || (suffix == 'f' && !family))
-            tsr_load_fail(load, CUDA_ERROR_NO_BINARY_FOR_GPU, load->text.line, tsr_text_column(&load->text, place),
+            tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, tsr_text_column(&load->text, place),
                           "target %.*s does not run on this device (sm_%u)", (int)word.length, word.text, device);
         load->code->target = arch;
     } while (tsr_parse_take(load, ','));
