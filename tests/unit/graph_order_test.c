@@ -88,7 +88,7 @@ TEST(capture_with_fork_and_join)
     }
     CHECK_EQ(cuGraphLaunch(exec, a), CUDA_SUCCESS);
     CHECK_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS); /* while it runs */
-    CHECK_EQ(cuGraphLaunch(exec, a), CUDA_ERROR_INVALID_HANDLE);
+    CHECK_EQ(cuGraphLaunch(exec, a), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
     CHECK_EQ(cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(cuStreamSynchronize(a), CUDA_SUCCESS);

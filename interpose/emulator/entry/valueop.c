@@ -16,10 +16,11 @@ static CUresult submit(CUstream handle, const CUstreamBatchMemOpParams *ops, uns
     TSR_TRY(tsr_driver_ready());
     TSR_TRY(tsr_stream_get(tsr_driver_stream(handle), &stream));
     CUresult result = tsr_values_check(ops, count);
-    if (!result && !(work.values.ops = malloc(count * sizeof *ops)))
+    if (!result && !(work.values.ops = malloc((count ? count : 1) * sizeof *ops)))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (!result) {
-        memcpy(work.values.ops, ops, count * sizeof *ops);
+        if (count)
+            memcpy(work.values.ops, ops, count * sizeof *ops);
         work.values.count = count;
         result = tsr_stream_submit(stream, &work);
     }
@@ -63,7 +64,8 @@ CUresult CUDAAPI cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuui
 
 CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags)
 {
-    TSR_REQUIRE(count && count <= MOST_OPERATIONS && paramArray && !flags, CUDA_ERROR_INVALID_VALUE);
+    TSR_TRY(tsr_driver_ready());
+    TSR_REQUIRE(count <= MOST_OPERATIONS && (paramArray || !count) && !flags, CUDA_ERROR_INVALID_VALUE);
     return submit(stream, paramArray, count);
 }
 

@@ -165,7 +165,7 @@ CUresult tsr_graph_exec_launch(CUgraphExec handle, struct tsr_stream *stream)
     tsr_engine_lock();
     struct tsr_graph_exec *exec = tsr_handle_find(tsr_handle_table(), TSR_KIND_GRAPH_EXEC, handle);
     if (!exec)
-        result = CUDA_ERROR_INVALID_HANDLE;
+        result = CUDA_ERROR_INVALID_VALUE;
     else if (!stream->streams)
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     else if ((result = tsr_context_sticky(stream->streams->context)))

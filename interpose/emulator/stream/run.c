@@ -3,15 +3,15 @@
 #include "../machine/clock.h"
 #include "../machine/live.h"
 #include "../memory/describe.h"
+#include "base/format.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "copy.h"
 #include "engine.h"
 #include "event.h"
 #include "event_share.h"
-#include "value.h"
-
 #include "stream.h"
+#include "value.h"
 
 static uint64_t grids;            /* engine thread only */
 static tsr_grid_observer *observer;
@@ -24,15 +24,19 @@ void tsr_engine_observe_grids(tsr_grid_observer *chosen)
 static void report_fault(const struct tsr_item *item)
 {
     const struct tsr_fault *fault = tsr_grid_fault(item->grid);
-    char where[192] = "";
+    const char *kernel = item->work.kernel.desc.function->name;
+    char thread[96], where[192] = "";
     if (!fault)
         return;
-    if (fault->address)
-        tsr_address_describe(fault->address, item->work.kernel.desc.device, where, sizeof where);
-    tsr_error("kernel %s, PTX line %u, block (%u,%u,%u), thread (%u,%u,%u): error %d at %s of %u bytes at 0x%llx, %s",
-              item->work.kernel.desc.function->name, fault->line, fault->block[0], fault->block[1], fault->block[2], fault->thread[0],
-              fault->thread[1], fault->thread[2], (int)fault->result, fault->write ? "a write" : "a read", fault->bytes,
-              (unsigned long long)fault->address, where);
+    tsr_format(thread, sizeof thread, "block (%u,%u,%u), thread (%u,%u,%u)", fault->block[0], fault->block[1], fault->block[2],
+               fault->thread[0], fault->thread[1], fault->thread[2]);
+    if (!fault->bytes) {
+        tsr_error("kernel %s, PTX line %u, %s: error %d", kernel, fault->line, thread, (int)fault->result);
+        return;
+    }
+    tsr_address_describe(fault->address, item->work.kernel.desc.device, where, sizeof where);
+    tsr_error("kernel %s, PTX line %u, %s: error %d at a %s of %u bytes at 0x%llx, %s", kernel, fault->line, thread, (int)fault->result,
+              fault->write ? "write" : "read", fault->bytes, (unsigned long long)fault->address, where);
 }
 
 static bool start(struct tsr_item *item)
