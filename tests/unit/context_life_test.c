@@ -44,7 +44,7 @@ TEST(a_forked_child_is_not_initialised)
 TEST(slots_end_in_their_order)
 {
     struct tsr_context *context = NULL;
-    REQUIRE(tsr_context_create(0, 0, 0, 3020, &context) == CUDA_SUCCESS);
+    REQUIRE(tsr_context_create(0, 0, 3020, &context) == CUDA_SUCCESS);
     CHECK(tsr_context_slot(context, TSR_SLOT_MEMORY) == NULL);
     tsr_context_slot_set(context, TSR_SLOT_MEMORY, "m", destroyed_first);
     tsr_context_slot_set(context, TSR_SLOT_STREAMS, "s", destroyed_first);
@@ -63,7 +63,7 @@ TEST(slots_end_in_their_order)
 TEST(the_first_failure_sticks)
 {
     struct tsr_context *context = NULL, *found;
-    REQUIRE(tsr_context_create(1, 0, 0, 3020, &context) == CUDA_SUCCESS);
+    REQUIRE(tsr_context_create(1, 0, 3020, &context) == CUDA_SUCCESS);
     tsr_current_push(context);
     CHECK_EQ(tsr_context_current(&found), CUDA_SUCCESS);
     tsr_context_fail(context, CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -106,7 +106,7 @@ TEST(threads_leave_nothing_behind)
 {
     struct tsr_context *context = NULL;
     pthread_t thread;
-    REQUIRE(tsr_context_create(0, 0, 0, 3020, &context) == CUDA_SUCCESS);
+    REQUIRE(tsr_context_create(0, 0, 3020, &context) == CUDA_SUCCESS);
     REQUIRE(pthread_create(&thread, NULL, hold_and_leave, context) == 0);
     pthread_join(thread, NULL);
     CHECK(tsr_current_top() == NULL);

@@ -121,7 +121,7 @@ TEST(memory_ends_with_its_context)
     struct tsr_context *context = context_of(0), *created = NULL;
     struct tsr_range range;
     uint64_t kept = allocate(context, 4096);
-    REQUIRE(tsr_context_create(0, 0, 0, 3020, &created) == CUDA_SUCCESS);
+    REQUIRE(tsr_context_create(0, 0, 3020, &created) == CUDA_SUCCESS);
     uint64_t lost = allocate(created, 4096), host = 0;
     CHECK_EQ(tsr_memory_alloc_host(created, 4096, 0, &host), CUDA_SUCCESS);
     CHECK_EQ(tsr_context_destroy(created), CUDA_SUCCESS);

@@ -14,6 +14,7 @@ struct tsr_context {
     uint64_t references;      /* atomic */
     CUcontext handle;         /* constant */
     uint32_t device, sm_count;/* constant */
+    struct tsr_context *root; /* constant; a reference unless it is the context itself */
     bool primary;             /* constant */
     uint32_t alive;           /* atomic; a primary context comes back to life */
     unsigned flags;           /* atomic */
@@ -54,14 +55,18 @@ static void context_free(void *object)
     tsr_context_unref(object);
 }
 
-CUresult tsr_context_create(uint32_t device, unsigned flags, uint32_t sm_count, unsigned api_version, struct tsr_context **out)
+static CUresult create(uint32_t device, unsigned flags, uint32_t sm_count, unsigned api_version, struct tsr_context *root,
+                       struct tsr_context **out)
 {
     struct tsr_context *context = calloc(1, sizeof *context);
     if (!context)
         return CUDA_ERROR_OUT_OF_MEMORY;
     context->references = 1;
     context->device = device;
-    context->sm_count = sm_count ? sm_count : tsr_machine_instance()->devices[device].sm_count;
+    context->sm_count = sm_count;
+    context->root = root ? root : context;
+    if (root)
+        tsr_context_ref(root);
     context->flags = flags;
     context->alive = 1;
     context->id = __atomic_fetch_add(&next_id, 1, __ATOMIC_RELAXED);
@@ -74,6 +79,21 @@ CUresult tsr_context_create(uint32_t device, unsigned flags, uint32_t sm_count, 
     }
     *out = context;
     return CUDA_SUCCESS;
+}
+
+CUresult tsr_context_create(uint32_t device, unsigned flags, unsigned api_version, struct tsr_context **out)
+{
+    return create(device, flags, tsr_machine_instance()->devices[device].sm_count, api_version, NULL, out);
+}
+
+CUresult tsr_context_create_green(struct tsr_context *root, uint32_t sm_count, struct tsr_context **out)
+{
+    return create(root->device, 0, sm_count, root->settings.api_version, root, out);
+}
+
+struct tsr_context *tsr_context_root(struct tsr_context *context)
+{
+    return context->root;
 }
 
 /* In the order of enum tsr_context_slot. A destructor may still use slots that come later. */
@@ -110,6 +130,8 @@ void tsr_context_unref(struct tsr_context *context)
 {
     if (__atomic_sub_fetch(&context->references, 1, __ATOMIC_ACQ_REL))
         return;
+    if (context->root != context)
+        tsr_context_unref(context->root);
     pthread_mutex_destroy(&context->settings.lock);
     pthread_mutex_destroy(&context->lock);
     free(context);
@@ -220,12 +242,12 @@ struct tsr_context_settings *tsr_context_settings(struct tsr_context *context)
 void tsr_context_fail(struct tsr_context *context, CUresult error)
 {
     CUresult none = CUDA_SUCCESS;
-    __atomic_compare_exchange_n(&context->sticky, &none, error, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&context->root->sticky, &none, error, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 CUresult tsr_context_sticky(const struct tsr_context *context)
 {
-    return __atomic_load_n(&context->sticky, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&context->root->sticky, __ATOMIC_ACQUIRE);
 }
 
 void *tsr_context_slot(struct tsr_context *context, enum tsr_context_slot slot)
@@ -252,7 +274,7 @@ static CUresult primary_wake_locked(uint32_t device)
 {
     struct tsr_context *context = primary[device];
     if (!context) {
-        CUresult result = tsr_context_create(device, primary_flags[device], 0, 13000, &context);
+        CUresult result = tsr_context_create(device, primary_flags[device], 13000, &context);
         if (result != CUDA_SUCCESS)
             return result;
         context->primary = true;

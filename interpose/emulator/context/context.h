@@ -37,6 +37,8 @@ CUcontext tsr_context_handle(struct tsr_context *context);
 uint32_t tsr_context_device(const struct tsr_context *context);
 uint32_t tsr_context_sm_count(const struct tsr_context *context); /* limited in a green context */
 const struct tsr_device_desc *tsr_context_desc(const struct tsr_context *context);
+/* The context whose memory and modules it uses: itself, for a green context its device's primary one. */
+struct tsr_context *tsr_context_root(struct tsr_context *context);
 /* A struct tsr_context outlives cuCtxDestroy while somebody holds a reference. */
 void tsr_context_ref(struct tsr_context *context);
 void tsr_context_unref(struct tsr_context *context);

@@ -17,8 +17,10 @@ struct tsr_context_settings {
     unsigned api_version;
 };
 
-/* sm_count 0: all of the device. The new context has one reference, held by its handle. */
-CUresult tsr_context_create(uint32_t device, unsigned flags, uint32_t sm_count, unsigned api_version, struct tsr_context **out);
+/* The new context has one reference, held by its handle. */
+CUresult tsr_context_create(uint32_t device, unsigned flags, unsigned api_version, struct tsr_context **out);
+/* A green context: its own streams and SMs; memory, modules and failures are those of the root, which the caller keeps alive. */
+CUresult tsr_context_create_green(struct tsr_context *root, uint32_t sm_count, struct tsr_context **out);
 /* Runs the destructors and removes the handle. Waits for the context's work. CONTEXT_IS_DESTROYED when it was. */
 CUresult tsr_context_destroy(struct tsr_context *context);
 struct tsr_context_settings *tsr_context_settings(struct tsr_context *context);

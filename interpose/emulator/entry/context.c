@@ -86,7 +86,7 @@ static CUresult create(CUcontext *pctx, unsigned flags, CUdevice dev, unsigned a
     TSR_REQUIRE(pctx, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_device_check(dev));
     TSR_TRY(flags_check(flags));
-    TSR_TRY(tsr_context_create((uint32_t)dev, flags, 0, api_version, &context));
+    TSR_TRY(tsr_context_create((uint32_t)dev, flags, api_version, &context));
     CUresult result = tsr_current_push(context);
     if (result != CUDA_SUCCESS) {
         tsr_context_destroy(context);

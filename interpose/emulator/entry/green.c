@@ -1,5 +1,5 @@
 /*
- * Green contexts: a share of a device's SMs. Which SMs they are does not matter to an emulated device, so a resource is a count; two groups
+ * Green contexts: a share of a device's SMs, with the memory and modules of its primary context. Which SMs they are does not matter to an emulated device, so a resource is a count; two groups
  * made by one split never add up to more than there is, but nothing keeps a program from using one resource twice.
  */
 #include "guard.h"
@@ -157,9 +157,15 @@ static CUresult find(CUgreenCtx handle, struct green **out)
 
 static CUresult green_make(uint32_t device, unsigned sm_count, struct green **out)
 {
+    struct tsr_context *primary;
     struct green *green = calloc(1, sizeof *green);
     TSR_REQUIRE(green, CUDA_ERROR_OUT_OF_MEMORY);
-    CUresult result = tsr_context_create(device, 0, sm_count, CUDA_VERSION, &green->context);
+    CUresult result = tsr_primary_retain(device, &primary);
+    if (result == CUDA_SUCCESS) {
+        result = tsr_context_create_green(primary, sm_count, &green->context);
+        if (result != CUDA_SUCCESS)
+            tsr_primary_release(device);
+    }
     if (result != CUDA_SUCCESS) {
         free(green);
         return result;
@@ -169,6 +175,7 @@ static CUresult green_make(uint32_t device, unsigned sm_count, struct green **ou
     if (!green->handle) {
         tsr_context_destroy(green->context);
         green_free(green);
+        tsr_primary_release(device);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *out = green;
@@ -179,8 +186,8 @@ static CUresult green_make(uint32_t device, unsigned sm_count, struct green **ou
 CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 {
     struct green *green;
-    unsigned sm_count = 0;
     TSR_TRY(tsr_device_check(dev));
+    unsigned sm_count = tsr_machine_instance()->devices[dev].sm_count;
     TSR_REQUIRE(phCtx && flags == CU_GREEN_CTX_DEFAULT_STREAM, CUDA_ERROR_INVALID_VALUE);
     if (desc) {
         const struct resource_desc *found = tsr_handle_find(tsr_handle_table(), TSR_KIND_RESOURCE_DESC, desc);
@@ -204,6 +211,7 @@ CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx hCtx)
     CUresult result = tsr_context_destroy(context);
     if (tsr_current_top() == context && tsr_current_pop(&popped) == CUDA_SUCCESS)
         tsr_context_unref(popped);
+    tsr_primary_release(tsr_context_device(context));
     tsr_context_unref(context);
     return result;
 }

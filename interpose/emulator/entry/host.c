@@ -3,6 +3,7 @@
 
 #include "../memory/alloc.h"
 #include "../stream/work.h"
+#include "settle.h"
 
 #define ALLOC_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 #define REGISTER_FLAGS                                                                                                         \
@@ -52,7 +53,7 @@ CUresult CUDAAPI cuMemFreeHost(void *p)
     TSR_TRY(find(p, &range, &allocation));
     TSR_REQUIRE(range.base == (uint64_t)(uintptr_t)p && !allocation.registered, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_capture_check_unsafe_call(context));
-    TSR_TRY(tsr_context_wait(allocation.context));
+    TSR_TRY(tsr_settle(allocation.context));
     return tsr_memory_release(range.base, TSR_RANGE_HOST) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -77,7 +78,7 @@ CUresult CUDAAPI cuMemHostUnregister(void *p)
                     allocation.registered && allocation.user_base == (uint64_t)(uintptr_t)p,
                 CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     TSR_TRY(tsr_capture_check_unsafe_call(context));
-    TSR_TRY(tsr_context_wait(allocation.context));
+    TSR_TRY(tsr_settle(allocation.context));
     return tsr_memory_release(range.base, TSR_RANGE_HOST) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 

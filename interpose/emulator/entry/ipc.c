@@ -5,6 +5,7 @@
 
 #include "../memory/share.h"
 #include "../stream/work.h"
+#include "settle.h"
 
 CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
@@ -43,6 +44,6 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr)
     struct tsr_range range;
     TSR_TRY(tsr_context_current(&context));
     TSR_REQUIRE(tsr_space_lookup(tsr_space_instance(), dptr, &range) && range.kind == TSR_RANGE_IPC, CUDA_ERROR_INVALID_VALUE);
-    TSR_TRY(tsr_context_wait(context));
+    TSR_TRY(tsr_settle(context));
     return tsr_share_close(dptr);
 }

@@ -8,6 +8,7 @@
 #include "file.h"
 #include "function_attribute.h"
 #include "loaded.h"
+#include "settle.h"
 
 static CUresult find_library(CUlibrary handle, struct tsr_library **out)
 {
@@ -72,7 +73,7 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
     struct tsr_context *context;
     TSR_TRY(find_library(library, &found));
     for (uint32_t i = 0; (context = tsr_library_context_at(found, i)) != NULL; i++)
-        tsr_context_wait(context);
+        tsr_settle(context);
     return tsr_library_destroy(found);
 }
 

@@ -205,6 +205,7 @@ static CUresult load_locked(struct tsr_library *library, struct tsr_context *con
 CUresult tsr_library_module(struct tsr_library *library, struct tsr_context *context, struct tsr_module **out)
 {
     CUresult result = CUDA_SUCCESS;
+    context = tsr_context_root(context);
     pthread_mutex_lock(&library->lock);
     *out = find_locked(library, context);
     if (!*out)

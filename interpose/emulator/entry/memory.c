@@ -6,6 +6,7 @@
 #include "../memory/pool.h"
 #include "../memory/share.h"
 #include "../stream/work.h"
+#include "settle.h"
 
 #define PITCH_ALIGNMENT 512u
 
@@ -61,7 +62,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
                     (range.kind == TSR_RANGE_MANAGED && !allocation.detail), /* a module's variable is not for the application to free */
                 CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_capture_check_unsafe_call(context));
-    TSR_TRY(tsr_context_wait(allocation.context ? allocation.context : context));
+    TSR_TRY(tsr_settle(allocation.context ? allocation.context : context));
     if (imported)
         return tsr_share_close(dptr);
     bool freed = range.kind == TSR_RANGE_POOL ? tsr_pool_free_now(dptr) : tsr_memory_release(dptr, range.kind);

@@ -7,6 +7,7 @@
 #include "../stream/work.h"
 #include "file.h"
 #include "loaded.h"
+#include "settle.h"
 
 static CUresult find(CUmodule handle, struct tsr_module **out)
 {
@@ -64,7 +65,7 @@ CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
     TSR_TRY(find(hmod, &module));
     TSR_REQUIRE(!tsr_module_library(module), CUDA_ERROR_NOT_PERMITTED);
     struct tsr_context *context = tsr_module_context(module);
-    CUresult result = tsr_context_wait(context);
+    CUresult result = tsr_settle(context);
     tsr_module_unload(module);
     return result;
 }

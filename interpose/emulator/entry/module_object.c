@@ -236,6 +236,7 @@ CUresult tsr_module_create(struct tsr_context *context, struct tsr_code_box *box
         tsr_code_box_unref(box);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    context = tsr_context_root(context);
     module->references = 1;
     module->context = context;
     module->library = library;
@@ -342,7 +343,7 @@ CUresult tsr_entry_resolve(struct tsr_context *context, const void *handle, stru
 {
     struct tsr_entry *entry = tsr_handle_find(tsr_handle_table(), TSR_KIND_FUNCTION, handle);
     if (entry) {
-        TSR_REQUIRE(entry->module->context == context, CUDA_ERROR_INVALID_HANDLE);
+        TSR_REQUIRE(entry->module->context == tsr_context_root(context), CUDA_ERROR_INVALID_HANDLE);
         *out = entry;
         return CUDA_SUCCESS;
     }

@@ -31,7 +31,7 @@ struct tsr_allocation *tsr_allocation_create(struct tsr_context *context, uint32
     struct tsr_allocation *allocation = calloc(1, sizeof *allocation);
     if (!allocation)
         return NULL;
-    allocation->context = context;
+    allocation->context = context = context ? tsr_context_root(context) : NULL;
     allocation->device = device;
     allocation->descriptor = -1;
     allocation->preferred_location = allocation->last_prefetch = CU_DEVICE_INVALID;
@@ -72,6 +72,7 @@ static void release_of_context(struct tsr_context *context, void *unused)
 
 bool tsr_memory_attach(struct tsr_context *context)
 {
+    context = tsr_context_root(context);
     return tsr_context_slot_set(context, TSR_SLOT_MEMORY, context, release_of_context) != NULL;
 }
 
