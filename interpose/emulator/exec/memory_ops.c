@@ -197,13 +197,6 @@ INLINE MOVES void store_lanes(struct tsr_warp *w, insn *i, uint32_t m, unsigned 
     });
 }
 
-/* The careful way; address holds sums with the displacement. */
-static insn *careful(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address, uint32_t bytes, bool write,
-                     unsigned char **host)
-{
-    return tsr_warp_addresses(w, i, m, space, address, bytes, bytes, write ? TSR_ACCESS_MODE_WRITE : TSR_ACCESS_MODE_READ, host) ? i + 1 : NULL;
-}
-
 static uint64_t digest(const uint64_t *address, uint32_t m)
 {
     uint64_t sum = m;
@@ -212,18 +205,26 @@ static uint64_t digest(const uint64_t *address, uint32_t m)
     return sum;
 }
 
-INLINE insn *access_carefully(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address, bool write,
-                              struct type t, uint32_t elements)
+/* The careful way; address holds sums with the displacement. Never inlined: one function serves every space. */
+typedef insn *careful_fn(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address);
+
+INLINE insn *load_carefully(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address, struct type t,
+                            uint32_t elements)
 {
     unsigned char *host[32];
-    if (careful(w, i, m, space, address, t.memory * elements, write, host) == NULL)
+    if (!tsr_warp_addresses(w, i, m, space, address, t.memory * elements, t.memory * elements, TSR_ACCESS_MODE_READ, host))
         return NULL;
-    if (write)
-        store_lanes(w, i, m, host, t, elements);
-    else
-        load_lanes(w, i, m, host, t, elements);
-    if (i->flags & TSR_MEM_STRONG && !write)
-        return tsr_warp_poll(w, i, digest(address, m));
+    load_lanes(w, i, m, host, t, elements);
+    return i->flags & TSR_MEM_STRONG ? tsr_warp_poll(w, i, digest(address, m)) : i + 1;
+}
+
+INLINE insn *store_carefully(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address, struct type t,
+                             uint32_t elements)
+{
+    unsigned char *host[32];
+    if (!tsr_warp_addresses(w, i, m, space, address, t.memory * elements, t.memory * elements, TSR_ACCESS_MODE_WRITE, host))
+        return NULL;
+    store_lanes(w, i, m, host, t, elements);
     return i + 1;
 }
 
@@ -288,7 +289,7 @@ INLINE uint32_t halves_cycles(uint32_t low, uint32_t high, enum shape shape, uin
     return half / 64;
 }
 
-INLINE insn *access_shared(struct tsr_warp *w, insn *i, uint32_t m, const uint32_t *a, uint32_t add, bool write, struct type t, uint32_t elements)
+INLINE insn *access_shared(struct tsr_warp *w, insn *i, uint32_t m, const uint32_t *a, uint32_t add, bool write, struct type t, uint32_t elements, careful_fn *careful)
 {
     uint32_t bytes = t.memory * elements, step = a[1] - a[0];
     uint32_t room = w->shared_bytes >= bytes ? w->shared_bytes - bytes + 1 : 0;
@@ -334,10 +335,10 @@ INLINE insn *access_shared(struct tsr_warp *w, insn *i, uint32_t m, const uint32
     uint64_t address[32];
     for (uint32_t l = 0; l < 32; l++)
         address[l] = (uint32_t)(a[l] + add);
-    return access_carefully(w, i, m, TSR_SPACE_SHARED, address, write, t, elements);
+    return careful(w, i, m, TSR_SPACE_SHARED, address);
 }
 
-INLINE insn *access_local(struct tsr_warp *w, insn *i, uint32_t m, const uint32_t *a, uint32_t add, bool write, struct type t, uint32_t elements)
+INLINE insn *access_local(struct tsr_warp *w, insn *i, uint32_t m, const uint32_t *a, uint32_t add, bool write, struct type t, uint32_t elements, careful_fn *careful)
 {
     uint32_t bytes = t.memory * elements;
     uint32_t room = w->local_stride >= bytes ? w->local_stride - bytes + 1 : 0;
@@ -356,7 +357,7 @@ INLINE insn *access_local(struct tsr_warp *w, insn *i, uint32_t m, const uint32_
     uint64_t address[32];
     for (uint32_t l = 0; l < 32; l++)
         address[l] = (uint32_t)(a[l] + add);
-    return access_carefully(w, i, m, TSR_SPACE_LOCAL, address, write, t, elements);
+    return careful(w, i, m, TSR_SPACE_LOCAL, address);
 }
 
 INLINE void count_global(struct tsr_warp *w, const struct tsr_range_entry *entry, const uint64_t *a, uint64_t add, uint32_t m, uint32_t bytes, bool write)
@@ -389,7 +390,7 @@ INLINE void trace_global(struct tsr_warp *w, const uint64_t *a, uint64_t add, ui
 }
 
 /* Lanes not in m hold the first active lane's address. */
-INLINE insn *access_global(struct tsr_warp *w, insn *i, uint32_t m, const uint64_t *a, uint64_t add, bool write, struct type t, uint32_t elements)
+INLINE insn *access_global(struct tsr_warp *w, insn *i, uint32_t m, const uint64_t *a, uint64_t add, bool write, struct type t, uint32_t elements, careful_fn *careful)
 {
     struct tsr_worker *worker = w->worker;
     uint32_t bytes = t.memory * elements;
@@ -448,7 +449,7 @@ INLINE insn *access_global(struct tsr_warp *w, insn *i, uint32_t m, const uint64
     uint64_t address[32];
     for (uint32_t l = 0; l < 32; l++)
         address[l] = a[l] + add;
-    return access_carefully(w, i, m, TSR_SPACE_GLOBAL, address, write, t, elements);
+    return careful(w, i, m, TSR_SPACE_GLOBAL, address);
 }
 
 INLINE const uint64_t *addresses64(struct tsr_warp *w, insn *i, uint32_t m, uint64_t *buffer)
@@ -463,26 +464,26 @@ INLINE const uint64_t *addresses64(struct tsr_warp *w, insn *i, uint32_t m, uint
     return buffer;
 }
 
-INLINE insn *global_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements)
+INLINE insn *global_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements, careful_fn *careful)
 {
     uint64_t buffer[32] __attribute__((aligned(64)));
-    return access_global(w, i, m, addresses64(w, i, m, buffer), (uint64_t)i->imm, write, t, elements);
+    return access_global(w, i, m, addresses64(w, i, m, buffer), (uint64_t)i->imm, write, t, elements, careful);
 }
 
-INLINE insn *shared_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements)
+INLINE insn *shared_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements, careful_fn *careful)
 {
     uint32_t buffer[32] __attribute__((aligned(64)));
-    return access_shared(w, i, m, offsets32(w, i, m, buffer), (uint32_t)i->imm, write, t, elements);
+    return access_shared(w, i, m, offsets32(w, i, m, buffer), (uint32_t)i->imm, write, t, elements, careful);
 }
 
-INLINE insn *local_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements)
+INLINE insn *local_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements, careful_fn *careful)
 {
     uint32_t buffer[32] __attribute__((aligned(64)));
-    return access_local(w, i, m, offsets32(w, i, m, buffer), (uint32_t)i->imm, write, t, elements);
+    return access_local(w, i, m, offsets32(w, i, m, buffer), (uint32_t)i->imm, write, t, elements, careful);
 }
 
 /* Parameters of the kernel: the address is an offset in the block of them. */
-INLINE insn *param_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements)
+INLINE insn *param_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements, careful_fn *careful)
 {
     (void)write;
     uint32_t bytes = t.memory * elements;
@@ -496,37 +497,54 @@ INLINE insn *param_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struc
     sum64(address, w, i);
     for (uint32_t l = 0; l < 32; l++)
         address[l] += TSR_PARAM_WINDOW;
-    return access_carefully(w, i, m, TSR_SPACE_GENERIC, address, write, t, elements);
+    return careful(w, i, m, TSR_SPACE_GENERIC, address);
 }
 
-INLINE insn *generic_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements)
+/*
+ * Generic addresses: those of global memory are served as such (`global` is the operation for it); lanes that all point to the block's
+ * shared memory or all to local memory at once, though without looking for shapes.
+ */
+INLINE insn *generic_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements, careful_fn *careful, tsr_op_fn *global)
 {
     uint64_t buffer[32] __attribute__((aligned(64)));
     const uint64_t *a = addresses64(w, i, m, buffer);
-    uint64_t first = a[0] + (uint64_t)i->imm;
-    uint64_t window = first & ~(uint64_t)(TSR_WINDOW_BYTES - 1);
-    bool shared = window == TSR_SHARED_WINDOW && first - window < 1u << TSR_SHARED_RANK_SHIFT, local = window == TSR_LOCAL_WINDOW;
-    if (shared || local) {
-        uint64_t outside = 0;
+    uint64_t first = a[0] + (uint64_t)i->imm, window = first & ~(uint64_t)(TSR_WINDOW_BYTES - 1), windows = 0, outside = 0;
+    bool shared = window == TSR_SHARED_WINDOW, local = window == TSR_LOCAL_WINDOW;
+    if (!shared && !local) {
+        for (uint32_t l = 0; l < 32; l++)
+            windows |= a[l] + (uint64_t)i->imm - TSR_SHARED_WINDOW < TSR_CODE_WINDOW - TSR_SHARED_WINDOW ? 1u : 0u;
+        if (windows == 0)
+            return global(w, i, m);
+    } else if (!(i->flags & TSR_MEM_STRONG)) {
+        uint32_t bytes = t.memory * elements, all = shared ? w->shared_bytes : w->local_stride;
         uint32_t offset[32] __attribute__((aligned(64)));
         for (uint32_t l = 0; l < 32; l++) {
             uint64_t x = a[l] + (uint64_t)i->imm - window;
             outside |= x >> TSR_SHARED_RANK_SHIFT;
             offset[l] = (uint32_t)x;
         }
-        if (outside == 0)
-            return shared ? access_shared(w, i, m, offset, 0, write, t, elements) : access_local(w, i, m, offset, 0, write, t, elements);
-    } else if (first - TSR_SHARED_WINDOW >= TSR_CODE_WINDOW - TSR_SHARED_WINDOW) {
-        uint64_t windows = 0;
-        for (uint32_t l = 0; l < 32; l++)
-            windows |= a[l] + (uint64_t)i->imm - TSR_SHARED_WINDOW < TSR_CODE_WINDOW - TSR_SHARED_WINDOW ? 1u : 0u;
-        if (windows == 0)
-            return access_global(w, i, m, a, (uint64_t)i->imm, write, t, elements);
+        if (outside == 0 && tsr_inside32(offset, 0, all >= bytes ? all - bytes + 1 : 0, bytes - 1)) {
+            unsigned char *base = shared ? w->shared : w->local;
+            if (shared) {
+                w->shared_cycles += tsr_bank_cycles(offset, m, bytes);
+                tsr_latency_add(w, TSR_SHARED_LATENCY_CYCLES);
+            } else {
+                for (uint32_t l = 0; l < 32; l++)
+                    offset[l] += l * w->local_stride;
+            }
+            if (write) {
+                w->progressed = true;
+                store_general32(w, i, m, base, offset, t, elements);
+            } else {
+                load_general32(w, i, m, base, offset, t, elements);
+            }
+            return i + 1;
+        }
     }
     uint64_t address[32];
     for (uint32_t l = 0; l < 32; l++)
         address[l] = a[l] + (uint64_t)i->imm;
-    return access_carefully(w, i, m, TSR_SPACE_GENERIC, address, write, t, elements);
+    return careful(w, i, m, TSR_SPACE_GENERIC, address);
 }
 
 /* Parameters of a function: lane l's bytes at frame + a + l * stride. */
@@ -586,29 +604,48 @@ INLINE MOVES insn *area_store(struct tsr_warp *w, insn *i, uint32_t m, struct ty
     STORED(X, local, local_op)                                                                                                 \
     SIGNED(X, local, local_op)                                                                                                 \
     STORED(X, param, param_op)                                                                                                 \
-    SIGNED(X, param, param_op)                                                                                                 \
-    STORED(X, generic, generic_op)                                                                                             \
-    WIDE(X, generic, generic_op)                                                                                               \
-    SIGNED(X, generic, generic_op)
+    SIGNED(X, param, param_op)
 #define STORES(X)                                                                                                              \
     STORED(X, global, global_op)                                                                                               \
     WIDE(X, global, global_op)                                                                                                 \
     STORED(X, shared, shared_op)                                                                                               \
-    STORED(X, local, local_op)                                                                                                 \
-    STORED(X, generic, generic_op)                                                                                             \
-    WIDE(X, generic, generic_op)
+    STORED(X, local, local_op)
+#define GENERIC_LOADS(X) STORED(X, generic, generic_op) WIDE(X, generic, generic_op) SIGNED(X, generic, generic_op)
+#define GENERIC_STORES(X) STORED(X, generic, generic_op) WIDE(X, generic, generic_op)
 #define AREA_LOADS(X) STORED(X, , ) SIGNED(X, , )
 #define AREA_STORES(X) STORED(X, , )
 
 #define DEFINE(name, ...)                                                                                                      \
     static insn *name(struct tsr_warp *w, insn *i, uint32_t m) { return __VA_ARGS__; }
-#define DEFINE_LOAD(space, suffix, key, type, elements, body) DEFINE(ld_##space##_##suffix, body(w, i, m, false, type, elements))
-#define DEFINE_STORE(space, suffix, key, type, elements, body) DEFINE(st_##space##_##suffix, body(w, i, m, true, type, elements))
+#define DEFINE_LOAD(space, suffix, key, type, elements, body) DEFINE(ld_##space##_##suffix, body(w, i, m, false, type, elements, load_##suffix))
+#define DEFINE_STORE(space, suffix, key, type, elements, body) DEFINE(st_##space##_##suffix, body(w, i, m, true, type, elements, store_##suffix))
 #define DEFINE_AREA_LOAD(space, suffix, key, type, elements, body) DEFINE(ldp_##suffix, area_load(w, i, m, type, elements))
 #define DEFINE_AREA_STORE(space, suffix, key, type, elements, body) DEFINE(stp_##suffix, area_store(w, i, m, type, elements))
 
+#define DEFINE_CAREFUL_LOAD(space, suffix, key, type, elements, body)                                                          \
+    static __attribute__((noinline)) insn *load_##suffix(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind where, const uint64_t *address) \
+    {                                                                                                                          \
+        return load_carefully(w, i, m, where, address, type, elements);                                                        \
+    }
+#define DEFINE_CAREFUL_STORE(space, suffix, key, type, elements, body)                                                         \
+    static __attribute__((noinline)) insn *store_##suffix(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind where, const uint64_t *address) \
+    {                                                                                                                          \
+        return store_carefully(w, i, m, where, address, type, elements);                                                       \
+    }
+
+STORED(DEFINE_CAREFUL_LOAD, , )
+WIDE(DEFINE_CAREFUL_LOAD, , )
+SIGNED(DEFINE_CAREFUL_LOAD, , )
+STORED(DEFINE_CAREFUL_STORE, , )
+WIDE(DEFINE_CAREFUL_STORE, , )
 LOADS(DEFINE_LOAD)
 STORES(DEFINE_STORE)
+#define DEFINE_GENERIC_LOAD(space, suffix, key, type, elements, body)                                                          \
+    DEFINE(ld_##space##_##suffix, body(w, i, m, false, type, elements, load_##suffix, ld_global_##suffix))
+#define DEFINE_GENERIC_STORE(space, suffix, key, type, elements, body)                                                         \
+    DEFINE(st_##space##_##suffix, body(w, i, m, true, type, elements, store_##suffix, st_global_##suffix))
+GENERIC_LOADS(DEFINE_GENERIC_LOAD)
+GENERIC_STORES(DEFINE_GENERIC_STORE)
 AREA_LOADS(DEFINE_AREA_LOAD)
 AREA_STORES(DEFINE_AREA_STORE)
 
@@ -620,5 +657,5 @@ enum {
 #define AREA_LOAD_ROW(space, suffix, text, type, elements, body) {.key = "ldp." text, .run = ldp_##suffix, .op_class = TSR_C_MOVE, .work = 1},
 #define AREA_STORE_ROW(space, suffix, text, type, elements, body) {.key = "stp." text, .run = stp_##suffix, .op_class = TSR_C_MOVE, .work = 1},
 
-static const struct tsr_op ops[] = {LOADS(LOAD_ROW) STORES(STORE_ROW) AREA_LOADS(AREA_LOAD_ROW) AREA_STORES(AREA_STORE_ROW)};
+static const struct tsr_op ops[] = {LOADS(LOAD_ROW) GENERIC_LOADS(LOAD_ROW) STORES(STORE_ROW) GENERIC_STORES(STORE_ROW) AREA_LOADS(AREA_LOAD_ROW) AREA_STORES(AREA_STORE_ROW)};
 const struct tsr_op_group TSR_LEVELED(tsr_memory_ops) = {ops, sizeof ops / sizeof *ops};
