@@ -4,7 +4,8 @@
  *
  * Functions whose newest form carries a suffix in 12 and none in 13 are written once, under the name of 13: in a build for 12 the
  * names below rename them before the header declares them. The older forms that 12 exports under the bare names are in
- * legacy12.c. Struct layouts that differ (cudaDeviceProp) are converted where they are filled in.
+ * legacy12.c. Structures that callers provide and that 13 made another size are cudaDeviceProp and cudaPointerAttributes: the files
+ * that fill them in know both. (A comparison of both headers found no other among the supported functions.)
  */
 #ifndef TESSERA_CUDART_ABI_H
 #define TESSERA_CUDART_ABI_H

@@ -125,6 +125,13 @@ cudaError_t cudaMemRangeGetAttributes(void **data, size_t *data_bytes, enum cuda
         cuMemRangeGetAttributes(data, data_bytes, (CUmem_range_attribute *)attributes, count, (CUdeviceptr)pointer, bytes));
 }
 
+/* 13 appended reserved words to the structure that callers of 12 provide. */
+#if TSR_CUDART_MAJOR == 12
+enum { POINTER_ATTRIBUTES_BYTES = offsetof(struct cudaPointerAttributes, reserved) };
+#else
+enum { POINTER_ATTRIBUTES_BYTES = sizeof(struct cudaPointerAttributes) };
+#endif
+
 static enum cudaMemoryType memory_type(unsigned driver_type, int managed)
 {
     if (managed)
@@ -153,7 +160,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     cudaError_t status = TSR_CALL(cuPointerGetAttributes(5, wanted, answers, (CUdeviceptr)pointer));
     if (status != cudaSuccess)
         return status;
-    memset(attributes, 0, sizeof(*attributes));
+    memset(attributes, 0, POINTER_ATTRIBUTES_BYTES);
     attributes->type = memory_type(type, (int)managed);
     int known = attributes->type != cudaMemoryTypeUnregistered;
     attributes->device = known ? device : cudaInvalidDeviceId;
