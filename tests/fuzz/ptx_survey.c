@@ -1,6 +1,6 @@
 /*
  * Decodes all PTX in files: PTX text, or anything in which fat binary containers lie (libraries). One JSON line per module on standard
- * output: bytes, kernels, milliseconds, and for each kernel that does not decode its name, line and message. A kernel that fails is
+ * output: bytes, kernels, milliseconds of processor time, and for each kernel that does not decode its name, line and message. A kernel that fails is
  * blanked and the module tried again, so that every kernel is judged on its own; a .func that fails takes the kernels with it that name it.
  *
  *     ptx_survey FILE...
@@ -27,10 +27,10 @@ struct module {
     uint32_t kernels, failed;
 };
 
-static double now_ms(void)
+static double cpu_ms(void)
 {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
 }
 
@@ -142,9 +142,9 @@ static void decode_module(struct module *module, uint32_t arch)
     print_string(module->file, strlen(module->file));
     printf(", \"arch\": %u, \"bytes\": %zu, \"kernels\": %u, \"failures\": [", arch, module->length, module->kernels);
     choose_device(module);
-    double begin = now_ms();
+    double begin = cpu_ms();
     CUresult result = tsr_code_create(module->text, module->length, &device, &code, &error);
-    double time = now_ms() - begin;
+    double time = cpu_ms() - begin;
     while (result != CUDA_SUCCESS) {
         char *header = header_before(module, line_begin(module, error.line) + 1), *name;
         if (!header || !blank_body(header)) { /* not in a function: nothing of the module can be used */
