@@ -73,6 +73,8 @@ VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("-gencode", "arch=compute_75,code=compute_75", "-gencode", "arch=compute_80,code=compute_80"),
     ),
     "vector_add_debug": ("vector_add", (*DEFAULT_FLAGS, "-G")),
+    "pitched_copies_per_thread": ("pitched_copies", (*DEFAULT_FLAGS, "--default-stream", "per-thread")),
+    "constant_memory_per_thread": ("constant_memory", (*DEFAULT_FLAGS, "--default-stream", "per-thread")),
     "device_calls_unoptimised": ("device_calls", (*DEFAULT_FLAGS, "-Xcicc", "-O0")),
 }
 
