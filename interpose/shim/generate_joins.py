@@ -2,9 +2,10 @@
 
     python generate_joins.py --cuda-header cuda.h --output DIR
 
-Whatever an application enqueues at home, or waits for, must come after the launches of the same stream that run elsewhere. So each
-function with a stream joins that stream first, and each copy or memset without one joins all streams; afterwards the error of
-an executor that failed meanwhile is the answer. Functions that the shim wraps by hand (wrapped.h) are left out. Writes joins.c and wrapped_joins.h. Run by the native build; standard library only.
+Whatever an application enqueues at home, or waits for, must come after the launches of the same stream that run
+elsewhere. So each function with a stream joins that stream first, and each copy or memset without one joins all streams;
+afterwards the error of an executor that failed meanwhile is the answer. Functions that the shim wraps by hand (wrapped.h)
+are left out. Writes joins.c and wrapped_joins.h. Run by the native build; standard library only.
 """
 
 import argparse
@@ -22,8 +23,9 @@ STREAM = re.compile(r"\bCUstream (\w+)$")
 NO_JOIN = re.compile(
     r"cuStreamGet|cuStreamIsCapturing|cuStreamSetAttribute|cuStreamCopyAttributes|cuStreamUpdateCapture|cuMemPool|cuStreamAttachMem"
 )
-JOIN_ALL = {"cuCtxSynchronize", "cuCtxSynchronize_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRelease"}
-JOIN_ALL |= {"cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxRelease_v2", "cuCtxRecordEvent", "cuCtxWaitEvent"}
+JOIN_ALL = {"cuCtxSynchronize", "cuCtxSynchronize_v2", "cuCtxDestroy_v2", "cuCtxRecordEvent", "cuCtxWaitEvent"}
+JOIN_ALL |= {"cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxRelease_v2"}
+JOIN_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRelease"}
 
 
 def stream_argument(prototype: Prototype) -> str | None:
