@@ -3,9 +3,9 @@
     python generate_joins.py --cuda-header cuda.h --output DIR
 
 Whatever an application enqueues at home, or waits for, must come after the launches of the same stream that run
-elsewhere. So each function with a stream joins that stream first, and each copy or memset without one joins all streams;
-afterwards the error of an executor that failed meanwhile is the answer. Functions that the shim wraps by hand (wrapped.h)
-are left out. Writes joins.c and wrapped_joins.h. Run by the native build; standard library only.
+elsewhere. So each function with a stream joins that stream first, and each copy or memset without one joins them all;
+afterwards the error of an executor that failed meanwhile is the answer. What the shim wraps by hand (wrapped.h)
+is left out. Writes joins.c and wrapped_joins.h. Run by the native build; standard library only.
 """
 
 import argparse
