@@ -289,12 +289,12 @@ TEST(cost_does_not_depend_on_workers_and_quanta)
     struct tsr_cost cost[3];
     for (uint32_t n = 0; n < 3; n++) {
         tsr_exec_workers(n == 0 ? 1 : n == 1 ? 2 : 4);
-        struct run run = run_load(KERNEL("", "mov.u32 %r5, 0;\nLOOP:\nadd.u64 %rd3, %rd1, 8192;\nred.global.add.u32 [%rd3], 1;\nld.global.u32 %r7, [%rd2];\nadd.u32 %r5, %r5, 1;\n"
+        struct run run = run_load(KERNEL("", "mov.u32 %r5, 0;\nLOOP:\nadd.u64 %rd3, %rd1, 131072;\nred.global.add.u32 [%rd3], 1;\nld.global.u32 %r7, [%rd2];\nadd.u32 %r5, %r5, 1;\n"
                                          "and.b32 %r6, %r1, 63;\nsetp.le.u32 %p1, %r5, %r6;\n@%p1 bra LOOP;\nst.global.u32 [%rd2], %r5;\n"));
-        uint64_t out = run_alloc(&run, 16384, NULL);
+        uint64_t out = run_alloc(&run, 262144, NULL);
         run.quantum_ns = n == 2 ? 1 : 20000000;
-        CHECK(launch(&run, 16, 128, out) == TSR_GRID_DONE);
-        CHECK_EQ(((uint32_t *)(uintptr_t)out)[2048], 16 * 2 * (64 * 65 / 2));
+        CHECK(launch(&run, 256, 128, out) == TSR_GRID_DONE);
+        CHECK_EQ(((uint32_t *)(uintptr_t)out)[32768], 256 * 2 * (64 * 65 / 2));
         cost[n] = run.cost;
         CHECK(n != 2 || run.quanta > 1);
         run_free(&run);

@@ -101,6 +101,11 @@ INLINE MOVES void load_shape(struct tsr_warp *w, insn *i, uint32_t m, enum shape
         R *restrict d = at(w, reg);
         const M *restrict x = (const void *)low;
         const M *restrict y = (const void *)high;
+        if (elements == 1 && sizeof(M) == sizeof(R)) {
+            memcpy(d, x, 16 * sizeof(R));
+            memcpy(d + 16, y, 16 * sizeof(R));
+            continue;
+        }
         for (uint32_t l = 0; l < 16; l++)
             d[l] = (R)x[l * elements + k];
         for (uint32_t l = 0; l < 16; l++)
@@ -163,6 +168,11 @@ INLINE MOVES void store_consecutive(struct tsr_warp *w, insn *i, unsigned char *
         const R *s[8];
         for (uint32_t k = 0; k < elements; k++)
             s[k] = at(w, source(i, elements, k));
+        if (elements == 1 && sizeof(M) == sizeof(R)) {
+            memcpy(x, s[0], 16 * sizeof(M));
+            memcpy(y, s[0] + 16, 16 * sizeof(M));
+            return;
+        }
         for (uint32_t l = 0; l < 16; l++)
             for (uint32_t k = 0; k < elements; k++)
                 x[l * elements + k] = (M)s[k][l];
