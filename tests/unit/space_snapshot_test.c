@@ -9,7 +9,8 @@
 
 static struct tsr_range range_at(uint64_t base, uint64_t bytes)
 {
-    return (struct tsr_range){.base = base, .bytes = bytes, .requested_bytes = bytes, .location = 1, .readable = 2, .writable = 2};
+    return (struct tsr_range){
+        .base = base, .bytes = bytes, .requested_bytes = bytes, .location = 1, .readable = 2, .writable = 2};
 }
 
 static CUresult add(uint64_t base, uint64_t bytes)
@@ -106,7 +107,7 @@ TEST(removal_waits_for_the_snapshots_that_show_it)
     while (tsr_space_lookup(space, 0x10000, &gone))
         sched_yield();
     CHECK_EQ(__atomic_load_n(&done, __ATOMIC_ACQUIRE), 0);
-    snapshot->ranges[0]->read_lines[0] = 1; /* still there */
+    snapshot->ranges[0]->read_lines[0] = 1;                  /* still there */
     const struct tsr_snapshot *newer = tsr_space_get(space); /* does not hold it up */
     tsr_space_put(space, snapshot);
     pthread_join(thread, NULL);

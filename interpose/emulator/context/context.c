@@ -11,15 +11,15 @@ struct slot {
 };
 
 struct tsr_context {
-    uint64_t references;      /* atomic */
-    CUcontext handle;         /* constant */
-    uint32_t device, sm_count;/* constant */
-    struct tsr_context *root; /* constant; a reference unless it is the context itself */
-    bool primary;             /* constant */
-    uint32_t alive;           /* atomic; a primary context comes back to life */
-    unsigned flags;           /* atomic */
-    CUresult sticky;          /* atomic */
-    uint64_t id;              /* atomic; a new one for each life */
+    uint64_t references;       /* atomic */
+    CUcontext handle;          /* constant */
+    uint32_t device, sm_count; /* constant */
+    struct tsr_context *root;  /* constant; a reference unless it is the context itself */
+    bool primary;              /* constant */
+    uint32_t alive;            /* atomic; a primary context comes back to life */
+    unsigned flags;            /* atomic */
+    CUresult sticky;           /* atomic */
+    uint64_t id;               /* atomic; a new one for each life */
     pthread_mutex_t lock;
     struct slot slots[TSR_SLOT_COUNT]; /* lock; value atomic for readers */
     struct tsr_context_settings settings;

@@ -54,6 +54,7 @@ CUresult tsr_context_sticky(const struct tsr_context *context);
 enum tsr_context_slot { TSR_SLOT_STREAMS, TSR_SLOT_GRAPHS, TSR_SLOT_MODULES, TSR_SLOT_MEMORY, TSR_SLOT_PEERS, TSR_SLOT_COUNT };
 void *tsr_context_slot(struct tsr_context *context, enum tsr_context_slot slot);
 /* Sets it if it is NULL and returns what is set afterwards (the caller frees his own when he lost the race). */
-void *tsr_context_slot_set(struct tsr_context *context, enum tsr_context_slot slot, void *value, void (*destroy)(struct tsr_context *, void *));
+void *tsr_context_slot_set(struct tsr_context *context, enum tsr_context_slot slot, void *value,
+                           void (*destroy)(struct tsr_context *, void *));
 
 #endif

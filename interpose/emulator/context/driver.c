@@ -18,11 +18,11 @@ enum driver_state { DRIVER_NEW, DRIVER_READY, DRIVER_FORKED, DRIVER_OVER };
 #define EXIT_FUNCTIONS 8
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int state;                                /* atomic; enum driver_state; changes under lock, except in a forked child */
-static struct tsr_machine *machine;              /* set before state becomes DRIVER_READY */
-static int process_row = -1;                     /* likewise */
+static int state;                   /* atomic; enum driver_state; changes under lock, except in a forked child */
+static struct tsr_machine *machine; /* set before state becomes DRIVER_READY */
+static int process_row = -1;        /* likewise */
 static void (*exit_functions[EXIT_FUNCTIONS])(void); /* lock */
-static unsigned exit_function_count;             /* lock */
+static unsigned exit_function_count;                 /* lock */
 
 static int state_get(void)
 {

@@ -5,6 +5,10 @@
  */
 #include "attribute.h"
 
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
 #define A(name) CU_DEVICE_ATTRIBUTE_##name
 
 struct constant {
@@ -100,6 +104,7 @@ static const struct constant constants[] = {
     {A(HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED), 0},
     {A(GENERIC_COMPRESSION_SUPPORTED), 0},
     {A(GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED), 0},
+    {A(MAX_ACCESS_POLICY_WINDOW_SIZE), 134213632},
     {A(RESERVED_SHARED_MEMORY_PER_BLOCK), 1024},
     {A(SPARSE_CUDA_ARRAY_SUPPORTED), 0},
     {A(READ_ONLY_HOST_REGISTER_SUPPORTED), 1},
@@ -136,52 +141,79 @@ static const struct constant constants[] = {
     {A(ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED), 0},
 };
 
+struct field {
+    int attribute;
+    size_t offset; /* of a uint32_t in struct tsr_device_desc */
+};
+
+#define FIELD(name, member) {A(name), offsetof(struct tsr_device_desc, member)}
+
+static const struct field fields[] = {
+    FIELD(MAX_SHARED_MEMORY_PER_BLOCK, shared_per_block_bytes),
+    FIELD(MAX_REGISTERS_PER_BLOCK, registers_per_sm),
+    FIELD(CLOCK_RATE, clock_khz),
+    FIELD(MULTIPROCESSOR_COUNT, sm_count),
+    FIELD(PCI_BUS_ID, pci_bus),
+    FIELD(PCI_DEVICE_ID, pci_device),
+    FIELD(PCI_DOMAIN_ID, pci_domain),
+    FIELD(MEMORY_CLOCK_RATE, memory_clock_khz),
+    FIELD(GLOBAL_MEMORY_BUS_WIDTH, memory_bus_bits),
+    FIELD(MAX_THREADS_PER_MULTIPROCESSOR, max_threads_per_sm),
+    FIELD(ASYNC_ENGINE_COUNT, copy_engines),
+    FIELD(COMPUTE_CAPABILITY_MAJOR, compute_major),
+    FIELD(COMPUTE_CAPABILITY_MINOR, compute_minor),
+    FIELD(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, shared_per_sm_bytes),
+    FIELD(MAX_REGISTERS_PER_MULTIPROCESSOR, registers_per_sm),
+    FIELD(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, shared_per_block_optin_bytes),
+    FIELD(MAX_BLOCKS_PER_MULTIPROCESSOR, max_blocks_per_sm),
+    FIELD(MULTI_GPU_BOARD_GROUP_ID, pci_bus),
+};
+
 static int described(const struct tsr_device_desc *desc, int attribute, int *value)
+{
+    for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (fields[i].attribute == attribute) {
+            uint32_t number;
+            memcpy(&number, (const char *)desc + fields[i].offset, sizeof number);
+            *value = (int)number;
+            return 1;
+        }
+    return 0;
+}
+
+static int derived(const struct tsr_device_desc *desc, int attribute, int *value)
 {
     const int hopper = desc->compute_major >= 9;
     switch (attribute) {
-    case A(MAX_SHARED_MEMORY_PER_BLOCK): *value = (int)desc->shared_per_block_bytes; return 1;
-    case A(MAX_REGISTERS_PER_BLOCK): *value = desc->registers_per_sm < 65536 ? (int)desc->registers_per_sm : 65536; return 1;
-    case A(CLOCK_RATE): *value = (int)desc->clock_khz; return 1;
-    case A(MULTIPROCESSOR_COUNT): *value = (int)desc->sm_count; return 1;
-    case A(PCI_BUS_ID): *value = (int)desc->pci_bus; return 1;
-    case A(PCI_DEVICE_ID): *value = (int)desc->pci_device; return 1;
-    case A(PCI_DOMAIN_ID): *value = (int)desc->pci_domain; return 1;
-    case A(MEMORY_CLOCK_RATE): *value = (int)desc->memory_clock_khz; return 1;
-    case A(GLOBAL_MEMORY_BUS_WIDTH): *value = (int)desc->memory_bus_bits; return 1;
-    case A(L2_CACHE_SIZE): *value = (int)desc->l2_bytes; return 1;
-    case A(MAX_THREADS_PER_MULTIPROCESSOR): *value = (int)desc->max_threads_per_sm; return 1;
-    case A(ASYNC_ENGINE_COUNT): *value = (int)desc->copy_engines; return 1;
-    case A(COMPUTE_CAPABILITY_MAJOR): *value = (int)desc->compute_major; return 1;
-    case A(COMPUTE_CAPABILITY_MINOR): *value = (int)desc->compute_minor; return 1;
-    case A(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR): *value = (int)desc->shared_per_sm_bytes; return 1;
-    case A(MAX_REGISTERS_PER_MULTIPROCESSOR): *value = (int)desc->registers_per_sm; return 1;
+    case A(L2_CACHE_SIZE):
+        *value = (int)desc->l2_bytes;
+        return 1;
+    case A(MAX_PERSISTING_L2_CACHE_SIZE):
+        *value = (int)(desc->l2_bytes / 8 * 5);
+        return 1;
     case A(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO):
         *value = desc->fp64_ops_per_sm_clk ? (int)(desc->fp32_ops_per_sm_clk / desc->fp64_ops_per_sm_clk) : 0;
         return 1;
-    case A(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN): *value = (int)desc->shared_per_block_optin_bytes; return 1;
-    case A(MAX_BLOCKS_PER_MULTIPROCESSOR): *value = (int)desc->max_blocks_per_sm; return 1;
-    case A(MAX_PERSISTING_L2_CACHE_SIZE): *value = (int)(desc->l2_bytes / 8 * 5); return 1;
-    case A(MAX_ACCESS_POLICY_WINDOW_SIZE): *value = 134213632; return 1;
-    case A(CLUSTER_LAUNCH): *value = hopper; return 1;
-    case A(MEM_SYNC_DOMAIN_COUNT): *value = hopper ? 4 : 1; return 1;
-    case A(TENSOR_MAP_ACCESS_SUPPORTED): *value = hopper; return 1;
-    default: return 0;
+    case A(CLUSTER_LAUNCH):
+    case A(TENSOR_MAP_ACCESS_SUPPORTED):
+        *value = hopper;
+        return 1;
+    case A(MEM_SYNC_DOMAIN_COUNT):
+        *value = hopper ? 4 : 1;
+        return 1;
+    default:
+        return 0;
     }
 }
 
 int tsr_device_attribute(const struct tsr_device_desc *desc, int attribute, int *value)
 {
-    if (described(desc, attribute, value))
+    if (described(desc, attribute, value) || derived(desc, attribute, value))
         return 1;
     for (unsigned i = 0; i < sizeof constants / sizeof constants[0]; i++)
         if (constants[i].attribute == attribute) {
             *value = constants[i].value;
             return 1;
         }
-    if (attribute == A(MULTI_GPU_BOARD_GROUP_ID)) {
-        *value = (int)desc->pci_bus;
-        return 1;
-    }
     return 0;
 }

@@ -106,7 +106,8 @@ CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice de
     return create(pctx, flags, dev, 3020);
 }
 
-CUresult CUDAAPI cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev)
+CUresult CUDAAPI cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
+                                CUdevice dev)
 {
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(numParams >= 0 && (paramsArray || !numParams), CUDA_ERROR_INVALID_VALUE);

@@ -105,7 +105,9 @@ static const struct error errors[] = {
     ERROR(CUDA_ERROR_CAPTURED_EVENT, "operation not permitted on an event last recorded in a capturing stream"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "attempt to terminate a thread-local capture sequence from another thread"),
     ERROR(CUDA_ERROR_TIMEOUT, "wait operation timed out"),
-    ERROR(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"),
+    ERROR(
+        CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+        "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"),
     ERROR(CUDA_ERROR_EXTERNAL_DEVICE, "an error of an external device"),
     ERROR(CUDA_ERROR_INVALID_CLUSTER_SIZE, "cluster misconfiguration"),
     ERROR(CUDA_ERROR_FUNCTION_NOT_LOADED, "function has not been loaded"),

@@ -99,7 +99,8 @@ CUresult tsr_function_attribute_set(const struct tsr_function *function, struct 
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         TSR_REQUIRE(value >= 0, CUDA_ERROR_INVALID_VALUE);
-        TSR_REQUIRE((uint64_t)value + function->shared_static_bytes <= desc->shared_per_block_optin_bytes, CUDA_ERROR_INVALID_VALUE);
+        TSR_REQUIRE((uint64_t)value + function->shared_static_bytes <= desc->shared_per_block_optin_bytes,
+                    CUDA_ERROR_INVALID_VALUE);
         field = &settings->dynamic_shared_bytes;
         break;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:

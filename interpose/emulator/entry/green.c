@@ -1,6 +1,7 @@
 /*
- * Green contexts: a share of a device's SMs, with the memory and modules of its primary context. Which SMs they are does not matter to an emulated device, so a resource is a count; two groups
- * made by one split never add up to more than there is, but nothing keeps a program from using one resource twice.
+ * Green contexts: a share of a device's SMs, with the memory and modules of its primary context. Which SMs they are does not matter to
+ * an emulated device, so a resource is a count; two groups made by one split never add up to more than there is, but nothing keeps
+ * a program from using one resource twice.
  */
 #include "guard.h"
 

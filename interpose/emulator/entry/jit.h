@@ -5,9 +5,9 @@
 #include "api/driver.h"
 
 struct tsr_jit_buffer {
-    char *text;           /* the application's; NULL when it gave none */
-    size_t size, used;    /* used: without the NUL */
-    void **size_option;   /* where the driver reports how much it filled */
+    char *text;         /* the application's; NULL when it gave none */
+    size_t size, used;  /* used: without the NUL */
+    void **size_option; /* where the driver reports how much it filled */
 };
 
 struct tsr_jit_log {

@@ -73,7 +73,8 @@ static CUresult check_function(const struct tsr_function *function, const struct
 {
     uint64_t threads = product(block), bound = product(function->max_threads);
     if (product(function->required_threads))
-        TSR_REQUIRE(memcmp(function->required_threads, block, sizeof function->required_threads) == 0, CUDA_ERROR_INVALID_VALUE);
+        TSR_REQUIRE(memcmp(function->required_threads, block, sizeof function->required_threads) == 0,
+                    CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(!bound || threads <= bound, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE((uint64_t)function->registers * ((threads + 31) / 32 * 32) <= desc->registers_per_sm,
                 CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
@@ -111,7 +112,8 @@ static CUresult check_cluster(struct tsr_entry *entry, const struct tsr_device_d
     return CUDA_SUCCESS;
 }
 
-static CUresult check_cooperative(struct tsr_context *context, const struct tsr_function *function, const struct tsr_launch *launch)
+static CUresult check_cooperative(struct tsr_context *context, const struct tsr_function *function,
+                                  const struct tsr_launch *launch)
 {
     uint64_t resident = tsr_exec_resident_blocks(tsr_context_desc(context), function, (uint32_t)product(launch->block),
                                                  launch->shared_dynamic_bytes);

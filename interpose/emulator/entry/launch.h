@@ -10,10 +10,10 @@
 #include "../stream/work.h"
 
 struct tsr_launch {
-    const void *function;          /* CUfunction or CUkernel */
+    const void *function; /* CUfunction or CUkernel */
     uint32_t grid[3], block[3];
     uint32_t shared_dynamic_bytes;
-    void **params, **extra;        /* as in cuLaunchKernel: one of them, or none for a function without parameters */
+    void **params, **extra; /* as in cuLaunchKernel: one of them, or none for a function without parameters */
     const CUlaunchAttribute *attributes;
     uint32_t attribute_count;
     bool cooperative;

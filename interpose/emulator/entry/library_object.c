@@ -16,7 +16,7 @@
 
 struct text {
     uint32_t arch;
-    CUresult result;          /* why there is none */
+    CUresult result; /* why there is none */
     struct tsr_image image;
 };
 
@@ -24,12 +24,12 @@ struct tsr_library {
     CUlibrary handle;
     struct text texts[TSR_MACHINE_DEVICES]; /* one per distinct architecture of the machine */
     uint32_t text_count;
-    struct tsr_code_box *catalog;           /* names and layouts */
+    struct tsr_code_box *catalog; /* names and layouts */
     uint32_t catalog_device;
     struct tsr_kernel *kernels;
     uint32_t kernel_count;
     pthread_mutex_t lock;
-    TSR_VEC(struct tsr_module *) modules;   /* lock; one per context that used it */
+    TSR_VEC(struct tsr_module *) modules; /* lock; one per context that used it */
 };
 
 static uint32_t arch_of(uint32_t device)

@@ -191,7 +191,8 @@ static void put_renamed(struct buffer *out, const char *at, const char *end, con
             at++;
         put(out, word, (size_t)(at - word));
         for (size_t i = 0; i < clashes->count; i++)
-            if (clashes->data[i].length == (size_t)(at - word) && memcmp(clashes->data[i].text, word, (size_t)(at - word)) == 0) {
+            if (clashes->data[i].length == (size_t)(at - word) &&
+                memcmp(clashes->data[i].text, word, (size_t)(at - word)) == 0) {
                 put(out, suffix, suffix_length);
                 break;
             }
@@ -214,8 +215,8 @@ static bool defined_elsewhere(const char *const *texts, size_t count, size_t sel
 }
 
 /* One statement of texts[self]; a declaration that another text resolves stays as a prototype, or goes if it is a variable. */
-static void put_statement(struct buffer *out, const char *const *texts, size_t count, size_t self, const char *at, const char *end,
-                          const name_list *clashes)
+static void put_statement(struct buffer *out, const char *const *texts, size_t count, size_t self, const char *at,
+                          const char *end, const name_list *clashes)
 {
     size_t length;
     const char *name = is_declaration(at, end) ? declared_name(at, end, &length) : NULL;

@@ -19,9 +19,9 @@
 
 struct linker {
     struct tsr_jit_log log;
-    TSR_VEC(char *) inputs;     /* PTX texts */
+    TSR_VEC(char *) inputs; /* PTX texts */
     char *result;
-    bool complete;              /* result decodes */
+    bool complete; /* result decodes */
 };
 
 static void linker_destroy(void *object)

@@ -18,9 +18,9 @@
 
 /* Attributes that cuFuncSetAttribute and cuKernelSetAttribute change; all fields are accessed atomically. */
 struct tsr_function_settings {
-    int dynamic_shared_bytes;      /* -1: what is left of the block's 48 KiB */
-    int carveout;                  /* -1: the driver's choice */
-    int cluster[3];                /* required cluster when launched without one; 0: none */
+    int dynamic_shared_bytes; /* -1: what is left of the block's 48 KiB */
+    int carveout;             /* -1: the driver's choice */
+    int cluster[3];           /* required cluster when launched without one; 0: none */
     int non_portable_cluster;
     int cluster_policy;
 };
@@ -30,19 +30,19 @@ struct tsr_library;
 
 struct tsr_kernel;
 
-struct tsr_entry {                 /* CUfunction */
+struct tsr_entry { /* CUfunction */
     CUfunction handle;
     struct tsr_module *module;
     const struct tsr_function *function;
-    struct tsr_kernel *kernel;     /* of a library, else NULL */
+    struct tsr_kernel *kernel; /* of a library, else NULL */
     struct tsr_function_settings settings;
 };
 
-struct tsr_kernel {                /* CUkernel */
+struct tsr_kernel { /* CUkernel */
     CUkernel handle;
     struct tsr_library *library;
     const char *name;
-    uint32_t index;                /* among the library's kernels */
+    uint32_t index; /* among the library's kernels */
     struct tsr_function_settings settings[TSR_MACHINE_DEVICES];
 };
 
@@ -53,17 +53,18 @@ struct tsr_variable_place {
 
 /* Decoded code that a module links, and that a library also reads names and layouts from; counted. */
 struct tsr_code_box {
-    uint32_t references;           /* atomic */
-    bool linked;                   /* library's lock: some module has linked it, so no other may */
+    uint32_t references; /* atomic */
+    bool linked;         /* library's lock: some module has linked it, so no other may */
     struct tsr_code *code;
 };
 /* Errors: those of decoding (named in the JIT log and in ours), OUT_OF_MEMORY. */
-CUresult tsr_code_box_create(const char *text, size_t length, uint32_t device, struct tsr_jit_log *log, struct tsr_code_box **out);
+CUresult tsr_code_box_create(const char *text, size_t length, uint32_t device, struct tsr_jit_log *log,
+                             struct tsr_code_box **out);
 void tsr_code_box_unref(struct tsr_code_box *box);
 
 /* Makes a module in the context; takes the box over, also on error. library: the one it belongs to, or NULL. */
-CUresult tsr_module_create(struct tsr_context *context, struct tsr_code_box *box, struct tsr_library *library, struct tsr_jit_log *log,
-                           struct tsr_module **out);
+CUresult tsr_module_create(struct tsr_context *context, struct tsr_code_box *box, struct tsr_library *library,
+                           struct tsr_jit_log *log, struct tsr_module **out);
 /* From an image in any form, for the context's device. */
 CUresult tsr_module_load(struct tsr_context *context, const void *image, size_t size, struct tsr_jit_log *log,
                          struct tsr_module **out);

@@ -59,7 +59,8 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
     TSR_REQUIRE(tsr_allocation_find(dptr, &range, &allocation) && range.base == dptr, CUDA_ERROR_INVALID_VALUE);
     bool imported = range.kind == TSR_RANGE_IPC && allocation.detail;
     TSR_REQUIRE(range.kind == TSR_RANGE_PLAIN || range.kind == TSR_RANGE_POOL || imported ||
-                    (range.kind == TSR_RANGE_MANAGED && !allocation.detail), /* a module's variable is not for the application to free */
+                    (range.kind == TSR_RANGE_MANAGED &&
+                     !allocation.detail), /* a module's variable is not for the application to free */
                 CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_capture_check_unsafe_call(context));
     TSR_TRY(tsr_settle(allocation.context ? allocation.context : context));

@@ -12,14 +12,14 @@
 #include "loaded.h"
 
 struct tsr_module {
-    uint32_t references;          /* atomic: handle or library, launches, the caller who looked it up */
-    uint32_t unloaded;            /* atomic */
+    uint32_t references; /* atomic: handle or library, launches, the caller who looked it up */
+    uint32_t unloaded;   /* atomic */
     CUmodule handle;
-    struct tsr_context *context;  /* a reference */
-    struct tsr_library *library;  /* that made it; not counted */
+    struct tsr_context *context; /* a reference */
+    struct tsr_library *library; /* that made it; not counted */
     struct tsr_code_box *box;
-    uint64_t *addresses;          /* per variable; 0 before it is placed */
-    struct tsr_entry *entries;    /* of the functions that are entries, in order */
+    uint64_t *addresses;       /* per variable; 0 before it is placed */
+    struct tsr_entry *entries; /* of the functions that are entries, in order */
     uint32_t entry_count;
 };
 
@@ -29,7 +29,8 @@ struct module_list {
     TSR_VEC(struct tsr_module *) modules; /* lock */
 };
 
-CUresult tsr_code_box_create(const char *text, size_t length, uint32_t device, struct tsr_jit_log *log, struct tsr_code_box **out)
+CUresult tsr_code_box_create(const char *text, size_t length, uint32_t device, struct tsr_jit_log *log,
+                             struct tsr_code_box **out)
 {
     struct tsr_ptx_error error = {0};
     struct tsr_code_box *box = calloc(1, sizeof *box);

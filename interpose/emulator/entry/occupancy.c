@@ -41,19 +41,21 @@ CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBl
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
+                                                             size_t dynamicSMemSize)
 {
     return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, 0);
 }
 
 /* The block size with the most threads per SM; among equals the largest. */
 CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func,
-                                                           CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
-                                                           int blockSizeLimit, unsigned int flags)
+                                                           CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+                                                           size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)
 {
     struct subject subject;
     TSR_TRY(tsr_driver_ready());
-    TSR_REQUIRE(minGridSize && blockSize && !(flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE), CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(minGridSize && blockSize && !(flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE),
+                CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(find(func, &subject));
     int limit = tsr_function_max_threads(subject.entry->function, subject.desc), best = 0;
     uint32_t best_threads = 0, best_blocks = 0;

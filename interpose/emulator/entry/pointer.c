@@ -36,7 +36,7 @@ static CUresult access_flags(const struct place *place, void *data)
     struct tsr_context *context;
     TSR_TRY(tsr_context_current(&context));
     unsigned bit = 1u << tsr_context_device(context);
-    PUT(int, place->range.writable & bit   ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+    PUT(int, place->range.writable &bit    ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
              : place->range.readable & bit ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
                                            : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
     return CUDA_SUCCESS;
@@ -155,7 +155,8 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute
     return get(&place, attribute, data);
 }
 
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
+                                        CUdeviceptr ptr)
 {
     struct place place = {.address = ptr};
     TSR_TRY(tsr_driver_ready());

@@ -259,7 +259,8 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ma
     TSR_TRY(find(pool, &found));
     TSR_REQUIRE(map && count, CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < count; i++) {
-        TSR_REQUIRE(map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && access_known(map[i].flags), CUDA_ERROR_INVALID_VALUE);
+        TSR_REQUIRE(map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && access_known(map[i].flags),
+                    CUDA_ERROR_INVALID_VALUE);
         TSR_TRY(tsr_device_check(map[i].location.id));
         uint32_t from = (uint32_t)map[i].location.id, to = tsr_pool_device(found);
         bool reachable = from == to || tsr_machine_instance()->links[from * TSR_MACHINE_DEVICES + to].peer_access;

@@ -23,7 +23,8 @@ _Static_assert(sizeof(struct encoded) <= sizeof(CUtensorMap), "fits");
 static const uint8_t type_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4, 1, 1, 1};
 
 static CUresult encode(struct encoded *out, CUtensorMapDataType type, cuuint32_t rank, void *address, const cuuint64_t *dims,
-                       const cuuint64_t *strides, const cuuint32_t *element_strides, int interleave, int swizzle, int l2, int fill)
+                       const cuuint64_t *strides, const cuuint32_t *element_strides, int interleave, int swizzle, int l2,
+                       int fill)
 {
     TSR_REQUIRE((int)type >= 0 && type < (int)sizeof type_bytes && rank >= 1 && rank <= RANK_MOST, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(address && (uintptr_t)address % (interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16) == 0,
@@ -31,7 +32,8 @@ static CUresult encode(struct encoded *out, CUtensorMapDataType type, cuuint32_t
     TSR_REQUIRE(dims && element_strides && (strides || rank == 1), CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(interleave >= 0 && interleave <= CU_TENSOR_MAP_INTERLEAVE_32B && (!interleave || rank >= 3),
                 CUDA_ERROR_INVALID_VALUE);
-    TSR_REQUIRE(swizzle >= 0 && swizzle <= CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B && l2 >= 0 && l2 <= CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+    TSR_REQUIRE(swizzle >= 0 && swizzle <= CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B && l2 >= 0 &&
+                    l2 <= CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                 CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(fill == 0 || fill == 1, CUDA_ERROR_INVALID_VALUE);
     for (cuuint32_t i = 0; i < rank; i++) {
@@ -71,14 +73,15 @@ static void store(CUtensorMap *map, const struct encoded *encoded)
 
 CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
                                         void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
-                                        const cuuint32_t *boxDim, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
-                                        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+                                        const cuuint32_t *boxDim, const cuuint32_t *elementStrides,
+                                        CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                        CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
     struct encoded encoded = {.kind = 1};
     TSR_TRY(supported(tensorMap));
     TSR_REQUIRE(boxDim, CUDA_ERROR_INVALID_VALUE);
-    TSR_TRY(encode(&encoded, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, elementStrides, (int)interleave,
-                   (int)swizzle, (int)l2Promotion, (int)oobFill));
+    TSR_TRY(encode(&encoded, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, elementStrides,
+                   (int)interleave, (int)swizzle, (int)l2Promotion, (int)oobFill));
     for (cuuint32_t i = 0; i < tensorRank; i++) {
         TSR_REQUIRE(boxDim[i] && boxDim[i] <= 256, CUDA_ERROR_INVALID_VALUE);
         encoded.box[i] = boxDim[i];
@@ -93,17 +96,19 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataT
 
 CUresult CUDAAPI cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
                                          void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
-                                         const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, cuuint32_t channelsPerPixel,
-                                         cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
+                                         const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner,
+                                         cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
+                                         const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
                                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
                                          CUtensorMapFloatOOBfill oobFill)
 {
     struct encoded encoded = {.kind = 2};
     TSR_TRY(supported(tensorMap));
     TSR_REQUIRE(pixelBoxLowerCorner && pixelBoxUpperCorner && tensorRank >= 3, CUDA_ERROR_INVALID_VALUE);
-    TSR_REQUIRE(channelsPerPixel && channelsPerPixel <= 256 && pixelsPerColumn && pixelsPerColumn <= 1024, CUDA_ERROR_INVALID_VALUE);
-    TSR_TRY(encode(&encoded, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, elementStrides, (int)interleave,
-                   (int)swizzle, (int)l2Promotion, (int)oobFill));
+    TSR_REQUIRE(channelsPerPixel && channelsPerPixel <= 256 && pixelsPerColumn && pixelsPerColumn <= 1024,
+                CUDA_ERROR_INVALID_VALUE);
+    TSR_TRY(encode(&encoded, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, elementStrides,
+                   (int)interleave, (int)swizzle, (int)l2Promotion, (int)oobFill));
     encoded.box[0] = channelsPerPixel;
     encoded.box[1] = pixelsPerColumn;
     for (cuuint32_t i = 0; i + 2 < tensorRank; i++)

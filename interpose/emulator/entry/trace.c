@@ -58,8 +58,8 @@ static void write_launch(const struct tsr_work *work, const struct tsr_grid *gri
     struct line line = {0};
     add(&line, "{\"launch\": %llu, \"device\": %u, \"function\": \"", (unsigned long long)++launches, desc->device);
     add(&line, "%s", desc->function->name);
-    add(&line, "\", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared\": %u, \"params\": \"", desc->grid[0], desc->grid[1],
-        desc->grid[2], desc->block[0], desc->block[1], desc->block[2], desc->shared_dynamic_bytes);
+    add(&line, "\", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared\": %u, \"params\": \"", desc->grid[0],
+        desc->grid[1], desc->grid[2], desc->block[0], desc->block[1], desc->block[2], desc->shared_dynamic_bytes);
     for (uint32_t i = 0; i < desc->function->param_bytes; i++)
         add(&line, "%02x", work->kernel.param_bytes[i]);
     add(&line, "\"");

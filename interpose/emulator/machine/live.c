@@ -143,8 +143,8 @@ static struct tsr_kernel_row *row_for(struct tsr_machine *machine, uint32_t devi
         uint32_t state = __atomic_load_n(&row->state, __ATOMIC_ACQUIRE);
         if (state == ROW_VALID && row_is(row, device, name))
             return row;
-        if (state == ROW_FREE && __atomic_compare_exchange_n(&row->state, &state, ROW_WRITING, false, __ATOMIC_ACQ_REL,
-                                                              __ATOMIC_RELAXED)) {
+        if (state == ROW_FREE &&
+            __atomic_compare_exchange_n(&row->state, &state, ROW_WRITING, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
             row->device = device;
             strncpy(row->name, name, sizeof row->name - 1);
             __atomic_store_n(&row->state, ROW_VALID, __ATOMIC_RELEASE);

@@ -77,7 +77,8 @@ bool tsr_memory_attach(struct tsr_context *context)
 }
 
 /* Publishes the range with a fresh allocation record. */
-static CUresult publish(struct tsr_context *context, struct tsr_range *range, unsigned flags, bool registered, uint64_t user_base)
+static CUresult publish(struct tsr_context *context, struct tsr_range *range, unsigned flags, bool registered,
+                        uint64_t user_base)
 {
     struct tsr_allocation *allocation = tsr_allocation_create(context, range->location);
     if (!allocation)

@@ -16,15 +16,15 @@ struct tsr_allocation {
     unsigned flags;              /* CU_MEMHOSTALLOC_*, CU_MEMHOSTREGISTER_*, CU_MEM_ATTACH_* */
     bool registered;             /* host memory of the application itself */
     bool sync_memops;
-    uint64_t user_base;          /* what the application knows as the start; differs from the range's only for registered memory */
-    int descriptor;              /* VMM, IPC: file behind the mapping, not owned; else -1 */
+    uint64_t user_base; /* what the application knows as the start; differs from the range's only for registered memory */
+    int descriptor;     /* VMM, IPC: file behind the mapping, not owned; else -1 */
     uint64_t descriptor_offset;
-    uint64_t mapped_bytes;       /* IPC: what was mapped at the range's page-rounded begin, to unmap */
-    void *detail;                /* VMM: the physical memory; pool: the pool */
+    uint64_t mapped_bytes; /* IPC: what was mapped at the range's page-rounded begin, to unmap */
+    void *detail;          /* VMM: the physical memory; pool: the pool */
     /* managed memory: what cuMemAdvise said */
     int preferred_location, last_prefetch;
     bool read_mostly;
-    uint32_t accessed_by;        /* bit d */
+    uint32_t accessed_by; /* bit d */
 };
 
 /* Device memory of the context's device. Errors: OUT_OF_MEMORY. bytes > 0. */

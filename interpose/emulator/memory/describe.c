@@ -27,7 +27,10 @@ void tsr_address_describe(uint64_t address, uint32_t device, char *text, size_t 
         place(&before, name, sizeof name);
         bool readable = before.readable >> device & 1, writable = before.writable >> device & 1;
         tsr_format(text, size, "at byte %llu of %s, which device %u may %s", (unsigned long long)(address - before.base), name,
-                   device, writable ? "access" : readable ? "only read" : "not access");
+                   device,
+                   writable   ? "access"
+                   : readable ? "only read"
+                              : "not access");
     } else if (before.bytes && past < NEAR_BYTES && (!after.bytes || past <= short_of)) {
         place(&before, name, sizeof name);
         tsr_format(text, size, "%llu bytes past the end of %s", (unsigned long long)past, name);

@@ -30,14 +30,15 @@ struct extent {
 };
 
 struct heap {
-    pthread_mutex_t lock;      /* everything below; base, bytes and file are constant once base is set */
-    uint64_t base, bytes;      /* atomic base: 0 until made */
+    pthread_mutex_t lock; /* everything below; base, bytes and file are constant once base is set */
+    uint64_t base, bytes; /* atomic base: 0 until made */
     int file;
     TSR_VEC(struct extent) free; /* sorted, never adjacent */
-    uint32_t *page_users;      /* allocations in each page */
+    uint32_t *page_users;        /* allocations in each page */
 };
 
-static struct heap heaps[TSR_MACHINE_DEVICES] = {[0 ... TSR_MACHINE_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1}};
+static struct heap heaps[TSR_MACHINE_DEVICES] = {
+    [0 ... TSR_MACHINE_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1}};
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {

@@ -26,14 +26,14 @@ struct label {
 };
 
 struct tsr_physical {
-    uint64_t references;         /* atomic: handle, mappings, callers */
-    uint32_t device;             /* constant */
-    unsigned handle_types;       /* constant */
-    uint64_t bytes;              /* constant */
-    int descriptor;              /* constant */
-    bool imported;               /* constant */
-    void *handle;                /* lock; NULL while there are no handle references */
-    uint64_t handle_references;  /* lock */
+    uint64_t references;        /* atomic: handle, mappings, callers */
+    uint32_t device;            /* constant */
+    unsigned handle_types;      /* constant */
+    uint64_t bytes;             /* constant */
+    int descriptor;             /* constant */
+    bool imported;              /* constant */
+    void *handle;               /* lock; NULL while there are no handle references */
+    uint64_t handle_references; /* lock */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* handles of all objects */

@@ -14,25 +14,25 @@
 enum block_state { BLOCK_USED, BLOCK_PENDING, BLOCK_FREE };
 
 struct block {
-    uint64_t address, bytes;    /* bytes: rounded to the heap's unit */
-    uint64_t generation;        /* grows with every free */
-    struct tsr_stream_key key;  /* BLOCK_PENDING: where it was freed */
+    uint64_t address, bytes;   /* bytes: rounded to the heap's unit */
+    uint64_t generation;       /* grows with every free */
+    struct tsr_stream_key key; /* BLOCK_PENDING: where it was freed */
     enum block_state state;
 };
 
 struct tsr_pool {
-    CUmemoryPool handle;        /* constant */
-    uint32_t device;            /* constant */
-    bool is_default, imported;  /* constant */
-    unsigned handle_types;      /* constant */
-    uint64_t max_bytes;         /* constant; 0: the device's memory */
-    uint64_t references;        /* atomic: handle, pending frees */
-    pthread_mutex_t lock;       /* all below */
+    CUmemoryPool handle;       /* constant */
+    uint32_t device;           /* constant */
+    bool is_default, imported; /* constant */
+    unsigned handle_types;     /* constant */
+    uint64_t max_bytes;        /* constant; 0: the device's memory */
+    uint64_t references;       /* atomic: handle, pending frees */
+    pthread_mutex_t lock;      /* all below */
     TSR_VEC(struct block) blocks;
     uint64_t used, used_high, reserved, reserved_high, threshold;
-    int reuse[3];               /* the three REUSE attributes; kept, without effect */
+    int reuse[3]; /* the three REUSE attributes; kept, without effect */
     uint16_t readable, writable;
-    bool closed;                /* destroyed by the application; the handle's reference goes with the last used block */
+    bool closed; /* destroyed by the application; the handle's reference goes with the last used block */
 };
 
 static pthread_mutex_t defaults_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -21,7 +21,7 @@ struct tsr_stream_key {
 
 /* A free that has been asked for and not yet reached. */
 struct tsr_pool_free {
-    struct tsr_pool *pool;   /* a reference */
+    struct tsr_pool *pool; /* a reference */
     uint64_t address, generation;
 };
 

@@ -59,8 +59,8 @@ static int file_open(const struct tsr_share_name *name)
     return -1;
 }
 
-static CUresult publish(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t mapped, uint64_t mapped_bytes,
-                        uint64_t *address)
+static CUresult publish(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t mapped,
+                        uint64_t mapped_bytes, uint64_t *address)
 {
     struct tsr_allocation *allocation = tsr_allocation_create(context, name->device);
     if (!allocation)

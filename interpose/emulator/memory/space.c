@@ -25,11 +25,11 @@ struct record {
 
 struct tsr_space {
     pthread_mutex_t lock;
-    pthread_cond_t returned;              /* a snapshot was freed */
-    TSR_VEC(struct tsr_range *) ranges;   /* sorted by base */
-    struct record *current;               /* NULL after a change */
-    struct record *records;               /* all that have references */
-    uint64_t sequence;                    /* removals so far */
+    pthread_cond_t returned;            /* a snapshot was freed */
+    TSR_VEC(struct tsr_range *) ranges; /* sorted by base */
+    struct record *current;             /* NULL after a change */
+    struct record *records;             /* all that have references */
+    uint64_t sequence;                  /* removals so far */
     uint32_t next_id;
 };
 

@@ -17,9 +17,14 @@
 #define TSR_LOCATION_HOST 16u /* location of host memory; 0..15 are devices */
 
 enum tsr_range_kind {
-    TSR_RANGE_PLAIN, TSR_RANGE_VMM, TSR_RANGE_POOL, TSR_RANGE_MODULE, /* device memory */
-    TSR_RANGE_HOST,      /* cuMemHostAlloc, cuMemHostRegister */
-    TSR_RANGE_MANAGED, TSR_RANGE_IPC, TSR_RANGE_INTERNAL
+    TSR_RANGE_PLAIN,
+    TSR_RANGE_VMM,
+    TSR_RANGE_POOL,
+    TSR_RANGE_MODULE, /* device memory */
+    TSR_RANGE_HOST,   /* cuMemHostAlloc, cuMemHostRegister */
+    TSR_RANGE_MANAGED,
+    TSR_RANGE_IPC,
+    TSR_RANGE_INTERNAL
 };
 
 /* Lines of 128 bytes that the running launch has touched; see exec/cost.h. One byte per line, epoch-stamped. */
@@ -30,10 +35,11 @@ struct tsr_range {
     uint32_t location;           /* device number or TSR_LOCATION_HOST */
     uint16_t readable, writable; /* bit d: kernels of device d may */
     enum tsr_range_kind kind;
-    uint32_t id;                 /* buffer id (CU_POINTER_ATTRIBUTE_BUFFER_ID is id), never reused */
+    uint32_t id; /* buffer id (CU_POINTER_ATTRIBUTE_BUFFER_ID is id), never reused */
     uint64_t requested_bytes;
-    uint8_t *read_lines, *write_lines; /* one byte per 128 bytes each (rounded up), owned by the space, zero at first; used by exec only */
-    void *owner;                 /* what the memory part attaches */
+    uint8_t *read_lines,
+        *write_lines; /* one byte per 128 bytes each (rounded up), owned by the space, zero at first; used by exec only */
+    void *owner;      /* what the memory part attaches */
 };
 
 struct tsr_snapshot {

@@ -209,8 +209,8 @@ CUresult tsr_vmm_unmap(uint64_t address, uint64_t bytes)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&lock);
     bool whole = reserved_locked(address, bytes) && cuts_nothing_locked(address, bytes);
-    for (uint64_t at = address; whole && at < address + bytes && tsr_space_next(tsr_space_instance(), at, &range) &&
-                                range.base < address + bytes;
+    for (uint64_t at = address;
+         whole && at < address + bytes && tsr_space_next(tsr_space_instance(), at, &range) && range.base < address + bytes;
          at = range.base + range.bytes)
         unmap_one_locked(&range);
     pthread_mutex_unlock(&lock);
