@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """numba_kernels.py DIRECTORY: writes the PTX that Numba makes of typical kernels. Needs numba-cuda, no GPU."""
-# mypy: ignore-errors  Numba's language, not Python's
+# mypy: ignore-errors
 
 import math
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """triton_kernels.py DIRECTORY: writes the PTX that Triton makes of typical kernels. Needs triton, no GPU."""
-# mypy: ignore-errors  Triton's language, not Python's
+# mypy: ignore-errors
 # ruff: noqa: N803
 
 import sys

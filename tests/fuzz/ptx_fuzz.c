@@ -41,12 +41,97 @@ static size_t below(size_t bound)
 
 /* Words that lead to other paths than random bytes do. */
 static const char *const words[] = {
-    "{", "}", "(", ")", "[", "]", ",", ";", ":", "::", "@", "!", "%", "|", "+", "-", "_", "<", ">", "=", "/*", "*/", "//", "\"", ".", "\n",
-    "%r1", "%rd1", "%p1", "%tid.x", "%clock64", "0", "-1", "0xffffffffffffffff", "99999999999999999999", "0f3F800000", "0d0", "1e999", "1 / 0",
-    "4294967296", "<1000000>", "[4294967295]", "[]", ".reg", ".b8", ".b16", ".b32", ".u64", ".f64", ".b128", ".pred", ".v2", ".v4", ".v8",
-    ".align 3", ".align 1048576", ".param", ".shared", ".local", ".global", ".const", ".extern", ".visible", ".entry k", ".func f", ".alias a, b;",
-    ".maxntid 0", ".reqntid 4294967295,2,2", ".branchtargets", ".callprototype", ".version 9.9", ".target sm_90a", "generic(", "0xff00(", "ld", "st",
-    "mov", "call", "bra", "brx.idx", "ret", "setp", "atom", "mma", "cp.async", "mbarrier", "wmma", "ldmatrix", "bar.sync", ".volatile", ".shared::cta",
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    ",",
+    ";",
+    ":",
+    "::",
+    "@",
+    "!",
+    "%",
+    "|",
+    "+",
+    "-",
+    "_",
+    "<",
+    ">",
+    "=",
+    "/*",
+    "*/",
+    "//",
+    "\"",
+    ".",
+    "\n",
+    "%r1",
+    "%rd1",
+    "%p1",
+    "%tid.x",
+    "%clock64",
+    "0",
+    "-1",
+    "0xffffffffffffffff",
+    "99999999999999999999",
+    "0f3F800000",
+    "0d0",
+    "1e999",
+    "1 / 0",
+    "4294967296",
+    "<1000000>",
+    "[4294967295]",
+    "[]",
+    ".reg",
+    ".b8",
+    ".b16",
+    ".b32",
+    ".u64",
+    ".f64",
+    ".b128",
+    ".pred",
+    ".v2",
+    ".v4",
+    ".v8",
+    ".align 3",
+    ".align 1048576",
+    ".param",
+    ".shared",
+    ".local",
+    ".global",
+    ".const",
+    ".extern",
+    ".visible",
+    ".entry k",
+    ".func f",
+    ".alias a, b;",
+    ".maxntid 0",
+    ".reqntid 4294967295,2,2",
+    ".branchtargets",
+    ".callprototype",
+    ".version 9.9",
+    ".target sm_90a",
+    "generic(",
+    "0xff00(",
+    "ld",
+    "st",
+    "mov",
+    "call",
+    "bra",
+    "brx.idx",
+    "ret",
+    "setp",
+    "atom",
+    "mma",
+    "cp.async",
+    "mbarrier",
+    "wmma",
+    "ldmatrix",
+    "bar.sync",
+    ".volatile",
+    ".shared::cta",
 };
 
 static struct input pick(const struct input *corpus, size_t count)
@@ -90,10 +175,18 @@ static void mutate(struct input *input, const struct input *corpus, size_t count
     size_t at = below(input->size), length, from;
     const char *word = words[below(sizeof words / sizeof *words)];
     switch (below(9)) {
-    case 0: input->data[at] ^= (uint8_t)(1u << below(8)); break;
-    case 1: input->data[at] = (uint8_t)next_random(); break;
-    case 2: put(input, at, word, strlen(word)); break;
-    case 3: cut(input, at, 1 + below(16)); break;
+    case 0:
+        input->data[at] ^= (uint8_t)(1u << below(8));
+        break;
+    case 1:
+        input->data[at] = (uint8_t)next_random();
+        break;
+    case 2:
+        put(input, at, word, strlen(word));
+        break;
+    case 3:
+        cut(input, at, 1 + below(16));
+        break;
     case 4:
         at = line_at(input, at, &length);
         cut(input, at, length);

@@ -166,7 +166,8 @@ static void decode_module(struct module *module, uint32_t arch)
     }
     if (result == CUDA_SUCCESS)
         tsr_code_destroy(code);
-    printf("], \"failed\": %u, \"instructions\": %u, \"largest_frame_bytes\": %u, \"ms\": %.3f}\n", module->failed, instructions, frame, time);
+    printf("], \"failed\": %u, \"instructions\": %u, \"largest_frame_bytes\": %u, \"ms\": %.3f}\n", module->failed,
+           instructions, frame, time);
     fflush(stdout);
 }
 

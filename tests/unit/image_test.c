@@ -60,7 +60,8 @@ TEST(fat_binaries_plain_and_compressed)
         expect_ptx(file.data, file.size, 80, 80);
         expect_ptx(file.data, file.size, 120, 80);
         expect_ptx(file.data, 0, 90, 80);
-        expect_refusal(file.data, file.size, 75, CUDA_ERROR_NO_BINARY_FOR_GPU, "PTX for sm_80 and machine code for sm_80, sm_90");
+        expect_refusal(file.data, file.size, 75, CUDA_ERROR_NO_BINARY_FOR_GPU,
+                       "PTX for sm_80 and machine code for sm_80, sm_90");
         free(file.data);
     }
 }

@@ -18,10 +18,12 @@ static const struct tsr_function *load_kernel(const char *text)
 
 TEST(a_parameter_load_and_a_predicated_branch)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("ld.param.u64 %d1, [data];\nld.global.u32 %r1, [%d1+-340];\nsetp.ge.s32 %p1, %r1, 7;\n"
-                                                          "@!%p1 bra END;\nst.global.u32 [ %d1 + 0 ], %r1;\nEND: ret;"));
+    const struct tsr_function *k =
+        load_kernel(PTX_KERNEL("ld.param.u64 %d1, [data];\nld.global.u32 %r1, [%d1+-340];\nsetp.ge.s32 %p1, %r1, 7;\n"
+                               "@!%p1 bra END;\nst.global.u32 [ %d1 + 0 ], %r1;\nEND: ret;"));
     REQUIRE(k);
-    const struct tsr_insn *param = FIND(k, "ld.param.b64"), *load = FIND(k, "ld.global.b32"), *branch = FIND(k, "bra"), *store = FIND(k, "st.global.b32");
+    const struct tsr_insn *param = FIND(k, "ld.param.b64"), *load = FIND(k, "ld.global.b32"), *branch = FIND(k, "bra"),
+                          *store = FIND(k, "st.global.b32");
     REQUIRE(param && load && branch && store);
     CHECK_EQ(param->a, TSR_NO_REG);
     CHECK_EQ(param->imm, 0);
@@ -38,8 +40,9 @@ TEST(a_parameter_load_and_a_predicated_branch)
 
 TEST(wider_registers_are_converted)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("cvt.s64.s32 %d1, %d2; ld.shared.u8 %r1, [0]; ld.shared.s8 %d3, [1]; st.shared.u8 [2], %r2;\n"
-                                                          "cvt.u16.u32 %r4, %r5;"));
+    const struct tsr_function *k =
+        load_kernel(PTX_KERNEL("cvt.s64.s32 %d1, %d2; ld.shared.u8 %r1, [0]; ld.shared.s8 %d3, [1]; st.shared.u8 [2], %r2;\n"
+                               "cvt.u16.u32 %r4, %r5;"));
     REQUIRE(k);
     CHECK_EQ(FIND(k, "cvt.s64.s32")->a, FIND(k, "tsr.low.b32.b64")->dst);
     CHECK_EQ(FIND(k, "tsr.zext.b32.b16")->a, FIND(k, "ld.shared.b8")->dst);
@@ -65,7 +68,8 @@ TEST(constants_are_shared_and_typed)
 
 TEST(addresses_of_variables_in_their_spaces)
 {
-    const struct tsr_function *k = load_kernel(PTX_HEADER
+    const struct tsr_function *k = load_kernel(
+        PTX_HEADER
         ".global .u32 g; .extern .shared .align 32 .b8 dynamic[]; .shared .align 8 .b8 unused[100];\n"
         ".entry k(.param .u64 data, .param .u32 second) { .shared .align 4 .b8 s[20]; .shared .b32 t; .local .align 8 .b8 l[24]; .reg .b64 %d<9>; .reg .b32 %r<9>;\n"
         "mov.u64 %d1, g; mov.u32 %r1, t; cvta.shared.u64 %d2, s; mov.u64 %d3, l; mov.u32 %r2, dynamic; mov.b64 %d4, second; ld.param.u32 %r3, [%d4+-4];\n"
@@ -92,9 +96,10 @@ TEST(addresses_of_variables_in_their_spaces)
 
 TEST(vector_loads_and_stores)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("ld.volatile.global.v4.u32 {%r1, _, %r3, %r4}, [%d1]; st.global.v4.f32 [%d1+16], {%r1, %r3, 0f3F800000, %r4};\n"
-                                                          "mov.b64 {%r1, %r2}, %d1; mov.b64 %d2, {%r2, 5}; mov.b32 %r5, {%h1, %h2}; st.global.v2.b64 [%d3], {%d2, %d1};\n"
-                                                          "st.global.v2.u32 [%d3], {%r5, %r2};"));
+    const struct tsr_function *k = load_kernel(PTX_KERNEL(
+        "ld.volatile.global.v4.u32 {%r1, _, %r3, %r4}, [%d1]; st.global.v4.f32 [%d1+16], {%r1, %r3, 0f3F800000, %r4};\n"
+        "mov.b64 {%r1, %r2}, %d1; mov.b64 %d2, {%r2, 5}; mov.b32 %r5, {%h1, %h2}; st.global.v2.b64 [%d3], {%d2, %d1};\n"
+        "st.global.v2.u32 [%d3], {%r5, %r2};"));
     REQUIRE(k);
     const struct tsr_insn *load = FIND(k, "ld.global.v4.b32"), *store = FIND(k, "st.global.v4.b32");
     REQUIRE(load && store);
@@ -111,8 +116,9 @@ TEST(vector_loads_and_stores)
 
 TEST(special_registers_are_read_into_place)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("mov.u32 %r1, %tid.x; mov.u64 %d1, %clock64; mov.u16 %h1, %ntid.y; add.s32 %r2, %r1, %laneid;\n"
-                                                          "mov.u32 %r3, WARP_SZ; st.shared.v2.u32 [0], {%r2, %r3}; st.shared.u64 [8], %d1; st.shared.u16 [16], %h1;"));
+    const struct tsr_function *k = load_kernel(
+        PTX_KERNEL("mov.u32 %r1, %tid.x; mov.u64 %d1, %clock64; mov.u16 %h1, %ntid.y; add.s32 %r2, %r1, %laneid;\n"
+                   "mov.u32 %r3, WARP_SZ; st.shared.v2.u32 [0], {%r2, %r3}; st.shared.u64 [8], %d1; st.shared.u16 [16], %h1;"));
     REQUIRE(k);
     CHECK_EQ(FIND(k, "add.s32")->a, FIND(k, "sreg.tid.x")->dst);
     CHECK_EQ(FIND(k, "add.s32")->b, FIND(k, "sreg.laneid")->dst);
@@ -122,7 +128,8 @@ TEST(special_registers_are_read_into_place)
 
 TEST(calls_copy_areas)
 {
-    const struct tsr_function *k = load_kernel(PTX_HEADER
+    const struct tsr_function *k = load_kernel(
+        PTX_HEADER
         ".func (.param .b32 r) f(.param .b64 a, .param .align 8 .b8 s[20]);\n"
         ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
         ".entry k(.param .u64 data) { .reg .b64 %d<4>; .reg .b32 %r<4>;\n"
@@ -163,7 +170,8 @@ TEST(calls_copy_areas)
 
 TEST(functions_share_shared_memory_of_the_module)
 {
-    const struct tsr_function *k = load_kernel(PTX_HEADER
+    const struct tsr_function *k = load_kernel(
+        PTX_HEADER
         ".shared .align 16 .b8 common[64];\n.func f() { .shared .b32 own; .reg .b32 x; ld.shared.b32 x, [common]; st.shared.b32 [own], x; bar.sync 3; ret; }\n"
         ".entry k() { .shared .b64 mine; .reg .b32 x; .reg .b64 y; ld.shared.b64 y, [mine]; st.shared.b64 [common+8], y; call f; ret; }\n"
         ".entry alone() { .shared .b64 mine; .reg .b64 y; ld.shared.b64 y, [mine]; st.shared.b64 [mine], y; ret; }");
@@ -179,12 +187,14 @@ TEST(functions_share_shared_memory_of_the_module)
 
 TEST(registers_that_are_not_live_together_share_a_place)
 {
-    const struct tsr_function *k = load_kernel(PTX_HEADER
+    const struct tsr_function *k = load_kernel(
+        PTX_HEADER
         ".entry k(.param .u64 p) { .reg .b32 a, b, c, i; .reg .pred q; .reg .b64 d; .reg .b32 %t<100>;\n"
         "ld.shared.b32 a, [0]; ld.shared.b32 i, [4]; LOOP: add.s32 b, a, 1; add.s32 c, b, 2; add.s32 a, c, i; sub.s32 i, i, 1; setp.ne.s32 q, i, 0; @q bra LOOP;\n"
         "st.shared.b32 [8], a; ret; }");
     REQUIRE(k);
-    const struct tsr_insn *first = ptx_find(k, "add.s32", 0), *second = ptx_find(k, "add.s32", 1), *third = ptx_find(k, "add.s32", 2);
+    const struct tsr_insn *first = ptx_find(k, "add.s32", 0), *second = ptx_find(k, "add.s32", 1),
+                          *third = ptx_find(k, "add.s32", 2);
     CHECK(first->a != FIND(k, "sub.s32")->dst);
     CHECK(third->b == FIND(k, "sub.s32")->a);
     CHECK_EQ(third->dst, first->a);
@@ -195,8 +205,9 @@ TEST(registers_that_are_not_live_together_share_a_place)
 
 TEST(a_value_written_under_a_guard_keeps_what_it_had)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("mov.b32 %r1, 7; ld.shared.b32 %r2, [0]; setp.eq.s32 %p1, %r2, 0; @%p1 mov.b32 %r1, %r2; ld.shared.b32 %r3, [4];\n"
-                                                          "st.shared.v2.b32 [8], {%r1, %r3};"));
+    const struct tsr_function *k = load_kernel(PTX_KERNEL(
+        "mov.b32 %r1, 7; ld.shared.b32 %r2, [0]; setp.eq.s32 %p1, %r2, 0; @%p1 mov.b32 %r1, %r2; ld.shared.b32 %r3, [4];\n"
+        "st.shared.v2.b32 [8], {%r1, %r3};"));
     REQUIRE(k);
     CHECK(ptx_find(k, "ld.shared.b32", 0)->dst != ptx_find(k, "mov.b32", 0)->dst);
     CHECK_EQ(ptx_find(k, "mov.b32", 0)->dst, FIND(k, "st.shared.v2.b32")->b);
@@ -206,8 +217,9 @@ TEST(a_value_written_under_a_guard_keeps_what_it_had)
 TEST(a_value_carried_around_a_loop_is_kept_from_its_end_to_its_beginning)
 {
     /* x is written at the end of the loop and read, under a guard, at its beginning: nothing else may take its place in between. */
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("mov.b32 %r0, 0;\nLOOP: setp.ne.s32 %p1, %r0, 0; @%p1 st.shared.b32 [0], %r1; ld.shared.b32 %r2, [4]; st.shared.b32 [8], %r2;\n"
-                                                          "ld.shared.b32 %r1, [12]; add.s32 %r0, %r0, 1; setp.lt.s32 %p2, %r0, 9; @%p2 bra LOOP;"));
+    const struct tsr_function *k = load_kernel(PTX_KERNEL(
+        "mov.b32 %r0, 0;\nLOOP: setp.ne.s32 %p1, %r0, 0; @%p1 st.shared.b32 [0], %r1; ld.shared.b32 %r2, [4]; st.shared.b32 [8], %r2;\n"
+        "ld.shared.b32 %r1, [12]; add.s32 %r0, %r0, 1; setp.lt.s32 %p2, %r0, 9; @%p2 bra LOOP;"));
     REQUIRE(k);
     CHECK(ptx_find(k, "ld.shared.b32", 0)->dst != ptx_find(k, "ld.shared.b32", 1)->dst);
     CHECK_EQ(ptx_find(k, "st.shared.b32", 0)->b, ptx_find(k, "ld.shared.b32", 1)->dst);
@@ -215,7 +227,8 @@ TEST(a_value_carried_around_a_loop_is_kept_from_its_end_to_its_beginning)
 
 TEST(branch_tables)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("ts: .branchtargets A, B, A;\nbrx.idx %r1, ts;\nA: st.shared.b32 [0], 1;\nB: ret;"));
+    const struct tsr_function *k =
+        load_kernel(PTX_KERNEL("ts: .branchtargets A, B, A;\nbrx.idx %r1, ts;\nA: st.shared.b32 [0], 1;\nB: ret;"));
     REQUIRE(k);
     const struct tsr_branch_table *table = FIND(k, "brx.idx")->aux;
     CHECK_EQ(table->count, 3);
@@ -226,9 +239,10 @@ TEST(branch_tables)
 
 TEST(barriers_votes_and_shuffles)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("bar.sync 0; barrier.sync.aligned 1, 64; bar.red.popc.u32 %r1, 2, !%p1; vote.sync.ballot.b32 %r2, !%p1, 0xffffffff;\n"
-                                                          "shfl.sync.bfly.b32 %r3|%p2, %r2, 16, 31, -1; match.any.sync.b64 %r4, %d1, %r1; redux.sync.add.s32 %r5, %r4, %r3; activemask.b32 %r6;\n"
-                                                          "bar.warp.sync 15; @%p2 st.shared.v4.b32 [0], {%r1, %r5, %r6, %r3};"));
+    const struct tsr_function *k = load_kernel(PTX_KERNEL(
+        "bar.sync 0; barrier.sync.aligned 1, 64; bar.red.popc.u32 %r1, 2, !%p1; vote.sync.ballot.b32 %r2, !%p1, 0xffffffff;\n"
+        "shfl.sync.bfly.b32 %r3|%p2, %r2, 16, 31, -1; match.any.sync.b64 %r4, %d1, %r1; redux.sync.add.s32 %r5, %r4, %r3; activemask.b32 %r6;\n"
+        "bar.warp.sync 15; @%p2 st.shared.v4.b32 [0], {%r1, %r5, %r6, %r3};"));
     REQUIRE(k);
     CHECK_EQ(FIND(k, "bar.sync")->a, TSR_NO_REG);
     CHECK_EQ(ptx_find(k, "bar.sync", 1)->imm, 1);
@@ -245,12 +259,14 @@ TEST(barriers_votes_and_shuffles)
 
 TEST(atomics)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("atom.global.add.u32 %r1, [%d1+4], 3; atom.add.s32 %r2, [%d1], %r1; red.relaxed.gpu.global.add.f32 [%d1], %r1; atom.shared.cas.b32 %r3, [%r1], %r2, 9;\n"
-                                                          "atom.global.and.b32 _, [%d1], %r1; atom.global.min.s64 %d2, [%d1], %d3; atom.global.exch.b64 %d2, [%d1], 0; red.global.add.noftz.f16x2 [%d1], %r1;\n"
-                                                          "st.shared.v2.b32 [0], {%r2, %r3}; st.shared.b64 [8], %d2; red.global.add.v2.f32 [%d1], {%r1, %r2};"));
+    const struct tsr_function *k = load_kernel(PTX_KERNEL(
+        "atom.global.add.u32 %r1, [%d1+4], 3; atom.add.s32 %r2, [%d1], %r1; red.relaxed.gpu.global.add.f32 [%d1], %r1; atom.shared.cas.b32 %r3, [%r1], %r2, 9;\n"
+        "atom.global.and.b32 _, [%d1], %r1; atom.global.min.s64 %d2, [%d1], %d3; atom.global.exch.b64 %d2, [%d1], 0; red.global.add.noftz.f16x2 [%d1], %r1;\n"
+        "st.shared.v2.b32 [0], {%r2, %r3}; st.shared.b64 [8], %d2; red.global.add.v2.f32 [%d1], {%r1, %r2};"));
     REQUIRE(k);
     CHECK_EQ(FIND(k, "atom.global.add.u32")->imm, 4);
-    CHECK(FIND(k, "atom.generic.add.u32") && FIND(k, "atom.global.min.s64") && FIND(k, "atom.global.exch.b64") && FIND(k, "atom.global.add.f16x2"));
+    CHECK(FIND(k, "atom.generic.add.u32") && FIND(k, "atom.global.min.s64") && FIND(k, "atom.global.exch.b64") &&
+          FIND(k, "atom.global.add.f16x2"));
     CHECK_EQ(FIND(k, "atom.global.add.f32")->dst, TSR_NO_REG);
     CHECK_EQ(ptx_const(k, FIND(k, "atom.shared.cas.b32")->c), 9);
     CHECK_EQ(FIND(k, "atom.global.and.b32")->dst, TSR_NO_REG);
@@ -260,23 +276,27 @@ TEST(atomics)
 
 TEST(matrix_fragments_have_the_right_size)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL(".reg .f32 %f<5>; ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%r0,%r1,%r2,%r3}, [%r4+32];\n"
-                                                          "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, {%f0,%f1,%f2,%f3};\nst.shared.v4.f32 [0], {%f0,%f1,%f2,%f3};"));
+    const struct tsr_function *k = load_kernel(PTX_KERNEL(
+        ".reg .f32 %f<5>; ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%r0,%r1,%r2,%r3}, [%r4+32];\n"
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, {%f0,%f1,%f2,%f3};\nst.shared.v4.f32 [0], {%f0,%f1,%f2,%f3};"));
     REQUIRE(k);
-    const struct tsr_insn *load = FIND(k, "ldmatrix.sync.aligned.m8n8.x4.shared.b16"), *mma = FIND(k, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
+    const struct tsr_insn *load = FIND(k, "ldmatrix.sync.aligned.m8n8.x4.shared.b16"),
+                          *mma = FIND(k, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
     REQUIRE(load && mma);
     CHECK_EQ(load->imm, 32);
     for (unsigned i = 0; i < 4; i++)
         CHECK_EQ(mma->list[4 + i], load->list[i]);
     CHECK_EQ(mma->list[8], load->a);
     CHECK_EQ(mma->list[0], mma->list[10]);
-    CHECK(!ptx_load(PTX_KERNEL("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0,%r1,%r2,%r3}, {%r0,%r1,%r2}, {%r4,%r5}, {%r0,%r1,%r2,%r3};")));
+    CHECK(!ptx_load(PTX_KERNEL(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0,%r1,%r2,%r3}, {%r0,%r1,%r2}, {%r4,%r5}, {%r0,%r1,%r2,%r3};")));
     CHECK_STR(ptx_error.message, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: expected a fragment of 4 registers");
 }
 
 TEST(address_conversions_cost_nothing_where_they_do_nothing)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("ld.param.u64 %d1, [data]; cvta.to.global.u64 %d2, %d1; st.global.b32 [%d2], 1;"));
+    const struct tsr_function *k =
+        load_kernel(PTX_KERNEL("ld.param.u64 %d1, [data]; cvta.to.global.u64 %d2, %d1; st.global.b32 [%d2], 1;"));
     REQUIRE(k);
     CHECK_EQ(k->insn_count, 3);
 }
@@ -310,7 +330,8 @@ TEST(conditions_carry_and_logic_with_predicates)
 
 TEST(mixed_and_paired_floating_point)
 {
-    const struct tsr_function *k = load_kernel(PTX_KERNEL("fma.rn.f32.f16 %r1, %h1, %h2, %r2; sub.rn.f32.bf16 %r3, %h3, %r1; add.rn.f32x2 %d1, %d2, %d3; st.shared.b32 [0], %r3; st.shared.b64 [8], %d1;"));
+    const struct tsr_function *k = load_kernel(PTX_KERNEL(
+        "fma.rn.f32.f16 %r1, %h1, %h2, %r2; sub.rn.f32.bf16 %r3, %h3, %r1; add.rn.f32x2 %d1, %d2, %d3; st.shared.b32 [0], %r3; st.shared.b64 [8], %d1;"));
     REQUIRE(k);
     CHECK_EQ(FIND(k, "fma.rn.f32")->b, ptx_find(k, "cvt.f32.f16", 1)->dst);
     CHECK_EQ(FIND(k, "sub.rn.f32")->a, FIND(k, "cvt.f32.bf16")->dst);

@@ -49,21 +49,24 @@ TEST(a_target_above_the_device_does_not_load)
 
 TEST(text_without_indentation_and_with_all_kinds_of_comments)
 {
-    expect_loads("// one\n/* two\n lines */.version 8.0 // three\n.target sm_80\n.address_size 64\n.visible .entry k(){ret;}/* open");
+    expect_loads(
+        "// one\n/* two\n lines */.version 8.0 // three\n.target sm_80\n.address_size 64\n.visible .entry k(){ret;}/* open");
 }
 
 TEST(debug_directives_are_skipped)
 {
-    expect_loads(PTX_HEADER ".file 1 \"a.cu\", 12, 34\n.entry k() {\n.loc 1 5 3, function_name $L__info_string0, inlined_at 1 4 2\n"
-                            "bar.sync 0;\n.pragma \"nounroll\";\n@@DWARF .byte 1\nret; }\n"
-                            ".section .debug_str\n{\n$L__info_string0:\n.b8 95,90\n.b8 0\n}\n");
+    expect_loads(PTX_HEADER
+                 ".file 1 \"a.cu\", 12, 34\n.entry k() {\n.loc 1 5 3, function_name $L__info_string0, inlined_at 1 4 2\n"
+                 "bar.sync 0;\n.pragma \"nounroll\";\n@@DWARF .byte 1\nret; }\n"
+                 ".section .debug_str\n{\n$L__info_string0:\n.b8 95,90\n.b8 0\n}\n");
 }
 
 TEST(parameters_and_performance_directives)
 {
-    struct tsr_code *code = ptx_load(PTX_HEADER ".visible .entry k(.param .u64 .ptr .global .align 16 p, .param .u8 c,\n"
-                                                ".param .align 8 .b8 s[24], .param .v2 .f32 v)\n"
-                                                ".maxntid 128, 2\n.minnctapersm 2\n.reqnctapercluster 4\n.explicitcluster { ret; }");
+    struct tsr_code *code =
+        ptx_load(PTX_HEADER ".visible .entry k(.param .u64 .ptr .global .align 16 p, .param .u8 c,\n"
+                            ".param .align 8 .b8 s[24], .param .v2 .f32 v)\n"
+                            ".maxntid 128, 2\n.minnctapersm 2\n.reqnctapercluster 4\n.explicitcluster { ret; }");
     REQUIRE(code);
     const struct tsr_function *k = tsr_code_entry(code, "k");
     REQUIRE(k);
@@ -86,12 +89,13 @@ TEST(parameters_and_performance_directives)
 
 TEST(variables_with_initialisers)
 {
-    struct tsr_code *code =
-        ptx_load(PTX_HEADER ".visible .global .align 4 .b8 a[2][4] = {{1, 0x2}, {-1, 0b11}};\n.const .f32 f[] = {0f3F800000, 2.5, -1};\n"
-                            ".global .u64 p[3] = {a, generic(f)+8, a+1};\n.global .f64 d = 0d4000000000000000;\n"
-                            ".global .attribute(.managed) .u32 m = (1 << 4) | 3, n = 10 / 3 * 2 - 1 ? 017 : 9;\n.extern .global .u32 e;\n"
-                            ".global .u32 e = 6;\n.global .b8 masked[16] = {7, 0, 0, 0, 0, 0, 0, 0, 0xff(a), 0xff00(a), 0xff0000(a), 0xff000000(a),"
-                            " 0xff00000000(a), 0xff0000000000(a), 0xff000000000000(a), 0xff00000000000000(a)};\n.global .v2 .u32 vec = {1, 2};");
+    struct tsr_code *code = ptx_load(
+        PTX_HEADER
+        ".visible .global .align 4 .b8 a[2][4] = {{1, 0x2}, {-1, 0b11}};\n.const .f32 f[] = {0f3F800000, 2.5, -1};\n"
+        ".global .u64 p[3] = {a, generic(f)+8, a+1};\n.global .f64 d = 0d4000000000000000;\n"
+        ".global .attribute(.managed) .u32 m = (1 << 4) | 3, n = 10 / 3 * 2 - 1 ? 017 : 9;\n.extern .global .u32 e;\n"
+        ".global .u32 e = 6;\n.global .b8 masked[16] = {7, 0, 0, 0, 0, 0, 0, 0, 0xff(a), 0xff00(a), 0xff0000(a), 0xff000000(a),"
+        " 0xff00000000(a), 0xff0000000000(a), 0xff000000000000(a), 0xff00000000000000(a)};\n.global .v2 .u32 vec = {1, 2};");
     if (!code)
         CHECK_STR(ptx_error.message, "");
     REQUIRE(code);
@@ -125,12 +129,14 @@ TEST(variables_with_initialisers)
 
 TEST(nested_scopes_shadow)
 {
-    struct tsr_code *code = ptx_load(PTX_KERNEL("mov.b32 %r1, 1; mov.b32 %r2, %r1;\n"
-                                                "{ .reg .b32 %r<3>; .reg .b64 t; mov.b32 %r1, 2; { .reg .b32 %r1; mov.b32 %r1, 3; st.shared.b32 [0], %r1; }\n"
-                                                "st.shared.b32 [4], %r1; }\nst.shared.b32 [8], %r1; st.shared.b32 [12], %r2;"));
+    struct tsr_code *code = ptx_load(PTX_KERNEL(
+        "mov.b32 %r1, 1; mov.b32 %r2, %r1;\n"
+        "{ .reg .b32 %r<3>; .reg .b64 t; mov.b32 %r1, 2; { .reg .b32 %r1; mov.b32 %r1, 3; st.shared.b32 [0], %r1; }\n"
+        "st.shared.b32 [4], %r1; }\nst.shared.b32 [8], %r1; st.shared.b32 [12], %r2;"));
     REQUIRE(code);
     const struct tsr_function *k = tsr_code_entry(code, "k");
-    uint32_t first = ptx_find(k, "st.shared.b32", 0)->b, second = ptx_find(k, "st.shared.b32", 1)->b, third = ptx_find(k, "st.shared.b32", 2)->b;
+    uint32_t first = ptx_find(k, "st.shared.b32", 0)->b, second = ptx_find(k, "st.shared.b32", 1)->b,
+             third = ptx_find(k, "st.shared.b32", 2)->b;
     CHECK(first != second && second != third && first != third);
     tsr_code_destroy(code);
     expect_error(PTX_KERNEL("{ .reg .b32 t; }\nmov.b32 t, 1;"), 7, "mov.b32");
@@ -157,8 +163,9 @@ TEST(labels_have_scopes)
 
 TEST(vector_registers_and_components)
 {
-    struct tsr_code *code = ptx_load(PTX_KERNEL(".reg .v4 .f32 %v; .reg .v2 .b32 w<3>;\nld.shared.v4.f32 %v, [16]; mov.b32 w2.y, %r1;\n"
-                                                "add.f32 %v.x, %v.w, %v.b; st.shared.v2.b32 [0], {w2.x, w2.y};"));
+    struct tsr_code *code =
+        ptx_load(PTX_KERNEL(".reg .v4 .f32 %v; .reg .v2 .b32 w<3>;\nld.shared.v4.f32 %v, [16]; mov.b32 w2.y, %r1;\n"
+                            "add.f32 %v.x, %v.w, %v.b; st.shared.v2.b32 [0], {w2.x, w2.y};"));
     REQUIRE(code);
     const struct tsr_function *k = tsr_code_entry(code, "k");
     const struct tsr_insn *load = ptx_find(k, "ld.shared.v4.b32", 0), *add = ptx_find(k, "add.f32", 0);

@@ -42,7 +42,8 @@ static bool next_entry(struct tsr_span *rest, struct entry *entry, bool *damaged
     *damaged = header < ENTRY_HEADER || header > rest->size || padded > rest->size - header || compressed > padded;
     if (*damaged)
         return false;
-    *entry = (struct entry){.kind = tsr_read16(at), .arch = tsr_read32(at + 28), .flags = tsr_read64(at + 40), .plain_size = tsr_read64(at + 56)};
+    *entry = (struct entry){
+        .kind = tsr_read16(at), .arch = tsr_read32(at + 28), .flags = tsr_read64(at + 40), .plain_size = tsr_read64(at + 56)};
     entry->payload = (struct tsr_span){at + header, compressed ? compressed : padded};
     rest->data += header + padded;
     rest->size -= header + padded;
@@ -146,7 +147,8 @@ static bool walk(struct tsr_span data, bool unbounded, visit_fn *visit, void *co
     while (data.size >= CONTAINER_HEADER && tsr_read32(data.data) == MAGIC) {
         uint16_t header = tsr_read16(data.data + 6);
         uint64_t size = tsr_read64(data.data + 8);
-        if (header < CONTAINER_HEADER || size > PTRDIFF_MAX || (!unbounded && (header > data.size || size > data.size - header)))
+        if (header < CONTAINER_HEADER || size > PTRDIFF_MAX ||
+            (!unbounded && (header > data.size || size > data.size - header)))
             return false;
         struct tsr_span rest = {data.data + header, size};
         struct entry entry;
@@ -164,7 +166,8 @@ static bool walk(struct tsr_span data, bool unbounded, visit_fn *visit, void *co
     return true;
 }
 
-CUresult tsr_fatbin_resolve(struct tsr_span data, bool unbounded, uint32_t device_arch, struct tsr_image *out, struct tsr_image_seen *seen)
+CUresult tsr_fatbin_resolve(struct tsr_span data, bool unbounded, uint32_t device_arch, struct tsr_image *out,
+                            struct tsr_image_seen *seen)
 {
     struct selection selection = {.device_arch = device_arch, .seen = seen};
     if (!walk(data, unbounded, visit_choose, &selection))

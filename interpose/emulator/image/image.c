@@ -40,13 +40,14 @@ static size_t list_archs(char *to, size_t size, const char *title, const uint32_
 
 static void explain(const struct tsr_image_seen *seen, uint32_t device_arch)
 {
-    size_t size = sizeof reason_text, length = tsr_format(reason_text, size, "no PTX for sm_%u in the image; it has ", device_arch);
+    size_t size = sizeof reason_text,
+           length = tsr_format(reason_text, size, "no PTX for sm_%u in the image; it has ", device_arch);
     size_t before = length;
     length += list_archs(reason_text + length, size - length, "PTX for", seen->ptx, seen->ptx_count);
     if (seen->ptx_count && seen->machine_count)
         length += tsr_format(reason_text + length, size - length, " and ");
-    length += list_archs(reason_text + length, size - length, seen->ptx_count ? "machine code for" : "only machine code for", seen->machine,
-                         seen->machine_count);
+    length += list_archs(reason_text + length, size - length, seen->ptx_count ? "machine code for" : "only machine code for",
+                         seen->machine, seen->machine_count);
     if (length == before)
         tsr_format(reason_text + length, size - length, "%s", seen->other ? "only link-time code" : "no code at all");
 }
@@ -60,7 +61,8 @@ static bool is_text(struct tsr_span image)
     return i < image.size && (image.data[i] == '.' || image.data[i] == '/' || image.data[i] == '@');
 }
 
-static CUresult resolve(struct tsr_span image, bool unbounded, uint32_t device_arch, struct tsr_image *out, struct tsr_image_seen *seen)
+static CUresult resolve(struct tsr_span image, bool unbounded, uint32_t device_arch, struct tsr_image *out,
+                        struct tsr_image_seen *seen)
 {
     if (tsr_read32(image.data) == CONTAINER_MAGIC)
         return tsr_fatbin_resolve(image, unbounded, device_arch, out, seen);

@@ -15,9 +15,9 @@
 #include <cuda.h>
 
 struct tsr_image {
-    char *text;          /* PTX, NUL-terminated, owned */
-    size_t length;       /* without the NUL */
-    uint32_t arch;       /* of the entry, e.g. 80; 0 when unknown (plain text) */
+    char *text;    /* PTX, NUL-terminated, owned */
+    size_t length; /* without the NUL */
+    uint32_t arch; /* of the entry, e.g. 80; 0 when unknown (plain text) */
 };
 
 /*

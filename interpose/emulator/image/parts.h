@@ -15,14 +15,15 @@ struct tsr_span {
 struct tsr_image_seen {
     uint32_t machine[16], ptx[16]; /* architectures, in order of appearance */
     uint32_t machine_count, ptx_count;
-    bool other;                    /* entries that are neither (link-time IR) */
+    bool other; /* entries that are neither (link-time IR) */
 };
 
 /*
  * fatbin.c: the best PTX for the device. data: begins with a container; more may follow. NOT_FOUND: none usable (seen is filled in).
  * unbounded: size is not known, the first container's own size counts and nothing after it is looked at.
  */
-CUresult tsr_fatbin_resolve(struct tsr_span data, bool unbounded, uint32_t device_arch, struct tsr_image *out, struct tsr_image_seen *seen);
+CUresult tsr_fatbin_resolve(struct tsr_span data, bool unbounded, uint32_t device_arch, struct tsr_image *out,
+                            struct tsr_image_seen *seen);
 
 /* Every PTX entry of the containers, unpacked; for tools that survey libraries. */
 typedef void tsr_fatbin_visit(void *context, struct tsr_span text, uint32_t arch);

@@ -41,7 +41,8 @@ void tsr_load_expected(struct tsr_load *load, const char *what)
     char found[24];
     uint32_t length = 0;
     const char *at = load->text.at < load->text.end ? load->text.at : load->text.end;
-    for (; length < sizeof found - 1 && at + length < load->text.end && (uint8_t)at[length] > ' ' && (uint8_t)at[length] < 127; length++)
+    for (; length < sizeof found - 1 && at + length < load->text.end && (uint8_t)at[length] > ' ' && (uint8_t)at[length] < 127;
+         length++)
         found[length] = at[length];
     found[length] = 0;
     uint32_t column = tsr_text_column(&load->text, at);

@@ -1,6 +1,8 @@
 /*
  * The decoder: statements to instructions, one function at a time.
  *
+ * decode_operand.c turns operands into registers.
+ *
  * An opcode is looked at once per module (struct tsr_opcode): which family decodes it, its modifiers, its operation. Families:
  *
  *   decode_lane.c     operations of the semantics table, and mov
@@ -27,13 +29,13 @@ struct tsr_opcode {
     tsr_decode_fn *decode;
     struct tsr_word part[TSR_OPCODE_PARTS]; /* part[0]: the mnemonic; `shared::cta` is one part */
     uint32_t part_count;
-    uint8_t types[4];      /* the parts that are types, in order */
+    uint8_t types[4]; /* the parts that are types, in order */
     uint32_t type_count;
-    uint8_t vector;        /* .v2 .v4 .v8 */
-    uint8_t space;         /* enum tsr_space_kind; GENERIC when none is given */
-    bool strong;           /* volatile, relaxed, acquire, release, mmio */
+    uint8_t vector;                          /* .v2 .v4 .v8 */
+    uint8_t space;                           /* enum tsr_space_kind; GENERIC when none is given */
+    bool strong;                             /* volatile, relaxed, acquire, release, mmio */
     bool reads_carry, writes_carry, is_lop3; /* decode_lane.c */
-    const struct tsr_op *op, *op2; /* once the family has found them */
+    const struct tsr_op *op, *op2;           /* once the family has found them */
 };
 
 /* Directives of a function that only matter to whoever launches it. */
@@ -48,7 +50,8 @@ void tsr_decode_function(struct tsr_load *load, const struct tsr_tuning *tuning)
 
 /* Errors: name the statement's place and opcode. */
 _Noreturn void tsr_decode_unsupported(struct tsr_load *load, const struct tsr_statement *statement);
-_Noreturn void tsr_decode_fail(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *operand, const char *what);
+_Noreturn void tsr_decode_fail(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *operand,
+                               const char *what);
 
 bool tsr_opcode_has(const struct tsr_opcode *opcode, const char *part);
 /* The operation of this key; fails the load when there is none. */
@@ -63,8 +66,8 @@ uint32_t tsr_decode_predicate(struct tsr_load *load, const struct tsr_operand *o
 
 /* Destinations: emit the instruction with `reg`, then call tsr_decode_finish, which converts when the register is wider. */
 struct tsr_target {
-    uint32_t reg;    /* to be written by the instruction */
-    uint32_t wide;   /* register of the program, or TSR_NO_REG when reg is that already */
+    uint32_t reg;  /* to be written by the instruction */
+    uint32_t wide; /* register of the program, or TSR_NO_REG when reg is that already */
     uint8_t type;
 };
 struct tsr_target tsr_decode_target(struct tsr_load *load, const struct tsr_operand *operand, uint8_t type);
@@ -94,9 +97,9 @@ uint32_t tsr_decode_special(struct tsr_load *load, const struct tsr_operand *ope
 
 /* Address operands of memory operations. */
 struct tsr_address {
-    uint32_t reg;  /* or TSR_NO_REG */
+    uint32_t reg; /* or TSR_NO_REG */
     int64_t imm;
-    uint16_t flags; /* TSR_MEM_ADDRESS64 */
+    uint16_t flags;                /* TSR_MEM_ADDRESS64 */
     const struct tsr_symbol *area; /* the operand names a .param of the frame; then imm is the displacement */
 };
 struct tsr_address tsr_decode_address(struct tsr_load *load, const struct tsr_operand *operand, enum tsr_space_kind space);
@@ -105,8 +108,8 @@ uint32_t tsr_decode_symbol(struct tsr_load *load, const struct tsr_operand *oper
 
 /* Families. */
 tsr_decode_fn tsr_decode_lane, tsr_decode_mov;
-tsr_decode_fn tsr_decode_load, tsr_decode_store, tsr_decode_atomic, tsr_decode_cvta, tsr_decode_isspacep, tsr_decode_mapa, tsr_decode_cp,
-    tsr_decode_mbarrier, tsr_decode_createpolicy;
+tsr_decode_fn tsr_decode_load, tsr_decode_store, tsr_decode_atomic, tsr_decode_cvta, tsr_decode_isspacep, tsr_decode_mapa,
+    tsr_decode_cp, tsr_decode_mbarrier, tsr_decode_createpolicy;
 tsr_decode_fn tsr_decode_branch, tsr_decode_branch_table, tsr_decode_plain, tsr_decode_bar, tsr_decode_shfl, tsr_decode_vote,
     tsr_decode_match, tsr_decode_redux, tsr_decode_activemask, tsr_decode_elect, tsr_decode_nanosleep;
 tsr_decode_fn tsr_decode_call;

@@ -12,7 +12,8 @@ static void put_address(struct tsr_draft_insn *insn, const struct tsr_address *a
 }
 
 /* A register that holds the whole address, displacement included. */
-static uint32_t whole_address(struct tsr_load *load, const struct tsr_operand *operand, enum tsr_space_kind space, uint16_t *flags)
+static uint32_t whole_address(struct tsr_load *load, const struct tsr_operand *operand, enum tsr_space_kind space,
+                              uint16_t *flags)
 {
     const struct tsr_statement *statement = load->draft->statement;
     struct tsr_address address = tsr_decode_address(load, operand, space);
@@ -73,11 +74,13 @@ static void decode_bulk(struct tsr_load *load, const struct tsr_opcode *opcode, 
     if (tsr_opcode_has(opcode, "tensor"))
         tsr_decode_unsupported(load, statement);
     for (uint32_t i = 2; i < opcode->part_count && count < 2; i++)
-        if (opcode->part[i].length >= 6 && (memcmp(opcode->part[i].text, "shared", 6) == 0 || memcmp(opcode->part[i].text, "global", 6) == 0))
+        if (opcode->part[i].length >= 6 &&
+            (memcmp(opcode->part[i].text, "shared", 6) == 0 || memcmp(opcode->part[i].text, "global", 6) == 0))
             spaces[count++] = opcode->part[i];
     if (count < 2)
         tsr_decode_unsupported(load, statement);
-    bool to_shared = *spaces[0].text == 's', from_shared = *spaces[1].text == 's', barrier = tsr_opcode_has(opcode, "mbarrier::complete_tx::bytes");
+    bool to_shared = *spaces[0].text == 's', from_shared = *spaces[1].text == 's',
+         barrier = tsr_opcode_has(opcode, "mbarrier::complete_tx::bytes");
     uint32_t least = barrier ? 4 : 3;
     if ((!to_shared && !from_shared) || tsr_opcode_has(opcode, "multicast::cluster") || tsr_opcode_has(opcode, "cp_mask"))
         tsr_decode_unsupported(load, statement);
@@ -115,8 +118,10 @@ void tsr_decode_cp(struct tsr_load *load, struct tsr_opcode *opcode, const struc
         tsr_decode_count(load, statement, 1, 1);
         enum tsr_space_kind space = opcode->space == TSR_SPACE_GENERIC ? TSR_SPACE_GENERIC : TSR_SPACE_SHARED;
         struct tsr_address address = tsr_decode_address(load, &statement->operands[0], space);
-        const char *noinc = tsr_opcode_has(opcode, "noinc") ? ".noinc" : "", *where = space == TSR_SPACE_SHARED ? "shared" : "generic";
-        put_address(tsr_draft_add(load, tsr_decode_op(load, statement, "cp.async.mbarrier.arrive%s.%s", noinc, where)), &address);
+        const char *noinc = tsr_opcode_has(opcode, "noinc") ? ".noinc" : "",
+                   *where = space == TSR_SPACE_SHARED ? "shared" : "generic";
+        put_address(tsr_draft_add(load, tsr_decode_op(load, statement, "cp.async.mbarrier.arrive%s.%s", noinc, where)),
+                    &address);
     } else if (tsr_word_is(kind, "bulk")) {
         decode_bulk(load, opcode, statement);
     } else {
@@ -127,17 +132,17 @@ void tsr_decode_cp(struct tsr_load *load, struct tsr_opcode *opcode, const struc
 /* ---- mbarrier ---- */
 
 struct barrier_form {
-    const char *part;    /* opcode part that names it */
-    bool returns;        /* destination first: a state, or a predicate */
-    uint8_t dst, operand;/* types; operand NONE when there is none, optional when `optional` */
+    const char *part;     /* opcode part that names it */
+    bool returns;         /* destination first: a state, or a predicate */
+    uint8_t dst, operand; /* types; operand NONE when there is none, optional when `optional` */
     bool optional;
 };
 
 static const struct barrier_form barrier_forms[] = {
-    {"init", false, TSR_T_NONE, TSR_T_U32, false},        {"inval", false, TSR_T_NONE, TSR_T_NONE, false},
-    {"arrive", true, TSR_T_B64, TSR_T_U32, true},         {"arrive_drop", true, TSR_T_B64, TSR_T_U32, true},
-    {"expect_tx", false, TSR_T_NONE, TSR_T_U32, false},   {"complete_tx", false, TSR_T_NONE, TSR_T_U32, false},
-    {"test_wait", true, TSR_T_PRED, TSR_T_B64, false},    {"try_wait", true, TSR_T_PRED, TSR_T_B64, false},
+    {"init", false, TSR_T_NONE, TSR_T_U32, false},      {"inval", false, TSR_T_NONE, TSR_T_NONE, false},
+    {"arrive", true, TSR_T_B64, TSR_T_U32, true},       {"arrive_drop", true, TSR_T_B64, TSR_T_U32, true},
+    {"expect_tx", false, TSR_T_NONE, TSR_T_U32, false}, {"complete_tx", false, TSR_T_NONE, TSR_T_U32, false},
+    {"test_wait", true, TSR_T_PRED, TSR_T_B64, false},  {"try_wait", true, TSR_T_PRED, TSR_T_B64, false},
 };
 
 static void decode_pending(struct tsr_load *load, const struct tsr_statement *statement)
@@ -167,8 +172,8 @@ void tsr_decode_mbarrier(struct tsr_load *load, struct tsr_opcode *opcode, const
     bool waits = form->dst == TSR_T_PRED, parity = tsr_opcode_has(opcode, "parity");
     bool expects = form->dst == TSR_T_B64 && tsr_opcode_has(opcode, "expect_tx");
     const char *where = opcode->space == TSR_SPACE_SHARED ? "shared" : "generic";
-    const struct tsr_op *op = tsr_decode_op(load, statement, "mbarrier.%s%s%s.%s", waits ? "test_wait" : form->part, parity ? ".parity" : "",
-                                            expects ? ".expect_tx" : "", where);
+    const struct tsr_op *op = tsr_decode_op(load, statement, "mbarrier.%s%s%s.%s", waits ? "test_wait" : form->part,
+                                            parity ? ".parity" : "", expects ? ".expect_tx" : "", where);
     struct tsr_target target = {TSR_NO_REG, TSR_NO_REG, form->dst};
     if (form->returns && at < end && at->kind != TSR_OPERAND_ADDRESS)
         target = tsr_decode_target_or_none(load, at++, form->dst);
@@ -176,7 +181,8 @@ void tsr_decode_mbarrier(struct tsr_load *load, struct tsr_opcode *opcode, const
         tsr_decode_fail(load, statement, at, "a predicate as destination");
     if (at == end)
         tsr_decode_fail(load, statement, NULL, "an address");
-    struct tsr_address address = tsr_decode_address(load, at++, opcode->space == TSR_SPACE_SHARED ? TSR_SPACE_SHARED : TSR_SPACE_GENERIC);
+    struct tsr_address address =
+        tsr_decode_address(load, at++, opcode->space == TSR_SPACE_SHARED ? TSR_SPACE_SHARED : TSR_SPACE_GENERIC);
     uint32_t operand = TSR_NO_REG;
     if (form->operand != TSR_T_NONE && at < end)
         operand = tsr_decode_source(load, at++, parity ? TSR_T_U32 : form->operand);

@@ -11,28 +11,45 @@ static const char *type_name(uint8_t type, const char *operation)
 {
     bool ordered = *operation == 'm', bits = strchr("aoxec", *operation) && strcmp(operation, "add") != 0;
     switch (type) {
-    case TSR_T_S32: return ordered ? "s32" : bits ? "b32" : "u32";
-    case TSR_T_U32: return bits ? "b32" : "u32";
-    case TSR_T_B32: return "b32";
-    case TSR_T_S64: return ordered ? "s64" : bits ? "b64" : "u64";
-    case TSR_T_U64: return bits ? "b64" : "u64";
-    case TSR_T_B64: return "b64";
-    case TSR_T_F32: return bits ? "b32" : "f32";
-    case TSR_T_F64: return bits ? "b64" : "f64";
-    case TSR_T_F16: return "f16";
-    case TSR_T_BF16: return "bf16";
-    case TSR_T_F16X2: return "f16x2";
-    case TSR_T_BF16X2: return "bf16x2";
-    case TSR_T_B16: return "b16";
-    case TSR_T_B128: return "b128";
-    default: return "";
+    case TSR_T_S32:
+        return ordered ? "s32" : bits ? "b32" : "u32";
+    case TSR_T_U32:
+        return bits ? "b32" : "u32";
+    case TSR_T_B32:
+        return "b32";
+    case TSR_T_S64:
+        return ordered ? "s64" : bits ? "b64" : "u64";
+    case TSR_T_U64:
+        return bits ? "b64" : "u64";
+    case TSR_T_B64:
+        return "b64";
+    case TSR_T_F32:
+        return bits ? "b32" : "f32";
+    case TSR_T_F64:
+        return bits ? "b64" : "f64";
+    case TSR_T_F16:
+        return "f16";
+    case TSR_T_BF16:
+        return "bf16";
+    case TSR_T_F16X2:
+        return "f16x2";
+    case TSR_T_BF16X2:
+        return "bf16x2";
+    case TSR_T_B16:
+        return "b16";
+    case TSR_T_B128:
+        return "b128";
+    default:
+        return "";
     }
 }
 
 /* `.noftz`, scopes and cache hints are dropped. */
-static const struct tsr_op *find_op(struct tsr_load *load, const struct tsr_opcode *opcode, const struct tsr_statement *statement)
+static const struct tsr_op *find_op(struct tsr_load *load, const struct tsr_opcode *opcode,
+                                    const struct tsr_statement *statement)
 {
-    static const char *const spaces[] = {[TSR_SPACE_GLOBAL] = "global", [TSR_SPACE_SHARED] = "shared", [TSR_SPACE_GENERIC] = "generic"};
+    static const char *const spaces[] = {
+        [TSR_SPACE_GLOBAL] = "global", [TSR_SPACE_SHARED] = "shared", [TSR_SPACE_GENERIC] = "generic"};
     const char *operation = NULL;
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
         if (tsr_opcode_has(opcode, operations[i]))
@@ -76,11 +93,12 @@ static uint32_t element(struct tsr_load *load, const struct tsr_operand *operand
 }
 
 /* Vectors and .b128: everything in the list. */
-static void decode_list(struct tsr_load *load, const struct tsr_opcode *opcode, const struct tsr_operand *dst, const struct tsr_operand *data, uint32_t data_count)
+static void decode_list(struct tsr_load *load, const struct tsr_opcode *opcode, const struct tsr_operand *dst,
+                        const struct tsr_operand *data, uint32_t data_count)
 {
     uint8_t type = opcode->types[0];
     uint32_t width = type == TSR_T_B128 ? 2 : opcode->vector, count = 0;
-    uint32_t *list = tsr_load_new(load, &load->scratch, uint32_t, width * (data_count + 1));
+    uint32_t *list = tsr_load_new(load, &load->scratch, uint32_t, width *(data_count + 1));
     for (uint32_t i = 0; i < width; i++)
         list[count++] = dst ? element(load, dst, i, type, true) : TSR_NO_REG;
     for (uint32_t k = 0; k < data_count; k++)

@@ -32,7 +32,8 @@ static void emit_area(struct tsr_load *load, const struct tsr_formal *formal, ui
     char key[8];
     const struct tsr_op *op = tsr_op_find(key, tsr_format(key, sizeof key, "%s.b%u", store ? "stp" : "ldp", bits));
     if (!op)
-        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->functions.data[load->function].line, 1, "unsupported type of a register parameter");
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->functions.data[load->function].line, 1,
+                      "unsupported type of a register parameter");
     struct tsr_draft_insn *insn = tsr_draft_add(load, op);
     tsr_draft_area(insn, TSR_F_A, load->areas.data[area].offset);
     insn->field[store ? TSR_F_DST2 : TSR_F_B] = TSR_AREA_STRIDE(load->areas.data[area].bytes);
@@ -54,8 +55,8 @@ static uint32_t argument_area(struct tsr_load *load, const struct tsr_operand *o
     return area;
 }
 
-static struct tsr_call_arg *make_args(struct tsr_load *load, const struct tsr_operand *list, const struct tsr_formal *formals, uint32_t count,
-                                      bool results, struct tsr_target *targets, uint32_t *areas)
+static struct tsr_call_arg *make_args(struct tsr_load *load, const struct tsr_operand *list, const struct tsr_formal *formals,
+                                      uint32_t count, bool results, struct tsr_target *targets, uint32_t *areas)
 {
     struct tsr_call_arg *args = tsr_load_new(load, load->keep, struct tsr_call_arg, count);
     uint32_t offset = 0;
@@ -171,7 +172,8 @@ void tsr_decode_call(struct tsr_load *load, struct tsr_opcode *opcode, const str
 }
 
 /* Formals are declared in order, and an area belongs to each: parameters first. */
-static void move_formals(struct tsr_load *load, const struct tsr_formal *formals, uint32_t count, uint32_t first_area, bool store)
+static void move_formals(struct tsr_load *load, const struct tsr_formal *formals, uint32_t count, uint32_t first_area,
+                         bool store)
 {
     for (uint32_t i = 0; i < count; i++)
         if (formals[i].is_register)

@@ -4,19 +4,21 @@
 #include "../exec/operands.h"
 #include "decode.h"
 
-static const struct tsr_op *fixed_op(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement, const char *key)
+static const struct tsr_op *fixed_op(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement,
+                                     const char *key)
 {
     if (!opcode->op)
         opcode->op = tsr_decode_op(load, statement, "%s", key);
     return opcode->op;
 }
 
-static struct tsr_label *find_label(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_name *name, uint32_t scope,
-                                    uint32_t column)
+static struct tsr_label *find_label(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_name *name,
+                                    uint32_t scope, uint32_t column)
 {
     struct tsr_label *label = tsr_label_find(load, name, scope);
     if (!label)
-        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, statement->line, column, "label '%s' is not defined in this scope", name->text);
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, statement->line, column, "label '%s' is not defined in this scope",
+                      name->text);
     return label;
 }
 
@@ -66,13 +68,15 @@ void tsr_decode_plain(struct tsr_load *load, struct tsr_opcode *opcode, const st
         key = "exit";
     else if (*key == 'r')
         tsr_decode_register_results(load);
-    const struct tsr_op *op = *key == 'r' || *key == 'e' ? tsr_decode_op(load, statement, "%s", key) : fixed_op(load, opcode, statement, key);
+    const struct tsr_op *op =
+        *key == 'r' || *key == 'e' ? tsr_decode_op(load, statement, "%s", key) : fixed_op(load, opcode, statement, key);
     tsr_draft_add(load, op);
 }
 
 /* ---- barriers ---- */
 
-static void bar_operands(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_op *op, uint32_t first, uint32_t last)
+static void bar_operands(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_op *op, uint32_t first,
+                         uint32_t last)
 {
     struct tsr_function_load *function = &load->functions.data[load->function];
     const struct tsr_operand *operands = statement->operands;
@@ -134,7 +138,8 @@ void tsr_decode_bar(struct tsr_load *load, struct tsr_opcode *opcode, const stru
         if (!arrive && !tsr_opcode_has(opcode, "sync"))
             tsr_decode_unsupported(load, statement);
         tsr_decode_count(load, statement, arrive ? 2 : 0, 2);
-        bar_operands(load, statement, fixed_op(load, opcode, statement, arrive ? "bar.arrive" : "bar.sync"), 0, statement->operand_count);
+        bar_operands(load, statement, fixed_op(load, opcode, statement, arrive ? "bar.arrive" : "bar.sync"), 0,
+                     statement->operand_count);
     }
 }
 
@@ -147,7 +152,8 @@ void tsr_decode_nanosleep(struct tsr_load *load, struct tsr_opcode *opcode, cons
 
 /* ---- warp-wide ---- */
 
-static uint32_t mask_of(struct tsr_load *load, const struct tsr_opcode *opcode, const struct tsr_statement *statement, uint32_t usual)
+static uint32_t mask_of(struct tsr_load *load, const struct tsr_opcode *opcode, const struct tsr_statement *statement,
+                        uint32_t usual)
 {
     bool sync = tsr_opcode_has(opcode, "sync");
     tsr_decode_count(load, statement, usual + sync, usual + sync);
@@ -207,7 +213,8 @@ void tsr_decode_match(struct tsr_load *load, struct tsr_opcode *opcode, const st
     if (type != TSR_T_B32 && type != TSR_T_B64)
         tsr_decode_unsupported(load, statement);
     if (!opcode->op)
-        opcode->op = tsr_decode_op(load, statement, "match.%s.b%u", tsr_opcode_has(opcode, "all") ? "all" : "any", tsr_type_bytes[type] * 8u);
+        opcode->op = tsr_decode_op(load, statement, "match.%s.b%u", tsr_opcode_has(opcode, "all") ? "all" : "any",
+                                   tsr_type_bytes[type] * 8u);
     uint32_t mask = mask_of(load, opcode, statement, 2);
     uint32_t source = tsr_decode_source(load, &statement->operands[1], type);
     struct tsr_target target = tsr_decode_target(load, &statement->operands[0], TSR_T_B32);

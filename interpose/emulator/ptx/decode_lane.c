@@ -45,7 +45,8 @@ static void decode_pair(struct tsr_load *load, struct tsr_opcode *opcode, const 
 static bool is_mixed(const struct tsr_opcode *opcode)
 {
     static const char *const mnemonics[] = {"add", "sub", "fma"};
-    bool types = opcode->type_count == 2 && opcode->types[0] == TSR_T_F32 && (opcode->types[1] == TSR_T_F16 || opcode->types[1] == TSR_T_BF16);
+    bool types = opcode->type_count == 2 && opcode->types[0] == TSR_T_F32 &&
+                 (opcode->types[1] == TSR_T_F16 || opcode->types[1] == TSR_T_BF16);
     for (size_t i = 0; types && i < sizeof mnemonics / sizeof *mnemonics; i++)
         if (tsr_word_is(opcode->part[0], mnemonics[i]))
             return true;
@@ -97,7 +98,8 @@ static bool has_three_sources(const struct tsr_opcode *opcode, const struct tsr_
     return statement->operand_count == 4 && (tsr_word_is(opcode->part[0], "min") || tsr_word_is(opcode->part[0], "max"));
 }
 
-static void decode_with(struct tsr_load *load, const struct tsr_op *op, const struct tsr_statement *statement, bool reads_carry, bool writes_carry)
+static void decode_with(struct tsr_load *load, const struct tsr_op *op, const struct tsr_statement *statement, bool reads_carry,
+                        bool writes_carry)
 {
     uint32_t sources[4], written = op->sources - (reads_carry ? 1u : 0u);
     const struct tsr_operand *operands = statement->operands;
@@ -148,7 +150,9 @@ static void decode_lop3(struct tsr_load *load, const struct tsr_op *op, const st
 void tsr_decode_lane(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement)
 {
     if (has_three_sources(opcode, statement)) {
-        const struct tsr_op *op = opcode->op2 ? opcode->op2 : tsr_decode_op(load, statement, "tsr.%.3s3%s", opcode->name->text, opcode->name->text + 3);
+        const struct tsr_op *op =
+            opcode->op2 ? opcode->op2
+                        : tsr_decode_op(load, statement, "tsr.%.3s3%s", opcode->name->text, opcode->name->text + 3);
         opcode->op2 = op;
         decode_with(load, op, statement, false, false);
         return;
@@ -175,7 +179,8 @@ static uint8_t part_type(uint32_t bytes)
     return bytes == 1 ? TSR_T_B8 : bytes == 2 ? TSR_T_B16 : bytes == 4 ? TSR_T_B32 : TSR_T_B64;
 }
 
-static uint32_t require_parts(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *vector, uint32_t bytes)
+static uint32_t require_parts(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *vector,
+                              uint32_t bytes)
 {
     if ((vector->count != 2 && vector->count != 4) || bytes / vector->count == 0 || bytes % vector->count)
         tsr_decode_fail(load, statement, vector, "a vector of 2 or 4 elements that together have the type's size");
@@ -183,7 +188,8 @@ static uint32_t require_parts(struct tsr_load *load, const struct tsr_statement 
 }
 
 /* .b128: two registers side by side. */
-static void move_halves(struct tsr_load *load, const struct tsr_statement *statement, const uint32_t to[2], const uint32_t from[2])
+static void move_halves(struct tsr_load *load, const struct tsr_statement *statement, const uint32_t to[2],
+                        const uint32_t from[2])
 {
     const struct tsr_op *op = tsr_decode_op(load, statement, "mov.b64");
     for (unsigned i = 0; i < 2; i++) {
@@ -193,8 +199,8 @@ static void move_halves(struct tsr_load *load, const struct tsr_statement *state
     }
 }
 
-static void read_halves(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *operand, bool written,
-                        uint32_t out[2])
+static void read_halves(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *operand,
+                        bool written, uint32_t out[2])
 {
     if (operand->kind == TSR_OPERAND_REGISTER && load->register_types.data[operand->id] == TSR_T_B128) {
         out[0] = operand->id;

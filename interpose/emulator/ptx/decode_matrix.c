@@ -20,11 +20,15 @@ static const struct tsr_op *find_op(struct tsr_load *load, struct tsr_opcode *op
     if (opcode->op)
         return opcode->op;
     if (store || tsr_word_is(opcode->part[0], "ldmatrix")) { /* the number of matrices is also written before the shape */
-        uint32_t count = tsr_opcode_has(opcode, "x4") ? 4 : tsr_opcode_has(opcode, "x2") ? 2 : tsr_opcode_has(opcode, "x1") ? 1 : 0;
+        uint32_t count = tsr_opcode_has(opcode, "x4")   ? 4
+                         : tsr_opcode_has(opcode, "x2") ? 2
+                         : tsr_opcode_has(opcode, "x1") ? 1
+                                                        : 0;
         if (!count || !tsr_opcode_has(opcode, "m8n8") || !tsr_opcode_has(opcode, "b16"))
             tsr_decode_unsupported(load, statement);
-        opcode->op = tsr_decode_op(load, statement, "%s.sync.aligned.m8n8.x%u%s%s.b16", store ? "stmatrix" : "ldmatrix", count,
-                                   tsr_opcode_has(opcode, "trans") ? ".trans" : "", opcode->space == TSR_SPACE_SHARED ? ".shared" : "");
+        opcode->op =
+            tsr_decode_op(load, statement, "%s.sync.aligned.m8n8.x%u%s%s.b16", store ? "stmatrix" : "ldmatrix", count,
+                          tsr_opcode_has(opcode, "trans") ? ".trans" : "", opcode->space == TSR_SPACE_SHARED ? ".shared" : "");
         return opcode->op;
     }
     opcode->op = found ? tsr_decode_op(load, statement, "%.*s%s", (int)(found - text), text, found + sizeof dropped - 1)
@@ -91,7 +95,8 @@ static struct shape read_shape(struct tsr_load *load, const struct tsr_opcode *o
         struct tsr_word part = opcode->part[i];
         const char *at = part.text, *end = at + part.length;
         if (part.length > 5 && *at == 'm' && tsr_char_is(at[1], TSR_CHAR_DIGIT) &&
-            !(read_dimension(&at, end, 'm', &shape.m) && read_dimension(&at, end, 'n', &shape.n) && read_dimension(&at, end, 'k', &shape.k)))
+            !(read_dimension(&at, end, 'm', &shape.m) && read_dimension(&at, end, 'n', &shape.n) &&
+              read_dimension(&at, end, 'k', &shape.k)))
             tsr_decode_unsupported(load, statement);
         uint32_t bits = type_bits(part);
         if (bits && types < 4)
@@ -115,13 +120,17 @@ static struct shape read_shape(struct tsr_load *load, const struct tsr_opcode *o
 /* which: 0 to 3 for D, A, B, C. */
 static uint32_t fragment_registers(const struct shape *shape, unsigned which)
 {
-    uint32_t elements = which == 1 ? shape->m * shape->k : which == 2 ? shape->k * shape->n : shape->m * shape->n, bits = shape->bits[which];
+    uint32_t elements = which == 1   ? shape->m * shape->k
+                        : which == 2 ? shape->k * shape->n
+                                     : shape->m * shape->n,
+             bits = shape->bits[which];
     if (shape->half_ab && (which == 1 || which == 2))
         return 8;
     return elements / 32 * bits / (bits == 64 ? 64 : 32);
 }
 
-static uint32_t transfer_registers(struct tsr_load *load, const struct tsr_opcode *opcode, const struct tsr_statement *statement)
+static uint32_t transfer_registers(struct tsr_load *load, const struct tsr_opcode *opcode,
+                                   const struct tsr_statement *statement)
 {
     if (!tsr_word_is(opcode->part[0], "wmma"))
         return tsr_opcode_has(opcode, "x4") ? 4 : tsr_opcode_has(opcode, "x2") ? 2 : 1;
@@ -129,7 +138,8 @@ static uint32_t transfer_registers(struct tsr_load *load, const struct tsr_opcod
     return fragment_registers(&shape, tsr_opcode_has(opcode, "a") ? 1 : tsr_opcode_has(opcode, "b") ? 2 : 3);
 }
 
-static void require_registers(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *operand, uint32_t wanted)
+static void require_registers(struct tsr_load *load, const struct tsr_statement *statement, const struct tsr_operand *operand,
+                              uint32_t wanted)
 {
     uint32_t count = operand->kind == TSR_OPERAND_VECTOR ? operand->count : 1;
     char what[48];
@@ -141,7 +151,8 @@ static void require_registers(struct tsr_load *load, const struct tsr_statement 
 
 /* ---- instructions ---- */
 
-static struct tsr_draft_insn *add_insn(struct tsr_load *load, const struct tsr_op *op, const struct fragments *fragments, uint32_t defs)
+static struct tsr_draft_insn *add_insn(struct tsr_load *load, const struct tsr_op *op, const struct fragments *fragments,
+                                       uint32_t defs)
 {
     uint32_t *list = tsr_load_new(load, &load->scratch, uint32_t, fragments->count);
     memcpy(list, fragments->list, sizeof *list * fragments->count);

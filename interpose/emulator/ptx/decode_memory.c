@@ -16,7 +16,8 @@ static bool is_window(enum tsr_space_kind space)
     return space == TSR_SPACE_SHARED || space == TSR_SPACE_LOCAL;
 }
 
-static void address_of_register(struct tsr_load *load, const struct tsr_operand *base, enum tsr_space_kind space, struct tsr_address *out)
+static void address_of_register(struct tsr_load *load, const struct tsr_operand *base, enum tsr_space_kind space,
+                                struct tsr_address *out)
 {
     uint32_t bytes = tsr_register_bytes(load, base->id);
     out->reg = base->id;
@@ -30,7 +31,8 @@ static void address_of_register(struct tsr_load *load, const struct tsr_operand 
     }
 }
 
-static void address_of_symbol(struct tsr_load *load, const struct tsr_operand *base, enum tsr_space_kind space, struct tsr_address *out)
+static void address_of_symbol(struct tsr_load *load, const struct tsr_operand *base, enum tsr_space_kind space,
+                              struct tsr_address *out)
 {
     struct tsr_operand symbol = *base;
     bool entry = load->functions.data[load->function].entry;
@@ -75,11 +77,15 @@ static enum tsr_space_kind space_of(const struct tsr_opcode *opcode, const struc
         address->elements[0].kind != TSR_OPERAND_SYMBOL)
         return opcode->space;
     switch (address->elements[0].symbol->kind) {
-    case TSR_SYMBOL_SHARED: return TSR_SPACE_SHARED;
-    case TSR_SYMBOL_LOCAL: return TSR_SPACE_LOCAL;
+    case TSR_SYMBOL_SHARED:
+        return TSR_SPACE_SHARED;
+    case TSR_SYMBOL_LOCAL:
+        return TSR_SPACE_LOCAL;
     case TSR_SYMBOL_PARAM:
-    case TSR_SYMBOL_AREA: return TSR_SPACE_PARAM;
-    default: return TSR_SPACE_GENERIC;
+    case TSR_SYMBOL_AREA:
+        return TSR_SPACE_PARAM;
+    default:
+        return TSR_SPACE_GENERIC;
     }
 }
 
@@ -93,8 +99,8 @@ struct elements {
     bool halves;        /* .b128: each element is two registers */
 };
 
-static struct elements read_elements(struct tsr_load *load, const struct tsr_opcode *opcode, const struct tsr_statement *statement,
-                                     const struct tsr_operand *data)
+static struct elements read_elements(struct tsr_load *load, const struct tsr_opcode *opcode,
+                                     const struct tsr_statement *statement, const struct tsr_operand *data)
 {
     if (opcode->type_count < 1)
         tsr_decode_unsupported(load, statement);
@@ -139,10 +145,12 @@ static struct tsr_target element_target(struct tsr_load *load, const struct elem
 
 static uint32_t element_source(struct tsr_load *load, const struct elements *elements, uint32_t i)
 {
-    return elements->halves ? element_target(load, elements, i).reg : tsr_decode_source(load, &elements->items[i], elements->type);
+    return elements->halves ? element_target(load, elements, i).reg
+                            : tsr_decode_source(load, &elements->items[i], elements->type);
 }
 
-static void put_area(struct tsr_load *load, struct tsr_draft_insn *insn, const struct tsr_address *address, enum tsr_field stride)
+static void put_area(struct tsr_load *load, struct tsr_draft_insn *insn, const struct tsr_address *address,
+                     enum tsr_field stride)
 {
     const struct tsr_area *area = &load->areas.data[address->area->id];
     tsr_draft_area(insn, TSR_F_A, area->offset);
@@ -173,7 +181,8 @@ static const char *key_space(const struct tsr_load *load, enum tsr_space_kind sp
 }
 
 /* Operands after the usual ones are cache policies. */
-static void check_policy(struct tsr_load *load, const struct tsr_opcode *opcode, const struct tsr_statement *statement, uint32_t usual)
+static void check_policy(struct tsr_load *load, const struct tsr_opcode *opcode, const struct tsr_statement *statement,
+                         uint32_t usual)
 {
     tsr_decode_count(load, statement, usual, usual + (tsr_opcode_has(opcode, "L2::cache_hint") ? 1 : 0));
 }
@@ -303,7 +312,8 @@ void tsr_decode_isspacep(struct tsr_load *load, struct tsr_opcode *opcode, const
         space.length = 5;
     const struct tsr_op *op = tsr_decode_op(load, statement, "isspacep.%.*s", (int)space.length, space.text);
     const struct tsr_operand *source = &statement->operands[1];
-    uint32_t reg = source->kind == TSR_OPERAND_REGISTER && tsr_register_bytes(load, source->id) == 4 ? tsr_draft_temp(load, 8) : TSR_NO_REG;
+    uint32_t reg = source->kind == TSR_OPERAND_REGISTER && tsr_register_bytes(load, source->id) == 4 ? tsr_draft_temp(load, 8)
+                                                                                                     : TSR_NO_REG;
     if (reg != TSR_NO_REG)
         tsr_decode_convert(load, reg, source->id, TSR_T_B32);
     else
@@ -322,9 +332,8 @@ void tsr_decode_mapa(struct tsr_load *load, struct tsr_opcode *opcode, const str
     uint8_t type = opcode->type_count ? opcode->types[0] : TSR_T_NONE;
     if (type != TSR_T_U64 && type != TSR_T_U32)
         tsr_decode_unsupported(load, statement);
-    const struct tsr_op *op =
-        tsr_decode_op(load, statement, "%s%s.u%u", mapa ? "mapa" : "getctarank", opcode->space == TSR_SPACE_SHARED ? ".shared" : "",
-                      tsr_type_bytes[type] * 8u);
+    const struct tsr_op *op = tsr_decode_op(load, statement, "%s%s.u%u", mapa ? "mapa" : "getctarank",
+                                            opcode->space == TSR_SPACE_SHARED ? ".shared" : "", tsr_type_bytes[type] * 8u);
     uint32_t address = tsr_decode_source(load, &statement->operands[1], type);
     uint32_t rank = mapa ? tsr_decode_source(load, &statement->operands[2], TSR_T_U32) : TSR_NO_REG;
     struct tsr_target target = tsr_decode_target(load, &statement->operands[0], mapa ? type : TSR_T_U32);

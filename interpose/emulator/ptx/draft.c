@@ -56,7 +56,8 @@ static uint32_t intern(struct tsr_load *load, struct tsr_draft_const wanted)
     struct tsr_draft *draft = load->draft;
     if (!draft->const_slots || draft->consts.count * 2 > draft->const_mask)
         grow(load, draft);
-    for (uint32_t slot = hash_const(&wanted) & draft->const_mask; draft->const_slots[slot]; slot = (slot + 1) & draft->const_mask) {
+    for (uint32_t slot = hash_const(&wanted) & draft->const_mask; draft->const_slots[slot];
+         slot = (slot + 1) & draft->const_mask) {
         const struct tsr_draft_const *known = &draft->consts.data[draft->const_slots[slot] - 1];
         if (known->value == wanted.value && known->bytes == wanted.bytes && known->variable == wanted.variable &&
             known->shared == wanted.shared)

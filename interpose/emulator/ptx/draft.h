@@ -11,17 +11,17 @@ enum tsr_field { TSR_F_DST, TSR_F_DST2, TSR_F_A, TSR_F_B, TSR_F_C, TSR_F_D, TSR_
 
 struct tsr_draft_insn {
     const struct tsr_op *op;
-    uint32_t field[TSR_F_COUNT];  /* register, plain number or TSR_NO_REG */
-    uint8_t defs, uses, areas;    /* bit per field: a register that is written, read; an offset among the areas of the frame */
+    uint32_t field[TSR_F_COUNT]; /* register, plain number or TSR_NO_REG */
+    uint8_t defs, uses, areas;   /* bit per field: a register that is written, read; an offset among the areas of the frame */
     uint16_t flags;
     uint16_t list_defs, list_count;
     uint32_t guard, line;
-    uint32_t label;               /* id of the target label, or TSR_NO_REG */
+    uint32_t label; /* id of the target label, or TSR_NO_REG */
     int64_t imm;
-    uint32_t *list;               /* virtual registers, in the scratch arena */
-    void *aux;                    /* final, in the kept arena; struct tsr_call and struct tsr_branch_table are completed by place.c */
+    uint32_t *list; /* virtual registers, in the scratch arena */
+    void *aux;      /* final, in the kept arena; struct tsr_call and struct tsr_branch_table are completed by place.c */
     const struct tsr_label *const *table; /* targets of a branch table */
-    bool is_call;                 /* aux is a struct tsr_call */
+    bool is_call;                         /* aux is a struct tsr_call */
 };
 
 struct tsr_draft_const {

@@ -21,8 +21,8 @@
 enum { CLASSES = 4 }; /* 8, 4, 2 bytes, predicate */
 
 struct block {
-    uint32_t begin, end; /* instructions */
-    uint32_t next, branch; /* successors, or NONE */
+    uint32_t begin, end;                /* instructions */
+    uint32_t next, branch;              /* successors, or NONE */
     const struct tsr_draft_insn *table; /* its targets are successors too */
     uint64_t *in, *out, *use, *def;
 };
@@ -251,7 +251,8 @@ static void scan_position(struct liveness *liveness, struct scan *scan, uint32_t
 {
     for (uint32_t reg = scan->starts[position]; reg != NONE; reg = scan->next_start[reg]) {
         unsigned class = class_of(liveness->load, reg);
-        offset[reg] = scan->free_count[class] ? scan->free_places[class][--scan->free_count[class]] : scan->place_count[class]++;
+        offset[reg] =
+            scan->free_count[class] ? scan->free_places[class][--scan->free_count[class]] : scan->place_count[class]++;
         scan->live_words += class_words[class];
     }
     if (scan->live_words > scan->most_words)

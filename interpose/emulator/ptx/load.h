@@ -27,15 +27,13 @@ struct tsr_function_load {
     bool entry, visible, defined, address_taken, calls_indirect, alias;
     bool uses_barriers;
     uint32_t max_barrier, line;
-    uint32_t alias_of;                 /* when alias */
-    TSR_VEC(uint32_t) callees;         /* may repeat */
-    TSR_VEC(uint32_t) shared;          /* used shared variables */
+    uint32_t alias_of;         /* when alias */
+    TSR_VEC(uint32_t) callees; /* may repeat */
+    TSR_VEC(uint32_t) shared;  /* used shared variables */
     TSR_VEC(struct tsr_shared_use) shared_uses;
-    struct tsr_function *out;          /* NULL until defined */
-    uint64_t local_align;
-    uint32_t state, depth;             /* for the walk over the call graph */
+    struct tsr_function *out; /* NULL until defined */
+    uint32_t state, depth; /* for the walk over the call graph */
 };
-
 
 struct tsr_call_line { /* a direct call, completed when all functions are known */
     struct tsr_call *call;
@@ -54,16 +52,16 @@ struct tsr_load {
     struct tsr_ptx_error *error;
     const struct tsr_device_desc *device;
     struct tsr_code *code;
-    struct tsr_arena *keep;    /* lives as long as the code */
-    struct tsr_arena module;   /* until the load ends */
-    struct tsr_arena scratch;  /* until the function ends */
+    struct tsr_arena *keep;   /* lives as long as the code */
+    struct tsr_arena module;  /* until the load ends */
+    struct tsr_arena scratch; /* until the function ends */
     struct tsr_text text;
     struct tsr_names names, opcodes;
 
     struct tsr_scope scopes[TSR_SCOPE_MAX];
-    uint32_t depth;            /* 0: module scope */
-    uint64_t generation;       /* of declarations; never 0 */
-    uint64_t member_bytes;     /* of the ranges' tables in this function */
+    uint32_t depth;        /* 0: module scope */
+    uint64_t generation;   /* of declarations; never 0 */
+    uint64_t member_bytes; /* of the ranges' tables in this function */
 
     TSR_VEC(struct tsr_variable) variables;
     TSR_VEC(struct tsr_shared) shared;
@@ -71,17 +69,17 @@ struct tsr_load {
     TSR_VEC(struct tsr_call_line) call_lines;
 
     /* of the function being read */
-    uint32_t function;         /* index */
-    uint32_t function_number;  /* counts bodies, from 1 */
+    uint32_t function;        /* index */
+    uint32_t function_number; /* counts bodies, from 1 */
     TSR_VEC(struct tsr_statement) statements;
     TSR_VEC(struct tsr_label *) labels;
     TSR_VEC(uint32_t) scope_parents; /* of scope ids */
     TSR_VEC(struct tsr_area) areas;
     TSR_VEC(uint8_t) register_types; /* of virtual registers */
-    uint64_t local_bytes, local_align;
-    uint32_t area_bytes;       /* of the frame's areas: high-water mark */
-    uint32_t carry;            /* register of the condition code, or TSR_NO_REG */
-    struct tsr_draft *draft;   /* decoder's vectors, kept from function to function */
+    uint64_t local_bytes;
+    uint32_t area_bytes;     /* of the frame's areas: high-water mark */
+    uint32_t carry;          /* register of the condition code, or TSR_NO_REG */
+    struct tsr_draft *draft; /* decoder's vectors, kept from function to function */
 };
 
 _Noreturn void tsr_load_fail(struct tsr_load *load, CUresult result, uint32_t line, uint32_t column, const char *format, ...)

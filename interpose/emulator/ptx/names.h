@@ -22,11 +22,11 @@ struct tsr_name {
     struct tsr_symbol *range;    /* innermost declaration name<count> */
     struct tsr_symbol *resolved; /* what the word meant at `generation` of the scopes */
     uint64_t generation;
-    bool ambiguous;              /* other declarations are this name with digits behind: see scope.c */
-    uint32_t function;           /* number of the function that the next two belong to */
-    struct tsr_label *labels;    /* newest first */
-    struct tsr_member *members;  /* registers of ranges that have this name */
-    struct tsr_opcode *opcode;   /* as an opcode: its decoded form, owned by the decoder */
+    bool ambiguous;             /* other declarations are this name with digits behind: see scope.c */
+    uint32_t function;          /* number of the function that the next two belong to */
+    struct tsr_label *labels;   /* newest first */
+    struct tsr_member *members; /* registers of ranges that have this name */
+    struct tsr_opcode *opcode;  /* as an opcode: its decoded form, owned by the decoder */
 };
 
 struct tsr_names {

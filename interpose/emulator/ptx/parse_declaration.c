@@ -11,10 +11,10 @@ static const struct {
     char text[8];
     uint8_t type;
 } type_names[] = {
-    {"pred", TSR_T_PRED}, {"b8", TSR_T_B8},     {"u8", TSR_T_U8},       {"s8", TSR_T_S8},         {"b16", TSR_T_B16},
-    {"u16", TSR_T_U16},   {"s16", TSR_T_S16},   {"f16", TSR_T_F16},     {"bf16", TSR_T_BF16},     {"b32", TSR_T_B32},
-    {"u32", TSR_T_U32},   {"s32", TSR_T_S32},   {"f32", TSR_T_F32},     {"f16x2", TSR_T_F16X2},   {"bf16x2", TSR_T_BF16X2},
-    {"b64", TSR_T_B64},   {"u64", TSR_T_U64},   {"s64", TSR_T_S64},     {"f64", TSR_T_F64},       {"b128", TSR_T_B128},
+    {"pred", TSR_T_PRED}, {"b8", TSR_T_B8},   {"u8", TSR_T_U8},   {"s8", TSR_T_S8},       {"b16", TSR_T_B16},
+    {"u16", TSR_T_U16},   {"s16", TSR_T_S16}, {"f16", TSR_T_F16}, {"bf16", TSR_T_BF16},   {"b32", TSR_T_B32},
+    {"u32", TSR_T_U32},   {"s32", TSR_T_S32}, {"f32", TSR_T_F32}, {"f16x2", TSR_T_F16X2}, {"bf16x2", TSR_T_BF16X2},
+    {"b64", TSR_T_B64},   {"u64", TSR_T_U64}, {"s64", TSR_T_S64}, {"f64", TSR_T_F64},     {"b128", TSR_T_B128},
 };
 
 uint8_t tsr_parse_type_name(struct tsr_word word)
@@ -27,8 +27,8 @@ uint8_t tsr_parse_type_name(struct tsr_word word)
 
 static bool is_space_name(struct tsr_word word)
 {
-    return tsr_word_is(word, "global") || tsr_word_is(word, "const") || tsr_word_is(word, "shared") || tsr_word_is(word, "local") ||
-           tsr_word_is(word, "generic");
+    return tsr_word_is(word, "global") || tsr_word_is(word, "const") || tsr_word_is(word, "shared") ||
+           tsr_word_is(word, "local") || tsr_word_is(word, "generic");
 }
 
 static uint64_t parse_align(struct tsr_load *load)
@@ -199,7 +199,8 @@ static void put_masked(struct tsr_load *load, struct initialiser *init, uint64_t
 static uint64_t encode(struct tsr_load *load, struct tsr_number number, uint8_t type)
 {
     bool is_float = number.kind == TSR_NUMBER_F32 || number.kind == TSR_NUMBER_F64;
-    bool wants_f32 = type == TSR_T_F32 || (is_float && type == TSR_T_B32), wants_f64 = type == TSR_T_F64 || (is_float && type == TSR_T_B64);
+    bool wants_f32 = type == TSR_T_F32 || (is_float && type == TSR_T_B32),
+         wants_f64 = type == TSR_T_F64 || (is_float && type == TSR_T_B64);
     if (is_float && !wants_f32 && !wants_f64)
         tsr_load_expected(load, "an integer constant");
     double value;
@@ -250,7 +251,8 @@ static void put_element(struct tsr_load *load, struct initialiser *init)
 }
 
 /* Rows of an array begin at multiples of the row's size, whatever was given for the row before. */
-static void parse_braces(struct tsr_load *load, struct initialiser *init, const struct tsr_dimensions *dimensions, unsigned vector)
+static void parse_braces(struct tsr_load *load, struct initialiser *init, const struct tsr_dimensions *dimensions,
+                         unsigned vector)
 {
     uint64_t row_bytes[10], row_begin[10];
     unsigned depth = 0, levels = dimensions->rank + (vector ? 1 : 0);
@@ -322,7 +324,8 @@ static void declare_module_variable(struct tsr_load *load, struct tsr_name *name
 {
     struct tsr_symbol *known = load->depth ? NULL : name->symbol;
     if (known && known->kind != TSR_SYMBOL_VARIABLE)
-        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, 1, "'%s' is already declared as something else", name->text);
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, 1, "'%s' is already declared as something else",
+                      name->text);
     if (known) { /* an extern declaration and the definition, in either order */
         struct tsr_variable *old = &load->variables.data[known->id];
         if (!old->is_extern && !variable.is_extern)
@@ -336,7 +339,8 @@ static void declare_module_variable(struct tsr_load *load, struct tsr_name *name
     tsr_load_push(load, &load->variables, variable);
 }
 
-static void declare_in_function(struct tsr_load *load, struct tsr_name *name, enum tsr_space_kind space, uint64_t bytes, uint64_t align)
+static void declare_in_function(struct tsr_load *load, struct tsr_name *name, enum tsr_space_kind space, uint64_t bytes,
+                                uint64_t align)
 {
     struct tsr_symbol *symbol;
     if (space == TSR_SPACE_LOCAL) {
@@ -344,7 +348,6 @@ static void declare_in_function(struct tsr_load *load, struct tsr_name *name, en
         load->local_bytes = (load->local_bytes + align - 1) & ~(align - 1);
         symbol->offset = load->local_bytes;
         load->local_bytes += bytes;
-        load->local_align = align > load->local_align ? align : load->local_align;
         if (load->local_bytes > 1u << 24)
             tsr_load_expected(load, "at most 16 MiB of local memory");
     } else {
@@ -381,8 +384,12 @@ void tsr_parse_variables(struct tsr_load *load, enum tsr_space_kind space, struc
         struct tsr_name *name = tsr_parse_name(load, "a variable name");
         struct tsr_dimensions dimensions = tsr_parse_dimensions(load);
         uint64_t element = (uint64_t)tsr_type_bytes[spec.type] * (spec.width ? spec.width : 1);
-        struct tsr_variable variable = {.name = name->text, .space = space, .visible = linkage.visible, .managed = spec.managed,
-                                        .is_extern = linkage.external, .align = spec.align ? spec.align : element};
+        struct tsr_variable variable = {.name = name->text,
+                                        .space = space,
+                                        .visible = linkage.visible,
+                                        .managed = spec.managed,
+                                        .is_extern = linkage.external,
+                                        .align = spec.align ? spec.align : element};
         variable.bytes = dimensions.unsized ? 0 : dimensions.count * element;
         if (variable.bytes > VARIABLE_BYTES_MAX)
             tsr_load_expected(load, "a smaller variable");

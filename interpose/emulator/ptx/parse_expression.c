@@ -12,8 +12,9 @@ struct operator {
 
 /* Longer spellings first. */
 static const struct operator operators[] = {
-    {"||", 2, 1}, {"&&", 2, 2}, {"==", 2, 6}, {"!=", 2, 6}, {"<=", 2, 7}, {">=", 2, 7}, {"<<", 2, 8}, {">>", 2, 8}, {"|", 1, 3},
-    {"^", 1, 4},  {"&", 1, 5},  {"<", 1, 7},  {">", 1, 7},  {"+", 1, 9},  {"-", 1, 9},  {"*", 1, 10}, {"/", 1, 10}, {"%", 1, 10},
+    {"||", 2, 1}, {"&&", 2, 2}, {"==", 2, 6}, {"!=", 2, 6}, {"<=", 2, 7}, {">=", 2, 7},
+    {"<<", 2, 8}, {">>", 2, 8}, {"|", 1, 3},  {"^", 1, 4},  {"&", 1, 5},  {"<", 1, 7},
+    {">", 1, 7},  {"+", 1, 9},  {"-", 1, 9},  {"*", 1, 10}, {"/", 1, 10}, {"%", 1, 10},
 };
 
 static struct tsr_number parse_binary(struct tsr_load *load, unsigned precedence, unsigned nesting);
@@ -72,7 +73,8 @@ static struct tsr_number parse_unary(struct tsr_load *load, unsigned nesting)
         require_integer(load, value);
         if (c == '!')
             return integer(!value.bits, false);
-        return integer((int64_t)(c == '-' ? 0 - value.bits : ~value.bits), c == '-' ? false : value.kind == TSR_NUMBER_UNSIGNED);
+        return integer((int64_t)(c == '-' ? 0 - value.bits : ~value.bits),
+                       c == '-' ? false : value.kind == TSR_NUMBER_UNSIGNED);
     }
     struct tsr_number number = tsr_text_number(&load->text);
     if (number.kind == TSR_NUMBER_NONE) {
@@ -96,27 +98,44 @@ static struct tsr_number apply(struct tsr_load *load, const char *op, struct tsr
         tsr_load_expected(load, "a divisor that is not zero");
     bool overflow = sa == INT64_MIN && sb == -1;
     switch (op[0] | (op[1] && op[1] != ' ' ? op[1] << 8 : 0)) {
-    case '|' | '|' << 8: return integer(a || b, false);
-    case '&' | '&' << 8: return integer(a && b, false);
-    case '=' | '=' << 8: return integer(a == b, false);
-    case '!' | '=' << 8: return integer(a != b, false);
-    case '<' | '=' << 8: return integer(is_unsigned ? a <= b : sa <= sb, false);
-    case '>' | '=' << 8: return integer(is_unsigned ? a >= b : sa >= sb, false);
-    case '<' | '<' << 8: return integer(b > 63 ? 0 : (int64_t)(a << b), left.kind == TSR_NUMBER_UNSIGNED);
+    case '|' | '|' << 8:
+        return integer(a || b, false);
+    case '&' | '&' << 8:
+        return integer(a && b, false);
+    case '=' | '=' << 8:
+        return integer(a == b, false);
+    case '!' | '=' << 8:
+        return integer(a != b, false);
+    case '<' | '=' << 8:
+        return integer(is_unsigned ? a <= b : sa <= sb, false);
+    case '>' | '=' << 8:
+        return integer(is_unsigned ? a >= b : sa >= sb, false);
+    case '<' | '<' << 8:
+        return integer(b > 63 ? 0 : (int64_t)(a << b), left.kind == TSR_NUMBER_UNSIGNED);
     case '>' | '>' << 8:
         if (left.kind == TSR_NUMBER_UNSIGNED)
             return integer(b > 63 ? 0 : (int64_t)(a >> b), true);
         return integer(sa >> (b > 63 ? 63 : b), false);
-    case '|': return integer((int64_t)(a | b), is_unsigned);
-    case '^': return integer((int64_t)(a ^ b), is_unsigned);
-    case '&': return integer((int64_t)(a & b), is_unsigned);
-    case '<': return integer(is_unsigned ? a < b : sa < sb, false);
-    case '>': return integer(is_unsigned ? a > b : sa > sb, false);
-    case '+': return integer((int64_t)(a + b), is_unsigned);
-    case '-': return integer((int64_t)(a - b), is_unsigned);
-    case '*': return integer((int64_t)(a * b), is_unsigned);
-    case '/': return integer(is_unsigned ? (int64_t)(a / b) : overflow ? INT64_MIN : sa / sb, is_unsigned);
-    default: return integer(is_unsigned ? (int64_t)(a % b) : overflow ? 0 : sa % sb, is_unsigned);
+    case '|':
+        return integer((int64_t)(a | b), is_unsigned);
+    case '^':
+        return integer((int64_t)(a ^ b), is_unsigned);
+    case '&':
+        return integer((int64_t)(a & b), is_unsigned);
+    case '<':
+        return integer(is_unsigned ? a < b : sa < sb, false);
+    case '>':
+        return integer(is_unsigned ? a > b : sa > sb, false);
+    case '+':
+        return integer((int64_t)(a + b), is_unsigned);
+    case '-':
+        return integer((int64_t)(a - b), is_unsigned);
+    case '*':
+        return integer((int64_t)(a * b), is_unsigned);
+    case '/':
+        return integer(is_unsigned ? (int64_t)(a / b) : overflow ? INT64_MIN : sa / sb, is_unsigned);
+    default:
+        return integer(is_unsigned ? (int64_t)(a % b) : overflow ? 0 : sa % sb, is_unsigned);
     }
 }
 
@@ -153,7 +172,8 @@ struct tsr_number tsr_parse_expression(struct tsr_load *load)
     bool negative = *load->text.at == '-';
     load->text.at += negative;
     struct tsr_number number = tsr_text_number(&load->text);
-    if (number.kind != TSR_NUMBER_NONE && (*load->text.at == ',' || *load->text.at == ';' || *load->text.at == ']' || *load->text.at == '}')) {
+    if (number.kind != TSR_NUMBER_NONE &&
+        (*load->text.at == ',' || *load->text.at == ';' || *load->text.at == ']' || *load->text.at == '}')) {
         if (negative && is_float(number))
             number.bits ^= number.kind == TSR_NUMBER_F32 ? 1ull << 31 : 1ull << 63;
         else if (negative)

@@ -79,7 +79,8 @@ uint32_t tsr_parse_function_index(struct tsr_load *load, struct tsr_name *name)
     while (symbol && symbol->depth)
         symbol = symbol->shadowed;
     if (symbol && symbol->kind != TSR_SYMBOL_FUNCTION)
-        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, 1, "'%s' is already declared as something else", name->text);
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, 1, "'%s' is already declared as something else",
+                      name->text);
     if (symbol)
         return symbol->id;
     symbol = tsr_scope_declare(load, name, TSR_SYMBOL_FUNCTION);
@@ -127,7 +128,8 @@ static void parse_tuning(struct tsr_load *load, struct tsr_tuning *tuning, struc
             tuning->explicit_cluster = true;
         else if (same_text(word, "noreturn"))
             signature->noreturn = true;
-        else if (same_text(word, "maxclusterrank") || same_text(word, "abi_preserve") || same_text(word, "abi_preserve_control"))
+        else if (same_text(word, "maxclusterrank") || same_text(word, "abi_preserve") ||
+                 same_text(word, "abi_preserve_control"))
             parse_count(load);
         else if (same_text(word, "blocksareclusters"))
             tuning->explicit_cluster = true;
@@ -179,7 +181,10 @@ static void parse_body_directive(struct tsr_load *load)
     static const struct {
         const char *word;
         enum tsr_space_kind space;
-    } spaces[] = {{"shared", TSR_SPACE_SHARED}, {"local", TSR_SPACE_LOCAL}, {"param", TSR_SPACE_PARAM}, {"global", TSR_SPACE_GLOBAL},
+    } spaces[] = {{"shared", TSR_SPACE_SHARED},
+                  {"local", TSR_SPACE_LOCAL},
+                  {"param", TSR_SPACE_PARAM},
+                  {"global", TSR_SPACE_GLOBAL},
                   {"const", TSR_SPACE_CONST}};
     struct tsr_linkage linkage = {0};
     struct tsr_word word = tsr_parse_directive(load);
@@ -235,7 +240,8 @@ static void parse_instruction_or_label(struct tsr_load *load)
             struct tsr_word directive = {0};
             if (tsr_parse_peek(load) == '.')
                 directive = tsr_parse_directive(load);
-            if (same_text(directive, "callprototype") || same_text(directive, "branchtargets") || same_text(directive, "calltargets")) {
+            if (same_text(directive, "callprototype") || same_text(directive, "branchtargets") ||
+                same_text(directive, "calltargets")) {
                 parse_named_list(load, name, directive);
                 return;
             }
@@ -308,7 +314,6 @@ static void begin_function(struct tsr_load *load, uint32_t index)
     tsr_vec_clear(&load->register_types);
     load->local_bytes = 0;
     load->member_bytes = 0;
-    load->local_align = 1;
     load->area_bytes = 0;
     load->scopes[0].area_top = 0;
     load->function = index;
@@ -334,7 +339,8 @@ void tsr_parse_function(struct tsr_load *load, bool entry, struct tsr_linkage li
     struct tsr_function_load *function = &load->functions.data[index];
     bool body = tsr_parse_peek(load) == '{';
     if (body && function->defined)
-        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, line, 1, "function '%s' is already defined in line %u", name->text, function->line);
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, line, 1, "function '%s' is already defined in line %u", name->text,
+                      function->line);
     if (!function->defined) {
         function->signature = signature;
         function->entry = entry;

@@ -67,17 +67,17 @@ static void parse_version(struct tsr_load *load)
             tsr_load_expected(load, "a version such as 7.8");
     }
     if (parts[0] < 1 || parts[0] > 9 || parts[1] > 9)
-        tsr_load_fail(load, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, load->text.line, 1, "PTX version %u.%u is not supported (up to 9.9)",
-                      parts[0], parts[1]);
+        tsr_load_fail(load, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, load->text.line, 1,
+                      "PTX version %u.%u is not supported (up to 9.9)", parts[0], parts[1]);
     load->code->ptx_version = parts[0] * 10 + parts[1];
 }
 
 /* sm_90, sm_90a, sm_120f; compute_90 in a few generators. */
 static bool parse_architecture(struct tsr_word word, uint32_t *arch, char *suffix)
 {
-    uint32_t begin = word.length > 3 && memcmp(word.text, "sm_", 3) == 0           ? 3
+    uint32_t begin = word.length > 3 && memcmp(word.text, "sm_", 3) == 0        ? 3
                      : word.length > 8 && memcmp(word.text, "compute_", 8) == 0 ? 8
-                                                                                 : 0;
+                                                                                : 0;
     if (!begin || word.length > begin + 5)
         return false;
     uint32_t i = begin;

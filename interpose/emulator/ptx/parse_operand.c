@@ -5,7 +5,6 @@
 
 #define OPERANDS_MAX 2048u /* of one instruction, elements of vectors included */
 
-
 static void parse_operand(struct tsr_load *load, struct tsr_operand *out, unsigned nesting);
 
 /* Comma-separated operands up to `close`; the opening character has been read. */
@@ -177,8 +176,11 @@ void tsr_parse_statement(struct tsr_load *load, struct tsr_word opcode, const ch
 {
     struct tsr_operand operands[OPERANDS_MAX / 128];
     uint32_t count = 0;
-    struct tsr_statement statement = {.guard = guard, .guard_not = guard_not, .line = load->text.line,
-                                      .column = tsr_text_column(&load->text, begin), .scope = load->scopes[load->depth].id};
+    struct tsr_statement statement = {.guard = guard,
+                                      .guard_not = guard_not,
+                                      .line = load->text.line,
+                                      .column = tsr_text_column(&load->text, begin),
+                                      .scope = load->scopes[load->depth].id};
     statement.opcode = tsr_names_intern(&load->opcodes, opcode);
     if (!statement.opcode)
         tsr_load_memory(load);

@@ -64,13 +64,15 @@ static void finish_call(struct tsr_call *call, uint32_t areas)
         ((struct tsr_call_arg *)call->results)[i].caller_offset += areas;
 }
 
-static void finish_insn(struct tsr_load *load, const struct frame *frame, const struct tsr_draft_insn *from, struct tsr_insn *insns, uint32_t i,
-                        const uint32_t *index_of, uint32_t areas)
+static void finish_insn(struct tsr_load *load, const struct frame *frame, const struct tsr_draft_insn *from,
+                        struct tsr_insn *insns, uint32_t i, const uint32_t *index_of, uint32_t areas)
 {
     uint32_t field[TSR_F_COUNT];
     for (unsigned f = 0; f < TSR_F_COUNT; f++) {
         unsigned bit = 1u << f;
-        field[f] = (from->defs | from->uses) & bit ? frame->offset[from->field[f]] : from->areas & bit ? from->field[f] + areas : from->field[f];
+        field[f] = (from->defs | from->uses) & bit ? frame->offset[from->field[f]]
+                   : from->areas & bit             ? from->field[f] + areas
+                                                   : from->field[f];
     }
     struct tsr_insn *to = &insns[i];
     *to = (struct tsr_insn){

@@ -136,7 +136,8 @@ static uint32_t member_id(struct tsr_load *load, const struct tsr_symbol *range,
     return range->members[index] - 1;
 }
 
-static struct tsr_symbol *member_of(struct tsr_load *load, struct tsr_name *name, const struct tsr_symbol *range, uint32_t index)
+static struct tsr_symbol *member_of(struct tsr_load *load, struct tsr_name *name, const struct tsr_symbol *range,
+                                    uint32_t index)
 {
     own_name(load, name);
     for (struct tsr_member *member = name->members; member; member = member->older)
@@ -184,7 +185,8 @@ void tsr_scope_declare_range(struct tsr_load *load, struct tsr_name *name, uint8
     range->members = tsr_load_new(load, &load->scratch, uint32_t, count);
 }
 
-struct tsr_symbol *tsr_scope_find_word(struct tsr_load *load, struct tsr_word word, struct tsr_name **name, uint32_t *register_id)
+struct tsr_symbol *tsr_scope_find_word(struct tsr_load *load, struct tsr_word word, struct tsr_name **name,
+                                       uint32_t *register_id)
 {
     uint32_t digits = digits_at_end(word.text, word.length), number = 0;
     const char *first = word.text + word.length - digits;
@@ -209,8 +211,8 @@ void tsr_label_define(struct tsr_load *load, struct tsr_name *name)
     uint32_t scope = load->scopes[load->depth].id;
     for (const struct tsr_label *label = name->labels; label; label = label->older)
         if (label->scope == scope)
-            tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, 1, "label '%s' is already defined in line %u", name->text,
-                          label->line);
+            tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, load->text.line, 1, "label '%s' is already defined in line %u",
+                          name->text, label->line);
     struct tsr_label *label = tsr_load_new(load, &load->scratch, struct tsr_label, 1);
     label->older = name->labels;
     label->name = name;

@@ -21,7 +21,8 @@ struct tsr_symbol *tsr_scope_find(struct tsr_load *load, struct tsr_name *name);
  * The same for a word of the text, without a name for it when it is a register of a range: *register_id is set and NULL returned then.
  * Otherwise *name is set, and the result is that of tsr_scope_find.
  */
-struct tsr_symbol *tsr_scope_find_word(struct tsr_load *load, struct tsr_word word, struct tsr_name **name, uint32_t *register_id);
+struct tsr_symbol *tsr_scope_find_word(struct tsr_load *load, struct tsr_word word, struct tsr_name **name,
+                                       uint32_t *register_id);
 
 /* .reg name<count> */
 void tsr_scope_declare_range(struct tsr_load *load, struct tsr_name *name, uint8_t type, uint8_t width, uint32_t count);

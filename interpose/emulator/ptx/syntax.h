@@ -27,25 +27,25 @@ enum tsr_symbol_kind {
 
 struct tsr_symbol {
     enum tsr_symbol_kind kind;
-    uint8_t type;                /* enum tsr_type of one element */
-    uint8_t width;               /* VECTOR: elements */
-    uint32_t depth;              /* of the scope it was declared in; 0: module */
+    uint8_t type;   /* enum tsr_type of one element */
+    uint8_t width;  /* VECTOR: elements */
+    uint32_t depth; /* of the scope it was declared in; 0: module */
     uint32_t id, count;
     uint64_t offset, bytes;
-    uint32_t ids[4];             /* VECTOR */
-    uint32_t *members;           /* RANGE: registers made, id + 1; NULL for large ranges, see scope.c */
-    const struct tsr_signature *signature; /* PROTOTYPE */
+    uint32_t ids[4];                        /* VECTOR */
+    uint32_t *members;                      /* RANGE: registers made, id + 1; NULL for large ranges, see scope.c */
+    const struct tsr_signature *signature;  /* PROTOTYPE */
     struct tsr_name *name, *const *targets; /* TARGETS: count of them */
-    struct tsr_symbol *shadowed; /* what name->symbol or name->range was before */
-    struct tsr_symbol *declared_before; /* in the same scope */
+    struct tsr_symbol *shadowed;            /* what name->symbol or name->range was before */
+    struct tsr_symbol *declared_before;     /* in the same scope */
 };
 
 /* Parameters and results of a function or prototype. */
 struct tsr_formal {
     struct tsr_name *name; /* NULL for `_` */
     uint8_t type;
-    bool is_register;      /* .reg instead of .param */
-    uint32_t reg;          /* while the function is being decoded: that register */
+    bool is_register;       /* .reg instead of .param */
+    uint32_t reg;           /* while the function is being decoded: that register */
     struct tsr_param param; /* offset: in the parameter block of an entry */
 };
 struct tsr_signature {
@@ -95,9 +95,9 @@ struct tsr_label {
     struct tsr_label *older; /* same name */
     struct tsr_name *name;
     uint32_t scope;
-    uint32_t statement;      /* index of the statement that follows */
+    uint32_t statement; /* index of the statement that follows */
     uint32_t line;
-    uint32_t id;             /* in the function */
+    uint32_t id; /* in the function */
     bool referenced;
 };
 

@@ -6,9 +6,19 @@
 #define L (TSR_CHAR_WORD | TSR_CHAR_START | TSR_CHAR_OPCODE)
 #define D (TSR_CHAR_WORD | TSR_CHAR_DIGIT | TSR_CHAR_OPCODE)
 const uint8_t tsr_char_class[256] = {
-    [' '] = TSR_CHAR_SPACE, ['\t'] = TSR_CHAR_SPACE, ['\n'] = TSR_CHAR_SPACE, ['\r'] = TSR_CHAR_SPACE, ['\f'] = TSR_CHAR_SPACE,
-    ['\v'] = TSR_CHAR_SPACE, ['a' ... 'z'] = L, ['A' ... 'Z'] = L, ['_'] = L, ['$'] = TSR_CHAR_WORD | TSR_CHAR_START,
-    ['%'] = TSR_CHAR_START, ['0' ... '9'] = D, ['.'] = TSR_CHAR_OPCODE,
+    [' '] = TSR_CHAR_SPACE,
+    ['\t'] = TSR_CHAR_SPACE,
+    ['\n'] = TSR_CHAR_SPACE,
+    ['\r'] = TSR_CHAR_SPACE,
+    ['\f'] = TSR_CHAR_SPACE,
+    ['\v'] = TSR_CHAR_SPACE,
+    ['a' ... 'z'] = L,
+    ['A' ... 'Z'] = L,
+    ['_'] = L,
+    ['$'] = TSR_CHAR_WORD | TSR_CHAR_START,
+    ['%'] = TSR_CHAR_START,
+    ['0' ... '9'] = D,
+    ['.'] = TSR_CHAR_OPCODE,
 };
 #undef L
 #undef D
