@@ -1,10 +1,11 @@
 """Build the end-to-end CUDA programs, in parallel, each at most once per content.
 
-A program is one file in ``programs/``: ``.cu`` with the runtime API (shared cudart) or ``.c`` with the driver API.
-Its leading ``//`` or ``/*`` comment may hold ``devices: N`` (GPUs needed, default 1).  Device code is embedded as PTX.
-The compiler comes from ``PATH`` or from the PyPI wheels ``nvidia-cuda-nvcc``, ``nvidia-nvvm``, ``nvidia-cuda-crt``,
-``nvidia-cuda-cccl`` and ``nvidia-curand``; nothing here needs a GPU or a driver.  Only the standard library is used, so
-that ``scripts/e2e-native`` runs anywhere.
+A program is one file in ``programs/``: ``.cu`` with the runtime API or ``.c`` with the driver API.  Its leading ``//`` or
+``/*`` comment may hold ``devices: N`` (GPUs needed, default 1).  Device code is embedded as PTX; the shared runtime is
+linked, 13 or, for some programs, 12.  The compiler comes from ``PATH`` or from the PyPI wheels ``nvidia-cuda-nvcc``,
+``nvidia-nvvm``, ``nvidia-cuda-crt``, ``nvidia-cuda-cccl``; cuRAND's headers and runtime 12 from ``nvidia-curand`` and
+``nvidia-cuda-runtime-cu12``.  Nothing here needs a GPU or a driver, and only the standard library is used, so that
+``scripts/e2e-native`` runs anywhere.
 """
 
 from __future__ import annotations
@@ -37,10 +38,13 @@ class Toolkit:
     nvcc: Path
     include: tuple[Path, ...]
     cudart: Path
+    runtime12: Path | None  # the wheel nvidia-cuda-runtime-cu12: include/ and lib/
 
     @property
-    def library_dir(self) -> Path:
-        return self.cudart.parent
+    def library_path(self) -> str:
+        """Where a loader finds the runtimes."""
+        wheel = [] if self.runtime12 is None else [str(self.runtime12 / "lib")]
+        return os.pathsep.join([str(self.cudart.parent), *wheel])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Program:
     source: Path
     devices: int
     flags: tuple[str, ...] = DEFAULT_FLAGS
+    runtime: int = 13
 
     @property
     def uses_driver_api(self) -> bool:
@@ -78,12 +83,18 @@ VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "device_calls_unoptimised": ("device_calls", (*DEFAULT_FLAGS, "-Xcicc", "-O0")),
 }
 
+# Programs built once more against the headers and the library of runtime 12, where its interface differs.
+RUNTIME12 = ("event_timing", "graph_capture", "managed_memory", "pinned_mapped", "runtime_queries")
+
 
 def programs() -> list[Program]:
     """Every program and variant, by name."""
     found = {path.stem: _program(path) for path in sorted(PROGRAMS.glob("*.c*"))}
     for name, (base, flags) in VARIANTS.items():
         found[name] = Program(name, found[base].source, found[base].devices, flags)
+    for base in RUNTIME12:
+        name = f"{base}_runtime12"
+        found[name] = Program(name, found[base].source, found[base].devices, runtime=12)
     return [found[name] for name in sorted(found)]
 
 
@@ -101,7 +112,10 @@ def find_toolkit() -> Toolkit:
     cudart = [lib for directory in ("lib64", "lib") for lib in sorted((root / directory).glob("libcudart.so.1[0-9]"))]
     if not cudart:
         raise BuildError(f"no shared cudart under {root}")
-    return Toolkit(nvcc, tuple(path for path in include if path.is_dir()), cudart[0])
+    runtime12 = wheels / "cuda_runtime"
+    has_runtime12 = (runtime12 / "lib" / "libcudart.so.12").exists()
+    existing = tuple(path for path in include if path.is_dir() and path.parent != runtime12)
+    return Toolkit(nvcc, existing, cudart[0], runtime12 if has_runtime12 else None)
 
 
 def _find_nvcc(wheels: Path) -> Path:
@@ -143,7 +157,6 @@ class Builder:
     def build_all(self, wanted: Iterable[Program], jobs: int) -> dict[str, Path | BuildError]:
         """Executable or error by program name."""
         wanted = list(wanted)
-        self._link_directory()
         if any(program.uses_driver_api for program in wanted):
             self._images()
             self._driver_stub()
@@ -158,7 +171,7 @@ class Builder:
             return dict(zip((program.name for program in wanted), pool.map(build, wanted), strict=True))
 
     def build(self, program: Program) -> Path:
-        place = self._place(program.name, program.source.read_bytes(), repr(program.flags).encode())
+        place = self._place(program.name, program.source.read_bytes(), repr((program.flags, program.runtime)).encode())
         executable = place / program.name
         if executable.exists():
             return executable
@@ -173,8 +186,14 @@ class Builder:
         return executable
 
     def _runtime_command(self, program: Program, output: Path) -> list[str]:
-        command = [str(self.toolkit.nvcc), "-std=c++17", "-cudart", "shared", "-cudadevrt", "none", *program.flags]
-        return [*command, *self._includes, f"-L{self._link_directory()}", "-o", str(output), str(program.source)]
+        include, linked = self._includes, self.toolkit.cudart
+        if program.runtime == 12:
+            if self.toolkit.runtime12 is None:
+                raise BuildError(f"{program.name}: the wheel nvidia-cuda-runtime-cu12 is missing")
+            include = [f"-I{self.toolkit.runtime12 / 'include'}", *include]
+            linked = self.toolkit.runtime12 / "lib" / "libcudart.so.12"
+        command = [str(self.toolkit.nvcc), "-std=c++17", "-cudart", "none", "-cudadevrt", "none", *program.flags]
+        return [*command, *include, "-o", str(output), str(program.source), "-Xlinker", str(linked)]
 
     def _driver_command(self, program: Program, output: Path) -> list[str]:
         command = ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", *self._includes, str(program.source)]
@@ -185,15 +204,6 @@ class Builder:
         for content in contents:
             digest.update(content)
         return self.directory / f"{name}-{digest.hexdigest()[:16]}"
-
-    def _link_directory(self) -> Path:
-        """Wheels carry libcudart.so.13 but not the name the linker looks for."""
-        directory = self.directory / "link"
-        directory.mkdir(exist_ok=True)
-        link = directory / "libcudart.so"
-        if not link.is_symlink():
-            link.symlink_to(self.toolkit.cudart)
-        return directory
 
     def _images(self) -> list[Path]:
         place = self._place("images")

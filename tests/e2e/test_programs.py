@@ -30,13 +30,14 @@ def test_there_are_enough_programs() -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_program(program: Program, executables: dict[str, Path | BuildError]) -> None:
+def test_program(program: Program, executables: dict[str, Path | BuildError], native_build: Path) -> None:
     executable = executables[program.name]
     if isinstance(executable, BuildError):
         pytest.fail(str(executable))
     tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
     command = [str(tessera_run), "--emulate", str(program.devices), "--", str(executable)]
-    done = subprocess.run(command, text=True, capture_output=True, timeout=TIMEOUT_S)
+    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    done = subprocess.run(command, text=True, capture_output=True, env=environment, timeout=TIMEOUT_S)
     said = f"{done.stdout}\n{done.stderr}"
     assert done.returncode == 0, said
     assert "PASS (" in done.stdout, said
