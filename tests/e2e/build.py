@@ -1,7 +1,7 @@
 """Build the end-to-end CUDA programs, in parallel, each at most once per content.
 
-A program is one file in ``programs/``: ``.cu`` with the runtime API or ``.c`` with the driver API.  Its leading ``//`` or
-``/*`` comment may hold ``devices: N`` (GPUs needed, default 1).  Device code is embedded as PTX; the shared runtime is
+A program is one file in ``programs/``: ``.cu`` with the runtime API or ``.c`` with the driver API.  Its leading comment
+may hold ``devices: N`` (GPUs needed, default 1).  Device code is embedded as PTX; the shared runtime is
 linked, 13 or, for some programs, 12.  The compiler comes from ``PATH`` or from the PyPI wheels ``nvidia-cuda-nvcc``,
 ``nvidia-nvvm``, ``nvidia-cuda-crt``, ``nvidia-cuda-cccl``; cuRAND's headers and runtime 12 from ``nvidia-curand`` and
 ``nvidia-cuda-runtime-cu12``.  Nothing here needs a GPU or a driver, and only the standard library is used, so that
