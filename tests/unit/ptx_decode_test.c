@@ -337,3 +337,32 @@ TEST(mixed_and_paired_floating_point)
     CHECK_EQ(FIND(k, "sub.rn.f32")->a, FIND(k, "cvt.f32.bf16")->dst);
     CHECK(ptx_find(k, "add.rn.f32", 1) && FIND(k, "tsr.pack.b64.b32x2")->b == ptx_find(k, "add.rn.f32", 1)->dst);
 }
+
+TEST(aliases_stand_for_their_function)
+{
+    const struct tsr_function *k = load_kernel(
+        PTX_HEADER
+        ".func g();\n.func f() { ret; }\n.alias g, f;\n.entry k() { .reg .b64 d; call g; mov.u64 d, g; st.shared.b64 [0], d; ret; }");
+    REQUIRE(k);
+    CHECK_EQ(FIND(k, "call")->call->function, 1);
+    CHECK_EQ(loaded->functions[0].index, 1);
+    CHECK(loaded->functions[0].insns == loaded->functions[1].insns);
+}
+
+TEST(everything_that_the_corpus_holds_decodes)
+{
+    static const char *const names[] = {"nvcc_calls",     "nvcc_gemm_mma_sync", "nvcc_gemm_wmma",
+                                        "nvcc_histogram", "nvcc_scan",          "nvcc_vector_add"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512], *text = calloc(1, 1 << 17);
+        snprintf(path, sizeof path, "%s/corpus/ptx/%s.ptx", TSR_TEST_DATA, names[i]);
+        FILE *stream = fopen(path, "rb");
+        if (CHECK(stream && fread(text, 1, (1 << 17) - 1, stream) > 0)) {
+            struct tsr_code *code = ptx_load(text);
+            CHECK_STR(code ? "" : ptx_error.message, "");
+            tsr_code_destroy(code);
+            fclose(stream);
+        }
+        free(text);
+    }
+}

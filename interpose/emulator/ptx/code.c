@@ -96,6 +96,12 @@ static void index_entries(struct tsr_load *load, struct loaded *loaded)
     }
 }
 
+static const char *keep_name(struct tsr_load *load, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    return memcpy(tsr_load_alloc(load, load->keep, size, 1), name, size);
+}
+
 static void publish(struct tsr_load *load, struct loaded *loaded)
 {
     struct tsr_code *code = &loaded->code;
@@ -108,12 +114,14 @@ static void publish(struct tsr_load *load, struct loaded *loaded)
             code->functions[i] = *out; /* an alias keeps the index of what it stands for */
         else
             code->functions[i] = (struct tsr_function){.index = i};
-        code->functions[i].name = function->name->text;
+        code->functions[i].name = keep_name(load, function->name->text);
     }
     code->variable_count = (uint32_t)load->variables.count;
     code->variables = tsr_load_new(load, load->keep, struct tsr_variable, code->variable_count);
     if (code->variable_count)
         memcpy(code->variables, load->variables.data, sizeof *code->variables * code->variable_count);
+    for (uint32_t i = 0; i < code->variable_count; i++)
+        code->variables[i].name = keep_name(load, code->variables[i].name);
     index_entries(load, loaded);
 }
 
@@ -162,7 +170,7 @@ CUresult tsr_code_create(const char *text, size_t length, const struct tsr_devic
         return CUDA_ERROR_OUT_OF_MEMORY;
     load.code = &loaded->code;
     load.keep = &loaded->arena;
-    load.names.arena = &loaded->arena;
+    load.names.arena = &load.module;
     load.opcodes.arena = &load.module;
     if (setjmp(load.escape) == 0)
         run(&load, loaded, text, length);

@@ -124,7 +124,8 @@ struct tsr_device_desc;
 
 /*
  * text: PTX, need not be NUL-terminated. device: for issue costs and the target check (text's .target must be <= device's).
- * Errors: INVALID_PTX (syntax, or an unsupported instruction: error says which), UNSUPPORTED_PTX_VERSION, OUT_OF_MEMORY.
+ * Errors: INVALID_PTX (syntax, or an unsupported instruction: error says which), UNSUPPORTED_PTX_VERSION, NO_BINARY_FOR_GPU (a target that the
+ * device does not run), OUT_OF_MEMORY.
  * Never crashes or loops on any input.
  */
 CUresult tsr_code_create(const char *text, size_t length, const struct tsr_device_desc *device, struct tsr_code **out,

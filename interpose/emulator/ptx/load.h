@@ -32,7 +32,7 @@ struct tsr_function_load {
     TSR_VEC(uint32_t) shared;  /* used shared variables */
     TSR_VEC(struct tsr_shared_use) shared_uses;
     struct tsr_function *out; /* NULL until defined */
-    uint32_t state, depth; /* for the walk over the call graph */
+    uint32_t state, depth;    /* for the walk over the call graph */
 };
 
 struct tsr_call_line { /* a direct call, completed when all functions are known */

@@ -15,7 +15,7 @@ struct tsr_member;
 struct tsr_opcode;
 
 struct tsr_name {
-    const char *text; /* NUL-terminated, in the arena given to the table */
+    const char *text; /* NUL-terminated, in the table's arena */
     uint32_t length, hash;
     struct tsr_name *next;       /* in its bucket */
     struct tsr_symbol *symbol;   /* innermost declaration of exactly this name */
