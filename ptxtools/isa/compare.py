@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from ptxtools.isa.row import Form, Kind, OpClass, Row, Rows, Transfer, dotted
 from ptxtools.isa.types import Type
 
-_SIGN = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
+_SIGN = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "lo": "<",
+    "ls": "<=",
+    "hi": ">",
+    "hs": ">=",
+}
 _ORDERED = ("eq", "ne", "lt", "le", "gt", "ge")
 _COMBINE = ("", "and", "or", "xor")
 _BITS = (Type.B16, Type.B32, Type.B64)
@@ -72,5 +83,11 @@ def rows() -> Rows:
         yield from _spellings("set", (half,), (half, Type.U16, Type.S16))
         packed = Type(f"{half.value}x2")
         for name, ftz, test in _tests(packed):
-            yield Row(dotted("set", name, ftz, packed.value, packed.value), packed, (packed, packed), f"({test}) ? 1.0f : 0.0f",
-                      OpClass.INT, "half")
+            yield Row(
+                dotted("set", name, ftz, packed.value, packed.value),
+                packed,
+                (packed, packed),
+                f"({test}) ? 1.0f : 0.0f",
+                OpClass.INT,
+                "half",
+            )

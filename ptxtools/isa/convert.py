@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxtools.isa.row import OPAQUE, Kind, OpClass, Part, Row, Rows, Rounding, Transfer, dotted
+from ptxtools.isa.row import OPAQUE, Kind, OpClass, Part, Rounding, Row, Rows, Transfer, dotted
 from ptxtools.isa.types import Type
 
 GROUP = "convert"
@@ -14,8 +14,17 @@ _DIRECTED = (Rounding.ZERO, Rounding.DOWN, Rounding.UP)
 _TO_INTEGER = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 
-def _row(key: str, dst: Type, sources: tuple[Type, ...], value: str, transfer: Transfer = OPAQUE, *, raw: bool = False,
-         rounding: Rounding = Rounding.NEAREST, group: str = GROUP) -> Row:
+def _row(
+    key: str,
+    dst: Type,
+    sources: tuple[Type, ...],
+    value: str,
+    transfer: Transfer = OPAQUE,
+    *,
+    raw: bool = False,
+    rounding: Rounding = Rounding.NEAREST,
+    group: str = GROUP,
+) -> Row:
     return Row(key, dst, sources, value, OpClass.CONVERT, group, transfer, raw=raw, rounding=rounding)
 
 
@@ -26,7 +35,9 @@ def _limits(kind: Type) -> tuple[int, int]:
 def _between_integers() -> Rows:
     for dst in _INTEGERS:
         for src in _INTEGERS:
-            transfer = Transfer(Kind.CONVERT, min(src.bits, dst.bits), src.signed if src.bits <= dst.bits else dst.signed, Part.LOW)
+            transfer = Transfer(
+                Kind.CONVERT, min(src.bits, dst.bits), src.signed if src.bits <= dst.bits else dst.signed, Part.LOW
+            )
             yield _row(f"cvt.{dst.value}.{src.value}", dst, (src,), f"({dst.carrier})A", transfer, group="cvt_integer")
             if _limits(dst)[0] <= _limits(src)[0] and _limits(src)[1] <= _limits(dst)[1]:
                 continue
@@ -36,8 +47,14 @@ def _between_integers() -> Rows:
                 value = f"A < {low} ? ({dst.carrier}){low} : {value}"
             if _limits(src)[1] > _limits(dst)[1]:
                 value = f"A > {high} ? ({dst.carrier}){high} : {value}"
-            yield _row(f"cvt.sat.{dst.value}.{src.value}", dst, (src,), value,
-                       Transfer(Kind.CONVERT, dst.bits, dst.signed, saturate=True), group="cvt_integer")
+            yield _row(
+                f"cvt.sat.{dst.value}.{src.value}",
+                dst,
+                (src,),
+                value,
+                Transfer(Kind.CONVERT, dst.bits, dst.signed, saturate=True),
+                group="cvt_integer",
+            )
 
 
 def _roundings() -> Iterator[tuple[str, Rounding]]:
@@ -77,7 +94,9 @@ def _from_integers() -> Rows:
                     else:
                         direct = rounding if src.bits >= (32 if dst is Type.F32 else 64) else Rounding.NEAREST
                         value = _saturated(dst, f"({dst.carrier})A", sat)
-                        yield _row(key, dst, (src,), value, rounding=direct, group="cvt_rounded" if direct.value else GROUP)
+                        yield _row(
+                            key, dst, (src,), value, rounding=direct, group="cvt_rounded" if direct.value else GROUP
+                        )
 
 
 def _to_integers() -> Rows:
@@ -92,7 +111,13 @@ def _to_integers() -> Rows:
                     operand = "f32_flush(A)" if ftz else "A"
                     value = f"{word}_to_{dst.value}({word}_{function}({operand}))"
                     for sat in _saturations(src):
-                        yield _row(dotted("cvt", mode, ftz, sat, dst.value, src.value), dst, (src,), value, group="cvt_to_integer")
+                        yield _row(
+                            dotted("cvt", mode, ftz, sat, dst.value, src.value),
+                            dst,
+                            (src,),
+                            value,
+                            group="cvt_to_integer",
+                        )
 
 
 def _between_floats() -> Rows:
@@ -124,8 +149,13 @@ def _exact(dst: Type, src: Type, operand: str, ftz: str, sat: str) -> Rows:
     if dst is Type.F64 and src is not Type.F64:
         value = f"(double){f'f32_canonical({operand})' if ftz else operand}"
     keeps_nan = not ftz and src in (Type.F32, Type.BF16)
-    yield _row(dotted("cvt", ftz, sat, dst.value, src.value), dst, (src,), _finished(dst, value, ftz, sat, keeps_nan=keeps_nan),
-               group="cvt_half")
+    yield _row(
+        dotted("cvt", ftz, sat, dst.value, src.value),
+        dst,
+        (src,),
+        _finished(dst, value, ftz, sat, keeps_nan=keeps_nan),
+        group="cvt_half",
+    )
     if src is not dst:
         return
     word = "f64" if src is Type.F64 else "f32"
@@ -133,7 +163,13 @@ def _exact(dst: Type, src: Type, operand: str, ftz: str, sat: str) -> Rows:
         whole = f"{word}_{function}({operand})"
         if src is Type.F64:
             whole = f"f64_nan1({whole}, A)"
-        yield _row(dotted("cvt", mode, ftz, sat, dst.value, src.value), dst, (src,), _finished(dst, whole, ftz, sat), group="cvt_half")
+        yield _row(
+            dotted("cvt", mode, ftz, sat, dst.value, src.value),
+            dst,
+            (src,),
+            _finished(dst, whole, ftz, sat),
+            group="cvt_half",
+        )
 
 
 def _narrowing(dst: Type, src: Type, operand: str, ftz: str, sat: str) -> Rows:
@@ -147,7 +183,9 @@ def _narrowing(dst: Type, src: Type, operand: str, ftz: str, sat: str) -> Rows:
         if src is Type.F64:
             value = _saturated(dst, _half(dst, mode, "f32_from_f64_odd(f64_from(A))"), sat)
             bits = f"{dst.value}_narrow({value})"
-            yield _row(key, dst, (src,), bits if sat else f"{dst.value}_keep_nan({bits}, A)", raw=True, group="cvt_pairs")
+            yield _row(
+                key, dst, (src,), bits if sat else f"{dst.value}_keep_nan({bits}, A)", raw=True, group="cvt_pairs"
+            )
             continue
         value = _saturated(dst, _half(dst, mode, operand), sat)
         yield _row(key, dst, (src,), value, group="cvt_half")
@@ -155,8 +193,13 @@ def _narrowing(dst: Type, src: Type, operand: str, ftz: str, sat: str) -> Rows:
             for relu in ("", "relu"):
                 for finite in ("", "satfinite"):
                     if relu or finite:
-                        yield _row(dotted("cvt", mode, relu, finite, dst.value, src.value), dst, (src,),
-                                   _clipped(dst.value, _half(dst, mode, "A"), relu, finite), group="cvt_half")
+                        yield _row(
+                            dotted("cvt", mode, relu, finite, dst.value, src.value),
+                            dst,
+                            (src,),
+                            _clipped(dst.value, _half(dst, mode, "A"), relu, finite),
+                            group="cvt_half",
+                        )
 
 
 def _clipped(half: str, value: str, relu: str, finite: str) -> str:
@@ -171,17 +214,29 @@ def _pairs() -> Rows:
         for mode in ("rn", "rz"):
             for relu in ("", "relu"):
                 for finite in ("", "satfinite"):
-                    parts = (f"(uint32_t){half}_narrow({_clipped(half, _half(dst.element, mode, f'f32_from({x})'), relu, finite)})"
-                             for x in "AB")
-                    yield _row(dotted("cvt", mode, relu, finite, dst.value, "f32"), dst, (Type.F32, Type.F32),
-                               " << 16 | ".join(parts), raw=True, group="cvt_pairs")
+                    rounded = (_half(dst.element, mode, f"f32_from({x})") for x in "AB")
+                    parts = (f"(uint32_t){half}_narrow({_clipped(half, x, relu, finite)})" for x in rounded)
+                    yield _row(
+                        dotted("cvt", mode, relu, finite, dst.value, "f32"),
+                        dst,
+                        (Type.F32, Type.F32),
+                        " << 16 | ".join(parts),
+                        raw=True,
+                        group="cvt_pairs",
+                    )
     for mode in ("rna", "rn", "rz"):
         for relu in ("", "relu") if mode != "rna" else ("",):
             for finite in ("", "satfinite"):
                 number = "half_relu(f32_from(A))" if relu else "f32_from(A)"
                 value = f"tf32_{mode}({number})"
-                yield _row(dotted("cvt", mode, relu, finite, "tf32", "f32"), Type.B32, (Type.F32,),
-                           f"tf32_finite({value})" if finite else value, raw=True, group="cvt_pairs")
+                yield _row(
+                    dotted("cvt", mode, relu, finite, "tf32", "f32"),
+                    Type.B32,
+                    (Type.F32,),
+                    f"tf32_finite({value})" if finite else value,
+                    raw=True,
+                    group="cvt_pairs",
+                )
 
 
 def _eight_bit_floats() -> Rows:
@@ -191,15 +246,34 @@ def _eight_bit_floats() -> Rows:
             narrow = f"{kind}_narrow"
             x, y = ("half_relu({})" if relu else "{}",) * 2
             value = f"(uint32_t){narrow}({x.format('f32_from(A)')}) << 8 | {narrow}({y.format('f32_from(B)')})"
-            yield _row(dotted("cvt.rn.satfinite", relu, pair, "f32"), Type.B16, (Type.F32, Type.F32), value, raw=True, group="cvt_pairs")
+            yield _row(
+                dotted("cvt.rn.satfinite", relu, pair, "f32"),
+                Type.B16,
+                (Type.F32, Type.F32),
+                value,
+                raw=True,
+                group="cvt_pairs",
+            )
             high, low = (x.format(f"f16_widen((uint16_t)({part}))") for part in ("A >> 16", "A"))
-            yield _row(dotted("cvt.rn.satfinite", relu, pair, "f16x2"), Type.B16, (Type.F16X2,),
-                       f"(uint32_t){narrow}({high}) << 8 | {narrow}({low})", raw=True, group="cvt_pairs")
+            yield _row(
+                dotted("cvt.rn.satfinite", relu, pair, "f16x2"),
+                Type.B16,
+                (Type.F16X2,),
+                f"(uint32_t){narrow}({high}) << 8 | {narrow}({low})",
+                raw=True,
+                group="cvt_pairs",
+            )
             high, low = (f"{kind}_to_f16((uint8_t)({part}))" for part in ("A >> 8", "A"))
             if relu:
                 high, low = f"f16_bits_relu({high})", f"f16_bits_relu({low})"
-            yield _row(dotted("cvt.rn", relu, "f16x2", pair), Type.F16X2, (Type.B16,), f"(uint32_t){high} << 16 | {low}", raw=True,
-                       group="cvt_pairs")
+            yield _row(
+                dotted("cvt.rn", relu, "f16x2", pair),
+                Type.F16X2,
+                (Type.B16,),
+                f"(uint32_t){high} << 16 | {low}",
+                raw=True,
+                group="cvt_pairs",
+            )
 
 
 def _packs() -> Rows:
@@ -207,13 +281,20 @@ def _packs() -> Rows:
     for sign in "us":
         for bits in (16, 8, 4, 2):
             low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if sign == "s" else (0, (1 << bits) - 1)
-            clamp = "((uint32_t)({0} < %d ? %d : {0} > %d ? %d : {0}) & %du)" % (low, low, high, high, (1 << bits) - 1)
-            value = f"{clamp.format('A')} << {bits} | {clamp.format('B')}"
+            first, second = (
+                f"((uint32_t)({x} < {low} ? {low} : {x} > {high} ? {high} : {x}) & {(1 << bits) - 1}u)" for x in "AB"
+            )
+            value = f"{first} << {bits} | {second}"
             if bits == 16:
                 yield _row(f"cvt.pack.sat.{sign}16.s32", Type.B32, (Type.S32, Type.S32), value, group="cvt_pairs")
             else:
-                yield _row(f"cvt.pack.sat.{sign}{bits}.s32.b32", Type.B32, (Type.S32, Type.S32, Type.B32),
-                           f"C << {2 * bits} | {value}", group="cvt_pairs")
+                yield _row(
+                    f"cvt.pack.sat.{sign}{bits}.s32.b32",
+                    Type.B32,
+                    (Type.S32, Type.S32, Type.B32),
+                    f"C << {2 * bits} | {value}",
+                    group="cvt_pairs",
+                )
 
 
 def rows() -> Rows:

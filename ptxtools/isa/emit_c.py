@@ -1,7 +1,7 @@
 """Writes the emulated driver's lane operations in C: `python -m ptxtools.isa.emit_c DIRECTORY`.
 
-One file per group of rows, compiled once for each instruction-set level, and `lane_table.c` with the registry's rows. Rows that
-compute the same thing share one function. The macros that the files use are in exec/lane/lane.h.
+One file per group of rows, compiled once for each instruction-set level, and `lane_table.c` with the registry's rows.
+Rows that compute the same thing share one function. The macros that the files use are in exec/lane/lane.h.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxtools.isa.row import Form, Row, Rounding
+from ptxtools.isa.row import Form, Rounding, Row
 from ptxtools.isa.semantics import ROWS
 from ptxtools.isa.types import Type
 
 _HEAD = "/* Generated from the semantics table by ptxtools/isa/emit_c.py. */\n"
 _OP = "TSR_LANE_OP({})"
 _NAMES = "abcd"
-_MODES = {Rounding.NEAREST: "TSR_ROUND_NEAREST", Rounding.ZERO: "TSR_ROUND_ZERO", Rounding.DOWN: "TSR_ROUND_DOWN",
-          Rounding.UP: "TSR_ROUND_UP"}
+_MODES = {
+    Rounding.NEAREST: "TSR_ROUND_NEAREST",
+    Rounding.ZERO: "TSR_ROUND_ZERO",
+    Rounding.DOWN: "TSR_ROUND_DOWN",
+    Rounding.UP: "TSR_ROUND_UP",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def _test(row: Row) -> str:
         body = "TSR_TEST_PACKED({ " + " ".join(inside) + f" t = {row.value}; }});"
     else:
         body = "TSR_TEST({ " + " ".join(inside) + f" t = {row.value}; }});"
-    return " ".join(before + [body])
+    return " ".join([*before, body])
 
 
 def _map(row: Row) -> str:
@@ -111,13 +115,20 @@ class _Group:
     def add(self, row: Row) -> int:
         """Index of the row's function in the group's table."""
         if row.form is Form.MASKS:
-            loads = "".join(f"const uint32_t {n.upper()} = *(const uint32_t *)(f + i->{n}); " for n, _ in zip(_NAMES, row.sources, strict=False))
+            loads = "".join(
+                f"const uint32_t {n.upper()} = *(const uint32_t *)(f + i->{n}); "
+                for n, _ in zip(_NAMES, row.sources, strict=False)
+            )
             name = self._shared(row.key, _OP, f"{loads}TSR_MASKS({row.value});")
         elif row.form is Form.MAP:
             name = self._mapped(row)
         else:
             test = self._shared("test_" + row.key, "TSR_LANE_TEST({})", _test(row))
-            what = f"TSR_SETP_{row.combine.upper() or 'PLAIN'}" if row.form is Form.TEST else f"TSR_SET_{row.combine.upper() or 'PLAIN'}"
+            what = (
+                f"TSR_SETP_{row.combine.upper() or 'PLAIN'}"
+                if row.form is Form.TEST
+                else f"TSR_SET_{row.combine.upper() or 'PLAIN'}"
+            )
             packed = "_PACKED" if _packed(row) else ""
             result = "" if row.form is Form.TEST else f", {max(row.dst.bits, 16)}, {_one(row.dst)}"
             name = self._shared(row.key, _OP, f"{what}{packed}({test}{result});")
@@ -134,8 +145,11 @@ class _Group:
 
     def source(self) -> str:
         table = "".join(f"    {name},\n" for name in self.functions)
-        return (f'{_HEAD}#include "emulator/exec/lane/lane.h"\n\n' + "\n".join(self.text)
-                + f"\ntsr_op_fn *const TSR_LANE_NAME({self.name})[] = {{\n{table}}};\n")
+        return (
+            f'{_HEAD}#include "emulator/exec/lane/lane.h"\n\n'
+            + "\n".join(self.text)
+            + f"\ntsr_op_fn *const TSR_LANE_NAME({self.name})[] = {{\n{table}}};\n"
+        )
 
 
 def _one(kind: Type) -> str:
@@ -159,8 +173,10 @@ def _registry(rows: list[tuple[Row, str, int]], groups: list[str]) -> str:
     for row, group, index in rows:
         sources = ", ".join(_type_name(kind) for kind in row.sources)
         flags = "TSR_OP_LANE" + (" | TSR_OP_DST2" if row.second or row.form is Form.TEST else "")
-        lines.append(f'    {{{{"{row.key}", 0, 0, {flags}, TSR_C_{row.op_class.name}, {len(row.sources)}, {_type_name(row.dst)}, '
-                     f"{{{sources}}}, 1}}, {groups.index(group)}, {index}}},\n")
+        lines.append(
+            f'    {{{{"{row.key}", 0, 0, {flags}, TSR_C_{row.op_class.name}, {len(row.sources)}, '
+            f"{_type_name(row.dst)}, {{{sources}}}, 1}}, {groups.index(group)}, {index}}},\n"
+        )
     lines.append(f"}};\nconst uint32_t tsr_lane_row_count = {len(rows)};\n")
     return "".join(lines)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxtools.isa.row import Form, OpClass, Row, Rows, Rounding, dotted
+from ptxtools.isa.row import Form, OpClass, Rounding, Row, Rows, dotted
 from ptxtools.isa.types import Type
 
 BINARY = {"add": "A + B", "sub": "A - B", "mul": "A * B"}
@@ -25,8 +25,15 @@ def modifiers(kind: Type, *, saturating: bool = True) -> Iterator[tuple[str, str
             yield ftz, sat
 
 
-def _row(key: str, kind: Type, count: int, value: str, cls: OpClass | None = None, rounding: Rounding = Rounding.NEAREST,
-         flush: bool = False) -> Row:
+def _row(
+    key: str,
+    kind: Type,
+    count: int,
+    value: str,
+    cls: OpClass | None = None,
+    rounding: Rounding = Rounding.NEAREST,
+    flush: bool = False,
+) -> Row:
     cls = cls or (OpClass.F32 if kind is Type.F32 else OpClass.F64)
     group = "rounded" if rounding is not Rounding.NEAREST or flush else kind.value
     return Row(key, kind, (kind,) * count, value, cls, group, rounding=rounding, flush=flush)
@@ -47,14 +54,26 @@ def _sums_and_products() -> Rows:
                 value = f"f64_nan2({value}, A, B)"
             for mode, rounding in _directions(optional=True):
                 for ftz, sat in modifiers(kind):
-                    yield _row(dotted(name, mode, ftz, sat, kind.value), kind, 2, finish(kind, value, sat), rounding=rounding,
-                               flush=bool(ftz))
+                    yield _row(
+                        dotted(name, mode, ftz, sat, kind.value),
+                        kind,
+                        2,
+                        finish(kind, value, sat),
+                        rounding=rounding,
+                        flush=bool(ftz),
+                    )
         fused = "f32_fma(A, B, C)" if kind is Type.F32 else "f64_nan3(f64_fma(A, B, C), A, B, C)"
         for name in ("fma", "mad"):
             for mode, rounding in _directions(optional=False):
                 for ftz, sat in modifiers(kind):
-                    yield _row(dotted(name, mode, ftz, sat, kind.value), kind, 3, finish(kind, fused, sat), rounding=rounding,
-                               flush=bool(ftz))
+                    yield _row(
+                        dotted(name, mode, ftz, sat, kind.value),
+                        kind,
+                        3,
+                        finish(kind, fused, sat),
+                        rounding=rounding,
+                        flush=bool(ftz),
+                    )
 
 
 def _quotients_and_roots() -> Rows:
@@ -66,7 +85,15 @@ def _quotients_and_roots() -> Rows:
                 value = f"f64_nan2({value}, A, B)" if count == 2 else f"f64_nan1({value}, A)"
             for mode, rounding in _directions(optional=False):
                 for ftz, _ in modifiers(kind, saturating=False):
-                    yield _row(dotted(name, mode, ftz, word), kind, count, finish(kind, value), OpClass.SPECIAL, rounding, bool(ftz))
+                    yield _row(
+                        dotted(name, mode, ftz, word),
+                        kind,
+                        count,
+                        finish(kind, value),
+                        OpClass.SPECIAL,
+                        rounding,
+                        bool(ftz),
+                    )
 
 
 def _signs() -> Rows:
@@ -79,7 +106,16 @@ def _signs() -> Rows:
                 yield _row(dotted(name, ftz, word), kind, 1, f"f32_canonical({value})" if kind is Type.F32 else value)
         yield _row(f"copysign.{word}", kind, 2, f"{word}_copysign(B, A)")
         for test in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
-            yield Row(f"testp.{test}.{word}", Type.PRED, (kind,), f"{word}_is_{test}(A)", OpClass.INT, "compare", raw=True, form=Form.TEST)
+            yield Row(
+                f"testp.{test}.{word}",
+                Type.PRED,
+                (kind,),
+                f"{word}_is_{test}(A)",
+                OpClass.INT,
+                "compare",
+                raw=True,
+                form=Form.TEST,
+            )
 
 
 def _extremes() -> Rows:
@@ -92,8 +128,12 @@ def _extremes() -> Rows:
                 pair = f"{function}({a}, {b})"
                 yield _row(dotted(name, ftz, nan, "f32"), Type.F32, 2, pair)
                 yield _row(dotted("tsr", name + "3", ftz, nan, "f32"), Type.F32, 3, f"{function}({pair}, {c})")
-                yield _row(dotted(name, ftz, nan, "xorsign.abs", "f32"), Type.F32, 2,
-                           f"f32_xorsign({function}(f32_abs({a}), f32_abs({b})), A, B)")
+                yield _row(
+                    dotted(name, ftz, nan, "xorsign.abs", "f32"),
+                    Type.F32,
+                    2,
+                    f"f32_xorsign({function}(f32_abs({a}), f32_abs({b})), A, B)",
+                )
 
 
 def rows() -> Rows:

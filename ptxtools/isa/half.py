@@ -1,4 +1,7 @@
-"""f16 and bf16 arithmetic, single and packed. Every result is rounded once: operands are exact in f32, fused products in f64."""
+"""f16 and bf16 arithmetic, single and packed.
+
+Every result is rounded once: operands are exact in f32, fused products and bf16 products in f64.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ def _arithmetic(kind: Type) -> Rows:
             for ftz in ("", "ftz") if f16 else ("",):
                 for sat in ("", "sat") if f16 else ("",):
                     result = _flushed(value, 2) if ftz else value
-                    yield _row(dotted(name, mode, ftz, sat, word), kind, 2, f"f32_saturate({result})" if sat else result)
+                    yield _row(
+                        dotted(name, mode, ftz, sat, word), kind, 2, f"f32_saturate({result})" if sat else result
+                    )
     for ftz in ("", "ftz") if f16 else ("",):
         result = _flushed("half_fma(A, B, C)", 3) if ftz else "half_fma(A, B, C)"
         yield _row(dotted("fma.rn", ftz, word), kind, 3, result)
@@ -51,8 +56,12 @@ def _extremes(kind: Type) -> Rows:
             for nan in ("", "NaN"):
                 function = f"f32_{name}_nan" if nan else f"f32_{name}"
                 yield _row(dotted(name, ftz, nan, kind.value), kind, 2, f"{function}({a}, {b})")
-                yield _row(dotted(name, ftz, nan, "xorsign.abs", kind.value), kind, 2,
-                           f"f32_xorsign({function}(f32_abs({a}), f32_abs({b})), A, B)")
+                yield _row(
+                    dotted(name, ftz, nan, "xorsign.abs", kind.value),
+                    kind,
+                    2,
+                    f"f32_xorsign({function}(f32_abs({a}), f32_abs({b})), A, B)",
+                )
 
 
 def rows() -> Rows:

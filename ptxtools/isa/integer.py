@@ -9,8 +9,15 @@ GROUP = "integer"
 _SIGN = {"+": Kind.ADD, "-": Kind.SUB}
 
 
-def _row(key: str, dst: Type, sources: tuple[Type, ...], value: str, transfer: Transfer | Kind = Kind.OPAQUE,
-         cls: OpClass = OpClass.INT, raw: bool = False) -> Row:
+def _row(
+    key: str,
+    dst: Type,
+    sources: tuple[Type, ...],
+    value: str,
+    transfer: Transfer | Kind = Kind.OPAQUE,
+    cls: OpClass = OpClass.INT,
+    raw: bool = False,
+) -> Row:
     if isinstance(transfer, Kind):
         transfer = Transfer(transfer, sources[0].bits, sources[0].signed)
     return Row(key, dst, sources, value, cls, GROUP, transfer, raw=raw)
@@ -21,11 +28,20 @@ def _sums() -> Rows:
         for kind in INTEGERS_16_64:
             yield _row(dotted(name, kind.value), kind, (kind, kind), f"A {sign} B", _SIGN[sign], raw=True)
         exact = f"(int64_t)A {sign} B"
-        yield _row(f"{name}.sat.s32", Type.S32, (Type.S32, Type.S32), f"s32_clamp({exact})",
-                   Transfer(_SIGN[sign], 32, True, saturate=True))
+        yield _row(
+            f"{name}.sat.s32",
+            Type.S32,
+            (Type.S32, Type.S32),
+            f"s32_clamp({exact})",
+            Transfer(_SIGN[sign], 32, True, saturate=True),
+        )
     for packed in ("u16x2", "s16x2"):
-        yield _row(f"add.{packed}", Type.B32, (Type.B32, Type.B32),
-                   "((A + (B & 0xffff0000u)) & 0xffff0000u) | ((A + B) & 0xffffu)")
+        yield _row(
+            f"add.{packed}",
+            Type.B32,
+            (Type.B32, Type.B32),
+            "((A + (B & 0xffff0000u)) & 0xffff0000u) | ((A + B) & 0xffffu)",
+        )
     for name, less in (("min", "<"), ("max", ">")):
         for packed, half in (("u16x2", "uint16_t"), ("s16x2", "int16_t")):
             low, high = (f"(({half})(A{s}) {less} ({half})(B{s}) ? A{s} : B{s})" for s in ("", " >> 16"))
@@ -43,23 +59,50 @@ def _products() -> Rows:
             sources = (kind, kind) + ((kind,) if addend else ())
             transfer = Transfer(kind_of, kind.bits, kind.signed)
             unsigned_a = "(uint32_t)A" if kind.bits == 16 else "A"
-            yield _row(f"{name}.lo.{kind.value}", kind, sources, f"{unsigned_a} * B{addend}", transfer, OpClass.INT_MUL, raw=True)
+            yield _row(
+                f"{name}.lo.{kind.value}",
+                kind,
+                sources,
+                f"{unsigned_a} * B{addend}",
+                transfer,
+                OpClass.INT_MUL,
+                raw=True,
+            )
             high = Transfer(kind_of, kind.bits, kind.signed, Part.HIGH)
             product = f"{kind.value}_mul_hi(A, B)"
-            value = f"({kind.carrier})(({unsigned(kind).carrier}){product} + ({unsigned(kind).carrier})C)" if addend else product
+            value = (
+                f"({kind.carrier})(({unsigned(kind).carrier}){product} + ({unsigned(kind).carrier})C)"
+                if addend
+                else product
+            )
             yield _row(f"{name}.hi.{kind.value}", kind, sources, value, high, OpClass.INT_MUL)
             if kind.bits == 64:
                 continue
             wide = wider(kind)
             sources = (kind, kind) + ((wide,) if addend else ())
-            product = f"({wide.carrier})A * ({wide.carrier})B" if kind.bits == 32 else (
-                f"({wide.carrier})((uint32_t)A * (uint32_t)B)")
+            product = (
+                f"({wide.carrier})A * ({wide.carrier})B"
+                if kind.bits == 32
+                else (f"({wide.carrier})((uint32_t)A * (uint32_t)B)")
+            )
             whole = f"({unsigned(wide).carrier})({product})"
             value = f"({wide.carrier})({whole} + ({unsigned(wide).carrier})C)" if addend else product
-            yield _row(f"{name}.wide.{kind.value}", wide, sources, value,
-                       Transfer(kind_of, kind.bits, kind.signed, Part.WIDE), OpClass.INT_MUL)
-    yield _row("mad.hi.sat.s32", Type.S32, (Type.S32,) * 3, "s32_clamp((int64_t)s32_mul_hi(A, B) + C)",
-               Transfer(Kind.MAD, 32, True, Part.HIGH, True), OpClass.INT_MUL)
+            yield _row(
+                f"{name}.wide.{kind.value}",
+                wide,
+                sources,
+                value,
+                Transfer(kind_of, kind.bits, kind.signed, Part.WIDE),
+                OpClass.INT_MUL,
+            )
+    yield _row(
+        "mad.hi.sat.s32",
+        Type.S32,
+        (Type.S32,) * 3,
+        "s32_clamp((int64_t)s32_mul_hi(A, B) + C)",
+        Transfer(Kind.MAD, 32, True, Part.HIGH, True),
+        OpClass.INT_MUL,
+    )
     yield from _products_24()
 
 
@@ -69,17 +112,31 @@ def _products_24() -> Rows:
         product = "(s24(A) * s24(B))" if signed else "(u24(A) * u24(B))"
         low, high = f"(uint32_t){product}", f"(uint32_t)({product} >> 16)"
         for part, value in (("lo", low), ("hi", high)):
-            yield _row(f"mul24.{part}.{kind.value}", kind, (kind, kind), f"({kind.carrier}){value}", cls=OpClass.INT_MUL)
-            yield _row(f"mad24.{part}.{kind.value}", kind, (kind,) * 3, f"({kind.carrier})({value} + (uint32_t)C)",
-                       cls=OpClass.INT_MUL)
-    yield _row("mad24.hi.sat.s32", Type.S32, (Type.S32,) * 3, "s32_clamp((int64_t)(int32_t)((s24(A) * s24(B)) >> 16) + C)",
-               cls=OpClass.INT_MUL)
+            yield _row(
+                f"mul24.{part}.{kind.value}", kind, (kind, kind), f"({kind.carrier}){value}", cls=OpClass.INT_MUL
+            )
+            yield _row(
+                f"mad24.{part}.{kind.value}",
+                kind,
+                (kind,) * 3,
+                f"({kind.carrier})({value} + (uint32_t)C)",
+                cls=OpClass.INT_MUL,
+            )
+    yield _row(
+        "mad24.hi.sat.s32",
+        Type.S32,
+        (Type.S32,) * 3,
+        "s32_clamp((int64_t)(int32_t)((s24(A) * s24(B)) >> 16) + C)",
+        cls=OpClass.INT_MUL,
+    )
 
 
 def _divisions() -> Rows:
     for name, kind_of in (("div", Kind.DIV), ("rem", Kind.REM)):
         for kind in INTEGERS_16_64:
-            yield _row(f"{name}.{kind.value}", kind, (kind, kind), f"{kind.value}_{name}(A, B)", kind_of, OpClass.INT_MUL)
+            yield _row(
+                f"{name}.{kind.value}", kind, (kind, kind), f"{kind.value}_{name}(A, B)", kind_of, OpClass.INT_MUL
+            )
 
 
 def _single() -> Rows:
@@ -94,7 +151,7 @@ def _single() -> Rows:
         whole = unsigned(kind).carrier
         distance = f"A < B ? ({whole})B - ({whole})A : ({whole})A - ({whole})B"
         yield _row(f"sad.{kind.value}", kind, (kind, kind, kind), f"({kind.carrier})(({whole})C + ({distance}))")
-    for name, less, kind_of in (("min", "<", Kind.MIN), ("max", ">", Kind.MAX)):
+    for name, less in (("min", "<"), ("max", ">")):
         yield _row(f"{name}.relu.s32", Type.S32, (Type.S32, Type.S32), f"s32_relu(A {less} B ? A : B)")
 
 
@@ -110,8 +167,13 @@ def _bits() -> Rows:
         positive = f"({unsigned(kind).carrier})(A < 0 ? ~A : A)" if kind.signed else "A"
         for shift in ("", "shiftamt"):
             suffix = "_shift" if shift else ""
-            yield _row(dotted("bfind", shift, kind.value), Type.U32, (kind,), f"{bits}_bfind{suffix}({positive})",
-                       cls=OpClass.SPECIAL)
+            yield _row(
+                dotted("bfind", shift, kind.value),
+                Type.U32,
+                (kind,),
+                f"{bits}_bfind{suffix}({positive})",
+                cls=OpClass.SPECIAL,
+            )
         yield _row(f"bfe.{kind.value}", kind, (kind, Type.U32, Type.U32), f"{kind.value}_bfe(A, B, C)", Kind.EXTRACT)
     for mode in ("clamp", "wrap"):
         yield _row(f"bmsk.{mode}.b32", Type.B32, (Type.B32, Type.B32), f"b32_bmsk_{mode}(A, B)")
@@ -127,12 +189,22 @@ def _dot_products() -> Rows:
             signs = f"{left.value}.{right.value}"
             helper = f"{left.value[0]}{right.value[0]}"
             sources = (left, right, result)
-            yield _row(f"dp4a.{signs}", result, sources, f"({result.carrier})dp4a_{helper}(A, B, (uint32_t)C)",
-                       cls=OpClass.INT_MUL)
+            yield _row(
+                f"dp4a.{signs}",
+                result,
+                sources,
+                f"({result.carrier})dp4a_{helper}(A, B, (uint32_t)C)",
+                cls=OpClass.INT_MUL,
+            )
             for half in ("lo", "hi"):
                 selected = "B >> 16" if half == "hi" else "B"
-                yield _row(f"dp2a.{half}.{signs}", result, sources,
-                           f"({result.carrier})dp2a_{helper}(A, (uint32_t)({selected}), (uint32_t)C)", cls=OpClass.INT_MUL)
+                yield _row(
+                    f"dp2a.{half}.{signs}",
+                    result,
+                    sources,
+                    f"({result.carrier})dp2a_{helper}(A, (uint32_t)({selected}), (uint32_t)C)",
+                    cls=OpClass.INT_MUL,
+                )
 
 
 def _carries() -> Rows:
@@ -152,14 +224,25 @@ def _carries() -> Rows:
                     if not carry_in and not carry_out:
                         continue
                     key = dotted(name, part, "cc" if carry_out else "", kind.value)
-                    product = f"(({whole.carrier})A * ({whole.carrier})B)" if part == "lo" else (
-                        f"({whole.carrier}){kind.value}_mul_hi(A, B)")
+                    product = (
+                        f"(({whole.carrier})A * ({whole.carrier})B)"
+                        if part == "lo"
+                        else (f"({whole.carrier}){kind.value}_mul_hi(A, B)")
+                    )
                     sources = (kind, kind, kind) + ((Type.PRED,) if carry_in else ())
                     first = f"{whole.carrier} p = {product}, s = p + ({whole.carrier})C"
                     then = f", x = s + ({whole.carrier})D;" if carry_in else ", x = s;"
                     carry = "(s < p) | (x < s)" if carry_in else "s < p"
-                    yield Row(key, kind, sources, f"({kind.carrier})x", OpClass.INT_MUL, "carry", temporaries=(first + then,),
-                              second=carry if carry_out else "")
+                    yield Row(
+                        key,
+                        kind,
+                        sources,
+                        f"({kind.carrier})x",
+                        OpClass.INT_MUL,
+                        "carry",
+                        temporaries=(first + then,),
+                        second=carry if carry_out else "",
+                    )
 
 
 def _carry_row(key: str, name: str, kind: Type, whole: Type, carry_in: bool, carry_out: bool) -> Row:
@@ -173,8 +256,16 @@ def _carry_row(key: str, name: str, kind: Type, whole: Type, carry_in: bool, car
     else:
         first = f"{word} s = ({word})A - ({word})B, x = s{added};"
         carry = f"(({word})A < ({word})B) | (s < x)"
-    return Row(key, kind, sources, f"({kind.carrier})x", OpClass.INT, "carry", temporaries=(first,),
-               second=carry if carry_out else "")
+    return Row(
+        key,
+        kind,
+        sources,
+        f"({kind.carrier})x",
+        OpClass.INT,
+        "carry",
+        temporaries=(first,),
+        second=carry if carry_out else "",
+    )
 
 
 def rows() -> Rows:

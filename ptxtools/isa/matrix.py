@@ -1,7 +1,7 @@
 """Matrix operations of a warp: which exist, and the C expression that carries each out.
 
-`python -m ptxtools.isa.matrix FILE` writes the emulator's table. What the operations do is hand-written in exec/matrix; here is only
-the enumeration of shapes, types and layouts.
+`python -m ptxtools.isa.matrix FILE` writes the emulator's table. What the operations do is hand-written in exec/matrix;
+here is only the enumeration of shapes, types and layouts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,16 @@ class MatrixRow:
 _Shape = tuple[int, int, int]
 _SPAN = {"f16": 2, "bf16": 2, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "tf32": 1, "f64": 1}
 _BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f64": 8, "f32": 4, "s32": 4}
-_CLASS = {"f16": "MMA_F16", "bf16": "MMA_F16", "tf32": "MMA_TF32", "s8": "MMA_S8", "u8": "MMA_S8", "e4m3": "MMA_S8",
-          "e5m2": "MMA_S8", "f64": "MMA_F64"}
+_CLASS = {
+    "f16": "MMA_F16",
+    "bf16": "MMA_F16",
+    "tf32": "MMA_TF32",
+    "s8": "MMA_S8",
+    "u8": "MMA_S8",
+    "e4m3": "MMA_S8",
+    "e5m2": "MMA_S8",
+    "f64": "MMA_F64",
+}
 _WIDE_SHAPES: tuple[_Shape, ...] = ((16, 16, 16), (32, 8, 16), (8, 32, 16))
 _LAYOUTS = ("row", "col")
 
@@ -56,7 +64,9 @@ def _multiply(shape: _Shape, kinds: tuple[str, str, str, str], *, wmma: bool, sa
     if d == "s32":
         return f"tsr_mma_integer(w, i, m, {dims}, {int(a == 's8')}, {int(b == 's8')}, {int(saturate)}, {regs})"
     halves = f"{int(d == 'f16')}, {int(c == 'f16')}"
-    return f"tsr_mma_float(w, i, m, {dims}, {_SPAN[a]}, TSR_MATRIX_{a.upper()}, TSR_MATRIX_{b.upper()}, {halves}, {regs})"
+    return (
+        f"tsr_mma_float(w, i, m, {dims}, {_SPAN[a]}, TSR_MATRIX_{a.upper()}, TSR_MATRIX_{b.upper()}, {halves}, {regs})"
+    )
 
 
 def _work(shape: _Shape) -> int:
@@ -69,9 +79,16 @@ _MMA: tuple[tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tupl
     ((("bf16", "bf16"),), (("f32", "f32"),), ((16, 8, 8), (16, 8, 16))),
     ((("tf32", "tf32"),), (("f32", "f32"),), ((16, 8, 4), (16, 8, 8))),
     ((("f64", "f64"),), (("f64", "f64"),), ((8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16))),
-    (tuple((a, b) for a in ("s8", "u8") for b in ("s8", "u8")), (("s32", "s32"),), ((8, 8, 16), (16, 8, 16), (16, 8, 32))),
-    (tuple((a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")), (("f32", "f32"), ("f16", "f16")),
-     ((16, 8, 16), (16, 8, 32))),
+    (
+        tuple((a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
+        (("s32", "s32"),),
+        ((8, 8, 16), (16, 8, 16), (16, 8, 32)),
+    ),
+    (
+        tuple((a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
+        (("f32", "f32"), ("f16", "f16")),
+        ((16, 8, 16), (16, 8, 32)),
+    ),
 )
 
 
@@ -99,12 +116,18 @@ def _wmma_mma() -> Iterator[MatrixRow]:
                     for d in ("f16", "f32"):
                         for c in ("f16", "f32"):
                             for finite in ("", "satfinite"):
-                                yield MatrixRow(dotted(*head, d, c, finite), _multiply(shape, (d, kind, kind, c), wmma=True),
-                                                "MMA_F16", _work(shape))
+                                yield MatrixRow(
+                                    dotted(*head, d, c, finite),
+                                    _multiply(shape, (d, kind, kind, c), wmma=True),
+                                    "MMA_F16",
+                                    _work(shape),
+                                )
                     continue
                 result = {"s8": "s32", "u8": "s32", "f64": "f64"}.get(kind, "f32")
                 types = dotted(result, kind, kind, result)
-                for rounding, finite in {"s32": (("", ""), ("", "satfinite")), "f64": (("", ""), ("rn", ""))}.get(result, (("", ""),)):
+                for rounding, finite in {"s32": (("", ""), ("", "satfinite")), "f64": (("", ""), ("rn", ""))}.get(
+                    result, (("", ""),)
+                ):
                     call = _multiply(shape, (result, kind, kind, result), wmma=True, saturate=bool(finite))
                     yield MatrixRow(dotted(*head, rounding, types, finite), call, _CLASS[kind], _work(shape))
 
@@ -118,8 +141,10 @@ def _fragment(role: str, shape: _Shape, kind: str, layout: str, space: str) -> s
     else:
         registers = _input_registers(rows * columns, kind, wmma=True)
     where = {"": "TSR_SPACE_GENERIC", "global": "TSR_SPACE_GLOBAL", "shared": "TSR_SPACE_SHARED"}[space]
-    return (f"&(const struct tsr_fragment){{{rows}, {columns}, {span}, {_BYTES[kind]}, {registers}, {int(role == 'b')}, "
-            f"{int(layout == 'col')}, {where}}}")
+    return (
+        f"&(const struct tsr_fragment){{{rows}, {columns}, {span}, {_BYTES[kind]}, {registers}, {int(role == 'b')}, "
+        f"{int(layout == 'col')}, {where}}}"
+    )
 
 
 def _wmma_memory() -> Iterator[MatrixRow]:
@@ -133,7 +158,9 @@ def _wmma_memory() -> Iterator[MatrixRow]:
                         fragment = _fragment(role, shape, kind, layout, space)
                         yield MatrixRow(key, f"tsr_fragment_load(w, i, m, {fragment})", op_class)
             for kind in ("f16", "f32", "s32", "f64"):
-                shapes = {"f64": _wmma_shapes("f64"), "f32": (*_WIDE_SHAPES, *_wmma_shapes("tf32"))}.get(kind, _WIDE_SHAPES)
+                shapes = {"f64": _wmma_shapes("f64"), "f32": (*_WIDE_SHAPES, *_wmma_shapes("tf32"))}.get(
+                    kind, _WIDE_SHAPES
+                )
                 for shape in shapes:
                     fragment = _fragment("c", shape, kind, layout, space)
                     tail = dotted("sync.aligned", layout, _name(shape), space, kind)
@@ -163,11 +190,17 @@ def generate() -> str:
     for row in MATRIX_ROWS:
         if row.call not in functions:
             functions[row.call] = re.sub(r"\W", "_", row.key)
-            lines.append(f"static const struct tsr_insn *{functions[row.call]}(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m)\n"
-                         f"{{\n    return {row.call};\n}}\n\n")
+            lines.append(
+                f"static const struct tsr_insn *{functions[row.call]}"
+                "(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m)\n"
+                f"{{\n    return {row.call};\n}}\n\n"
+            )
     lines.append("static const struct tsr_op ops[] = {\n")
-    lines += [f'    {{.key = "{row.key}", .run = {functions[row.call]}, .op_class = TSR_C_{row.op_class}, .work = {row.work}}},\n'
-              for row in MATRIX_ROWS]
+    lines += [
+        f'    {{.key = "{row.key}", .run = {functions[row.call]}, '
+        f".op_class = TSR_C_{row.op_class}, .work = {row.work}}},\n"
+        for row in MATRIX_ROWS
+    ]
     lines.append("};\n\nconst struct tsr_op_group TSR_LEVELED(tsr_matrix_ops) = {ops, sizeof ops / sizeof *ops};\n")
     return "".join(lines)
 

@@ -1,8 +1,9 @@
 """The semantics table: every PTX instruction that works lane by lane, spelled out.
 
-`ROWS` holds one row per valid spelling, modifiers in PTX's order. Two consumers read the same rows: `emit_c` generates the emulated
-driver's operations from `value`, the access analysis uses `transfer`. Instructions that touch memory, control flow or other lanes
-are not here. Keys that begin with "tsr." are the decoder's: parts of instructions that PTX spells in operands.
+`ROWS` holds one row per valid spelling, modifiers in PTX's order. Two consumers read the same rows: `emit_c` generates
+the emulated driver's operations from `value`, the access analysis uses `transfer`. Instructions that touch memory,
+control flow or other lanes are not here. Keys that begin with "tsr." are the decoder's: parts of instructions that PTX
+spells in operands.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def divide(a: Number, b: Number) -> Number:
 
 
 def square_root(a: Number) -> Number:
-    """Correct for rounding to any format here: an inexact root is replaced by a close number on the same side of every boundary."""
+    """Right for rounding to any format here: an inexact root becomes a close number, same side of every boundary."""
     if a.nan or a.value == 0:
         return a
     if a.negative:

@@ -43,7 +43,8 @@ EXPORT int lane_describe(uint32_t number, const char **key, uint8_t shape[8]);
 EXPORT int matrix_describe(uint32_t number, const char **key);
 EXPORT int matrix_run(const char *key, unsigned level, uint32_t m, void *registers, uint32_t count, uint32_t register_bytes,
                       const uint64_t address[32], const uint32_t stride[32], void *shared);
-EXPORT int lane_run(const char *key, unsigned level, uint32_t m, const void *const sources[4], void *dst, void *dst2, int64_t imm);
+EXPORT int lane_run(const char *key, unsigned level, uint32_t m, const void *const sources[4], void *dst, void *dst2,
+                    int64_t imm);
 
 /* shape: flags, class, number of sources, destination type, source types. */
 int lane_describe(uint32_t number, const char **key, uint8_t shape[8])
@@ -75,8 +76,15 @@ int lane_run(const char *key, unsigned level, uint32_t m, const void *const sour
     if (!run)
         return 0;
     struct tsr_insn insn = {
-        .run = run, .guard = TSR_NO_REG, .dst = 0, .dst2 = dst2 ? SLOT : TSR_NO_REG, .a = 2 * SLOT, .b = 3 * SLOT, .c = 4 * SLOT,
-        .d = 5 * SLOT, .imm = imm,
+        .run = run,
+        .guard = TSR_NO_REG,
+        .dst = 0,
+        .dst2 = dst2 ? SLOT : TSR_NO_REG,
+        .a = 2 * SLOT,
+        .b = 3 * SLOT,
+        .c = 4 * SLOT,
+        .d = 5 * SLOT,
+        .imm = imm,
     };
     for (int n = 0; n < op->sources; n++)
         memcpy(frame + (size_t)(2 + n) * SLOT, sources[n], register_bytes(op->src_type[n]));

@@ -1,6 +1,7 @@
 """An independent model of PTX's lane-wise instructions, on bit patterns, in exact arithmetic.
 
-`expected(opcode, operands)` reads the opcode itself, as the PTX manual describes it; it shares nothing with the semantics table.
+`expected(opcode, operands)` reads the opcode itself, as the PTX manual describes it; it shares nothing with the
+semantics table. Where the manual leaves a result open (NaN payloads, division by zero), it follows sm_90 hardware.
 The .approx functions are not here: tests compare them with bounds.
 """
 
@@ -16,7 +17,7 @@ _INTEGER = {f"{s}{n}": (n, s == "s") for s in "bus" for n in (8, 16, 32, 64)}
 _NUMERIC = {*_INTEGER, *FORMATS, "pred", "f16x2", "bf16x2", "u16x2", "s16x2"}
 
 
-class NotModelled(Exception):
+class NotModelledError(Exception):
     """The opcode has no exact meaning here."""
 
 
@@ -311,8 +312,11 @@ def _permute(parts: Sequence[str], operands: Sequence[int]) -> int:
     a, b, c = operands
     low = c & 3
     choices = {
-        "f4e": [low + n for n in range(4)], "b4e": [(low - n) & 7 for n in range(4)], "rc8": [low] * 4,
-        "ecl": [max(n, low) for n in range(4)], "ecr": [min(n, low) for n in range(4)],
+        "f4e": [low + n for n in range(4)],
+        "b4e": [(low - n) & 7 for n in range(4)],
+        "rc8": [low] * 4,
+        "ecl": [max(n, low) for n in range(4)],
+        "ecr": [min(n, low) for n in range(4)],
         "rc16": [2, 3, 2, 3] if c & 1 else [0, 1, 0, 1],
     }
     picks = choices[parts[-1]] if parts[-1] in choices else [c >> 4 * n & 15 for n in range(4)]
@@ -357,7 +361,7 @@ def _float8(bits: int, source: Format, kind: str, relu: bool) -> int:
     fmt = Format(4, 3, 0x7F) if kind == "e4m3" else Format(5, 2, 0x7F)
     if number.value is None or abs(number.value) > (448 if kind == "e4m3" else 57344):
         return sign | largest
-    # e4m3 uses the exponent that other formats keep for infinity: round with one more exponent bit and take the bias back.
+    # e4m3 uses the exponent that others keep for infinity: round with one more exponent bit and take the bias back.
     wide = Format(fmt.exponent + 1, fmt.fraction, 0)
     if abs(number.value) >= Fraction(1, 1 << (fmt.bias - 1)):
         code = exact.encode(exact.Number(False, abs(number.value)), wide) - (wide.bias - fmt.bias << fmt.fraction)
@@ -433,7 +437,7 @@ def _convert(parts: Sequence[str], operands: Sequence[int]) -> int:
 
 
 def _converted_nan(bits: int, src: str, dst: str, parts: Sequence[str]) -> int:
-    """Formats keep sign and upper payload from and to f64, f32 also from bf16; flushing and the rest give the canonical NaN."""
+    """f64 keeps sign and upper payload both ways, f32 from bf16; flushing and the rest give the canonical NaN."""
     fmt, source = FORMATS[dst], FORMATS[src]
     rounds = any(p in ("rni", "rzi", "rmi", "rpi") for p in parts)
     if src == dst and src in ("f32", "f64") and not rounds and "ftz" not in parts:
@@ -506,7 +510,9 @@ def _packed_integers(name: str, parts: Sequence[str], a: int, b: int) -> int:
 
 
 def _bits_only(name: str, kind: str, operands: Sequence[int]) -> int:
-    width = {"pred": 1, "f16": 16, "bf16": 16, "f32": 32, "f16x2": 32, "bf16x2": 32, "f64": 64}.get(kind) or _INTEGER[kind][0]
+    width = {"pred": 1, "f16": 16, "bf16": 16, "f32": 32, "f16x2": 32, "bf16x2": 32, "f64": 64}.get(kind) or _INTEGER[
+        kind
+    ][0]
     a, b = operands[0], operands[-1]
     result = {"and": a & b, "or": a | b, "xor": a ^ b, "not": ~a, "cnot": int(a == 0), "mov": a}[name]
     return result & ((1 << width) - 1)
@@ -529,16 +535,24 @@ def _property(test: str, bits: int, fmt: Format) -> int:
     number = exact.decode(bits, fmt)
     subnormal = number.value is not None and number.value != 0 and not bits & fmt.infinity
     finite = number.value is not None
-    return int({"finite": finite, "infinite": number.infinite, "number": not number.nan, "notanumber": number.nan,
-                "normal": finite and not subnormal, "subnormal": subnormal}[test])
+    return int(
+        {
+            "finite": finite,
+            "infinite": number.infinite,
+            "number": not number.nan,
+            "notanumber": number.nan,
+            "normal": finite and not subnormal,
+            "subnormal": subnormal,
+        }[test]
+    )
 
 
 def expected(opcode: str, operands: Sequence[int]) -> tuple[int, int | None]:
-    """(result, second result or None) for one lane; raises NotModelled."""
+    """(result, second result or None) for one lane; raises NotModelledError."""
     parts = opcode.split(".")
     name, kind = parts[0], parts[-1]
     if "approx" in parts or "full" in parts:
-        raise NotModelled(opcode)
+        raise NotModelledError(opcode)
     if name == "tsr":
         return _internal(parts, operands), None
     if name in ("setp", "set"):
@@ -554,7 +568,9 @@ def expected(opcode: str, operands: Sequence[int]) -> tuple[int, int | None]:
         result = _lop3(*operands[:3], operands[3])
         if parts[1] == "b32":
             return result, None
-        return result, int((result != 0) or bool(operands[4])) if parts[1] == "or" else int((result != 0) and bool(operands[4]))
+        return result, int((result != 0) or bool(operands[4])) if parts[1] == "or" else int(
+            (result != 0) and bool(operands[4])
+        )
     if name == "prmt":
         return _permute(parts, operands), None
     if name in ("selp", "slct"):

@@ -85,8 +85,14 @@ static inline float approx_wave(float value, uint64_t quadrant)
 }
 
 /* Small arguments are their own sine, with the sign of zero. */
-static inline float approx_sin(float x) { return f32_abs(x) < 0x1p-14f ? x : approx_wave(x, 0); }
-static inline float approx_cos(float x) { return approx_wave(x, 1); }
+static inline float approx_sin(float x)
+{
+    return f32_abs(x) < 0x1p-14f ? x : approx_wave(x, 0);
+}
+static inline float approx_cos(float x)
+{
+    return approx_wave(x, 1);
+}
 
 static inline float approx_tanh(float x)
 {
@@ -99,10 +105,22 @@ static inline float approx_tanh(float x)
     return x == x ? f32_copysign(r, x) : x;
 }
 
-static inline float approx_rcp(float x) { return 1.0f / x; }
-static inline float approx_sqrt(float x) { return f32_sqrt(x); }
-static inline float approx_rsqrt(float x) { return 1.0f / f32_sqrt(x); }
-static inline float approx_div_full(float a, float b) { return a / b; }
+static inline float approx_rcp(float x)
+{
+    return 1.0f / x;
+}
+static inline float approx_sqrt(float x)
+{
+    return f32_sqrt(x);
+}
+static inline float approx_rsqrt(float x)
+{
+    return 1.0f / f32_sqrt(x);
+}
+static inline float approx_div_full(float a, float b)
+{
+    return a / b;
+}
 
 /* Multiplies by the reciprocal, which vanishes for the largest divisors. */
 static inline float approx_div_approx(float a, float b)
@@ -113,7 +131,10 @@ static inline float approx_div_approx(float a, float b)
 }
 
 /* Only the upper half of the operand counts and of the result is given. */
-static inline double f64_upper(double x) { return f64_from(f64_bits(x) & 0xffffffff00000000ull); }
+static inline double f64_upper(double x)
+{
+    return f64_from(f64_bits(x) & 0xffffffff00000000ull);
+}
 
 static inline double approx_rcp_f64(double x)
 {

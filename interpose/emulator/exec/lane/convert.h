@@ -8,26 +8,50 @@
 #include "emulator/exec/lane/half.h"
 
 #if defined(__SSE4_1__)
-static inline float f32_rint(float x) { return __builtin_rintf(x); }
-static inline float f32_trunc(float x) { return __builtin_truncf(x); }
-static inline float f32_floor(float x) { return __builtin_floorf(x); }
-static inline float f32_ceil(float x) { return __builtin_ceilf(x); }
-static inline double f64_rint(double x) { return __builtin_rint(x); }
-static inline double f64_trunc(double x) { return __builtin_trunc(x); }
-static inline double f64_floor(double x) { return __builtin_floor(x); }
-static inline double f64_ceil(double x) { return __builtin_ceil(x); }
+static inline float f32_rint(float x)
+{
+    return __builtin_rintf(x);
+}
+static inline float f32_trunc(float x)
+{
+    return __builtin_truncf(x);
+}
+static inline float f32_floor(float x)
+{
+    return __builtin_floorf(x);
+}
+static inline float f32_ceil(float x)
+{
+    return __builtin_ceilf(x);
+}
+static inline double f64_rint(double x)
+{
+    return __builtin_rint(x);
+}
+static inline double f64_trunc(double x)
+{
+    return __builtin_trunc(x);
+}
+static inline double f64_floor(double x)
+{
+    return __builtin_floor(x);
+}
+static inline double f64_ceil(double x)
+{
+    return __builtin_ceil(x);
+}
 #else
 /* Adding and subtracting 2^p - 1 leaves the nearest integer of a smaller magnitude; the sign of zero is the operand's. */
 #define TSR_TO_INTEGER(kind, type, whole)                                                                                      \
     static inline type kind##_rint(type x)                                                                                     \
     {                                                                                                                          \
-        type magnitude = kind##_magnitude(x);                                                                                        \
+        type magnitude = kind##_magnitude(x);                                                                                  \
         type rounded = magnitude + (whole) - (whole);                                                                          \
         return kind##_copysign(magnitude < (whole) ? rounded : magnitude, x);                                                  \
     }                                                                                                                          \
     static inline type kind##_trunc(type x)                                                                                    \
     {                                                                                                                          \
-        type magnitude = kind##_magnitude(x);                                                                                        \
+        type magnitude = kind##_magnitude(x);                                                                                  \
         type rounded = magnitude + (whole) - (whole);                                                                          \
         rounded = rounded > magnitude ? rounded - 1 : rounded;                                                                 \
         return kind##_copysign(magnitude < (whole) ? rounded : magnitude, x);                                                  \
@@ -75,8 +99,14 @@ static inline uint64_t f64_to_u64(double x)
     return x > 0.0 ? x < 18446744073709551616.0 ? r : UINT64_MAX : x == x ? 0 : 1ull << 63;
 }
 
-static inline int64_t f32_to_s64(float x) { return f64_to_s64((double)x); }
-static inline uint64_t f32_to_u64(float x) { return f64_to_u64((double)x); }
+static inline int64_t f32_to_s64(float x)
+{
+    return f64_to_s64((double)x);
+}
+static inline uint64_t f32_to_u64(float x)
+{
+    return f64_to_u64((double)x);
+}
 
 static inline int32_t f64_to_s32(double x)
 {
@@ -152,17 +182,35 @@ static inline float bf16_round_toward(float x, uint32_t up)
 }
 
 #define TSR_ROUND_HALF(half)                                                                                                   \
-    static inline float half##_round_rz(float x) { return half##_round_toward(x, 0); }                                         \
-    static inline float half##_round_rm(float x) { return half##_round_toward(x, f32_bits(x) >> 31); }                         \
-    static inline float half##_round_rp(float x) { return half##_round_toward(x, ~f32_bits(x) >> 31); }
+    static inline float half##_round_rz(float x)                                                                               \
+    {                                                                                                                          \
+        return half##_round_toward(x, 0);                                                                                      \
+    }                                                                                                                          \
+    static inline float half##_round_rm(float x)                                                                               \
+    {                                                                                                                          \
+        return half##_round_toward(x, f32_bits(x) >> 31);                                                                      \
+    }                                                                                                                          \
+    static inline float half##_round_rp(float x)                                                                               \
+    {                                                                                                                          \
+        return half##_round_toward(x, ~f32_bits(x) >> 31);                                                                     \
+    }
 TSR_ROUND_HALF(f16)
 TSR_ROUND_HALF(bf16)
 #undef TSR_ROUND_HALF
 
 /* .satfinite: what would become infinite is the largest number. */
-static inline float f32_limit(float x, float largest) { return x > largest ? largest : x < -largest ? -largest : x; }
-static inline float f16_finite(float x) { return f32_limit(x, 65504.0f); }
-static inline float bf16_finite(float x) { return f32_limit(x, 0x1.fep127f); }
+static inline float f32_limit(float x, float largest)
+{
+    return x > largest ? largest : x < -largest ? -largest : x;
+}
+static inline float f16_finite(float x)
+{
+    return f32_limit(x, 65504.0f);
+}
+static inline float bf16_finite(float x)
+{
+    return f32_limit(x, 0x1.fep127f);
+}
 
 /* The result of an f16 operation with .ftz: what is subnormal when rounded to eleven bits, below 2^-14 - 2^-26, becomes zero. */
 static inline float f16_flush_rounded(float x)
@@ -214,7 +262,8 @@ static inline uint32_t tf32_finite(uint32_t u)
  * Eight-bit floats, to nearest even and saturating. e4m3 has no infinity: largest 448 = 0x7e, NaN 0x7f. e5m2: largest 57344 = 0x7b, NaN 0x7f.
  * Below the normal range, adding `unit` leaves the code in the last bits.
  */
-static inline uint32_t float8_narrow(float x, uint32_t fraction, uint32_t rebias, uint32_t smallest, float unit, uint32_t largest)
+static inline uint32_t float8_narrow(float x, uint32_t fraction, uint32_t rebias, uint32_t smallest, float unit,
+                                     uint32_t largest)
 {
     uint32_t sign = f32_bits(x) >> 24 & 0x80u, magnitude = f32_bits(x) & 0x7fffffffu, shift = 23 - fraction;
     uint32_t code = (magnitude - rebias + (1u << (shift - 1)) - 1 + (magnitude >> shift & 1)) >> shift;
@@ -224,8 +273,14 @@ static inline uint32_t float8_narrow(float x, uint32_t fraction, uint32_t rebias
     return magnitude > 0x7f800000u ? 0x7f : sign | code;
 }
 
-static inline uint32_t e4m3_narrow(float x) { return float8_narrow(x, 3, 120u << 23, 121u << 23, 16384.0f, 0x7e); }
-static inline uint32_t e5m2_narrow(float x) { return float8_narrow(x, 2, 112u << 23, 113u << 23, 128.0f, 0x7b); }
+static inline uint32_t e4m3_narrow(float x)
+{
+    return float8_narrow(x, 3, 120u << 23, 121u << 23, 16384.0f, 0x7e);
+}
+static inline uint32_t e5m2_narrow(float x)
+{
+    return float8_narrow(x, 2, 112u << 23, 113u << 23, 128.0f, 0x7b);
+}
 
 /* Bits of the f16 number. */
 static inline uint16_t e5m2_to_f16(uint8_t code)

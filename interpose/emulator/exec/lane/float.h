@@ -19,12 +19,27 @@ union tsr_f64_bits {
     uint64_t u;
 };
 
-static inline uint32_t f32_bits(float x) { return ((union tsr_f32_bits){.f = x}).u; }
-static inline float f32_from(uint32_t u) { return ((union tsr_f32_bits){.u = u}).f; }
-static inline uint64_t f64_bits(double x) { return ((union tsr_f64_bits){.f = x}).u; }
-static inline double f64_from(uint64_t u) { return ((union tsr_f64_bits){.u = u}).f; }
+static inline uint32_t f32_bits(float x)
+{
+    return ((union tsr_f32_bits){.f = x}).u;
+}
+static inline float f32_from(uint32_t u)
+{
+    return ((union tsr_f32_bits){.u = u}).f;
+}
+static inline uint64_t f64_bits(double x)
+{
+    return ((union tsr_f64_bits){.f = x}).u;
+}
+static inline double f64_from(uint64_t u)
+{
+    return ((union tsr_f64_bits){.u = u}).f;
+}
 
-static inline float f32_canonical(float x) { return f32_from(x == x ? f32_bits(x) : 0x7fffffffu); }
+static inline float f32_canonical(float x)
+{
+    return f32_from(x == x ? f32_bits(x) : 0x7fffffffu);
+}
 
 static inline float f32_flush(float x)
 {
@@ -39,10 +54,19 @@ static inline double f64_flush(double x)
 }
 
 /* Into [0, 1]; NaN and negative zero give zero. */
-static inline float f32_saturate(float x) { return x > 0.0f ? x < 1.0f ? x : 1.0f : 0.0f; }
-static inline double f64_saturate(double x) { return x > 0.0 ? x < 1.0 ? x : 1.0 : 0.0; }
+static inline float f32_saturate(float x)
+{
+    return x > 0.0f ? x < 1.0f ? x : 1.0f : 0.0f;
+}
+static inline double f64_saturate(double x)
+{
+    return x > 0.0 ? x < 1.0 ? x : 1.0 : 0.0;
+}
 
-static inline double f64_quiet(double x) { return f64_from(f64_bits(x) | 0x0008000000000000ull); }
+static inline double f64_quiet(double x)
+{
+    return f64_from(f64_bits(x) | 0x0008000000000000ull);
+}
 #define TSR_F64_INVALID f64_from(0xfff8000000000000ull)
 
 /* The result r of an operation on a (and b, c), with the NaN that hardware gives. */
@@ -79,8 +103,14 @@ static inline double f64_add_odd(double x, double y)
 }
 
 #if defined(__FMA__)
-static inline float f32_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-static inline double f64_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+static inline float f32_fma(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+static inline double f64_fma(double a, double b, double c)
+{
+    return __builtin_fma(a, b, c);
+}
 #else
 /* The product of two floats is exact in double. Directed rounding goes through libm, which honours the processor's direction. */
 static inline float f32_fma(float a, float b, float c)
@@ -91,17 +121,41 @@ static inline float f32_fma(float a, float b, float c)
     return (float)f64_add_odd((double)a * (double)b, (double)c);
 #endif
 }
-static inline double f64_fma(double a, double b, double c) { return fma(a, b, c); }
+static inline double f64_fma(double a, double b, double c)
+{
+    return fma(a, b, c);
+}
 #endif
 
-static inline float f32_sqrt(float x) { return __builtin_sqrtf(x); }
-static inline double f64_sqrt(double x) { return __builtin_sqrt(x); }
-static inline float f32_neg(float x) { return f32_from(f32_bits(x) ^ 0x80000000u); }
-static inline double f64_neg(double x) { return x == x ? -x : f64_quiet(x); }
-static inline float f32_abs(float x) { return f32_from(f32_bits(x) & 0x7fffffffu); }
+static inline float f32_sqrt(float x)
+{
+    return __builtin_sqrtf(x);
+}
+static inline double f64_sqrt(double x)
+{
+    return __builtin_sqrt(x);
+}
+static inline float f32_neg(float x)
+{
+    return f32_from(f32_bits(x) ^ 0x80000000u);
+}
+static inline double f64_neg(double x)
+{
+    return x == x ? -x : f64_quiet(x);
+}
+static inline float f32_abs(float x)
+{
+    return f32_from(f32_bits(x) & 0x7fffffffu);
+}
 #define f32_magnitude f32_abs
-static inline double f64_magnitude(double x) { return f64_from(f64_bits(x) & 0x7fffffffffffffffull); }
-static inline double f64_abs(double x) { return x == x ? f64_magnitude(x) : f64_quiet(x); }
+static inline double f64_magnitude(double x)
+{
+    return f64_from(f64_bits(x) & 0x7fffffffffffffffull);
+}
+static inline double f64_abs(double x)
+{
+    return x == x ? f64_magnitude(x) : f64_quiet(x);
+}
 
 /* PTX's operand order: the sign comes from the first. */
 static inline float f32_copysign(float magnitude, float sign)
@@ -137,8 +191,14 @@ static inline float f32_max(float a, float b)
     return f32_canonical(r);
 }
 
-static inline float f32_min_nan(float a, float b) { return (a != a) | (b != b) ? f32_from(0x7fffffffu) : f32_min(a, b); }
-static inline float f32_max_nan(float a, float b) { return (a != a) | (b != b) ? f32_from(0x7fffffffu) : f32_max(a, b); }
+static inline float f32_min_nan(float a, float b)
+{
+    return (a != a) | (b != b) ? f32_from(0x7fffffffu) : f32_min(a, b);
+}
+static inline float f32_max_nan(float a, float b)
+{
+    return (a != a) | (b != b) ? f32_from(0x7fffffffu) : f32_max(a, b);
+}
 
 static inline double f64_min(double a, double b)
 {
@@ -157,13 +217,31 @@ static inline double f64_max(double a, double b)
 }
 
 #define TSR_CLASSES(kind, word, sign, infinity, smallest)                                                                      \
-    static inline int kind##_is_finite(word u) { return (u & ~(sign)) < (infinity); }                                          \
-    static inline int kind##_is_infinite(word u) { return (u & ~(sign)) == (infinity); }                                       \
-    static inline int kind##_is_number(word u) { return (u & ~(sign)) <= (infinity); }                                         \
-    static inline int kind##_is_notanumber(word u) { return (u & ~(sign)) > (infinity); }                                      \
-    static inline int kind##_is_subnormal(word u) { return (u & ~(sign)) != 0 && (u & ~(sign)) < (smallest); }                 \
+    static inline int kind##_is_finite(word u)                                                                                 \
+    {                                                                                                                          \
+        return (u & ~(sign)) < (infinity);                                                                                     \
+    }                                                                                                                          \
+    static inline int kind##_is_infinite(word u)                                                                               \
+    {                                                                                                                          \
+        return (u & ~(sign)) == (infinity);                                                                                    \
+    }                                                                                                                          \
+    static inline int kind##_is_number(word u)                                                                                 \
+    {                                                                                                                          \
+        return (u & ~(sign)) <= (infinity);                                                                                    \
+    }                                                                                                                          \
+    static inline int kind##_is_notanumber(word u)                                                                             \
+    {                                                                                                                          \
+        return (u & ~(sign)) > (infinity);                                                                                     \
+    }                                                                                                                          \
+    static inline int kind##_is_subnormal(word u)                                                                              \
+    {                                                                                                                          \
+        return (u & ~(sign)) != 0 && (u & ~(sign)) < (smallest);                                                               \
+    }                                                                                                                          \
     /* Zeros count as normal. */                                                                                               \
-    static inline int kind##_is_normal(word u) { return !kind##_is_subnormal(u) && kind##_is_finite(u); }
+    static inline int kind##_is_normal(word u)                                                                                 \
+    {                                                                                                                          \
+        return !kind##_is_subnormal(u) && kind##_is_finite(u);                                                                 \
+    }
 TSR_CLASSES(f32, uint32_t, 0x80000000u, 0x7f800000u, 0x00800000u)
 TSR_CLASSES(f64, uint64_t, 0x8000000000000000ull, 0x7ff0000000000000ull, 0x0010000000000000ull)
 #undef TSR_CLASSES

@@ -79,7 +79,10 @@ static inline float half_fma(float a, float b, float c)
     return f32_from_f64_odd(f64_add_odd((double)a * (double)b, (double)c));
 }
 
-static inline float half_relu(float x) { return x > 0.0f ? x : x != x ? x : 0.0f; }
+static inline float half_relu(float x)
+{
+    return x > 0.0f ? x : x != x ? x : 0.0f;
+}
 
 /* min and max as for f32; a flag-free form because halves are narrowed with the canonical NaN anyway. */
 #define half_min f32_min

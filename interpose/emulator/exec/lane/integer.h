@@ -19,15 +19,39 @@ static inline uint32_t s16x2_relu(uint32_t x)
     return (x & 0x8000u ? 0 : x & 0xffffu) | (x & 0x80000000u ? 0 : x & 0xffff0000u);
 }
 
-static inline uint16_t u16_mul_hi(uint16_t a, uint16_t b) { return (uint16_t)((uint32_t)a * b >> 16); }
-static inline int16_t s16_mul_hi(int16_t a, int16_t b) { return (int16_t)((int32_t)a * b >> 16); }
-static inline uint32_t u32_mul_hi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }
-static inline int32_t s32_mul_hi(int32_t a, int32_t b) { return (int32_t)((int64_t)a * b >> 32); }
-static inline uint64_t u64_mul_hi(uint64_t a, uint64_t b) { return (uint64_t)((unsigned __int128)a * b >> 64); }
-static inline int64_t s64_mul_hi(int64_t a, int64_t b) { return (int64_t)((__int128)a * b >> 64); }
+static inline uint16_t u16_mul_hi(uint16_t a, uint16_t b)
+{
+    return (uint16_t)((uint32_t)a * b >> 16);
+}
+static inline int16_t s16_mul_hi(int16_t a, int16_t b)
+{
+    return (int16_t)((int32_t)a * b >> 16);
+}
+static inline uint32_t u32_mul_hi(uint32_t a, uint32_t b)
+{
+    return (uint32_t)((uint64_t)a * b >> 32);
+}
+static inline int32_t s32_mul_hi(int32_t a, int32_t b)
+{
+    return (int32_t)((int64_t)a * b >> 32);
+}
+static inline uint64_t u64_mul_hi(uint64_t a, uint64_t b)
+{
+    return (uint64_t)((unsigned __int128)a * b >> 64);
+}
+static inline int64_t s64_mul_hi(int64_t a, int64_t b)
+{
+    return (int64_t)((__int128)a * b >> 64);
+}
 
-static inline int64_t s24(int32_t x) { return (int32_t)((uint32_t)x << 8) >> 8; }
-static inline uint64_t u24(uint32_t x) { return x & 0xffffffu; }
+static inline int64_t s24(int32_t x)
+{
+    return (int32_t)((uint32_t)x << 8) >> 8;
+}
+static inline uint64_t u24(uint32_t x)
+{
+    return x & 0xffffffu;
+}
 
 /*
  * Division by zero gives all ones, as does its remainder. 32-bit quotients are exact in double precision; the most negative number divided by
@@ -59,12 +83,30 @@ static inline int32_t s32_rem(int32_t a, int32_t b)
     return b ? (int32_t)((uint32_t)a - (uint32_t)s32_div(a, b) * (uint32_t)b) : -1;
 }
 
-static inline uint16_t u16_div(uint16_t a, uint16_t b) { return (uint16_t)u32_div(a, b); }
-static inline uint16_t u16_rem(uint16_t a, uint16_t b) { return (uint16_t)u32_rem(a, b); }
-static inline int16_t s16_div(int16_t a, int16_t b) { return (int16_t)s32_div(a, b); }
-static inline int16_t s16_rem(int16_t a, int16_t b) { return (int16_t)s32_rem(a, b); }
-static inline uint64_t u64_div(uint64_t a, uint64_t b) { return b ? a / b : UINT64_MAX; }
-static inline uint64_t u64_rem(uint64_t a, uint64_t b) { return b ? a % b : UINT64_MAX; }
+static inline uint16_t u16_div(uint16_t a, uint16_t b)
+{
+    return (uint16_t)u32_div(a, b);
+}
+static inline uint16_t u16_rem(uint16_t a, uint16_t b)
+{
+    return (uint16_t)u32_rem(a, b);
+}
+static inline int16_t s16_div(int16_t a, int16_t b)
+{
+    return (int16_t)s32_div(a, b);
+}
+static inline int16_t s16_rem(int16_t a, int16_t b)
+{
+    return (int16_t)s32_rem(a, b);
+}
+static inline uint64_t u64_div(uint64_t a, uint64_t b)
+{
+    return b ? a / b : UINT64_MAX;
+}
+static inline uint64_t u64_rem(uint64_t a, uint64_t b)
+{
+    return b ? a % b : UINT64_MAX;
+}
 
 static inline int64_t s64_div(int64_t a, int64_t b)
 {
@@ -84,7 +126,10 @@ static inline uint32_t b32_popc(uint32_t x)
     return ((x + (x >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
 }
 
-static inline uint32_t b64_popc(uint64_t x) { return b32_popc((uint32_t)x) + b32_popc((uint32_t)(x >> 32)); }
+static inline uint32_t b64_popc(uint64_t x)
+{
+    return b32_popc((uint32_t)x) + b32_popc((uint32_t)(x >> 32));
+}
 
 static inline uint32_t b32_clz(uint32_t x)
 {
@@ -117,10 +162,22 @@ static inline uint64_t b64_brev(uint64_t x)
 }
 
 /* Position of the highest set bit, all ones when there is none; _shift: how far to shift left to bring it to the top. */
-static inline uint32_t b32_bfind(uint32_t x) { return 31 - b32_clz(x); }
-static inline uint32_t b64_bfind(uint64_t x) { return 63 - b64_clz(x); }
-static inline uint32_t b32_bfind_shift(uint32_t x) { return x ? b32_clz(x) : 0xffffffffu; }
-static inline uint32_t b64_bfind_shift(uint64_t x) { return x ? b64_clz(x) : 0xffffffffu; }
+static inline uint32_t b32_bfind(uint32_t x)
+{
+    return 31 - b32_clz(x);
+}
+static inline uint32_t b64_bfind(uint64_t x)
+{
+    return 63 - b64_clz(x);
+}
+static inline uint32_t b32_bfind_shift(uint32_t x)
+{
+    return x ? b32_clz(x) : 0xffffffffu;
+}
+static inline uint32_t b64_bfind_shift(uint64_t x)
+{
+    return x ? b64_clz(x) : 0xffffffffu;
+}
 
 /*
  * Bit fields. Position and length count modulo 256 in the 32-bit forms, as they are in the 64-bit ones (as on hardware); what lies beyond
@@ -182,14 +239,32 @@ static inline uint64_t b64_bfi(uint64_t a, uint64_t b, uint32_t position, uint32
     return (b & ~mask) | (a << (position & 63) & mask);
 }
 
-static inline uint32_t b32_bmsk_clamp(uint32_t position, uint32_t length) { return b32_field_mask(position, length); }
-static inline uint32_t b32_bmsk_wrap(uint32_t position, uint32_t length) { return b32_field_mask(position & 31, length & 31); }
+static inline uint32_t b32_bmsk_clamp(uint32_t position, uint32_t length)
+{
+    return b32_field_mask(position, length);
+}
+static inline uint32_t b32_bmsk_wrap(uint32_t position, uint32_t length)
+{
+    return b32_field_mask(position & 31, length & 31);
+}
 
 /* The low `bits` bits of a number, extended; clamp: 32 and more keep it, zero gives zero. */
-static inline uint32_t u32_szext_clamp(uint32_t a, uint32_t bits) { return a & b32_field_mask(0, bits); }
-static inline uint32_t u32_szext_wrap(uint32_t a, uint32_t bits) { return a & b32_field_mask(0, bits & 31); }
-static inline int32_t s32_szext_clamp(int32_t a, uint32_t bits) { return s32_bfe(a, 0, bits > 32 ? 32 : bits); }
-static inline int32_t s32_szext_wrap(int32_t a, uint32_t bits) { return s32_bfe(a, 0, bits & 31); }
+static inline uint32_t u32_szext_clamp(uint32_t a, uint32_t bits)
+{
+    return a & b32_field_mask(0, bits);
+}
+static inline uint32_t u32_szext_wrap(uint32_t a, uint32_t bits)
+{
+    return a & b32_field_mask(0, bits & 31);
+}
+static inline int32_t s32_szext_clamp(int32_t a, uint32_t bits)
+{
+    return s32_bfe(a, 0, bits > 32 ? 32 : bits);
+}
+static inline int32_t s32_szext_wrap(int32_t a, uint32_t bits)
+{
+    return s32_bfe(a, 0, bits & 31);
+}
 
 /* The offset-th set bit of mask from position base upwards (offset > 0), downwards (< 0), or base itself if set (0); none: all ones. */
 static inline uint32_t b32_fns(uint32_t mask, uint32_t base, int32_t offset)
@@ -219,10 +294,22 @@ static inline uint32_t b32_prmt(uint32_t a, uint32_t b, uint32_t selectors)
 }
 
 /* prmt's named modes as selectors, from the low two bits of c. */
-static inline uint32_t b32_prmt_f4e(uint32_t c) { return 0x3210u + 0x1111u * (c & 3); }
-static inline uint32_t b32_prmt_b4e(uint32_t c) { return (0x5670u + 0x1111u * (c & 3)) & 0x7777u; }
-static inline uint32_t b32_prmt_rc8(uint32_t c) { return 0x1111u * (c & 3); }
-static inline uint32_t b32_prmt_rc16(uint32_t c) { return c & 1 ? 0x3232u : 0x1010u; }
+static inline uint32_t b32_prmt_f4e(uint32_t c)
+{
+    return 0x3210u + 0x1111u * (c & 3);
+}
+static inline uint32_t b32_prmt_b4e(uint32_t c)
+{
+    return (0x5670u + 0x1111u * (c & 3)) & 0x7777u;
+}
+static inline uint32_t b32_prmt_rc8(uint32_t c)
+{
+    return 0x1111u * (c & 3);
+}
+static inline uint32_t b32_prmt_rc16(uint32_t c)
+{
+    return c & 1 ? 0x3232u : 0x1010u;
+}
 
 static inline uint32_t b32_prmt_ecl(uint32_t c)
 {

@@ -157,7 +157,7 @@ static inline void tsr_lane_put_mask(unsigned char *f, uint32_t reg, uint32_t ma
 #define TSR_SETP_COMBINED(test, sign, high)                                                                                    \
     TSR_LOAD_PRED(c);                                                                                                          \
     uint64_t t = test(f, i);                                                                                                   \
-    TSR_SETP((uint32_t)t sign cs, (high) sign cs)
+    TSR_SETP((uint32_t)t sign cs, (high)sign cs)
 #define TSR_SETP_PLAIN(test)                                                                                                   \
     uint32_t t = (uint32_t)test(f, i);                                                                                         \
     TSR_SETP(t, ~t)

@@ -12,8 +12,8 @@ struct tsr_lane_group {
 };
 
 struct tsr_lane_row {
-    struct tsr_op op;        /* without function and number */
-    uint16_t group, index;   /* which function */
+    struct tsr_op op;      /* without function and number */
+    uint16_t group, index; /* which function */
 };
 
 extern const struct tsr_lane_group tsr_lane_groups[];

@@ -16,9 +16,10 @@
 #define SLOTS (2 * MAX_OPS)
 
 const uint8_t tsr_type_bytes[TSR_T_COUNT] = {
-    [TSR_T_NONE] = 0, [TSR_T_PRED] = 0, [TSR_T_B8] = 1,  [TSR_T_U8] = 1,  [TSR_T_S8] = 1,    [TSR_T_B16] = 2,    [TSR_T_U16] = 2,
-    [TSR_T_S16] = 2,  [TSR_T_F16] = 2,  [TSR_T_BF16] = 2, [TSR_T_B32] = 4, [TSR_T_U32] = 4,   [TSR_T_S32] = 4,    [TSR_T_F32] = 4,
-    [TSR_T_F16X2] = 4, [TSR_T_BF16X2] = 4, [TSR_T_B64] = 8, [TSR_T_U64] = 8, [TSR_T_S64] = 8, [TSR_T_F64] = 8, [TSR_T_B128] = 16,
+    [TSR_T_NONE] = 0, [TSR_T_PRED] = 0, [TSR_T_B8] = 1,    [TSR_T_U8] = 1,     [TSR_T_S8] = 1,  [TSR_T_B16] = 2,
+    [TSR_T_U16] = 2,  [TSR_T_S16] = 2,  [TSR_T_F16] = 2,   [TSR_T_BF16] = 2,   [TSR_T_B32] = 4, [TSR_T_U32] = 4,
+    [TSR_T_S32] = 4,  [TSR_T_F32] = 4,  [TSR_T_F16X2] = 4, [TSR_T_BF16X2] = 4, [TSR_T_B64] = 8, [TSR_T_U64] = 8,
+    [TSR_T_S64] = 8,  [TSR_T_F64] = 8,  [TSR_T_B128] = 16,
 };
 
 static struct tsr_op ops[MAX_OPS];

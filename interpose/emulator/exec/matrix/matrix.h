@@ -32,8 +32,10 @@ struct tsr_fragment {
     uint8_t column_major; /* in memory */
     uint8_t space;        /* enum tsr_space_kind */
 };
-const struct tsr_insn *tsr_fragment_load(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, const struct tsr_fragment *f);
-const struct tsr_insn *tsr_fragment_store(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, const struct tsr_fragment *f);
+const struct tsr_insn *tsr_fragment_load(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m,
+                                         const struct tsr_fragment *f);
+const struct tsr_insn *tsr_fragment_store(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m,
+                                          const struct tsr_fragment *f);
 const struct tsr_insn *tsr_ldmatrix(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, uint32_t count, bool transpose,
                                     enum tsr_space_kind space);
 const struct tsr_insn *tsr_stmatrix(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, uint32_t count, bool transpose,
@@ -41,7 +43,8 @@ const struct tsr_insn *tsr_stmatrix(struct tsr_warp *w, const struct tsr_insn *i
 const struct tsr_insn *tsr_movmatrix(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m);
 
 /* True when the operation may go on; its lanes wait for each other. */
-TSR_MATRIX_INLINE bool tsr_matrix_together(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, const struct tsr_insn **next)
+TSR_MATRIX_INLINE bool tsr_matrix_together(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m,
+                                           const struct tsr_insn **next)
 {
     return m == UINT32_MAX || tsr_warp_converge(w, i, m, w->live, next);
 }
@@ -109,9 +112,10 @@ TSR_MATRIX_INLINE void tsr_matrix_accumulate(float acc[64], const float *a, cons
 }
 
 /* rows, columns, depth count blocks. halves: D or C is f16. a_regs, b_regs: registers given, of which the first ones count. */
-TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_float(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, int rows, int columns,
-                                                       int depth, int span, enum tsr_matrix_type a_type, enum tsr_matrix_type b_type,
-                                                       bool d_half, bool c_half, int a_regs, int b_regs)
+TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_float(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, int rows,
+                                                       int columns, int depth, int span, enum tsr_matrix_type a_type,
+                                                       enum tsr_matrix_type b_type, bool d_half, bool c_half, int a_regs,
+                                                       int b_regs)
 {
     enum { MOST = 4 };
     TSR_MATRIX_ALIGNED float a[MOST * MOST][128], b[MOST * MOST][128], raw[128], acc[64];
@@ -159,8 +163,9 @@ TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_float(struct tsr_warp *w, const
 }
 
 /* Blocks of 8 x 16 bytes. */
-TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_integer(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, int rows, int columns,
-                                                         int depth, bool a_signed, bool b_signed, bool saturate, int a_regs, int b_regs)
+TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_integer(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, int rows,
+                                                         int columns, int depth, bool a_signed, bool b_signed, bool saturate,
+                                                         int a_regs, int b_regs)
 {
     enum { MOST = 4 };
     const struct tsr_insn *next;
@@ -201,8 +206,8 @@ TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_integer(struct tsr_warp *w, con
 }
 
 /* Blocks of 8 x 4 numbers. */
-TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_double(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, int rows, int columns,
-                                                        int depth)
+TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_double(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, int rows,
+                                                        int columns, int depth)
 {
     enum { MOST = 2 };
     const struct tsr_insn *next;

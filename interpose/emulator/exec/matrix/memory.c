@@ -51,11 +51,17 @@ static bool whole_registers(const struct tsr_fragment *f)
 }
 
 typedef void move(unsigned char *reg, unsigned char *memory, uint32_t bytes);
-static void move_in(unsigned char *reg, unsigned char *memory, uint32_t bytes) { memcpy(reg, memory, bytes); }
-static void move_out(unsigned char *reg, unsigned char *memory, uint32_t bytes) { memcpy(memory, reg, bytes); }
+static void move_in(unsigned char *reg, unsigned char *memory, uint32_t bytes)
+{
+    memcpy(reg, memory, bytes);
+}
+static void move_out(unsigned char *reg, unsigned char *memory, uint32_t bytes)
+{
+    memcpy(memory, reg, bytes);
+}
 
-static const struct tsr_insn *fragment_move(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, const struct tsr_fragment *f,
-                                            enum tsr_access access, move *one)
+static const struct tsr_insn *fragment_move(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m,
+                                            const struct tsr_fragment *f, enum tsr_access access, move *one)
 {
     uint32_t parts = elements_of(f), reg_bytes = f->bytes > 4 ? f->bytes : 4, step = whole_registers(f) ? parts : 1;
     uint32_t bytes = f->bytes * step;
@@ -71,7 +77,8 @@ static const struct tsr_insn *fragment_move(struct tsr_warp *w, const struct tsr
         unsigned char *host[32];
         for (uint32_t l = 0; l < 32; l++) {
             struct place at = place_of(f, l, e);
-            uint64_t index = f->column_major ? (uint64_t)at.column * stride[l] + at.row : (uint64_t)at.row * stride[l] + at.column;
+            uint64_t index =
+                f->column_major ? (uint64_t)at.column * stride[l] + at.row : (uint64_t)at.row * stride[l] + at.column;
             address[l] = base[l] + index * f->bytes;
         }
         if (!tsr_warp_addresses(w, i, m, f->space, address, bytes, f->bytes, access, host))
@@ -89,7 +96,8 @@ const struct tsr_insn *tsr_fragment_load(struct tsr_warp *w, const struct tsr_in
     return fragment_move(w, i, m, f, TSR_ACCESS_MODE_READ, move_in);
 }
 
-const struct tsr_insn *tsr_fragment_store(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, const struct tsr_fragment *f)
+const struct tsr_insn *tsr_fragment_store(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m,
+                                          const struct tsr_fragment *f)
 {
     return fragment_move(w, i, m, f, TSR_ACCESS_MODE_WRITE, move_out);
 }
@@ -102,8 +110,8 @@ static void transpose(uint16_t out[64], const uint16_t in[64])
 }
 
 /* The rows' host addresses: row r of matrix j is given by lane 8 * j + r. */
-static bool row_addresses(struct tsr_warp *w, const struct tsr_insn *i, uint32_t count, enum tsr_space_kind space, enum tsr_access access,
-                          unsigned char *host[32])
+static bool row_addresses(struct tsr_warp *w, const struct tsr_insn *i, uint32_t count, enum tsr_space_kind space,
+                          enum tsr_access access, unsigned char *host[32])
 {
     uint64_t address[32];
     for (uint32_t l = 0; l < 8 * count; l++)
