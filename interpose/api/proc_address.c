@@ -52,7 +52,8 @@ static void *route_resolve(const char *name, int version, cuuint64_t flags, CUdr
     }
     struct route_range range = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM ? route->per_thread : route->legacy;
     void *function = NULL;
-    for (unsigned step = range.first; step < (unsigned)range.first + range.count && route_steps[step].version <= version; step++)
+    for (unsigned step = range.first; step < (unsigned)range.first + range.count && route_steps[step].version <= version;
+         step++)
         function = route_steps[step].function;
     *status = function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
     return function;

@@ -28,9 +28,10 @@ def render(rows: Iterable[Row], routes: Routes) -> str:
         members = [row for row in listed if row.group == group]
         emulated = sum(row.status is Status.EMULATED for row in members)
         out.append(f"| {group} | {emulated} | {len(members) - emulated} |")
+    out.append("")
     for group in groups:
         members = [row for row in listed if row.group == group]
-        out.append(f"\n## {group}\n")
+        out.append(f"## {group}\n")
         for title, status in (("Supported", Status.EMULATED), ("Not supported", Status.UNSUPPORTED)):
             names = sorted(f"`{row.symbol}`" for row in members if row.status is status)
             if names:

@@ -136,7 +136,8 @@ TEST(dynamic_shared_memory)
     OK(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, limit));
     OK(cuLaunchKernel(reverse, 1, 1, 1, 32, 1, 1, (unsigned)limit, NULL, arguments, NULL));
     OK(cuCtxSynchronize());
-    EXPECT_SURE(cuLaunchKernel(reverse, 1, 1, 1, 32, 1, 1, (unsigned)limit + 1, NULL, arguments, NULL), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuLaunchKernel(reverse, 1, 1, 1, 32, 1, 1, (unsigned)limit + 1, NULL, arguments, NULL),
+                CUDA_ERROR_INVALID_VALUE);
     OK(cuMemFree(a));
 }
 

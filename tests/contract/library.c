@@ -131,7 +131,8 @@ TEST(loading_arguments_are_checked)
     CUlibrary library = NULL;
     EXPECT_SURE(cuLibraryLoadData(NULL, contract_ptx, NULL, NULL, 0, NULL, NULL, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT_SURE(cuLibraryLoadData(&library, NULL, NULL, NULL, 0, NULL, NULL, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_SURE(cuLibraryLoadFromFile(&library, "/nowhere/at/all.cubin", NULL, NULL, 0, NULL, NULL, 0), CUDA_ERROR_FILE_NOT_FOUND);
+    EXPECT_SURE(cuLibraryLoadFromFile(&library, "/nowhere/at/all.cubin", NULL, NULL, 0, NULL, NULL, 0),
+                CUDA_ERROR_FILE_NOT_FOUND);
     EXPECT_SURE(cuLibraryUnload(NULL), CUDA_ERROR_INVALID_HANDLE);
     EXPECT_SURE(cuLibraryGetKernel((CUkernel *)&library, NULL, "fill"), CUDA_ERROR_INVALID_HANDLE);
 }

@@ -35,7 +35,8 @@ TEST(missing_names)
 
 TEST(broken_ptx_is_explained)
 {
-    static const char broken[] = HEAD ".visible .entry bad() {\n .reg .b32 %r<2>;\n mov.u32 %r1, %nothing;\n frobnicate.u32 %r1;\n ret; }\n";
+    static const char broken[] =
+        HEAD ".visible .entry bad() {\n .reg .b32 %r<2>;\n mov.u32 %r1, %nothing;\n frobnicate.u32 %r1;\n ret; }\n";
     char log[4096] = "";
     CUmodule module = NULL;
     CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -52,8 +53,8 @@ TEST(options_are_taken)
     char info[1024] = "";
     CUmodule module = NULL;
     float wall = -1;
-    CUjit_option options[] = {CU_JIT_MAX_REGISTERS, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
-                              CU_JIT_OPTIMIZATION_LEVEL, CU_JIT_LOG_VERBOSE, CU_JIT_WALL_TIME};
+    CUjit_option options[] = {CU_JIT_MAX_REGISTERS,      CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+                              CU_JIT_OPTIMIZATION_LEVEL, CU_JIT_LOG_VERBOSE,     CU_JIT_WALL_TIME};
     void *values[] = {(void *)64, info, (void *)(uintptr_t)sizeof(info), (void *)3, (void *)1, NULL};
     NEED_OK(cuModuleLoadDataEx(&module, contract_ptx, 6, options, values));
     memcpy(&wall, &values[5], sizeof(wall));
@@ -86,11 +87,11 @@ TEST(ptx_for_newer_devices_is_refused)
     CUmodule module = NULL;
     SKIP_UNLESS(device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) < 12, "no newer architecture is known");
     EXPECT_SURE(cuModuleLoadData(&module, ".version 8.8\n.target sm_121\n.address_size 64\n.visible .entry e() { ret; }\n"),
-                 CUDA_ERROR_INVALID_PTX);
+                CUDA_ERROR_INVALID_PTX);
     EXPECT_SURE(cuModuleLoadData(&module, ".version 8.8\n.target sm_103a\n.address_size 64\n.visible .entry e() { ret; }\n"),
-                 CUDA_ERROR_INVALID_PTX);
+                CUDA_ERROR_INVALID_PTX);
     EXPECT_SURE(cuModuleLoadData(&module, ".version 8.8\n.target sm_90a\n.address_size 64\n.visible .entry e() { ret; }\n"),
-                 device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) == 9 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX);
+                device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) == 9 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX);
 }
 
 TEST(loaded_from_a_file)
@@ -159,7 +160,8 @@ TEST(function_attributes_are_set)
     int limit = device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     OK(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, limit));
     EQ(function_attribute(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES), limit);
-    EXPECT_SURE(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, limit + 1), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SURE(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, limit + 1),
+                CUDA_ERROR_INVALID_VALUE);
     OK(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 50));
     EQ(function_attribute(reverse, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT), 50);
     EXPECT_SURE(cuFuncSetAttribute(reverse, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 101), CUDA_ERROR_INVALID_VALUE);
@@ -258,12 +260,13 @@ TEST(globals_are_seen_by_kernels)
 
 TEST(linked)
 {
-    static const char caller[] = HEAD ".extern .func (.param .b32 r) twice(.param .b32 x);\n"
-        ".visible .entry use(.param .u64 out) {\n .reg .b32 %r<2>; .reg .b64 %d<2>; .param .b32 a; .param .b32 b;\n"
-        " st.param.b32 [a], 21; call.uni (b), twice, (a); ld.param.b32 %r1, [b];\n"
-        " ld.param.u64 %d1, [out]; st.global.u32 [%d1], %r1; ret; }\n";
+    static const char caller[] =
+        HEAD ".extern .func (.param .b32 r) twice(.param .b32 x);\n"
+             ".visible .entry use(.param .u64 out) {\n .reg .b32 %r<2>; .reg .b64 %d<2>; .param .b32 a; .param .b32 b;\n"
+             " st.param.b32 [a], 21; call.uni (b), twice, (a); ld.param.b32 %r1, [b];\n"
+             " ld.param.u64 %d1, [out]; st.global.u32 [%d1], %r1; ret; }\n";
     static const char callee[] = HEAD ".visible .func (.param .b32 r) twice(.param .b32 x) {\n .reg .b32 %r<3>;\n"
-        " ld.param.b32 %r1, [x]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }\n";
+                                      " ld.param.b32 %r1, [x]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }\n";
     CUlinkState state = NULL;
     CUmodule module = NULL;
     CUfunction use = NULL;

@@ -196,7 +196,8 @@ TEST(exported_as_a_descriptor)
     props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     NEED_OK(cuMemPoolCreate(&pool, &props));
     NEED_OK(cuMemPoolExportToShareableHandle(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-    NEED_OK(cuMemPoolImportFromShareableHandle(&imported, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    NEED_OK(cuMemPoolImportFromShareableHandle(&imported, (void *)(intptr_t)descriptor,
+                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     NEED_OK(cuMemAllocFromPoolAsync(&a, 4096, pool, NULL));
     OK(cuMemsetD32Async(a, 64, 1024, NULL));
     OK(cuStreamSynchronize(NULL));

@@ -130,8 +130,8 @@ int contract_bytes(struct contract_site site, const void *actual, const void *ex
     const unsigned char *a = actual, *b = expected;
     for (size_t i = 0; i < size; i++)
         if (a[i] != b[i]) {
-            report("F %s:%d: %s: byte %zu of %zu is 0x%02x, expected 0x%02x", base_name(site.file), site.line, site.text, i, size,
-                   a[i], b[i]);
+            report("F %s:%d: %s: byte %zu of %zu is 0x%02x, expected 0x%02x", base_name(site.file), site.line, site.text, i,
+                   size, a[i], b[i]);
             return 0;
         }
     return 1;
@@ -340,7 +340,8 @@ static int start_group(struct progress *progress, const char *after, int count_w
     return 0;
 }
 
-static void run_whole_group(struct contract_group *group, int count_words, char **words, struct totals *totals, FILE *json, int *items)
+static void run_whole_group(struct contract_group *group, int count_words, char **words, struct totals *totals, FILE *json,
+                            int *items)
 {
     struct progress progress = {.group = group->name, .totals = totals, .json = json, .items = *items};
     char after[sizeof(progress.test)] = "";
@@ -390,8 +391,8 @@ static int run_all(const char *json_path, int count_words, char **words)
         if (any)
             run_whole_group(group, count_words, words, &totals, json, &items);
     }
-    printf("%ld checks at %ld places, %ld wrong, %ld guesses differ, %ld tests skipped\n", totals.checks, totals.places, totals.wrong,
-           totals.guesses, totals.skipped);
+    printf("%ld checks at %ld places, %ld wrong, %ld guesses differ, %ld tests skipped\n", totals.checks, totals.places,
+           totals.wrong, totals.guesses, totals.skipped);
     printf("%ld passed, %ld failed\n", totals.passed, totals.failed);
     if (json) {
         fprintf(json,

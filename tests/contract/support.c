@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-void use_nothing(void) {}
+void use_nothing(void)
+{
+}
 
 void use_init(void)
 {

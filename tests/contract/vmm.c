@@ -287,9 +287,10 @@ TEST(export_needs_the_handle_type)
     prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
     NEED_OK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
     EXPECT_SURE(cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                 CUDA_ERROR_INVALID_VALUE);
+                CUDA_ERROR_INVALID_VALUE);
     OK(cuMemRelease(handle));
-    TRUE(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)-1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS);
+    TRUE(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)-1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) !=
+         CUDA_SUCCESS);
 }
 
 ROLE(vmm_peer)
