@@ -192,6 +192,11 @@ TEST(errors_name_line_column_and_what_was_expected)
     expect_error(PTX_HEADER ".global .u32 x = 1 / 0;", 4, "divisor");
     expect_error(PTX_HEADER ".global .u8 x[2] = {1, 2, 3};", 4, "no more elements");
     expect_error(PTX_HEADER ".func f();\n.entry k() { call f; }\n.extern .func g();", 5, "unresolved extern function 'f'");
+    expect_error(PTX_HEADER
+                 ".func f(.param .b64 a);\n.entry k() { .param .b64 p; call f, (p); }\n.func f(.param .b32 a) { ret; }",
+                 5, "other parameters");
+    expect_error(PTX_HEADER ".func f(.param .b64 a);\n.entry k() { .param .b8 p[40]; call f, (p); }", 5, "of the size");
+    expect_error(PTX_HEADER ".extern .func malloc();\n.entry k() { call malloc; }", 5, "own parameters");
     expect_error("\177ELF", 1, "a directive");
 }
 

@@ -7,23 +7,35 @@
 #include "base/format.h"
 #include "decode.h"
 
+/* Functions that the executor itself provides, with the sizes that it relies on. */
 struct system_function {
     const char *name, *key;
+    uint32_t param_count, params[5], result; /* bytes; result 0: none */
 };
 static const struct system_function system_functions[] = {
-    {"vprintf", "sys.vprintf"},
-    {"__assertfail", "sys.assertfail"},
-    {"malloc", "sys.malloc"},
-    {"free", "sys.free"},
+    {"vprintf", "sys.vprintf", 2, {8, 8}, 4},
+    {"__assertfail", "sys.assertfail", 5, {8, 8, 4, 8, 8}, 0},
+    {"malloc", "sys.malloc", 1, {8}, 8},
+    {"free", "sys.free", 1, {8}, 0},
 };
 
-static const char *system_key(const struct tsr_function_load *function)
+static const char *system_key(struct tsr_load *load, const struct tsr_function_load *function)
 {
+    const struct tsr_signature *signature = &function->signature;
+    const struct system_function *found = NULL;
     if (!function->defined && !function->alias)
         for (size_t i = 0; i < sizeof system_functions / sizeof *system_functions; i++)
             if (strcmp(function->name->text, system_functions[i].name) == 0)
-                return system_functions[i].key;
-    return NULL;
+                found = &system_functions[i];
+    if (!found)
+        return NULL;
+    bool same = signature->param_count == found->param_count && signature->result_count <= 1 &&
+                (!signature->result_count || signature->results[0].param.bytes == found->result);
+    for (uint32_t i = 0; same && i < found->param_count; i++)
+        same = signature->params[i].param.bytes == found->params[i];
+    if (!same)
+        tsr_decode_fail(load, load->draft->statement, NULL, "the system function's own parameters");
+    return found->key;
 }
 
 static void emit_area(struct tsr_load *load, const struct tsr_formal *formal, uint32_t area, uint32_t reg, bool store)
@@ -73,8 +85,9 @@ static struct tsr_call_arg *make_args(struct tsr_load *load, const struct tsr_op
         args[i].bytes = formals[i].param.bytes;
         args[i].callee_offset = offset;
         offset += 32 * TSR_AREA_STRIDE(formals[i].param.bytes);
-        if (load->areas.data[areas[i]].bytes < args[i].bytes)
-            tsr_decode_fail(load, load->draft->statement, operand, "a .param variable as large as the function's parameter");
+        uint32_t bytes = load->areas.data[areas[i]].bytes;
+        if (bytes < args[i].bytes || TSR_AREA_STRIDE(bytes) != TSR_AREA_STRIDE(args[i].bytes))
+            tsr_decode_fail(load, load->draft->statement, operand, "a .param variable of the size of the function's parameter");
     }
     return args;
 }
@@ -154,7 +167,7 @@ void tsr_decode_call(struct tsr_load *load, struct tsr_opcode *opcode, const str
         caller->calls_indirect = true;
     } else {
         call->function = operands.callee->symbol->id;
-        const char *key = system_key(&load->functions.data[call->function]);
+        const char *key = system_key(load, &load->functions.data[call->function]);
         insn = tsr_draft_add(load, tsr_decode_op(load, statement, "%s", key ? key : "call"));
         if (!key) {
             tsr_load_push(load, &caller->callees, call->function);

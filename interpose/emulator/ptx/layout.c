@@ -16,6 +16,17 @@ static uint32_t follow_alias(const struct tsr_load *load, uint32_t index)
     return load->functions.data[index].alias ? load->functions.data[index].alias_of : index;
 }
 
+/* A declaration that the call was decoded with may differ from the definition. */
+static bool same_sizes(const struct tsr_call_arg *args, uint32_t count, const struct tsr_formal *formals, uint32_t formal_count)
+{
+    if (count != formal_count)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (args[i].bytes != formals[i].param.bytes)
+            return false;
+    return true;
+}
+
 static void complete_call(struct tsr_load *load, const struct tsr_call_line *line)
 {
     uint32_t index = follow_alias(load, line->call->function);
@@ -23,6 +34,11 @@ static void complete_call(struct tsr_load *load, const struct tsr_call_line *lin
     if (!function)
         tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, line->line, line->column, "call: unresolved extern function '%s'",
                       load->functions.data[index].name->text);
+    const struct tsr_signature *signature = &load->functions.data[index].signature;
+    if (!same_sizes(line->call->args, line->call->arg_count, signature->params, signature->param_count) ||
+        !same_sizes(line->call->results, line->call->result_count, signature->results, signature->result_count))
+        tsr_load_fail(load, CUDA_ERROR_INVALID_PTX, line->line, line->column,
+                      "call: '%s' was declared with other parameters than it is defined with", function->name);
     line->call->function = index;
     for (uint32_t i = 0; i < line->call->arg_count; i++)
         ((struct tsr_call_arg *)line->call->args)[i].callee_offset += function->params_area;
