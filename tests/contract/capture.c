@@ -238,6 +238,36 @@ TEST(stream_ordered_memory)
     OK(cuMemFree(out));
 }
 
+TEST(dependencies_are_told_and_changed)
+{
+    CUdeviceptr a = device_words(64, 0);
+    CUstream stream = new_stream();
+    CUgraph graph = NULL;
+    const CUgraphNode *dependencies = NULL;
+    CUgraphNode first = NULL;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    size_t count = 9;
+    NEED_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuMemsetD32Async(a, 1, 32, stream));
+    OK(cuStreamGetCaptureInfo(stream, &status, NULL, NULL, &dependencies, NULL, &count));
+    EQ(count, 1);
+    if (count == 1)
+        first = dependencies[0];
+    OK(cuStreamUpdateCaptureDependencies(stream, NULL, NULL, 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+    OK(cuMemsetD32Async(a + 128, 2, 32, stream));
+    OK(cuStreamUpdateCaptureDependencies(stream, &first, NULL, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+    OK(cuStreamGetCaptureInfo(stream, &status, NULL, NULL, &dependencies, NULL, &count));
+    EQ(count, 2);
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphGetRootNodes(graph, NULL, &count));
+    EQ(count, 2);
+    run_once(graph);
+    TRUE(device_holds(a, 32, 1));
+    TRUE(device_holds(a + 128, 32, 2));
+    OK(cuStreamDestroy(stream));
+    OK(cuMemFree(a));
+}
+
 TEST(into_an_existing_graph)
 {
     CUdeviceptr a = device_words(64, 0);

@@ -77,6 +77,20 @@ TEST(several_equal_parts)
     TRUE(parts[0].sm.smCount >= 16);
 }
 
+TEST(small_parts_on_demand)
+{
+    CUdevResource all, parts[3], rest;
+    unsigned possible = 0, groups = 3;
+    NEED_OK(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+    SKIP_UNLESS(all.sm.smCount >= 32, "too few multiprocessors to split");
+    OK(cuDevSmResourceSplitByCount(NULL, &possible, &all, NULL, 0, 2));
+    TRUE(possible >= 3 && possible <= all.sm.smCount / 2);
+    OK(cuDevSmResourceSplitByCount(parts, &groups, &all, &rest, 0, 2));
+    EQ(groups, 3);
+    TRUE(parts[0].sm.smCount >= 2);
+    EQ(rest.sm.smCount, all.sm.smCount - 3 * parts[0].sm.smCount);
+}
+
 TEST(creation_arguments_are_checked)
 {
     CUdevResource all;

@@ -87,3 +87,46 @@ TEST(attributes_agree_with_access)
     OK(cuDeviceGetP2PAttribute(&rank, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, 0, 1));
     TRUE(rank >= 0);
 }
+
+TEST(mapped_for_both_devices)
+{
+    SKIP_UNLESS(devices() > 1 && reachable(), "no second device with peer access");
+    size_t size = 2 << 20;
+    CUmemAllocationProp prop;
+    CUmemAccessDesc access[2];
+    CUmemGenericAllocationHandle handle = 0;
+    CUcontext second = NULL;
+    CUmodule module = NULL;
+    CUfunction fill = NULL;
+    CUdeviceptr memory = 0;
+    uint32_t value = 23, words = 64;
+    void *arguments[] = {&memory, &value, &words};
+    memset(&prop, 0, sizeof(prop));
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    memset(access, 0, sizeof(access));
+    for (int i = 0; i < 2; i++) {
+        access[i].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        access[i].location.id = i;
+        access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    }
+    NEED_OK(cuDevicePrimaryCtxRetain(&second, 1));
+    NEED_OK(cuMemCreate(&handle, size, &prop, 0));
+    NEED_OK(cuMemAddressReserve(&memory, size, 0, 0, 0));
+    NEED_OK(cuMemMap(memory, size, 0, handle, 0));
+    OK(cuMemSetAccess(memory, size, access, 2));
+    OK(cuMemsetD32(memory, 1, 64));
+    OK(cuCtxSynchronize());
+    OK(cuCtxPushCurrent(second));
+    OK(cuModuleLoadData(&module, contract_ptx));
+    OK(cuModuleGetFunction(&fill, module, "fill"));
+    OK(cuLaunchKernel(fill, 2, 1, 1, 32, 1, 1, 0, NULL, arguments, NULL));
+    OK(cuCtxSynchronize());
+    OK(cuModuleUnload(module));
+    OK(cuCtxPopCurrent(NULL));
+    TRUE(device_holds(memory, 64, 23));
+    OK(cuMemUnmap(memory, size));
+    OK(cuMemAddressFree(memory, size));
+    OK(cuMemRelease(handle));
+    OK(cuDevicePrimaryCtxRelease(1));
+}

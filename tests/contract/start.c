@@ -125,6 +125,19 @@ TEST(errors_have_names_and_texts)
     }
 }
 
+TEST(every_error_has_both_or_neither)
+{
+    int known = 0, uneven = 0;
+    for (int code = 0; code <= 1000; code++) {
+        const char *name = NULL, *text = NULL;
+        CUresult by_name = cuGetErrorName((CUresult)code, &name), by_text = cuGetErrorString((CUresult)code, &text);
+        known += by_name == CUDA_SUCCESS;
+        uneven += by_name != by_text || !name != !text || !name == (by_name == CUDA_SUCCESS);
+    }
+    TRUE(known >= 90);
+    EQ(uneven, 0);
+}
+
 TEST(init_takes_no_flags)
 {
     EXPECT_SURE(cuInit(1), CUDA_ERROR_INVALID_VALUE);
