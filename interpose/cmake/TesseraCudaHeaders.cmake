@@ -18,7 +18,7 @@ if(NOT EXISTS ${found}/cudaTypedefs.h)
 endif()
 
 set(TESSERA_CUDA_INCLUDE_DIR ${CMAKE_BINARY_DIR}/cuda-headers)
-file(GLOB_RECURSE headers RELATIVE ${found} ${found}/*.h ${found}/*.hpp)
+file(GLOB headers RELATIVE ${found} ${found}/*.h ${found}/*.hpp ${found}/crt/*.h ${found}/crt/*.hpp)
 foreach(header IN LISTS headers)
   get_filename_component(directory ${TESSERA_CUDA_INCLUDE_DIR}/${header} DIRECTORY)
   file(MAKE_DIRECTORY ${directory})
