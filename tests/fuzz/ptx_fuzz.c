@@ -1,7 +1,7 @@
 /*
- * Mutates PTX and images and loads them: no input may crash, hang or read outside of itself. Deterministic: the same seed and files give the
- * same inputs. Build with TESSERA_SANITIZE=address,undefined. Before an input is loaded it is written to the file of --current, which is
- * what to look at after a crash; an input that takes more than ten seconds ends the program by SIGALRM.
+ * Mutates PTX and images and loads them: no input may crash, hang, read outside of itself or become unsound code. Deterministic: the
+ * same seed and files give the same inputs. Build with TESSERA_SANITIZE=address,undefined. Before an input is loaded it is written to
+ * the file of --current, which is what to look at after a crash; an input that takes more than ten seconds ends the program by SIGALRM.
  *
  *     ptx_fuzz [--iterations N] [--seed N] [--current FILE] CORPUS_FILE...
  *
@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "emulator/exec/op.h"
 #include "emulator/image/image.h"
 #include "emulator/ptx/code.h"
 #include "tessera/machine.h"
@@ -214,6 +215,38 @@ static void mutate(struct input *input, const struct input *corpus, size_t count
         put(input, 0, ".", 1);
 }
 
+/* What the executor relies on: registers of lane operations lie in the frame, branches stay in the function. */
+static bool is_sound(const struct tsr_function *function, const struct tsr_insn *insn)
+{
+    const struct tsr_op *op = tsr_op_at(insn->op);
+    const uint32_t sources[4] = {insn->a, insn->b, insn->c, insn->d};
+    if (insn->guard != TSR_NO_REG && insn->guard + 4 > function->frame_bytes)
+        return false;
+    if (strcmp(op->key, "bra") == 0)
+        return insn->target >= function->insns && insn->target < function->insns + function->insn_count &&
+               strcmp(tsr_op_at(insn->target->op)->key, "join") == 0;
+    if (!(op->flags & TSR_OP_LANE))
+        return true;
+    if (insn->dst == TSR_NO_REG ? !(op->flags & TSR_OP_DST2)
+                                : insn->dst + 32u * tsr_type_bytes[op->dst_type] > function->frame_bytes)
+        return false;
+    for (unsigned i = 0; i < op->sources; i++)
+        if ((uint64_t)sources[i] + 32u * tsr_type_bytes[op->src_type[i]] > function->frame_bytes)
+            return false;
+    return true;
+}
+
+static void check_code(const struct tsr_code *code)
+{
+    for (uint32_t f = 0; f < code->function_count; f++)
+        for (uint32_t i = 0; i < code->functions[f].insn_count; i++)
+            if (!is_sound(&code->functions[f], &code->functions[f].insns[i])) {
+                fprintf(stderr, "unsound instruction %u of %s, line %u\n", i, code->functions[f].name,
+                        code->functions[f].insns[i].line);
+                abort();
+            }
+}
+
 static void load_text(const char *text, size_t length)
 {
     static const struct tsr_device_desc device = {.compute_major = 12};
@@ -226,6 +259,7 @@ static void load_text(const char *text, size_t length)
         addresses[i] = 0x10000ull * (i + 1);
     if (addresses)
         tsr_code_link(code, addresses, &error);
+    check_code(code);
     free(addresses);
     tsr_code_destroy(code);
 }
