@@ -341,12 +341,15 @@ TEST(mixed_and_paired_floating_point)
 TEST(aliases_stand_for_their_function)
 {
     const struct tsr_function *k = load_kernel(
-        PTX_HEADER
-        ".func g();\n.func f() { ret; }\n.alias g, f;\n.entry k() { .reg .b64 d; call g; mov.u64 d, g; st.shared.b64 [0], d; ret; }");
+        PTX_HEADER ".global .u32 v;\n.func g();\n.func f() { .reg .b64 d; mov.u64 d, v; st.global.u64 [d], d; ret; }\n"
+                   ".alias g, f;\n.entry k() { .reg .b64 d; call g; mov.u64 d, g; st.shared.b64 [0], d; ret; }");
     REQUIRE(k);
+    const struct tsr_function *g = &loaded->functions[0], *f = &loaded->functions[1];
+    CHECK_STR(g->name, "g");
     CHECK_EQ(FIND(k, "call")->call->function, 1);
-    CHECK_EQ(loaded->functions[0].index, 1);
-    CHECK(loaded->functions[0].insns == loaded->functions[1].insns);
+    CHECK_EQ(g->index, 1);
+    CHECK(g->insns == f->insns && g->frame_template == f->frame_template);
+    CHECK_EQ(ptx_const(f, FIND(f, "mov.u64")->a), 0x10000);
 }
 
 TEST(everything_that_the_corpus_holds_decodes)

@@ -243,8 +243,11 @@ CUresult tsr_code_link(struct tsr_code *code, const uint64_t *variable_address, 
     for (uint32_t i = 0; i < code->variable_count; i++)
         link_variable(loaded, &code->variables[i]);
     for (uint32_t i = 0; i < code->function_count; i++)
-        if (code->functions[i].insns && link_function(loaded, &code->functions[i]) != CUDA_SUCCESS)
+        if (code->functions[i].insns && code->functions[i].index == i &&
+            link_function(loaded, &code->functions[i]) != CUDA_SUCCESS)
             return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < code->function_count; i++) /* aliases */
+        code->functions[i].frame_template = code->functions[code->functions[i].index].frame_template;
     return CUDA_SUCCESS;
 }
 
