@@ -84,3 +84,7 @@ def _report(emulation: Emulation | None, launches: Launches | None, program: str
         sys.stderr.write(
             f"\n{NAME}: {explanation}\n" if explanation else f"\n{NAME}: {summary.to_text(result, launches)}"
         )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
