@@ -1,4 +1,4 @@
-"""Triton kernels, compiled to cubins without a GPU and run from the PTX that the cubins carry. Exit status 0 when right."""
+"""Triton kernels, compiled to cubins without a GPU, run from the PTX in them. Exit status 0 when right."""
 
 import ctypes
 import os
