@@ -49,7 +49,7 @@ static void at_exit(void)
 
 static CUresult start(void)
 {
-    CUresult result = tsr_machine_map(tsr_options()->machine, &machine);
+    CUresult result = tsr_machine_map(tsr_options()->machine, tsr_options()->visible_devices, &machine);
     if (result != CUDA_SUCCESS)
         return result;
     process_row = tsr_live_attach(machine);

@@ -74,12 +74,12 @@ CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUde
 {
     struct tsr_context *context;
     struct tsr_range range;
+    struct tsr_allocation allocation;
     TSR_TRY(tsr_context_current(&context));
-    TSR_REQUIRE(tsr_space_lookup(tsr_space_instance(), dptr, &range) && range.location != TSR_LOCATION_HOST,
-                CUDA_ERROR_NOT_FOUND);
-    TSR_REQUIRE(dptr - range.base < range.requested_bytes, CUDA_ERROR_NOT_FOUND);
+    TSR_REQUIRE(tsr_allocation_find(dptr, &range, &allocation), CUDA_ERROR_NOT_FOUND);
+    TSR_REQUIRE(dptr - allocation.user_base < range.requested_bytes, CUDA_ERROR_NOT_FOUND);
     if (pbase)
-        *pbase = range.base;
+        *pbase = allocation.user_base;
     if (psize)
         *psize = range.requested_bytes;
     return CUDA_SUCCESS;

@@ -10,6 +10,8 @@
 
 #include "base/format.h"
 
+#include "map.h"
+
 #define PID_WRITING 0xffffffffu /* the row is being claimed */
 
 enum { ROW_FREE, ROW_WRITING, ROW_VALID };
@@ -82,7 +84,7 @@ void tsr_live_detach(struct tsr_machine *machine, int row)
 
 static bool take(struct tsr_machine *machine, uint32_t device, uint64_t bytes)
 {
-    uint64_t *used = &machine->live[device].memory_used_bytes;
+    uint64_t *used = &machine->live[tsr_machine_number(device)].memory_used_bytes;
     uint64_t capacity = machine->devices[device].memory_bytes;
     uint64_t before = __atomic_load_n(used, __ATOMIC_ACQUIRE);
     do {
@@ -102,12 +104,13 @@ bool tsr_live_memory_take(struct tsr_machine *machine, int row, uint32_t device,
             return false;
     }
     if (row >= 0)
-        __atomic_add_fetch(&machine->process[row].memory_used_bytes[device], bytes, __ATOMIC_ACQ_REL);
+        __atomic_add_fetch(&machine->process[row].memory_used_bytes[tsr_machine_number(device)], bytes, __ATOMIC_ACQ_REL);
     return true;
 }
 
 void tsr_live_memory_give(struct tsr_machine *machine, int row, uint32_t device, uint64_t bytes)
 {
+    device = tsr_machine_number(device);
     if (row >= 0)
         __atomic_sub_fetch(&machine->process[row].memory_used_bytes[device], bytes, __ATOMIC_ACQ_REL);
     __atomic_sub_fetch(&machine->live[device].memory_used_bytes, bytes, __ATOMIC_ACQ_REL);
@@ -162,8 +165,9 @@ static struct tsr_kernel_row *row_for(struct tsr_machine *machine, uint32_t devi
 
 void tsr_live_kernel(struct tsr_machine *machine, uint32_t device, const char *name, uint64_t busy_ns, uint64_t end_ns)
 {
-    struct tsr_device_live *live = &machine->live[device];
-    struct tsr_kernel_row *row = row_for(machine, device, name);
+    uint32_t number = tsr_machine_number(device);
+    struct tsr_device_live *live = &machine->live[number];
+    struct tsr_kernel_row *row = row_for(machine, number, name);
     __atomic_add_fetch(&row->launches, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&row->virtual_ns, busy_ns, __ATOMIC_RELAXED);
     __atomic_add_fetch(&live->launches, 1, __ATOMIC_RELAXED);
@@ -174,7 +178,7 @@ void tsr_live_kernel(struct tsr_machine *machine, uint32_t device, const char *n
 
 void tsr_live_copy(struct tsr_machine *machine, uint32_t device, uint64_t bytes, uint64_t end_ns)
 {
-    struct tsr_device_live *live = &machine->live[device];
+    struct tsr_device_live *live = &machine->live[tsr_machine_number(device)];
     __atomic_add_fetch(&live->copies, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&live->copied_bytes, bytes, __ATOMIC_RELAXED);
     raise_to(&live->last_ns, end_ns);

@@ -1,7 +1,7 @@
 /*
  * The live part of the machine: memory in use, and what ran where. Safe from any thread and process; everything is atomic.
  *
- * Memory is counted per device and, in the process table, per process, so that what a killed process held is found and given back:
+ * Devices are those of this process (map.h translates). Memory is counted per device and, in the process table, per process, so that what a killed process held is found and given back:
  * that happens when a process attaches and when an allocation would exceed the capacity.
  */
 #ifndef TSR_MACHINE_LIVE_H

@@ -26,11 +26,9 @@ void tsr_address_describe(uint64_t address, uint32_t device, char *text, size_t 
     if (inside) {
         place(&before, name, sizeof name);
         bool readable = before.readable >> device & 1, writable = before.writable >> device & 1;
-        tsr_format(text, size, "at byte %llu of %s, which device %u may %s", (unsigned long long)(address - before.base), name,
-                   device,
-                   writable   ? "access"
-                   : readable ? "only read"
-                              : "not access");
+        size_t length = tsr_format(text, size, "at byte %llu of %s", (unsigned long long)(address - before.base), name);
+        if (!writable)
+            tsr_format(text + length, size - length, ", which device %u may %s", device, readable ? "only read" : "not access");
     } else if (before.bytes && past < NEAR_BYTES && (!after.bytes || past <= short_of)) {
         place(&before, name, sizeof name);
         tsr_format(text, size, "%llu bytes past the end of %s", (unsigned long long)past, name);

@@ -16,6 +16,7 @@
 
 #include "../context/context.h"
 #include "../machine/live.h"
+#include "../machine/map.h"
 
 #ifdef __SANITIZE_THREAD__ /* the only region that ThreadSanitizer leaves to applications; enough for test machines */
 #define HEAP_BASE 0x7e8000000000ull
@@ -57,7 +58,7 @@ void tsr_device_memory_give(uint32_t device, uint64_t bytes)
 
 uint64_t tsr_device_memory_used(uint32_t device)
 {
-    return __atomic_load_n(&tsr_machine_instance()->live[device].memory_used_bytes, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&tsr_machine_instance()->live[tsr_machine_number(device)].memory_used_bytes, __ATOMIC_ACQUIRE);
 }
 
 static CUresult heap_make_locked(struct heap *heap, uint32_t device)
@@ -69,7 +70,8 @@ static CUresult heap_make_locked(struct heap *heap, uint32_t device)
     uint32_t *page_users = calloc(bytes / TSR_HEAP_PAGE, sizeof *page_users);
     void *base = NULL;
     if (file >= 0 && page_users) {
-        base = tsr_os_map((void *)(uintptr_t)(HEAP_BASE + device * HEAP_STRIDE), bytes, PROT_READ | PROT_WRITE, file, 0);
+        base = tsr_os_map((void *)(uintptr_t)(HEAP_BASE + tsr_machine_number(device) * HEAP_STRIDE), bytes,
+                          PROT_READ | PROT_WRITE, file, 0);
         if (!base) {
             base = tsr_os_map(NULL, bytes, PROT_READ | PROT_WRITE, file, 0);
             tsr_info("device %u: its usual addresses are taken, memory at %p", device, base);

@@ -12,6 +12,7 @@
 
 #include "../context/context.h"
 #include "../context/handles.h"
+#include "../machine/map.h"
 #include "heap.h"
 
 #define LABEL_MAGIC 0x59485053525354ull /* a number no other file ends with by chance */
@@ -19,7 +20,7 @@
 
 struct label {
     uint64_t magic;
-    uint32_t version, device;
+    uint32_t version, number; /* of the device in the machine */
     uint64_t bytes;
     uint32_t handle_types, reserved;
     uint8_t device_uuid[16]; /* the machine's: memory of another machine is refused */
@@ -109,7 +110,7 @@ static CUresult object_make(const struct label *label, int descriptor, bool impo
     }
     *physical = (struct tsr_physical){
         .references = 1,
-        .device = label->device,
+        .device = (uint32_t)tsr_machine_device(label->number),
         .handle_types = label->handle_types,
         .bytes = label->bytes,
         .descriptor = descriptor,
@@ -126,7 +127,7 @@ CUresult tsr_physical_create(uint32_t device, uint64_t bytes, unsigned handle_ty
 {
     if (bytes > 1ull << 46 || !tsr_device_memory_take(device, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct label label = {LABEL_MAGIC, 1, device, bytes, handle_types, 0, {0}};
+    struct label label = {LABEL_MAGIC, 1, tsr_machine_number(device), bytes, handle_types, 0, {0}};
     memcpy(label.device_uuid, tsr_machine_instance()->devices[device].uuid, sizeof label.device_uuid);
     int descriptor = tsr_os_memfd("tessera-physical", bytes + LABEL_BYTES);
     if (descriptor < 0 || pwrite(descriptor, &label, sizeof label, (off_t)bytes) != (ssize_t)sizeof label) {
@@ -147,8 +148,8 @@ CUresult tsr_physical_import(int descriptor, struct tsr_physical **out)
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t bytes = (uint64_t)status.st_size - LABEL_BYTES;
     if (pread(descriptor, &label, sizeof label, (off_t)bytes) != (ssize_t)sizeof label || label.magic != LABEL_MAGIC ||
-        label.version != 1 || label.bytes != bytes || label.device >= machine->device_count ||
-        memcmp(label.device_uuid, machine->devices[label.device].uuid, sizeof label.device_uuid) != 0)
+        label.version != 1 || label.bytes != bytes || tsr_machine_device(label.number) < 0 ||
+        memcmp(label.device_uuid, machine->devices[tsr_machine_device(label.number)].uuid, sizeof label.device_uuid) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     int own = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
     if (own < 0)

@@ -9,6 +9,7 @@
 #include "base/vec.h"
 
 #include "../context/handles.h"
+#include "../machine/map.h"
 #include "heap.h"
 
 enum block_state { BLOCK_USED, BLOCK_PENDING, BLOCK_FREE };
@@ -62,14 +63,14 @@ CUresult tsr_pool_create(uint32_t device, uint64_t max_bytes, unsigned handle_ty
 
 struct label {
     uint64_t magic;
-    uint32_t device, handle_types;
+    uint32_t number, handle_types; /* number: of the device in the machine */
 };
 
 #define LABEL_MAGIC 0x4c4f4f50525354ull
 
 int tsr_pool_export(const struct tsr_pool *pool)
 {
-    struct label label = {LABEL_MAGIC, pool->device, pool->handle_types};
+    struct label label = {LABEL_MAGIC, tsr_machine_number(pool->device), pool->handle_types};
     int descriptor = tsr_os_memfd("tessera-pool", sizeof label);
     if (descriptor >= 0 && pwrite(descriptor, &label, sizeof label, 0) != (ssize_t)sizeof label) {
         close(descriptor);
@@ -82,9 +83,9 @@ CUresult tsr_pool_import(int descriptor, struct tsr_pool **out)
 {
     struct label label;
     if (pread(descriptor, &label, sizeof label, 0) != (ssize_t)sizeof label || label.magic != LABEL_MAGIC ||
-        label.device >= tsr_machine_instance()->device_count)
+        tsr_machine_device(label.number) < 0)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = tsr_pool_create(label.device, 0, label.handle_types, out);
+    CUresult result = tsr_pool_create((uint32_t)tsr_machine_device(label.number), 0, label.handle_types, out);
     if (result == CUDA_SUCCESS)
         (*out)->imported = true;
     return result;

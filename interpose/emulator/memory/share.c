@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/vec.h"
 
+#include "../machine/map.h"
 #include "heap.h"
 
 #define SHARE_MAGIC 0x54535248415245ull
@@ -36,7 +37,7 @@ CUresult tsr_share_make(uint64_t address, struct tsr_share_name *out)
         .magic = SHARE_MAGIC,
         .pid = (uint32_t)getpid(),
         .descriptor = (uint32_t)descriptor,
-        .device = range.location,
+        .number = tsr_machine_number(range.location),
         .offset = offset,
         .bytes = range.requested_bytes,
         .inode = (uint64_t)status.st_ino,
@@ -62,10 +63,11 @@ static int file_open(const struct tsr_share_name *name)
 static CUresult publish(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t mapped,
                         uint64_t mapped_bytes, uint64_t *address)
 {
-    struct tsr_allocation *allocation = tsr_allocation_create(context, name->device);
+    uint32_t device = (uint32_t)tsr_machine_device(name->number);
+    struct tsr_allocation *allocation = tsr_allocation_create(context, device);
     if (!allocation)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    uint16_t access = (uint16_t)(tsr_peer_mask(name->device) | 1u << tsr_context_device(context));
+    uint16_t access = (uint16_t)(tsr_peer_mask(device) | 1u << tsr_context_device(context));
     *address = mapped + name->offset % PAGE;
     allocation->detail = pool;
     allocation->mapped_bytes = mapped_bytes;
@@ -73,7 +75,7 @@ static CUresult publish(struct tsr_context *context, const struct tsr_share_name
     struct tsr_range range = {
         .base = *address,
         .bytes = (name->bytes + TSR_HEAP_UNIT - 1) / TSR_HEAP_UNIT * TSR_HEAP_UNIT,
-        .location = name->device,
+        .location = device,
         .readable = access,
         .writable = access,
         .kind = TSR_RANGE_IPC,
@@ -110,7 +112,7 @@ static CUresult open_locked(struct tsr_context *context, const struct tsr_share_
 
 CUresult tsr_share_open(struct tsr_context *context, const struct tsr_share_name *name, void *pool, uint64_t *address)
 {
-    if (name->magic != SHARE_MAGIC || name->device >= tsr_machine_instance()->device_count)
+    if (name->magic != SHARE_MAGIC || tsr_machine_device(name->number) < 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (!pool && name->pid == (uint32_t)getpid())
         return CUDA_ERROR_INVALID_CONTEXT;

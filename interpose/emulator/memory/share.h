@@ -11,7 +11,7 @@
 /* 64 bytes, the size of a CUipcMemHandle and of a CUmemPoolPtrExportData. */
 struct tsr_share_name {
     uint64_t magic;
-    uint32_t pid, descriptor, device, reserved;
+    uint32_t pid, descriptor, number, reserved; /* number: of the device in the machine */
     uint64_t offset, bytes; /* of the allocation in the file */
     uint64_t inode;         /* of the file: tells a reused pid or descriptor */
     uint64_t unused[2];

@@ -26,6 +26,15 @@ struct reservation {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static TSR_VEC(struct reservation) reservations; /* lock; sorted by base */
 
+static bool usable_hint(uint64_t hint, uint64_t bytes, uint64_t alignment)
+{
+#ifdef __SANITIZE_THREAD__
+    if (hint < SEARCH_BEGIN)
+        return false; /* trying would end the process */
+#endif
+    return hint && hint % alignment == 0 && hint + bytes <= 1ull << 47;
+}
+
 static void *pointer(uint64_t address)
 {
     return (void *)(uintptr_t)address;
@@ -76,7 +85,7 @@ CUresult tsr_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t hint, uint
         return CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
     uint64_t base = 0;
-    if (hint && hint % alignment == 0 && hint + bytes <= 1ull << 47 && tsr_os_reserve(pointer(hint), bytes))
+    if (usable_hint(hint, bytes, alignment) && tsr_os_reserve(pointer(hint), bytes))
         base = hint;
     if (!base)
         base = search_locked(bytes, alignment);

@@ -109,6 +109,7 @@ struct tsr_machine {
     struct tsr_device_desc devices[16];
     struct tsr_link_desc links[256];
     struct tsr_link_desc host_links[16];
+    uint8_t constant_end[2144];   /* the live part begins on a page of its own: a process may see fewer devices than there are */
     /* live */
     uint64_t processes;           /* atomic add: processes that called cuInit */
     uint64_t virtual_ns;          /* atomic max over all processes: how far virtual time has come */
