@@ -50,8 +50,12 @@ static struct words run_words(const char *text, uint32_t blocks, uint32_t thread
 
 TEST(lanes_take_different_ways_and_meet)
 {
-    struct words w = run_words(KERNEL("", "setp.lt.u32 %p1, %r1, 10;\n@%p1 bra LOW;\nadd.u32 %r5, %r1, 1000;\nbra MEET;\nLOW:\nmul.lo.u32 %r5, %r1, 3;\nMEET:\n"
-                                      "activemask.b32 %r6;\nadd.u32 %r5, %r5, %r6;\nst.global.u32 [%rd2], %r5;\n"), 1, 32);
+    struct words w = run_words(
+        KERNEL(
+            "",
+            "setp.lt.u32 %p1, %r1, 10;\n@%p1 bra LOW;\nadd.u32 %r5, %r1, 1000;\nbra MEET;\nLOW:\nmul.lo.u32 %r5, %r1, 3;\nMEET:\n"
+            "activemask.b32 %r6;\nadd.u32 %r5, %r5, %r6;\nst.global.u32 [%rd2], %r5;\n"),
+        1, 32);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 32; t++)
         CHECK_EQ(w.out[t], (t < 10 ? t * 3 : t + 1000) + 0xffffffffu);
@@ -59,8 +63,10 @@ TEST(lanes_take_different_ways_and_meet)
 
 TEST(loops_with_a_trip_count_per_lane)
 {
-    struct words w = run_words(KERNEL("", "mov.u32 %r5, 0;\nmov.u32 %r6, 0;\nLOOP:\nadd.u32 %r5, %r5, %r6;\nadd.u32 %r6, %r6, 1;\n"
-                                      "setp.le.u32 %p1, %r6, %r1;\n@%p1 bra LOOP;\nst.global.u32 [%rd2], %r5;\n"), 2, 70);
+    struct words w =
+        run_words(KERNEL("", "mov.u32 %r5, 0;\nmov.u32 %r6, 0;\nLOOP:\nadd.u32 %r5, %r5, %r6;\nadd.u32 %r6, %r6, 1;\n"
+                             "setp.le.u32 %p1, %r6, %r1;\n@%p1 bra LOOP;\nst.global.u32 [%rd2], %r5;\n"),
+                  2, 70);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 140; t++)
         CHECK_EQ(w.out[t], t % 70 * (t % 70 + 1) / 2);
@@ -68,7 +74,11 @@ TEST(loops_with_a_trip_count_per_lane)
 
 TEST(partial_exit_and_predicated_stores)
 {
-    struct words w = run_words(KERNEL("", "setp.ge.u32 %p1, %r1, 40;\n@%p1 exit;\nand.b32 %r5, %r1, 1;\nsetp.eq.u32 %p2, %r5, 0;\n@!%p2 st.global.u32 [%rd2], %r1;\n"), 1, 64);
+    struct words w = run_words(
+        KERNEL(
+            "",
+            "setp.ge.u32 %p1, %r1, 40;\n@%p1 exit;\nand.b32 %r5, %r1, 1;\nsetp.eq.u32 %p2, %r5, 0;\n@!%p2 st.global.u32 [%rd2], %r1;\n"),
+        1, 64);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 64; t++)
         CHECK_EQ(w.out[t], t < 40 && t % 2 == 1 ? t : 0);
@@ -76,9 +86,12 @@ TEST(partial_exit_and_predicated_stores)
 
 TEST(shared_memory_and_barrier)
 {
-    struct words w = run_words(KERNEL(".shared .align 4 .b8 s[1024];\n", "mov.u32 %r5, s;\nshl.b32 %r6, %r1, 2;\nadd.u32 %r7, %r5, %r6;\nst.shared.u32 [%r7], %r3;\n"
-                                      "bar.sync 0;\nsub.u32 %r8, 255, %r1;\nshl.b32 %r8, %r8, 2;\nadd.u32 %r8, %r5, %r8;\nld.shared.u32 %r9, [%r8];\nst.global.u32 [%rd2], %r9;\n"),
-                               4, 256);
+    struct words w = run_words(
+        KERNEL(
+            ".shared .align 4 .b8 s[1024];\n",
+            "mov.u32 %r5, s;\nshl.b32 %r6, %r1, 2;\nadd.u32 %r7, %r5, %r6;\nst.shared.u32 [%r7], %r3;\n"
+            "bar.sync 0;\nsub.u32 %r8, 255, %r1;\nshl.b32 %r8, %r8, 2;\nadd.u32 %r8, %r5, %r8;\nld.shared.u32 %r9, [%r8];\nst.global.u32 [%rd2], %r9;\n"),
+        4, 256);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 1024; t++)
         CHECK_EQ(w.out[t], t / 256 * 256 + 255 - t % 256);
@@ -87,10 +100,13 @@ TEST(shared_memory_and_barrier)
 TEST(barrier_counts_threads_that_arrive_apart)
 {
     /* Even lanes arrive first at one barrier instruction, odd ones at another; both wait for all 64. */
-    struct words w = run_words(KERNEL(".shared .align 4 .b8 s[256];\n",
-                                      "mov.u32 %r5, s;\nshl.b32 %r6, %r1, 2;\nadd.u32 %r7, %r5, %r6;\nand.b32 %r8, %r1, 1;\nsetp.eq.u32 %p1, %r8, 0;\n@%p1 bra EVEN;\n"
-                                      "st.shared.u32 [%r7], 7;\nbarrier.sync 0;\nbra MEET;\nEVEN:\nst.shared.u32 [%r7], 9;\nbarrier.sync 0;\nMEET:\n"
-                                      "xor.b32 %r9, %r6, 4;\nadd.u32 %r9, %r5, %r9;\nld.shared.u32 %r10, [%r9];\nst.global.u32 [%rd2], %r10;\n"), 1, 64);
+    struct words w = run_words(
+        KERNEL(
+            ".shared .align 4 .b8 s[256];\n",
+            "mov.u32 %r5, s;\nshl.b32 %r6, %r1, 2;\nadd.u32 %r7, %r5, %r6;\nand.b32 %r8, %r1, 1;\nsetp.eq.u32 %p1, %r8, 0;\n@%p1 bra EVEN;\n"
+            "st.shared.u32 [%r7], 7;\nbarrier.sync 0;\nbra MEET;\nEVEN:\nst.shared.u32 [%r7], 9;\nbarrier.sync 0;\nMEET:\n"
+            "xor.b32 %r9, %r6, 4;\nadd.u32 %r9, %r5, %r9;\nld.shared.u32 %r10, [%r9];\nst.global.u32 [%rd2], %r10;\n"),
+        1, 64);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 64; t++)
         CHECK_EQ(w.out[t], t % 2 == 0 ? 7 : 9);
@@ -98,7 +114,8 @@ TEST(barrier_counts_threads_that_arrive_apart)
 
 TEST(barrier_does_not_wait_for_exited_threads)
 {
-    struct words w = run_words(KERNEL("", "setp.lt.u32 %p1, %r1, 48;\n@%p1 exit;\nbar.sync 0;\nst.global.u32 [%rd2], 5;\n"), 1, 96);
+    struct words w =
+        run_words(KERNEL("", "setp.lt.u32 %p1, %r1, 48;\n@%p1 exit;\nbar.sync 0;\nst.global.u32 [%rd2], 5;\n"), 1, 96);
     CHECK(w.state == TSR_GRID_DONE);
     CHECK_EQ(w.out[47], 0);
     CHECK_EQ(w.out[48], 5);
@@ -107,8 +124,12 @@ TEST(barrier_does_not_wait_for_exited_threads)
 
 TEST(barrier_with_a_count_and_reduction)
 {
-    struct words w = run_words(KERNEL("", "setp.ge.u32 %p1, %r1, 64;\n@%p1 bra REST;\nsetp.lt.u32 %p2, %r1, 10;\nbar.red.popc.u32 %r5, 1, 64, %p2;\n"
-                                      "bar.red.or.pred %p3, 2, 64, !%p2;\nselp.u32 %r6, 100, 0, %p3;\nadd.u32 %r5, %r5, %r6;\nst.global.u32 [%rd2], %r5;\nREST:\n"), 1, 128);
+    struct words w = run_words(
+        KERNEL(
+            "",
+            "setp.ge.u32 %p1, %r1, 64;\n@%p1 bra REST;\nsetp.lt.u32 %p2, %r1, 10;\nbar.red.popc.u32 %r5, 1, 64, %p2;\n"
+            "bar.red.or.pred %p3, 2, 64, !%p2;\nselp.u32 %r6, 100, 0, %p3;\nadd.u32 %r5, %r5, %r6;\nst.global.u32 [%rd2], %r5;\nREST:\n"),
+        1, 128);
     CHECK(w.state == TSR_GRID_DONE);
     CHECK_EQ(w.out[0], 110);
     CHECK_EQ(w.out[63], 110);
@@ -125,9 +146,13 @@ TEST(barrier_nobody_completes_is_a_fault)
 TEST(spin_lock_inside_a_warp)
 {
     /* Every lane takes the lock in turn and adds to a counter that only the lock protects. */
-    struct words w = run_words(KERNEL("", "ADDRESS: add.u64 %rd3, %rd1, 4096;\nSPIN:\natom.global.cas.b32 %r5, [%rd3], 0, 1;\nsetp.ne.u32 %p1, %r5, 0;\n@%p1 bra SPIN;\n"
-                                      "membar.gl;\nld.volatile.global.u32 %r6, [%rd3+4];\nadd.u32 %r6, %r6, 1;\nst.volatile.global.u32 [%rd3+4], %r6;\nmembar.gl;\n"
-                                      "atom.global.exch.b32 %r7, [%rd3], 0;\nst.global.u32 [%rd2], %r6;\n"), 4, 64);
+    struct words w = run_words(
+        KERNEL(
+            "",
+            "ADDRESS: add.u64 %rd3, %rd1, 4096;\nSPIN:\natom.global.cas.b32 %r5, [%rd3], 0, 1;\nsetp.ne.u32 %p1, %r5, 0;\n@%p1 bra SPIN;\n"
+            "membar.gl;\nld.volatile.global.u32 %r6, [%rd3+4];\nadd.u32 %r6, %r6, 1;\nst.volatile.global.u32 [%rd3+4], %r6;\nmembar.gl;\n"
+            "atom.global.exch.b32 %r7, [%rd3], 0;\nst.global.u32 [%rd2], %r6;\n"),
+        4, 64);
     CHECK(w.state == TSR_GRID_DONE);
     CHECK_EQ(w.out[1025], 256);
     uint64_t sum = 0;
@@ -138,13 +163,16 @@ TEST(spin_lock_inside_a_warp)
 
 TEST(calls_and_recursion)
 {
-    struct words w = run_words(HEAD ".func (.param .b32 r) fib(.param .b32 n)\n{\n.reg .b32 %r<8>;\n.reg .pred %p1;\nld.param.u32 %r1, [n];\nsetp.lt.u32 %p1, %r1, 2;\n@%p1 bra DONE;\n"
-                               "{\n.param .b32 a;\n.param .b32 b;\nadd.u32 %r2, %r1, -1;\nst.param.b32 [a], %r2;\ncall.uni (b), fib, (a);\nld.param.b32 %r3, [b];\n}\n"
-                               "{\n.param .b32 a;\n.param .b32 b;\nadd.u32 %r2, %r1, -2;\nst.param.b32 [a], %r2;\ncall.uni (b), fib, (a);\nld.param.b32 %r4, [b];\n}\n"
-                               "add.u32 %r1, %r3, %r4;\nDONE:\nst.param.b32 [r], %r1;\nret;\n}\n"
-                               ".visible .entry k(.param .u64 out)\n{\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\nld.param.u64 %rd1, [out];\nmov.u32 %r1, %tid.x;\nand.b32 %r2, %r1, 15;\n"
-                               "{\n.param .b32 a;\n.param .b32 b;\nst.param.b32 [a], %r2;\ncall.uni (b), fib, (a);\nld.param.b32 %r3, [b];\n}\n"
-                               "mul.wide.u32 %rd2, %r1, 4;\nadd.u64 %rd2, %rd1, %rd2;\nst.global.u32 [%rd2], %r3;\nret;\n}\n", 1, 64);
+    struct words w = run_words(
+        HEAD
+        ".func (.param .b32 r) fib(.param .b32 n)\n{\n.reg .b32 %r<8>;\n.reg .pred %p1;\nld.param.u32 %r1, [n];\nsetp.lt.u32 %p1, %r1, 2;\n@%p1 bra DONE;\n"
+        "{\n.param .b32 a;\n.param .b32 b;\nadd.u32 %r2, %r1, -1;\nst.param.b32 [a], %r2;\ncall.uni (b), fib, (a);\nld.param.b32 %r3, [b];\n}\n"
+        "{\n.param .b32 a;\n.param .b32 b;\nadd.u32 %r2, %r1, -2;\nst.param.b32 [a], %r2;\ncall.uni (b), fib, (a);\nld.param.b32 %r4, [b];\n}\n"
+        "add.u32 %r1, %r3, %r4;\nDONE:\nst.param.b32 [r], %r1;\nret;\n}\n"
+        ".visible .entry k(.param .u64 out)\n{\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\nld.param.u64 %rd1, [out];\nmov.u32 %r1, %tid.x;\nand.b32 %r2, %r1, 15;\n"
+        "{\n.param .b32 a;\n.param .b32 b;\nst.param.b32 [a], %r2;\ncall.uni (b), fib, (a);\nld.param.b32 %r3, [b];\n}\n"
+        "mul.wide.u32 %rd2, %r1, 4;\nadd.u64 %rd2, %rd1, %rd2;\nst.global.u32 [%rd2], %r3;\nret;\n}\n",
+        1, 64);
     static const uint32_t fib[] = {0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610};
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 64; t++)
@@ -153,16 +181,23 @@ TEST(calls_and_recursion)
 
 TEST(endless_recursion_is_a_stack_fault)
 {
-    struct words w = run_words(HEAD ".func f(.param .b32 n)\n{\n.reg .b32 %r<4>;\n.local .align 4 .b8 here[256];\nld.param.u32 %r1, [n];\nst.local.u32 [here], %r1;\n{\n.param .b32 a;\nst.param.b32 [a], %r1;\n"
-                               "call.uni f, (a);\n}\nret;\n}\n.visible .entry k(.param .u64 out)\n{\n.reg .b32 %r<4>;\nmov.u32 %r1, 1;\n{\n.param .b32 a;\nst.param.b32 [a], %r1;\ncall.uni f, (a);\n}\nret;\n}\n", 1, 32);
+    struct words w = run_words(
+        HEAD
+        ".func f(.param .b32 n)\n{\n.reg .b32 %r<4>;\n.local .align 4 .b8 here[256];\nld.param.u32 %r1, [n];\nst.local.u32 [here], %r1;\n{\n.param .b32 a;\nst.param.b32 [a], %r1;\n"
+        "call.uni f, (a);\n}\nret;\n}\n.visible .entry k(.param .u64 out)\n{\n.reg .b32 %r<4>;\nmov.u32 %r1, 1;\n{\n.param .b32 a;\nst.param.b32 [a], %r1;\ncall.uni f, (a);\n}\nret;\n}\n",
+        1, 32);
     CHECK(w.state == TSR_GRID_FAULT);
     CHECK_EQ(w.fault.kind, TSR_FAULT_STACK);
 }
 
 TEST(atomics_return_old_values_in_lane_order)
 {
-    struct words w = run_words(KERNEL("", "add.u64 %rd3, %rd1, 8192;\natom.global.add.u32 %r5, [%rd3], 2;\nst.global.u32 [%rd2], %r5;\nred.global.max.s32 [%rd3+4], %r1;\n"
-                                      "atom.global.inc.u32 %r6, [%rd3+8], 9;\nred.global.xor.b32 [%rd3+12], %r3;\natom.global.add.f32 %f1, [%rd3+16], 0f3F800000;\n"), 1, 96);
+    struct words w = run_words(
+        KERNEL(
+            "",
+            "add.u64 %rd3, %rd1, 8192;\natom.global.add.u32 %r5, [%rd3], 2;\nst.global.u32 [%rd2], %r5;\nred.global.max.s32 [%rd3+4], %r1;\n"
+            "atom.global.inc.u32 %r6, [%rd3+8], 9;\nred.global.xor.b32 [%rd3+12], %r3;\natom.global.add.f32 %f1, [%rd3+16], 0f3F800000;\n"),
+        1, 96);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 96; t++)
         CHECK_EQ(w.out[t], 2 * t);
@@ -181,10 +216,14 @@ TEST(atomics_return_old_values_in_lane_order)
 
 TEST(collectives)
 {
-    struct words w = run_words(KERNEL("", "shfl.sync.down.b32 %r5|%p1, %r1, 4, 31, -1;\nselp.u32 %r6, 1000, 0, %p1;\nadd.u32 %r5, %r5, %r6;\nst.global.u32 [%rd2], %r5;\n"
-                                      "shfl.sync.bfly.b32 %r7, %r1, 5, 31, -1;\nst.global.u32 [%rd2+128], %r7;\nsetp.lt.u32 %p2, %r1, 7;\nvote.sync.ballot.b32 %r8, %p2, -1;\nst.global.u32 [%rd2+256], %r8;\n"
-                                      "shr.u32 %r9, %r1, 3;\nmatch.any.sync.b32 %r10, %r9, -1;\nst.global.u32 [%rd2+384], %r10;\nredux.sync.add.u32 %r11, %r1, -1;\nst.global.u32 [%rd2+512], %r11;\n"
-                                      "shfl.sync.up.b32 %r12, %r1, 1, 4096, -1;\nst.global.u32 [%rd2+640], %r12;\nshfl.sync.idx.b32 %r13, %r1, 2, 6175, -1;\nst.global.u32 [%rd2+768], %r13;\n"), 1, 32);
+    struct words w = run_words(
+        KERNEL(
+            "",
+            "shfl.sync.down.b32 %r5|%p1, %r1, 4, 31, -1;\nselp.u32 %r6, 1000, 0, %p1;\nadd.u32 %r5, %r5, %r6;\nst.global.u32 [%rd2], %r5;\n"
+            "shfl.sync.bfly.b32 %r7, %r1, 5, 31, -1;\nst.global.u32 [%rd2+128], %r7;\nsetp.lt.u32 %p2, %r1, 7;\nvote.sync.ballot.b32 %r8, %p2, -1;\nst.global.u32 [%rd2+256], %r8;\n"
+            "shr.u32 %r9, %r1, 3;\nmatch.any.sync.b32 %r10, %r9, -1;\nst.global.u32 [%rd2+384], %r10;\nredux.sync.add.u32 %r11, %r1, -1;\nst.global.u32 [%rd2+512], %r11;\n"
+            "shfl.sync.up.b32 %r12, %r1, 1, 4096, -1;\nst.global.u32 [%rd2+640], %r12;\nshfl.sync.idx.b32 %r13, %r1, 2, 6175, -1;\nst.global.u32 [%rd2+768], %r13;\n"),
+        1, 32);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 32; t++) {
         CHECK_EQ(w.out[t], t + 4 < 32 ? t + 4 + 1000 : t);
@@ -200,8 +239,12 @@ TEST(collectives)
 TEST(sync_waits_for_lanes_that_come_later)
 {
     /* Lanes below 8 take a long way round before the shuffle that all lanes take part in. */
-    struct words w = run_words(KERNEL("", "mov.u32 %r5, %r1;\nsetp.ge.u32 %p1, %r1, 8;\n@%p1 bra SHARED;\nadd.u32 %r5, %r5, 100;\nbra AFTER;\nAFTER:\nadd.u32 %r5, %r5, 1;\nSHARED:\n"
-                                      "shfl.sync.idx.b32 %r6, %r5, 3, 31, -1;\nst.global.u32 [%rd2], %r6;\n"), 1, 32);
+    struct words w = run_words(
+        KERNEL(
+            "",
+            "mov.u32 %r5, %r1;\nsetp.ge.u32 %p1, %r1, 8;\n@%p1 bra SHARED;\nadd.u32 %r5, %r5, 100;\nbra AFTER;\nAFTER:\nadd.u32 %r5, %r5, 1;\nSHARED:\n"
+            "shfl.sync.idx.b32 %r6, %r5, 3, 31, -1;\nst.global.u32 [%rd2], %r6;\n"),
+        1, 32);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 32; t++)
         CHECK_EQ(w.out[t], 104);
@@ -217,7 +260,8 @@ static struct tsr_fault fault_of(const char *text)
 
 TEST(faults_name_the_thread_and_address)
 {
-    struct tsr_fault f = fault_of(KERNEL("", "setp.eq.u32 %p1, %r3, 37;\nmov.u64 %rd3, 0x10;\n@%p1 st.global.u32 [%rd3], 1;\n"));
+    struct tsr_fault f =
+        fault_of(KERNEL("", "setp.eq.u32 %p1, %r3, 37;\nmov.u64 %rd3, 0x10;\n@%p1 st.global.u32 [%rd3], 1;\n"));
     CHECK_EQ(f.kind, TSR_FAULT_ILLEGAL_ADDRESS);
     CHECK_EQ(f.address, 0x10);
     CHECK_EQ(f.thread[0], 37);
@@ -244,11 +288,15 @@ TEST(faults_name_the_thread_and_address)
 
 TEST(narrow_and_vector_accesses)
 {
-    struct words w = run_words(KERNEL("", "cvt.u16.u32 %h1, %r1;\nadd.u64 %rd3, %rd1, 2048;\ncvt.u64.u32 %rd4, %r1;\nadd.u64 %rd5, %rd3, %rd4;\nsub.u16 %h1, 0, %h1;\nst.global.u8 [%rd5], %h1;\n"
-                                      "ld.global.s8 %h2, [%rd5];\ncvt.s32.s16 %r5, %h2;\nst.global.u32 [%rd2], %r5;\n"
-                                      "shl.b64 %rd6, %rd4, 4;\nadd.u64 %rd7, %rd1, %rd6;\nadd.u32 %r6, %r1, 1;\nadd.u32 %r7, %r1, 2;\nadd.u32 %r8, %r1, 3;\n"
-                                      "st.global.v4.u32 [%rd7+4096], {%r1, %r6, %r7, %r8};\nld.global.v4.u32 {%r9, _, %r10, %r11}, [%rd7+4096];\nadd.u32 %r9, %r9, %r10;\nadd.u32 %r9, %r9, %r11;\n"
-                                      "st.global.u32 [%rd2+256], %r9;\n"), 1, 64);
+    struct words w = run_words(
+        KERNEL(
+            "",
+            "cvt.u16.u32 %h1, %r1;\nadd.u64 %rd3, %rd1, 2048;\ncvt.u64.u32 %rd4, %r1;\nadd.u64 %rd5, %rd3, %rd4;\nsub.u16 %h1, 0, %h1;\nst.global.u8 [%rd5], %h1;\n"
+            "ld.global.s8 %h2, [%rd5];\ncvt.s32.s16 %r5, %h2;\nst.global.u32 [%rd2], %r5;\n"
+            "shl.b64 %rd6, %rd4, 4;\nadd.u64 %rd7, %rd1, %rd6;\nadd.u32 %r6, %r1, 1;\nadd.u32 %r7, %r1, 2;\nadd.u32 %r8, %r1, 3;\n"
+            "st.global.v4.u32 [%rd7+4096], {%r1, %r6, %r7, %r8};\nld.global.v4.u32 {%r9, _, %r10, %r11}, [%rd7+4096];\nadd.u32 %r9, %r9, %r10;\nadd.u32 %r9, %r9, %r11;\n"
+            "st.global.u32 [%rd2+256], %r9;\n"),
+        1, 64);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 64; t++) {
         CHECK_EQ(w.out[t], 0u - t);
@@ -260,11 +308,14 @@ TEST(narrow_and_vector_accesses)
 
 TEST(generic_addresses_and_local_memory)
 {
-    struct words w = run_words(KERNEL(".shared .align 4 .b8 s[512];\n.local .align 8 .b8 here[32];\n",
-                                      "mov.u64 %rd3, s;\ncvta.shared.u64 %rd4, %rd3;\ncvt.u64.u32 %rd5, %r1;\nshl.b64 %rd5, %rd5, 2;\nadd.u64 %rd4, %rd4, %rd5;\nst.u32 [%rd4], %r3;\n"
-                                      "mov.u64 %rd6, here;\ncvta.local.u64 %rd7, %rd6;\nadd.u32 %r5, %r3, 11;\nst.u32 [%rd7+8], %r5;\nld.local.u32 %r6, [here+8];\n"
-                                      "and.b32 %r7, %r1, 1;\nsetp.eq.u32 %p1, %r7, 0;\nadd.u64 %rd7, %rd7, 8;\nselp.b64 %rd8, %rd4, %rd7, %p1;\nld.u32 %r8, [%rd8];\nadd.u32 %r8, %r8, %r6;\nst.u32 [%rd2], %r8;\n"
-                                      "isspacep.shared %p2, %rd8;\nisspacep.global %p3, %rd2;\nselp.u32 %r9, 1, 0, %p2;\nselp.u32 %r10, 2, 0, %p3;\nadd.u32 %r9, %r9, %r10;\nst.global.u32 [%rd2+1024], %r9;\n"), 2, 128);
+    struct words w = run_words(
+        KERNEL(
+            ".shared .align 4 .b8 s[512];\n.local .align 8 .b8 here[32];\n",
+            "mov.u64 %rd3, s;\ncvta.shared.u64 %rd4, %rd3;\ncvt.u64.u32 %rd5, %r1;\nshl.b64 %rd5, %rd5, 2;\nadd.u64 %rd4, %rd4, %rd5;\nst.u32 [%rd4], %r3;\n"
+            "mov.u64 %rd6, here;\ncvta.local.u64 %rd7, %rd6;\nadd.u32 %r5, %r3, 11;\nst.u32 [%rd7+8], %r5;\nld.local.u32 %r6, [here+8];\n"
+            "and.b32 %r7, %r1, 1;\nsetp.eq.u32 %p1, %r7, 0;\nadd.u64 %rd7, %rd7, 8;\nselp.b64 %rd8, %rd4, %rd7, %p1;\nld.u32 %r8, [%rd8];\nadd.u32 %r8, %r8, %r6;\nst.u32 [%rd2], %r8;\n"
+            "isspacep.shared %p2, %rd8;\nisspacep.global %p3, %rd2;\nselp.u32 %r9, 1, 0, %p2;\nselp.u32 %r10, 2, 0, %p3;\nadd.u32 %r9, %r9, %r10;\nst.global.u32 [%rd2+1024], %r9;\n"),
+        2, 128);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 256; t++) {
         CHECK_EQ(w.out[t], (t % 2 == 0 ? t : t + 11) + t + 11);
@@ -274,7 +325,8 @@ TEST(generic_addresses_and_local_memory)
 
 TEST(cost_counts_lines_sectors_and_instructions)
 {
-    struct words w = run_words(KERNEL("", "ld.global.u32 %r5, [%rd2];\nld.global.u32 %r6, [%rd2];\nst.global.u32 [%rd2+4096], %r5;\n"), 4, 64);
+    struct words w = run_words(
+        KERNEL("", "ld.global.u32 %r5, [%rd2];\nld.global.u32 %r6, [%rd2];\nst.global.u32 [%rd2+4096], %r5;\n"), 4, 64);
     CHECK(w.state == TSR_GRID_DONE);
     CHECK_EQ(w.cost.dram_read_bytes[0], 1024);
     CHECK_EQ(w.cost.dram_write_bytes[0], 1024);
@@ -289,8 +341,10 @@ TEST(cost_does_not_depend_on_workers_and_quanta)
     struct tsr_cost cost[3];
     for (uint32_t n = 0; n < 3; n++) {
         tsr_exec_workers(n == 0 ? 1 : n == 1 ? 2 : 4);
-        struct run run = run_load(KERNEL("", "mov.u32 %r5, 0;\nLOOP:\nadd.u64 %rd3, %rd1, 131072;\nred.global.add.u32 [%rd3], 1;\nld.global.u32 %r7, [%rd2];\nadd.u32 %r5, %r5, 1;\n"
-                                         "and.b32 %r6, %r1, 63;\nsetp.le.u32 %p1, %r5, %r6;\n@%p1 bra LOOP;\nst.global.u32 [%rd2], %r5;\n"));
+        struct run run = run_load(KERNEL(
+            "",
+            "mov.u32 %r5, 0;\nLOOP:\nadd.u64 %rd3, %rd1, 131072;\nred.global.add.u32 [%rd3], 1;\nld.global.u32 %r7, [%rd2];\nadd.u32 %r5, %r5, 1;\n"
+            "and.b32 %r6, %r1, 63;\nsetp.le.u32 %p1, %r5, %r6;\n@%p1 bra LOOP;\nst.global.u32 [%rd2], %r5;\n"));
         uint64_t out = run_alloc(&run, 262144, NULL);
         run.quantum_ns = n == 2 ? 1 : 20000000;
         CHECK(launch(&run, 256, 128, out) == TSR_GRID_DONE);
@@ -310,8 +364,10 @@ TEST(cooperative_grid_waits_for_all_blocks)
     struct tsr_cost cost[2];
     for (uint32_t n = 0; n < 2; n++) {
         tsr_exec_workers(n + 1);
-        struct run run = run_load(KERNEL("", "add.u64 %rd3, %rd1, 8192;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra WAITED;\natom.global.add.u32 %r5, [%rd3], 1;\nmov.u32 %r6, %nctaid.x;\n"
-                                         "SPIN:\nld.acquire.gpu.global.u32 %r7, [%rd3];\nsetp.lt.u32 %p2, %r7, %r6;\n@%p2 bra SPIN;\nWAITED:\nbar.sync 0;\nld.global.u32 %r8, [%rd3];\nst.global.u32 [%rd2], %r8;\n"));
+        struct run run = run_load(KERNEL(
+            "",
+            "add.u64 %rd3, %rd1, 8192;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra WAITED;\natom.global.add.u32 %r5, [%rd3], 1;\nmov.u32 %r6, %nctaid.x;\n"
+            "SPIN:\nld.acquire.gpu.global.u32 %r7, [%rd3];\nsetp.lt.u32 %p2, %r7, %r6;\n@%p2 bra SPIN;\nWAITED:\nbar.sync 0;\nld.global.u32 %r8, [%rd3];\nst.global.u32 [%rd2], %r8;\n"));
         uint64_t out = run_alloc(&run, 16384, NULL);
         run.cooperative = true;
         CHECK(launch(&run, 24, 64, out) == TSR_GRID_DONE);
@@ -326,8 +382,10 @@ TEST(cooperative_grid_waits_for_all_blocks)
 
 TEST(blocks_waiting_for_later_blocks_make_way)
 {
-    struct run run = run_load(KERNEL("", "add.u64 %rd3, %rd1, 8192;\nsetp.eq.u32 %p1, %r2, 63;\n@%p1 st.release.gpu.global.u32 [%rd3], 1;\n"
-                                     "SPIN:\nld.acquire.gpu.global.u32 %r7, [%rd3];\nsetp.eq.u32 %p2, %r7, 0;\n@%p2 bra SPIN;\nst.global.u32 [%rd2], %r7;\n"));
+    struct run run = run_load(KERNEL(
+        "",
+        "add.u64 %rd3, %rd1, 8192;\nsetp.eq.u32 %p1, %r2, 63;\n@%p1 st.release.gpu.global.u32 [%rd3], 1;\n"
+        "SPIN:\nld.acquire.gpu.global.u32 %r7, [%rd3];\nsetp.eq.u32 %p2, %r7, 0;\n@%p2 bra SPIN;\nst.global.u32 [%rd2], %r7;\n"));
     uint64_t out = run_alloc(&run, 16384, NULL);
     CHECK(launch(&run, 64, 32, out) == TSR_GRID_DONE);
     CHECK_EQ(((uint32_t *)(uintptr_t)out)[0], 1);
@@ -336,7 +394,9 @@ TEST(blocks_waiting_for_later_blocks_make_way)
 
 TEST(a_grid_that_waits_for_the_host_says_so)
 {
-    struct run run = run_load(KERNEL("", "add.u64 %rd3, %rd1, 8192;\nSPIN:\nld.volatile.global.u32 %r7, [%rd3];\nsetp.eq.u32 %p2, %r7, 0;\n@%p2 bra SPIN;\nst.global.u32 [%rd2], %r7;\n"));
+    struct run run = run_load(KERNEL(
+        "",
+        "add.u64 %rd3, %rd1, 8192;\nSPIN:\nld.volatile.global.u32 %r7, [%rd3];\nsetp.eq.u32 %p2, %r7, 0;\n@%p2 bra SPIN;\nst.global.u32 [%rd2], %r7;\n"));
     uint64_t out = run_alloc(&run, 16384, NULL);
     struct run_args args = {.used = 0};
     RUN_ARG(&args, uint64_t, out);
@@ -355,15 +415,31 @@ TEST(a_grid_that_waits_for_the_host_says_so)
 
 TEST(clusters_share_memory_and_barrier)
 {
-    struct run run = run_load(KERNEL(".shared .align 4 .b8 s[4];\n", "mov.u32 %r5, s;\nsetp.eq.u32 %p1, %r1, 0;\nadd.u32 %r6, %r2, 100;\n@%p1 st.shared.u32 [%r5], %r6;\n"
-                                     "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nmov.u32 %r7, %cluster_ctarank;\nxor.b32 %r7, %r7, 1;\n"
-                                     "mapa.shared::cluster.u32 %r8, %r5, %r7;\nld.shared::cluster.u32 %r9, [%r8];\nst.global.u32 [%rd2], %r9;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n"));
+    struct run run = run_load(KERNEL(
+        ".shared .align 4 .b8 s[4];\n",
+        "mov.u32 %r5, s;\nsetp.eq.u32 %p1, %r1, 0;\nadd.u32 %r6, %r2, 100;\n@%p1 st.shared.u32 [%r5], %r6;\n"
+        "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nmov.u32 %r7, %cluster_ctarank;\nxor.b32 %r7, %r7, 1;\n"
+        "mapa.shared::cluster.u32 %r8, %r5, %r7;\nld.shared::cluster.u32 %r9, [%r8];\nst.global.u32 [%rd2], %r9;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n"));
     uint64_t out = run_alloc(&run, 16384, NULL);
     run.cluster[0] = 2;
     CHECK(launch(&run, 8, 64, out) == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 512; t++)
         CHECK_EQ(((uint32_t *)(uintptr_t)out)[t], (t / 64 ^ 1) + 100);
     run_free(&run);
+}
+
+TEST(clocks_advance_with_what_is_executed)
+{
+    struct words w = run_words(
+        KERNEL(
+            "",
+            "mov.u64 %rd3, %clock64;\nmov.u32 %r5, 0;\nLOOP:\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, 100;\n@%p1 bra LOOP;\n"
+            "mov.u64 %rd4, %clock64;\nsub.u64 %rd4, %rd4, %rd3;\ncvt.u32.u64 %r6, %rd4;\nst.global.u32 [%rd2], %r6;\n"),
+        2, 32);
+    CHECK(w.state == TSR_GRID_DONE);
+    CHECK(w.out[0] > 300 && w.out[0] < 2000);
+    CHECK_EQ(w.out[0], w.out[63]);
+    CHECK_EQ(w.cost.lane_instructions, (w.cost.warp_instructions - 2) * 32); /* no lane takes the last branch */
 }
 
 static uint64_t trace_sum[3], trace_intervals[3];
@@ -376,7 +452,9 @@ static void visit(void *ctx, enum tsr_access_kind kind, uint64_t begin, uint64_t
 
 TEST(the_trace_is_exact)
 {
-    struct run run = run_load(KERNEL("", "ld.global.u32 %r5, [%rd2];\nmul.wide.u32 %rd3, %r1, 8;\nadd.u64 %rd3, %rd1, %rd3;\nst.global.u16 [%rd3+4096], 1;\nred.global.add.u32 [%rd1+8192], 1;\n"));
+    struct run run = run_load(KERNEL(
+        "",
+        "ld.global.u32 %r5, [%rd2];\nmul.wide.u32 %rd3, %r1, 8;\nadd.u64 %rd3, %rd1, %rd3;\nst.global.u16 [%rd3+4096], 1;\nred.global.add.u32 [%rd1+8192], 1;\n"));
     uint64_t out = run_alloc(&run, 16384, NULL);
     struct run_args args = {.used = 0};
     RUN_ARG(&args, uint64_t, out);
@@ -398,11 +476,14 @@ TEST(the_trace_is_exact)
 
 TEST(asynchronous_copies_and_mbarrier)
 {
-    struct words w = run_words(KERNEL(".shared .align 16 .b8 s[1024];\n.shared .align 8 .b8 bar[8];\n",
-                                      "mov.u32 %r5, s;\nmov.u32 %r6, bar;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 mbarrier.init.shared.b64 [%r6], 64;\nst.global.u32 [%rd2], %r1;\nbar.sync 0;\n"
-                                      "shl.b32 %r7, %r1, 2;\nadd.u32 %r8, %r5, %r7;\ncp.async.ca.shared.global [%r8], [%rd2], 4;\ncp.async.ca.shared.global [%r8+512], [%rd2], 4, 0;\n"
-                                      "cp.async.commit_group;\ncp.async.wait_group 0;\nmbarrier.arrive.shared.b64 %rd4, [%r6];\nWAIT:\nmbarrier.test_wait.shared.b64 %p2, [%r6], %rd4;\n@!%p2 bra WAIT;\n"
-                                      "xor.b32 %r9, %r7, 252;\nadd.u32 %r9, %r5, %r9;\nld.shared.u32 %r10, [%r9];\nld.shared.u32 %r11, [%r8+512];\nadd.u32 %r10, %r10, %r11;\nst.global.u32 [%rd2], %r10;\n"), 1, 64);
+    struct words w = run_words(
+        KERNEL(
+            ".shared .align 16 .b8 s[1024];\n.shared .align 8 .b8 bar[8];\n",
+            "mov.u32 %r5, s;\nmov.u32 %r6, bar;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 mbarrier.init.shared.b64 [%r6], 64;\nst.global.u32 [%rd2], %r1;\nbar.sync 0;\n"
+            "shl.b32 %r7, %r1, 2;\nadd.u32 %r8, %r5, %r7;\ncp.async.ca.shared.global [%r8], [%rd2], 4;\ncp.async.ca.shared.global [%r8+512], [%rd2], 4, 0;\n"
+            "cp.async.commit_group;\ncp.async.wait_group 0;\nmbarrier.arrive.shared.b64 %rd4, [%r6];\nWAIT:\nmbarrier.test_wait.shared.b64 %p2, [%r6], %rd4;\n@!%p2 bra WAIT;\n"
+            "xor.b32 %r9, %r7, 252;\nadd.u32 %r9, %r5, %r9;\nld.shared.u32 %r10, [%r9];\nld.shared.u32 %r11, [%r8+512];\nadd.u32 %r10, %r10, %r11;\nst.global.u32 [%rd2], %r10;\n"),
+        1, 64);
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 64; t++)
         CHECK_EQ(w.out[t], 63 - t);

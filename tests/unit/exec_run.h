@@ -23,12 +23,27 @@
 
 #define RUN_ALLOCATIONS 64
 
-static const struct tsr_device_desc run_device = {
-    .name = "test", .compute_major = 9, .compute_minor = 0, .sm_count = 16, .clock_khz = 1500000, .max_threads_per_sm = 2048,
-    .max_blocks_per_sm = 32, .registers_per_sm = 65536, .shared_per_sm_bytes = 228 * 1024, .shared_per_block_bytes = 49152,
-    .shared_per_block_optin_bytes = 227 * 1024, .memory_bytes = 1ull << 34, .fp32_ops_per_sm_clk = 256, .fp64_ops_per_sm_clk = 128,
-    .fp16_ops_per_sm_clk = 512, .int32_ops_per_sm_clk = 64, .special_ops_per_sm_clk = 16, .tensor_fp16_ops_per_sm_clk = 4096,
-    .tensor_tf32_ops_per_sm_clk = 2048, .tensor_int8_ops_per_sm_clk = 8192, .tensor_fp64_ops_per_sm_clk = 256};
+static const struct tsr_device_desc run_device = {.name = "test",
+                                                  .compute_major = 9,
+                                                  .compute_minor = 0,
+                                                  .sm_count = 16,
+                                                  .clock_khz = 1500000,
+                                                  .max_threads_per_sm = 2048,
+                                                  .max_blocks_per_sm = 32,
+                                                  .registers_per_sm = 65536,
+                                                  .shared_per_sm_bytes = 228 * 1024,
+                                                  .shared_per_block_bytes = 49152,
+                                                  .shared_per_block_optin_bytes = 227 * 1024,
+                                                  .memory_bytes = 1ull << 34,
+                                                  .fp32_ops_per_sm_clk = 256,
+                                                  .fp64_ops_per_sm_clk = 128,
+                                                  .fp16_ops_per_sm_clk = 512,
+                                                  .int32_ops_per_sm_clk = 64,
+                                                  .special_ops_per_sm_clk = 16,
+                                                  .tensor_fp16_ops_per_sm_clk = 4096,
+                                                  .tensor_tf32_ops_per_sm_clk = 2048,
+                                                  .tensor_int8_ops_per_sm_clk = 8192,
+                                                  .tensor_fp64_ops_per_sm_clk = 256};
 
 struct run {
     struct tsr_code *code; /* NULL: did not load, see error */
@@ -38,11 +53,11 @@ struct run {
     uint32_t allocation_count;
     struct tsr_cost cost;
     struct tsr_fault fault;
-    uint32_t quanta;       /* calls of tsr_grid_run that the last launch took */
-    uint64_t quantum_ns;   /* 0: 20 ms */
-    uint32_t cluster[3];   /* 0: none */
+    uint32_t quanta;     /* calls of tsr_grid_run that the last launch took */
+    uint64_t quantum_ns; /* 0: 20 ms */
+    uint32_t cluster[3]; /* 0: none */
     bool cooperative;
-    uint32_t vain_limit;   /* stop after so many quanta without progress; 0: 1000 */
+    uint32_t vain_limit; /* stop after so many quanta without progress; 0: 1000 */
 };
 
 struct run_args {
@@ -69,7 +84,8 @@ static inline uint64_t run_alloc(struct run *run, uint64_t bytes, const void *in
     memset(memory, 0, granted);
     if (init != NULL)
         memcpy(memory, init, bytes);
-    struct tsr_range range = {.base = (uintptr_t)memory, .bytes = granted, .readable = 1, .writable = 1, .requested_bytes = bytes};
+    struct tsr_range range = {
+        .base = (uintptr_t)memory, .bytes = granted, .readable = 1, .writable = 1, .requested_bytes = bytes};
     if (tsr_space_add(tsr_space_instance(), &range) != CUDA_SUCCESS) {
         free(memory);
         return 0;
@@ -88,13 +104,15 @@ static inline struct run run_load(const char *text)
     }
     run.variables = calloc(run.code->variable_count + 1, sizeof *run.variables);
     for (uint32_t v = 0; v < run.code->variable_count; v++)
-        run.variables[v] = run_alloc(&run, run.code->variables[v].bytes != 0 ? run.code->variables[v].bytes : 1, run.code->variables[v].init);
+        run.variables[v] =
+            run_alloc(&run, run.code->variables[v].bytes != 0 ? run.code->variables[v].bytes : 1, run.code->variables[v].init);
     if (tsr_code_link(run.code, run.variables, &run.error) != CUDA_SUCCESS)
         fprintf(stderr, "link: %s\n", run.error.message);
     for (uint32_t v = 0; v < run.code->variable_count; v++)
         for (uint32_t r = 0; r < run.code->variables[v].reloc_count; r++) {
             const struct tsr_reloc *reloc = &run.code->variables[v].relocs[r];
-            uint64_t value = (reloc->function ? TSR_CODE_WINDOW + 16ull * reloc->index : run.variables[reloc->index]) + (uint64_t)reloc->addend;
+            uint64_t value = (reloc->function ? TSR_CODE_WINDOW + 16ull * reloc->index : run.variables[reloc->index]) +
+                             (uint64_t)reloc->addend;
             memcpy((unsigned char *)(uintptr_t)run.variables[v] + reloc->offset, &value, 8);
         }
     return run;
@@ -111,12 +129,16 @@ static inline void run_free(struct run *run)
         tsr_code_destroy(run->code);
 }
 
-static inline struct tsr_grid *run_create(struct run *run, const char *kernel, const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes,
-                                          const struct run_args *args, CUresult *result)
+static inline struct tsr_grid *run_create(struct run *run, const char *kernel, const uint32_t grid[3], const uint32_t block[3],
+                                          uint32_t shared_bytes, const struct run_args *args, CUresult *result)
 {
     struct tsr_grid *out = NULL;
-    struct tsr_grid_desc desc = {.code = run->code, .function = tsr_code_entry(run->code, kernel), .shared_dynamic_bytes = shared_bytes,
-                                 .params = args->bytes, .cooperative = run->cooperative, .device_desc = &run_device,
+    struct tsr_grid_desc desc = {.code = run->code,
+                                 .function = tsr_code_entry(run->code, kernel),
+                                 .shared_dynamic_bytes = shared_bytes,
+                                 .params = args->bytes,
+                                 .cooperative = run->cooperative,
+                                 .device_desc = &run_device,
                                  .space = tsr_space_instance()};
     if (desc.function == NULL) {
         fprintf(stderr, "no entry %s\n", kernel);
@@ -132,8 +154,8 @@ static inline struct tsr_grid *run_create(struct run *run, const char *kernel, c
     return out;
 }
 
-static inline enum tsr_grid_state run_launch(struct run *run, const char *kernel, const uint32_t grid[3], const uint32_t block[3],
-                                             uint32_t shared_bytes, const struct run_args *args)
+static inline enum tsr_grid_state run_launch(struct run *run, const char *kernel, const uint32_t grid[3],
+                                             const uint32_t block[3], uint32_t shared_bytes, const struct run_args *args)
 {
     CUresult result;
     struct tsr_grid *running = run_create(run, kernel, grid, block, shared_bytes, args, &result);
@@ -142,7 +164,9 @@ static inline enum tsr_grid_state run_launch(struct run *run, const char *kernel
     run->fault = (struct tsr_fault){.result = result};
     if (running == NULL)
         return state;
-    for (run->quanta = 1; (state = tsr_grid_run(running, run->quantum_ns != 0 ? run->quantum_ns : 20000000)) == TSR_GRID_RUNNING; run->quanta++) {
+    for (run->quanta = 1;
+         (state = tsr_grid_run(running, run->quantum_ns != 0 ? run->quantum_ns : 20000000)) == TSR_GRID_RUNNING;
+         run->quanta++) {
         vain = tsr_grid_made_progress(running) ? 0 : vain + 1;
         if (vain == limit)
             break;

@@ -27,7 +27,8 @@ static bool holds(const struct tsr_range_entry *entry, uint64_t address, uint32_
     return entry->bytes >= bytes && address - entry->base <= entry->bytes - bytes;
 }
 
-const struct tsr_range_entry *tsr_range_entry_find(struct tsr_warp *w, const struct tsr_insn *i, uint64_t address, uint32_t bytes, bool write)
+const struct tsr_range_entry *tsr_range_entry_find(struct tsr_warp *w, const struct tsr_insn *i, uint64_t address,
+                                                   uint32_t bytes, bool write)
 {
     struct tsr_worker *worker = w->worker;
     struct tsr_range_entry *entry = &(write ? worker->writes : worker->reads)[tsr_range_slot(i)];
@@ -36,8 +37,10 @@ const struct tsr_range_entry *tsr_range_entry_find(struct tsr_warp *w, const str
     const struct tsr_range *range = tsr_grid_find_range(worker->grid, worker->snapshot, address);
     if (range == NULL || !((write ? range->writable : range->readable) >> worker->grid->desc.device & 1))
         return NULL;
-    *entry = (struct tsr_range_entry){
-        .base = range->base, .bytes = range->bytes, .lines = write ? range->write_lines : range->read_lines, .location = range->location};
+    *entry = (struct tsr_range_entry){.base = range->base,
+                                      .bytes = range->bytes,
+                                      .lines = write ? range->write_lines : range->read_lines,
+                                      .location = range->location};
     return holds(entry, address, bytes) ? entry : NULL;
 }
 
@@ -85,29 +88,43 @@ uint32_t tsr_bank_cycles(const uint32_t offset[TSR_WARP_LANES], uint32_t m, uint
 static CUresult fault_result(unsigned kind)
 {
     switch (kind) {
-    case TSR_FAULT_ILLEGAL_ADDRESS: return CUDA_ERROR_ILLEGAL_ADDRESS;
-    case TSR_FAULT_MISALIGNED: return CUDA_ERROR_MISALIGNED_ADDRESS;
-    case TSR_FAULT_SHARED_RANGE: return CUDA_ERROR_ILLEGAL_ADDRESS;
-    case TSR_FAULT_LOCAL_RANGE: return CUDA_ERROR_ILLEGAL_ADDRESS;
-    case TSR_FAULT_ASSERT: return CUDA_ERROR_ASSERT;
-    case TSR_FAULT_STACK: return CUDA_ERROR_HARDWARE_STACK_ERROR;
-    case TSR_FAULT_INSTRUCTION: return CUDA_ERROR_ILLEGAL_INSTRUCTION;
-    case TSR_FAULT_PC: return CUDA_ERROR_INVALID_PC;
-    case TSR_FAULT_DEADLOCK: return CUDA_ERROR_LAUNCH_TIMEOUT;
-    default: return CUDA_ERROR_LAUNCH_FAILED;
+    case TSR_FAULT_ILLEGAL_ADDRESS:
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case TSR_FAULT_MISALIGNED:
+        return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case TSR_FAULT_SHARED_RANGE:
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case TSR_FAULT_LOCAL_RANGE:
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case TSR_FAULT_ASSERT:
+        return CUDA_ERROR_ASSERT;
+    case TSR_FAULT_STACK:
+        return CUDA_ERROR_HARDWARE_STACK_ERROR;
+    case TSR_FAULT_INSTRUCTION:
+        return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+    case TSR_FAULT_PC:
+        return CUDA_ERROR_INVALID_PC;
+    case TSR_FAULT_DEADLOCK:
+        return CUDA_ERROR_LAUNCH_TIMEOUT;
+    default:
+        return CUDA_ERROR_LAUNCH_FAILED;
     }
 }
 
-const struct tsr_insn *tsr_warp_fault(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, unsigned fault_kind, uint64_t address,
-                                      uint32_t bytes, bool write)
+const struct tsr_insn *tsr_warp_fault(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, unsigned fault_kind,
+                                      uint64_t address, uint32_t bytes, bool write)
 {
     struct tsr_grid *grid = tsr_warp_grid(w);
     struct tsr_warp_control *control = w->control;
     pthread_mutex_lock(&grid->lock);
     if (grid->fault.kind == TSR_FAULT_NONE || w->block->index < grid->fault_block) {
         grid->fault_block = w->block->index;
-        grid->fault = (struct tsr_fault){.kind = (enum tsr_fault_kind)fault_kind, .result = fault_result(fault_kind),
-                                         .function = control->frame->function, .line = i->line, .address = address, .bytes = bytes,
+        grid->fault = (struct tsr_fault){.kind = (enum tsr_fault_kind)fault_kind,
+                                         .result = fault_result(fault_kind),
+                                         .function = control->frame->function,
+                                         .line = i->line,
+                                         .address = address,
+                                         .bytes = bytes,
                                          .write = write};
         for (int axis = 0; axis < 3; axis++) {
             grid->fault.block[axis] = w->block->ctaid[axis];
@@ -139,11 +156,12 @@ static unsigned char *shared_host(struct tsr_warp *w, uint64_t offset, uint32_t 
 
 static unsigned char *local_host(struct tsr_warp *w, unsigned lane, uint64_t offset, uint32_t bytes)
 {
-    return w->local_stride >= bytes && offset <= w->local_stride - bytes ? w->local + (size_t)lane * w->local_stride + offset : NULL;
+    return w->local_stride >= bytes && offset <= w->local_stride - bytes ? w->local + (size_t)lane * w->local_stride + offset
+                                                                         : NULL;
 }
 
-static unsigned char *lane_host(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, enum tsr_space_kind space, uint64_t address,
-                                uint32_t bytes, uint32_t align, enum tsr_access access)
+static unsigned char *lane_host(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, enum tsr_space_kind space,
+                                uint64_t address, uint32_t bytes, uint32_t align, enum tsr_access access)
 {
     bool write = access != TSR_ACCESS_MODE_READ;
     unsigned char *host = NULL;
@@ -198,8 +216,8 @@ static unsigned char *lane_host(struct tsr_warp *w, const struct tsr_insn *i, un
     return host;
 }
 
-unsigned char *tsr_warp_address(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, enum tsr_space_kind space, uint64_t address,
-                                uint32_t bytes, uint32_t align, enum tsr_access access)
+unsigned char *tsr_warp_address(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, enum tsr_space_kind space,
+                                uint64_t address, uint32_t bytes, uint32_t align, enum tsr_access access)
 {
     if (space == TSR_SPACE_SHARED) {
         w->shared_cycles++;
@@ -220,7 +238,8 @@ bool tsr_warp_addresses(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m
         if (host[lane] == NULL)
             return false;
         offset[lane] = (uint32_t)address[lane];
-        if (space == TSR_SPACE_SHARED || (space == TSR_SPACE_GENERIC && address[lane] - TSR_SHARED_WINDOW < TSR_SHARED_WINDOW_BYTES))
+        if (space == TSR_SPACE_SHARED ||
+            (space == TSR_SPACE_GENERIC && address[lane] - TSR_SHARED_WINDOW < TSR_SHARED_WINDOW_BYTES))
             shared |= 1u << lane;
     }
     if (shared != 0) {

@@ -28,7 +28,9 @@ INLINE void addresses(const struct tsr_warp *w, insn *i, enum tsr_space_kind spa
     const unsigned char *a = i->a == TSR_NO_REG ? NULL : w->frame + i->a;
     bool narrow = space == TSR_SPACE_SHARED && !(i->flags & TSR_MEM_ADDRESS64);
     for (uint32_t l = 0; l < LANES; l++) {
-        uint64_t base = a == NULL ? 0 : narrow ? ((const uint32_t *)(const void *)a)[l] : ((const uint64_t *)(const void *)a)[l];
+        uint64_t base = a == NULL ? 0
+                        : narrow  ? ((const uint32_t *)(const void *)a)[l]
+                                  : ((const uint64_t *)(const void *)a)[l];
         out[l] = space == TSR_SPACE_SHARED ? (uint32_t)(base + (uint64_t)i->imm) : base + (uint64_t)i->imm;
     }
 }
@@ -42,7 +44,8 @@ static uint64_t digest(const uint64_t *address, uint32_t m)
 }
 
 /* Ends an atomic: one that has changed nothing was a look at memory. */
-INLINE insn *done(struct tsr_warp *w, insn *i, uint32_t m, const uint64_t *address, bool changed, bool progressed_before, bool looks)
+INLINE insn *done(struct tsr_warp *w, insn *i, uint32_t m, const uint64_t *address, bool changed, bool progressed_before,
+                  bool looks)
 {
     w->atomics += (uint32_t)__builtin_popcount(m);
     w->progressed = progressed_before || changed;
@@ -177,7 +180,8 @@ INLINE void write_lane(const struct tsr_warp *w, uint32_t reg, uint32_t l, uint3
         ((uint64_t *)(void *)r)[l] = value;
 }
 
-INLINE MOVES insn *floating(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, enum kind kind, enum action action, uint32_t elements)
+INLINE MOVES insn *floating(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, enum kind kind,
+                            enum action action, uint32_t elements)
 {
     uint32_t bytes = kind == F64 ? 8 : kind == F16 || kind == BF16 ? 2 : 4;
     uint64_t address[LANES];
@@ -191,7 +195,8 @@ INLINE MOVES insn *floating(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_sp
         for (uint32_t k = 0; k < elements; k++) /* before any destination is written */
             by[k] = read_lane(w, elements == 1 ? i->b : i->list[elements + k], l, bytes);
         enum kind lane_kind = kind;
-        if (kind == F32 && (space == TSR_SPACE_GLOBAL || (space == TSR_SPACE_GENERIC && address[l] - TSR_SHARED_WINDOW >= TSR_SHARED_WINDOW_BYTES)))
+        if (kind == F32 && (space == TSR_SPACE_GLOBAL ||
+                            (space == TSR_SPACE_GENERIC && address[l] - TSR_SHARED_WINDOW >= TSR_SHARED_WINDOW_BYTES)))
             lane_kind = F32_FLUSHED;
         for (uint32_t k = 0; k < elements; k++) {
             uint64_t old = float_swap(host[l] + k * bytes, by[k], lane_kind, action, bytes);

@@ -115,11 +115,26 @@ static insn *arrive(struct tsr_warp *w, insn *i, uint32_t m, enum reduction redu
     return wait ? tsr_split_wait(w, i, m, TSR_SPLIT_BARRIER, (uint8_t)id) : i + 1;
 }
 
-static insn *bar_sync(struct tsr_warp *w, insn *i, uint32_t m) { return arrive(w, i, m, REDUCE_NONE, true); }
-static insn *bar_arrive(struct tsr_warp *w, insn *i, uint32_t m) { return arrive(w, i, m, REDUCE_NONE, false); }
-static insn *red_popc(struct tsr_warp *w, insn *i, uint32_t m) { return arrive(w, i, m, REDUCE_POPC, true); }
-static insn *red_and(struct tsr_warp *w, insn *i, uint32_t m) { return arrive(w, i, m, REDUCE_AND, true); }
-static insn *red_or(struct tsr_warp *w, insn *i, uint32_t m) { return arrive(w, i, m, REDUCE_OR, true); }
+static insn *bar_sync(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return arrive(w, i, m, REDUCE_NONE, true);
+}
+static insn *bar_arrive(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return arrive(w, i, m, REDUCE_NONE, false);
+}
+static insn *red_popc(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return arrive(w, i, m, REDUCE_POPC, true);
+}
+static insn *red_and(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return arrive(w, i, m, REDUCE_AND, true);
+}
+static insn *red_or(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return arrive(w, i, m, REDUCE_OR, true);
+}
 
 static insn *bar_warp_sync(struct tsr_warp *w, insn *i, uint32_t m)
 {

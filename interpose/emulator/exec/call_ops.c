@@ -10,8 +10,14 @@
 typedef const struct tsr_insn insn;
 
 /* Areas hold lane l's bytes at offset + l * stride. */
-static uint32_t area_stride(uint32_t bytes) { return (bytes + 15) & ~15u; }
-static uint32_t area_bytes(uint32_t bytes) { return (area_stride(bytes) * TSR_WARP_LANES + 63) & ~63u; }
+static uint32_t area_stride(uint32_t bytes)
+{
+    return (bytes + 15) & ~15u;
+}
+static uint32_t area_bytes(uint32_t bytes)
+{
+    return (area_stride(bytes) * TSR_WARP_LANES + 63) & ~63u;
+}
 
 static void copy_area(unsigned char *to, const unsigned char *from, uint32_t bytes, uint32_t m)
 {
@@ -46,14 +52,21 @@ static insn *enter(struct tsr_warp *w, insn *i, uint32_t m, const struct tsr_fun
     struct tsr_frame *caller = control->frame;
     uint32_t local_base = (caller->local_base + caller->function->local_bytes + 15) & ~15u;
     if (!results_fit(call, function))
-        return tsr_warp_fault(w, i, (unsigned)__builtin_ctz(m), TSR_FAULT_PC, TSR_CODE_WINDOW + 16ull * function->index, 0, false);
+        return tsr_warp_fault(w, i, (unsigned)__builtin_ctz(m), TSR_FAULT_PC, TSR_CODE_WINDOW + 16ull * function->index, 0,
+                              false);
     if ((size_t)(control->stack_end - control->stack_top) < sizeof *caller + function->frame_bytes ||
         local_base + function->local_bytes > w->local_stride)
         return tsr_warp_fault(w, i, (unsigned)__builtin_ctz(m), TSR_FAULT_STACK, 0, 0, true);
 
     struct tsr_frame *frame = (struct tsr_frame *)(void *)control->stack_top;
-    *frame = (struct tsr_frame){.caller = caller, .below = control->top_frame, .function = function, .call = call, .return_to = i + 1,
-                                .lanes = m, .depth = caller->depth + 1, .local_base = local_base};
+    *frame = (struct tsr_frame){.caller = caller,
+                                .below = control->top_frame,
+                                .function = function,
+                                .call = call,
+                                .return_to = i + 1,
+                                .lanes = m,
+                                .depth = caller->depth + 1,
+                                .local_base = local_base};
     unsigned char *registers = (unsigned char *)(frame + 1);
     memcpy(registers + function->template_begin, function->frame_template + function->template_begin,
            function->template_end - function->template_begin);
@@ -85,7 +98,8 @@ static insn *call_indirect(struct tsr_warp *w, insn *i, uint32_t m)
     const uint64_t *address = (const void *)(w->frame + i->a);
     unsigned lane = (unsigned)__builtin_ctz(m);
     uint64_t index = (address[lane] - TSR_CODE_WINDOW) / 16;
-    if (address[lane] % 16 != 0 || index >= code->function_count || code->functions[index].entry || code->functions[index].insn_count == 0)
+    if (address[lane] % 16 != 0 || index >= code->function_count || code->functions[index].entry ||
+        code->functions[index].insn_count == 0)
         return tsr_warp_fault(w, i, lane, TSR_FAULT_PC, address[lane], 0, false);
     uint32_t same = 0;
     for (uint32_t l = lane; l < TSR_WARP_LANES; l++)

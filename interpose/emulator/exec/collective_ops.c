@@ -12,7 +12,10 @@
 typedef const struct tsr_insn insn;
 #define LANES TSR_WARP_LANES
 
-static inline uint32_t *word(const struct tsr_warp *w, uint32_t reg) { return (void *)(w->frame + reg); }
+static inline uint32_t *word(const struct tsr_warp *w, uint32_t reg)
+{
+    return (void *)(w->frame + reg);
+}
 
 static inline void put_predicate(struct tsr_warp *w, uint32_t reg, uint32_t m, uint32_t value)
 {
@@ -102,10 +105,22 @@ static inline __attribute__((always_inline)) insn *shfl(struct tsr_warp *w, insn
     return i + 1;
 }
 
-static insn *shfl_up(struct tsr_warp *w, insn *i, uint32_t m) { return shfl(w, i, m, UP); }
-static insn *shfl_down(struct tsr_warp *w, insn *i, uint32_t m) { return shfl(w, i, m, DOWN); }
-static insn *shfl_bfly(struct tsr_warp *w, insn *i, uint32_t m) { return shfl(w, i, m, BFLY); }
-static insn *shfl_idx(struct tsr_warp *w, insn *i, uint32_t m) { return shfl(w, i, m, IDX); }
+static insn *shfl_up(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return shfl(w, i, m, UP);
+}
+static insn *shfl_down(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return shfl(w, i, m, DOWN);
+}
+static insn *shfl_bfly(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return shfl(w, i, m, BFLY);
+}
+static insn *shfl_idx(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return shfl(w, i, m, IDX);
+}
 
 static inline insn *put_word(struct tsr_warp *w, insn *i, uint32_t m, uint32_t value)
 {
@@ -200,10 +215,22 @@ static inline insn *match_all(struct tsr_warp *w, insn *i, uint32_t m, bool wide
     return i + 1;
 }
 
-static insn *match_any_b32(struct tsr_warp *w, insn *i, uint32_t m) { return match_any(w, i, m, false); }
-static insn *match_any_b64(struct tsr_warp *w, insn *i, uint32_t m) { return match_any(w, i, m, true); }
-static insn *match_all_b32(struct tsr_warp *w, insn *i, uint32_t m) { return match_all(w, i, m, false); }
-static insn *match_all_b64(struct tsr_warp *w, insn *i, uint32_t m) { return match_all(w, i, m, true); }
+static insn *match_any_b32(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return match_any(w, i, m, false);
+}
+static insn *match_any_b64(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return match_any(w, i, m, true);
+}
+static insn *match_all_b32(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return match_all(w, i, m, false);
+}
+static insn *match_all_b64(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return match_all(w, i, m, true);
+}
 
 #define REDUX_OPERATION(name)                                                                                                  \
     static insn *redux_##name(struct tsr_warp *w, insn *i, uint32_t m)                                                         \
@@ -265,7 +292,7 @@ REDUX(min_u32, uint32_t, UINT32_MAX, a[l] < x ? a[l] : x)
 REDUX(max_u32, uint32_t, 0, a[l] > x ? a[l] : x)
 REDUX(min_s32, int32_t, INT32_MAX, a[l] < x ? a[l] : x)
 REDUX(max_s32, int32_t, INT32_MIN, a[l] > x ? a[l] : x)
-REDUX(and, uint32_t, UINT32_MAX, x & a[l])
+REDUX(and, uint32_t, UINT32_MAX, x &a[l])
 REDUX(or, uint32_t, 0, x | a[l])
 REDUX(xor, uint32_t, 0, x ^ a[l])
 REDUX_F32(min_f32, false, false, false)
@@ -277,7 +304,10 @@ REDUX_F32(max_nan_f32, false, true, true)
 REDUX_F32(min_abs_nan_f32, true, true, false)
 REDUX_F32(max_abs_nan_f32, true, true, true)
 
-static insn *activemask(struct tsr_warp *w, insn *i, uint32_t m) { return put_word(w, i, m, m); }
+static insn *activemask(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return put_word(w, i, m, m);
+}
 
 static insn *elect(struct tsr_warp *w, insn *i, uint32_t m)
 {
@@ -289,16 +319,36 @@ static insn *elect(struct tsr_warp *w, insn *i, uint32_t m)
 
 #define ROW(key, run) TSR_OP_ROW(key, run, TSR_C_COLLECTIVE)
 static const struct tsr_op ops[] = {
-    ROW("shfl.up", shfl_up), ROW("shfl.down", shfl_down), ROW("shfl.bfly", shfl_bfly), ROW("shfl.idx", shfl_idx),
-    ROW("vote.all", vote_all), ROW("vote.any", vote_any), ROW("vote.uni", vote_uni), ROW("vote.ballot", vote_ballot),
-    ROW("match.any.b32", match_any_b32), ROW("match.any.b64", match_any_b64),
-    ROW("match.all.b32", match_all_b32), ROW("match.all.b64", match_all_b64),
-    ROW("redux.add.u32", redux_add), ROW("redux.add.s32", redux_add), ROW("redux.min.u32", redux_min_u32), ROW("redux.max.u32", redux_max_u32),
-    ROW("redux.min.s32", redux_min_s32), ROW("redux.max.s32", redux_max_s32), ROW("redux.and.b32", redux_and), ROW("redux.or.b32", redux_or),
-    ROW("redux.xor.b32", redux_xor), ROW("redux.min.f32", redux_min_f32), ROW("redux.max.f32", redux_max_f32),
-    ROW("redux.min.abs.f32", redux_min_abs_f32), ROW("redux.max.abs.f32", redux_max_abs_f32), ROW("redux.min.NaN.f32", redux_min_nan_f32),
-    ROW("redux.max.NaN.f32", redux_max_nan_f32), ROW("redux.min.abs.NaN.f32", redux_min_abs_nan_f32),
+    ROW("shfl.up", shfl_up),
+    ROW("shfl.down", shfl_down),
+    ROW("shfl.bfly", shfl_bfly),
+    ROW("shfl.idx", shfl_idx),
+    ROW("vote.all", vote_all),
+    ROW("vote.any", vote_any),
+    ROW("vote.uni", vote_uni),
+    ROW("vote.ballot", vote_ballot),
+    ROW("match.any.b32", match_any_b32),
+    ROW("match.any.b64", match_any_b64),
+    ROW("match.all.b32", match_all_b32),
+    ROW("match.all.b64", match_all_b64),
+    ROW("redux.add.u32", redux_add),
+    ROW("redux.add.s32", redux_add),
+    ROW("redux.min.u32", redux_min_u32),
+    ROW("redux.max.u32", redux_max_u32),
+    ROW("redux.min.s32", redux_min_s32),
+    ROW("redux.max.s32", redux_max_s32),
+    ROW("redux.and.b32", redux_and),
+    ROW("redux.or.b32", redux_or),
+    ROW("redux.xor.b32", redux_xor),
+    ROW("redux.min.f32", redux_min_f32),
+    ROW("redux.max.f32", redux_max_f32),
+    ROW("redux.min.abs.f32", redux_min_abs_f32),
+    ROW("redux.max.abs.f32", redux_max_abs_f32),
+    ROW("redux.min.NaN.f32", redux_min_nan_f32),
+    ROW("redux.max.NaN.f32", redux_max_nan_f32),
+    ROW("redux.min.abs.NaN.f32", redux_min_abs_nan_f32),
     ROW("redux.max.abs.NaN.f32", redux_max_abs_nan_f32),
-    ROW("activemask", activemask), ROW("elect", elect),
+    ROW("activemask", activemask),
+    ROW("elect", elect),
 };
 TSR_OP_GROUP(TSR_LEVELED(tsr_collective_ops), ops);

@@ -60,7 +60,10 @@ static insn *join(struct tsr_warp *w, insn *i, uint32_t m)
     return next == i ? i + 1 : next;
 }
 
-static insn *leave(struct tsr_warp *w, insn *i, uint32_t m) { return tsr_split_exit(w, i, m); }
+static insn *leave(struct tsr_warp *w, insn *i, uint32_t m)
+{
+    return tsr_split_exit(w, i, m);
+}
 
 static insn *trap(struct tsr_warp *w, insn *i, uint32_t m)
 {
@@ -92,10 +95,14 @@ static insn *createpolicy(struct tsr_warp *w, insn *i, uint32_t m)
 }
 
 static const struct tsr_op ops[] = {
-    TSR_OP_ROW("bra", bra, TSR_C_CONTROL),        TSR_OP_ROW("brx.idx", brx_idx, TSR_C_CONTROL),
-    TSR_OP_ROW("join", join, TSR_C_FREE),         TSR_OP_ROW("exit", leave, TSR_C_CONTROL),
-    TSR_OP_ROW("trap", trap, TSR_C_CONTROL),      TSR_OP_ROW("nop", nop, TSR_C_FREE),
-    TSR_OP_ROW("fence", fence, TSR_C_CONTROL),    TSR_OP_ROW("nanosleep", nop, TSR_C_CONTROL),
+    TSR_OP_ROW("bra", bra, TSR_C_CONTROL),
+    TSR_OP_ROW("brx.idx", brx_idx, TSR_C_CONTROL),
+    TSR_OP_ROW("join", join, TSR_C_FREE),
+    TSR_OP_ROW("exit", leave, TSR_C_CONTROL),
+    TSR_OP_ROW("trap", trap, TSR_C_CONTROL),
+    TSR_OP_ROW("nop", nop, TSR_C_FREE),
+    TSR_OP_ROW("fence", fence, TSR_C_CONTROL),
+    TSR_OP_ROW("nanosleep", nop, TSR_C_CONTROL),
     TSR_OP_ROW("createpolicy", createpolicy, TSR_C_MOVE),
 };
 TSR_OP_GROUP(tsr_control_ops, ops);

@@ -24,43 +24,53 @@ struct tsr_grid_desc {
     const struct tsr_function *function;
     uint32_t grid[3], block[3], cluster[3]; /* cluster: 1,1,1 when none */
     uint32_t shared_dynamic_bytes;
-    const void *params;              /* function->param_bytes, copied */
+    const void *params; /* function->param_bytes, copied */
     bool cooperative;
-    uint32_t device;                 /* number in the machine */
-    uint32_t sm_count;               /* limit of a green context, else the device's */
+    uint32_t device;                           /* number in the machine */
+    uint32_t sm_count;                         /* limit of a green context, else the device's */
     const struct tsr_device_desc *device_desc; /* NULL: limits of a large device */
-    uint64_t start_ns;               /* virtual time at which it becomes ready: origin of %globaltimer and %clock */
+    uint64_t start_ns;                         /* virtual time at which it becomes ready: origin of %globaltimer and %clock */
     uint64_t grid_id;
     struct tsr_space *space;
-    uint64_t printf_buffer;          /* unused: 0 */
+    uint64_t printf_buffer; /* unused: 0 */
 };
 
 /* What the grid did: input of the clock (machine/clock.h). Exact and reproducible. */
 struct tsr_cost {
     uint64_t warp_instructions;
-    uint64_t lane_instructions;      /* active lanes summed */
-    uint64_t issue_cycles;           /* sum over warps, in cycles of one scheduler */
-    uint64_t longest_block_cycles;   /* longest dependent chain: max over blocks of (max over warps of own cycles, memory latency included) */
+    uint64_t lane_instructions; /* active lanes summed */
+    uint64_t issue_cycles;      /* sum over warps, in cycles of one scheduler */
+    uint64_t
+        longest_block_cycles; /* longest dependent chain: max over blocks of (max over warps of own cycles, memory latency included) */
     uint64_t blocks, warps;
-    uint64_t dram_read_bytes[17];    /* distinct 128-byte lines first read in this launch x 128, by location (16 = host) */
+    uint64_t dram_read_bytes[17]; /* distinct 128-byte lines first read in this launch x 128, by location (16 = host) */
     uint64_t dram_write_bytes[17];
-    uint64_t l2_bytes;               /* 32-byte sectors requested by all global accesses x 32 */
-    uint64_t shared_cycles;          /* shared-memory pipe, bank conflicts included */
+    uint64_t l2_bytes;      /* 32-byte sectors requested by all global accesses x 32 */
+    uint64_t shared_cycles; /* shared-memory pipe, bank conflicts included */
     uint64_t atomics;
     uint32_t resident_blocks_per_sm;
 };
 
 enum tsr_fault_kind {
-    TSR_FAULT_NONE, TSR_FAULT_ILLEGAL_ADDRESS, TSR_FAULT_MISALIGNED, TSR_FAULT_SHARED_RANGE, TSR_FAULT_LOCAL_RANGE, TSR_FAULT_TRAP,
-    TSR_FAULT_ASSERT, TSR_FAULT_STACK, TSR_FAULT_INSTRUCTION, TSR_FAULT_PC,
+    TSR_FAULT_NONE,
+    TSR_FAULT_ILLEGAL_ADDRESS,
+    TSR_FAULT_MISALIGNED,
+    TSR_FAULT_SHARED_RANGE,
+    TSR_FAULT_LOCAL_RANGE,
+    TSR_FAULT_TRAP,
+    TSR_FAULT_ASSERT,
+    TSR_FAULT_STACK,
+    TSR_FAULT_INSTRUCTION,
+    TSR_FAULT_PC,
     TSR_FAULT_DEADLOCK /* every thread of a block waits at barriers that cannot complete */
 };
 
 struct tsr_fault {
     enum tsr_fault_kind kind;
-    CUresult result;                 /* the sticky error a real driver returns: ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, LAUNCH_FAILED, ASSERT, ILLEGAL_INSTRUCTION, ... */
+    CUresult
+        result; /* the sticky error a real driver returns: ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, LAUNCH_FAILED, ASSERT, ILLEGAL_INSTRUCTION, ... */
     const struct tsr_function *function;
-    uint32_t line;                   /* PTX line */
+    uint32_t line; /* PTX line */
     uint32_t block[3], thread[3];
     uint64_t address;
     uint32_t bytes;
@@ -81,7 +91,8 @@ bool tsr_grid_made_progress(const struct tsr_grid *grid); /* false: in the last 
 void tsr_grid_destroy(struct tsr_grid *grid);
 
 /* Occupancy: resident blocks per SM. */
-uint32_t tsr_exec_resident_blocks(const struct tsr_device_desc *device, const struct tsr_function *function, uint32_t block_threads, uint32_t shared_dynamic_bytes);
+uint32_t tsr_exec_resident_blocks(const struct tsr_device_desc *device, const struct tsr_function *function,
+                                  uint32_t block_threads, uint32_t shared_dynamic_bytes);
 
 /*
  * Exact access trace. When set, every launch appends what it read and wrote. visit is called after each grid, single-threaded, in

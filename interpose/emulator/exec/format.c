@@ -54,7 +54,8 @@ static bool argument(struct state *state, uint32_t bytes, uint64_t *out)
 }
 
 /* Sign or prefix, then zeros or blanks, then digits. */
-static void emit_number(const struct state *state, const struct spec *spec, const char *prefix, const char *digits, size_t count, int zeros)
+static void emit_number(const struct state *state, const struct spec *spec, const char *prefix, const char *digits,
+                        size_t count, int zeros)
 {
     int prefix_count = (int)strlen(prefix), blanks = spec->width - prefix_count - zeros - (int)count;
     if (!spec->left && spec->zero && blanks > 0) {
@@ -70,12 +71,17 @@ static void emit_number(const struct state *state, const struct spec *spec, cons
         emit_repeated(state, ' ', blanks);
 }
 
-static const char *sign_of(const struct spec *spec, bool negative) { return negative ? "-" : spec->plus ? "+" : spec->space ? " " : ""; }
+static const char *sign_of(const struct spec *spec, bool negative)
+{
+    return negative ? "-" : spec->plus ? "+" : spec->space ? " " : "";
+}
 
 static void emit_integer(const struct state *state, struct spec spec, uint64_t value)
 {
     bool is_signed = spec.conversion == 'd' || spec.conversion == 'i', negative = false;
-    unsigned base = spec.conversion == 'o' ? 8 : spec.conversion == 'x' || spec.conversion == 'X' || spec.conversion == 'p' ? 16 : 10;
+    unsigned base = spec.conversion == 'o'                                                       ? 8
+                    : spec.conversion == 'x' || spec.conversion == 'X' || spec.conversion == 'p' ? 16
+                                                                                                 : 10;
     const char *letters = spec.conversion == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
     uint32_t bits = spec.narrow_char ? 8 : spec.narrow_short ? 16 : spec.bytes * 8;
     if (bits < 64)
@@ -155,7 +161,12 @@ static bool convert(struct state *state, const struct spec *spec)
 {
     uint64_t value;
     switch (spec->conversion) {
-    case 'd': case 'i': case 'u': case 'o': case 'x': case 'X':
+    case 'd':
+    case 'i':
+    case 'u':
+    case 'o':
+    case 'x':
+    case 'X':
         if (!argument(state, spec->bytes, &value))
             return false;
         emit_integer(state, *spec, value);
@@ -226,12 +237,23 @@ static const char *read_flags(const char *at, const char *end, struct spec *spec
 {
     for (; at < end; at++)
         switch (*at) {
-        case '-': spec->left = true; break;
-        case '+': spec->plus = true; break;
-        case ' ': spec->space = true; break;
-        case '#': spec->alternate = true; break;
-        case '0': spec->zero = true; break;
-        default: return at;
+        case '-':
+            spec->left = true;
+            break;
+        case '+':
+            spec->plus = true;
+            break;
+        case ' ':
+            spec->space = true;
+            break;
+        case '#':
+            spec->alternate = true;
+            break;
+        case '0':
+            spec->zero = true;
+            break;
+        default:
+            return at;
         }
     return at;
 }

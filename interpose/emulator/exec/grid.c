@@ -28,7 +28,8 @@ static void clear_lines(uint8_t *lines, uint64_t bytes)
     uintptr_t begin = ((uintptr_t)lines + 4095) & ~(uintptr_t)4095, end = ((uintptr_t)lines + count) & ~(uintptr_t)4095;
     if (lines == NULL)
         return;
-    if (count < 1u << 16 || madvise((void *)begin, end - begin, MADV_DONTNEED) != 0) { /* private memory: the pages become zero */
+    if (count < 1u << 16 ||
+        madvise((void *)begin, end - begin, MADV_DONTNEED) != 0) { /* private memory: the pages become zero */
         memset(lines, 0, count);
         return;
     }
@@ -54,9 +55,15 @@ static uint8_t epoch_take(struct tsr_space *space)
     return epoch;
 }
 
-void tsr_grid_child(void) { pthread_mutex_init(&epochs.lock, NULL); }
+void tsr_grid_child(void)
+{
+    pthread_mutex_init(&epochs.lock, NULL);
+}
 
-static uint32_t round_up(uint32_t n, uint32_t step) { return (n + step - 1) / step * step; }
+static uint32_t round_up(uint32_t n, uint32_t step)
+{
+    return (n + step - 1) / step * step;
+}
 
 static CUresult measure(struct tsr_grid *grid)
 {
@@ -93,7 +100,8 @@ static CUresult limit_residents(struct tsr_grid *grid)
     const struct tsr_grid_desc *desc = &grid->desc;
     uint64_t blocks = LARGE_DEVICE_BLOCKS;
     if (desc->device_desc != NULL) {
-        uint32_t per_sm = tsr_exec_resident_blocks(desc->device_desc, grid->function, grid->threads, desc->shared_dynamic_bytes);
+        uint32_t per_sm =
+            tsr_exec_resident_blocks(desc->device_desc, grid->function, grid->threads, desc->shared_dynamic_bytes);
         if (per_sm == 0)
             return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
         uint32_t sms = desc->sm_count != 0 ? desc->sm_count : desc->device_desc->sm_count;
@@ -138,8 +146,12 @@ CUresult tsr_grid_create(const struct tsr_grid_desc *desc, struct tsr_grid **out
     grid->loop = loops[tsr_op_level()];
     grid->serial = __atomic_add_fetch(&next_serial, 1, __ATOMIC_RELAXED);
     grid->epoch = epoch_take(desc->space);
-    grid->workspace = (struct tsr_range){.base = (uintptr_t)grid->workspace_words, .bytes = sizeof grid->workspace_words, .location = desc->device,
-                                         .readable = UINT16_MAX, .writable = UINT16_MAX, .kind = TSR_RANGE_INTERNAL};
+    grid->workspace = (struct tsr_range){.base = (uintptr_t)grid->workspace_words,
+                                         .bytes = sizeof grid->workspace_words,
+                                         .location = desc->device,
+                                         .readable = UINT16_MAX,
+                                         .writable = UINT16_MAX,
+                                         .kind = TSR_RANGE_INTERNAL};
     grid->workspace_words[0] = sizeof grid->workspace_words;
     grid->cost.blocks = grid->block_count;
     grid->cost.warps = grid->block_count * grid->warps_per_block;
@@ -168,9 +180,18 @@ enum tsr_grid_state tsr_grid_run(struct tsr_grid *grid, uint64_t quantum_ns)
     return grid->state;
 }
 
-const struct tsr_cost *tsr_grid_cost(const struct tsr_grid *grid) { return &grid->cost; }
-const struct tsr_fault *tsr_grid_fault(const struct tsr_grid *grid) { return &grid->fault; }
-bool tsr_grid_made_progress(const struct tsr_grid *grid) { return grid->progressed != 0; }
+const struct tsr_cost *tsr_grid_cost(const struct tsr_grid *grid)
+{
+    return &grid->cost;
+}
+const struct tsr_fault *tsr_grid_fault(const struct tsr_grid *grid)
+{
+    return &grid->fault;
+}
+bool tsr_grid_made_progress(const struct tsr_grid *grid)
+{
+    return grid->progressed != 0;
+}
 
 void tsr_grid_trace(const struct tsr_grid *grid, tsr_trace_visit *visit, void *ctx)
 {

@@ -20,10 +20,13 @@ static struct {
     pthread_mutex_t lock;
     struct tsr_range range; /* base is atomic: 0 until the heap is there */
     struct piece *first;
-    struct piece *next;     /* where the search starts */
+    struct piece *next; /* where the search starts */
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void tsr_heap_child(void) { pthread_mutex_init(&heap.lock, NULL); }
+void tsr_heap_child(void)
+{
+    pthread_mutex_init(&heap.lock, NULL);
+}
 
 const struct tsr_range *tsr_heap_range(uint64_t address)
 {
@@ -52,7 +55,10 @@ static struct piece *after(const struct piece *piece)
     return (struct piece *)(void *)((unsigned char *)(uintptr_t)piece + piece->bytes);
 }
 
-static const struct piece *end(void) { return (const struct piece *)(const void *)((unsigned char *)heap.first + HEAP_BYTES); }
+static const struct piece *end(void)
+{
+    return (const struct piece *)(const void *)((unsigned char *)heap.first + HEAP_BYTES);
+}
 
 /* Device code can overwrite headers; a piece that leads nowhere ends the search. */
 static bool sound(const struct piece *piece)

@@ -18,7 +18,8 @@
 TSR_LANES_INLINE bool tsr_ramp32(const uint32_t *a, uint32_t step)
 {
 #if defined(__AVX512F__)
-    __m512i ramp = _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi32((int)step));
+    __m512i ramp = _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                                      _mm512_set1_epi32((int)step));
     return _mm512_cmpneq_epi32_mask(_mm512_load_si512(a), _mm512_add_epi32(ramp, _mm512_set1_epi32((int)a[0]))) == 0;
 #elif defined(__AVX2__)
     __m256i first = _mm256_set1_epi32((int)a[0]), by = _mm256_set1_epi32((int)step);
@@ -42,7 +43,8 @@ TSR_LANES_INLINE bool tsr_ramp64(const uint64_t *a, uint64_t step)
                                     3 * (long long)step, 2 * (long long)step, (long long)step, 0);
     __m512i first = _mm512_add_epi64(ramp, _mm512_set1_epi64((long long)a[0]));
     __m512i second = _mm512_add_epi64(first, _mm512_set1_epi64(8 * (long long)step));
-    return (_mm512_cmpneq_epi64_mask(_mm512_load_si512(a), first) | _mm512_cmpneq_epi64_mask(_mm512_load_si512(a + 8), second)) == 0;
+    return (_mm512_cmpneq_epi64_mask(_mm512_load_si512(a), first) |
+            _mm512_cmpneq_epi64_mask(_mm512_load_si512(a + 8), second)) == 0;
 #else
     uint64_t differ = 0;
     for (uint32_t l = 0; l < 16; l++)

@@ -25,7 +25,8 @@ static inline void tsr_line_touch(struct tsr_worker *worker, const struct tsr_ra
 }
 
 /* Bytes [offset, offset + bytes) of the range, bytes > 0. */
-static inline void tsr_lines_touch(struct tsr_worker *worker, const struct tsr_range_entry *entry, uint64_t offset, uint64_t bytes, bool write)
+static inline void tsr_lines_touch(struct tsr_worker *worker, const struct tsr_range_entry *entry, uint64_t offset,
+                                   uint64_t bytes, bool write)
 {
     if (entry->lines == NULL)
         return;
@@ -50,9 +51,13 @@ static inline void tsr_latency_add(struct tsr_warp *w, uint32_t cycles)
 uint32_t tsr_sectors_count(const uint64_t address[TSR_WARP_LANES], uint32_t m, uint32_t bytes);
 uint32_t tsr_bank_cycles(const uint32_t offset[TSR_WARP_LANES], uint32_t m, uint32_t bytes);
 /* The worker's entry for the range that holds [address, address + bytes), filled if it was not there; NULL: no access. */
-const struct tsr_range_entry *tsr_range_entry_find(struct tsr_warp *w, const struct tsr_insn *i, uint64_t address, uint32_t bytes, bool write);
+const struct tsr_range_entry *tsr_range_entry_find(struct tsr_warp *w, const struct tsr_insn *i, uint64_t address,
+                                                   uint32_t bytes, bool write);
 
-static inline unsigned tsr_range_slot(const struct tsr_insn *i) { return (unsigned)((uintptr_t)i / sizeof *i) % TSR_RANGE_ENTRIES; }
+static inline unsigned tsr_range_slot(const struct tsr_insn *i)
+{
+    return (unsigned)((uintptr_t)i / sizeof *i) % TSR_RANGE_ENTRIES;
+}
 
 /* trace.c: bytes of global memory, for every lane of m. Called only when worker->traced. */
 void tsr_trace_add(struct tsr_grid *grid, enum tsr_access access, uint64_t address, uint64_t bytes);

@@ -18,13 +18,16 @@ struct phase {
 static struct phase unpack(uint64_t word)
 {
     uint32_t tx = (uint32_t)(word >> 40) & TX_MASK;
-    return (struct phase){.pending = (uint32_t)word & COUNT_MAX, .expected = (uint32_t)(word >> 20) & COUNT_MAX,
-                          .tx = (int32_t)(tx << 10) / 1024, .parity = word >> 62 & 1};
+    return (struct phase){.pending = (uint32_t)word & COUNT_MAX,
+                          .expected = (uint32_t)(word >> 20) & COUNT_MAX,
+                          .tx = (int32_t)(tx << 10) / 1024,
+                          .parity = word >> 62 & 1};
 }
 
 static uint64_t pack(struct phase p)
 {
-    return p.pending | (uint64_t)p.expected << 20 | (uint64_t)((uint32_t)p.tx & TX_MASK) << 40 | (uint64_t)p.parity << 62 | VALID;
+    return p.pending | (uint64_t)p.expected << 20 | (uint64_t)((uint32_t)p.tx & TX_MASK) << 40 | (uint64_t)p.parity << 62 |
+           VALID;
 }
 
 /* The phase ends when nothing is expected any more. */
@@ -57,7 +60,8 @@ static uint64_t address_of(const struct tsr_warp *w, insn *i, uint32_t l, enum t
     const unsigned char *a = w->frame + i->a;
     if (space == TSR_SPACE_GENERIC)
         return ((const uint64_t *)(const void *)a)[l] + (uint64_t)i->imm;
-    uint64_t base = i->flags & TSR_MEM_ADDRESS64 ? ((const uint64_t *)(const void *)a)[l] : ((const uint32_t *)(const void *)a)[l];
+    uint64_t base =
+        i->flags & TSR_MEM_ADDRESS64 ? ((const uint64_t *)(const void *)a)[l] : ((const uint32_t *)(const void *)a)[l];
     return (uint32_t)(base + (uint64_t)i->imm);
 }
 
@@ -66,7 +70,18 @@ static uint64_t *barrier_at(struct tsr_warp *w, insn *i, uint32_t l, enum tsr_sp
     return (void *)tsr_warp_address(w, i, l, space, address_of(w, i, l, space), 8, 8, access);
 }
 
-enum change { INIT, INVAL, ARRIVE, ARRIVE_DROP, ARRIVE_EXPECT, ARRIVE_DROP_EXPECT, EXPECT, COMPLETE, ARRIVE_COPIES, ARRIVE_COPIES_NOINC };
+enum change {
+    INIT,
+    INVAL,
+    ARRIVE,
+    ARRIVE_DROP,
+    ARRIVE_EXPECT,
+    ARRIVE_DROP_EXPECT,
+    EXPECT,
+    COMPLETE,
+    ARRIVE_COPIES,
+    ARRIVE_COPIES_NOINC
+};
 
 static uint64_t changed(uint64_t word, enum change change, uint32_t operand)
 {
@@ -87,7 +102,8 @@ static uint64_t changed(uint64_t word, enum change change, uint32_t operand)
 
 static insn *change_all(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, enum change change)
 {
-    EACH_LANE(m, l) {
+    EACH_LANE(m, l)
+    {
         uint64_t *word = barrier_at(w, i, l, space, TSR_ACCESS_MODE_ATOMIC);
         if (word == NULL)
             return NULL;
@@ -111,11 +127,13 @@ static insn *test(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind s
 {
     uint32_t holds = 0;
     uint64_t seen = 0;
-    EACH_LANE(m, l) {
+    EACH_LANE(m, l)
+    {
         uint64_t *word = barrier_at(w, i, l, space, TSR_ACCESS_MODE_READ);
         if (word == NULL)
             return NULL;
-        bool asked = parity ? word_at(w, i->b, l, 0) & 1 : unpack(((const uint64_t *)(const void *)(w->frame + i->b))[l]).parity;
+        bool asked =
+            parity ? word_at(w, i->b, l, 0) & 1 : unpack(((const uint64_t *)(const void *)(w->frame + i->b))[l]).parity;
         holds |= (unpack(*word).parity != asked ? 1u : 0u) << l;
         seen = seen * 31 + (uintptr_t)word;
     }
@@ -128,9 +146,9 @@ static insn *pending_count(struct tsr_warp *w, insn *i, uint32_t m)
 {
     uint32_t count[TSR_WARP_LANES], *d = (void *)(w->frame + i->dst);
     EACH_LANE(m, l)
-        count[l] = unpack(((const uint64_t *)(const void *)(w->frame + i->a))[l]).pending;
+    count[l] = unpack(((const uint64_t *)(const void *)(w->frame + i->a))[l]).pending;
     EACH_LANE(m, l)
-        d[l] = count[l];
+    d[l] = count[l];
     return i + 1;
 }
 
@@ -163,6 +181,6 @@ DEFINE_TESTS(generic)
     TSR_OP_ROW("mbarrier.test_wait.parity." #space, space##_test_parity, TSR_C_SHARED),
 static const struct tsr_op ops[] = {
     CHANGES(ROW, shared) CHANGES(ROW, generic) TEST_ROWS(shared) TEST_ROWS(generic)
-    TSR_OP_ROW("mbarrier.pending_count", pending_count, TSR_C_INT),
+        TSR_OP_ROW("mbarrier.pending_count", pending_count, TSR_C_INT),
 };
 TSR_OP_GROUP(tsr_mbarrier_ops, ops);

@@ -23,9 +23,15 @@
 
 typedef const struct tsr_insn insn;
 enum shape { GENERAL, CONSECUTIVE, EQUAL };
-struct type { uint32_t memory, reg; bool sign; }; /* bytes in memory and register */
+struct type {
+    uint32_t memory, reg;
+    bool sign;
+}; /* bytes in memory and register */
 
-INLINE void *at(const struct tsr_warp *w, uint32_t offset) { return w->frame + offset; }
+INLINE void *at(const struct tsr_warp *w, uint32_t offset)
+{
+    return w->frame + offset;
+}
 
 INLINE uint32_t destination(insn *i, uint32_t elements, uint32_t k)
 {
@@ -71,51 +77,53 @@ INLINE uint32_t source(insn *i, uint32_t elements, uint32_t k)
         }                                                                                                                      \
     })
 
-INLINE MOVES void load_shape(struct tsr_warp *w, insn *i, uint32_t m, enum shape shape, const unsigned char *low, const unsigned char *high,
-                             struct type t, uint32_t elements)
+INLINE MOVES void load_shape(struct tsr_warp *w, insn *i, uint32_t m, enum shape shape, const unsigned char *low,
+                             const unsigned char *high, struct type t, uint32_t elements)
 {
     if (shape == EQUAL) {
-        FOR_TYPE(t, M, R, for (uint32_t k = 0; k < elements; k++) {
+        FOR_TYPE(
+            t, M, R, for (uint32_t k = 0; k < elements; k++) {
+                uint32_t reg = destination(i, elements, k);
+                if (reg == TSR_NO_REG)
+                    continue;
+                R *restrict d = at(w, reg);
+                R x = (R)((const M *)(const void *)low)[k];
+                R y = (R)((const M *)(const void *)high)[k];
+                if (m == UINT32_MAX) {
+                    for (uint32_t l = 0; l < 16; l++)
+                        d[l] = x;
+                    for (uint32_t l = 16; l < 32; l++)
+                        d[l] = y;
+                } else {
+                    for (uint32_t l = 0; l < 32; l++)
+                        d[l] = m >> l & 1 ? (l < 16 ? x : y) : d[l];
+                }
+            });
+        return;
+    }
+    FOR_TYPE(
+        t, M, R, for (uint32_t k = 0; k < elements; k++) {
             uint32_t reg = destination(i, elements, k);
             if (reg == TSR_NO_REG)
                 continue;
             R *restrict d = at(w, reg);
-            R x = (R)((const M *)(const void *)low)[k];
-            R y = (R)((const M *)(const void *)high)[k];
-            if (m == UINT32_MAX) {
-                for (uint32_t l = 0; l < 16; l++)
-                    d[l] = x;
-                for (uint32_t l = 16; l < 32; l++)
-                    d[l] = y;
-            } else {
-                for (uint32_t l = 0; l < 32; l++)
-                    d[l] = m >> l & 1 ? (l < 16 ? x : y) : d[l];
+            const M *restrict x = (const void *)low;
+            const M *restrict y = (const void *)high;
+            if (elements == 1 && sizeof(M) == sizeof(R)) {
+                memcpy(d, x, 16 * sizeof(R));
+                memcpy(d + 16, y, 16 * sizeof(R));
+                continue;
             }
+            for (uint32_t l = 0; l < 16; l++)
+                d[l] = (R)x[l * elements + k];
+            for (uint32_t l = 0; l < 16; l++)
+                d[16 + l] = (R)y[l * elements + k];
         });
-        return;
-    }
-    FOR_TYPE(t, M, R, for (uint32_t k = 0; k < elements; k++) {
-        uint32_t reg = destination(i, elements, k);
-        if (reg == TSR_NO_REG)
-            continue;
-        R *restrict d = at(w, reg);
-        const M *restrict x = (const void *)low;
-        const M *restrict y = (const void *)high;
-        if (elements == 1 && sizeof(M) == sizeof(R)) {
-            memcpy(d, x, 16 * sizeof(R));
-            memcpy(d + 16, y, 16 * sizeof(R));
-            continue;
-        }
-        for (uint32_t l = 0; l < 16; l++)
-            d[l] = (R)x[l * elements + k];
-        for (uint32_t l = 0; l < 16; l++)
-            d[16 + l] = (R)y[l * elements + k];
-    });
 }
 
 /* The offsets must not lie in a register: a destination may be the address register. */
-INLINE MOVES void load_general32(struct tsr_warp *w, insn *i, uint32_t m, const unsigned char *base, const uint32_t *offset, struct type t,
-                                 uint32_t elements)
+INLINE MOVES void load_general32(struct tsr_warp *w, insn *i, uint32_t m, const unsigned char *base, const uint32_t *offset,
+                                 struct type t, uint32_t elements)
 {
     LOAD_INTO(t, elements, ((const M *)(const void *)(base + offset[l]))[k]);
 }
@@ -127,40 +135,45 @@ INLINE MOVES void load_twice(struct tsr_warp *w, insn *i, const unsigned char *b
         return;
     FOR_TYPE(t, M, R, {
         R *restrict d = at(w, i->dst);
-        UNROLL for (uint32_t l = 0; l < 16; l++)
-            d[l] = (R) * (const M *)(const void *)(base + offset[l]);
+        UNROLL for (uint32_t l = 0; l < 16; l++) d[l] = (R) * (const M *)(const void *)(base + offset[l]);
         memcpy(d + 16, d, 16 * sizeof *d);
     });
 }
 
-INLINE MOVES void load_general64(struct tsr_warp *w, insn *i, uint32_t m, uint64_t add, const uint64_t *address, struct type t, uint32_t elements)
+INLINE MOVES void load_general64(struct tsr_warp *w, insn *i, uint32_t m, uint64_t add, const uint64_t *address, struct type t,
+                                 uint32_t elements)
 {
     uint64_t from[32];
     memcpy(from, address, sizeof from);
     LOAD_INTO(t, elements, ((const M *)(uintptr_t)(from[l] + add))[k]);
 }
 
-INLINE MOVES void store_general32(struct tsr_warp *w, insn *i, uint32_t m, unsigned char *base, const uint32_t *offset, struct type t, uint32_t elements)
+INLINE MOVES void store_general32(struct tsr_warp *w, insn *i, uint32_t m, unsigned char *base, const uint32_t *offset,
+                                  struct type t, uint32_t elements)
 {
-    FOR_TYPE(t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
-        uint32_t l = (uint32_t)__builtin_ctz(rest);
-        M *to = (void *)(base + offset[l]);
-        for (uint32_t k = 0; k < elements; k++)
-            to[k] = (M)((const R *)at(w, source(i, elements, k)))[l];
-    });
+    FOR_TYPE(
+        t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+            uint32_t l = (uint32_t)__builtin_ctz(rest);
+            M *to = (void *)(base + offset[l]);
+            for (uint32_t k = 0; k < elements; k++)
+                to[k] = (M)((const R *)at(w, source(i, elements, k)))[l];
+        });
 }
 
-INLINE MOVES void store_general64(struct tsr_warp *w, insn *i, uint32_t m, uint64_t add, const uint64_t *address, struct type t, uint32_t elements)
+INLINE MOVES void store_general64(struct tsr_warp *w, insn *i, uint32_t m, uint64_t add, const uint64_t *address, struct type t,
+                                  uint32_t elements)
 {
-    FOR_TYPE(t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
-        uint32_t l = (uint32_t)__builtin_ctz(rest);
-        M *to = (M *)(uintptr_t)(address[l] + add);
-        for (uint32_t k = 0; k < elements; k++)
-            to[k] = (M)((const R *)at(w, source(i, elements, k)))[l];
-    });
+    FOR_TYPE(
+        t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+            uint32_t l = (uint32_t)__builtin_ctz(rest);
+            M *to = (M *)(uintptr_t)(address[l] + add);
+            for (uint32_t k = 0; k < elements; k++)
+                to[k] = (M)((const R *)at(w, source(i, elements, k)))[l];
+        });
 }
 
-INLINE MOVES void store_consecutive(struct tsr_warp *w, insn *i, unsigned char *low, unsigned char *high, struct type t, uint32_t elements)
+INLINE MOVES void store_consecutive(struct tsr_warp *w, insn *i, unsigned char *low, unsigned char *high, struct type t,
+                                    uint32_t elements)
 {
     FOR_TYPE(t, M, R, {
         M *restrict x = (void *)low;
@@ -183,28 +196,32 @@ INLINE MOVES void store_consecutive(struct tsr_warp *w, insn *i, unsigned char *
 }
 
 /* One lane and element at a time, each a single atomic access when strong. */
-INLINE MOVES void load_lanes(struct tsr_warp *w, insn *i, uint32_t m, unsigned char *const *host, struct type t, uint32_t elements)
+INLINE MOVES void load_lanes(struct tsr_warp *w, insn *i, uint32_t m, unsigned char *const *host, struct type t,
+                             uint32_t elements)
 {
-    FOR_TYPE(t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
-        uint32_t l = (uint32_t)__builtin_ctz(rest);
-        const M *from = (const void *)host[l];
-        for (uint32_t k = 0; k < elements; k++) {
-            R value = (R)__atomic_load_n(&from[k], __ATOMIC_SEQ_CST);
-            uint32_t reg = destination(i, elements, k);
-            if (reg != TSR_NO_REG)
-                ((R *)at(w, reg))[l] = value;
-        }
-    });
+    FOR_TYPE(
+        t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+            uint32_t l = (uint32_t)__builtin_ctz(rest);
+            const M *from = (const void *)host[l];
+            for (uint32_t k = 0; k < elements; k++) {
+                R value = (R)__atomic_load_n(&from[k], __ATOMIC_SEQ_CST);
+                uint32_t reg = destination(i, elements, k);
+                if (reg != TSR_NO_REG)
+                    ((R *)at(w, reg))[l] = value;
+            }
+        });
 }
 
-INLINE MOVES void store_lanes(struct tsr_warp *w, insn *i, uint32_t m, unsigned char *const *host, struct type t, uint32_t elements)
+INLINE MOVES void store_lanes(struct tsr_warp *w, insn *i, uint32_t m, unsigned char *const *host, struct type t,
+                              uint32_t elements)
 {
-    FOR_TYPE(t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
-        uint32_t l = (uint32_t)__builtin_ctz(rest);
-        M *to = (void *)host[l];
-        for (uint32_t k = 0; k < elements; k++)
-            __atomic_store_n(&to[k], (M)((const R *)at(w, source(i, elements, k)))[l], __ATOMIC_SEQ_CST);
-    });
+    FOR_TYPE(
+        t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+            uint32_t l = (uint32_t)__builtin_ctz(rest);
+            M *to = (void *)host[l];
+            for (uint32_t k = 0; k < elements; k++)
+                __atomic_store_n(&to[k], (M)((const R *)at(w, source(i, elements, k)))[l], __ATOMIC_SEQ_CST);
+        });
 }
 
 static uint64_t digest(const uint64_t *address, uint32_t m)
@@ -218,8 +235,8 @@ static uint64_t digest(const uint64_t *address, uint32_t m)
 /* The careful way; address holds sums with the displacement. Never inlined: one function serves every space. */
 typedef insn *careful_fn(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address);
 
-INLINE insn *load_carefully(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address, struct type t,
-                            uint32_t elements)
+INLINE insn *load_carefully(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address,
+                            struct type t, uint32_t elements)
 {
     unsigned char *host[32];
     if (!tsr_warp_addresses(w, i, m, space, address, t.memory * elements, t.memory * elements, TSR_ACCESS_MODE_READ, host))
@@ -228,8 +245,8 @@ INLINE insn *load_carefully(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_sp
     return i->flags & TSR_MEM_STRONG ? tsr_warp_poll(w, i, digest(address, m)) : i + 1;
 }
 
-INLINE insn *store_carefully(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address, struct type t,
-                             uint32_t elements)
+INLINE insn *store_carefully(struct tsr_warp *w, insn *i, uint32_t m, enum tsr_space_kind space, const uint64_t *address,
+                             struct type t, uint32_t elements)
 {
     unsigned char *host[32];
     if (!tsr_warp_addresses(w, i, m, space, address, t.memory * elements, t.memory * elements, TSR_ACCESS_MODE_WRITE, host))
@@ -299,7 +316,8 @@ INLINE uint32_t halves_cycles(uint32_t low, uint32_t high, enum shape shape, uin
     return half / 64;
 }
 
-INLINE insn *access_shared(struct tsr_warp *w, insn *i, uint32_t m, const uint32_t *a, uint32_t add, bool write, struct type t, uint32_t elements, careful_fn *careful)
+INLINE insn *access_shared(struct tsr_warp *w, insn *i, uint32_t m, const uint32_t *a, uint32_t add, bool write, struct type t,
+                           uint32_t elements, careful_fn *careful)
 {
     uint32_t bytes = t.memory * elements, step = a[1] - a[0];
     uint32_t room = w->shared_bytes >= bytes ? w->shared_bytes - bytes + 1 : 0;
@@ -348,7 +366,8 @@ INLINE insn *access_shared(struct tsr_warp *w, insn *i, uint32_t m, const uint32
     return careful(w, i, m, TSR_SPACE_SHARED, address);
 }
 
-INLINE insn *access_local(struct tsr_warp *w, insn *i, uint32_t m, const uint32_t *a, uint32_t add, bool write, struct type t, uint32_t elements, careful_fn *careful)
+INLINE insn *access_local(struct tsr_warp *w, insn *i, uint32_t m, const uint32_t *a, uint32_t add, bool write, struct type t,
+                          uint32_t elements, careful_fn *careful)
 {
     uint32_t bytes = t.memory * elements;
     uint32_t room = w->local_stride >= bytes ? w->local_stride - bytes + 1 : 0;
@@ -370,7 +389,8 @@ INLINE insn *access_local(struct tsr_warp *w, insn *i, uint32_t m, const uint32_
     return careful(w, i, m, TSR_SPACE_LOCAL, address);
 }
 
-INLINE void count_global(struct tsr_warp *w, const struct tsr_range_entry *entry, const uint64_t *a, uint64_t add, uint32_t m, uint32_t bytes, bool write)
+INLINE void count_global(struct tsr_warp *w, const struct tsr_range_entry *entry, const uint64_t *a, uint64_t add, uint32_t m,
+                         uint32_t bytes, bool write)
 {
     uint64_t line = UINT64_MAX, sector = UINT64_MAX;
     uint32_t sectors = 0;
@@ -396,11 +416,13 @@ INLINE void count_global(struct tsr_warp *w, const struct tsr_range_entry *entry
 INLINE void trace_global(struct tsr_warp *w, const uint64_t *a, uint64_t add, uint32_t m, uint32_t bytes, bool write)
 {
     for (uint32_t rest = m; rest != 0; rest &= rest - 1)
-        tsr_trace_add(w->worker->grid, write ? TSR_ACCESS_MODE_WRITE : TSR_ACCESS_MODE_READ, a[__builtin_ctz(rest)] + add, bytes);
+        tsr_trace_add(w->worker->grid, write ? TSR_ACCESS_MODE_WRITE : TSR_ACCESS_MODE_READ, a[__builtin_ctz(rest)] + add,
+                      bytes);
 }
 
 /* Lanes not in m hold the first active lane's address. */
-INLINE insn *access_global(struct tsr_warp *w, insn *i, uint32_t m, const uint64_t *a, uint64_t add, bool write, struct type t, uint32_t elements, careful_fn *careful)
+INLINE insn *access_global(struct tsr_warp *w, insn *i, uint32_t m, const uint64_t *a, uint64_t add, bool write, struct type t,
+                           uint32_t elements, careful_fn *careful)
 {
     struct tsr_worker *worker = w->worker;
     uint32_t bytes = t.memory * elements;
@@ -420,7 +442,8 @@ INLINE insn *access_global(struct tsr_warp *w, insn *i, uint32_t m, const uint64
         if (shape != GENERAL && (m == UINT32_MAX || (shape == EQUAL && !write))) {
             uint64_t second = a[16] + add, reach = shape == EQUAL ? 0 : 15 * bytes;
             uint64_t low = first - entry->base, high = second - entry->base;
-            if (low < room && high < room && low + reach < room && high + reach < room && ((first | second) & (bytes - 1)) == 0) {
+            if (low < room && high < room && low + reach < room && high + reach < room &&
+                ((first | second) & (bytes - 1)) == 0) {
                 uint64_t span = reach + bytes;
                 if (__builtin_expect(worker->traced, 0))
                     trace_global(w, a, add, m, bytes, write);
@@ -474,31 +497,36 @@ INLINE const uint64_t *addresses64(struct tsr_warp *w, insn *i, uint32_t m, uint
     return buffer;
 }
 
-INLINE insn *global_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements, careful_fn *careful)
+INLINE insn *global_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements,
+                       careful_fn *careful)
 {
     uint64_t buffer[32] __attribute__((aligned(64)));
     return access_global(w, i, m, addresses64(w, i, m, buffer), (uint64_t)i->imm, write, t, elements, careful);
 }
 
-INLINE insn *shared_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements, careful_fn *careful)
+INLINE insn *shared_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements,
+                       careful_fn *careful)
 {
     uint32_t buffer[32] __attribute__((aligned(64)));
     return access_shared(w, i, m, offsets32(w, i, m, buffer), (uint32_t)i->imm, write, t, elements, careful);
 }
 
-INLINE insn *local_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements, careful_fn *careful)
+INLINE insn *local_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements,
+                      careful_fn *careful)
 {
     uint32_t buffer[32] __attribute__((aligned(64)));
     return access_local(w, i, m, offsets32(w, i, m, buffer), (uint32_t)i->imm, write, t, elements, careful);
 }
 
 /* Parameters of the kernel: the address is an offset in the block of them. */
-INLINE insn *param_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements, careful_fn *careful)
+INLINE insn *param_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements,
+                      careful_fn *careful)
 {
     (void)write;
     uint32_t bytes = t.memory * elements;
     const struct tsr_grid *grid = w->block->team->grid;
-    if (__builtin_expect(i->a == TSR_NO_REG && (uint64_t)i->imm + bytes <= grid->params_bytes && ((uint64_t)i->imm & (bytes - 1)) == 0, 1)) {
+    if (__builtin_expect(
+            i->a == TSR_NO_REG && (uint64_t)i->imm + bytes <= grid->params_bytes && ((uint64_t)i->imm & (bytes - 1)) == 0, 1)) {
         const unsigned char *from = grid->params + i->imm;
         load_shape(w, i, m, EQUAL, from, from, t, elements);
         return i + 1;
@@ -514,7 +542,8 @@ INLINE insn *param_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struc
  * Generic addresses: those of global memory are served as such (`global` is the operation for it); lanes that all point to the block's
  * shared memory or all to local memory at once, though without looking for shapes.
  */
-INLINE insn *generic_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements, careful_fn *careful, tsr_op_fn *global)
+INLINE insn *generic_op(struct tsr_warp *w, insn *i, uint32_t m, bool write, struct type t, uint32_t elements,
+                        careful_fn *careful, tsr_op_fn *global)
 {
     uint64_t buffer[32] __attribute__((aligned(64)));
     const uint64_t *a = addresses64(w, i, m, buffer);
@@ -569,12 +598,13 @@ INLINE MOVES insn *area_load(struct tsr_warp *w, insn *i, uint32_t m, struct typ
 INLINE MOVES insn *area_store(struct tsr_warp *w, insn *i, uint32_t m, struct type t, uint32_t elements)
 {
     unsigned char *base = w->frame + i->a + i->imm;
-    FOR_TYPE(t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
-        uint32_t l = (uint32_t)__builtin_ctz(rest);
-        M *to = (void *)(base + l * i->dst2);
-        for (uint32_t k = 0; k < elements; k++)
-            to[k] = (M)((const R *)at(w, source(i, elements, k)))[l];
-    });
+    FOR_TYPE(
+        t, M, R, for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+            uint32_t l = (uint32_t)__builtin_ctz(rest);
+            M *to = (void *)(base + l * i->dst2);
+            for (uint32_t k = 0; k < elements; k++)
+                to[k] = (M)((const R *)at(w, source(i, elements, k)))[l];
+        });
     return i + 1;
 }
 
@@ -660,12 +690,17 @@ AREA_LOADS(DEFINE_AREA_LOAD)
 AREA_STORES(DEFINE_AREA_STORE)
 
 enum {
-    CLASS_global = TSR_C_MEMORY, CLASS_generic = TSR_C_MEMORY, CLASS_local = TSR_C_MEMORY, CLASS_shared = TSR_C_SHARED, CLASS_param = TSR_C_MOVE
+    CLASS_global = TSR_C_MEMORY,
+    CLASS_generic = TSR_C_MEMORY,
+    CLASS_local = TSR_C_MEMORY,
+    CLASS_shared = TSR_C_SHARED,
+    CLASS_param = TSR_C_MOVE
 };
 #define LOAD_ROW(space, suffix, text, type, elements, body) {.key = "ld." #space "." text, .run = ld_##space##_##suffix, .op_class = CLASS_##space, .work = 1},
 #define STORE_ROW(space, suffix, text, type, elements, body) {.key = "st." #space "." text, .run = st_##space##_##suffix, .op_class = CLASS_##space, .work = 1},
 #define AREA_LOAD_ROW(space, suffix, text, type, elements, body) {.key = "ldp." text, .run = ldp_##suffix, .op_class = TSR_C_MOVE, .work = 1},
 #define AREA_STORE_ROW(space, suffix, text, type, elements, body) {.key = "stp." text, .run = stp_##suffix, .op_class = TSR_C_MOVE, .work = 1},
 
-static const struct tsr_op ops[] = {LOADS(LOAD_ROW) GENERIC_LOADS(LOAD_ROW) STORES(STORE_ROW) GENERIC_STORES(STORE_ROW) AREA_LOADS(AREA_LOAD_ROW) AREA_STORES(AREA_STORE_ROW)};
+static const struct tsr_op ops[] = {LOADS(LOAD_ROW) GENERIC_LOADS(LOAD_ROW) STORES(STORE_ROW) GENERIC_STORES(STORE_ROW)
+                                        AREA_LOADS(AREA_LOAD_ROW) AREA_STORES(AREA_STORE_ROW)};
 const struct tsr_op_group TSR_LEVELED(tsr_memory_ops) = {ops, sizeof ops / sizeof *ops};

@@ -23,9 +23,21 @@ static inline float tsr_narrow_extreme(float x, float y, bool greatest)
     return (x > y) == greatest ? x : y;
 }
 
-static inline uint16_t tsr_f16_add(uint16_t x, uint16_t y) { return f16_narrow(f16_widen(x) + f16_widen(y)); }
-static inline uint16_t tsr_bf16_add(uint16_t x, uint16_t y) { return bf16_narrow(bf16_widen(x) + bf16_widen(y)); }
-static inline uint16_t tsr_f16_extreme(uint16_t x, uint16_t y, bool greatest) { return f16_narrow(tsr_narrow_extreme(f16_widen(x), f16_widen(y), greatest)); }
-static inline uint16_t tsr_bf16_extreme(uint16_t x, uint16_t y, bool greatest) { return bf16_narrow(tsr_narrow_extreme(bf16_widen(x), bf16_widen(y), greatest)); }
+static inline uint16_t tsr_f16_add(uint16_t x, uint16_t y)
+{
+    return f16_narrow(f16_widen(x) + f16_widen(y));
+}
+static inline uint16_t tsr_bf16_add(uint16_t x, uint16_t y)
+{
+    return bf16_narrow(bf16_widen(x) + bf16_widen(y));
+}
+static inline uint16_t tsr_f16_extreme(uint16_t x, uint16_t y, bool greatest)
+{
+    return f16_narrow(tsr_narrow_extreme(f16_widen(x), f16_widen(y), greatest));
+}
+static inline uint16_t tsr_bf16_extreme(uint16_t x, uint16_t y, bool greatest)
+{
+    return bf16_narrow(tsr_narrow_extreme(bf16_widen(x), bf16_widen(y), greatest));
+}
 
 #endif

@@ -8,11 +8,17 @@
 #define REGISTERS_PER_WARP_STEP 256u
 #define SHARED_STEP_BYTES 128u
 
-static uint32_t round_up(uint32_t n, uint32_t step) { return (n + step - 1) / step * step; }
-static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t round_up(uint32_t n, uint32_t step)
+{
+    return (n + step - 1) / step * step;
+}
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
 
-uint32_t tsr_exec_resident_blocks(const struct tsr_device_desc *device, const struct tsr_function *function, uint32_t block_threads,
-                                  uint32_t shared_dynamic_bytes)
+uint32_t tsr_exec_resident_blocks(const struct tsr_device_desc *device, const struct tsr_function *function,
+                                  uint32_t block_threads, uint32_t shared_dynamic_bytes)
 {
     if (block_threads == 0)
         return 0;

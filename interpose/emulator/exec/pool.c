@@ -30,7 +30,10 @@ static struct {
     uint64_t deadline_ns;
     uint64_t number;
     uint32_t busy, helpers; /* working on it; how many more may join */
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .caller = PTHREAD_MUTEX_INITIALIZER};
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .work = PTHREAD_COND_INITIALIZER,
+          .idle = PTHREAD_COND_INITIALIZER,
+          .caller = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -47,7 +50,10 @@ static void child(void)
     tsr_heap_child();
 }
 
-static void prepare(void) { pthread_atfork(NULL, NULL, child); }
+static void prepare(void)
+{
+    pthread_atfork(NULL, NULL, child);
+}
 
 void tsr_exec_workers(uint32_t count)
 {
@@ -56,7 +62,8 @@ void tsr_exec_workers(uint32_t count)
     pthread_mutex_unlock(&pool.lock);
 }
 
-static void worker_begin(struct tsr_worker *worker, struct tsr_grid *grid, const struct tsr_snapshot *snapshot, uint64_t deadline_ns, bool alone)
+static void worker_begin(struct tsr_worker *worker, struct tsr_grid *grid, const struct tsr_snapshot *snapshot,
+                         uint64_t deadline_ns, bool alone)
 {
     tsr_worker_forget_ranges(worker);
     worker->grid = grid;
@@ -119,7 +126,8 @@ static struct tsr_team *team_take(struct tsr_grid *grid, struct tsr_worker *work
             return team;
         pthread_mutex_lock(&grid->lock);
         if (grid->fault.kind == TSR_FAULT_NONE)
-            grid->fault = (struct tsr_fault){.kind = TSR_FAULT_TRAP, .result = CUDA_ERROR_OUT_OF_MEMORY, .function = grid->function};
+            grid->fault =
+                (struct tsr_fault){.kind = TSR_FAULT_TRAP, .result = CUDA_ERROR_OUT_OF_MEMORY, .function = grid->function};
         __atomic_store_n(&grid->stopping, 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&grid->lock);
@@ -208,7 +216,9 @@ static void *thread_main(void *argument)
 /* How many threads besides the caller may work. */
 static uint32_t threads_start_locked(void)
 {
-    uint32_t wanted = pool.wanted != 0 ? pool.wanted : tsr_options()->workers != 0 ? (uint32_t)tsr_options()->workers : tsr_os_cpu_count();
+    uint32_t wanted = pool.wanted != 0              ? pool.wanted
+                      : tsr_options()->workers != 0 ? (uint32_t)tsr_options()->workers
+                                                    : tsr_os_cpu_count();
     if (wanted > MAX_WORKERS)
         wanted = MAX_WORKERS;
     while (pool.threads + 1 < wanted && !pool.failed) {
@@ -230,7 +240,8 @@ void tsr_pool_run(struct tsr_grid *grid, const struct tsr_snapshot *snapshot, ui
     struct tsr_worker worker;
     uint32_t helpers = 0;
     pthread_once(&once, prepare);
-    bool shared = grid->team_count > 1 && grid->block_count * grid->threads >= SMALL_GRID_THREADS && pthread_mutex_trylock(&pool.caller) == 0;
+    bool shared = grid->team_count > 1 && grid->block_count * grid->threads >= SMALL_GRID_THREADS &&
+                  pthread_mutex_trylock(&pool.caller) == 0;
     if (shared) {
         pthread_mutex_lock(&pool.lock);
         helpers = threads_start_locked();

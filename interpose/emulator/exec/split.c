@@ -106,14 +106,18 @@ const struct tsr_insn *tsr_split_select(struct tsr_warp *w, const struct tsr_ins
     return next.pc;
 }
 
-bool tsr_split_runnable(const struct tsr_warp *w) { return w->control->has_running || first_runnable(w) != UINT32_MAX; }
+bool tsr_split_runnable(const struct tsr_warp *w)
+{
+    return w->control->has_running || first_runnable(w) != UINT32_MAX;
+}
 
 bool tsr_split_force(struct tsr_warp *w)
 {
     struct tsr_warp_control *control = w->control;
     uint32_t best = UINT32_MAX;
     for (uint32_t s = 0; s < w->others; s++)
-        if (control->splits[s].state == TSR_SPLIT_PARKED && (best == UINT32_MAX || precedes(&control->splits[s], &control->splits[best])))
+        if (control->splits[s].state == TSR_SPLIT_PARKED &&
+            (best == UINT32_MAX || precedes(&control->splits[s], &control->splits[best])))
             best = s;
     if (best == UINT32_MAX)
         return false;
@@ -154,10 +158,12 @@ const struct tsr_insn *tsr_split_next(struct tsr_warp *w)
     return NULL;
 }
 
-const struct tsr_insn *tsr_split_wait(struct tsr_warp *w, const struct tsr_insn *pc, uint32_t m, enum tsr_split_state state, uint8_t barrier)
+const struct tsr_insn *tsr_split_wait(struct tsr_warp *w, const struct tsr_insn *pc, uint32_t m, enum tsr_split_state state,
+                                      uint8_t barrier)
 {
     struct tsr_warp_control *control = w->control;
-    put(w, (struct tsr_split){.pc = pc, .frame = control->frame, .mask = m, .turn = control->turn, .state = state, .barrier = barrier});
+    put(w, (struct tsr_split){
+               .pc = pc, .frame = control->frame, .mask = m, .turn = control->turn, .state = state, .barrier = barrier});
     w->latency_open = false;
     uint32_t rest = w->active & ~m;
     if (rest == 0)
@@ -249,7 +255,7 @@ void tsr_warp_start(struct tsr_warp *w, const struct tsr_function *function, uin
     control->has_running = true;
     control->forced = false;
     control->cluster_pending = 0;
-    control->poll_at = NULL;
+    control->poll_at = control->timing = NULL;
     control->poll_seen = 0;
     memset(&control->counters, 0, sizeof control->counters);
 }

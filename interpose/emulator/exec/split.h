@@ -23,7 +23,7 @@ struct tsr_frame {
     const struct tsr_function *function;
     const struct tsr_call *call;
     const struct tsr_insn *return_to;
-    uint32_t lanes;      /* still in this call */
+    uint32_t lanes; /* still in this call */
     uint32_t depth;
     uint32_t local_base; /* where the function's own local memory begins in the thread's */
     uint32_t padding[3];
@@ -46,6 +46,7 @@ enum tsr_stop {
     TSR_STOP_WAIT,  /* no runnable split */
     TSR_STOP_EXIT,  /* no lane left */
     TSR_STOP_POLL,  /* looked at memory in vain; goes on at control->pc */
+    TSR_STOP_COUNT, /* only to hand in its counts; goes on at control->pc */
     TSR_STOP_FAULT
 };
 
@@ -55,24 +56,25 @@ struct tsr_counters {
 };
 
 struct tsr_warp_control {
-    struct tsr_frame *frame;      /* of the running split */
-    const struct tsr_insn *pc;    /* where the warp goes on, outside the loop */
+    struct tsr_frame *frame;   /* of the running split */
+    const struct tsr_insn *pc; /* where the warp goes on, outside the loop */
     struct tsr_split splits[TSR_WARP_LANES];
-    uint32_t turn;                /* of the running split */
+    uint32_t turn; /* of the running split */
     enum tsr_stop stop;
-    bool has_running;             /* false while every split waits */
-    bool forced;                  /* the running split need not wait for its membermask */
-    uint32_t cluster_pending;     /* lanes that arrived in the cluster barrier's present phase */
-    struct tsr_frame *top_frame;  /* highest on the stack */
+    bool has_running;            /* false while every split waits */
+    bool forced;                 /* the running split need not wait for its membermask */
+    uint32_t cluster_pending;    /* lanes that arrived in the cluster barrier's present phase */
+    struct tsr_frame *top_frame; /* highest on the stack */
     unsigned char *stack, *stack_top, *stack_end;
     struct tsr_counters counters, poll_counters;
     const struct tsr_insn *poll_at;
     uint64_t poll_seen;
-    uint32_t polls;               /* vain ones in a row */
-    uint32_t slices;              /* used up since the last merge */
-    uint32_t looks;               /* polls in this slice */
-    uint32_t clock_reads;         /* so that the clock advances between two of them */
-    const uint32_t *tid[3];       /* %tid of each lane */
+    const struct tsr_insn *timing; /* the instruction that waits for the counts */
+    uint32_t polls;                /* vain ones in a row */
+    uint32_t slices;               /* used up since the last merge */
+    uint32_t looks;                /* polls in this slice */
+    uint32_t clock_reads;          /* so that the clock advances between two of them */
+    const uint32_t *tid[3];        /* %tid of each lane */
 };
 
 void tsr_warp_start(struct tsr_warp *w, const struct tsr_function *function, uint32_t lanes);
@@ -84,7 +86,8 @@ const struct tsr_insn *tsr_split_select(struct tsr_warp *w, const struct tsr_ins
 /* There is no running split any more: makes one run, or returns NULL with the reason in control->stop. */
 const struct tsr_insn *tsr_split_next(struct tsr_warp *w);
 /* The lanes in m of the running split wait in `state` at pc; the rest of it goes on at pc + 1. */
-const struct tsr_insn *tsr_split_wait(struct tsr_warp *w, const struct tsr_insn *pc, uint32_t m, enum tsr_split_state state, uint8_t barrier);
+const struct tsr_insn *tsr_split_wait(struct tsr_warp *w, const struct tsr_insn *pc, uint32_t m, enum tsr_split_state state,
+                                      uint8_t barrier);
 /* Whether the warp has anything to run. */
 bool tsr_split_runnable(const struct tsr_warp *w);
 /* The last resort when nothing in the block can run: lets a parked split go on alone. False: there is none. */

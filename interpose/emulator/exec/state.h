@@ -32,9 +32,9 @@ struct tsr_barrier {
 
 struct tsr_block {
     struct tsr_team *team;
-    uint64_t index;           /* linear, in the grid */
+    uint64_t index; /* linear, in the grid */
     uint32_t ctaid[3];
-    uint32_t rank;            /* in the cluster */
+    uint32_t rank; /* in the cluster */
     uint32_t live_threads;
     uint32_t warp_count, next_warp;
     uint32_t shared_bytes;
@@ -46,10 +46,10 @@ struct tsr_block {
 
 /* Memory for one team of blocks, kept for the next ones. */
 struct tsr_team {
-    struct tsr_team *next;    /* queue or cache */
+    struct tsr_team *next; /* queue or cache */
     void *memory;
     size_t memory_bytes;
-    uint64_t serial;          /* grid whose constants its frames hold */
+    uint64_t serial; /* grid whose constants its frames hold */
     struct tsr_grid *grid;
     struct tsr_block *blocks;
     uint32_t block_count;
@@ -73,7 +73,7 @@ struct tsr_worker {
     uint64_t deadline_ns;
     uint32_t ticks;
     uint8_t epoch;
-    bool alone;           /* no other worker: lines need no atomic operations */
+    bool alone; /* no other worker: lines need no atomic operations */
     bool traced;
     bool progressed;
     struct tsr_cost cost;
@@ -101,8 +101,8 @@ struct tsr_grid {
     uint32_t workspace_words[16];
     /* atomic */
     uint64_t next_team, resident, finished; /* next_team may run past team_count */
-    uint32_t queued;   /* teams in the queue */
-    uint32_t stopping; /* fault */
+    uint32_t queued;                        /* teams in the queue */
+    uint32_t stopping;                      /* fault */
     uint32_t progressed;
     /* under lock */
     pthread_mutex_t lock;
@@ -116,7 +116,10 @@ struct tsr_grid {
     enum tsr_grid_state state; /* the caller's */
 };
 
-static inline struct tsr_grid *tsr_warp_grid(const struct tsr_warp *w) { return w->worker->grid; }
+static inline struct tsr_grid *tsr_warp_grid(const struct tsr_warp *w)
+{
+    return w->worker->grid;
+}
 
 /* access.c: ranges that exist besides the snapshot's: the grid's workspace, the device heap. */
 const struct tsr_range *tsr_grid_find_range(const struct tsr_grid *grid, const struct tsr_snapshot *snapshot, uint64_t address);
@@ -135,7 +138,7 @@ enum tsr_team_result tsr_team_run(struct tsr_team *team, struct tsr_worker *work
 size_t tsr_team_memory(const struct tsr_grid *grid);
 uint32_t tsr_team_stack_bytes(const struct tsr_function *function);
 void tsr_team_cache_child(void); /* in a forked child */
-void tsr_grid_child(void); /* grid.c */
+void tsr_grid_child(void);       /* grid.c */
 
 /* pool.c */
 void tsr_pool_run(struct tsr_grid *grid, const struct tsr_snapshot *snapshot, uint64_t deadline_ns);

@@ -69,9 +69,11 @@ static const char *print_string(void *context, uint64_t address, size_t *bytes)
 
 static insn *vprintf_call(struct tsr_warp *w, insn *i, uint32_t m)
 {
-    EACH_LANE(m, l) {
+    EACH_LANE(m, l)
+    {
         struct printing printing = {.w = w, .lane = l, .arguments = argument(w, i, 1, l)};
-        struct tsr_format format = {.context = &printing, .emit = print_text, .argument = print_argument, .string = print_string};
+        struct tsr_format format = {
+            .context = &printing, .emit = print_text, .argument = print_argument, .string = print_string};
         size_t bytes;
         const char *text = read_string(w, l, argument(w, i, 0, l), &bytes);
         int count = text != NULL ? tsr_format_run(&format, text, bytes) : -1;
@@ -95,7 +97,10 @@ static void line_add(struct line *line, const char *data, size_t bytes)
     line->bytes += bytes;
 }
 
-static void line_add_text(struct line *line, const char *text) { line_add(line, text, strlen(text)); }
+static void line_add_text(struct line *line, const char *text)
+{
+    line_add(line, text, strlen(text));
+}
 
 static void line_add_number(struct line *line, uint64_t value)
 {
@@ -130,7 +135,8 @@ static void line_add_triple(struct line *line, uint32_t x, uint32_t y, uint32_t 
 
 static insn *assertfail(struct tsr_warp *w, insn *i, uint32_t m)
 {
-    EACH_LANE(m, l) {
+    EACH_LANE(m, l)
+    {
         struct line line = {.bytes = 0};
         line_add_string(&line, w, l, argument(w, i, 1, l));
         line_add_text(&line, ":");
@@ -152,14 +158,15 @@ static insn *assertfail(struct tsr_warp *w, insn *i, uint32_t m)
 static insn *malloc_call(struct tsr_warp *w, insn *i, uint32_t m)
 {
     EACH_LANE(m, l)
-        result(w, i, l, tsr_heap_allocate(argument(w, i, 0, l)));
+    result(w, i, l, tsr_heap_allocate(argument(w, i, 0, l)));
     w->progressed = true;
     return i + 1;
 }
 
 static insn *free_call(struct tsr_warp *w, insn *i, uint32_t m)
 {
-    EACH_LANE(m, l) {
+    EACH_LANE(m, l)
+    {
         uint64_t address = argument(w, i, 0, l);
         if (address != 0 && !tsr_heap_free(address))
             return tsr_warp_fault(w, i, l, TSR_FAULT_TRAP, address, 0, true);

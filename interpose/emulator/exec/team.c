@@ -26,7 +26,10 @@ void tsr_team_cache_child(void)
     pthread_mutex_init(&cache.lock, NULL);
 }
 
-static size_t align64(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
+static size_t align64(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
 
 struct layout {
     size_t warps, controls, tids, stacks, shared, local, block;
@@ -59,7 +62,8 @@ uint32_t tsr_team_stack_bytes(const struct tsr_function *function)
 
 size_t tsr_team_memory(const struct tsr_grid *grid)
 {
-    return align64(sizeof(struct tsr_team)) + align64(grid->team_blocks * sizeof(struct tsr_block)) + grid->team_blocks * block_layout(grid).block;
+    return align64(sizeof(struct tsr_team)) + align64(grid->team_blocks * sizeof(struct tsr_block)) +
+           grid->team_blocks * block_layout(grid).block;
 }
 
 static struct tsr_team *cache_take(const struct tsr_grid *grid)
@@ -102,12 +106,17 @@ static struct tsr_team *team_create(const struct tsr_grid *grid)
     return team;
 }
 
-static void warp_bind(const struct tsr_grid *grid, struct tsr_block *block, uint32_t n, unsigned char *memory, const struct layout *at)
+static void warp_bind(const struct tsr_grid *grid, struct tsr_block *block, uint32_t n, unsigned char *memory,
+                      const struct layout *at)
 {
     struct tsr_warp *w = &block->warps[n];
     struct tsr_warp_control *control = (struct tsr_warp_control *)(void *)(memory + at->controls) + n;
-    *w = (struct tsr_warp){.block = block, .control = control, .shared = block->shared, .shared_bytes = grid->shared_bytes,
-                           .local = memory + at->local + (size_t)n * TSR_WARP_LANES * grid->local_stride, .local_stride = grid->local_stride,
+    *w = (struct tsr_warp){.block = block,
+                           .control = control,
+                           .shared = block->shared,
+                           .shared_bytes = grid->shared_bytes,
+                           .local = memory + at->local + (size_t)n * TSR_WARP_LANES * grid->local_stride,
+                           .local_stride = grid->local_stride,
                            .index = n};
     uint32_t *tid = (uint32_t *)(void *)(memory + at->tids) + (size_t)n * 3 * TSR_WARP_LANES;
     const uint32_t *shape = grid->desc.block;
@@ -122,8 +131,8 @@ static void warp_bind(const struct tsr_grid *grid, struct tsr_block *block, uint
     control->stack = memory + at->stacks + (size_t)n * grid->stack_bytes;
     control->stack_end = control->stack + grid->stack_bytes;
     const struct tsr_function *function = grid->function;
-    memcpy(control->stack + sizeof(struct tsr_frame) + function->template_begin, function->frame_template + function->template_begin,
-           function->template_end - function->template_begin);
+    memcpy(control->stack + sizeof(struct tsr_frame) + function->template_begin,
+           function->frame_template + function->template_begin, function->template_end - function->template_begin);
 }
 
 /* Gives the memory this grid's layout and constants. */
@@ -137,9 +146,13 @@ static void team_bind(struct tsr_grid *grid, struct tsr_team *team)
     team->serial = grid->serial;
     memory += align64(team->block_count * sizeof *team->blocks);
     for (uint32_t b = 0; b < team->block_count; b++, memory += at.block) {
-        team->blocks[b] = (struct tsr_block){.team = team, .rank = b, .warp_count = grid->warps_per_block, .shared = memory + at.shared,
+        team->blocks[b] = (struct tsr_block){.team = team,
+                                             .rank = b,
+                                             .warp_count = grid->warps_per_block,
+                                             .shared = memory + at.shared,
                                              .reserved = memory + at.local - TSR_SHARED_RESERVED_BYTES,
-                                             .shared_bytes = grid->shared_bytes, .warps = (struct tsr_warp *)(void *)(memory + at.warps)};
+                                             .shared_bytes = grid->shared_bytes,
+                                             .warps = (struct tsr_warp *)(void *)(memory + at.warps)};
         for (uint32_t n = 0; n < grid->warps_per_block; n++)
             warp_bind(grid, &team->blocks[b], n, memory, &at);
     }
@@ -162,7 +175,8 @@ static void team_start(struct tsr_grid *grid, struct tsr_team *team, uint64_t in
         block->ctaid[0] = origin[0] + b % desc->cluster[0];
         block->ctaid[1] = origin[1] + b / desc->cluster[0] % desc->cluster[1];
         block->ctaid[2] = origin[2] + b / desc->cluster[0] / desc->cluster[1];
-        block->index = block->ctaid[0] + (uint64_t)desc->grid[0] * (block->ctaid[1] + (uint64_t)desc->grid[1] * block->ctaid[2]);
+        block->index =
+            block->ctaid[0] + (uint64_t)desc->grid[0] * (block->ctaid[1] + (uint64_t)desc->grid[1] * block->ctaid[2]);
         block->live_threads = grid->threads;
         memset(block->barriers, 0, sizeof block->barriers);
         block->longest_cycles = 0;
@@ -220,9 +234,14 @@ static bool slice(struct tsr_warp *w, struct tsr_worker *worker)
         }
         if (control->stop == TSR_STOP_EXIT)
             warp_finish(w);
-        if (control->stop != TSR_STOP_POLL)
+        if (control->stop != TSR_STOP_POLL && control->stop != TSR_STOP_COUNT)
             return true;
         pc = control->pc;
+        if (control->stop == TSR_STOP_COUNT) {
+            if (++control->looks < LOOKS)
+                continue;
+            return true;
+        }
         if (control->polls == 0) {
             control->poll_counters = control->counters;
             if (++control->looks < LOOKS)

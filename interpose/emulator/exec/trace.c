@@ -22,13 +22,19 @@ struct tsr_trace {
     pthread_mutex_t lock;
     struct chunk **slots; /* open addressing */
     uint32_t slot_count, used;
-    bool incomplete;      /* out of memory: accesses have been lost */
+    bool incomplete; /* out of memory: accesses have been lost */
 };
 
 static bool enabled; /* atomic */
 
-void tsr_exec_trace_enable(bool on) { __atomic_store_n(&enabled, on, __ATOMIC_RELAXED); }
-bool tsr_trace_enabled(void) { return __atomic_load_n(&enabled, __ATOMIC_RELAXED); }
+void tsr_exec_trace_enable(bool on)
+{
+    __atomic_store_n(&enabled, on, __ATOMIC_RELAXED);
+}
+bool tsr_trace_enabled(void)
+{
+    return __atomic_load_n(&enabled, __ATOMIC_RELAXED);
+}
 
 struct tsr_trace *tsr_trace_create(void)
 {

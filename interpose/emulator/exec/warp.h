@@ -30,10 +30,10 @@ struct tsr_warp {
     uint32_t live;        /* lanes that have not exited */
     uint32_t others;      /* splits besides the running one, whatever they wait for */
     uint32_t shared_bytes;
-    unsigned char *shared; /* of the block */
-    unsigned char *local;  /* of lane 0 */
-    uint32_t local_stride; /* bytes of local memory per thread */
-    uint32_t index;        /* in the block */
+    unsigned char *shared;     /* of the block */
+    unsigned char *local;      /* of lane 0 */
+    uint32_t local_stride;     /* bytes of local memory per thread */
+    uint32_t index;            /* in the block */
     struct tsr_worker *worker; /* who runs it now */
     struct tsr_block *block;
     struct tsr_warp_control *control; /* split.h */
@@ -55,8 +55,8 @@ bool tsr_warp_addresses(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m
                         unsigned char *host[TSR_WARP_LANES]);
 
 /* The same for one lane; NULL on a fault. */
-unsigned char *tsr_warp_address(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, enum tsr_space_kind space, uint64_t address,
-                                uint32_t bytes, uint32_t align, enum tsr_access access);
+unsigned char *tsr_warp_address(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, enum tsr_space_kind space,
+                                uint64_t address, uint32_t bytes, uint32_t align, enum tsr_access access);
 
 /*
  * For warp-wide operations with a membermask (.sync): true when the lanes in m may go on together now. False: return *next from the
@@ -65,8 +65,8 @@ unsigned char *tsr_warp_address(struct tsr_warp *w, const struct tsr_insn *i, un
 bool tsr_warp_converge(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, uint32_t mask, const struct tsr_insn **next);
 
 /* Stops the grid with a fault of the thread in `lane`; the operation returns the NULL that this returns. */
-const struct tsr_insn *tsr_warp_fault(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, unsigned fault_kind, uint64_t address,
-                                      uint32_t bytes, bool write);
+const struct tsr_insn *tsr_warp_fault(struct tsr_warp *w, const struct tsr_insn *i, unsigned lane, unsigned fault_kind,
+                                      uint64_t address, uint32_t bytes, bool write);
 
 /*
  * Operations of the executor for the registry. level: 0 baseline x86-64, 1 x86-64-v3, 2 x86-64-v4. Of each op only key, run,
