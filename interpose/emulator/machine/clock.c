@@ -4,6 +4,7 @@
 
 #define SCHEDULERS 4u              /* per SM */
 #define SM_BYTES_PER_CLOCK 64u     /* between L2 and one SM */
+#define DRAM_BYTES_PER_SECTOR 64u  /* what DRAM moves for a requested sector of 32 bytes whose neighbours nobody wants */
 #define PAGEABLE_BYTES_PER_S 11000000000ull /* pageable host memory goes through a staging buffer that a CPU core fills */
 
 /* bytes x 1e9 / rate without overflow for any size that fits an address space; a rate of 0 costs nothing. */
@@ -35,6 +36,13 @@ static const struct tsr_link_desc *link_between(const struct tsr_machine *machin
     return &machine->links[from * TSR_MACHINE_DEVICES + to];
 }
 
+/* Lines of which few sectors are used are not moved whole. */
+static uint64_t dram_bytes(const struct tsr_cost *cost, uint64_t lines_bytes)
+{
+    uint64_t most = cost->l2_bytes / 32 * DRAM_BYTES_PER_SECTOR;
+    return most && most < lines_bytes ? most : lines_bytes;
+}
+
 /* Each location is read and written beside the others; the slowest decides. Links carry both directions at once, DRAM does not. */
 static uint64_t memory_ns(const struct tsr_machine *machine, uint32_t device, const struct tsr_cost *cost)
 {
@@ -44,7 +52,7 @@ static uint64_t memory_ns(const struct tsr_machine *machine, uint32_t device, co
         if (!(read | written))
             continue;
         if (location == device) {
-            ns = transfer_ns(read + written, memory_rate(&machine->devices[device]));
+            ns = transfer_ns(dram_bytes(cost, read + written), memory_rate(&machine->devices[device]));
         } else {
             const struct tsr_link_desc *link = link_between(machine, location, device);
             ns = transfer_ns(read > written ? read : written, link->bytes_per_s) + link->latency_ns;
@@ -72,7 +80,10 @@ struct tsr_kernel_time tsr_clock_kernel(const struct tsr_machine *machine, uint3
     uint64_t l2 = transfer_ns(cost->l2_bytes, desc->l2_bytes_per_s);
     uint64_t l2_port = cycles_ns(cost->l2_bytes / (used_sms * SM_BYTES_PER_CLOCK), desc->clock_khz);
     uint64_t shared = cycles_ns(divide_up(cost->shared_cycles, blocks) * blocks_per_sm, desc->clock_khz);
-    uint64_t latency = cycles_ns(cost->longest_block_cycles * waves, desc->clock_khz);
+    /* A block that reads memory waits once for DRAM; its other waits are for caches and counted by the executor. */
+    bool reads = cost->dram_read_bytes[device];
+    uint64_t block_ns = cycles_ns(cost->longest_block_cycles, desc->clock_khz) + (reads ? desc->dram_latency_ns : 0);
+    uint64_t latency = cost->longest_block_cycles ? block_ns * waves : 0;
 
     struct tsr_kernel_time time = {0, 1, "launch"};
     const struct {

@@ -3,7 +3,7 @@
  * engines and links on which work finds its place. No threads, no I/O: the engine calls it in its (deterministic) order.
  *
  * Kernel: max of issue (issue_cycles / (4 x SMs in use x clock)), memory (distinct bytes per location / that location's bandwidth), L2 traffic, shared-memory
- * pipe, and the longest block times the number of waves; plus the device's launch latency as a floor. A grid that does not fill the device
+ * pipe, and the longest block (with a wait for DRAM if it reads any) times the number of waves; the device's launch latency is the floor. A grid that does not fill the device
  * uses that share of it, and others may run beside it.
  */
 #ifndef TSR_MACHINE_CLOCK_H
