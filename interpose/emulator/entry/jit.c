@@ -30,6 +30,9 @@ CUresult tsr_jit_parse(unsigned count, CUjit_option *options, void **values, str
         case CU_JIT_WALL_TIME:
             log->wall_time_ms = (float *)&values[i];
             break;
+        case CU_JIT_MAX_REGISTERS:
+            log->max_registers = (unsigned)(uintptr_t)values[i];
+            break;
         default:
             if ((int)options[i] < 0 || options[i] >= CU_JIT_NUM_OPTIONS)
                 return CUDA_ERROR_INVALID_VALUE;

@@ -1,4 +1,4 @@
-/* JIT options: where the application wants the compiler's messages. Other known options are accepted and have no effect. */
+/* JIT options: where the application wants the compiler's messages, and its bound on registers. Other known options have no effect. */
 #ifndef TSR_ENTRY_JIT_H
 #define TSR_ENTRY_JIT_H
 
@@ -13,6 +13,7 @@ struct tsr_jit_buffer {
 struct tsr_jit_log {
     struct tsr_jit_buffer info, error;
     float *wall_time_ms;
+    unsigned max_registers; /* per thread; 0: not given */
 };
 
 /* Errors: INVALID_VALUE for an unknown option or missing arrays. */

@@ -200,7 +200,6 @@ CUresult tsr_launch_prepare(struct tsr_context *context, const struct tsr_launch
         .params = bytes,
         .cooperative = shape.cooperative,
         .device = tsr_context_device(context),
-        .device_desc = tsr_context_desc(context),
         .sm_count = tsr_context_sm_count(context),
         .device_desc = tsr_context_desc(context),
         .space = tsr_space_instance(),

@@ -282,3 +282,27 @@ char *tsr_link_text(const char *const *texts, size_t count)
     }
     return out.bytes.data;
 }
+
+char *tsr_link_bound_registers(const char *text, unsigned registers)
+{
+    struct buffer out = {0};
+    char directive[32];
+    size_t length = tsr_format(directive, sizeof directive, "\n.maxnreg %u\n", registers);
+    const char *copied = text;
+    for (const char *at = skip_space(text); *at;) {
+        const char *end = statement_end(at), *body = memchr(at, '{', (size_t)(end - at));
+        size_t head = body ? (size_t)(body - at) : 0;
+        if (body && memmem(at, head, ".entry", 6) && !memmem(at, head, ".maxnreg", 8)) {
+            put(&out, copied, (size_t)(body - copied));
+            put(&out, directive, length);
+            copied = body;
+        }
+        at = skip_space(end > at ? end : at + 1);
+    }
+    put(&out, copied, strlen(copied));
+    if (out.failed) {
+        tsr_vec_fini(&out.bytes);
+        return NULL;
+    }
+    return out.bytes.data;
+}

@@ -10,4 +10,7 @@
  */
 char *tsr_link_text(const char *const *texts, size_t count);
 
+/* The text with `.maxnreg registers` on every kernel that has none. NULL: out of memory. The result is to be freed. */
+char *tsr_link_bound_registers(const char *text, unsigned registers);
+
 #endif

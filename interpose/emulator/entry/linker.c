@@ -145,20 +145,34 @@ CUresult CUDAAPI cuLinkAddFile(CUlinkState state, CUjitInputType type, const cha
     return cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
 }
 
+/* The one text that the inputs make, with the bound on registers that was asked for. */
+static CUresult link_inputs(struct linker *linker)
+{
+    char *whole = tsr_link_text((const char *const *)linker->inputs.data, linker->inputs.count);
+    TSR_REQUIRE(whole, CUDA_ERROR_OUT_OF_MEMORY);
+    if (linker->log.max_registers) {
+        char *bounded = tsr_link_bound_registers(whole, linker->log.max_registers);
+        free(whole);
+        TSR_REQUIRE(bounded, CUDA_ERROR_OUT_OF_MEMORY);
+        whole = bounded;
+    }
+    CUresult result = check_text(linker, whole);
+    if (result != CUDA_SUCCESS) {
+        free(whole);
+        return result;
+    }
+    linker->result = whole;
+    tsr_jit_say(&linker->log.info, "linked %zu PTX inputs\n", linker->inputs.count);
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 {
     struct linker *linker;
     TSR_TRY(find(state, &linker));
-    TSR_REQUIRE(cubinOut, CUDA_ERROR_INVALID_VALUE);
-    TSR_REQUIRE(linker->inputs.count, CUDA_ERROR_INVALID_VALUE);
-    if (!linker->complete) {
-        free(linker->result);
-        linker->result = tsr_link_text((const char *const *)linker->inputs.data, linker->inputs.count);
-        TSR_REQUIRE(linker->result, CUDA_ERROR_OUT_OF_MEMORY);
-        TSR_TRY(check_text(linker, linker->result));
-        linker->complete = true;
-        tsr_jit_say(&linker->log.info, "linked %zu PTX inputs\n", linker->inputs.count);
-    }
+    TSR_REQUIRE(cubinOut && linker->inputs.count, CUDA_ERROR_INVALID_VALUE);
+    if (!linker->result)
+        TSR_TRY(link_inputs(linker));
     *cubinOut = linker->result;
     if (sizeOut)
         *sizeOut = strlen(linker->result) + 1;

@@ -9,6 +9,7 @@
 
 #include "../context/handles.h"
 #include "../memory/alloc.h"
+#include "link_text.h"
 #include "loaded.h"
 
 struct tsr_module {
@@ -29,6 +30,20 @@ struct module_list {
     TSR_VEC(struct tsr_module *) modules; /* lock */
 };
 
+static CUresult decode(const char *text, size_t length, uint32_t device, unsigned max_registers, struct tsr_code **out,
+                       struct tsr_ptx_error *error)
+{
+    const struct tsr_device_desc *desc = &tsr_machine_instance()->devices[device];
+    if (!max_registers)
+        return tsr_code_create(text, length, desc, out, error);
+    char *bounded = tsr_link_bound_registers(text, max_registers);
+    if (!bounded)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = tsr_code_create(bounded, strlen(bounded), desc, out, error);
+    free(bounded);
+    return result;
+}
+
 CUresult tsr_code_box_create(const char *text, size_t length, uint32_t device, struct tsr_jit_log *log,
                              struct tsr_code_box **out)
 {
@@ -36,7 +51,7 @@ CUresult tsr_code_box_create(const char *text, size_t length, uint32_t device, s
     struct tsr_code_box *box = calloc(1, sizeof *box);
     if (!box)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = tsr_code_create(text, length, &tsr_machine_instance()->devices[device], &box->code, &error);
+    CUresult result = decode(text, length, device, log->max_registers, &box->code, &error);
     if (result != CUDA_SUCCESS) {
         tsr_error("PTX line %u, column %u: %s", error.line, error.column, error.message);
         tsr_jit_say(&log->error, "ptxas application ptx input, line %u; error   : %s\n", error.line, error.message);
