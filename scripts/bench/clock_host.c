@@ -54,9 +54,9 @@ static void load_driver(void)
 struct kernel_bench {
     const char *class, *name;
     unsigned n, blocks, threads;
-    uint64_t floats;     /* of each array */
-    uint64_t bytes;      /* moved to and from memory */
-    int chain;           /* the input is a chain of that many words */
+    uint64_t floats; /* of each array */
+    uint64_t bytes;  /* moved to and from memory */
+    int chain;       /* the input is a chain of that many words */
 };
 
 #define M (1u << 20)

@@ -28,7 +28,7 @@ struct fake_kernel {
     void *data;
     uint64_t read_bytes; /* of the device's memory, for the clock */
     uint32_t blocks;
-    bool fault;          /* ends as an illegal access */
+    bool fault; /* ends as an illegal access */
 };
 
 struct tsr_grid {
@@ -39,7 +39,8 @@ struct tsr_grid {
 };
 
 static const struct tsr_param fake_param = {.offset = 0, .bytes = 8, .align = 8};
-static const struct tsr_function fake_function = {.name = "fake", .entry = true, .params = &fake_param, .param_count = 1, .param_bytes = 8};
+static const struct tsr_function fake_function = {
+    .name = "fake", .entry = true, .params = &fake_param, .param_count = 1, .param_bytes = 8};
 
 CUresult tsr_grid_create(const struct tsr_grid_desc *desc, struct tsr_grid **out)
 {
@@ -51,7 +52,8 @@ CUresult tsr_grid_create(const struct tsr_grid_desc *desc, struct tsr_grid **out
     grid->cost.warps = grid->cost.blocks;
     grid->cost.resident_blocks_per_sm = 1;
     grid->cost.dram_read_bytes[desc->device] = grid->kernel->read_bytes;
-    grid->fault = (struct tsr_fault){.kind = TSR_FAULT_ILLEGAL_ADDRESS, .result = CUDA_ERROR_ILLEGAL_ADDRESS, .function = &fake_function};
+    grid->fault =
+        (struct tsr_fault){.kind = TSR_FAULT_ILLEGAL_ADDRESS, .result = CUDA_ERROR_ILLEGAL_ADDRESS, .function = &fake_function};
     *out = grid;
     return CUDA_SUCCESS;
 }

@@ -243,8 +243,13 @@ TEST(memory_nodes_and_events)
     CUcontext context;
     cuCtxGetCurrent(&context);
     CHECK_EQ(cuGraphAddMemsetNode(&set, graph, NULL, 0, &fill, context), CUDA_SUCCESS);
-    CUDA_MEMCPY3D move = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = memory, .dstMemoryType = CU_MEMORYTYPE_HOST,
-                          .dstHost = words, .WidthInBytes = 16, .Height = 1, .Depth = 1};
+    CUDA_MEMCPY3D move = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = memory,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = words,
+                          .WidthInBytes = 16,
+                          .Height = 1,
+                          .Depth = 1};
     CHECK_EQ(cuGraphAddMemcpyNode(&copy, graph, &set, 1, &move, context), CUDA_SUCCESS);
     CHECK_EQ(cuGraphAddEventRecordNode(&record, graph, &copy, 1, event), CUDA_SUCCESS);
     CHECK_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);

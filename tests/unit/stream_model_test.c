@@ -16,7 +16,7 @@ struct op {
     struct fake_kernel kernel;
     uint32_t begun, ended; /* atomic; positions in the log */
     bool logged;
-    bool before[OPS];      /* must have ended before this one begins */
+    bool before[OPS]; /* must have ended before this one begins */
 };
 
 static struct {
@@ -24,7 +24,7 @@ static struct {
     unsigned count;
     bool stream_last[STREAMS][OPS]; /* what the stream's next operation comes after */
     bool event[EVENTS][OPS];
-    uint32_t log;                   /* atomic */
+    uint32_t log; /* atomic */
     uint64_t random;
 } program;
 
@@ -156,7 +156,7 @@ static int timing_part(void *argument)
 TEST(virtual_times_repeat)
 {
     enum { RUNS = 3 };
-    float(*ms)[EVENTS + 1] = tsr_os_map(NULL, 4096, 3, tsr_os_memfd("times", 4096), 0);
+    float (*ms)[EVENTS + 1] = tsr_os_map(NULL, 4096, 3, tsr_os_memfd("times", 4096), 0);
     REQUIRE(ms);
     for (uint64_t seed = 1000; seed < 1006; seed++) {
         for (unsigned run = 0; run < RUNS; run++) {

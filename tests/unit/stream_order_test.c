@@ -34,7 +34,8 @@ static int flight_part(void *unused)
     CUstream stream;
     (void)unused;
     fixture_start();
-    if (cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) || fixture_launch(stream, &spin) || cuLaunchHostFunc(stream, host_set, &never))
+    if (cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) || fixture_launch(stream, &spin) ||
+        cuLaunchHostFunc(stream, host_set, &never))
         return 1;
     return 0;
 }
@@ -224,7 +225,8 @@ TEST(values)
     CUstream a, b;
     uint64_t found = 0;
     fixture_start();
-    REQUIRE(!cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) && !cuStreamCreate(&b, CU_STREAM_NON_BLOCKING) && !cuMemAlloc_v2(&word, 64));
+    REQUIRE(!cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) && !cuStreamCreate(&b, CU_STREAM_NON_BLOCKING) &&
+            !cuMemAlloc_v2(&word, 64));
     REQUIRE(!cuMemsetD8_v2(word, 0, 64) && !cuStreamSynchronize(NULL));
     CHECK_EQ(cuStreamWaitValue32_v2(a, word + 2, 1, 0), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(cuStreamWaitValue32_v2(a, 4096, 1, 0), CUDA_ERROR_INVALID_VALUE);
@@ -236,7 +238,10 @@ TEST(values)
     CHECK_EQ(cuMemcpyDtoH_v2(&found, word + 8, 8), CUDA_SUCCESS);
     CHECK_EQ(found, 77);
     CUstreamBatchMemOpParams ops[2] = {
-        {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64, .address = word + 8, .value64 = 1, .flags = CU_STREAM_WAIT_VALUE_AND}},
+        {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64,
+                       .address = word + 8,
+                       .value64 = 1,
+                       .flags = CU_STREAM_WAIT_VALUE_AND}},
         {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .address = word + 16, .value = 3}},
     };
     CHECK_EQ(cuStreamBatchMemOp_v2(a, 2, ops, 0), CUDA_SUCCESS);
@@ -271,8 +276,14 @@ TEST(copies_check_their_ranges)
     CHECK_EQ(cuMemcpyDtoHAsync_v2(back, memory + 64, 64, stream), CUDA_SUCCESS);
     CHECK_EQ(back[1], 2);
     CHECK_EQ(cuMemsetD2D16_v2(memory, 32, 0x1234, 4, 3), CUDA_SUCCESS);
-    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = memory, .srcPitch = 32, .dstMemoryType = CU_MEMORYTYPE_HOST,
-                          .dstHost = back, .dstPitch = 8, .WidthInBytes = 8, .Height = 3};
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = memory,
+                          .srcPitch = 32,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = back,
+                          .dstPitch = 8,
+                          .WidthInBytes = 8,
+                          .Height = 3};
     CHECK_EQ(cuMemcpy2D_v2(&copy), CUDA_SUCCESS);
     for (int i = 0; i < 12; i++)
         CHECK_EQ(((uint16_t *)(void *)back)[i], 0x1234);

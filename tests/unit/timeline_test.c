@@ -57,8 +57,8 @@ TEST(copies_share_links_and_engines)
     CHECK_EQ(tsr_timeline_place_copy(timeline, TSR_LOCATION_HOST, 0, 100, 0), 0);   /* in */
     CHECK_EQ(tsr_timeline_place_copy(timeline, 0, TSR_LOCATION_HOST, 100, 0), 0);   /* out, beside it */
     CHECK_EQ(tsr_timeline_place_copy(timeline, TSR_LOCATION_HOST, 0, 100, 0), 100); /* in again, behind */
-    CHECK_EQ(tsr_timeline_place_copy(timeline, 0, 1, 100, 0), 100);                 /* both engines of device 0 are taken until 100 */
-    CHECK_EQ(tsr_timeline_place_copy(timeline, TSR_LOCATION_HOST, 1, 100, 0), 0);   /* another device's */
+    CHECK_EQ(tsr_timeline_place_copy(timeline, 0, 1, 100, 0), 100); /* both engines of device 0 are taken until 100 */
+    CHECK_EQ(tsr_timeline_place_copy(timeline, TSR_LOCATION_HOST, 1, 100, 0), 0); /* another device's */
     tsr_timeline_destroy(timeline);
 }
 

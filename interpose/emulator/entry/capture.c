@@ -30,14 +30,16 @@ CUresult CUDAAPI cuStreamBeginCapture(CUstream hStream)
 }
 
 CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
-                                             const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
+                                             const CUgraphEdgeData *dependencyData, size_t numDependencies,
+                                             CUstreamCaptureMode mode)
 {
     tsr_tips tips = {0};
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(hGraph, CUDA_ERROR_INVALID_VALUE);
     tsr_engine_lock();
     struct tsr_graph *graph = tsr_handle_find(tsr_handle_table(), TSR_KIND_GRAPH, hGraph);
-    CUresult result = graph ? tsr_tips_find_locked(graph, dependencies, dependencyData, numDependencies, &tips) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result =
+        graph ? tsr_tips_find_locked(graph, dependencies, dependencyData, numDependencies, &tips) : CUDA_ERROR_INVALID_VALUE;
     tsr_engine_unlock();
     if (!result)
         result = begin(hStream, hGraph, &tips, mode);
@@ -154,9 +156,11 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStat
 }
 
 CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-                                           CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out)
+                                           CUgraph *graph_out, const CUgraphNode **dependencies_out,
+                                           size_t *numDependencies_out)
 {
-    return cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, NULL, numDependencies_out);
+    return cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, NULL,
+                                     numDependencies_out);
 }
 
 CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
@@ -164,13 +168,15 @@ CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus 
     return cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, NULL, NULL, NULL, NULL);
 }
 
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
-                                                      size_t numDependencies, unsigned int flags)
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
+                                                      const CUgraphEdgeData *dependencyData, size_t numDependencies,
+                                                      unsigned int flags)
 {
     struct tsr_stream *stream;
     tsr_tips tips = {0};
     TSR_TRY(tsr_driver_ready());
-    TSR_REQUIRE(flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES || flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES || flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES,
+                CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));
     tsr_engine_lock();
     CUresult result = tsr_tips_find_locked(NULL, dependencies, dependencyData, numDependencies, &tips);
@@ -182,7 +188,8 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphN
     return result;
 }
 
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags)
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies,
+                                                   unsigned int flags)
 {
     return cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, NULL, numDependencies, flags);
 }

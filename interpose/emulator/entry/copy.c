@@ -102,8 +102,9 @@ static CUresult check_attributes(size_t count, const CUmemcpyAttributes *attrs, 
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
-                                    size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)
+CUresult CUDAAPI cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                                    CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
+                                    CUstream hStream)
 {
     if (failIdx)
         *failIdx = SIZE_MAX;
@@ -119,8 +120,8 @@ CUresult CUDAAPI cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
-                                       size_t *attrsIdxs, size_t numAttrs, CUstream hStream)
+CUresult CUDAAPI cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                                       CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream)
 {
     return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, NULL, hStream);
 }
@@ -128,8 +129,10 @@ CUresult CUDAAPI cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, siz
 static CUresult batch_shape(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D_PEER *shape)
 {
     const CUmemcpy3DOperand *src = &op->src, *dst = &op->dst;
-    TSR_REQUIRE(src->type != CU_MEMCPY_OPERAND_TYPE_ARRAY && dst->type != CU_MEMCPY_OPERAND_TYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED);
-    TSR_REQUIRE(src->type == CU_MEMCPY_OPERAND_TYPE_POINTER && dst->type == CU_MEMCPY_OPERAND_TYPE_POINTER, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(src->type != CU_MEMCPY_OPERAND_TYPE_ARRAY && dst->type != CU_MEMCPY_OPERAND_TYPE_ARRAY,
+                CUDA_ERROR_NOT_SUPPORTED);
+    TSR_REQUIRE(src->type == CU_MEMCPY_OPERAND_TYPE_POINTER && dst->type == CU_MEMCPY_OPERAND_TYPE_POINTER,
+                CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(op->extent.width && op->extent.height && op->extent.depth, CUDA_ERROR_INVALID_VALUE);
     CUDA_MEMCPY3D_PEER whole = tsr_copy_linear(UNIFIED, dst->op.ptr.ptr, UNIFIED, src->op.ptr.ptr, op->extent.width);
     whole.Height = op->extent.height;
@@ -160,7 +163,8 @@ CUresult CUDAAPI cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opL
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream)
+CUresult CUDAAPI cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags,
+                                         CUstream hStream)
 {
     return cuMemcpy3DBatchAsync(numOps, opList, NULL, flags, hStream);
 }

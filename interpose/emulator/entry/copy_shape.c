@@ -38,8 +38,10 @@ static CUresult check(const CUDA_MEMCPY3D_PEER *shape)
     TSR_REQUIRE(!shape->srcLOD && !shape->dstLOD, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(!shape->srcPitch || shape->srcPitch >= shape->srcXInBytes + shape->WidthInBytes, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(!shape->dstPitch || shape->dstPitch >= shape->dstXInBytes + shape->WidthInBytes, CUDA_ERROR_INVALID_VALUE);
-    TSR_REQUIRE(shape->Depth <= 1 || !shape->srcHeight || shape->srcHeight >= shape->srcY + shape->Height, CUDA_ERROR_INVALID_VALUE);
-    TSR_REQUIRE(shape->Depth <= 1 || !shape->dstHeight || shape->dstHeight >= shape->dstY + shape->Height, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(shape->Depth <= 1 || !shape->srcHeight || shape->srcHeight >= shape->srcY + shape->Height,
+                CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(shape->Depth <= 1 || !shape->dstHeight || shape->dstHeight >= shape->dstY + shape->Height,
+                CUDA_ERROR_INVALID_VALUE);
     return CUDA_SUCCESS;
 }
 

@@ -109,7 +109,8 @@ CUresult CUDAAPI cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, siz
     return list_nodes(hGraph, rootNodes, numRootNodes, true);
 }
 
-CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges)
+CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData,
+                                    size_t *numEdges)
 {
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(numEdges && !from == !to, CUDA_ERROR_INVALID_VALUE);
@@ -222,12 +223,13 @@ static CUresult ends_locked(const struct tsr_graph *graph, CUgraphNode from, CUg
 {
     *begin = tsr_graph_node_find_locked(from);
     *end = tsr_graph_node_find_locked(to);
-    TSR_REQUIRE(graph && *begin && *end && (*begin)->graph == graph && (*end)->graph == graph && *begin != *end, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(graph && *begin && *end && (*begin)->graph == graph && (*end)->graph == graph && *begin != *end,
+                CUDA_ERROR_INVALID_VALUE);
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData,
-                                           size_t numDependencies)
+CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
+                                           const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
     struct tsr_graph_node *begin, *end;
     CUresult result = CUDA_SUCCESS;
@@ -276,7 +278,8 @@ CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode 
     return result;
 }
 
-CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
+                                           size_t numDependencies)
 {
     return cuGraphRemoveDependencies_v2(hGraph, from, to, NULL, numDependencies);
 }
@@ -287,7 +290,8 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostF
                                     unsigned int flags)
 {
     TSR_TRY(tsr_driver_ready());
-    TSR_REQUIRE(object_out && destroy && initialRefcount && flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(object_out && destroy && initialRefcount && flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC,
+                CUDA_ERROR_INVALID_VALUE);
     return tsr_user_object_create(ptr, destroy, initialRefcount, object_out);
 }
 
@@ -309,7 +313,8 @@ CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object, uns
     TSR_REQUIRE(!(flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE), CUDA_ERROR_INVALID_VALUE);
     tsr_engine_lock();
     struct tsr_graph *found = tsr_graph_find_locked(graph);
-    CUresult result = found ? tsr_graph_retain_object(found, object, count, flags & CU_GRAPH_USER_OBJECT_MOVE) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result =
+        found ? tsr_graph_retain_object(found, object, count, flags & CU_GRAPH_USER_OBJECT_MOVE) : CUDA_ERROR_INVALID_VALUE;
     tsr_engine_unlock();
     return result;
 }
@@ -326,8 +331,9 @@ CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, un
 
 /* dot */
 
-static const char *const type_names[] = {"kernel", "memcpy", "memset", "host", "graph", "empty", "event wait", "event record",
-                                         "semaphore signal", "semaphore wait", "alloc", "free", "batch", "conditional"};
+static const char *const type_names[] = {"kernel",     "memcpy",       "memset",           "host",           "graph", "empty",
+                                         "event wait", "event record", "semaphore signal", "semaphore wait", "alloc", "free",
+                                         "batch",      "conditional"};
 
 static bool print_graph(int descriptor, const struct tsr_graph *graph)
 {
@@ -336,10 +342,12 @@ static bool print_graph(int descriptor, const struct tsr_graph *graph)
     for (size_t i = 0; done && i < graph->nodes.count; i++) {
         const struct tsr_graph_node *node = graph->nodes.data[i];
         const char *name = node->work.kind == TSR_WORK_KERNEL ? node->work.kernel.desc.function->name : "";
-        size_t length = tsr_format(line, sizeof line, "\"%p\" [label=\"%s %s\"];\n", (void *)node->handle, type_names[node->type], name);
+        size_t length =
+            tsr_format(line, sizeof line, "\"%p\" [label=\"%s %s\"];\n", (void *)node->handle, type_names[node->type], name);
         done = tsr_os_write_all(descriptor, line, length);
         for (size_t k = 0; done && k < node->dependencies.count; k++) {
-            length = tsr_format(line, sizeof line, "\"%p\" -> \"%p\";\n", (void *)node->dependencies.data[k].node->handle, (void *)node->handle);
+            length = tsr_format(line, sizeof line, "\"%p\" -> \"%p\";\n", (void *)node->dependencies.data[k].node->handle,
+                                (void *)node->handle);
             done = tsr_os_write_all(descriptor, line, length);
         }
         if (done && node->work.kind == TSR_WORK_CHILD)

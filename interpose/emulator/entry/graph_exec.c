@@ -51,7 +51,8 @@ CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph,
         logBuffer[0] = 0;
     CUresult result = instantiate(hGraph, 0, phGraphExec);
     if (result && logBuffer && bufferSize)
-        tsr_format(logBuffer, bufferSize, "%s", result == CUDA_ERROR_INVALID_VALUE ? "the graph is not valid or has a cycle" : "failed");
+        tsr_format(logBuffer, bufferSize, "%s",
+                   result == CUDA_ERROR_INVALID_VALUE ? "the graph is not valid or has a cycle" : "failed");
     return result;
 }
 
@@ -61,7 +62,8 @@ CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CU
     return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
-CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
+                                              CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
     TSR_REQUIRE(instantiateParams, CUDA_ERROR_INVALID_VALUE);
     CUresult result = instantiate(hGraph, instantiateParams->flags, phGraphExec);
@@ -111,7 +113,8 @@ CUresult CUDAAPI cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
     tsr_engine_unlock();
     TSR_REQUIRE(known, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));
-    CUresult result = tsr_stream_capturing(stream) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : tsr_stream_submit(stream, &nothing);
+    CUresult result =
+        tsr_stream_capturing(stream) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : tsr_stream_submit(stream, &nothing);
     tsr_stream_put(stream);
     return result;
 }
@@ -171,7 +174,8 @@ CUresult tsr_exec_node_set(CUgraphExec exec_handle, CUgraphNode handle, struct t
     struct tsr_graph_node *node = exec ? tsr_graph_exec_node(exec, handle) : NULL;
     CUresult result = node && node->type == tsr_graph_type_of(work) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     bool kernel_moved = !result && work->kind == TSR_WORK_KERNEL && node->work.context != work->context;
-    bool child_changed = !result && work->kind == TSR_WORK_CHILD && node->work.child.graph->nodes.count != work->child.graph->nodes.count;
+    bool child_changed =
+        !result && work->kind == TSR_WORK_CHILD && node->work.child.graph->nodes.count != work->child.graph->nodes.count;
     if (kernel_moved || child_changed)
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result && work->kind == TSR_WORK_CHILD && tsr_graph_sort(work->child.graph))
@@ -185,7 +189,8 @@ CUresult tsr_exec_node_set(CUgraphExec exec_handle, CUgraphNode handle, struct t
     return result;
 }
 
-CUresult CUDAAPI cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+CUresult CUDAAPI cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                   const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
     struct tsr_work work;
     TSR_TRY(tsr_driver_ready());
@@ -193,7 +198,8 @@ CUresult CUDAAPI cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgra
     return tsr_exec_node_set(hGraphExec, hNode, &work);
 }
 
-CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
     CUDA_KERNEL_NODE_PARAMS params = {0};
     TSR_REQUIRE(nodeParams, CUDA_ERROR_INVALID_VALUE);
@@ -201,7 +207,8 @@ CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphN
     return cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, &params);
 }
 
-CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams,
+                                                CUcontext ctx)
 {
     struct tsr_work work;
     TSR_TRY(tsr_driver_ready());
@@ -209,8 +216,8 @@ CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphN
     return tsr_exec_node_set(hGraphExec, hNode, &work);
 }
 
-CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams,
-                                                CUcontext ctx)
+CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
     struct tsr_work work;
     TSR_TRY(tsr_driver_ready());
@@ -218,7 +225,8 @@ CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphN
     return tsr_exec_node_set(hGraphExec, hNode, &work);
 }
 
-CUresult CUDAAPI cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
+CUresult CUDAAPI cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                              const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
     struct tsr_work work;
     TSR_TRY(tsr_driver_ready());

@@ -28,8 +28,8 @@ static bool edge_valid(const CUgraphEdgeData *edge, const struct tsr_graph_node 
     return !tsr_edge_special(edge) || from->type == CU_GRAPH_NODE_TYPE_KERNEL;
 }
 
-CUresult tsr_tips_find_locked(const struct tsr_graph *graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count,
-                              tsr_tips *out)
+CUresult tsr_tips_find_locked(const struct tsr_graph *graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
+                              size_t count, tsr_tips *out)
 {
     if (count && !nodes)
         return CUDA_ERROR_INVALID_VALUE;

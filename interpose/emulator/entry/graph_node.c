@@ -41,7 +41,8 @@ CUresult tsr_node_set(CUgraphNode handle, struct tsr_work *work)
     return result;
 }
 
-static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUresult made, struct tsr_work *work)
+static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUresult made,
+                    struct tsr_work *work)
 {
     struct tsr_node_place place = {graph, dependencies, NULL, count};
     return made ? made : tsr_node_add(&place, work, out);
@@ -76,13 +77,14 @@ CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGrap
                tsr_kernel_work((const CUDA_KERNEL_NODE_PARAMS_v3 *)(const void *)nodeParams, &work), &work);
 }
 
-CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies,
-                                      const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                                      size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(nodeParams, CUDA_ERROR_INVALID_VALUE);
     CUDA_KERNEL_NODE_PARAMS_v3 params = newest(nodeParams);
-    return cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, (const CUDA_KERNEL_NODE_PARAMS *)(const void *)&params);
+    return cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies,
+                                   (const CUDA_KERNEL_NODE_PARAMS *)(const void *)&params);
 }
 
 CUresult CUDAAPI cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
@@ -211,8 +213,8 @@ CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode sr
 
 /* memcpy, memset */
 
-CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies,
-                                      const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                                      size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
     struct tsr_work work;
     TSR_TRY(tsr_driver_ready());
@@ -248,8 +250,8 @@ CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY
     return tsr_node_set(hNode, &work);
 }
 
-CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies,
-                                      const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                                      size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
     struct tsr_work work;
     TSR_TRY(tsr_driver_ready());
@@ -284,13 +286,14 @@ CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET
 
 /* host function, child graph, nothing */
 
-CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies,
-                                    const CUDA_HOST_NODE_PARAMS *nodeParams)
+CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                                    size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
     struct tsr_work work;
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(nodeParams, CUDA_ERROR_INVALID_VALUE);
-    return add(phGraphNode, hGraph, dependencies, numDependencies, tsr_host_work(nodeParams->fn, nodeParams->userData, &work), &work);
+    return add(phGraphNode, hGraph, dependencies, numDependencies, tsr_host_work(nodeParams->fn, nodeParams->userData, &work),
+               &work);
 }
 
 CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
@@ -332,7 +335,8 @@ CUresult CUDAAPI cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGra
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies)
+CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                                     size_t numDependencies)
 {
     struct tsr_work work = {.kind = TSR_WORK_EMPTY};
     TSR_TRY(tsr_driver_ready());
@@ -442,8 +446,8 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, con
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies,
-                                CUgraphNodeParams *nodeParams)
+CUresult CUDAAPI cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                                size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
     return cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
 }

@@ -114,7 +114,8 @@ CUresult tsr_event_work(CUevent handle, enum tsr_work_kind kind, struct tsr_work
 CUresult tsr_values_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v1 *params, struct tsr_work *out)
 {
     struct tsr_work work = {.kind = TSR_WORK_VALUES};
-    TSR_REQUIRE(params && params->count && params->count <= 256 && params->paramArray && !params->flags, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(params && params->count && params->count <= 256 && params->paramArray && !params->flags,
+                CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(context_of(params->ctx, &work.context));
     TSR_TRY(tsr_values_check(params->paramArray, params->count));
     work.values.count = params->count;
@@ -165,7 +166,8 @@ CUresult tsr_node_work(const CUgraphNodeParams *params, struct tsr_work *out)
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
         return tsr_event_work(params->eventRecord.event, TSR_WORK_RECORD, out);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-        values_params = (CUDA_BATCH_MEM_OP_NODE_PARAMS_v1){params->memOp.ctx, params->memOp.count, params->memOp.paramArray, params->memOp.flags};
+        values_params = (CUDA_BATCH_MEM_OP_NODE_PARAMS_v1){params->memOp.ctx, params->memOp.count, params->memOp.paramArray,
+                                                           params->memOp.flags};
         return tsr_values_work(&values_params, out);
     default:
         return CUDA_ERROR_NOT_SUPPORTED;

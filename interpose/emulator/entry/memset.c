@@ -8,7 +8,8 @@ static CUresult submit(struct tsr_stream *stream, struct tsr_work *work, bool wa
 {
     uint32_t location;
     size_t width_bytes;
-    TSR_REQUIRE(!__builtin_mul_overflow(work->memset.width, work->memset.element_bytes, &width_bytes), CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(!__builtin_mul_overflow(work->memset.width, work->memset.element_bytes, &width_bytes),
+                CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(work->memset.dst % work->memset.element_bytes == 0, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(work->memset.height <= 1 || work->memset.pitch % work->memset.element_bytes == 0, CUDA_ERROR_INVALID_VALUE);
     if (wait)
@@ -48,7 +49,7 @@ CUresult CUDAAPI cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigne
 }
 
 CUresult CUDAAPI cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height,
-                                       CUstream hStream)
+                                   CUstream hStream)
 {
     return fill(dstDevice, dstPitch, uc, 1, Width, Height, hStream, false);
 }
@@ -69,7 +70,7 @@ CUresult CUDAAPI cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsign
 }
 
 CUresult CUDAAPI cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height,
-                                       CUstream hStream)
+                                    CUstream hStream)
 {
     return fill(dstDevice, dstPitch, us, 2, Width, Height, hStream, false);
 }
@@ -90,7 +91,7 @@ CUresult CUDAAPI cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsign
 }
 
 CUresult CUDAAPI cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height,
-                                       CUstream hStream)
+                                    CUstream hStream)
 {
     return fill(dstDevice, dstPitch, ui, 4, Width, Height, hStream, false);
 }

@@ -169,7 +169,8 @@ CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size
     struct tsr_stream *stream;
     (void)length;
     TSR_TRY(tsr_driver_ready());
-    TSR_REQUIRE(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE,
+                CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));
     struct tsr_space *space = tsr_space_instance();
     const struct tsr_snapshot *snapshot = tsr_space_get(space);
@@ -212,7 +213,8 @@ static CUresult set_attribute(struct tsr_stream *stream, CUstreamAttrID attr, co
         stream->access_policy.accessPolicyWindow = value->accessPolicyWindow;
         return CUDA_SUCCESS;
     case CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-        TSR_REQUIRE(value->syncPolicy >= CU_SYNC_POLICY_AUTO && value->syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC, CUDA_ERROR_INVALID_VALUE);
+        TSR_REQUIRE(value->syncPolicy >= CU_SYNC_POLICY_AUTO && value->syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC,
+                    CUDA_ERROR_INVALID_VALUE);
         stream->sync_policy = value->syncPolicy;
         return CUDA_SUCCESS;
     case CU_STREAM_ATTRIBUTE_PRIORITY:

@@ -62,7 +62,8 @@ CUresult CUDAAPI cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuui
     return write(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
 }
 
-CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray,
+                                       unsigned int flags)
 {
     TSR_TRY(tsr_driver_ready());
     TSR_REQUIRE(count <= MOST_OPERATIONS && (paramArray || !count) && !flags, CUDA_ERROR_INVALID_VALUE);
@@ -89,7 +90,8 @@ CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint6
     return cuStreamWriteValue64_v2(stream, addr, value, flags);
 }
 
-CUresult CUDAAPI cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+CUresult CUDAAPI cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray,
+                                    unsigned int flags)
 {
     for (unsigned i = 0; paramArray && i < count; i++)
         TSR_REQUIRE(paramArray[i].operation != CU_STREAM_MEM_OP_BARRIER, CUDA_ERROR_NOT_SUPPORTED);

@@ -89,7 +89,8 @@ struct tsr_kernel_time tsr_clock_kernel(const struct tsr_machine *machine, uint3
     const struct {
         uint64_t ns;
         const char *bound;
-    } parts[] = {{issue, "issue"}, {memory, "memory"}, {l2 > l2_port ? l2 : l2_port, "l2"}, {shared, "shared"}, {latency, "latency"}};
+    } parts[] = {
+        {issue, "issue"}, {memory, "memory"}, {l2 > l2_port ? l2 : l2_port, "l2"}, {shared, "shared"}, {latency, "latency"}};
     for (unsigned i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (parts[i].ns > time.ns) {
             time.ns = parts[i].ns;

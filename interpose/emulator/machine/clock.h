@@ -20,7 +20,8 @@ struct tsr_kernel_time {
     uint32_t sm_permille; /* share of the device it occupies, 1..1000 */
     const char *bound;    /* "memory", "issue", "l2", "shared", "latency", "launch": what decided, for reports */
 };
-struct tsr_kernel_time tsr_clock_kernel(const struct tsr_machine *machine, uint32_t device, uint32_t sm_count, const struct tsr_cost *cost);
+struct tsr_kernel_time tsr_clock_kernel(const struct tsr_machine *machine, uint32_t device, uint32_t sm_count,
+                                        const struct tsr_cost *cost);
 
 /* from, to: device number or 16 for host memory. */
 uint64_t tsr_clock_copy_ns(const struct tsr_machine *machine, uint32_t from, uint32_t to, uint64_t bytes, int pinned);
@@ -30,7 +31,8 @@ struct tsr_timeline; /* busy intervals of one process' devices, copy engines and
 struct tsr_timeline *tsr_timeline_create(const struct tsr_machine *machine);
 void tsr_timeline_destroy(struct tsr_timeline *timeline);
 /* Earliest start >= ready_ns at which the share of the device is free for the duration; books it and returns the start. */
-uint64_t tsr_timeline_place_kernel(struct tsr_timeline *timeline, uint32_t device, struct tsr_kernel_time time, uint64_t ready_ns);
+uint64_t tsr_timeline_place_kernel(struct tsr_timeline *timeline, uint32_t device, struct tsr_kernel_time time,
+                                   uint64_t ready_ns);
 uint64_t tsr_timeline_place_copy(struct tsr_timeline *timeline, uint32_t from, uint32_t to, uint64_t ns, uint64_t ready_ns);
 
 #endif

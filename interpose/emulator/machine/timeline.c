@@ -15,14 +15,14 @@
 #define LOCATIONS (TSR_MACHINE_DEVICES + 1u)
 
 struct step {
-    uint64_t ns;   /* from here until the next step */
+    uint64_t ns; /* from here until the next step */
     uint32_t used;
 };
 
 struct usage {
     TSR_VEC(struct step) steps; /* ascending; before the first and after the last nothing is used */
     uint32_t capacity;
-    uint64_t oldest_ns;         /* nothing is booked before */
+    uint64_t oldest_ns; /* nothing is booked before */
 };
 
 struct tsr_timeline {
@@ -118,7 +118,8 @@ void tsr_timeline_destroy(struct tsr_timeline *timeline)
     free(timeline);
 }
 
-uint64_t tsr_timeline_place_kernel(struct tsr_timeline *timeline, uint32_t device, struct tsr_kernel_time time, uint64_t ready_ns)
+uint64_t tsr_timeline_place_kernel(struct tsr_timeline *timeline, uint32_t device, struct tsr_kernel_time time,
+                                   uint64_t ready_ns)
 {
     struct usage *compute = &timeline->compute[device];
     uint64_t start = usage_earliest(compute, time.sm_permille, time.ns, ready_ns);

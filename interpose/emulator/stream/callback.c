@@ -10,7 +10,7 @@ static struct {
     size_t first;                     /* of the queue, not yet taken */
     bool started, running, ending;
     pthread_t thread;
-    uint32_t posted;                  /* atomic; futex: counts queued functions and the stop */
+    uint32_t posted; /* atomic; futex: counts queued functions and the stop */
 } callback;
 static __thread bool on_callback_thread;
 

@@ -7,16 +7,16 @@
 #include <stdlib.h>
 
 struct tsr_capture {
-    unsigned references;       /* lock; streams and events that name it, plus one while it is active */
-    struct tsr_graph *graph;   /* NULL once it has ended */
-    bool owned;                /* the graph was made by it */
+    unsigned references;     /* lock; streams and events that name it, plus one while it is active */
+    struct tsr_graph *graph; /* NULL once it has ended */
+    bool owned;              /* the graph was made by it */
     CUstreamCaptureMode mode;
     uint64_t id;
     bool invalid, ended;
-    struct tsr_stream *origin; /* NULL when it has been destroyed */
+    struct tsr_stream *origin;            /* NULL when it has been destroyed */
     TSR_VEC(struct tsr_stream *) streams; /* that take part */
-    const void *thread;        /* identity of the thread that began it */
-    struct tsr_capture *next;  /* of all active ones */
+    const void *thread;                   /* identity of the thread that began it */
+    struct tsr_capture *next;             /* of all active ones */
 };
 
 static struct tsr_capture *active; /* lock */

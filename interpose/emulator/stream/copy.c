@@ -21,7 +21,8 @@ static struct side source_of(const CUDA_MEMCPY3D_PEER *shape)
     size_t pitch = shape->srcPitch ? shape->srcPitch : shape->WidthInBytes + shape->srcXInBytes;
     size_t slice = pitch * (shape->srcHeight ? shape->srcHeight : shape->Height + shape->srcY);
     uint64_t base = shape->srcMemoryType == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)shape->srcHost : shape->srcDevice;
-    return (struct side){base + shape->srcZ * slice + shape->srcY * pitch + shape->srcXInBytes, pitch, slice, shape->srcMemoryType};
+    return (struct side){base + shape->srcZ * slice + shape->srcY * pitch + shape->srcXInBytes, pitch, slice,
+                         shape->srcMemoryType};
 }
 
 static struct side target_of(const CUDA_MEMCPY3D_PEER *shape)
@@ -29,7 +30,8 @@ static struct side target_of(const CUDA_MEMCPY3D_PEER *shape)
     size_t pitch = shape->dstPitch ? shape->dstPitch : shape->WidthInBytes + shape->dstXInBytes;
     size_t slice = pitch * (shape->dstHeight ? shape->dstHeight : shape->Height + shape->dstY);
     uint64_t base = shape->dstMemoryType == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)shape->dstHost : shape->dstDevice;
-    return (struct side){base + shape->dstZ * slice + shape->dstY * pitch + shape->dstXInBytes, pitch, slice, shape->dstMemoryType};
+    return (struct side){base + shape->dstZ * slice + shape->dstY * pitch + shape->dstXInBytes, pitch, slice,
+                         shape->dstMemoryType};
 }
 
 static struct side staging_of(const CUDA_MEMCPY3D_PEER *shape, const void *staging)
@@ -77,8 +79,8 @@ static enum coverage cover(const struct tsr_snapshot *snapshot, uint64_t base, u
     return COVERED;
 }
 
-static CUresult check_side(const struct tsr_snapshot *snapshot, const struct side *side, const CUDA_MEMCPY3D_PEER *shape, bool write,
-                           uint32_t *location, bool *pageable)
+static CUresult check_side(const struct tsr_snapshot *snapshot, const struct side *side, const CUDA_MEMCPY3D_PEER *shape,
+                           bool write, uint32_t *location, bool *pageable)
 {
     uint64_t bytes = extent(side, shape);
     *location = TSR_LOCATION_HOST;
@@ -118,7 +120,8 @@ static bool move_foreign(uint64_t foreign, void *known, size_t bytes, bool write
 {
     while (bytes) {
         struct iovec here = {known, bytes}, there = {(void *)(uintptr_t)foreign, bytes};
-        ssize_t moved = write ? process_vm_writev(getpid(), &here, 1, &there, 1, 0) : process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+        ssize_t moved =
+            write ? process_vm_writev(getpid(), &here, 1, &there, 1, 0) : process_vm_readv(getpid(), &here, 1, &there, 1, 0);
         if (moved <= 0)
             return false;
         known = (char *)known + moved;
@@ -202,7 +205,8 @@ static bool move_shape(const CUDA_MEMCPY3D_PEER *shape, struct side to, bool to_
     }
     for (size_t z = 0; z < depth; z++)
         for (size_t y = 0; y < height; y++)
-            if (!move(to.base + z * to.slice + y * to.pitch, to_known, from.base + z * from.slice + y * from.pitch, from_known, width))
+            if (!move(to.base + z * to.slice + y * to.pitch, to_known, from.base + z * from.slice + y * from.pitch, from_known,
+                      width))
                 return false;
     return true;
 }
@@ -277,7 +281,8 @@ CUresult tsr_memset_run(const struct tsr_work *work)
     const struct tsr_snapshot *snapshot = tsr_space_get(space);
     CUresult result = tsr_memset_check(work->memset.dst, work->memset.pitch, width_bytes, work->memset.height, &location);
     for (size_t y = 0; !result && width_bytes && y < work->memset.height; y++)
-        fill((char *)(uintptr_t)work->memset.dst + y * work->memset.pitch, work->memset.width, work->memset.value, work->memset.element_bytes);
+        fill((char *)(uintptr_t)work->memset.dst + y * work->memset.pitch, work->memset.width, work->memset.value,
+             work->memset.element_bytes);
     tsr_space_put(space, snapshot);
     return result ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
 }

@@ -24,15 +24,15 @@ typedef TSR_VEC(struct tsr_item *) tsr_items;
 
 static pthread_mutex_t engine_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    pthread_cond_t work;       /* the engine sleeps here */
-    pthread_cond_t completed;  /* threads that wait for items sleep here */
-    tsr_items ready;           /* binary heap by sequence */
-    tsr_items polls;           /* waits for values and for other processes' events that were not fulfilled when last looked at */
-    tsr_items stalled;         /* started kernels that stand back, the one to run next first */
-    struct tsr_item *current;  /* a kernel that used up its quantum and goes on */
-    struct tsr_item *left;     /* completed items whose work is to be released */
+    pthread_cond_t work;      /* the engine sleeps here */
+    pthread_cond_t completed; /* threads that wait for items sleep here */
+    tsr_items ready;          /* binary heap by sequence */
+    tsr_items polls;          /* waits for values and for other processes' events that were not fulfilled when last looked at */
+    tsr_items stalled;        /* started kernels that stand back, the one to run next first */
+    struct tsr_item *current; /* a kernel that used up its quantum and goes on */
+    struct tsr_item *left;    /* completed items whose work is to be released */
     uint64_t poll_pause_ns;
-    unsigned streak;           /* ready items taken since the last stalled kernel */
+    unsigned streak; /* ready items taken since the last stalled kernel */
     unsigned waiters;
     bool started, ending;
     pthread_t thread;

@@ -141,11 +141,12 @@ CUresult tsr_event_record(struct tsr_event *event, struct tsr_stream *stream, un
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     } else if ((result = tsr_context_sticky(stream->streams->context))) {
     } else if (stream->capture) {
-        result = flags & CU_EVENT_RECORD_EXTERNAL ? tsr_capture_add_locked(stream, &work)
-                                                  : tsr_capture_record_locked(stream, event);
+        result =
+            flags & CU_EVENT_RECORD_EXTERNAL ? tsr_capture_add_locked(stream, &work) : tsr_capture_record_locked(stream, event);
     } else if (event->context != stream->streams->context) {
         result = CUDA_ERROR_INVALID_HANDLE;
-    } else if (!(result = tsr_capture_check_legacy_locked(stream)) && !(result = tsr_stream_item_locked(stream, &work, &item))) {
+    } else if (!(result = tsr_capture_check_legacy_locked(stream)) &&
+               !(result = tsr_stream_item_locked(stream, &work, &item))) {
         tsr_capture_forget_event_locked(event);
         tsr_event_name_locked(event, item);
         tsr_stream_append_locked(stream, item);
@@ -173,7 +174,8 @@ CUresult tsr_event_wait_stream(struct tsr_event *event, struct tsr_stream *strea
         result = tsr_capture_add_locked(stream, &work);
     } else if (stream->capture || event->capture) {
         result = tsr_capture_wait_locked(stream, event);
-    } else if (!(result = tsr_capture_check_legacy_locked(stream)) && !(result = tsr_stream_item_locked(stream, &work, &item))) {
+    } else if (!(result = tsr_capture_check_legacy_locked(stream)) &&
+               !(result = tsr_stream_item_locked(stream, &work, &item))) {
         if (tsr_event_before_locked(event, item)) {
             tsr_stream_append_locked(stream, item);
             tsr_item_submit_locked(item);

@@ -11,14 +11,14 @@
 struct tsr_event_share;
 
 struct tsr_event {
-    unsigned references;            /* atomic */
+    unsigned references; /* atomic */
     CUevent handle;
-    struct tsr_context *context;    /* lock; NULL after it has been destroyed */
+    struct tsr_context *context; /* lock; NULL after it has been destroyed */
     unsigned flags;
-    struct tsr_item *record;        /* lock; reference; NULL: not recorded */
-    struct tsr_capture *capture;    /* lock; reference; recorded in a capture */
-    tsr_tips tips;                  /* lock; then: the nodes it stands for */
-    struct tsr_event_share *share;  /* lock; memory shared with other processes, or NULL */
+    struct tsr_item *record;       /* lock; reference; NULL: not recorded */
+    struct tsr_capture *capture;   /* lock; reference; recorded in a capture */
+    tsr_tips tips;                 /* lock; then: the nodes it stands for */
+    struct tsr_event_share *share; /* lock; memory shared with other processes, or NULL */
     bool imported;
     struct tsr_event *previous, *next; /* lock; events of the context */
 };

@@ -196,7 +196,8 @@ static bool copy_nodes(const struct tsr_graph *graph, struct tsr_graph *copy, bo
     for (size_t i = 0; i < graph->nodes.count; i++) {
         const tsr_tips *before = &graph->nodes.data[i]->dependencies;
         for (size_t k = 0; k < before->count; k++)
-            if (tsr_graph_connect(copy->nodes.data[position_of(graph, before->data[k].node)], copy->nodes.data[i], &before->data[k].edge))
+            if (tsr_graph_connect(copy->nodes.data[position_of(graph, before->data[k].node)], copy->nodes.data[i],
+                                  &before->data[k].edge))
                 return false;
     }
     return true;

@@ -15,23 +15,23 @@
 struct tsr_user_object;
 
 struct tsr_graph_node {
-    CUgraphNode handle;       /* NULL inside executables */
-    CUgraphNode origin;       /* handle of the node this one is a copy of */
+    CUgraphNode handle; /* NULL inside executables */
+    CUgraphNode origin; /* handle of the node this one is a copy of */
     struct tsr_graph *graph;
     CUgraphNodeType type;
     struct tsr_work work;
-    tsr_tips dependencies;    /* the nodes before it */
+    tsr_tips dependencies; /* the nodes before it */
     TSR_VEC(struct tsr_graph_node *) dependents;
-    void **param_list;        /* what cuGraphKernelNodeGetParams gave out: into the work's parameters */
-    bool disabled;            /* runs as an empty node */
-    bool marked;              /* scratch of walks */
-    struct tsr_item *item;    /* scratch of a launch */
+    void **param_list;     /* what cuGraphKernelNodeGetParams gave out: into the work's parameters */
+    bool disabled;         /* runs as an empty node */
+    bool marked;           /* scratch of walks */
+    struct tsr_item *item; /* scratch of a launch */
 };
 
 struct tsr_graph {
-    CUgraph handle;           /* NULL inside executables */
+    CUgraph handle; /* NULL inside executables */
     TSR_VEC(struct tsr_graph_node *) nodes;
-    struct tsr_graph_node *parent; /* the child node that owns it, or NULL */
+    struct tsr_graph_node *parent;             /* the child node that owns it, or NULL */
     TSR_VEC(struct tsr_user_object *) objects; /* a reference each; an object may occur several times */
     uint64_t id;
 };

@@ -55,11 +55,12 @@ static CUresult node_work(const struct tsr_graph_node *node, struct tsr_work *wo
     return tsr_work_clone(&node->work, work);
 }
 
-static CUresult launch_nodes_locked(struct tsr_streams *home, struct tsr_graph *graph, struct tsr_item *begin, struct tsr_item *end,
-                                    uint64_t host_ns);
+static CUresult launch_nodes_locked(struct tsr_streams *home, struct tsr_graph *graph, struct tsr_item *begin,
+                                    struct tsr_item *end, uint64_t host_ns);
 
 /* The node's item; for a child graph the one that ends it. A node of a context that is gone runs nothing. */
-static CUresult launch_node_locked(struct tsr_streams *home, struct tsr_graph_node *node, struct tsr_item *begin, uint64_t host_ns)
+static CUresult launch_node_locked(struct tsr_streams *home, struct tsr_graph_node *node, struct tsr_item *begin,
+                                   uint64_t host_ns)
 {
     struct tsr_streams *streams = node->work.context ? tsr_context_slot(node->work.context, TSR_SLOT_STREAMS) : home;
     struct tsr_work work;
@@ -102,8 +103,8 @@ static CUresult launch_node_locked(struct tsr_streams *home, struct tsr_graph_no
     return done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult launch_nodes_locked(struct tsr_streams *home, struct tsr_graph *graph, struct tsr_item *begin, struct tsr_item *end,
-                                    uint64_t host_ns)
+static CUresult launch_nodes_locked(struct tsr_streams *home, struct tsr_graph *graph, struct tsr_item *begin,
+                                    struct tsr_item *end, uint64_t host_ns)
 {
     CUresult result = CUDA_SUCCESS;
     size_t launched = 0;
@@ -229,8 +230,8 @@ static struct tsr_graph_node *by_origin(const struct tsr_graph *graph, CUgraphNo
     return NULL;
 }
 
-CUgraphExecUpdateResult tsr_graph_exec_update_locked(struct tsr_graph_exec *exec, const struct tsr_graph *graph, struct tsr_graph **garbage,
-                                                     struct tsr_graph_node **node)
+CUgraphExecUpdateResult tsr_graph_exec_update_locked(struct tsr_graph_exec *exec, const struct tsr_graph *graph,
+                                                     struct tsr_graph **garbage, struct tsr_graph_node **node)
 {
     struct tsr_graph *fresh = tsr_graph_copy(graph, false);
     *garbage = fresh;

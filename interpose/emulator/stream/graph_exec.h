@@ -13,7 +13,7 @@ struct tsr_graph_exec {
     CUgraphExec handle;
     struct tsr_graph *graph;
     unsigned long long flags;
-    struct tsr_item *last;     /* reference; end of the latest launch */
+    struct tsr_item *last; /* reference; end of the latest launch */
 };
 
 /* Takes over an invisible copy of a graph, also on error. Errors: INVALID_VALUE (a cycle), OUT_OF_MEMORY. Call without lock. */
@@ -27,8 +27,8 @@ struct tsr_graph_node *tsr_graph_exec_node(struct tsr_graph_exec *exec, CUgraphN
  * Takes over the parameters of a graph of the same shape. *garbage: a graph to free without lock. *node: the offending one.
  * Result: CU_GRAPH_EXEC_UPDATE_SUCCESS or what does not fit, then nothing is changed.
  */
-CUgraphExecUpdateResult tsr_graph_exec_update_locked(struct tsr_graph_exec *exec, const struct tsr_graph *graph, struct tsr_graph **garbage,
-                                                     struct tsr_graph_node **node);
+CUgraphExecUpdateResult tsr_graph_exec_update_locked(struct tsr_graph_exec *exec, const struct tsr_graph *graph,
+                                                     struct tsr_graph **garbage, struct tsr_graph_node **node);
 void tsr_graph_execs_forget_locked(struct tsr_context *context);
 
 #endif

@@ -13,7 +13,7 @@
 #include "stream.h"
 #include "value.h"
 
-static uint64_t grids;            /* engine thread only */
+static uint64_t grids; /* engine thread only */
 static tsr_grid_observer *observer;
 
 void tsr_engine_observe_grids(tsr_grid_observer *chosen)
@@ -35,8 +35,8 @@ static void report_fault(const struct tsr_item *item)
         return;
     }
     tsr_address_describe(fault->address, item->work.kernel.desc.device, where, sizeof where);
-    tsr_error("kernel %s, PTX line %u, %s: error %d at a %s of %u bytes at 0x%llx, %s", kernel, fault->line, thread, (int)fault->result,
-              fault->write ? "write" : "read", fault->bytes, (unsigned long long)fault->address, where);
+    tsr_error("kernel %s, PTX line %u, %s: error %d at a %s of %u bytes at 0x%llx, %s", kernel, fault->line, thread,
+              (int)fault->result, fault->write ? "write" : "read", fault->bytes, (unsigned long long)fault->address, where);
 }
 
 static bool start(struct tsr_item *item)
@@ -63,8 +63,8 @@ static uint64_t place_kernel(struct tsr_item *item)
     struct tsr_kernel_time time = tsr_clock_kernel(machine, desc->device, desc->sm_count, tsr_grid_cost(item->grid));
     uint64_t start_ns = tsr_timeline_place_kernel(tsr_engine_timeline(), desc->device, time, item->ready_ns);
     tsr_live_kernel(machine, desc->device, desc->function->name, time.ns, start_ns + time.ns);
-    tsr_debug("kernel %s on device %u: %llu to %llu ns, bound by %s", desc->function->name, desc->device, (unsigned long long)start_ns,
-              (unsigned long long)(start_ns + time.ns), time.bound);
+    tsr_debug("kernel %s on device %u: %llu to %llu ns, bound by %s", desc->function->name, desc->device,
+              (unsigned long long)start_ns, (unsigned long long)(start_ns + time.ns), time.bound);
     return start_ns + time.ns;
 }
 
@@ -102,7 +102,8 @@ static uint64_t run_copy(const struct tsr_work *work, uint64_t ready_ns)
     }
     if (!places.bytes)
         return ready_ns;
-    uint64_t ns = tsr_clock_copy_ns(machine, places.from, places.to, places.bytes, !(places.from_pageable | places.to_pageable));
+    uint64_t ns =
+        tsr_clock_copy_ns(machine, places.from, places.to, places.bytes, !(places.from_pageable | places.to_pageable));
     uint64_t end_ns = ns + tsr_timeline_place_copy(tsr_engine_timeline(), places.from, places.to, ns, ready_ns);
     uint32_t device = places.to < TSR_LOCATION_HOST ? places.to : places.from;
     if (device < TSR_LOCATION_HOST)

@@ -9,9 +9,9 @@
 
 #include <stdlib.h>
 
-static uint64_t next_id = 1;           /* lock */
-static uint64_t next_thread = 1;       /* atomic */
-static __thread uint64_t thread_here;  /* identity of the thread for per-thread streams; 0 until asked */
+static uint64_t next_id = 1;          /* lock */
+static uint64_t next_thread = 1;      /* atomic */
+static __thread uint64_t thread_here; /* identity of the thread for per-thread streams; 0 until asked */
 
 static uint64_t thread_identity(void)
 {

@@ -118,7 +118,8 @@ static struct tsr_value_row *row_of(uint64_t place, bool take)
         uint64_t holder = __atomic_load_n(&row->place, __ATOMIC_ACQUIRE);
         if (holder == place)
             return row;
-        if (!holder && take && __atomic_compare_exchange_n(&row->place, &holder, place, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        if (!holder && take &&
+            __atomic_compare_exchange_n(&row->place, &holder, place, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return row;
         if (holder == place)
             return row;

@@ -21,8 +21,16 @@
 #include "../exec/exec.h"
 
 enum tsr_work_kind {
-    TSR_WORK_EMPTY, TSR_WORK_KERNEL, TSR_WORK_COPY, TSR_WORK_MEMSET, TSR_WORK_HOST, TSR_WORK_CALL,
-    TSR_WORK_RECORD, TSR_WORK_WAIT, TSR_WORK_VALUES, TSR_WORK_CHILD
+    TSR_WORK_EMPTY,
+    TSR_WORK_KERNEL,
+    TSR_WORK_COPY,
+    TSR_WORK_MEMSET,
+    TSR_WORK_HOST,
+    TSR_WORK_CALL,
+    TSR_WORK_RECORD,
+    TSR_WORK_WAIT,
+    TSR_WORK_VALUES,
+    TSR_WORK_CHILD
 };
 
 struct tsr_event;
@@ -33,24 +41,46 @@ struct tsr_work {
     struct tsr_context *context;
     union {
         struct {
-            struct tsr_grid_desc desc;       /* params points into param_bytes below; start_ns, grid_id set by the engine */
-            uint8_t *param_bytes;            /* owned */
-            void *function_owner;            /* reference that keeps the module's code alive: taken again with retain, put with release */
+            struct tsr_grid_desc desc; /* params points into param_bytes below; start_ns, grid_id set by the engine */
+            uint8_t *param_bytes;      /* owned */
+            void *function_owner; /* reference that keeps the module's code alive: taken again with retain, put with release */
             void (*retain)(void *function_owner);
             void (*release)(void *function_owner);
-            const void *handle;              /* the CUfunction or CUkernel the application passed (graph node params) */
+            const void *handle; /* the CUfunction or CUkernel the application passed (graph node params) */
             int priority;
         } kernel;
         struct {
-            CUDA_MEMCPY3D_PEER shape;        /* every copy is one; types are HOST, DEVICE or UNIFIED */
-            void *staging;                   /* owned; what the source held when a pageable copy was submitted, packed; may be NULL */
+            CUDA_MEMCPY3D_PEER shape; /* every copy is one; types are HOST, DEVICE or UNIFIED */
+            void *staging;            /* owned; what the source held when a pageable copy was submitted, packed; may be NULL */
         } copy;
-        struct { CUdeviceptr dst; size_t pitch, width, height; unsigned value, element_bytes; } memset; /* width in elements */
-        struct { CUhostFn fn; CUstreamCallback callback; CUstream stream; void *data; } host; /* one of fn and callback; on the callback thread */
-        struct { void (*fn)(void *data, bool run); void *data; const char *name; } call; /* internal, on the engine; run = false: discarded unrun */
-        struct { struct tsr_event *event; unsigned flags; } event; /* reference held */
-        struct { CUstreamBatchMemOpParams *ops; unsigned count, next; bool waited; } values; /* ops owned; done one after the other */
-        struct { struct tsr_graph *graph; } child;               /* owned */
+        struct {
+            CUdeviceptr dst;
+            size_t pitch, width, height;
+            unsigned value, element_bytes;
+        } memset; /* width in elements */
+        struct {
+            CUhostFn fn;
+            CUstreamCallback callback;
+            CUstream stream;
+            void *data;
+        } host; /* one of fn and callback; on the callback thread */
+        struct {
+            void (*fn)(void *data, bool run);
+            void *data;
+            const char *name;
+        } call; /* internal, on the engine; run = false: discarded unrun */
+        struct {
+            struct tsr_event *event;
+            unsigned flags;
+        } event; /* reference held */
+        struct {
+            CUstreamBatchMemOpParams *ops;
+            unsigned count, next;
+            bool waited;
+        } values; /* ops owned; done one after the other */
+        struct {
+            struct tsr_graph *graph;
+        } child; /* owned */
     };
 };
 
