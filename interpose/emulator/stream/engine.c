@@ -16,7 +16,7 @@
 #define STALLED_PAUSE_NS 30000u
 #define STALLED_TURN 8u            /* a stalled kernel gets a turn after so many other items at the latest */
 #define LONG_RUN_NS 1000000000u
-#define GRACE_NS 20000000u
+#define GRACE_NS 100000000u
 #define POLL_LEAST_NS 5000u
 #define POLL_MOST_NS 100000u
 
