@@ -35,7 +35,8 @@ def _arithmetic(kind: Type) -> Rows:
                         dotted(name, mode, ftz, sat, word), kind, 2, f"f32_saturate({result})" if sat else result
                     )
     for ftz in ("", "ftz") if f16 else ("",):
-        result = _flushed("half_fma(A, B, C)", 3) if ftz else "half_fma(A, B, C)"
+        fused = f"{kind.element.value}_fma(A, B, C)"
+        result = _flushed(fused, 3) if ftz else fused
         yield _row(dotted("fma.rn", ftz, word), kind, 3, result)
         yield _row(dotted("fma.rn", ftz, "relu", word), kind, 3, f"half_relu({result})")
         if f16:

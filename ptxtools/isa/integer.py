@@ -207,6 +207,24 @@ def _dot_products() -> Rows:
                 )
 
 
+def _packed_distances() -> Rows:
+    """Distances of bytes and halves, the video instructions that compilers still emit.
+
+    The third operand is an addend; without one it fills the lanes that are not selected, and here all are.
+    """
+    for lanes in (2, 4):
+        bits = 32 // lanes
+        pairs = [
+            (f"(A >> {n} & {(1 << bits) - 1:#x}u)", f"(B >> {n} & {(1 << bits) - 1:#x}u)") for n in range(0, 32, bits)
+        ]
+        distances = [f"({x} > {y} ? {x} - {y} : {y} - {x})" for x, y in pairs]
+        key = f"vabsdiff{lanes}.u32.u32.u32"
+        sources = (Type.U32, Type.U32, Type.U32)
+        packed = " | ".join(f"{distance} << {n * bits}" for n, distance in enumerate(distances))
+        yield _row(key, Type.U32, sources, f"(C & 0u) | {packed}")
+        yield _row(f"{key}.add", Type.U32, sources, " + ".join(["C", *distances]))
+
+
 def _carries() -> Rows:
     """Extended precision: the condition code is an ordinary predicate register (exec/op_keys_lane.md)."""
     for kind in (Type.U32, Type.S32, Type.U64, Type.S64):
@@ -269,5 +287,5 @@ def _carry_row(key: str, name: str, kind: Type, whole: Type, carry_in: bool, car
 
 
 def rows() -> Rows:
-    for family in (_sums, _products, _divisions, _single, _bits, _dot_products, _carries):
+    for family in (_sums, _products, _divisions, _single, _bits, _dot_products, _packed_distances, _carries):
         yield from family()

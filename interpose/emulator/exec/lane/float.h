@@ -67,40 +67,52 @@ static inline double f64_quiet(double x)
 {
     return f64_from(f64_bits(x) | 0x0008000000000000ull);
 }
-#define TSR_F64_INVALID f64_from(0xfff8000000000000ull)
+#define TSR_F64_INVALID 0xfff8000000000000ull /* the NaN of an invalid operation */
 
-/* The result r of an operation on a (and b, c), with the NaN that hardware gives. */
+/* The result r of an operation on a (and b, c), with the NaN that hardware gives. Selects on bits, so that loops vectorise. */
 static inline double f64_nan1(double r, double a)
 {
-    return r == r ? r : a != a ? f64_quiet(a) : TSR_F64_INVALID;
+    uint64_t nan = TSR_F64_INVALID;
+    nan = a != a ? f64_bits(f64_quiet(a)) : nan;
+    return f64_from(r == r ? f64_bits(r) : nan);
 }
 
 static inline double f64_nan2(double r, double a, double b)
 {
-    return r == r ? r : a != a ? f64_quiet(a) : b != b ? f64_quiet(b) : TSR_F64_INVALID;
+    uint64_t nan = TSR_F64_INVALID;
+    nan = b != b ? f64_bits(f64_quiet(b)) : nan;
+    nan = a != a ? f64_bits(f64_quiet(a)) : nan;
+    return f64_from(r == r ? f64_bits(r) : nan);
 }
 
 static inline double f64_nan3(double r, double a, double b, double c)
 {
-    return r == r ? r : a != a ? f64_quiet(a) : b != b ? f64_quiet(b) : c != c ? f64_quiet(c) : TSR_F64_INVALID;
+    uint64_t nan = TSR_F64_INVALID;
+    nan = c != c ? f64_bits(f64_quiet(c)) : nan;
+    nan = b != b ? f64_bits(f64_quiet(b)) : nan;
+    nan = a != a ? f64_bits(f64_quiet(a)) : nan;
+    return f64_from(r == r ? f64_bits(r) : nan);
 }
 
 /*
  * x + y rounded to odd: when inexact, of the two neighbours the one with an odd last bit. Rounding that once more, in any direction, to a
- * number at least two bits shorter gives what one rounding would have given. Needs round-to-nearest.
+ * number at least two bits shorter gives what one rounding would have given. Needs round-to-nearest. The other neighbour lies towards the
+ * error: away from zero when the error has the sum's sign.
  */
-static inline double f64_add_odd(double x, double y)
-{
-    double s = x + y, t = s - x;
-    double error = (x - (s - t)) + (y - t);
-    uint64_t u = f64_bits(s);
-    uint64_t even = (u & 1) == 0;
-    /* The other neighbour lies towards the error: away from zero when the error has the sum's sign. */
-    uint64_t away = (error > 0) == (s > 0);
-    uint64_t step = away ? 1 : UINT64_MAX;
-    int inexact = (error > 0) | (error < 0);
-    return f64_from(inexact && even ? u + step : u);
-}
+#define TSR_ADD_ODD(kind, type, word, top)                                                                                     \
+    static inline type kind##_add_odd(type x, type y)                                                                          \
+    {                                                                                                                          \
+        type s = x + y, t = s - x;                                                                                             \
+        type error = (x - (s - t)) + (y - t);                                                                                  \
+        word u = kind##_bits(s);                                                                                               \
+        word step = 1 - ((kind##_bits(error) ^ u) >> (top) << 1);                                                              \
+        step = (u & 1) == 0 ? step : 0;                                                                                        \
+        step = error > 0 ? step : error < 0 ? step : 0;                                                                        \
+        return kind##_from(u + step);                                                                                          \
+    }
+TSR_ADD_ODD(f32, float, uint32_t, 31)
+TSR_ADD_ODD(f64, double, uint64_t, 63)
+#undef TSR_ADD_ODD
 
 #if defined(__FMA__)
 static inline float f32_fma(float a, float b, float c)

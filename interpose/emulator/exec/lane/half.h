@@ -58,23 +58,26 @@ static inline float f16_flush(float x)
     return f32_from((u & 0x7fffffffu) < 0x38800000u ? u & 0x80000000u : u);
 }
 
-/*
- * a * b + c of halves, rounded to odd at float precision: narrowing it rounds once. The products of f16 and bf16 numbers are exact in double, the
- * sum is rounded to odd there and again here.
- */
+/* A double rounded to odd at float precision. */
 static inline float f32_from_f64_odd(double x)
 {
     float s = (float)x;
     double back = (double)s;
-    uint32_t u = f32_bits(s), magnitude = u & 0x7fffffffu;
-    int inexact = (back < x) | (back > x);
-    /* Rounded away from zero (also to infinity): step back to the odd neighbour. */
-    int away = f64_magnitude(back) > f64_magnitude(x);
-    uint32_t odd = away ? magnitude - 1 : magnitude + 1;
-    return f32_from(inexact && (magnitude & 1) == 0 ? (u & 0x80000000u) | odd : u);
+    uint32_t u = f32_bits(s);
+    /* Rounded away from zero (also to infinity): step back to the odd neighbour, else forward. */
+    uint32_t step = f64_magnitude(back) > f64_magnitude(x) ? 0xffffffffu : 1;
+    step = (u & 1) == 0 ? step : 0;
+    step = back < x ? step : back > x ? step : 0;
+    return f32_from(u + step);
 }
 
-static inline float half_fma(float a, float b, float c)
+/* a * b + c of halves, rounded to odd at float precision: narrowing it rounds once. Products of f16 are exact in float, of bf16 in double. */
+static inline float f16_fma(float a, float b, float c)
+{
+    return f32_add_odd(a * b, c);
+}
+
+static inline float bf16_fma(float a, float b, float c)
 {
     return f32_from_f64_odd(f64_add_odd((double)a * (double)b, (double)c));
 }
@@ -83,11 +86,5 @@ static inline float half_relu(float x)
 {
     return x > 0.0f ? x : x != x ? x : 0.0f;
 }
-
-/* min and max as for f32; a flag-free form because halves are narrowed with the canonical NaN anyway. */
-#define half_min f32_min
-#define half_max f32_max
-#define half_min_nan f32_min_nan
-#define half_max_nan f32_max_nan
 
 #endif

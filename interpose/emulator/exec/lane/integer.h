@@ -187,8 +187,10 @@ static inline uint32_t u32_bfe(uint32_t a, uint32_t position, uint32_t length)
 {
     position &= 255;
     length &= 255;
-    uint64_t field = position > 31 ? 0 : (uint64_t)a >> position;
-    return (uint32_t)(length > 31 ? field : field & ((1ull << (length & 31)) - 1));
+    uint32_t field = a >> (position & 31);
+    uint32_t ones = (1u << (length & 31)) - 1;
+    ones = length > 31 ? 0xffffffffu : ones;
+    return position > 31 ? 0 : field & ones;
 }
 
 static inline uint64_t u64_bfe(uint64_t a, uint32_t position, uint32_t length)
@@ -331,9 +333,9 @@ static inline uint32_t b32_prmt_ecr(uint32_t c)
 #define TSR_DOT(suffix, byte_a, byte_b, half_a)                                                                                \
     static inline uint32_t dp4a_##suffix(uint32_t a, uint32_t b, uint32_t c)                                                   \
     {                                                                                                                          \
-        for (int n = 0; n < 32; n += 8)                                                                                        \
-            c += (uint32_t)((byte_a)(a >> n) * (byte_b)(b >> n));                                                              \
-        return c;                                                                                                              \
+        int32_t low = (byte_a)a * (byte_b)b + (byte_a)(a >> 8) * (byte_b)(b >> 8);                                             \
+        int32_t high = (byte_a)(a >> 16) * (byte_b)(b >> 16) + (byte_a)(a >> 24) * (byte_b)(b >> 24);                          \
+        return c + (uint32_t)low + (uint32_t)high;                                                                             \
     }                                                                                                                          \
     static inline uint32_t dp2a_##suffix(uint32_t a, uint32_t b, uint32_t c)                                                   \
     {                                                                                                                          \

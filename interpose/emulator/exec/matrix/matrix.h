@@ -16,7 +16,7 @@
 #include "emulator/exec/warp.h"
 
 #include <string.h>
-#if defined(__FMA__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -162,6 +162,39 @@ TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_float(struct tsr_warp *w, const
     return i + 1;
 }
 
+/* sum[8][8] += a[8][16] * b[8][16] transposed, of bytes. */
+TSR_MATRIX_INLINE void tsr_matrix_accumulate_bytes(int32_t sum[64], const unsigned char *a, const unsigned char *b,
+                                                   bool a_signed, bool b_signed)
+{
+    TSR_MATRIX_ALIGNED int16_t left[128], columns[128];
+    /* Columns of neighbouring k side by side: one multiplication takes two of them. */
+    TSR_MATRIX_ALIGNED int16_t right[8][8][2];
+    for (int n = 0; n < 128; n++)
+        left[n] = a_signed ? (int8_t)a[n] : a[n];
+    for (int n = 0; n < 128; n++)
+        columns[n] = b_signed ? (int8_t)b[n] : b[n];
+    for (int pair = 0; pair < 8; pair++)
+        for (int column = 0; column < 8; column++)
+            memcpy(right[pair][column], columns + 16 * column + 2 * pair, 4);
+#if defined(__AVX2__)
+    for (int row = 0; row < 8; row++) {
+        __m256i total = _mm256_load_si256((const __m256i *)(const void *)(sum + 8 * row));
+        for (int pair = 0; pair < 8; pair++) {
+            int32_t both;
+            memcpy(&both, left + 16 * row + 2 * pair, sizeof both);
+            __m256i both_columns = _mm256_load_si256((const __m256i *)(const void *)right[pair]);
+            total = _mm256_add_epi32(total, _mm256_madd_epi16(_mm256_set1_epi32(both), both_columns));
+        }
+        _mm256_store_si256((__m256i *)(void *)(sum + 8 * row), total);
+    }
+#else
+    for (int row = 0; row < 8; row++)
+        for (int k = 0; k < 16; k++)
+            for (int column = 0; column < 8; column++)
+                sum[8 * row + column] += left[16 * row + k] * right[k / 2][column][k % 2];
+#endif
+}
+
 /* Blocks of 8 x 16 bytes. */
 TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_integer(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, int rows,
                                                          int columns, int depth, bool a_signed, bool b_signed, bool saturate,
@@ -177,20 +210,10 @@ TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_integer(struct tsr_warp *w, con
     uint32_t result[MOST * 2][32];
 
     for (int tile = 0; tile < tiles; tile++) {
-        TSR_MATRIX_ALIGNED int32_t sum[64] = {0}, b[128];
-        for (int k = 0; k < depth; k++) {
-            const unsigned char *left = w->frame + sources[tile % rows + k * rows];
-            const unsigned char *right = w->frame + sources[a_regs + tile / rows + k * columns];
-            for (int at = 0; at < 16; at++)
-                for (int column = 0; column < 8; column++)
-                    b[8 * at + column] = b_signed ? (int8_t)right[column * 16 + at] : right[column * 16 + at];
-            for (int row = 0; row < 8; row++)
-                for (int at = 0; at < 16; at++) {
-                    int32_t x = a_signed ? (int8_t)left[row * 16 + at] : left[row * 16 + at];
-                    for (int column = 0; column < 8; column++)
-                        sum[8 * row + column] += x * b[8 * at + column];
-                }
-        }
+        TSR_MATRIX_ALIGNED int32_t sum[64] = {0};
+        for (int k = 0; k < depth; k++)
+            tsr_matrix_accumulate_bytes(sum, w->frame + sources[tile % rows + k * rows],
+                                        w->frame + sources[a_regs + tile / rows + k * columns], a_signed, b_signed);
         for (int odd = 0; odd < 2; odd++) {
             const int32_t *c = (const int32_t *)(const void *)(w->frame + addends[2 * tile + odd]);
             for (int l = 0; l < 32; l++) {
@@ -234,7 +257,7 @@ TSR_MATRIX_INLINE const struct tsr_insn *tsr_mma_double(struct tsr_warp *w, cons
                         acc[8 * row + column] = f64_fma(a[row * 4 + at], b[8 * at + column], acc[8 * row + column]);
         }
         for (int n = 0; n < 64; n++)
-            result[2 * tile + (n & 1)][n >> 1] = acc[n] == acc[n] ? acc[n] : TSR_F64_INVALID;
+            result[2 * tile + (n & 1)][n >> 1] = acc[n] == acc[n] ? acc[n] : f64_from(TSR_F64_INVALID);
     }
     for (int reg = 0; reg < 2 * tiles; reg++) {
         double *d = (double *)(void *)(w->frame + list[reg]);
