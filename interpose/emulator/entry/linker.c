@@ -1,7 +1,8 @@
 /*
  * The linker of the driver, for PTX. One input is handed on as it is. Several are loaded as one text: the headers of the later ones are dropped,
  * and so are declarations that an earlier or later input defines; the decoder then resolves them like any others. The result is PTX
- * text, which cuModuleLoadData and cuLibraryLoadData take. Machine code, objects and archives are not linked.
+ * text, which cuModuleLoadData and cuLibraryLoadData take. Machine code, objects and archives are not linked; for the vendor's device
+ * runtime, device_runtime.c stands in.
  */
 #include "guard.h"
 
@@ -12,6 +13,7 @@
 
 #include "../context/handles.h"
 #include "../image/image.h"
+#include "device_runtime.h"
 #include "file.h"
 #include "jit.h"
 #include "link_text.h"
@@ -72,6 +74,10 @@ static CUresult text_of(struct linker *linker, CUjitInputType type, const void *
     TSR_TRY(tsr_context_current(&context));
     if (type == CU_JIT_INPUT_PTX) {
         *out = strndup(data, size);
+        return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (type == CU_JIT_INPUT_LIBRARY && tsr_device_runtime_is(data, size)) {
+        *out = strdup(tsr_device_runtime_text);
         return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (type != CU_JIT_INPUT_CUBIN && type != CU_JIT_INPUT_FATBINARY) {
