@@ -296,3 +296,44 @@ TEST(copies_check_their_ranges)
     CHECK_EQ(cuMemFree_v2(memory), CUDA_SUCCESS);
     cuStreamDestroy_v2(stream);
 }
+
+/* The same physical memory at two addresses, as two processes would see it. */
+static bool map_twice(CUdeviceptr *one, CUdeviceptr *two)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    const size_t bytes = 2u << 20;
+    return !cuMemCreate(&handle, bytes, &prop, 0) && !cuMemAddressReserve(one, bytes, 0, 0, 0) &&
+           !cuMemAddressReserve(two, bytes, 0, 0, 0) && !cuMemMap(*one, bytes, 0, handle, 0) &&
+           !cuMemMap(*two, bytes, 0, handle, 0) && !cuMemSetAccess(*one, bytes, &access, 1) &&
+           !cuMemSetAccess(*two, bytes, &access, 1);
+}
+
+TEST(a_wait_takes_over_the_time_of_the_write)
+{
+    struct fake_kernel slow = {.read_bytes = 500000000, .blocks = 1}; /* 500 us */
+    CUdeviceptr one, two;
+    CUstream a, b;
+    CUevent start, end;
+    float ms = 0;
+    fixture_start();
+    REQUIRE(map_twice(&one, &two));
+    REQUIRE(!cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) && !cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    REQUIRE(!cuEventCreate(&start, 0) && !cuEventCreate(&end, 0));
+    CHECK_EQ(cuEventRecord(start, b), CUDA_SUCCESS);
+    CHECK_EQ(cuStreamWaitValue32_v2(b, two + 64, 9, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
+    CHECK_EQ(cuEventRecord(end, b), CUDA_SUCCESS);
+    fixture_launch(a, &slow);
+    CHECK_EQ(cuStreamWriteValue32_v2(a, one + 64, 9, 0), CUDA_SUCCESS);
+    CHECK_EQ(cuEventSynchronize(end), CUDA_SUCCESS);
+    CHECK_EQ(cuEventElapsedTime_v2(&ms, start, end), CUDA_SUCCESS);
+    CHECK(ms > 0.499f && ms < 0.52f);
+    /* Once written, a wait needs no more than that time again. */
+    CHECK_EQ(cuStreamWaitValue32_v2(b, one + 64, 9, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
+    CHECK_EQ(cuStreamSynchronize(b), CUDA_SUCCESS);
+    cuEventDestroy_v2(start);
+    cuEventDestroy_v2(end);
+    cuStreamDestroy_v2(a);
+    cuStreamDestroy_v2(b);
+}
