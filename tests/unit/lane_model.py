@@ -297,6 +297,16 @@ def _dot(parts: Sequence[str], operands: Sequence[int]) -> int:
     return total & 0xFFFFFFFF
 
 
+def _packed_distance(parts: Sequence[str], operands: Sequence[int]) -> int:
+    a, b, c = operands
+    bits = 32 // int(parts[0][-1])
+    mask = (1 << bits) - 1
+    distances = [abs((a >> n & mask) - (b >> n & mask)) for n in range(0, 32, bits)]
+    if parts[-1] == "add":
+        return (c + sum(distances)) & 0xFFFFFFFF
+    return sum(distance << n * bits for n, distance in enumerate(distances))
+
+
 def _shift(name: str, parts: Sequence[str], kind: str, operands: Sequence[int]) -> int:
     if name == "shf":
         a, b, c = operands
@@ -577,6 +587,8 @@ def expected(opcode: str, operands: Sequence[int]) -> tuple[int, int | None]:
         return _select(parts, operands), None
     if name in ("dp4a", "dp2a"):
         return _dot(parts, operands), None
+    if name.startswith("vabsdiff"):
+        return _packed_distance(parts, operands), None
     if name in ("shl", "shr", "shf"):
         return _shift(name, parts, kind, operands), None
     if name in ("and", "or", "xor", "not", "cnot", "mov"):
