@@ -2,7 +2,7 @@
 // saturation, division and shifts at their edges, 64-bit arithmetic, 128-bit products.
 #include "check.h"
 
-constexpr int OUTPUTS = 30;
+constexpr int OUTPUTS = 32;
 
 __global__ void evaluate(const unsigned *a, const unsigned *b, unsigned long long *out, int count) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -33,6 +33,8 @@ __global__ void evaluate(const unsigned *a, const unsigned *b, unsigned long lon
     row[n++] = __vadd4(x, y);
     row[n++] = __vmaxu2(x, y);
     row[n++] = __vabsdiffu4(x, y);
+    row[n++] = __vsadu4(x, y);
+    row[n++] = __vsadu2(x, y);
     row[n++] = (unsigned)__hadd(sx, sy);
     row[n++] = __urhadd(x, y);
     row[n++] = x / (y | 1) + 3 * (x % (y | 1));
@@ -69,7 +71,7 @@ static void reference(unsigned x, unsigned y, unsigned long long *row) {
     row[n++] = reversed;
     row[n++] = wide_reversed;
     int signed_dot = 1000, half_dot = -5;
-    unsigned unsigned_dot = 7;
+    unsigned unsigned_dot = 7, byte_distance = 0, half_distance = 0;
     for (int i = 0; i < 4; i++) {
         int selected = (y >> 3 & 0x7777) >> 4 * i & 7;
         permuted |= (uint32_t)(selected < 4 ? byte_of(x, selected) : byte_of(y, selected - 4)) << 8 * i;
@@ -77,11 +79,13 @@ static void reference(unsigned x, unsigned y, unsigned long long *row) {
         unsigned_dot += byte_of(x, i) * byte_of(y, i);
         sums |= (uint32_t)(uint8_t)(byte_of(x, i) + byte_of(y, i)) << 8 * i;
         differences |= (uint32_t)abs(byte_of(x, i) - byte_of(y, i)) << 8 * i;
+        byte_distance += abs(byte_of(x, i) - byte_of(y, i));
     }
     for (int i = 0; i < 2; i++) {
         half_dot += (int16_t)(x >> 16 * i) * (int8_t)byte_of(y, i);
         uint16_t left = (uint16_t)(x >> 16 * i), right = (uint16_t)(y >> 16 * i);
         maxima |= (uint32_t)(left > right ? left : right) << 16 * i;
+        half_distance += abs(left - right);
     }
     row[n++] = permuted;
     uint64_t pair = (uint64_t)y << 32 | x;
@@ -94,6 +98,8 @@ static void reference(unsigned x, unsigned y, unsigned long long *row) {
     row[n++] = sums;
     row[n++] = maxima;
     row[n++] = differences;
+    row[n++] = byte_distance;
+    row[n++] = half_distance;
     row[n++] = (uint32_t)(((int64_t)sx + sy) >> 1);
     row[n++] = (uint32_t)(((uint64_t)x + y + 1) >> 1);
     row[n++] = (uint32_t)(x / (y | 1) + 3 * (x % (y | 1)));
