@@ -30,6 +30,18 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemA
     return CUDA_SUCCESS;
 }
 
+/* A question that programs ask before they look whether a device supports multicast objects; the emulated ones do not. */
+CUresult CUDAAPI cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop,
+                                           CUmulticastGranularity_flags option)
+{
+    TSR_TRY(tsr_driver_ready());
+    TSR_REQUIRE(granularity && prop && prop->numDevices, CUDA_ERROR_INVALID_VALUE);
+    TSR_REQUIRE(option == CU_MULTICAST_GRANULARITY_MINIMUM || option == CU_MULTICAST_GRANULARITY_RECOMMENDED,
+                CUDA_ERROR_INVALID_VALUE);
+    *granularity = TSR_PHYSICAL_GRANULARITY;
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
                              unsigned long long flags)
 {
