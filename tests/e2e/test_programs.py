@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sysconfig
@@ -10,19 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.build import Builder, BuildError, Program, find_toolkit, programs
+from tests.e2e.build import BuildError, Program, programs
 
 PROGRAMS = programs()
 TIMEOUT_S = 120
-
-
-@pytest.fixture(scope="session")
-def executables(request: pytest.FixtureRequest) -> dict[str, Path | BuildError]:
-    """All programs, built once per content; the lock lets parallel test workers share the work."""
-    directory = Path(request.config.cache.mkdir("e2e-programs"))
-    with (directory / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return Builder(find_toolkit(), directory).build_all(PROGRAMS, os.cpu_count() or 1)
 
 
 def test_there_are_enough_programs() -> None:

@@ -1,0 +1,48 @@
+"""Unmodified programs whose launches all run on the other GPU: same output, and every launch counted there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.build import BuildError
+
+POLICY = """version: 1
+devices: {home: 0, executors: [1]}
+rules:
+  - match: {function: "*"}
+    device: 1
+default: home
+"""
+TIMEOUT_S = 120
+
+
+@pytest.mark.parametrize("name", ["vector_add", "transpose", "gemm_tiled", "softmax", "layer_norm", "scan", "stencil"])
+def test_all_launches_on_the_other_gpu(
+    name: str, executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path
+) -> None:
+    executable = executables[name]
+    assert isinstance(executable, Path), str(executable)
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(POLICY)
+    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
+    base = [str(tessera_run), "--emulate", "2", "--json", str(report)]
+    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    home = _run([*base, "--", str(executable)], environment)
+    launches = sum(device["launches"] for device in json.loads(report.read_text())["devices"])
+    away = _run([*base, "--policy", str(policy), "--", str(executable)], environment)
+    counted = json.loads(report.read_text())
+    assert away == home
+    assert counted["launches"] == {"total": launches, "by_device": {"0": 0, "1": launches}, "kept_home": 0}
+    assert [device["launches"] for device in counted["devices"]] == [0, launches]
+
+
+def _run(command: list[str], environment: dict[str, str]) -> str:
+    done = subprocess.run(command, text=True, capture_output=True, env=environment, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
