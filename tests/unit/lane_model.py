@@ -575,7 +575,7 @@ def expected(opcode: str, operands: Sequence[int]) -> tuple[int, int | None]:
     if name == "cvt":
         return _convert(parts, operands), None
     if name == "lop3":
-        result = _lop3(*operands[:3], operands[3])
+        result = _lop3(operands[0], operands[1], operands[2], operands[3])
         if parts[1] == "b32":
             return result, None
         return result, int((result != 0) or bool(operands[4])) if parts[1] == "or" else int(

@@ -63,7 +63,7 @@ class Runner:
         self.levels = [level for level in range(len(LEVELS)) if self._has(level)]
 
     def _describe(self) -> list[Operation]:
-        found = []
+        found: list[Operation] = []
         key, shape = ctypes.c_char_p(), (ctypes.c_uint8 * 8)()
         while self._lib.lane_describe(len(found), ctypes.byref(key), shape):
             assert key.value is not None
