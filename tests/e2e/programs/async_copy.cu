@@ -5,7 +5,8 @@
 
 constexpr int STAGES = 3, BLOCK = 64;
 
-__global__ void staged_sum(const int4 *in, int4 *out, int rounds) {
+__global__ void staged_sum(const int4 *in, int4 *out, int rounds)
+{
     __shared__ int4 stages[STAGES][BLOCK];
     int t = threadIdx.x, neighbour = (t + 1) % BLOCK;
     const int4 *mine = in + blockIdx.x * rounds * BLOCK;
@@ -29,7 +30,9 @@ __global__ void staged_sum(const int4 *in, int4 *out, int rounds) {
     out[blockIdx.x * BLOCK + t] = sum;
 }
 
-template <typename T> __global__ void copy_with_zero_fill(const T *in, T *out) {
+template <typename T>
+__global__ void copy_with_zero_fill(const T *in, T *out)
+{
     __shared__ T buffer[BLOCK];
     int t = threadIdx.x;
     buffer[t] = ~T(0);
@@ -41,7 +44,9 @@ template <typename T> __global__ void copy_with_zero_fill(const T *in, T *out) {
     out[t] = buffer[BLOCK - 1 - t];
 }
 
-template <typename T> static void check_zero_fill(const char *what) {
+template <typename T>
+static void check_zero_fill(const char *what)
+{
     Random random(18);
     std::vector<T> in(BLOCK), want(BLOCK);
     for (int i = 0; i < BLOCK; i++) {
@@ -55,7 +60,8 @@ template <typename T> static void check_zero_fill(const char *what) {
     expect_equal(what, download(out, BLOCK), want);
 }
 
-int main() {
+int main()
+{
     const int blocks = 3, rounds = 7;
     Random random(19);
     std::vector<int> in(blocks * rounds * BLOCK * 4), want(blocks * BLOCK * 4);

@@ -14,7 +14,8 @@ struct Cells {
     unsigned short narrow_cas;
 };
 
-__device__ void update(Cells &cells, unsigned i) {
+__device__ void update(Cells &cells, unsigned i)
+{
     atomicAdd(&cells.add, (int)i);
     atomicSub(&cells.sub, 3);
     atomicMax(&cells.largest, (int)i - 100);
@@ -44,9 +45,13 @@ __device__ void update(Cells &cells, unsigned i) {
     } while (old != assumed);
 }
 
-__global__ void update_global(Cells *cells) { update(*cells, blockIdx.x * blockDim.x + threadIdx.x); }
+__global__ void update_global(Cells *cells)
+{
+    update(*cells, blockIdx.x * blockDim.x + threadIdx.x);
+}
 
-__global__ void update_shared(const Cells *initial, Cells *out) {
+__global__ void update_shared(const Cells *initial, Cells *out)
+{
     __shared__ Cells cells;
     if (threadIdx.x == 0)
         cells = *initial;
@@ -57,13 +62,15 @@ __global__ void update_shared(const Cells *initial, Cells *out) {
         *out = cells;
 }
 
-__global__ void tickets(unsigned *counter, unsigned *seen, unsigned long long *chain) {
+__global__ void tickets(unsigned *counter, unsigned *seen, unsigned long long *chain)
+{
     unsigned ticket = atomicAdd(counter, 1);
     atomicAdd(&seen[ticket], 1u);
     atomicAdd(&chain[1], atomicExch(&chain[0], (unsigned long long)threadIdx.x + 1));
 }
 
-static Cells initial_cells() {
+static Cells initial_cells()
+{
     Cells cells = {};
     cells.largest = -1000;
     cells.smallest = 1000;
@@ -72,7 +79,8 @@ static Cells initial_cells() {
     return cells;
 }
 
-static void check(const char *what, const Cells &got, unsigned count) {
+static void check(const char *what, const Cells &got, unsigned count)
+{
     unsigned add = 0, exclusive = 0, largest = 0;
     unsigned long long wide = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -103,7 +111,8 @@ static void check(const char *what, const Cells &got, unsigned count) {
         fprintf(stderr, "in %s\n", what);
 }
 
-int main() {
+int main()
+{
     Cells initial = initial_cells();
     Cells *global = upload(std::vector<Cells>{initial}), *out = device_array<Cells>(1);
     update_global<<<6, 96>>>(global);

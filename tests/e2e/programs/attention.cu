@@ -3,7 +3,8 @@
 
 constexpr int DIM = 32;
 
-__global__ void attend_naive(const float *q, const float *k, const float *v, float *scores, float *out, int length) {
+__global__ void attend_naive(const float *q, const float *k, const float *v, float *scores, float *out, int length)
+{
     int row = blockIdx.x, head = blockIdx.y, t = threadIdx.x;
     const float *head_q = q + head * length * DIM, *head_k = k + head * length * DIM, *head_v = v + head * length * DIM;
     float *row_scores = scores + (head * length + row) * length;
@@ -26,7 +27,8 @@ __global__ void attend_naive(const float *q, const float *k, const float *v, flo
 }
 
 // One warp per query row; lane = feature.  Keys are visited once; the running sum is rescaled when the maximum grows.
-__global__ void attend_online(const float *q, const float *k, const float *v, float *out, int length) {
+__global__ void attend_online(const float *q, const float *k, const float *v, float *out, int length)
+{
     int row = blockIdx.x * blockDim.y + threadIdx.y, head = blockIdx.y, lane = threadIdx.x;
     if (row >= length)
         return;
@@ -44,7 +46,8 @@ __global__ void attend_online(const float *q, const float *k, const float *v, fl
     out[base + row * DIM + lane] = value / sum;
 }
 
-int main() {
+int main()
+{
     const int heads = 2, length = 61;
     Random random(12);
     size_t size = heads * length * DIM;

@@ -30,7 +30,8 @@ inline int failures = 0;
 #define EXPECT(condition) expect((condition), #condition, __LINE__)
 #define EXPECT_STATUS(call, wanted) expect_status((call), (wanted), #call, __LINE__)
 
-inline void expect(bool holds, const char *text, int line) {
+inline void expect(bool holds, const char *text, int line)
+{
     comparisons++;
     if (!holds) {
         failures++;
@@ -38,17 +39,19 @@ inline void expect(bool holds, const char *text, int line) {
     }
 }
 
-inline void expect_status(cudaError_t got, cudaError_t wanted, const char *text, int line) {
+inline void expect_status(cudaError_t got, cudaError_t wanted, const char *text, int line)
+{
     comparisons++;
     if (got != wanted) {
         failures++;
-        fprintf(stderr, "line %d: %s gave %s, expected %s\n", line, text, cudaGetErrorName(got),
-                cudaGetErrorName(wanted));
+        fprintf(stderr, "line %d: %s gave %s, expected %s\n", line, text, cudaGetErrorName(got), cudaGetErrorName(wanted));
     }
 }
 
 // Bitwise equality; reports the first difference.
-template <typename T> void expect_equal(const char *what, const std::vector<T> &got, const std::vector<T> &want) {
+template <typename T>
+void expect_equal(const char *what, const std::vector<T> &got, const std::vector<T> &want)
+{
     comparisons++;
     if (got.size() == want.size() && memcmp(got.data(), want.data(), got.size() * sizeof(T)) == 0)
         return;
@@ -64,8 +67,8 @@ template <typename T> void expect_equal(const char *what, const std::vector<T> &
 
 // |got - want| <= absolute + relative * |want| for every element; a NaN fails.
 template <typename T>
-void expect_near(const char *what, const std::vector<T> &got, const std::vector<double> &want, double relative,
-                 double absolute) {
+void expect_near(const char *what, const std::vector<T> &got, const std::vector<double> &want, double relative, double absolute)
+{
     comparisons++;
     for (size_t i = 0; i < want.size(); i++) {
         double difference = fabs((double)got[i] - want[i]);
@@ -80,16 +83,26 @@ void expect_near(const char *what, const std::vector<T> &got, const std::vector<
 // SplitMix64: the same inputs on every machine.
 struct Random {
     uint64_t state;
-    explicit Random(uint64_t seed) : state(seed) {}
-    uint64_t bits() {
+    explicit Random(uint64_t seed) : state(seed)
+    {
+    }
+    uint64_t bits()
+    {
         uint64_t z = state += 0x9e3779b97f4a7c15u;
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
         return z ^ (z >> 31);
     }
-    uint32_t below(uint32_t bound) { return (uint32_t)((bits() >> 32) * bound >> 32); }
-    float uniform(float low, float high) { return low + (high - low) * (float)(bits() >> 40) * 0x1p-24f; }
-    std::vector<float> floats(size_t count, float low, float high) {
+    uint32_t below(uint32_t bound)
+    {
+        return (uint32_t)((bits() >> 32) * bound >> 32);
+    }
+    float uniform(float low, float high)
+    {
+        return low + (high - low) * (float)(bits() >> 40) * 0x1p-24f;
+    }
+    std::vector<float> floats(size_t count, float low, float high)
+    {
         std::vector<float> values(count);
         for (float &value : values)
             value = uniform(low, high);
@@ -97,25 +110,32 @@ struct Random {
     }
 };
 
-template <typename T> T *device_array(size_t count) {
+template <typename T>
+T *device_array(size_t count)
+{
     T *pointer = nullptr;
     CUDA(cudaMalloc((void **)&pointer, count * sizeof(T)));
     return pointer;
 }
 
-template <typename T> T *upload(const std::vector<T> &values) {
+template <typename T>
+T *upload(const std::vector<T> &values)
+{
     T *pointer = device_array<T>(values.size());
     CUDA(cudaMemcpy(pointer, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
     return pointer;
 }
 
-template <typename T> std::vector<T> download(const T *pointer, size_t count) {
+template <typename T>
+std::vector<T> download(const T *pointer, size_t count)
+{
     std::vector<T> values(count);
     CUDA(cudaMemcpy(values.data(), pointer, count * sizeof(T), cudaMemcpyDeviceToHost));
     return values;
 }
 
-inline int finish() {
+inline int finish()
+{
     if (failures == 0 && comparisons > 0) {
         printf("PASS (%d comparisons)\n", comparisons);
         return 0;

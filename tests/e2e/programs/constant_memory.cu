@@ -9,14 +9,16 @@ __constant__ struct {
 __device__ int counter = 40;
 __device__ float results[64];
 
-__global__ void apply() {
+__global__ void apply()
+{
     int t = threadIdx.x;
     results[t] = weights[t % 8] * (float)config.scale + config.table[t];
     if (t == 0)
         counter += 2;
 }
 
-int main() {
+int main()
+{
     std::vector<float> table(64), want(64), got(64);
     for (int i = 0; i < 64; i++)
         table[i] = 0.25f * i;

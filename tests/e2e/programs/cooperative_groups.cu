@@ -7,7 +7,9 @@
 
 namespace cg = cooperative_groups;
 
-template <int SIZE> __global__ void tile_sums(const int *in, int *sums, int *ranks) {
+template <int SIZE>
+__global__ void tile_sums(const int *in, int *sums, int *ranks)
+{
     auto block = cg::this_thread_block();
     auto tile = cg::tiled_partition<SIZE>(block);
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -17,7 +19,8 @@ template <int SIZE> __global__ void tile_sums(const int *in, int *sums, int *ran
     ranks[i] = cg::exclusive_scan(tile, in[i], cg::plus<int>());
 }
 
-__global__ void compact_positive(const int *in, int *out, int *count) {
+__global__ void compact_positive(const int *in, int *out, int *count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (in[i] > 0) {
         auto active = cg::coalesced_threads();
@@ -28,14 +31,16 @@ __global__ void compact_positive(const int *in, int *out, int *count) {
     }
 }
 
-__global__ void labelled_maxima(const int *in, int *out) {
+__global__ void labelled_maxima(const int *in, int *out)
+{
     auto tile = cg::tiled_partition<32>(cg::this_thread_block());
     auto same = cg::labeled_partition(tile, (int)threadIdx.x % 3);
     out[threadIdx.x] = cg::reduce(same, in[threadIdx.x], cg::greater<int>());
 }
 
 // Each step reads the neighbour that another block wrote in the step before.
-__global__ void rotate(int *even, int *odd, int count, int steps) {
+__global__ void rotate(int *even, int *odd, int count, int steps)
+{
     auto grid = cg::this_grid();
     for (int s = 0; s < steps; s++) {
         int *from = s % 2 ? odd : even, *to = s % 2 ? even : odd;
@@ -45,7 +50,9 @@ __global__ void rotate(int *even, int *odd, int count, int steps) {
     }
 }
 
-template <int SIZE> static void check_tiles(const std::vector<int> &in, const int *device_in) {
+template <int SIZE>
+static void check_tiles(const std::vector<int> &in, const int *device_in)
+{
     int count = (int)in.size();
     std::vector<int> want_sums(count / SIZE), want_ranks(count);
     for (int i = 0; i < count; i++) {
@@ -59,7 +66,8 @@ template <int SIZE> static void check_tiles(const std::vector<int> &in, const in
     expect_equal("tile scans", download(ranks, count), want_ranks);
 }
 
-int main() {
+int main()
+{
     const int count = 1024;
     Random random(15);
     std::vector<int> in(count);

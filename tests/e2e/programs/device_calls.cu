@@ -1,13 +1,15 @@
 // Calls on the device: recursion, calls through function pointers, virtual functions, structs by value, local arrays.
 #include "check.h"
 
-__device__ __noinline__ long long ackermann_like(int depth, int branch) {
+__device__ __noinline__ long long ackermann_like(int depth, int branch)
+{
     if (depth == 0)
         return branch;
     return ackermann_like(depth - 1, branch) + 2 * ackermann_like(depth - 1, branch + 1);
 }
 
-static long long host_recursion(int depth, int branch) {
+static long long host_recursion(int depth, int branch)
+{
     return depth == 0 ? branch : host_recursion(depth - 1, branch) + 2 * host_recursion(depth - 1, branch + 1);
 }
 
@@ -16,7 +18,8 @@ struct Point {
     int tags[5];
 };
 
-__device__ __noinline__ Point mirrored(Point point, int by) {
+__device__ __noinline__ Point mirrored(Point point, int by)
+{
     Point out = {point.y, point.x, {}};
     for (int i = 0; i < 5; i++)
         out.tags[i] = point.tags[(i + by) % 5];
@@ -24,9 +27,18 @@ __device__ __noinline__ Point mirrored(Point point, int by) {
 }
 
 typedef int (*Operation)(int, int);
-__device__ __noinline__ int add(int a, int b) { return a + b; }
-__device__ __noinline__ int subtract(int a, int b) { return a - b; }
-__device__ __noinline__ int multiply(int a, int b) { return a * b; }
+__device__ __noinline__ int add(int a, int b)
+{
+    return a + b;
+}
+__device__ __noinline__ int subtract(int a, int b)
+{
+    return a - b;
+}
+__device__ __noinline__ int multiply(int a, int b)
+{
+    return a * b;
+}
 __device__ Operation operations[3] = {add, subtract, multiply};
 
 struct Shape {
@@ -34,25 +46,43 @@ struct Shape {
 };
 struct Square : Shape {
     float side;
-    __device__ explicit Square(float s) : side(s) {}
-    __device__ float area() const override { return side * side; }
+    __device__ explicit Square(float s) : side(s)
+    {
+    }
+    __device__ float area() const override
+    {
+        return side * side;
+    }
 };
 struct Triangle : Shape {
     float base, height;
-    __device__ Triangle(float b, float h) : base(b), height(h) {}
-    __device__ float area() const override { return 0.5f * base * height; }
+    __device__ Triangle(float b, float h) : base(b), height(h)
+    {
+    }
+    __device__ float area() const override
+    {
+        return 0.5f * base * height;
+    }
 };
 
-__global__ void recurse(long long *out) { out[threadIdx.x] = ackermann_like(threadIdx.x % 7, threadIdx.x); }
+__global__ void recurse(long long *out)
+{
+    out[threadIdx.x] = ackermann_like(threadIdx.x % 7, threadIdx.x);
+}
 
-__global__ void through_structs(Point *points) { points[threadIdx.x] = mirrored(points[threadIdx.x], threadIdx.x); }
+__global__ void through_structs(Point *points)
+{
+    points[threadIdx.x] = mirrored(points[threadIdx.x], threadIdx.x);
+}
 
-__global__ void through_pointers(int *out) {
+__global__ void through_pointers(int *out)
+{
     int t = threadIdx.x;
     out[t] = operations[t % 3](t + 5, t);
 }
 
-__global__ void through_virtuals(float *out) {
+__global__ void through_virtuals(float *out)
+{
     int t = threadIdx.x;
     Square square((float)t);
     Triangle triangle((float)t, 3.0f);
@@ -60,7 +90,8 @@ __global__ void through_virtuals(float *out) {
     out[t] = shape->area();
 }
 
-__global__ void local_arrays(const int *keys, int *out, int count) {
+__global__ void local_arrays(const int *keys, int *out, int count)
+{
     int history[16];
     for (int i = 0; i < 16; i++)
         history[i] = i * threadIdx.x;
@@ -76,7 +107,8 @@ __global__ void local_arrays(const int *keys, int *out, int count) {
     out[threadIdx.x] = (int)mixed;
 }
 
-int main() {
+int main()
+{
     const int threads = 64;
     std::vector<long long> want_recursion(threads);
     std::vector<int> want_pointers(threads), keys(40), want_local(threads);

@@ -5,7 +5,8 @@
 
 #include "check.h"
 
-__global__ void speak(const char *unused, int *returned) {
+__global__ void speak(const char *unused, int *returned)
+{
     if (threadIdx.x == 1) {
         returned[0] = printf("thread %d of %u: %s %c\n", threadIdx.x, blockDim.x, "text", 'x');
         returned[1] = printf("%5d|%-5d|%05d|%+d|%x|%#X|%o\n", 42, 42, 42, 42, 48879, 48879, 8);
@@ -17,7 +18,8 @@ __global__ void speak(const char *unused, int *returned) {
     returned[2] = printf("");
 }
 
-int main() {
+int main()
+{
     int *returned = device_array<int>(3), ends[2];
     if (pipe(ends) != 0)
         return 2;

@@ -4,7 +4,8 @@
 
 constexpr int OUTPUTS = 16;
 
-__global__ void evaluate(const double *a, const double *b, double *out, int count) {
+__global__ void evaluate(const double *a, const double *b, double *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
         return;
@@ -27,7 +28,8 @@ __global__ void evaluate(const double *a, const double *b, double *out, int coun
     row[15] = rsqrt(fabs(y));
 }
 
-__global__ void dot(const double *a, const double *b, double *sum, int count) {
+__global__ void dot(const double *a, const double *b, double *sum, int count)
+{
     __shared__ double partial[128];
     double mine = 0;
     for (int i = threadIdx.x; i < count; i += 128)
@@ -44,23 +46,27 @@ __global__ void dot(const double *a, const double *b, double *sum, int count) {
 }
 
 // Directed roundings of an exact value: sums and products of the inputs fit the 64 bits of a long double.
-static double toward_zero(long double exact) {
+static double toward_zero(long double exact)
+{
     double nearest = (double)exact;
     return fabsl(nearest) > fabsl(exact) ? nextafter(nearest, 0.0) : nearest;
 }
 
-static double rounded_up(long double exact) {
+static double rounded_up(long double exact)
+{
     double nearest = (double)exact;
     return nearest < exact ? nextafter(nearest, INFINITY) : nearest;
 }
 
 // x / y rounded down, for y > 0: the remainder of the nearest quotient is exact and tells the side.
-static double quotient_below(double x, double y) {
+static double quotient_below(double x, double y)
+{
     double nearest = x / y;
     return fma(-nearest, y, x) < 0 ? nextafter(nearest, -INFINITY) : nearest;
 }
 
-int main() {
+int main()
+{
     const int count = 1000;
     Random random(22);
     std::vector<double> a(count), b(count);
@@ -79,10 +85,9 @@ int main() {
         double x = a[i], y = b[i];
         for (int f = 0; f < 10; f++)
             exact_got.push_back(got[i * OUTPUTS + f]);
-        exact_want.insert(exact_want.end(),
-                          {x + y, x * y, x / y, sqrt(fabs(x)), fma(x, y, -x), toward_zero((long double)x + y),
-                           rounded_up((long double)x * y), quotient_below(x, y), (double)(int64_t)(x * 1000),
-                           (double)(float)x});
+        exact_want.insert(exact_want.end(), {x + y, x * y, x / y, sqrt(fabs(x)), fma(x, y, -x), toward_zero((long double)x + y),
+                                             rounded_up((long double)x * y), quotient_below(x, y), (double)(int64_t)(x * 1000),
+                                             (double)(float)x});
         for (int f = 10; f < OUTPUTS; f++)
             near_got.push_back(got[i * OUTPUTS + f]);
         near_want.insert(near_want.end(), {exp(x / 10), log(fabs(x) + 0.5), sin(x), pow(y, 1.7), tanh(x), 1 / sqrt(y)});

@@ -45,7 +45,8 @@ static int comparisons, failures;
     } while (0)
 
 /* The file that the build put beside the executable, with a terminating NUL; the caller frees it. */
-static inline char *read_beside(const char *name, size_t *size) {
+static inline char *read_beside(const char *name, size_t *size)
+{
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
     if (length < 0)
@@ -71,14 +72,16 @@ static inline char *read_beside(const char *name, size_t *size) {
     return text;
 }
 
-static inline CUfunction get_function(CUmodule module, const char *name) {
+static inline CUfunction get_function(CUmodule module, const char *name)
+{
     CUfunction function;
     CU(cuModuleGetFunction(&function, module, name));
     return function;
 }
 
 /* Device 0 with its primary context current, and the shared kernels loaded from the fatbin. */
-static inline CUmodule start(CUdevice *device) {
+static inline CUmodule start(CUdevice *device)
+{
     CUcontext context;
     CUmodule module;
     CU(cuInit(0));
@@ -91,7 +94,8 @@ static inline CUmodule start(CUdevice *device) {
     return module;
 }
 
-static inline int finish(void) {
+static inline int finish(void)
+{
     if (failures == 0 && comparisons > 0) {
         printf("PASS (%d comparisons)\n", comparisons);
         return 0;

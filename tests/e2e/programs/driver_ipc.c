@@ -6,12 +6,14 @@
 
 enum { COUNT = 4096 };
 
-static void send_bytes(int socket, const void *bytes, size_t size) {
+static void send_bytes(int socket, const void *bytes, size_t size)
+{
     if (write(socket, bytes, size) != (ssize_t)size)
         exit(2);
 }
 
-static void receive_bytes(int socket, void *bytes, size_t size) {
+static void receive_bytes(int socket, void *bytes, size_t size)
+{
     for (size_t got = 0; got < size;) {
         ssize_t count = read(socket, (char *)bytes + got, size - got);
         if (count <= 0)
@@ -25,7 +27,8 @@ union control {
     char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-static void send_descriptor(int socket, int descriptor) {
+static void send_descriptor(int socket, int descriptor)
+{
     char byte = 'd';
     union control control = {0};
     struct iovec data = {&byte, 1};
@@ -36,7 +39,8 @@ static void send_descriptor(int socket, int descriptor) {
         exit(2);
 }
 
-static int receive_descriptor(int socket) {
+static int receive_descriptor(int socket)
+{
     char byte;
     int descriptor = -1;
     union control control;
@@ -48,12 +52,14 @@ static int receive_descriptor(int socket) {
     return descriptor;
 }
 
-static void fill(CUmodule module, CUdeviceptr out, int value, int count) {
+static void fill(CUmodule module, CUdeviceptr out, int value, int count)
+{
     void *parameters[] = {&out, &value, &count};
     CU(cuLaunchKernel(get_function(module, "fill"), 4, 1, 1, 64, 1, 1, 0, NULL, parameters, NULL));
 }
 
-static int holds(CUdeviceptr address, int value, int count) {
+static int holds(CUdeviceptr address, int value, int count)
+{
     static int got[COUNT];
     int right = 1;
     CU(cuMemcpyDtoH(got, address, (size_t)count * sizeof(int)));
@@ -62,25 +68,27 @@ static int holds(CUdeviceptr address, int value, int count) {
     return right;
 }
 
-static CUmemAllocationProp shared_properties(CUdevice device) {
+static CUmemAllocationProp shared_properties(CUdevice device)
+{
     return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                  .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                  .location.type = CU_MEM_LOCATION_TYPE_DEVICE,
                                  .location.id = device};
 }
 
-static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t size, CUdevice device) {
+static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t size, CUdevice device)
+{
     CUdeviceptr range;
-    CUmemAccessDesc access = {.location.type = CU_MEM_LOCATION_TYPE_DEVICE,
-                              .location.id = device,
-                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAccessDesc access = {
+        .location.type = CU_MEM_LOCATION_TYPE_DEVICE, .location.id = device, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CU(cuMemAddressReserve(&range, size, 0, 0, 0));
     CU(cuMemMap(range, size, 0, handle, 0));
     CU(cuMemSetAccess(range, size, &access, 1));
     return range;
 }
 
-static int importer(int socket) {
+static int importer(int socket)
+{
     CUdevice device;
     CUmodule module = start(&device);
     CUipcMemHandle memory;
@@ -110,7 +118,8 @@ static int importer(int socket) {
     return failures;
 }
 
-static void exporter(int socket) {
+static void exporter(int socket)
+{
     CUdevice device;
     CUmodule module = start(&device);
     CUdeviceptr plain;
@@ -146,7 +155,8 @@ static void exporter(int socket) {
     EXPECT(holds(mapped + COUNT / 4 * sizeof(int), 1000 + COUNT / 4, COUNT * 3 / 4));
 }
 
-int main(void) {
+int main(void)
+{
     int sockets[2], status = -1;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
         return 2;

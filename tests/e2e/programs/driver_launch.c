@@ -3,7 +3,8 @@
 
 enum { COUNT = 5000 };
 
-static void check_saxpy(CUmodule module) {
+static void check_saxpy(CUmodule module)
+{
     static float x[COUNT], y[COUNT], want[COUNT];
     for (int i = 0; i < COUNT; i++) {
         x[i] = (float)(i % 100);
@@ -40,7 +41,8 @@ static void check_saxpy(CUmodule module) {
     CU(cuMemFree(dy));
 }
 
-static void check_packed_parameters(CUmodule module) {
+static void check_packed_parameters(CUmodule module)
+{
     struct {
         char c;
         struct {
@@ -61,7 +63,8 @@ static void check_packed_parameters(CUmodule module) {
     CU(cuMemFree(block.out));
 }
 
-static void check_constant(CUmodule module) {
+static void check_constant(CUmodule module)
+{
     int in[8] = {10, 20, 30, 40, 50, 60, 70, 80}, got[8], changed[2] = {100, 200}, count = 8;
     CUdeviceptr device_in, device_out, bias;
     size_t bytes;
@@ -78,7 +81,8 @@ static void check_constant(CUmodule module) {
     EXPECT(memcmp(got, want, sizeof(want)) == 0);
 }
 
-int main(void) {
+int main(void)
+{
     CUdevice device;
     CUmodule from_fatbin = start(&device), from_ptx, linked;
     check_saxpy(from_fatbin);

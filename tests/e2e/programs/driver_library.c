@@ -3,7 +3,8 @@
 
 enum { COUNT = 1000 };
 
-int main(void) {
+int main(void)
+{
     CUdevice device;
     start(&device);
     CUlibrary library;
@@ -32,8 +33,15 @@ int main(void) {
     CU(cuMemAllocAsync(&out, sizeof(got), stream));
     void *parameters[] = {&out, &value, &count};
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = 0};
-    CUlaunchConfig config = {.gridDimX = 3, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 64, .blockDimY = 1, .blockDimZ = 1,
-                             .hStream = stream, .attrs = &attribute, .numAttrs = 1};
+    CUlaunchConfig config = {.gridDimX = 3,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 64,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .hStream = stream,
+                             .attrs = &attribute,
+                             .numAttrs = 1};
     CU(cuLaunchKernelEx(&config, (CUfunction)fill, parameters, NULL));
     CU(cuMemcpyDtoHAsync(got, out, sizeof(got), stream));
     CU(cuStreamSynchronize(stream));

@@ -8,7 +8,8 @@ enum { COUNT = 2000, THREADS = 3 };
 static CUmodule module;
 static CUcontext context;
 
-static void fill(CUdeviceptr out, int value, int count, CUstream stream) {
+static void fill(CUdeviceptr out, int value, int count, CUstream stream)
+{
     void *parameters[] = {&out, &value, &count};
     CU(cuLaunchKernel(get_function(module, "fill"), 2, 1, 1, 64, 1, 1, 0, stream, parameters, NULL));
 }
@@ -17,7 +18,8 @@ static void fill(CUdeviceptr out, int value, int count, CUstream stream) {
  * The waiting stream is submitted first; values written by the other one let it pass step by step. The copy goes to pinned
  * memory: one to pageable memory would hold this thread until the stream has passed.
  */
-static void check_values(void) {
+static void check_values(void)
+{
     CUstream waiter, writer;
     CUdeviceptr flags, data;
     int *got;
@@ -69,7 +71,8 @@ static void check_values(void) {
     CU(cuMemFreeHost(got));
 }
 
-static void *worker(void *argument) {
+static void *worker(void *argument)
+{
     int number = (int)(size_t)argument, got[COUNT];
     CUdeviceptr data;
     CUcontext current = context;
@@ -90,7 +93,8 @@ static void *worker(void *argument) {
     return NULL;
 }
 
-int main(void) {
+int main(void)
+{
     CUdevice device;
     module = start(&device);
     CU(cuCtxGetCurrent(&context));

@@ -5,13 +5,15 @@
 static CUmodule module;
 static size_t granularity;
 
-static void fill(CUdeviceptr out, int value, int count) {
+static void fill(CUdeviceptr out, int value, int count)
+{
     void *parameters[] = {&out, &value, &count};
     CU(cuLaunchKernel(get_function(module, "fill"), 4, 1, 1, 64, 1, 1, 0, NULL, parameters, NULL));
     CU(cuCtxSynchronize());
 }
 
-static int holds(CUdeviceptr address, int value, int count) {
+static int holds(CUdeviceptr address, int value, int count)
+{
     int *got = malloc((size_t)count * sizeof(int)), right = 1;
     CU(cuMemcpyDtoH(got, address, (size_t)count * sizeof(int)));
     for (int i = 0; i < count; i++)
@@ -20,7 +22,8 @@ static int holds(CUdeviceptr address, int value, int count) {
     return right;
 }
 
-int main(void) {
+int main(void)
+{
     CUdevice device;
     module = start(&device);
     int supported = 0;
@@ -39,9 +42,8 @@ int main(void) {
     CU(cuMemCreate(&first, granularity, &properties, 0));
     CU(cuMemCreate(&second, granularity, &properties, 0));
     EXPECT_STATUS(cuMemCreate(&imported, granularity + 1, &properties, 0), CUDA_ERROR_INVALID_VALUE);
-    CUmemAccessDesc access = {.location.type = CU_MEM_LOCATION_TYPE_DEVICE,
-                              .location.id = device,
-                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAccessDesc access = {
+        .location.type = CU_MEM_LOCATION_TYPE_DEVICE, .location.id = device, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
     /* Two pages in a row, and the first once more behind a hole. */
     CU(cuMemMap(range, granularity, 0, first, 0));

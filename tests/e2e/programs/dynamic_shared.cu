@@ -3,7 +3,8 @@
 
 extern __shared__ unsigned char raw[];
 
-__global__ void reverse_and_sum(const int *in, int *reversed, long long *sum, int count) {
+__global__ void reverse_and_sum(const int *in, int *reversed, long long *sum, int count)
+{
     long long *partial = (long long *)raw;
     int *copy = (int *)(partial + blockDim.x);
     partial[threadIdx.x] = 0;
@@ -23,7 +24,8 @@ __global__ void reverse_and_sum(const int *in, int *reversed, long long *sum, in
         *sum = partial[0];
 }
 
-static void run(int count, bool expect_success) {
+static void run(int count, bool expect_success)
+{
     std::vector<int> in(count), want(count);
     long long total = 0;
     for (int i = 0; i < count; i++) {
@@ -46,7 +48,8 @@ static void run(int count, bool expect_success) {
     CUDA(cudaFree(reversed));
 }
 
-int main() {
+int main()
+{
     int limit = 0;
     CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
     EXPECT(limit > 64 * 1024);

@@ -1,20 +1,23 @@
 // Elapsed time between events: positive, additive, larger for more work, refused for events without timing.
 #include "check.h"
 
-__global__ void spin(float *data, int rounds) {
+__global__ void spin(float *data, int rounds)
+{
     float value = data[threadIdx.x];
     for (int i = 0; i < rounds; i++)
         value = value * 1.0001f + 0.5f;
     data[threadIdx.x] = value;
 }
 
-static float between(cudaEvent_t from, cudaEvent_t to) {
+static float between(cudaEvent_t from, cudaEvent_t to)
+{
     float milliseconds = -1;
     CUDA(cudaEventElapsedTime(&milliseconds, from, to));
     return milliseconds;
 }
 
-int main() {
+int main()
+{
     float *data = device_array<float>(32);
     CUDA(cudaMemset(data, 0, 32 * sizeof(float)));
     cudaEvent_t start, middle, end, untimed;

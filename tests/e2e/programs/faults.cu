@@ -6,14 +6,24 @@
 
 #include "check.h"
 
-__global__ void fail_assertion(int *data) { assert(data == nullptr); }
-__global__ void trap_one_lane(int *data) {
+__global__ void fail_assertion(int *data)
+{
+    assert(data == nullptr);
+}
+__global__ void trap_one_lane(int *data)
+{
     if (threadIdx.x == 7)
         __trap();
     data[threadIdx.x] = 1;
 }
-__global__ void write_to(int *address) { *address = 1; }
-__global__ void read_misaligned(const char *data, long long *out) { *out = *(const long long *)(data + 4); }
+__global__ void write_to(int *address)
+{
+    *address = 1;
+}
+__global__ void read_misaligned(const char *data, long long *out)
+{
+    *out = *(const long long *)(data + 4);
+}
 
 struct Case {
     const char *name;
@@ -29,7 +39,8 @@ static const Case cases[] = {
     {"misaligned", cudaErrorMisalignedAddress, [](int *data) { read_misaligned<<<1, 1>>>((char *)data, (long long *)data); }},
 };
 
-static int run_case(const Case &fault) {
+static int run_case(const Case &fault)
+{
     int *data = device_array<int>(64);
     fault.launch(data);
     cudaError_t first = cudaDeviceSynchronize(), second = cudaDeviceSynchronize(), last = cudaGetLastError();
@@ -42,7 +53,8 @@ static int run_case(const Case &fault) {
     return right ? 0 : 1;
 }
 
-int main() {
+int main()
+{
     for (const Case &fault : cases) {
         pid_t child = fork();
         if (child == 0)

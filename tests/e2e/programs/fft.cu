@@ -3,7 +3,8 @@
 
 constexpr int POINTS = 1024, BITS = 10;
 
-__global__ void fft(const float2 *in, float2 *out, float direction) {
+__global__ void fft(const float2 *in, float2 *out, float direction)
+{
     __shared__ float2 data[POINTS];
     in += blockIdx.x * POINTS;
     out += blockIdx.x * POINTS;
@@ -27,11 +28,13 @@ __global__ void fft(const float2 *in, float2 *out, float direction) {
         out[i] = {data[i].x * scale, data[i].y * scale};
 }
 
-static std::vector<float> flat(const std::vector<float2> &values) {
+static std::vector<float> flat(const std::vector<float2> &values)
+{
     return std::vector<float>((const float *)values.data(), (const float *)(values.data() + values.size()));
 }
 
-int main() {
+int main()
+{
     const int batches = 2;
     Random random(13);
     std::vector<float2> in(batches * POINTS);

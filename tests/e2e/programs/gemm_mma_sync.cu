@@ -6,14 +6,16 @@
 
 constexpr int TILE_M = 32, TILE_N = 32, DEPTH = 32;
 
-__device__ void load_four(unsigned (&fragment)[4], const half *address) {
+__device__ void load_four(unsigned (&fragment)[4], const half *address)
+{
     unsigned shared = (unsigned)__cvta_generic_to_shared(address);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
                  : "r"(shared));
 }
 
-__device__ void load_two_transposed(unsigned (&fragment)[2], const half *address) {
+__device__ void load_two_transposed(unsigned (&fragment)[2], const half *address)
+{
     unsigned shared = (unsigned)__cvta_generic_to_shared(address);
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
                  : "=r"(fragment[0]), "=r"(fragment[1])
@@ -21,7 +23,8 @@ __device__ void load_two_transposed(unsigned (&fragment)[2], const half *address
 }
 
 // Four warps of a block own the 16x16 quarters of a 32x32 tile of c = a * b.
-__global__ void gemm(const half *a, const half *b, float *c, int n, int k) {
+__global__ void gemm(const half *a, const half *b, float *c, int n, int k)
+{
     __shared__ __align__(16) half tile_a[2][TILE_M][DEPTH], tile_b[2][DEPTH][TILE_N];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int warp_row = warp / 2 * 16, warp_column = warp % 2 * 16;
@@ -29,8 +32,7 @@ __global__ void gemm(const half *a, const half *b, float *c, int n, int k) {
     const half *block_a = a + blockIdx.y * TILE_M * k, *block_b = b + blockIdx.x * TILE_N;
     auto fetch = [&](int stage, int start) {
         __pipeline_memcpy_async(&tile_a[stage][copy_row][copy_column], &block_a[copy_row * k + start + copy_column], 16);
-        __pipeline_memcpy_async(&tile_b[stage][copy_row][copy_column],
-                                &block_b[(start + copy_row) * n + copy_column], 16);
+        __pipeline_memcpy_async(&tile_b[stage][copy_row][copy_column], &block_b[(start + copy_row) * n + copy_column], 16);
         __pipeline_commit();
     };
     float sum[2][4] = {};
@@ -65,7 +67,8 @@ __global__ void gemm(const half *a, const half *b, float *c, int n, int k) {
         }
 }
 
-int main() {
+int main()
+{
     const int m = 96, n = 64, k = 128;
     Random random(5);
     std::vector<half> a(m * k), b(k * n);

@@ -3,7 +3,8 @@
 
 constexpr int TILE = 64, DEPTH = 16, PER_THREAD = 4;
 
-__global__ void __launch_bounds__(256) gemm(const float *a, const float *b, float *c, int n, int k) {
+__global__ void __launch_bounds__(256) gemm(const float *a, const float *b, float *c, int n, int k)
+{
     __shared__ float tile_a[DEPTH][TILE];
     __shared__ float tile_b[DEPTH][TILE];
     int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
@@ -35,7 +36,8 @@ __global__ void __launch_bounds__(256) gemm(const float *a, const float *b, floa
             make_float4(sum[i][0], sum[i][1], sum[i][2], sum[i][3]);
 }
 
-int main() {
+int main()
+{
     const int m = 128, n = 192, k = 96;
     Random random(3);
     auto a = random.floats(m * k, -1, 1), b = random.floats(k * n, -1, 1);

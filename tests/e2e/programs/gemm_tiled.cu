@@ -3,7 +3,8 @@
 
 constexpr int TILE = 16;
 
-__global__ void gemm(const float *a, const float *b, float *c, int m, int n, int k) {
+__global__ void gemm(const float *a, const float *b, float *c, int m, int n, int k)
+{
     __shared__ float tile_a[TILE][TILE], tile_b[TILE][TILE];
     int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
     float sum = 0;
@@ -20,7 +21,8 @@ __global__ void gemm(const float *a, const float *b, float *c, int m, int n, int
         c[row * n + column] = sum;
 }
 
-int main() {
+int main()
+{
     const int m = 100, n = 75, k = 130;
     Random random(2);
     auto a = random.floats(m * k, -1, 1), b = random.floats(k * n, -1, 1);

@@ -9,7 +9,8 @@
 using namespace nvcuda;
 
 template <typename T, typename Acc, int M, int N, int K, typename Fragment = T>
-__global__ void gemm(const T *a, const T *b, Acc *c, int n, int k) {
+__global__ void gemm(const T *a, const T *b, Acc *c, int n, int k)
+{
     int row = blockIdx.y * M, column = blockIdx.x * N;
     wmma::fragment<wmma::matrix_a, M, N, K, Fragment, wmma::row_major> left;
     wmma::fragment<wmma::matrix_b, M, N, K, Fragment, wmma::row_major> right;
@@ -23,11 +24,25 @@ __global__ void gemm(const T *a, const T *b, Acc *c, int n, int k) {
     wmma::store_matrix_sync(c + row * n + column, sum, n, wmma::mem_row_major);
 }
 
-template <typename T> T from_int(int value) { return T((float)value / 4.0f); }
-template <> signed char from_int<signed char>(int value) { return (signed char)value; }
-template <typename T> double to_double(T value) { return (double)(float)value; }
+template <typename T>
+T from_int(int value)
+{
+    return T((float)value / 4.0f);
+}
+template <>
+signed char from_int<signed char>(int value)
+{
+    return (signed char)value;
+}
+template <typename T>
+double to_double(T value)
+{
+    return (double)(float)value;
+}
 
-template <typename T, typename Acc, int M, int N, int K, typename Fragment = T> void run(const char *what) {
+template <typename T, typename Acc, int M, int N, int K, typename Fragment = T>
+void run(const char *what)
+{
     const int m = 64, n = 64, k = 64;
     Random random(4);
     std::vector<T> a(m * k), b(k * n);
@@ -52,7 +67,8 @@ template <typename T, typename Acc, int M, int N, int K, typename Fragment = T> 
     expect_equal(what, got_floats, want_floats);
 }
 
-int main() {
+int main()
+{
     run<half, float, 16, 16, 16>("half to float");
     run<half, half, 16, 16, 16>("half to half");
     run<half, float, 32, 8, 16>("half, 32x8 tiles");

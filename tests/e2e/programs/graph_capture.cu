@@ -1,13 +1,15 @@
 // A graph captured from two streams, replayed, updated from a second capture, and capture states.
 #include "check.h"
 
-__global__ void multiply_add(float *data, float factor, float term, int count) {
+__global__ void multiply_add(float *data, float factor, float term, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         data[i] = data[i] * factor + term;
 }
 
-__global__ void add_into(const float *in, float *out, int count) {
+__global__ void add_into(const float *in, float *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         out[i] += in[i];
@@ -15,7 +17,8 @@ __global__ void add_into(const float *in, float *out, int count) {
 
 constexpr int COUNT = 1000;
 
-static cudaGraph_t capture(cudaStream_t stream, cudaStream_t side, float *a, float *b, float *host, float term) {
+static cudaGraph_t capture(cudaStream_t stream, cudaStream_t side, float *a, float *b, float *host, float term)
+{
     cudaEvent_t fork, join;
     CUDA(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
     CUDA(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
@@ -41,7 +44,8 @@ static cudaGraph_t capture(cudaStream_t stream, cudaStream_t side, float *a, flo
     return graph;
 }
 
-int main() {
+int main()
+{
     std::vector<float> data(COUNT), want(COUNT);
     for (int i = 0; i < COUNT; i++)
         want[i] = data[i] = (float)(i % 17);

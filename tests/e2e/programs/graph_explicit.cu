@@ -1,21 +1,27 @@
 // A graph built node by node: memset, copies, kernels, a host node, a child graph; then node parameters changed in place.
 #include "check.h"
 
-__global__ void scale(int *data, int factor, int count) {
+__global__ void scale(int *data, int factor, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         data[i] *= factor;
 }
 
-__global__ void accumulate(const int *in, int *out, int count) {
+__global__ void accumulate(const int *in, int *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         out[i] += in[i];
 }
 
-static void CUDART_CB count_call(void *counter) { ++*(int *)counter; }
+static void CUDART_CB count_call(void *counter)
+{
+    ++*(int *)counter;
+}
 
-int main() {
+int main()
+{
     int count = 500, factor = 3, calls = 0;
     std::vector<int> in(count), out(count), want(count);
     for (int i = 0; i < count; i++)

@@ -4,7 +4,8 @@
 
 #include "check.h"
 
-__global__ void half_ops(const __half *a, const __half *b, __half *out, int count) {
+__global__ void half_ops(const __half *a, const __half *b, __half *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
         return;
@@ -19,7 +20,8 @@ __global__ void half_ops(const __half *a, const __half *b, __half *out, int coun
     row[7] = __hneg(a[i]);
 }
 
-__global__ void bfloat_ops(const __nv_bfloat16 *a, const __nv_bfloat16 *b, __nv_bfloat16 *out, int count) {
+__global__ void bfloat_ops(const __nv_bfloat16 *a, const __nv_bfloat16 *b, __nv_bfloat16 *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
         return;
@@ -30,13 +32,15 @@ __global__ void bfloat_ops(const __nv_bfloat16 *a, const __nv_bfloat16 *b, __nv_
     row[3] = __hmin(a[i], b[i]);
 }
 
-__global__ void packed_ops(const __half2 *a, const __half2 *b, __half2 *out, int count) {
+__global__ void packed_ops(const __half2 *a, const __half2 *b, __half2 *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         out[i] = __hfma2(a[i], __lowhigh2highlow(b[i]), __hmul2_rn(a[i], b[i]));
 }
 
-__global__ void conversions(const float *in, unsigned short *out, int count) {
+__global__ void conversions(const float *in, unsigned short *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
         return;
@@ -52,7 +56,8 @@ __global__ void conversions(const float *in, unsigned short *out, int count) {
 // The nearest value with `bits` significant bits and least exponent `least`, in the direction asked for.
 enum Direction { NEAREST, ZERO, UP, DOWN };
 
-static double round_to(double value, int bits, int least, Direction direction) {
+static double round_to(double value, int bits, int least, Direction direction)
+{
     if (value == 0)
         return value;
     int exponent = ilogb(value);
@@ -64,17 +69,26 @@ static double round_to(double value, int bits, int least, Direction direction) {
     return rounded * unit;
 }
 
-static double to_half(double value, Direction direction = NEAREST) { return round_to(value, 11, -14, direction); }
-static double to_bfloat(double value, Direction direction = NEAREST) { return round_to(value, 8, -126, direction); }
+static double to_half(double value, Direction direction = NEAREST)
+{
+    return round_to(value, 11, -14, direction);
+}
+static double to_bfloat(double value, Direction direction = NEAREST)
+{
+    return round_to(value, 8, -126, direction);
+}
 
-template <typename T> std::vector<double> widen(const std::vector<T> &values) {
+template <typename T>
+std::vector<double> widen(const std::vector<T> &values)
+{
     std::vector<double> wide;
     for (T value : values)
         wide.push_back((double)(float)value);
     return wide;
 }
 
-int main() {
+int main()
+{
     const int count = 400;
     Random random(16);
     std::vector<__half> a(count), b(count);

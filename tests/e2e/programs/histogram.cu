@@ -1,7 +1,8 @@
 // Byte histogram: shared-memory atomics per block, merged with global atomics; against global atomics only.
 #include "check.h"
 
-__global__ void histogram_shared(const unsigned char *bytes, int count, unsigned *bins) {
+__global__ void histogram_shared(const unsigned char *bytes, int count, unsigned *bins)
+{
     __shared__ unsigned local[256];
     for (int i = threadIdx.x; i < 256; i += blockDim.x)
         local[i] = 0;
@@ -13,13 +14,15 @@ __global__ void histogram_shared(const unsigned char *bytes, int count, unsigned
         atomicAdd(&bins[i], local[i]);
 }
 
-__global__ void histogram_global(const unsigned char *bytes, int count, unsigned *bins) {
+__global__ void histogram_global(const unsigned char *bytes, int count, unsigned *bins)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         atomicAdd(&bins[bytes[i]], 1u);
 }
 
-int main() {
+int main()
+{
     const int count = 60007;
     Random random(9);
     std::vector<unsigned char> bytes(count);

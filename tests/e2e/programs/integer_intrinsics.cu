@@ -4,7 +4,8 @@
 
 constexpr int OUTPUTS = 32;
 
-__global__ void evaluate(const unsigned *a, const unsigned *b, unsigned long long *out, int count) {
+__global__ void evaluate(const unsigned *a, const unsigned *b, unsigned long long *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
         return;
@@ -48,9 +49,13 @@ __global__ void evaluate(const unsigned *a, const unsigned *b, unsigned long lon
     row[n++] = (unsigned long long)(product >> 64) ^ (unsigned long long)product;
 }
 
-static unsigned char byte_of(unsigned value, int index) { return (unsigned char)(value >> 8 * index); }
+static unsigned char byte_of(unsigned value, int index)
+{
+    return (unsigned char)(value >> 8 * index);
+}
 
-static void reference(unsigned x, unsigned y, unsigned long long *row) {
+static void reference(unsigned x, unsigned y, unsigned long long *row)
+{
     int sx = (int)x, sy = (int)y, n = 0;
     uint64_t wide = (uint64_t)x << 32 | y, other = (uint64_t)y << 32 | (uint32_t)~x;
     int64_t swide = (int64_t)wide, sother = (int64_t)other;
@@ -113,7 +118,8 @@ static void reference(unsigned x, unsigned y, unsigned long long *row) {
     row[n++] = (uint64_t)(product >> 64) ^ (uint64_t)product;
 }
 
-int main() {
+int main()
+{
     Random random(21);
     std::vector<unsigned> a = {0, 1, 0xffffffff, 0x80000000, 0x7fffffff, 0, 5, 0x80000001},
                           b = {0, 0xffffffff, 1, 3, 0x80000000, 0x80000000, 0x7ffffffe, 7};

@@ -1,13 +1,15 @@
 // Extended launches with attributes, function attributes, occupancy, launches that must be refused.
 #include "check.h"
 
-__global__ void __launch_bounds__(256) record(int *out) {
+__global__ void __launch_bounds__(256) record(int *out)
+{
     if (threadIdx.x == 0)
         out[blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)] =
             (int)(blockDim.x * 10000 + blockDim.y * 100 + blockDim.z);
 }
 
-int main() {
+int main()
+{
     int *out = device_array<int>(24);
     cudaStream_t stream;
     CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

@@ -5,7 +5,8 @@ struct Moments {
     float count, mean, m2;
 };
 
-__device__ Moments merge(Moments a, Moments b) {
+__device__ Moments merge(Moments a, Moments b)
+{
     float count = a.count + b.count;
     if (count == 0)
         return a;
@@ -13,7 +14,8 @@ __device__ Moments merge(Moments a, Moments b) {
     return {count, a.mean + delta * b.count / count, a.m2 + b.m2 + delta * delta * a.count * b.count / count};
 }
 
-__global__ void layer_norm(const float *in, const float *scale, const float *shift, float *out, int columns) {
+__global__ void layer_norm(const float *in, const float *scale, const float *shift, float *out, int columns)
+{
     __shared__ Moments partial[8];
     const float *row = in + blockIdx.x * columns;
     Moments moments = {0, 0, 0};
@@ -36,7 +38,8 @@ __global__ void layer_norm(const float *in, const float *scale, const float *shi
         out[blockIdx.x * columns + i] = (row[i] - moments.mean) * inverse * scale[i] + shift[i];
 }
 
-int main() {
+int main()
+{
     const int rows = 24, columns = 777;
     Random random(11);
     auto in = random.floats(rows * columns, 3, 5), scale = random.floats(columns, 0.5f, 2),

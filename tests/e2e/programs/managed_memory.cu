@@ -8,13 +8,15 @@ struct Cell {
     Cell *next;
 };
 
-__global__ void add_to_all(Cell *cell, int amount) {
+__global__ void add_to_all(Cell *cell, int amount)
+{
     for (; cell; cell = cell->next)
         cell->value += amount;
     totals[threadIdx.x] += amount;
 }
 
-int main() {
+int main()
+{
     const int count = 20;
     Cell *cells = nullptr;
     CUDA(cudaMallocManaged((void **)&cells, count * sizeof(Cell)));

@@ -43,7 +43,8 @@ enum Function {
         COUNT
 };
 
-__global__ void evaluate(const float *in, float *out, int count, int function) {
+__global__ void evaluate(const float *in, float *out, int count, int function)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
         return;
@@ -57,7 +58,8 @@ __global__ void evaluate(const float *in, float *out, int count, int function) {
     }
 }
 
-__global__ void evaluate_pairs(const float *a, const float *b, float *out, int count) {
+__global__ void evaluate_pairs(const float *a, const float *b, float *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
         return;
@@ -72,7 +74,8 @@ __global__ void evaluate_pairs(const float *a, const float *b, float *out, int c
     row[7] = rsqrtf(a[i]);
 }
 
-__global__ void evaluate_fast(const float *in, float *out, int count) {
+__global__ void evaluate_fast(const float *in, float *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
         return;
@@ -85,7 +88,8 @@ __global__ void evaluate_fast(const float *in, float *out, int count) {
 }
 
 // The arguments arrive as parameters, so that the compiler cannot evaluate the calls itself.
-__global__ void evaluate_special(float *out, float zero, float one, float infinite, float tiny) {
+__global__ void evaluate_special(float *out, float zero, float one, float infinite, float tiny)
+{
     out[0] = expf(-infinite);
     out[1] = expf(one * 89.0f);
     out[2] = logf(zero);
@@ -101,12 +105,14 @@ __global__ void evaluate_special(float *out, float zero, float one, float infini
     out[12] = tiny * 0.5f + tiny;
 }
 
-static double ulp_of(double value) {
+static double ulp_of(double value)
+{
     int exponent = value == 0 ? -126 : ilogb(value);
     return ldexp(1.0, (exponent < -126 ? -126 : exponent) - 23);
 }
 
-static double worst_error(const std::vector<float> &got, const std::vector<double> &want) {
+static double worst_error(const std::vector<float> &got, const std::vector<double> &want)
+{
     double worst = 0;
     for (size_t i = 0; i < want.size(); i++) {
         double error = fabs(got[i] - want[i]) / ulp_of(want[i]);
@@ -116,7 +122,8 @@ static double worst_error(const std::vector<float> &got, const std::vector<doubl
 }
 
 // A documented bound of n ulp is against the correctly rounded result, which is itself half an ulp from the exact one.
-static void check_ulp(const char *name, const std::vector<float> &got, const std::vector<double> &want, double bound) {
+static void check_ulp(const char *name, const std::vector<float> &got, const std::vector<double> &want, double bound)
+{
     double worst = worst_error(got, want);
     double allowed = bound + 0.5 + 1e-6;
     EXPECT(worst <= allowed);
@@ -124,7 +131,8 @@ static void check_ulp(const char *name, const std::vector<float> &got, const std
         fprintf(stderr, "%s: %.3f ulp, documented %.0f\n", name, worst, bound);
 }
 
-int main() {
+int main()
+{
     const int count = 2048, blocks = count / 128;
     Random random(20);
     float *out = device_array<float>(count * 8);

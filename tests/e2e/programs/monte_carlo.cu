@@ -6,14 +6,17 @@
 
 constexpr unsigned long long SEED = 20240607;
 
-__global__ void philox_bits(uint4 *out) {
+__global__ void philox_bits(uint4 *out)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     curandStatePhilox4_32_10_t state;
     curand_init(SEED, i, 8, &state);
     out[i] = curand4(&state);
 }
 
-template <typename State> __global__ void estimate(unsigned *inside, int samples) {
+template <typename State>
+__global__ void estimate(unsigned *inside, int samples)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     State state;
     curand_init(SEED, i, 0, &state);
@@ -25,7 +28,9 @@ template <typename State> __global__ void estimate(unsigned *inside, int samples
     atomicAdd(inside, hits);
 }
 
-template <typename State> __global__ void normals(float *out) {
+template <typename State>
+__global__ void normals(float *out)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     State state;
     curand_init(SEED, i, 0, &state);
@@ -33,18 +38,21 @@ template <typename State> __global__ void normals(float *out) {
         out[i * 8 + s] = curand_normal(&state);
 }
 
-static void philox(uint32_t (&counter)[4], uint32_t k0, uint32_t k1) {
+static void philox(uint32_t (&counter)[4], uint32_t k0, uint32_t k1)
+{
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xd2511f53 * counter[0], p1 = (uint64_t)0xcd9e8d57 * counter[2];
-        uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ counter[1] ^ k0, (uint32_t)p1,
-                            (uint32_t)(p0 >> 32) ^ counter[3] ^ k1, (uint32_t)p0};
+        uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ counter[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ counter[3] ^ k1,
+                            (uint32_t)p0};
         memcpy(counter, next, sizeof(next));
         k0 += 0x9e3779b9;
         k1 += 0xbb67ae85;
     }
 }
 
-template <typename State> void check_pi(const char *what) {
+template <typename State>
+void check_pi(const char *what)
+{
     const int threads = 1024, samples = 64;
     unsigned *inside = upload(std::vector<unsigned>{0});
     estimate<State><<<threads / 128, 128>>>(inside, samples);
@@ -52,7 +60,8 @@ template <typename State> void check_pi(const char *what) {
     expect_near(what, std::vector<double>{4.0 * download(inside, 1)[0] / (threads * samples)}, {M_PI}, 0, 0.03);
 }
 
-int main() {
+int main()
+{
     const int threads = 256;
     uint4 *bits = device_array<uint4>(threads);
     philox_bits<<<2, threads / 2>>>(bits);

@@ -2,13 +2,15 @@
 // devices: 2
 #include "check.h"
 
-__global__ void add_one(const int *in, int *out, int count) {
+__global__ void add_one(const int *in, int *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         out[i] = in[i] + 1;
 }
 
-int main() {
+int main()
+{
     const int count = 5000, blocks = (count + 255) / 256;
     int devices = 0, current = -1;
     CUDA(cudaGetDeviceCount(&devices));

@@ -3,13 +3,15 @@
 
 #include "check.h"
 
-__global__ void square(const int *in, int *out, int count) {
+__global__ void square(const int *in, int *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         out[i] = in[i] * in[i];
 }
 
-int main() {
+int main()
+{
     const int count = 4096;
     std::vector<int> want(count);
     for (int i = 0; i < count; i++)

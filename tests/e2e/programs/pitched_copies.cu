@@ -1,13 +1,15 @@
 // Pitched and three-dimensional memory: allocation, copies of sub-rectangles and boxes both ways, memsets.
 #include "check.h"
 
-__global__ void number(unsigned char *base, size_t pitch, int width, int height) {
+__global__ void number(unsigned char *base, size_t pitch, int width, int height)
+{
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;
     if (x < width && y < height)
         base[y * pitch + x] = (unsigned char)(x * 3 + y * 7);
 }
 
-int main() {
+int main()
+{
     const int width = 301, height = 23;
     unsigned char *base;
     size_t pitch = 0;

@@ -15,7 +15,8 @@ struct Job {
 
 __device__ Node *list_head;
 
-__global__ void concatenate(Job job) {
+__global__ void concatenate(Job job)
+{
     int position = 0;
     for (int p = 0; p < 3; p++)
         for (int i = 0; i < job.lengths[p]; i++, position++)
@@ -23,13 +24,15 @@ __global__ void concatenate(Job job) {
                 job.out[position] = job.parts[p][i];
 }
 
-__global__ void gather_rows(int *const *rows, const int *order, int *out, int columns) {
+__global__ void gather_rows(int *const *rows, const int *order, int *out, int columns)
+{
     const int *row = rows[order[blockIdx.x]];
     for (int i = threadIdx.x; i < columns; i += blockDim.x)
         out[blockIdx.x * columns + i] = row[i];
 }
 
-__global__ void link(Node *nodes, const int *order, int count) {
+__global__ void link(Node *nodes, const int *order, int count)
+{
     for (int i = 0; i < count; i++) {
         nodes[order[i]].value = i * i;
         nodes[order[i]].next = i + 1 < count ? &nodes[order[i + 1]] : nullptr;
@@ -37,14 +40,16 @@ __global__ void link(Node *nodes, const int *order, int count) {
     list_head = &nodes[order[0]];
 }
 
-__global__ void walk(int *out, int *length) {
+__global__ void walk(int *out, int *length)
+{
     int count = 0;
     for (Node *node = list_head; node; node = node->next)
         out[count++] = node->value;
     *length = count;
 }
 
-int main() {
+int main()
+{
     Job job;
     std::vector<int> joined;
     for (int p = 0; p < 3; p++) {

@@ -9,7 +9,8 @@ static const char ptx[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
                           "    ld.param.u64 %p, [out];\n    ld.param.u32 %r1, [a];\n    ld.param.u32 %r2, [b];\n"
                           "    add.u32 %r3, %r1, %r2;\n    st.global.u32 [%p], %r3;\n    ret;\n}\n";
 
-static void check_properties() {
+static void check_properties()
+{
     cudaDeviceProp properties;
     CUDA(cudaGetDeviceProperties(&properties, 0));
     int value = 0;
@@ -45,7 +46,8 @@ static void check_properties() {
     EXPECT(device == 0);
 }
 
-static void check_errors() {
+static void check_errors()
+{
     EXPECT(strcmp(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation") == 0);
     EXPECT(strcmp(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress") == 0);
     EXPECT(strcmp(cudaGetErrorString(cudaSuccess), "no error") == 0);
@@ -66,7 +68,8 @@ static void check_errors() {
     cudaGetLastError();
 }
 
-static void check_library() {
+static void check_library()
+{
     cudaLibrary_t library;
     cudaKernel_t kernel;
     unsigned count = 0, a = 40, b = 2;
@@ -87,7 +90,8 @@ static void check_library() {
     CUDA(cudaLibraryUnload(library));
 }
 
-int main() {
+int main()
+{
     int runtime = 0, driver = 0;
     CUDA(cudaRuntimeGetVersion(&runtime));
     CUDA(cudaDriverGetVersion(&driver));

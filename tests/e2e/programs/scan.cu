@@ -4,7 +4,8 @@
 
 constexpr int BLOCK = 256;
 
-__device__ unsigned block_scan(unsigned value, unsigned *buffer) {
+__device__ unsigned block_scan(unsigned value, unsigned *buffer)
+{
     int t = threadIdx.x;
     buffer[t] = value;
     __syncthreads();
@@ -17,13 +18,15 @@ __device__ unsigned block_scan(unsigned value, unsigned *buffer) {
     return buffer[t];
 }
 
-__global__ void scan_block(const unsigned *in, unsigned *out) {
+__global__ void scan_block(const unsigned *in, unsigned *out)
+{
     __shared__ unsigned buffer[BLOCK];
     out[threadIdx.x] = block_scan(in[threadIdx.x], buffer);
 }
 
 __global__ void scan_chained(const unsigned *in, unsigned *out, int count, unsigned *ticket, volatile unsigned *ready,
-                             volatile unsigned *totals) {
+                             volatile unsigned *totals)
+{
     __shared__ unsigned buffer[BLOCK];
     __shared__ unsigned block, before;
     if (threadIdx.x == 0)
@@ -48,7 +51,8 @@ __global__ void scan_chained(const unsigned *in, unsigned *out, int count, unsig
         out[i] = before + sum;
 }
 
-int main() {
+int main()
+{
     const int count = 50001, blocks = (count + BLOCK - 1) / BLOCK;
     Random random(6);
     std::vector<unsigned> in(count), want(count);

@@ -1,7 +1,8 @@
 // Row softmax with warp and block reductions; rows hold large values, so the maximum must be subtracted.
 #include "check.h"
 
-__device__ float reduce_block(float value, bool maximum, float *scratch) {
+__device__ float reduce_block(float value, bool maximum, float *scratch)
+{
     for (int distance = 16; distance > 0; distance /= 2) {
         float other = __shfl_xor_sync(0xffffffff, value, distance);
         value = maximum ? fmaxf(value, other) : value + other;
@@ -17,7 +18,8 @@ __device__ float reduce_block(float value, bool maximum, float *scratch) {
     return value;
 }
 
-__global__ void softmax(const float *in, float *out, int columns) {
+__global__ void softmax(const float *in, float *out, int columns)
+{
     __shared__ float scratch[32];
     const float *row = in + blockIdx.x * columns;
     float largest = -INFINITY;
@@ -32,7 +34,8 @@ __global__ void softmax(const float *in, float *out, int columns) {
         out[blockIdx.x * columns + i] = expf(row[i] - largest) / sum;
 }
 
-int main() {
+int main()
+{
     const int rows = 37, columns = 1000;
     Random random(10);
     auto in = random.floats(rows * columns, 80, 120);

@@ -5,7 +5,8 @@
 
 constexpr int BLOCK = 512;
 
-__device__ void exchange(unsigned &low, unsigned &high, bool ascending) {
+__device__ void exchange(unsigned &low, unsigned &high, bool ascending)
+{
     if ((low > high) == ascending) {
         unsigned kept = low;
         low = high;
@@ -13,14 +14,16 @@ __device__ void exchange(unsigned &low, unsigned &high, bool ascending) {
     }
 }
 
-__global__ void merge_global(unsigned *keys, int size, int distance) {
+__global__ void merge_global(unsigned *keys, int size, int distance)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     int partner = i ^ distance;
     if (partner > i)
         exchange(keys[i], keys[partner], (i & size) == 0);
 }
 
-__global__ void merge_shared(unsigned *keys, int first_size, int last_size) {
+__global__ void merge_shared(unsigned *keys, int first_size, int last_size)
+{
     __shared__ unsigned tile[BLOCK];
     int i = blockIdx.x * BLOCK + threadIdx.x;
     tile[threadIdx.x] = keys[i];
@@ -35,7 +38,8 @@ __global__ void merge_shared(unsigned *keys, int first_size, int last_size) {
     keys[i] = tile[threadIdx.x];
 }
 
-int main() {
+int main()
+{
     const int count = 16384;
     Random random(7);
     std::vector<unsigned> keys(count);

@@ -8,7 +8,8 @@
 constexpr int BLOCK = 256, DIGITS = 16, WARPS = BLOCK / 32;
 
 // rank = number of earlier threads of this block with the same digit; totals[d] = threads of the block with digit d
-__device__ unsigned rank_digit(unsigned digit, unsigned (&counts)[WARPS][DIGITS]) {
+__device__ unsigned rank_digit(unsigned digit, unsigned (&counts)[WARPS][DIGITS])
+{
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int i = threadIdx.x; i < WARPS * DIGITS; i += BLOCK)
         (&counts[0][0])[i] = 0;
@@ -28,7 +29,8 @@ __device__ unsigned rank_digit(unsigned digit, unsigned (&counts)[WARPS][DIGITS]
     return rank;
 }
 
-__global__ void count_digits(const unsigned *keys, unsigned *block_counts, int shift) {
+__global__ void count_digits(const unsigned *keys, unsigned *block_counts, int shift)
+{
     __shared__ unsigned counts[WARPS][DIGITS];
     rank_digit(keys[blockIdx.x * BLOCK + threadIdx.x] >> shift & (DIGITS - 1), counts);
     if (threadIdx.x < DIGITS) {
@@ -39,7 +41,8 @@ __global__ void count_digits(const unsigned *keys, unsigned *block_counts, int s
     }
 }
 
-__global__ void scan_exclusive(unsigned *values, int count) {
+__global__ void scan_exclusive(unsigned *values, int count)
+{
     unsigned sum = 0;
     for (int start = 0; start < count; start += 32) {
         int i = start + threadIdx.x;
@@ -56,7 +59,8 @@ __global__ void scan_exclusive(unsigned *values, int count) {
 }
 
 __global__ void scatter(const unsigned *keys, const unsigned *values, unsigned *out_keys, unsigned *out_values,
-                        const unsigned *offsets, int shift) {
+                        const unsigned *offsets, int shift)
+{
     __shared__ unsigned counts[WARPS][DIGITS];
     int i = blockIdx.x * BLOCK + threadIdx.x;
     unsigned digit = keys[i] >> shift & (DIGITS - 1);
@@ -65,7 +69,8 @@ __global__ void scatter(const unsigned *keys, const unsigned *values, unsigned *
     out_values[target] = values[i];
 }
 
-int main() {
+int main()
+{
     const int blocks = 32, count = blocks * BLOCK;
     Random random(8);
     std::vector<unsigned> keys(count), values(count), order(count);

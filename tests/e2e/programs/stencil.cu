@@ -5,7 +5,8 @@
 
 constexpr int TILE = 16;
 
-__global__ void step_2d(const float *in, float *out, int width, int height) {
+__global__ void step_2d(const float *in, float *out, int width, int height)
+{
     __shared__ float tile[TILE + 2][TILE + 2];
     int x = blockIdx.x * TILE + threadIdx.x, y = blockIdx.y * TILE + threadIdx.y;
     auto at = [&](int column, int row) {
@@ -27,7 +28,8 @@ __global__ void step_2d(const float *in, float *out, int width, int height) {
             0.5f * tile[ty][tx] + 0.125f * ((tile[ty][tx - 1] + tile[ty][tx + 1]) + (tile[ty - 1][tx] + tile[ty + 1][tx]));
 }
 
-__global__ void step_3d(const float *in, float *out, int nx, int ny, int nz) {
+__global__ void step_3d(const float *in, float *out, int nx, int ny, int nz)
+{
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x == 0 || y == 0 || x >= nx - 1 || y >= ny - 1)
         return;
@@ -42,22 +44,22 @@ __global__ void step_3d(const float *in, float *out, int nx, int ny, int nz) {
     }
 }
 
-static std::vector<float> reference_2d(std::vector<float> grid, int width, int height, int steps) {
+static std::vector<float> reference_2d(std::vector<float> grid, int width, int height, int steps)
+{
     for (int s = 0; s < steps; s++) {
         std::vector<float> next(grid.size());
-        auto at = [&](int x, int y) {
-            return x >= 0 && x < width && y >= 0 && y < height ? grid[y * width + x] : 0.0f;
-        };
+        auto at = [&](int x, int y) { return x >= 0 && x < width && y >= 0 && y < height ? grid[y * width + x] : 0.0f; };
         for (int y = 0; y < height; y++)
             for (int x = 0; x < width; x++)
-                next[y * width + x] = fmaf(0.125f, (at(x - 1, y) + at(x + 1, y)) + (at(x, y - 1) + at(x, y + 1)),
-                                           0.5f * at(x, y));
+                next[y * width + x] =
+                    fmaf(0.125f, (at(x - 1, y) + at(x + 1, y)) + (at(x, y - 1) + at(x, y + 1)), 0.5f * at(x, y));
         grid = next;
     }
     return grid;
 }
 
-int main() {
+int main()
+{
     const int width = 100, height = 70, steps = 6;
     Random random(14);
     auto grid = random.floats(width * height, 0, 1);
@@ -81,8 +83,8 @@ int main() {
         for (int y = 1; y < ny - 1; y++)
             for (int x = 1; x < nx - 1; x++) {
                 int i = z * plane + y * nx + x;
-                want_3d[i] = (double)box[i - 1] + box[i + 1] + box[i - nx] + box[i + nx] + box[i - plane] +
-                             box[i + plane] - 6.0 * box[i];
+                want_3d[i] = (double)box[i - 1] + box[i + 1] + box[i - nx] + box[i + nx] + box[i - plane] + box[i + plane] -
+                             6.0 * box[i];
             }
     expect_near("3D", download(out, box.size()), want_3d, 0, 5e-6);
     return finish();

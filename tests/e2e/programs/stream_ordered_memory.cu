@@ -1,19 +1,22 @@
 // The stream-ordered allocator: allocate, use, free and reuse in stream order; pool attributes; an explicit pool; trim.
 #include "check.h"
 
-__global__ void fill(int *data, int value, int count) {
+__global__ void fill(int *data, int value, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         data[i] = value * i;
 }
 
-__global__ void add(const int *in, int *out, int count) {
+__global__ void add(const int *in, int *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         out[i] += in[i];
 }
 
-int main() {
+int main()
+{
     const int count = 3000, blocks = (count + 127) / 128;
     cudaStream_t stream;
     CUDA(cudaStreamCreate(&stream));

@@ -3,13 +3,15 @@
 
 #include "check.h"
 
-__global__ void fill(int *data, int value, int count) {
+__global__ void fill(int *data, int value, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         data[i] = value + i;
 }
 
-__global__ void add_shifted(const int *in, int *out, int count) {
+__global__ void add_shifted(const int *in, int *out, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         out[i] += in[count - 1 - i];
@@ -18,14 +20,19 @@ __global__ void add_shifted(const int *in, int *out, int count) {
 static std::atomic<int> calls{0};
 static int order_of_call[2];
 
-static void CUDART_CB host_function(void *slot) { *(int *)slot = ++calls; }
+static void CUDART_CB host_function(void *slot)
+{
+    *(int *)slot = ++calls;
+}
 
-static void CUDART_CB callback(cudaStream_t, cudaError_t status, void *slot) {
+static void CUDART_CB callback(cudaStream_t, cudaError_t status, void *slot)
+{
     if (status == cudaSuccess)
         *(int *)slot = ++calls;
 }
 
-int main() {
+int main()
+{
     const int count = 10000, rounds = 5, blocks = (count + 255) / 256;
     int least = 0, greatest = 0, priority = 1;
     CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));

@@ -1,7 +1,8 @@
 // Matrix transpose through a padded shared tile, against reading and writing directly.
 #include "check.h"
 
-__global__ void transpose_tiled(const int *in, int *out, int rows, int columns) {
+__global__ void transpose_tiled(const int *in, int *out, int rows, int columns)
+{
     __shared__ int tile[32][33];
     int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
     for (int i = 0; i < 32; i += 8)
@@ -15,13 +16,15 @@ __global__ void transpose_tiled(const int *in, int *out, int rows, int columns) 
             out[(y + i) * rows + x] = tile[threadIdx.x][threadIdx.y + i];
 }
 
-__global__ void transpose_direct(const int *in, int *out, int rows, int columns) {
+__global__ void transpose_direct(const int *in, int *out, int rows, int columns)
+{
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x < columns && y < rows)
         out[x * rows + y] = in[y * columns + x];
 }
 
-int main() {
+int main()
+{
     const int rows = 197, columns = 301;
     std::vector<int> in(rows * columns), want(rows * columns);
     for (int i = 0; i < rows * columns; i++) {

@@ -1,13 +1,15 @@
 // Element-wise addition with a ragged last block.
 #include "check.h"
 
-__global__ void add(const float *a, const float *b, float *sum, int count) {
+__global__ void add(const float *a, const float *b, float *sum, int count)
+{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         sum[i] = a[i] + b[i];
 }
 
-int main() {
+int main()
+{
     const int count = 100003;
     Random random(1);
     auto a = random.floats(count, -1, 1), b = random.floats(count, -1, 1);

@@ -1,7 +1,8 @@
 // Shuffles of every kind and width, votes, match, redux, masks under divergence.
 #include "check.h"
 
-__global__ void shuffles(const int *in, int *out) {
+__global__ void shuffles(const int *in, int *out)
+{
     int lane = threadIdx.x, value = in[lane];
     out[lane] = __shfl_sync(0xffffffff, value, (lane * 5 + 3) % 32);
     out[32 + lane] = __shfl_up_sync(0xffffffff, value, 3);
@@ -13,7 +14,8 @@ __global__ void shuffles(const int *in, int *out) {
     out[192 + lane] = (int)(__shfl_xor_sync(0xffffffff, wide, 1) >> 33);
 }
 
-__global__ void votes(const int *in, unsigned *out) {
+__global__ void votes(const int *in, unsigned *out)
+{
     int lane = threadIdx.x, value = in[lane];
     out[lane] = __ballot_sync(0xffffffff, value > 0);
     out[32 + lane] = __any_sync(0xffffffff, value == in[31]) ? 1 : 0;
@@ -31,7 +33,8 @@ __global__ void votes(const int *in, unsigned *out) {
     }
 }
 
-__global__ void divergent_sum(const int *in, int *out) {
+__global__ void divergent_sum(const int *in, int *out)
+{
     int lane = threadIdx.x % 32, value = in[lane];
     unsigned mask = lane < 12 ? 0xfff : ~0xfffu;
     if (lane < 12) {
@@ -44,7 +47,8 @@ __global__ void divergent_sum(const int *in, int *out) {
     __syncwarp();
 }
 
-int main() {
+int main()
+{
     Random random(17);
     std::vector<int> in(32);
     for (int &value : in)
