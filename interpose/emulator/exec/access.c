@@ -226,10 +226,68 @@ unsigned char *tsr_warp_address(struct tsr_warp *w, const struct tsr_insn *i, un
     return lane_host(w, i, lane, space, address, bytes, align, access);
 }
 
+/* All lanes in the block's own shared memory, aligned. */
+static bool shared_at_once(struct tsr_warp *w, uint32_t m, const uint64_t *address, uint32_t bytes, uint32_t align,
+                           enum tsr_access access, unsigned char **host)
+{
+    uint64_t limit = w->shared_bytes - bytes, bad = w->shared_bytes < bytes;
+    uint32_t offset[TSR_WARP_LANES] = {0};
+    for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+        unsigned lane = (unsigned)__builtin_ctz(rest);
+        bad |= (address[lane] > limit ? 1u : 0u) | (address[lane] & (align - 1));
+        offset[lane] = (uint32_t)address[lane];
+        host[lane] = w->shared + offset[lane];
+    }
+    if (bad != 0)
+        return false;
+    w->shared_cycles += tsr_bank_cycles(offset, m, bytes);
+    tsr_latency_add(w, TSR_SHARED_LATENCY_CYCLES);
+    w->progressed |= access != TSR_ACCESS_MODE_READ;
+    return true;
+}
+
+/* All lanes in one range of global memory, aligned. */
+static bool global_at_once(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, const uint64_t *address, uint32_t bytes,
+                           uint32_t align, enum tsr_access access, unsigned char **host)
+{
+    struct tsr_worker *worker = w->worker;
+    bool write = access != TSR_ACCESS_MODE_READ;
+    uint64_t first = address[__builtin_ctz(m)], bad = 0, line = UINT64_MAX;
+    const struct tsr_range_entry *entry = tsr_range_entry_find(w, i, first, bytes, write), *read = NULL;
+    if (entry == NULL || worker->traced)
+        return false;
+    if (access == TSR_ACCESS_MODE_ATOMIC && (read = tsr_range_entry_find(w, i, first, bytes, false)) == NULL)
+        return false;
+    for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+        unsigned lane = (unsigned)__builtin_ctz(rest);
+        bad |= (holds(entry, address[lane], bytes) ? 0u : 1u) | (address[lane] & (align - 1));
+        host[lane] = (unsigned char *)(uintptr_t)address[lane];
+    }
+    if (bad != 0)
+        return false;
+    for (uint32_t rest = m; rest != 0; rest &= rest - 1) {
+        uint64_t offset = address[__builtin_ctz(rest)] - entry->base;
+        if (offset >> TSR_LINE_SHIFT == line && (offset + bytes - 1) >> TSR_LINE_SHIFT == line)
+            continue;
+        line = offset >> TSR_LINE_SHIFT;
+        tsr_lines_touch(worker, entry, offset, bytes, write);
+        if (read != NULL)
+            tsr_lines_touch(worker, read, offset, bytes, false);
+    }
+    w->l2_sectors += tsr_sectors_count(address, m, bytes);
+    tsr_latency_add(w, TSR_GLOBAL_LATENCY_CYCLES);
+    w->progressed |= write;
+    return true;
+}
+
 bool tsr_warp_addresses(struct tsr_warp *w, const struct tsr_insn *i, uint32_t m, enum tsr_space_kind space,
                         const uint64_t address[TSR_WARP_LANES], uint32_t bytes, uint32_t align, enum tsr_access access,
                         unsigned char *host[TSR_WARP_LANES])
 {
+    if (space == TSR_SPACE_SHARED && shared_at_once(w, m, address, bytes, align, access, host))
+        return true;
+    if (space == TSR_SPACE_GLOBAL && global_at_once(w, i, m, address, bytes, align, access, host))
+        return true;
     uint32_t sectors_before = w->l2_sectors, shared = 0;
     uint32_t offset[TSR_WARP_LANES] = {0};
     for (uint32_t rest = m; rest != 0; rest &= rest - 1) {

@@ -205,6 +205,7 @@ void tsr_grid_destroy(struct tsr_grid *grid)
         return;
     for (struct tsr_team *team = grid->queue_first, *next; team != NULL; team = next) {
         next = team->next;
+        tsr_text_hand_over_locked(grid, team);
         tsr_team_put(team);
     }
     while (grid->texts != NULL) {

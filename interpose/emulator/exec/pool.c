@@ -16,6 +16,7 @@
 
 #define MAX_WORKERS 64u
 #define SMALL_GRID_THREADS 2048u /* not worth waking others for */
+#define TICKS_PER_LOOK 32u       /* slices between looks at the clock */
 #define VAIN_IN_A_ROW 32u        /* and as many as there are queued teams: the rest of the quantum is given up */
 
 static struct {
@@ -168,7 +169,10 @@ void tsr_grid_work(struct tsr_grid *grid, struct tsr_worker *worker)
         switch (result) {
         case TSR_TEAM_DONE:
             team_finish(grid, worker, team);
-            time = ++worker->ticks % 16 != 0 || tsr_os_monotonic_ns() < worker->deadline_ns;
+            if (worker->ticks >= TICKS_PER_LOOK) {
+                worker->ticks = 0;
+                time = tsr_os_monotonic_ns() < worker->deadline_ns;
+            }
             break;
         case TSR_TEAM_VAIN:
             team_queue(grid, team, false);

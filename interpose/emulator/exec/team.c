@@ -10,6 +10,7 @@
 #include "state.h"
 
 #define BUDGET 4096u /* instructions per slice of a warp */
+#define TICKS_PER_LOOK 48u /* slices between looks at the clock, about a millisecond at most */
 #define LOOKS 64u    /* polls with changing answers per slice */
 #define CACHE_BYTES (256u << 20)
 #define CALL_STACK_BYTES (1u << 20)
@@ -289,6 +290,7 @@ enum tsr_team_result tsr_team_run(struct tsr_team *team, struct tsr_worker *work
                 if (!tsr_split_runnable(w))
                     continue;
                 ran = true;
+                worker->ticks++;
                 progressed |= slice(w, worker);
                 if (w->control->stop == TSR_STOP_FAULT)
                     return TSR_TEAM_STOPPED;
@@ -301,7 +303,10 @@ enum tsr_team_result tsr_team_run(struct tsr_team *team, struct tsr_worker *work
             return TSR_TEAM_STOPPED;
         if (ran && !progressed)
             return TSR_TEAM_VAIN;
-        if (++worker->ticks % 16 == 0 && tsr_os_monotonic_ns() >= worker->deadline_ns)
-            return TSR_TEAM_TIME;
+        if (worker->ticks >= TICKS_PER_LOOK) {
+            worker->ticks = 0;
+            if (tsr_os_monotonic_ns() >= worker->deadline_ns)
+                return TSR_TEAM_TIME;
+        }
     }
 }
