@@ -82,8 +82,6 @@ def _saturated(kind: Type, value: str, sat: str) -> str:
 def _from_integers() -> Rows:
     for dst in _FLOATS:
         for src in _INTEGERS:
-            if dst is Type.BF16 and src.bits == 8:
-                continue
             for mode, rounding in _roundings():
                 for sat in _saturations(dst):
                     key = dotted("cvt", mode, sat, dst.value, src.value)
@@ -104,8 +102,6 @@ def _to_integers() -> Rows:
     for src in _FLOATS:
         word = "f64" if src is Type.F64 else "f32"
         for dst in _INTEGERS:
-            if src is Type.BF16 and dst.bits == 8:
-                continue
             for mode, function in _TO_INTEGER.items():
                 for ftz in ("", "ftz") if src is Type.F32 else ("",):
                     operand = "f32_flush(A)" if ftz else "A"
