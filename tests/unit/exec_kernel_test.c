@@ -1,6 +1,9 @@
 /*
  * Kernels as compilers write them, run on the executor: divergence, calls, barriers, atomics, collectives, faults, cost.
  */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "check.h"
 #include "exec_run.h"
 
@@ -487,4 +490,49 @@ TEST(asynchronous_copies_and_mbarrier)
     CHECK(w.state == TSR_GRID_DONE);
     for (uint32_t t = 0; t < 64; t++)
         CHECK_EQ(w.out[t], 63 - t);
+}
+
+#if !defined(__SANITIZE_THREAD__) /* which does not support threads in a forked child */
+TEST(a_forked_child_starts_its_own_workers)
+{
+    tsr_exec_workers(2);
+    struct run run = run_load(KERNEL("", "add.u32 %r5, %r3, 1;\nst.global.u32 [%rd2], %r5;\n"));
+    uint64_t out = run_alloc(&run, 16384, NULL);
+    CHECK(launch(&run, 32, 128, out) == TSR_GRID_DONE);
+    memset((void *)(uintptr_t)out, 0, 16384);
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        bool done = launch(&run, 32, 128, out) == TSR_GRID_DONE;
+        for (uint32_t t = 0; t < 4096; t++)
+            done &= ((uint32_t *)(uintptr_t)out)[t] == t + 1;
+        _exit(done ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_EQ(status, 0);
+    CHECK(launch(&run, 32, 128, out) == TSR_GRID_DONE);
+    run_free(&run);
+}
+#endif
+
+TEST(scattered_partial_and_wide_shared_accesses)
+{
+    /* Permuted addresses, odd lanes only, 8 and 16 bytes: what the quick ways leave to the general one. */
+    struct words w = run_words(
+        KERNEL(
+            ".shared .align 16 .b8 s[4096];\n",
+            "mov.u32 %r5, s;\nmul.lo.u32 %r6, %r1, 7;\nand.b32 %r6, %r6, 31;\nshl.b32 %r7, %r6, 4;\nadd.u32 %r7, %r5, %r7;\n"
+            "add.u32 %r8, %r1, 100;\nadd.u32 %r9, %r1, 200;\nadd.u32 %r10, %r1, 300;\nst.shared.v4.u32 [%r7], {%r1, %r8, %r9, %r10};\n"
+            "bar.sync 0;\nshl.b32 %r11, %r1, 4;\nadd.u32 %r11, %r5, %r11;\nld.shared.v2.u32 {%r12, %r13}, [%r11+8];\n"
+            "and.b32 %r14, %r1, 1;\nsetp.eq.u32 %p1, %r14, 1;\nmov.u32 %r15, 0;\n@%p1 ld.shared.u32 %r15, [%r11];\n"
+            "st.global.u32 [%rd2], %r12;\nst.global.u32 [%rd2+128], %r13;\nst.global.u32 [%rd2+256], %r15;\n"),
+        1, 32);
+    CHECK(w.state == TSR_GRID_DONE);
+    for (uint32_t t = 0; t < 32; t++) {
+        uint32_t slot = t * 7 % 32;
+        CHECK_EQ(w.out[slot], t + 200);
+        CHECK_EQ(w.out[32 + slot], t + 300);
+        CHECK_EQ(w.out[64 + slot], slot % 2 == 1 ? t : 0);
+    }
 }
