@@ -20,10 +20,11 @@ struct tsr_map {
     uint32_t used;               /* lock; slots that are not empty, removed ones included */
 };
 
-void *tsr_map_find(const struct tsr_map *map, uint64_t key); /* NULL: absent */
+void *tsr_map_find(const struct tsr_map *map, uint64_t key);      /* NULL: absent */
 bool tsr_map_set(struct tsr_map *map, uint64_t key, void *value); /* replaces; false: out of memory */
-void *tsr_map_remove(struct tsr_map *map, uint64_t key); /* the value that was there, or NULL */
-void tsr_map_each(struct tsr_map *map, void (*visit)(uint64_t key, void *value, void *argument), void *argument); /* holds the lock */
+void *tsr_map_remove(struct tsr_map *map, uint64_t key);          /* the value that was there, or NULL */
+void tsr_map_each(struct tsr_map *map, void (*visit)(uint64_t key, void *value, void *argument),
+                  void *argument); /* holds the lock */
 void tsr_map_fini(struct tsr_map *map);
 
 #endif

@@ -113,8 +113,7 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = CUDA_ERROR_MAP_FAILED;
     *reader = (struct tsr_lane_reader){.bytes = hello->bytes, .mirror = mirror, .context = context};
-    reader->lane =
-        tsr_os_map((void *)(uintptr_t)hello->address, hello->bytes, PROT_READ | PROT_WRITE, descriptor, 0);
+    reader->lane = tsr_os_map((void *)(uintptr_t)hello->address, hello->bytes, PROT_READ | PROT_WRITE, descriptor, 0);
     if (!reader->lane)
         goto drop;
     result = cuMemHostRegister(reader->lane, hello->bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);

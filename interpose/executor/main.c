@@ -90,7 +90,8 @@ struct guest {
     struct tsr_lane_reader *reader;
 };
 
-static CUresult answer(struct guest *guest, CUdevice device, CUcontext context, const struct tsr_message *message, int descriptor)
+static CUresult answer(struct guest *guest, CUdevice device, CUcontext context, const struct tsr_message *message,
+                       int descriptor)
 {
     if (message->version != TSR_LANE_VERSION)
         return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;

@@ -31,16 +31,16 @@ struct extent { /* a hole in the arena, or one physical allocation */
 
 struct allocation {
     CUdeviceptr address;
-    size_t bytes;    /* as asked for */
-    int class;       /* -1: an extent of its own */
+    size_t bytes; /* as asked for */
+    int class;    /* -1: an extent of its own */
     struct extent *extent;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
-static CUdeviceptr arena;            /* 0: not reserved yet */
-static struct extent *holes;         /* sorted by address, never adjacent */
+static CUdeviceptr arena;                                /* 0: not reserved yet */
+static struct extent *holes;                             /* sorted by address, never adjacent */
 static struct free_block *free_blocks[CLASSES];
-static struct tsr_map allocations;   /* by address */
+static struct tsr_map allocations; /* by address */
 
 static CUresult reserve_locked(void)
 {

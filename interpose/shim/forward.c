@@ -11,7 +11,6 @@
 
 void *tsr_forward_target(uint64_t index) __attribute__((visibility("hidden")));
 
-
 /* One counter runs through the table in the assembler; forwarded rows emit an export, all rows emit a loader stub. */
 #define EXPORT_0(symbol)                                                                                                       \
     ".globl " #symbol "\n.type " #symbol ", @function\n.balign 16\n" #symbol ":\n"                                              \
@@ -24,22 +23,23 @@ void *tsr_forward_target(uint64_t index) __attribute__((visibility("hidden")));
             "  push $tsr_row\n  jmp tsr_loader_common\n"                                                                       \
             ".section .data.rel.tsr_real, \"aw\"\n  .quad tsr_loader_" #symbol "\n.text\n.set tsr_row, tsr_row + 1\n");
 
-__asm__(".set tsr_row, 0\n"
-        ".section .data.rel.tsr_real, \"aw\"\n.balign 64\n.globl tsr_real\n.hidden tsr_real\n.type tsr_real, @object\ntsr_real:\n"
-        ".text\n.type tsr_loader_common, @function\ntsr_loader_common:\n"
-        "  push %rbp\n  mov %rsp, %rbp\n"
-        "  push %rdi\n  push %rsi\n  push %rdx\n  push %rcx\n  push %r8\n  push %r9\n  push %rax\n  push %rbx\n"
-        "  sub $128, %rsp\n"
-        "  movups %xmm0, (%rsp)\n  movups %xmm1, 16(%rsp)\n  movups %xmm2, 32(%rsp)\n  movups %xmm3, 48(%rsp)\n"
-        "  movups %xmm4, 64(%rsp)\n  movups %xmm5, 80(%rsp)\n  movups %xmm6, 96(%rsp)\n  movups %xmm7, 112(%rsp)\n"
-        "  mov %rsp, %rbx\n  and $-16, %rsp\n"
-        "  mov 8(%rbp), %rdi\n  call tsr_forward_target\n  mov %rax, %r11\n"
-        "  mov %rbx, %rsp\n"
-        "  movups (%rsp), %xmm0\n  movups 16(%rsp), %xmm1\n  movups 32(%rsp), %xmm2\n  movups 48(%rsp), %xmm3\n"
-        "  movups 64(%rsp), %xmm4\n  movups 80(%rsp), %xmm5\n  movups 96(%rsp), %xmm6\n  movups 112(%rsp), %xmm7\n"
-        "  add $128, %rsp\n"
-        "  pop %rbx\n  pop %rax\n  pop %r9\n  pop %r8\n  pop %rcx\n  pop %rdx\n  pop %rsi\n  pop %rdi\n"
-        "  pop %rbp\n  add $8, %rsp\n  jmp *%r11\n.size tsr_loader_common, . - tsr_loader_common\n");
+__asm__(
+    ".set tsr_row, 0\n"
+    ".section .data.rel.tsr_real, \"aw\"\n.balign 64\n.globl tsr_real\n.hidden tsr_real\n.type tsr_real, @object\ntsr_real:\n"
+    ".text\n.type tsr_loader_common, @function\ntsr_loader_common:\n"
+    "  push %rbp\n  mov %rsp, %rbp\n"
+    "  push %rdi\n  push %rsi\n  push %rdx\n  push %rcx\n  push %r8\n  push %r9\n  push %rax\n  push %rbx\n"
+    "  sub $128, %rsp\n"
+    "  movups %xmm0, (%rsp)\n  movups %xmm1, 16(%rsp)\n  movups %xmm2, 32(%rsp)\n  movups %xmm3, 48(%rsp)\n"
+    "  movups %xmm4, 64(%rsp)\n  movups %xmm5, 80(%rsp)\n  movups %xmm6, 96(%rsp)\n  movups %xmm7, 112(%rsp)\n"
+    "  mov %rsp, %rbx\n  and $-16, %rsp\n"
+    "  mov 8(%rbp), %rdi\n  call tsr_forward_target\n  mov %rax, %r11\n"
+    "  mov %rbx, %rsp\n"
+    "  movups (%rsp), %xmm0\n  movups 16(%rsp), %xmm1\n  movups 32(%rsp), %xmm2\n  movups 48(%rsp), %xmm3\n"
+    "  movups 64(%rsp), %xmm4\n  movups 80(%rsp), %xmm5\n  movups 96(%rsp), %xmm6\n  movups 112(%rsp), %xmm7\n"
+    "  add $128, %rsp\n"
+    "  pop %rbx\n  pop %rax\n  pop %r9\n  pop %r8\n  pop %rcx\n  pop %rdx\n  pop %rsi\n  pop %rdi\n"
+    "  pop %rbp\n  add $8, %rsp\n  jmp *%r11\n.size tsr_loader_common, . - tsr_loader_common\n");
 
 #define TSR_DRIVER(symbol, class, status, type) ROW(symbol)
 #define TSR_DRIVER_TWIN(symbol, base, type) ROW(symbol)

@@ -21,9 +21,9 @@
 struct tsr_module_record {
     uint32_t id;
     bool library;
-    int image;      /* memory file; -1: of a form that cannot be sent */
+    int image; /* memory file; -1: of a form that cannot be sent */
     size_t bytes;
-    uint16_t sent;  /* lock; bit k: executor k has it */
+    uint16_t sent; /* lock; bit k: executor k has it */
 };
 
 struct fatbin_wrapper {
@@ -38,9 +38,9 @@ struct fatbin_container {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sending and creating records */
-static struct tsr_map modules;   /* CUmodule or CUlibrary */
-static struct tsr_map functions; /* CUfunction or CUkernel */
-static uint32_t next_id = 1;     /* lock */
+static struct tsr_map modules;                           /* CUmodule or CUlibrary */
+static struct tsr_map functions;                         /* CUfunction or CUkernel */
+static uint32_t next_id = 1;                             /* lock */
 
 static size_t elf_bytes(const Elf64_Ehdr *header)
 {

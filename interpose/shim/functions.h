@@ -23,10 +23,10 @@ struct tsr_function_record {
     uint32_t lane_number, device;
     uint32_t param_count, param_bytes;
     size_t *param_offsets, *param_sizes;
-    uint32_t max_threads;         /* of a block */
-    uint32_t most_shared_bytes;   /* dynamic, per block, as things stand */
-    int dynamic_shared_bytes;     /* attribute set by the application; -1: never */
-    uint16_t sent;                /* atomic; bit k: executor k knows the function */
+    uint32_t max_threads;       /* of a block */
+    uint32_t most_shared_bytes; /* dynamic, per block, as things stand */
+    int dynamic_shared_bytes;   /* attribute set by the application; -1: never */
+    uint16_t sent;              /* atomic; bit k: executor k knows the function */
 };
 
 /* NULL: a handle that the shim has not seen. */

@@ -25,10 +25,10 @@ _Static_assert(sizeof(struct tsr_lane) <= LANE_SPACING, "lanes do not overlap");
 
 struct tsr_lane_client {
     pthread_mutex_t ask_lock;
-    int socket;               /* ask_lock */
-    uint32_t post_lock;       /* spin: held for a copy of at most a record */
-    struct tsr_lane *lane;    /* shared with the executor */
-    int registered;           /* atomic */
+    int socket;            /* ask_lock */
+    uint32_t post_lock;    /* spin: held for a copy of at most a record */
+    struct tsr_lane *lane; /* shared with the executor */
+    int registered;        /* atomic */
 };
 
 static int connect_abstract(const char *name)
@@ -111,7 +111,8 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t
     if (!client || memory < 0)
         goto drop_memory;
     pthread_mutex_init(&client->ask_lock, NULL);
-    client->lane = tsr_os_map((void *)(TSR_LANE_ADDRESS + number * LANE_SPACING), LANE_SPACING, PROT_READ | PROT_WRITE, memory, 0);
+    client->lane =
+        tsr_os_map((void *)(TSR_LANE_ADDRESS + number * LANE_SPACING), LANE_SPACING, PROT_READ | PROT_WRITE, memory, 0);
     if (!client->lane)
         goto drop_memory;
     client->lane->version = TSR_LANE_VERSION;

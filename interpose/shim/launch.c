@@ -67,8 +67,8 @@ static CUresult post(struct tsr_function_record *function, struct tsr_record *re
     return result == CUDA_SUCCESS ? tsr_lane_post(function->lane, record, block) : result;
 }
 
-static CUresult launch(CUfunction handle, struct tsr_record *record, CUstream stream, bool per_thread, void **params, void **extra,
-                       bool *taken)
+static CUresult launch(CUfunction handle, struct tsr_record *record, CUstream stream, bool per_thread, void **params,
+                       void **extra, bool *taken)
 {
     struct tsr_session *session = tsr_session();
     struct tsr_function_record *function = session ? tsr_function_find(handle) : NULL;

@@ -12,12 +12,12 @@
 #include "shim/session.h"
 
 struct stream_record {
-    CUstream stream;              /* explicit: never NULL */
+    CUstream stream; /* explicit: never NULL */
     uint32_t slot;
     bool legacy, blocking;
     uint64_t home_value, away_value; /* lock; last values given to the fences */
-    struct tsr_lane_client *lane; /* lock; where its last work went; NULL: home */
-    bool opened[15];              /* lock; the executor has a stream for this slot */
+    struct tsr_lane_client *lane;    /* lock; where its last work went; NULL: home */
+    bool opened[15];                 /* lock; the executor has a stream for this slot */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

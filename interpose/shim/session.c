@@ -25,8 +25,7 @@ static struct tsr_policy *map_policy(void)
         tsr_error("the decision table %s cannot be opened; all launches stay home", path);
         return NULL;
     }
-    struct tsr_policy *policy =
-        mmap(NULL, sizeof *policy, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    struct tsr_policy *policy = mmap(NULL, sizeof *policy, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     off_t bytes = lseek(descriptor, 0, SEEK_END);
     close(descriptor);
     if (policy == MAP_FAILED)

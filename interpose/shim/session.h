@@ -15,10 +15,10 @@
 struct tsr_lane_client;
 
 struct tsr_session {
-    pid_t owner;                         /* the process it belongs to */
-    struct tsr_policy *policy;           /* mapped shared */
+    pid_t owner;               /* the process it belongs to */
+    struct tsr_policy *policy; /* mapped shared */
     uint32_t lane_count;
-    struct tsr_lane_client *lanes[15];   /* by executor */
+    struct tsr_lane_client *lanes[15]; /* by executor */
     uint32_t lane_device[15];
 };
 

@@ -29,20 +29,20 @@ typedef const struct tsr_insn *tsr_op_fn(struct tsr_warp *w, const struct tsr_in
 
 struct tsr_insn {
     tsr_op_fn *run;
-    uint32_t guard;             /* predicate register or TSR_NO_REG; with no lane left the instruction is skipped */
-    uint16_t flags;             /* TSR_INSN_*; bits from 8 up belong to the operation */
-    uint16_t cycles;            /* issue cost in 1/16 cycles of one scheduler, for the device the code was decoded for */
-    uint32_t dst, dst2;         /* TSR_NO_REG where absent (`_` or not written) */
+    uint32_t guard;     /* predicate register or TSR_NO_REG; with no lane left the instruction is skipped */
+    uint16_t flags;     /* TSR_INSN_*; bits from 8 up belong to the operation */
+    uint16_t cycles;    /* issue cost in 1/16 cycles of one scheduler, for the device the code was decoded for */
+    uint32_t dst, dst2; /* TSR_NO_REG where absent (`_` or not written) */
     uint32_t a, b, c, d;
-    int64_t imm;                /* displacement, immediate operand, or what the operation documents */
+    int64_t imm; /* displacement, immediate operand, or what the operation documents */
     union {
-        const uint32_t *list;   /* further registers: destinations first, then sources, as the operation documents */
+        const uint32_t *list;          /* further registers: destinations first, then sources, as the operation documents */
         const struct tsr_insn *target; /* branch target */
         const struct tsr_call *call;
         const void *aux;
     };
-    uint32_t op;                /* number in the registry: names, traces, statistics */
-    uint32_t line;              /* in the PTX text, from 1 */
+    uint32_t op;   /* number in the registry: names, traces, statistics */
+    uint32_t line; /* in the PTX text, from 1 */
 };
 _Static_assert(sizeof(struct tsr_insn) == 64, "one cache line");
 

@@ -12,8 +12,8 @@
 struct tsr_share_name {
     uint64_t magic;
     uint32_t pid, descriptor, number, reserved; /* number: of the device in the machine */
-    uint64_t offset, bytes; /* of the allocation in the file */
-    uint64_t inode;         /* of the file: tells a reused pid or descriptor */
+    uint64_t offset, bytes;                     /* of the allocation in the file */
+    uint64_t inode;                             /* of the file: tells a reused pid or descriptor */
     uint64_t unused[2];
 };
 _Static_assert(sizeof(struct tsr_share_name) == 64, "as large as the handles that carry it");

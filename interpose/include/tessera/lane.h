@@ -39,7 +39,7 @@ struct tsr_message {
 };
 
 struct tsr_reply {
-    int32_t result;        /* CUresult */
+    int32_t result; /* CUresult */
     uint32_t reserved;
 };
 
@@ -47,21 +47,21 @@ enum tsr_record_kind { TSR_RECORD_SKIP, TSR_RECORD_LAUNCH, TSR_RECORD_WAIT, TSR_
 
 /* Records are multiples of 64 bytes and never wrap: a SKIP fills the end of the ring. */
 struct tsr_record {
-    uint32_t kind, bytes;      /* bytes: of the whole record */
-    uint32_t stream;           /* slot */
+    uint32_t kind, bytes; /* bytes: of the whole record */
+    uint32_t stream;      /* slot */
     uint32_t function;
-    uint64_t value;            /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream] */
+    uint64_t value; /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream] */
     uint32_t grid[3], block[3];
     uint32_t shared_bytes;
-    uint32_t param_bytes;      /* LAUNCH: the parameter block follows */
+    uint32_t param_bytes; /* LAUNCH: the parameter block follows */
 };
 
 struct tsr_lane {
-    uint32_t version, dead;    /* dead: the executor's CUresult once it has failed; written by the executor */
-    uint64_t head;             /* bytes consumed; written by the executor */
-    uint32_t sleeping;         /* futex: 1 while the executor sleeps */
+    uint32_t version, dead; /* dead: the executor's CUresult once it has failed; written by the executor */
+    uint64_t head;          /* bytes consumed; written by the executor */
+    uint32_t sleeping;      /* futex: 1 while the executor sleeps */
     uint8_t pad0[44];
-    uint64_t tail;             /* bytes posted; written by the shim */
+    uint64_t tail; /* bytes posted; written by the shim */
     uint8_t pad1[56];
     uint64_t home[TSR_LANE_STREAMS]; /* fences: written by the home GPU's streams */
     uint64_t away[TSR_LANE_STREAMS]; /* written by the executor's streams */

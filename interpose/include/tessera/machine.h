@@ -22,8 +22,8 @@
 
 /* cffi: begin */
 enum tsr_link_kind {
-    TSR_LINK_NONE = 0,   /* device to itself, or no path at all */
-    TSR_LINK_PCIE = 1,   /* through the host; peer_access tells whether direct access is possible */
+    TSR_LINK_NONE = 0, /* device to itself, or no path at all */
+    TSR_LINK_PCIE = 1, /* through the host; peer_access tells whether direct access is possible */
     TSR_LINK_NVLINK = 2,
 };
 
@@ -35,84 +35,84 @@ struct tsr_device_desc {
     uint8_t uuid[16];
     uint32_t compute_major, compute_minor;
     uint32_t sm_count;
-    uint32_t clock_khz;              /* sustained boost */
+    uint32_t clock_khz; /* sustained boost */
     uint32_t memory_clock_khz;
     uint32_t memory_bus_bits;
     uint32_t max_threads_per_sm;
     uint32_t max_blocks_per_sm;
     uint32_t registers_per_sm;
     uint32_t shared_per_sm_bytes;
-    uint32_t shared_per_block_bytes;       /* without opting in: 49152 */
+    uint32_t shared_per_block_bytes; /* without opting in: 49152 */
     uint32_t shared_per_block_optin_bytes;
     uint64_t memory_bytes;
-    uint64_t memory_bytes_per_s;     /* peak DRAM bandwidth */
+    uint64_t memory_bytes_per_s;         /* peak DRAM bandwidth */
     uint32_t memory_efficiency_permille; /* share of the peak that a streaming kernel reaches */
     uint32_t copy_engines;
     uint64_t l2_bytes;
     uint64_t l2_bytes_per_s;
     uint32_t fp32_ops_per_sm_clk, fp64_ops_per_sm_clk, fp16_ops_per_sm_clk, int32_ops_per_sm_clk, special_ops_per_sm_clk;
     uint32_t tensor_fp16_ops_per_sm_clk, tensor_tf32_ops_per_sm_clk, tensor_int8_ops_per_sm_clk, tensor_fp64_ops_per_sm_clk;
-    uint32_t launch_latency_ns;      /* smallest duration of a kernel, seen on its stream */
+    uint32_t launch_latency_ns; /* smallest duration of a kernel, seen on its stream */
     uint32_t dram_latency_ns;
     uint32_t pci_domain, pci_bus, pci_device;
 };
 
 /* links[a * TSR_MACHINE_DEVICES + b]: traffic from a to b; host_links[a]: between a and host memory, per direction. */
 struct tsr_link_desc {
-    uint32_t kind;            /* enum tsr_link_kind */
-    uint32_t peer_access;     /* kernels on a may address memory of b */
-    uint64_t bytes_per_s;     /* achievable, one direction */
+    uint32_t kind;        /* enum tsr_link_kind */
+    uint32_t peer_access; /* kernels on a may address memory of b */
+    uint64_t bytes_per_s; /* achievable, one direction */
     uint32_t latency_ns;
     uint32_t reserved;
 };
 
 /* One row per (device, kernel name); claimed and counted by the emulated driver. */
 struct tsr_kernel_row {
-    uint64_t launches;        /* atomic add */
-    uint64_t virtual_ns;      /* atomic add: time on the device */
-    uint32_t state;           /* 0 free, 1 being written, 2 valid */
+    uint64_t launches;   /* atomic add */
+    uint64_t virtual_ns; /* atomic add: time on the device */
+    uint32_t state;      /* 0 free, 1 being written, 2 valid */
     uint32_t device;
-    char name[112];           /* possibly cut, NUL-terminated */
+    char name[112]; /* possibly cut, NUL-terminated */
 };
 
 /* One row per process that called cuInit; claimed by compare-and-swap of pid. Says how much memory a killed process still holds. */
 struct tsr_process_row {
-    uint64_t start_ticks;     /* field 22 of /proc/<pid>/stat: tells a reused pid from the process that claimed the row */
-    uint32_t pid;             /* 0: free */
+    uint64_t start_ticks; /* field 22 of /proc/<pid>/stat: tells a reused pid from the process that claimed the row */
+    uint32_t pid;         /* 0: free */
     uint32_t reserved;
     uint64_t memory_used_bytes[16]; /* atomic add/sub, by that process; part of tsr_device_live.memory_used_bytes */
 };
 
 struct tsr_device_live {
-    uint64_t memory_used_bytes;   /* atomic add/sub; all processes */
-    uint64_t launches;            /* atomic add */
-    uint64_t copies, copied_bytes;/* atomic add */
-    uint64_t busy_ns;             /* atomic add: virtual time kernels ran */
-    uint64_t last_ns;             /* atomic max: virtual end of the last operation */
+    uint64_t memory_used_bytes;    /* atomic add/sub; all processes */
+    uint64_t launches;             /* atomic add */
+    uint64_t copies, copied_bytes; /* atomic add */
+    uint64_t busy_ns;              /* atomic add: virtual time kernels ran */
+    uint64_t last_ns;              /* atomic max: virtual end of the last operation */
     uint64_t reserved[2];
 };
 
 /* When a value that streams of any process wait for was written: cuStreamWriteValue and its kin. */
 struct tsr_value_row {
-    uint64_t place;               /* atomic; identity of the physical memory, 0: free */
-    uint64_t ns;                  /* atomic; virtual time of the last write */
+    uint64_t place; /* atomic; identity of the physical memory, 0: free */
+    uint64_t ns;    /* atomic; virtual time of the last write */
 };
 
 struct tsr_machine {
     uint64_t magic;
     uint32_t version;
-    uint32_t bytes;               /* sizeof(struct tsr_machine) */
+    uint32_t bytes; /* sizeof(struct tsr_machine) */
     uint32_t device_count;
-    uint32_t host_time;           /* enum tsr_host_time */
-    uint32_t host_call_ns;        /* frozen host time: what one driver call costs the calling thread */
-    uint32_t worker_threads;      /* per process; 0 = number of CPUs the process may use */
+    uint32_t host_time;      /* enum tsr_host_time */
+    uint32_t host_call_ns;   /* frozen host time: what one driver call costs the calling thread */
+    uint32_t worker_threads; /* per process; 0 = number of CPUs the process may use */
     struct tsr_device_desc devices[16];
     struct tsr_link_desc links[256];
     struct tsr_link_desc host_links[16];
-    uint8_t constant_end[2144];   /* the live part begins on a page of its own: a process may see fewer devices than there are */
+    uint8_t constant_end[2144]; /* the live part begins on a page of its own: a process may see fewer devices than there are */
     /* live */
-    uint64_t processes;           /* atomic add: processes that called cuInit */
-    uint64_t virtual_ns;          /* atomic max over all processes: how far virtual time has come */
+    uint64_t processes;  /* atomic add: processes that called cuInit */
+    uint64_t virtual_ns; /* atomic max over all processes: how far virtual time has come */
     struct tsr_device_live live[16];
     struct tsr_kernel_row kernels[4096];
     struct tsr_process_row process[256];
