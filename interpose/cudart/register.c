@@ -187,8 +187,8 @@ cudaError_t tsr_cudart_kernel(const void *function, CUkernel *kernel)
         return cudaSuccess;
     }
     struct symbol *symbol = tsr_map_find(&symbols, (uint64_t)function);
-    if (!symbol || symbol->kind != SYMBOL_FUNCTION)
-        return cudaErrorInvalidDeviceFunction;
+    if (!symbol || symbol->kind != SYMBOL_FUNCTION) /* from 13 on it is taken for a handle */
+        return TSR_CUDART_VERSION >= 13000 ? cudaErrorInvalidResourceHandle : cudaErrorInvalidDeviceFunction;
     *kernel = __atomic_load_n(&symbol->kernel, __ATOMIC_ACQUIRE);
     return *kernel ? cudaSuccess : symbol_kernel(symbol, kernel);
 }

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,9 +12,11 @@
 
 #define SPINS_BEFORE_SLEEP 2000
 #define SLEEP_NS 100000000ull /* bound on a sleep whose wake-up was lost or that must see `stop` */
+#define WATCH_NS 2000000ull   /* between looks at work under way: nobody else would notice that it has failed */
 
 struct tsr_lane_reader {
     struct tsr_lane *lane;
+    bool busy[TSR_LANE_STREAMS]; /* thread; has been given work that was not seen to be complete */
     uint64_t bytes;
     struct tsr_mirror *mirror;
     CUcontext context;
@@ -44,13 +47,14 @@ static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_re
                           record->block[2], record->shared_bytes, stream, NULL, extra);
 }
 
-static CUresult carry_out(const struct tsr_lane_reader *reader, const struct tsr_record *record)
+static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_record *record)
 {
     if (record->kind == TSR_RECORD_SKIP)
         return CUDA_SUCCESS;
     CUstream stream = tsr_mirror_stream(reader->mirror, record->stream);
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
+    reader->busy[record->stream] = true;
     CUdeviceptr home = (CUdeviceptr)(uintptr_t)&reader->lane->home[record->stream];
     CUdeviceptr away = (CUdeviceptr)(uintptr_t)&reader->lane->away[record->stream];
     switch (record->kind) {
@@ -65,6 +69,25 @@ static CUresult carry_out(const struct tsr_lane_reader *reader, const struct tsr
     }
 }
 
+/* A launch fails after the driver has taken it, and then what stands behind it in the stream never runs. True: all work is complete. */
+static bool watch(struct tsr_lane_reader *reader)
+{
+    bool idle = true;
+    for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {
+        if (!reader->busy[i])
+            continue;
+        CUresult result = cuStreamQuery(tsr_mirror_stream(reader->mirror, i));
+        if (result == CUDA_ERROR_NOT_READY) {
+            idle = false;
+            continue;
+        }
+        reader->busy[i] = false;
+        if (result != CUDA_SUCCESS && !reader->lane->dead)
+            fail(reader, result);
+    }
+    return idle;
+}
+
 static void wait_for_records(struct tsr_lane_reader *reader, uint64_t head)
 {
     struct tsr_lane *lane = reader->lane;
@@ -75,7 +98,7 @@ static void wait_for_records(struct tsr_lane_reader *reader, uint64_t head)
     }
     __atomic_store_n(&lane->sleeping, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&lane->tail, __ATOMIC_SEQ_CST) == head)
-        tsr_os_futex_wait(&lane->sleeping, 1, SLEEP_NS, true);
+        tsr_os_futex_wait(&lane->sleeping, 1, watch(reader) ? SLEEP_NS : WATCH_NS, true);
     __atomic_store_n(&lane->sleeping, 0, __ATOMIC_SEQ_CST);
 }
 

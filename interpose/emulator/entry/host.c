@@ -75,8 +75,9 @@ CUresult CUDAAPI cuMemHostUnregister(void *p)
     TSR_TRY(tsr_context_current(&context));
     TSR_REQUIRE(p, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(tsr_allocation_find((uint64_t)(uintptr_t)p, &range, &allocation) && range.kind == TSR_RANGE_HOST &&
-                    allocation.registered && allocation.user_base == (uint64_t)(uintptr_t)p,
+                    allocation.registered,
                 CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    TSR_REQUIRE(allocation.user_base == (uint64_t)(uintptr_t)p, CUDA_ERROR_INVALID_VALUE);
     TSR_TRY(tsr_capture_check_unsafe_call(context));
     TSR_TRY(tsr_settle(allocation.context));
     return tsr_memory_release(range.base, TSR_RANGE_HOST) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;

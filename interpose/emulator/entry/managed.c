@@ -135,11 +135,11 @@ static CUresult accessed_by(const struct tsr_allocation *allocation, int *data, 
 {
     size_t room = size / sizeof *data, filled = 0;
     TSR_REQUIRE(size && size % sizeof *data == 0, CUDA_ERROR_INVALID_VALUE);
-    if (allocation->accessed_by >> 31 && filled < room)
-        data[filled++] = CU_DEVICE_CPU;
     for (int device = 0; device < TSR_MACHINE_DEVICES && filled < room; device++)
         if (allocation->accessed_by >> device & 1)
             data[filled++] = device;
+    if (allocation->accessed_by >> 31 && filled < room)
+        data[filled++] = CU_DEVICE_CPU;
     while (filled < room)
         data[filled++] = CU_DEVICE_INVALID;
     return CUDA_SUCCESS;

@@ -59,7 +59,8 @@ static void check_errors()
     EXPECT_STATUS(cudaGetLastError(), cudaErrorMemoryAllocation);
     EXPECT_STATUS(cudaGetLastError(), cudaSuccess);
     EXPECT_STATUS(cudaFree(&pointer), cudaErrorInvalidValue);
-    EXPECT_STATUS(cudaLaunchKernel(&pointer, dim3(1), dim3(1), nullptr, 0, nullptr), cudaErrorInvalidDeviceFunction);
+    EXPECT_STATUS(cudaLaunchKernel(&pointer, dim3(1), dim3(1), nullptr, 0, nullptr),
+                  CUDART_VERSION >= 13000 ? cudaErrorInvalidResourceHandle : cudaErrorInvalidDeviceFunction);
     EXPECT_STATUS(cudaMemcpyToSymbol(&pointer, &pointer, 4), cudaErrorInvalidSymbol);
     EXPECT_STATUS(cudaMemcpy(&pointer, &pointer, 4, (cudaMemcpyKind)9), cudaErrorInvalidMemcpyDirection);
     EXPECT_STATUS(cudaMalloc(&pointer, 0), cudaSuccess);
