@@ -24,6 +24,7 @@ struct tsr_module_record {
     int image; /* memory file; -1: of a form that cannot be sent */
     size_t bytes;
     uint16_t sent; /* lock; bit k: executor k has it */
+    bool at_home;  /* atomic; the application holds the address of one of its variables */
 };
 
 struct fatbin_wrapper {
@@ -242,6 +243,45 @@ static void forget_module(const void *handle)
     if (module->image >= 0)
         close(module->image);
     module->image = -1;
+}
+
+bool tsr_function_at_home(const struct tsr_function_record *function)
+{
+    return __atomic_load_n(&function->module->at_home, __ATOMIC_RELAXED);
+}
+
+/* The application will read or write a variable of the module, at home; so from now on its functions must run there too. */
+static void keep_at_home(const void *owner)
+{
+    struct tsr_module_record *module = owner ? tsr_map_find(&modules, (uint64_t)(uintptr_t)owner) : NULL;
+    if (!module || __atomic_exchange_n(&module->at_home, true, __ATOMIC_RELAXED))
+        return;
+    if (module->sent)
+        tsr_warn("a variable of a module is used whose functions have run on another GPU; what they wrote to it stays there");
+}
+
+CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+{
+    CUresult result = tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
+    if (result == CUDA_SUCCESS)
+        keep_at_home(hmod);
+    return result;
+}
+
+CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+    CUresult result = tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name);
+    if (result == CUDA_SUCCESS)
+        keep_at_home(library);
+    return result;
+}
+
+CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+    CUresult result = tsr_real.cuLibraryGetManaged(dptr, bytes, library, name);
+    if (result == CUDA_SUCCESS)
+        keep_at_home(library);
+    return result;
 }
 
 CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)

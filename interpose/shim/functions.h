@@ -32,6 +32,9 @@ struct tsr_function_record {
 /* NULL: a handle that the shim has not seen. */
 struct tsr_function_record *tsr_function_find(const void *handle);
 
+/* Whether it must run at home: the application holds the address of a variable of its module, of which an executor has a copy of its own. */
+bool tsr_function_at_home(const struct tsr_function_record *function);
+
 /* Makes the function known to its executor. Errors: the executor's. */
 CUresult tsr_function_send(struct tsr_function_record *function);
 

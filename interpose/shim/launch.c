@@ -1,7 +1,7 @@
 /*
  * Launches: a function's lane was decided when the application looked the function up; here the launch is posted or forwarded.
- * What cannot be posted (during capture, launch attributes, parameters of unknown layout, an executor in failure before anything was
- * moved to it) runs at home after joining, and is counted.
+ * What cannot be posted (during capture, launch attributes, parameters of unknown layout, a module whose variables the application
+ * uses) runs at home after joining, and is counted.
  */
 #include <alloca.h>
 #include <string.h>
@@ -77,8 +77,8 @@ static CUresult launch(CUfunction handle, struct tsr_record *record, CUstream st
     CUresult result = CUDA_SUCCESS;
     if (function && function->lane) {
         uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
-        if (function->param_bytes <= MOST_PARAM_BYTES && shape_is_valid(function, record) && !capturing(stream, per_thread) &&
-            gather(function, params, extra, block, &record->param_bytes)) {
+        if (!tsr_function_at_home(function) && function->param_bytes <= MOST_PARAM_BYTES && shape_is_valid(function, record) &&
+            !capturing(stream, per_thread) && gather(function, params, extra, block, &record->param_bytes)) {
             record->kind = TSR_RECORD_LAUNCH;
             record->function = function->id;
             result = post(function, record, stream, per_thread, block);

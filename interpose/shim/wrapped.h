@@ -19,6 +19,9 @@
 #define TSR_WRAPS_cuModuleLoadFatBinary TSR_YES
 #define TSR_WRAPS_cuModuleUnload TSR_YES
 #define TSR_WRAPS_cuModuleGetFunction TSR_YES
+#define TSR_WRAPS_cuModuleGetGlobal_v2 TSR_YES
+#define TSR_WRAPS_cuLibraryGetGlobal TSR_YES
+#define TSR_WRAPS_cuLibraryGetManaged TSR_YES
 #define TSR_WRAPS_cuLibraryLoadData TSR_YES
 #define TSR_WRAPS_cuLibraryUnload TSR_YES
 #define TSR_WRAPS_cuLibraryGetKernel TSR_YES
