@@ -5,7 +5,7 @@
 
 SOURCE: a wheel, a library, a PTX file, a directory of those, the name of an installed package whose libraries are to be
 looked at, or `numba` or `triton`: PTX that those compile here for sm_80, sm_90 and sm_120, without a GPU, from the
-kernels in numba_kernels.py and triton_kernels.py. Every kernel is judged on its own; what does not decode is named by
+kernels in kernels/. Every kernel is judged on its own; what does not decode is named by
 instruction. PROGRAM is tests/fuzz/ptx_survey, built when not given.
 """
 
@@ -102,7 +102,7 @@ def files_of(source: str, directory: Path) -> list[Path]:
 
 
 def generate(generator: str, directory: Path) -> list[Path]:
-    module = Path(__file__).with_name(f"{generator}_kernels.py")
+    module = Path(__file__).parent / "kernels" / f"{generator}_kernels.py"
     subprocess.run([sys.executable, module, directory], check=True, stdout=sys.stderr)
     return sorted(directory.glob("*.ptx"))
 
