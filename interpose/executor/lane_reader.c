@@ -2,7 +2,6 @@
 #include "executor/lane_reader.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,14 +152,6 @@ unmap:
 drop:
     free(reader);
     return result;
-}
-
-CUresult tsr_lane_reader_drain(struct tsr_lane_reader *reader)
-{
-    uint64_t tail = __atomic_load_n(&reader->lane->tail, __ATOMIC_ACQUIRE);
-    while (__atomic_load_n(&reader->lane->head, __ATOMIC_ACQUIRE) < tail)
-        sched_yield();
-    return cuCtxSynchronize();
 }
 
 void tsr_lane_reader_stop(struct tsr_lane_reader *reader)

@@ -105,8 +105,6 @@ static CUresult answer(struct guest *guest, CUdevice device, CUcontext context, 
         return result == CUDA_SUCCESS ? tsr_lane_reader_start(message, descriptor, guest->mirror, context, &guest->reader)
                                       : result;
     }
-    case TSR_MESSAGE_DRAIN:
-        return tsr_lane_reader_drain(guest->reader);
     default:
         return tsr_mirror_apply(guest->mirror, message, descriptor);
     }

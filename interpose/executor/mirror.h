@@ -15,7 +15,7 @@ struct tsr_mirror;
 CUresult tsr_mirror_create(CUdevice device, struct tsr_mirror **out);
 void tsr_mirror_destroy(struct tsr_mirror *mirror);
 
-/* Carries out a control message other than HELLO and DRAIN. Takes the descriptor (-1: none). */
+/* Carries out a control message other than HELLO. Takes the descriptor (-1: none). */
 CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor);
 
 /* NULL: unknown id. */

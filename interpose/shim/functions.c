@@ -138,8 +138,6 @@ static void remember_function(const void *handle, const void *owner, const char 
     function->module = module;
     function->dynamic_shared_bytes = -1;
     function->lane = module->image >= 0 ? tsr_session_decide(session, name, &function->device) : NULL;
-    while (function->lane && session->lanes[function->lane_number] != function->lane)
-        function->lane_number++;
     read_parameters(function, handle, kernel);
     function->max_threads = (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
     function->most_shared_bytes =
@@ -169,7 +167,7 @@ static CUresult send_attribute(struct tsr_function_record *function)
 static CUresult send_locked(struct tsr_function_record *function)
 {
     struct tsr_module_record *module = function->module;
-    uint16_t bit = (uint16_t)(1u << function->lane_number);
+    uint16_t bit = (uint16_t)(1u << tsr_lane_number(function->lane));
     CUresult result = CUDA_SUCCESS;
     if (!(module->sent & bit)) {
         struct tsr_message load = {
@@ -193,7 +191,7 @@ static CUresult send_locked(struct tsr_function_record *function)
 
 CUresult tsr_function_send(struct tsr_function_record *function)
 {
-    if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) & (1u << function->lane_number))
+    if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) & (1u << tsr_lane_number(function->lane)))
         return CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
     CUresult result = send_locked(function);

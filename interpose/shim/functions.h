@@ -20,7 +20,7 @@ struct tsr_function_record {
     struct tsr_module_record *module;
     char *name;
     struct tsr_lane_client *lane; /* decided once per function; NULL: home */
-    uint32_t lane_number, device;
+    uint32_t device;
     uint32_t param_count, param_bytes;
     size_t *param_offsets, *param_sizes;
     uint32_t max_threads;       /* of a block */

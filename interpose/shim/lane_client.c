@@ -24,6 +24,7 @@
 _Static_assert(sizeof(struct tsr_lane) <= LANE_SPACING, "lanes do not overlap");
 
 struct tsr_lane_client {
+    uint32_t number;
     pthread_mutex_t ask_lock;
     int socket;            /* ask_lock */
     uint32_t post_lock;    /* spin: held for a copy of at most a record */
@@ -110,6 +111,7 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t
     int memory = tsr_os_memfd("tessera-lane", LANE_SPACING);
     if (!client || memory < 0)
         goto drop_memory;
+    client->number = number;
     pthread_mutex_init(&client->ask_lock, NULL);
     client->lane =
         tsr_os_map((void *)(TSR_LANE_ADDRESS + number * LANE_SPACING), LANE_SPACING, PROT_READ | PROT_WRITE, memory, 0);
@@ -134,6 +136,11 @@ drop_memory:
         close(memory);
     free(client);
     return NULL;
+}
+
+uint32_t tsr_lane_number(const struct tsr_lane_client *lane)
+{
+    return lane->number;
 }
 
 CUresult tsr_lane_state(const struct tsr_lane_client *lane)

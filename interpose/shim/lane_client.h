@@ -30,6 +30,9 @@ CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *l
 /* Registers the lane's memory with the home GPU; once, with a current context. */
 CUresult tsr_lane_register(struct tsr_lane_client *lane);
 
+/* Place among the session's lanes. */
+uint32_t tsr_lane_number(const struct tsr_lane_client *lane);
+
 CUresult tsr_lane_state(const struct tsr_lane_client *lane);
 
 #endif

@@ -3,7 +3,6 @@
  * What cannot be posted (during capture, launch attributes, parameters of unknown layout, a module whose variables the application
  * uses) runs at home after joining, and is counted.
  */
-#include <alloca.h>
 #include <string.h>
 
 #include "shim/functions.h"
@@ -17,8 +16,8 @@
 static bool capturing(CUstream stream, bool per_thread)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUstream explicit = stream ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-    return tsr_real.cuStreamIsCapturing(explicit, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+    return tsr_real.cuStreamIsCapturing(tsr_order_stream(stream, per_thread), &status) != CUDA_SUCCESS ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 /* Gathers the parameter block from either form the caller may use; false: it cannot. */

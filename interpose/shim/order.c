@@ -31,11 +31,6 @@ static uint64_t key_of(CUstream stream)
     return stream == CU_STREAM_PER_THREAD ? 0x8000000000000000ull | (uint64_t)gettid() : (uint64_t)(uintptr_t)stream;
 }
 
-static CUstream explicit_stream(CUstream stream, bool per_thread)
-{
-    return stream ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-}
-
 static struct stream_record *record_locked(CUstream stream)
 {
     struct stream_record *record = tsr_map_find(&records, key_of(stream));
@@ -98,7 +93,7 @@ CUresult tsr_order_join(CUstream stream, bool per_thread)
     if (__atomic_load_n(&away_count, __ATOMIC_ACQUIRE) == 0)
         return CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
-    struct stream_record *record = record_locked(explicit_stream(stream, per_thread));
+    struct stream_record *record = record_locked(tsr_order_stream(stream, per_thread));
     CUresult result = record ? join_related_locked(record) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
         result = join_locked(record);
@@ -118,8 +113,9 @@ CUresult tsr_order_join_all(void)
     return result;
 }
 
-static CUresult open_locked(struct stream_record *record, struct tsr_lane_client *lane, uint32_t number)
+static CUresult open_locked(struct stream_record *record, struct tsr_lane_client *lane)
 {
+    uint32_t number = tsr_lane_number(lane);
     if (record->opened[number])
         return CUDA_SUCCESS;
     CUresult result = tsr_lane_register(lane);
@@ -130,14 +126,14 @@ static CUresult open_locked(struct stream_record *record, struct tsr_lane_client
     return result;
 }
 
-static CUresult depart_locked(struct stream_record *record, struct tsr_lane_client *lane, uint32_t number)
+static CUresult depart_locked(struct stream_record *record, struct tsr_lane_client *lane)
 {
     CUresult result = join_related_locked(record);
     if (result != CUDA_SUCCESS || record->lane == lane)
         return result;
     result = join_locked(record);
     if (result == CUDA_SUCCESS)
-        result = open_locked(record, lane, number);
+        result = open_locked(record, lane);
     if (result != CUDA_SUCCESS)
         return result;
     uint64_t value = ++record->home_value;
@@ -155,13 +151,9 @@ static CUresult depart_locked(struct stream_record *record, struct tsr_lane_clie
 
 CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot)
 {
-    const struct tsr_session *session = tsr_session();
-    uint32_t number = 0;
-    while (number < session->lane_count && session->lanes[number] != lane)
-        number++;
     pthread_mutex_lock(&lock);
-    struct stream_record *record = record_locked(explicit_stream(stream, per_thread));
-    CUresult result = record ? depart_locked(record, lane, number) : CUDA_ERROR_OUT_OF_MEMORY;
+    struct stream_record *record = record_locked(tsr_order_stream(stream, per_thread));
+    CUresult result = record ? depart_locked(record, lane) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
         *slot = record->slot;
     pthread_mutex_unlock(&lock);

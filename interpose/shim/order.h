@@ -16,6 +16,12 @@
 
 struct tsr_lane_client;
 
+/* The stream a handle means, without regard to which default stream the caller's functions have. */
+static inline CUstream tsr_order_stream(CUstream stream, bool per_thread)
+{
+    return stream ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
 /* Joins the stream (NULL: the default stream, the per-thread one if per_thread). Errors: the executor's, when it has failed. */
 CUresult tsr_order_join(CUstream stream, bool per_thread);
 CUresult tsr_order_join_all(void);

@@ -26,8 +26,7 @@ enum tsr_message_kind {
     TSR_MESSAGE_UNLOAD,    /* id */
     TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text */
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute; value */
-    TSR_MESSAGE_STREAM,    /* id: slot; detail: priority */
-    TSR_MESSAGE_DRAIN      /* answered when everything posted before has completed */
+    TSR_MESSAGE_STREAM     /* id: slot; detail: priority */
 };
 
 struct tsr_message {
