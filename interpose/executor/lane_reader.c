@@ -34,7 +34,7 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
         __atomic_store_n(&reader->lane->away[i], UINT64_MAX / 2, __ATOMIC_RELEASE);
 }
 
-static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_record *record, CUstream stream)
+static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record, CUstream stream)
 {
     CUfunction function = tsr_mirror_function(reader->mirror, record->function);
     if (!function)
@@ -46,9 +46,9 @@ static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_re
                           record->block[2], record->shared_bytes, stream, NULL, extra);
 }
 
-static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_record *record)
+static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
-    if (record->kind == TSR_RECORD_SKIP)
+    if (record->kind == TSR_LANE_SKIP)
         return CUDA_SUCCESS;
     CUstream stream = tsr_mirror_stream(reader->mirror, record->stream);
     if (!stream)
@@ -57,11 +57,11 @@ static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_recor
     CUdeviceptr home = (CUdeviceptr)(uintptr_t)&reader->lane->home[record->stream];
     CUdeviceptr away = (CUdeviceptr)(uintptr_t)&reader->lane->away[record->stream];
     switch (record->kind) {
-    case TSR_RECORD_LAUNCH:
+    case TSR_LANE_LAUNCH:
         return launch(reader, record, stream);
-    case TSR_RECORD_WAIT:
+    case TSR_LANE_WAIT:
         return cuStreamWaitValue64(stream, home, record->value, CU_STREAM_WAIT_VALUE_GEQ);
-    case TSR_RECORD_SIGNAL:
+    case TSR_LANE_SIGNAL:
         return cuStreamWriteValue64(stream, away, record->value, CU_STREAM_WRITE_VALUE_DEFAULT);
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -112,7 +112,7 @@ static void *run(void *argument)
             wait_for_records(reader, head);
             continue;
         }
-        const struct tsr_record *record = (const struct tsr_record *)(lane->records + (head & (TSR_LANE_BYTES - 1)));
+        const struct tsr_lane_record *record = (const struct tsr_lane_record *)(lane->records + (head & (TSR_LANE_BYTES - 1)));
         uint32_t bytes = record->bytes;
         if (!lane->dead) {
             CUresult result = bytes ? carry_out(reader, record) : CUDA_ERROR_INVALID_VALUE;

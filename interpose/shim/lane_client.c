@@ -171,15 +171,15 @@ static bool make_room_locked(struct tsr_lane_client *client, uint32_t bytes)
         sched_yield();
     }
     if (skip) {
-        struct tsr_record *record = (struct tsr_record *)(lane->records + at);
-        record->kind = TSR_RECORD_SKIP;
+        struct tsr_lane_record *record = (struct tsr_lane_record *)(lane->records + at);
+        record->kind = TSR_LANE_SKIP;
         record->bytes = skip;
         __atomic_store_n(&lane->tail, lane->tail + skip, __ATOMIC_RELEASE);
     }
     return true;
 }
 
-CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_record *record, const void *params)
+CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_lane_record *record, const void *params)
 {
     CUresult state = tsr_lane_state(client);
     if (state != CUDA_SUCCESS)

@@ -21,7 +21,7 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t
 CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor);
 
 /* Appends a record and its parameter block. Errors: as tsr_lane_ask. */
-CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_record *record, const void *params);
+CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_lane_record *record, const void *params);
 
 /* Device addresses (valid at home and in the executor) of a stream's two fences. */
 CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane);

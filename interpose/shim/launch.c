@@ -49,7 +49,7 @@ static bool gather(const struct tsr_function_record *function, void **params, vo
 }
 
 /* What the home driver would refuse is left to it, so that the application gets its error. */
-static bool shape_is_valid(const struct tsr_function_record *function, const struct tsr_record *record)
+static bool shape_is_valid(const struct tsr_function_record *function, const struct tsr_lane_record *record)
 {
     uint64_t threads = (uint64_t)record->block[0] * record->block[1] * record->block[2];
     return threads > 0 && threads <= function->max_threads && record->block[2] <= 64 && record->grid[0] > 0 &&
@@ -57,7 +57,7 @@ static bool shape_is_valid(const struct tsr_function_record *function, const str
            record->grid[2] <= UINT16_MAX && record->shared_bytes <= function->most_shared_bytes;
 }
 
-static CUresult post(struct tsr_function_record *function, struct tsr_record *record, CUstream stream, bool per_thread,
+static CUresult post(struct tsr_function_record *function, struct tsr_lane_record *record, CUstream stream, bool per_thread,
                      const uint8_t *block)
 {
     CUresult result = tsr_function_send(function);
@@ -66,7 +66,7 @@ static CUresult post(struct tsr_function_record *function, struct tsr_record *re
     return result == CUDA_SUCCESS ? tsr_lane_post(function->lane, record, block) : result;
 }
 
-static CUresult launch(CUfunction handle, struct tsr_record *record, CUstream stream, bool per_thread, void **params,
+static CUresult launch(CUfunction handle, struct tsr_lane_record *record, CUstream stream, bool per_thread, void **params,
                        void **extra, bool *taken)
 {
     struct tsr_session *session = tsr_session();
@@ -78,7 +78,7 @@ static CUresult launch(CUfunction handle, struct tsr_record *record, CUstream st
         uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
         if (!tsr_function_at_home(function) && function->param_bytes <= MOST_PARAM_BYTES && shape_is_valid(function, record) &&
             !capturing(stream, per_thread) && gather(function, params, extra, block, &record->param_bytes)) {
-            record->kind = TSR_RECORD_LAUNCH;
+            record->kind = TSR_LANE_LAUNCH;
             record->function = function->id;
             result = post(function, record, stream, per_thread, block);
             *taken = true;
@@ -97,7 +97,7 @@ static CUresult launch(CUfunction handle, struct tsr_record *record, CUstream st
                             unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                             \
                             unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)                   \
     {                                                                                                                          \
-        struct tsr_record record = {.grid = {gridDimX, gridDimY, gridDimZ},                                                     \
+        struct tsr_lane_record record = {.grid = {gridDimX, gridDimY, gridDimZ},                                                     \
                                     .block = {blockDimX, blockDimY, blockDimZ},                                                 \
                                     .shared_bytes = sharedMemBytes};                                                           \
         bool taken;                                                                                                            \
@@ -117,7 +117,7 @@ LAUNCH_KERNEL(cuLaunchKernel_ptsz, true)
         bool taken = false;                                                                                                    \
         CUresult result = CUDA_SUCCESS;                                                                                        \
         if (config && config->numAttrs == 0) {                                                                                 \
-            struct tsr_record record = {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},                         \
+            struct tsr_lane_record record = {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},                         \
                                         .block = {config->blockDimX, config->blockDimY, config->blockDimZ},                     \
                                         .shared_bytes = config->sharedMemBytes};                                               \
             result = launch(f, &record, config->hStream, per_thread, kernelParams, extra, &taken);                              \

@@ -57,7 +57,7 @@ static CUresult join_locked(struct stream_record *record)
     if (!lane)
         return CUDA_SUCCESS;
     uint64_t value = ++record->away_value;
-    struct tsr_record signal = {.kind = TSR_RECORD_SIGNAL, .stream = record->slot, .value = value};
+    struct tsr_lane_record signal = {.kind = TSR_LANE_SIGNAL, .stream = record->slot, .value = value};
     CUresult result = tsr_lane_post(lane, &signal, NULL);
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuStreamWaitValue64_v2(record->stream, tsr_lane_away_fence(record->slot, lane), value,
@@ -139,7 +139,7 @@ static CUresult depart_locked(struct stream_record *record, struct tsr_lane_clie
     uint64_t value = ++record->home_value;
     result = tsr_real.cuStreamWriteValue64_v2(record->stream, tsr_lane_home_fence(record->slot, lane), value,
                                               CU_STREAM_WRITE_VALUE_DEFAULT);
-    struct tsr_record wait = {.kind = TSR_RECORD_WAIT, .stream = record->slot, .value = value};
+    struct tsr_lane_record wait = {.kind = TSR_LANE_WAIT, .stream = record->slot, .value = value};
     if (result == CUDA_SUCCESS)
         result = tsr_lane_post(lane, &wait, NULL);
     if (result != CUDA_SUCCESS)

@@ -42,10 +42,10 @@ struct tsr_reply {
     uint32_t reserved;
 };
 
-enum tsr_record_kind { TSR_RECORD_SKIP, TSR_RECORD_LAUNCH, TSR_RECORD_WAIT, TSR_RECORD_SIGNAL };
+enum tsr_lane_record_kind { TSR_LANE_SKIP, TSR_LANE_LAUNCH, TSR_LANE_WAIT, TSR_LANE_SIGNAL };
 
 /* Records are multiples of 64 bytes and never wrap: a SKIP fills the end of the ring. */
-struct tsr_record {
+struct tsr_lane_record {
     uint32_t kind, bytes; /* bytes: of the whole record */
     uint32_t stream;      /* slot */
     uint32_t function;

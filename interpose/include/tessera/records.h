@@ -1,0 +1,191 @@
+/*
+ * Records: what the shim saw an application do, written for the control plane to read.
+ *
+ * A process that initialises CUDA connects to the SOCK_SEQPACKET socket in the abstract namespace that TESSERA_RECORDS names and sends a
+ * tsr_records_message HELLO with the memory file of its journal; each thread owns a ring, whose memory file follows in a RING message when
+ * the thread makes its first record. The end of the connection is the end of the process; nothing is answered.
+ *
+ *   ring     one writer (the thread), one reader (the control plane); records of 64 bytes. A record that finds the ring full is counted in
+ *            `lost` and gone: a slow or dead reader costs records, never time. The counters beside it count what was lost, too.
+ *   journal  append-only definitions that records refer to by number (functions, contexts, ...), preceded by what is known of the
+ *            process. Written under a lock of the process, read at any time up to `used`; never dropped while it has room.
+ *
+ * All memory is allocated when a file is made or grown, so that lack of memory shows there and never as SIGBUS. Nobody trusts the other
+ * side's numbers: the reader bounds every index. Local to one machine and one release: native byte order; both sides refuse another
+ * version. Read by C and, through cffi, by Python; bump TSR_RECORDS_VERSION on any change.
+ *
+ * Time is in ticks of the CPU's time stamp counter; the journal's two anchors turn ticks into nanoseconds of CLOCK_MONOTONIC.
+ */
+#ifndef TESSERA_RECORDS_H
+#define TESSERA_RECORDS_H
+
+#include <stdint.h>
+
+#define TSR_RECORDS_MAGIC 0x4452434552525354ull
+#define TSR_RECORDS_VERSION 1u
+#define TSR_RING_RECORDS 16384u          /* a power of two */
+#define TSR_RING_RECORDS_OFFSET 4096u    /* of the first record in the ring's file */
+#define TSR_JOURNAL_ENTRIES_OFFSET 4096u /* of the first entry in the journal's file */
+#define TSR_JOURNAL_BYTES (64u << 20)    /* most that a journal grows to */
+
+/* cffi: begin */
+enum tsr_records_message_kind { TSR_RECORDS_HELLO = 1, TSR_RECORDS_RING };
+
+struct tsr_records_message { /* descriptor: the journal, or the ring */
+    uint64_t magic;
+    uint32_t version, kind;
+    uint32_t pid;
+    uint32_t number; /* RING: the ring's, from 0 on */
+};
+
+struct tsr_anchor { /* the same moment on three clocks */
+    uint64_t ticks, monotonic_ns, realtime_ns;
+};
+
+enum tsr_gpu_clock {
+    TSR_GPU_CLOCK_HOST = 0, /* times of TIME records are nanoseconds of CLOCK_MONOTONIC */
+    TSR_GPU_CLOCK_OWN = 1   /* they are comparable with each other only (emulated GPUs with frozen host time) */
+};
+
+struct tsr_journal {
+    uint64_t magic;
+    uint32_t version, bytes; /* bytes: of this struct */
+    uint32_t pid, parent;
+    uint32_t gpu_clock;        /* enum tsr_gpu_clock */
+    uint32_t driver_version;   /* as cuDriverGetVersion has it: 13000 */
+    struct tsr_anchor first;   /* when the process initialised CUDA */
+    struct tsr_anchor last;    /* renewed now and then: for the rate of the ticks */
+    uint64_t used;             /* atomic, release: bytes of complete entries */
+    uint64_t overhead_samples; /* atomic: launches of which the shim measured its own part */
+    uint64_t overhead_ticks;   /* atomic: the sum of those parts */
+    uint64_t timed_launches;   /* atomic: launches whose time on the GPU was asked for */
+    uint64_t times_lost;       /* atomic: of these, whose answer could not be had */
+    char program[256];         /* the executable's path, cut off if longer */
+};
+
+struct tsr_ring {
+    uint64_t magic;
+    uint32_t version, bytes; /* bytes: of this struct */
+    uint32_t number;
+    uint32_t thread;              /* atomic: id of the thread that owns it now; 0: none, it has ended */
+    uint64_t lost;                /* atomic: records that found no room */
+    uint64_t launches[16];        /* atomic: by GPU that ran them; exact even if records are lost */
+    uint64_t captured;            /* atomic: launches recorded into graphs instead of run */
+    uint64_t graph_launches;      /* atomic */
+    uint64_t graph_kernels;       /* atomic: kernels in the graphs that were launched */
+    uint64_t kept_home;           /* atomic: launches that a rule sent elsewhere and that stayed */
+    uint64_t tail;                /* atomic, release: records ever written; record n is at n % TSR_RING_RECORDS */
+    uint8_t pad[64];
+    uint64_t head;                /* atomic, release: records ever read; written by the reader */
+};
+
+enum tsr_record_kind {
+    TSR_RECORD_CALL = 1,  /* a driver call without a kind of its own; recorded only if it fails */
+    TSR_RECORD_THREAD,    /* from here on the ring belongs to the thread u.thread.id */
+    TSR_RECORD_LAUNCH,
+    TSR_RECORD_ATTRIBUTE, /* of the launch before it, in order; as many as its u.launch.attributes */
+    TSR_RECORD_GRAPH,     /* launch of a graph */
+    TSR_RECORD_COPY,
+    TSR_RECORD_MEMSET,
+    TSR_RECORD_ALLOCATE,
+    TSR_RECORD_FREE,
+    TSR_RECORD_MODULE,       /* load or unload of a module or library: by `call` */
+    TSR_RECORD_STREAM,       /* creation or destruction: by `call` */
+    TSR_RECORD_EVENT_RECORD, /* cuEventRecord */
+    TSR_RECORD_EVENT_WAIT,   /* cuStreamWaitEvent */
+    TSR_RECORD_HOST,         /* a host function, a memory operation or another thing enqueued in a stream */
+    TSR_RECORD_SYNCHRONIZE,  /* the host waited: for a stream, an event, a context */
+    TSR_RECORD_CAPTURE,      /* begin or end of a stream's capture: by `call` */
+    TSR_RECORD_TIME          /* when an earlier launch of this process ran on its GPU */
+};
+
+enum tsr_record_flags {
+    TSR_RECORD_CAPTURED = 1,    /* went into a graph; did not run */
+    TSR_RECORD_REDIRECTED = 2,  /* ran on another GPU than the application's */
+    TSR_RECORD_KEPT_HOME = 4,   /* a rule sent it elsewhere and it stayed; u.launch.reason says why */
+    TSR_RECORD_BLOCKING = 8,    /* the call waits for what it enqueues */
+    TSR_RECORD_COOPERATIVE = 16
+};
+
+struct tsr_record {
+    uint64_t start;   /* ticks when the application called */
+    uint32_t ticks;   /* from there to the return to the application; UINT32_MAX: more */
+    uint16_t call;    /* row of the driver table (api/driver.def), from 0 */
+    uint8_t kind;     /* enum tsr_record_kind */
+    uint8_t flags;    /* enum tsr_record_flags */
+    uint16_t result;  /* CUresult */
+    uint16_t context; /* number of the context's definition; 0: none or unknown */
+    uint32_t detail;  /* ATTRIBUTE: CUlaunchAttributeID. STREAM: flags. EVENT_RECORD, EVENT_WAIT: flags. MEMSET: bytes of an element */
+    uint64_t stream;  /* CUstream, 1 for the legacy default stream, 2 for the thread's own; 0: none */
+    union {
+        struct {
+            uint32_t function; /* number of its definition */
+            uint32_t grid[3];
+            uint16_t block[3];
+            uint8_t device;     /* GPU that ran it */
+            uint8_t attributes; /* ATTRIBUTE records that follow */
+            uint32_t shared_bytes;
+            uint32_t reason; /* of KEPT_HOME */
+        } launch;
+        uint8_t attribute[32]; /* the first bytes of the CUlaunchAttributeValue */
+        struct {
+            uint64_t exec; /* CUgraphExec */
+            uint32_t kernels, nodes;
+        } graph;
+        struct {
+            uint64_t destination, source, bytes;
+            uint8_t to, from; /* CUmemorytype; 0: not told by the call */
+        } copy;
+        struct {
+            uint64_t address, bytes;
+            uint32_t value;
+        } memset;
+        struct {
+            uint64_t address, bytes;
+        } memory;
+        struct {
+            uint64_t handle;
+            uint64_t bytes; /* of the image; 0: unknown */
+        } module;
+        struct {
+            uint64_t handle;
+            int32_t priority;
+        } stream;
+        struct {
+            uint64_t event;
+        } event;
+        struct {
+            uint32_t id;
+        } thread;
+        struct {
+            uint64_t number; /* of the launch's record in its ring */
+            uint32_t ring;   /* the launch's ring */
+            uint32_t reserved;
+            uint64_t start_ns, ns; /* see gpu_clock */
+        } time;
+    } u;
+};
+
+enum tsr_entry_kind {
+    TSR_ENTRY_FUNCTION = 1, /* text: the function's name as the driver knows it */
+    TSR_ENTRY_MODULE,
+    TSR_ENTRY_CONTEXT,
+    TSR_ENTRY_DEVICE /* text: its name */
+};
+
+struct tsr_entry {   /* the text follows, with its NUL, padded to a multiple of 8 */
+    uint32_t bytes;  /* of entry, text and padding */
+    uint32_t kind;   /* enum tsr_entry_kind */
+    uint32_t number; /* by which records refer to it; functions, modules and contexts count from 1, devices are the driver's numbers */
+    uint32_t parent; /* FUNCTION: its module, 0 if unknown. CONTEXT: its device */
+    uint64_t handle; /* the driver's, as long as it is valid */
+    uint64_t hash;   /* MODULE: of the image (FNV-1a, 64 bits). Others: 0 */
+    uint64_t size;   /* MODULE: bytes of the image. DEVICE: bytes of memory. FUNCTION: bytes of its parameters */
+};
+/* cffi: end */
+
+_Static_assert(sizeof(struct tsr_record) == 64, "one cache line");
+_Static_assert(sizeof(struct tsr_ring) <= TSR_RING_RECORDS_OFFSET && sizeof(struct tsr_journal) <= TSR_JOURNAL_ENTRIES_OFFSET,
+               "headers fit before what follows");
+
+#endif
