@@ -3,31 +3,16 @@
 import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from controlplane import native
-from controlplane.errors import WireError
+from controlplane import native, shim
 from controlplane.launch import Change
 from controlplane.policy import Launches, Policy, compile_table, read_launches
 
 STOP_SECONDS = 5.0
-DRIVER_PLACES = (
-    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
-    "/usr/lib64/libcuda.so.1",
-    "/usr/local/nvidia/lib64/libcuda.so.1",
-    "/usr/lib/wsl/lib/libcuda.so.1",
-)
-
-
-def system_driver() -> Path:
-    """The real driver's absolute path. Raises WireError when there is none."""
-    override = os.environ.get("TESSERA_DRIVER")
-    for place in (override,) if override else DRIVER_PLACES:
-        if Path(place).exists():
-            return Path(place).absolute()
-    raise WireError("no CUDA driver found: install one, name it in TESSERA_DRIVER, or use --emulate")
 
 
 class Redirection:
@@ -75,8 +60,8 @@ class Redirection:
     def change(self) -> Change:
         """What the application needs: the shim in front of the driver, and the table."""
         table = f"/proc/{os.getpid()}/fd/{self._table}"
-        variables = {"TESSERA_POLICY": table, "TESSERA_DRIVER": str(self._driver)}
-        return Change(native.file("shim/libcuda.so.1"), (), variables)
+        front = shim.change(self._driver)
+        return replace(front, variables={**front.variables, "TESSERA_POLICY": table})
 
     def launches(self) -> Launches:
         """Counts so far; may be asked while the application runs and afterwards."""

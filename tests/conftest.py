@@ -26,22 +26,14 @@ def native_build() -> Path:
 
 @pytest.fixture(scope="session")
 def fake_native(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A native directory whose driver is an empty library: enough for what happens before and after a run."""
+    """A native directory whose driver and shim are empty libraries: enough for what happens before and after a run."""
     directory = tmp_path_factory.mktemp("native")
     (directory / "include").symlink_to(ROOT / "interpose" / "include")
-    for place in ("emulator", "cudart"):
+    (directory / "cudart").mkdir()
+    for place, symbol in (("emulator", "tsr_empty_driver"), ("shim", "tsr_empty_shim")):
         (directory / place).mkdir()
-    source = directory / "empty.c"
-    source.write_text("int tsr_empty_driver = 1;\n")
-    library = directory / "emulator" / "libcuda.so.1"
-    command = [
-        os.environ.get("CC", "cc"),
-        "-shared",
-        "-fPIC",
-        "-Wl,-soname,libcuda.so.1",
-        "-o",
-        str(library),
-        str(source),
-    ]
-    subprocess.run(command, check=True)
+        source = directory / f"{symbol}.c"
+        source.write_text(f"int {symbol} = 1;\n")
+        command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]
+        subprocess.run([*command, directory / place / "libcuda.so.1", source], check=True)
     return directory

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.errors import ConfigError
+from controlplane import shim
+from controlplane.errors import ConfigError, WireError
 from controlplane.launch import Change, compose
 
 TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
@@ -70,6 +71,32 @@ def test_the_driver_is_in_the_program(environment: dict[str, str]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_without_options_the_shim_is_in_front_of_the_systems_driver(
+    environment: dict[str, str], fake_native: Path
+) -> None:
+    driver = str(fake_native / "emulator" / "libcuda.so.1")
+    show = "import ctypes, os; print(ctypes.CDLL('libcuda.so.1').tsr_empty_shim, os.environ['TESSERA_DRIVER'])"
+    done = run({**environment, "TESSERA_DRIVER": driver}, "--", sys.executable, "-c", show)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[-1] == driver
+
+
+def test_the_shim_may_be_in_front_of_the_emulated_driver(environment: dict[str, str], fake_native: Path) -> None:
+    show = "import ctypes, os; print(ctypes.CDLL('libcuda.so.1').tsr_empty_shim, os.environ['TESSERA_DRIVER'])"
+    done = run(environment, "--emulate", "1", "--shim", "--no-summary", "--", sys.executable, "-c", show)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[-1] == str(fake_native / "emulator" / "libcuda.so.1")
+
+
+def test_a_driver_that_is_not_there_is_named(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run({**environment, "TESSERA_DRIVER": "/none/libcuda.so.1"}, "--", "true")
+    assert (done.returncode, "TESSERA_DRIVER=/none/libcuda.so.1" in done.stderr) == (2, True)
+    monkeypatch.delenv("TESSERA_DRIVER", raising=False)
+    monkeypatch.setattr(shim, "DRIVER_PLACES", ("/none/libcuda.so.1",))
+    with pytest.raises(WireError, match="no CUDA driver found"):
+        shim.system_driver()
+
+
 @pytest.mark.parametrize("code", [0, 1, 42, 255])
 def test_the_exit_code_is_the_programs(environment: dict[str, str], code: int) -> None:
     assert run(environment, "--emulate", "1", "--", "sh", "-c", f"exit {code}").returncode == code
@@ -103,7 +130,7 @@ def test_the_program_gets_default_signal_handling(environment: dict[str, str]) -
     done = run(environment, "--emulate", "1", "--no-summary", "--", sys.executable, "-c", show)
     assert done.stdout == "[]\n"
     done = run(environment, "--emulate", "1", "--no-summary", "--", "grep", "SigIgn", "/proc/self/status")
-    assert int(done.stdout.split()[1], 16) & 1 << signal.SIGPIPE - 1 == 0
+    assert int(done.stdout.split()[-1], 16) & 1 << signal.SIGPIPE - 1 == 0
 
 
 def test_the_program_inherits_no_descriptor(environment: dict[str, str]) -> None:
@@ -147,7 +174,7 @@ def test_a_static_runtime_is_named(environment: dict[str, str], tmp_path: Path) 
     assert "-cudart shared" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [[], ["--emulate", "1"], ["--", "true"], ["--emulate", "0", "--", "true"]])
+@pytest.mark.parametrize("arguments", [[], ["--emulate", "1"], ["--emulate", "0", "--", "true"]])
 def test_mistakes_end_with_code_2(environment: dict[str, str], arguments: list[str]) -> None:
     done = run(environment, *arguments)
     assert done.returncode == 2

@@ -67,21 +67,21 @@ struct tsr_ring {
     uint64_t magic;
     uint32_t version, bytes; /* bytes: of this struct */
     uint32_t number;
-    uint32_t thread;              /* atomic: id of the thread that owns it now; 0: none, it has ended */
-    uint64_t lost;                /* atomic: records that found no room */
-    uint64_t launches[16];        /* atomic: by GPU that ran them; exact even if records are lost */
-    uint64_t captured;            /* atomic: launches recorded into graphs instead of run */
-    uint64_t graph_launches;      /* atomic */
-    uint64_t graph_kernels;       /* atomic: kernels in the graphs that were launched */
-    uint64_t kept_home;           /* atomic: launches that a rule sent elsewhere and that stayed */
-    uint64_t tail;                /* atomic, release: records ever written; record n is at n % TSR_RING_RECORDS */
+    uint32_t thread;         /* atomic: id of the thread that owns it now; 0: none, it has ended */
+    uint64_t lost;           /* atomic: records that found no room */
+    uint64_t launches[16];   /* atomic: by GPU that ran them; exact even if records are lost */
+    uint64_t captured;       /* atomic: launches recorded into graphs instead of run */
+    uint64_t graph_launches; /* atomic */
+    uint64_t graph_kernels;  /* atomic: kernels in the graphs that were launched */
+    uint64_t kept_home;      /* atomic: launches that a rule sent elsewhere and that stayed */
+    uint64_t tail;           /* atomic, release: records ever written; record n is at n % TSR_RING_RECORDS */
     uint8_t pad[64];
-    uint64_t head;                /* atomic, release: records ever read; written by the reader */
+    uint64_t head; /* atomic, release: records ever read; written by the reader */
 };
 
 enum tsr_record_kind {
-    TSR_RECORD_CALL = 1,  /* a driver call without a kind of its own; recorded only if it fails */
-    TSR_RECORD_THREAD,    /* from here on the ring belongs to the thread u.thread.id */
+    TSR_RECORD_CALL = 1, /* a driver call without a kind of its own; recorded only if it fails */
+    TSR_RECORD_THREAD,   /* from here on the ring belongs to the thread u.thread.id */
     TSR_RECORD_LAUNCH,
     TSR_RECORD_ATTRIBUTE, /* of the launch before it, in order; as many as its u.launch.attributes */
     TSR_RECORD_GRAPH,     /* launch of a graph */
@@ -100,10 +100,10 @@ enum tsr_record_kind {
 };
 
 enum tsr_record_flags {
-    TSR_RECORD_CAPTURED = 1,    /* went into a graph; did not run */
-    TSR_RECORD_REDIRECTED = 2,  /* ran on another GPU than the application's */
-    TSR_RECORD_KEPT_HOME = 4,   /* a rule sent it elsewhere and it stayed; u.launch.reason says why */
-    TSR_RECORD_BLOCKING = 8,    /* the call waits for what it enqueues */
+    TSR_RECORD_CAPTURED = 1,   /* went into a graph; did not run */
+    TSR_RECORD_REDIRECTED = 2, /* ran on another GPU than the application's */
+    TSR_RECORD_KEPT_HOME = 4,  /* a rule sent it elsewhere and it stayed; u.launch.reason says why */
+    TSR_RECORD_BLOCKING = 8,   /* the call waits for what it enqueues */
     TSR_RECORD_COOPERATIVE = 16
 };
 
@@ -115,8 +115,9 @@ struct tsr_record {
     uint8_t flags;    /* enum tsr_record_flags */
     uint16_t result;  /* CUresult */
     uint16_t context; /* number of the context's definition; 0: none or unknown */
-    uint32_t detail;  /* ATTRIBUTE: CUlaunchAttributeID. STREAM: flags. EVENT_RECORD, EVENT_WAIT: flags. MEMSET: bytes of an element */
-    uint64_t stream;  /* CUstream, 1 for the legacy default stream, 2 for the thread's own; 0: none */
+    uint32_t
+        detail; /* ATTRIBUTE: CUlaunchAttributeID. STREAM: flags. EVENT_RECORD, EVENT_WAIT: flags. MEMSET: bytes of an element */
+    uint64_t stream; /* CUstream, 1 for the legacy default stream, 2 for the thread's own; 0: none */
     union {
         struct {
             uint32_t function; /* number of its definition */
@@ -173,10 +174,11 @@ enum tsr_entry_kind {
     TSR_ENTRY_DEVICE /* text: its name */
 };
 
-struct tsr_entry {   /* the text follows, with its NUL, padded to a multiple of 8 */
-    uint32_t bytes;  /* of entry, text and padding */
-    uint32_t kind;   /* enum tsr_entry_kind */
-    uint32_t number; /* by which records refer to it; functions, modules and contexts count from 1, devices are the driver's numbers */
+struct tsr_entry {  /* the text follows, with its NUL, padded to a multiple of 8 */
+    uint32_t bytes; /* of entry, text and padding */
+    uint32_t kind;  /* enum tsr_entry_kind */
+    uint32_t
+        number; /* by which records refer to it; functions, modules and contexts count from 1, devices are the driver's numbers */
     uint32_t parent; /* FUNCTION: its module, 0 if unknown. CONTEXT: its device */
     uint64_t handle; /* the driver's, as long as it is valid */
     uint64_t hash;   /* MODULE: of the image (FNV-1a, 64 bits). Others: 0 */

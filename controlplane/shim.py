@@ -1,0 +1,33 @@
+"""The shim as a layer of a run: in the driver's place, with the driver behind it."""
+
+import os
+from pathlib import Path
+
+from controlplane import native
+from controlplane.errors import ConfigError, WireError
+from controlplane.launch import Change
+
+DRIVER_PLACES = (
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+    "/usr/lib64/libcuda.so.1",
+    "/usr/local/nvidia/lib64/libcuda.so.1",
+    "/usr/lib/wsl/lib/libcuda.so.1",
+)
+
+
+def system_driver() -> Path:
+    """The real driver's path. Raises ConfigError if TESSERA_DRIVER is wrong, WireError if there is none."""
+    override = os.environ.get("TESSERA_DRIVER")
+    if override:
+        if not Path(override).is_file():
+            raise ConfigError(f"TESSERA_DRIVER={override} is not there", expected="the path of a libcuda.so.1")
+        return Path(override).absolute()
+    for place in DRIVER_PLACES:
+        if Path(place).exists():
+            return Path(place)
+    raise WireError("no CUDA driver found: install one, name it in TESSERA_DRIVER, or use --emulate")
+
+
+def change(driver: Path) -> Change:
+    """What the application needs for the shim to stand in front of `driver`, real or emulated."""
+    return Change(native.file("shim/libcuda.so.1"), (), {"TESSERA_DRIVER": str(driver)})
