@@ -109,7 +109,8 @@ def compile_table(policy: Policy, sockets: tuple[str, ...]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """What the shim counted: launches by GPU, and those that stayed home although a rule sent them elsewhere."""
+    """What the shim counted: launches by GPU, those of the policy and others that the program used itself; and how many
+    stayed home although a rule sent them elsewhere."""
 
     by_device: dict[int, int]
     kept_home: int
@@ -119,5 +120,6 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
     """The live counters of a decision table."""
     ffi, _ = records.header("policy.h")
     record: Any = ffi.from_buffer("struct tsr_policy *", table)
-    by_device = {device: int(record.launches[device]) for device in (policy.home, *policy.executors)}
+    named = (policy.home, *policy.executors)
+    by_device = {gpu: int(record.launches[gpu]) for gpu in range(GPUS) if gpu in named or record.launches[gpu]}
     return Launches(by_device, int(record.kept_home))

@@ -1,5 +1,6 @@
 /*
  * Launches: a function's lane was decided when the application looked the function up; here the launch is posted or forwarded.
+ * What the application launches on another GPU than home stays where it is, and is none of a policy's business.
  * What cannot be posted (during capture, launch attributes, parameters of unknown layout, a module whose variables the application
  * uses) runs at home after joining, and is counted.
  */
@@ -8,6 +9,7 @@
 #include "shim/functions.h"
 #include "shim/lane_client.h"
 #include "shim/order.h"
+#include "shim/place.h"
 #include "shim/real.h"
 #include "shim/session.h"
 
@@ -71,10 +73,10 @@ static CUresult launch(CUfunction handle, struct tsr_lane_record *record, CUstre
 {
     struct tsr_session *session = tsr_session();
     struct tsr_function_record *function = session ? tsr_function_find(handle) : NULL;
-    uint32_t gpu = session ? session->policy->home : 0;
+    uint32_t gpu = session ? tsr_place_of(stream) : 0;
     *taken = false;
     CUresult result = CUDA_SUCCESS;
-    if (function && function->lane) {
+    if (function && function->lane && gpu == session->policy->home) {
         uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
         if (!tsr_function_at_home(function) && function->param_bytes <= MOST_PARAM_BYTES && shape_is_valid(function, record) &&
             !capturing(stream, per_thread) && gather(function, params, extra, block, &record->param_bytes)) {

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "shim/lane_client.h"
+#include "shim/place.h"
 #include "shim/real.h"
 #include "shim/session.h"
 
@@ -91,6 +92,8 @@ CUresult tsr_order_state(void)
 CUresult tsr_order_join(CUstream stream, bool per_thread)
 {
     if (__atomic_load_n(&away_count, __ATOMIC_ACQUIRE) == 0)
+        return CUDA_SUCCESS;
+    if (tsr_place_of(stream) != tsr_session()->policy->home) /* each GPU has a default stream of its own */
         return CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
     struct stream_record *record = record_locked(tsr_order_stream(stream, per_thread));

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -20,6 +21,7 @@ rules:
 default: home
 """
 TIMEOUT_S = 120
+DEMO = Path(__file__).parents[2] / "scripts" / "demo" / "vector_add.py"
 
 
 @pytest.mark.parametrize("name", ["vector_add", "transpose", "gemm_tiled", "softmax", "layer_norm", "scan", "stencil"])
@@ -40,6 +42,17 @@ def test_all_launches_on_the_other_gpu(
     assert away == home
     assert counted["launches"] == {"total": launches, "by_device": {"0": 0, "1": launches}, "kept_home": 0}
     assert [device["launches"] for device in counted["devices"]] == [0, launches]
+
+
+def test_launches_on_a_gpu_that_the_program_chose_stay_there(native_build: Path, tmp_path: Path) -> None:
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(POLICY)
+    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
+    command = [str(tessera_run), "--emulate", "3", "--json", str(report), "--policy", str(policy), "--"]
+    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    assert "right" in _run([*command, sys.executable, str(DEMO)], environment)
+    counted = json.loads(report.read_text())
+    assert counted["launches"] == {"total": 2, "by_device": {"0": 0, "1": 1, "2": 1}, "kept_home": 0}
 
 
 def _run(command: list[str], environment: dict[str, str]) -> str:

@@ -77,7 +77,7 @@ def test_counters_are_read_back_by_gpu(tmp_path: Path) -> None:
     ffi, _ = records.header("policy.h")
     table = bytearray(compile_table(policy, ("s",)))
     record: Any = ffi.from_buffer("struct tsr_policy *", table)
-    record.launches[0], record.launches[1], record.kept_home = 3, 5, 2
+    record.launches[0], record.launches[1], record.launches[7], record.kept_home = 3, 0, 5, 2
     launches = read_launches(policy, bytes(table))
-    assert launches.by_device == {0: 3, 1: 5}
+    assert launches.by_device == {0: 3, 1: 0, 7: 5}
     assert launches.kept_home == 2
