@@ -1,5 +1,6 @@
 /* Start of the process' session, and memory: the wrappers around arena and session. */
 #include "shim/arena.h"
+#include "shim/engaged.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/session.h"
@@ -9,8 +10,10 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
     if (!tsr_real_open())
         return CUDA_ERROR_NO_DEVICE;
     CUresult result = tsr_real.cuInit(Flags);
-    if (result == CUDA_SUCCESS)
-        tsr_session_start();
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_engaged_prepare();
+    tsr_session_start();
     return result;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "shim/engaged.h"
 #include "shim/lane_client.h"
 
 static struct tsr_session *current; /* atomic */
@@ -66,13 +67,14 @@ void tsr_session_start(void)
     pthread_mutex_lock(&lock);
     if (!current || current->owner != getpid())
         __atomic_store_n(&current, create(), __ATOMIC_RELEASE);
+    if (current && current->lane_count)
+        tsr_engage(TSR_REDIRECTING);
     pthread_mutex_unlock(&lock);
 }
 
 struct tsr_session *tsr_session(void)
 {
-    struct tsr_session *session = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
-    return session && session->lane_count ? session : NULL;
+    return tsr_has_role(TSR_REDIRECTING) ? __atomic_load_n(&current, __ATOMIC_ACQUIRE) : NULL;
 }
 
 struct tsr_lane_client *tsr_session_decide(const struct tsr_session *session, const char *function, uint32_t *device)
