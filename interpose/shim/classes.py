@@ -1,8 +1,8 @@
 """What the generated wrapper of a driver function has to do besides forwarding, by class and signature.
 
-Joining: whatever an application enqueues at home, or waits for, must come after the launches of the same stream that run
-elsewhere. So each function with a stream joins that stream first, and each copy or memset without one joins them all;
-afterwards the error of an executor that failed meanwhile is the answer.
+Joining: whatever an application enqueues at home, or waits for, must come after the launches of the same stream that
+run elsewhere. So each function with a stream joins that stream first, and each copy or memset without one joins them
+all; afterwards the error of an executor that failed meanwhile is the answer.
 """
 
 import re

@@ -2,9 +2,9 @@
 
     python generate_wrappers.py --cuda-header cuda.h --output DIR
 
-What a function needs is said by its class (classes.py). What the shim's sources wrap by hand is found in them: a function
-definition `CUresult CUDAAPI cuXxx(`, also one that a macro of the same file makes. Writes wrappers.c and wrapped_rows.h.
-Run by the native build; standard library only.
+What a function needs is said by its class (classes.py). What the shim's sources wrap by hand is found in them: a
+function definition `CUresult CUDAAPI cuXxx(`, also one that a macro of the same file makes. Writes wrappers.c and
+wrapped_rows.h. Run by the native build; standard library only.
 """
 
 import argparse

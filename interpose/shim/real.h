@@ -22,7 +22,7 @@ struct tsr_real {
 #include "api/driver.def"
 };
 
-extern struct tsr_real tsr_real;
+extern struct tsr_real tsr_real __attribute__((visibility("hidden")));
 
 /* Opens the real driver if that has not happened; called by the loader stubs and by wrappers that may run first. False: there is none. */
 bool tsr_real_open(void);
