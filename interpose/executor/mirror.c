@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/map.h"
+#include "executor/memory.h"
 
 struct module {
     CUmodule module;
@@ -17,17 +18,10 @@ struct module {
 };
 
 struct tsr_mirror {
-    CUdevice device;
-    CUdeviceptr arena;
-    struct tsr_map mappings;  /* by address: struct mapping */
+    struct tsr_memory *memory;
     struct tsr_map modules;   /* by id: struct module */
     struct tsr_map functions; /* by id: CUfunction */
     CUstream streams[TSR_LANE_STREAMS];
-};
-
-struct mapping {
-    CUmemGenericAllocationHandle memory;
-    uint64_t bytes;
 };
 
 CUresult tsr_mirror_create(CUdevice device, struct tsr_mirror **out)
@@ -35,58 +29,13 @@ CUresult tsr_mirror_create(CUdevice device, struct tsr_mirror **out)
     struct tsr_mirror *mirror = calloc(1, sizeof *mirror);
     if (!mirror)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    mirror->device = device;
-    CUresult result = cuMemAddressReserve(&mirror->arena, TSR_ARENA_BYTES, 2 << 20, TSR_ARENA_ADDRESS, 0);
-    if (result == CUDA_SUCCESS && mirror->arena != TSR_ARENA_ADDRESS) {
-        cuMemAddressFree(mirror->arena, TSR_ARENA_BYTES);
-        result = CUDA_ERROR_NOT_SUPPORTED;
-    }
+    CUresult result = tsr_memory_create(device, &mirror->memory);
     if (result != CUDA_SUCCESS) {
         free(mirror);
         return result;
     }
     *out = mirror;
     return CUDA_SUCCESS;
-}
-
-static CUresult map(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor)
-{
-    struct mapping *mapping = calloc(1, sizeof *mapping);
-    if (!mapping)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    mapping->bytes = message->bytes;
-    CUresult result = cuMemImportFromShareableHandle(&mapping->memory, (void *)(intptr_t)descriptor,
-                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    if (result != CUDA_SUCCESS)
-        goto drop;
-    result = cuMemMap(message->address, message->bytes, 0, mapping->memory, 0);
-    if (result != CUDA_SUCCESS)
-        goto release;
-    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = mirror->device},
-                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    result = cuMemSetAccess(message->address, message->bytes, &access, 1);
-    if (result == CUDA_SUCCESS && !tsr_map_set(&mirror->mappings, message->address, mapping))
-        result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (result == CUDA_SUCCESS)
-        return CUDA_SUCCESS;
-    cuMemUnmap(message->address, message->bytes);
-release:
-    cuMemRelease(mapping->memory);
-drop:
-    free(mapping);
-    return result;
-}
-
-static CUresult unmap(struct tsr_mirror *mirror, uint64_t address)
-{
-    struct mapping *mapping = tsr_map_remove(&mirror->mappings, address);
-    if (!mapping)
-        return CUDA_ERROR_INVALID_VALUE;
-    cuCtxSynchronize();
-    CUresult result = cuMemUnmap(address, mapping->bytes);
-    cuMemRelease(mapping->memory);
-    free(mapping);
-    return result;
 }
 
 static CUresult load(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor)
@@ -155,9 +104,8 @@ CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *m
 {
     switch (message->kind) {
     case TSR_MESSAGE_MAP:
-        return map(mirror, message, descriptor);
     case TSR_MESSAGE_UNMAP:
-        return unmap(mirror, message->address);
+        return tsr_memory_apply(mirror->memory, message, descriptor);
     case TSR_MESSAGE_MODULE:
         return load(mirror, message, descriptor);
     case TSR_MESSAGE_UNLOAD:
@@ -186,15 +134,6 @@ CUstream tsr_mirror_stream(const struct tsr_mirror *mirror, uint32_t slot)
     return slot < TSR_LANE_STREAMS ? __atomic_load_n(&mirror->streams[slot], __ATOMIC_ACQUIRE) : NULL;
 }
 
-static void drop_mapping(uint64_t address, void *value, void *argument)
-{
-    struct mapping *mapping = value;
-    (void)argument;
-    cuMemUnmap(address, mapping->bytes);
-    cuMemRelease(mapping->memory);
-    free(mapping);
-}
-
 static void drop_module(uint64_t id, void *value, void *argument)
 {
     struct module *module = value;
@@ -214,10 +153,8 @@ void tsr_mirror_destroy(struct tsr_mirror *mirror)
         if (mirror->streams[i])
             cuStreamDestroy(mirror->streams[i]);
     tsr_map_each(&mirror->modules, drop_module, NULL);
-    tsr_map_each(&mirror->mappings, drop_mapping, NULL);
+    tsr_memory_destroy(mirror->memory);
     tsr_map_fini(&mirror->modules);
-    tsr_map_fini(&mirror->mappings);
     tsr_map_fini(&mirror->functions);
-    cuMemAddressFree(mirror->arena, TSR_ARENA_BYTES);
     free(mirror);
 }
