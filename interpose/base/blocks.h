@@ -24,11 +24,11 @@ struct tsr_node { /* of a treap; see blocks.c */
 };
 
 struct tsr_block {
-    struct tsr_node by_address, in_set;  /* keys: address */
-    struct tsr_block *previous, *next;   /* by address, over all chunks */
-    uint64_t set;                        /* USED, FREE or the caller's */
-    bool first;                          /* of its chunk */
-    void *owner;                         /* the caller's, of a block in use; NULL in a free one */
+    struct tsr_node by_address, in_set; /* keys: address */
+    struct tsr_block *previous, *next;  /* by address, over all chunks */
+    uint64_t set;                       /* USED, FREE or the caller's */
+    bool first;                         /* of its chunk */
+    void *owner;                        /* the caller's, of a block in use; NULL in a free one */
 };
 
 struct tsr_block_set {

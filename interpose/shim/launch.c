@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "shim/functions.h"
+#include "shim/home_only.h"
 #include "shim/lane_client.h"
 #include "shim/order.h"
 #include "shim/place.h"
@@ -79,7 +80,8 @@ static CUresult launch(CUfunction handle, struct tsr_lane_record *record, CUstre
     if (function && function->lane && gpu == session->policy->home) {
         uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
         if (!tsr_function_at_home(function) && function->param_bytes <= MOST_PARAM_BYTES && shape_is_valid(function, record) &&
-            !capturing(stream, per_thread) && gather(function, params, extra, block, &record->param_bytes)) {
+            !capturing(stream, per_thread) && gather(function, params, extra, block, &record->param_bytes) &&
+            tsr_home_only_scan(block, record->param_bytes) == TSR_REASON_NONE) {
             record->kind = TSR_LANE_LAUNCH;
             record->function = function->id;
             result = post(function, record, stream, per_thread, block);

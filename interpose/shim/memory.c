@@ -1,5 +1,6 @@
 /* Device memory allocated by address: the wrappers around the arena. */
 #include "shim/arena.h"
+#include "shim/home_only.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/session.h"
@@ -27,7 +28,10 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
     size_t bytes;
     if (!tsr_session() || !tsr_arena_find(dptr, &base, &bytes) || base != dptr) {
         CUresult joined = tsr_order_join_all();
-        return joined == CUDA_SUCCESS ? tsr_real.cuMemFree_v2(dptr) : joined;
+        CUresult freed = joined == CUDA_SUCCESS ? tsr_real.cuMemFree_v2(dptr) : joined;
+        if (freed == CUDA_SUCCESS && tsr_session())
+            tsr_home_only_remove(dptr);
+        return freed;
     }
     CUresult result = tsr_order_join_all();
     if (result == CUDA_SUCCESS)

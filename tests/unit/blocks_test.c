@@ -13,7 +13,7 @@
 
 enum { UNITS = CHUNKS * CHUNK / UNIT };
 
-static uint8_t owners[UNITS];   /* naive: set of each unit; 255: in use */
+static uint8_t owners[UNITS]; /* naive: set of each unit; 255: in use */
 static uint64_t base = 1ull << 45;
 
 static uint32_t seed;
@@ -189,4 +189,3 @@ TEST(fragmentation_is_bounded)
     CHECK(added <= 2 * peak);
     tsr_blocks_fini(&blocks);
 }
-

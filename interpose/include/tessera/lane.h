@@ -11,17 +11,26 @@
 
 #include <stdint.h>
 
-#define TSR_LANE_VERSION 1u
+#define TSR_LANE_VERSION 2u
 #define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
 #define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
 #define TSR_LANE_ADDRESS 0x1ffff0000000ull /* the lane is mapped here in both processes, so its semaphores have one address */
 #define TSR_ARENA_ADDRESS 0x200000000000ull
 #define TSR_ARENA_BYTES (1ull << 40)
+#define TSR_RESERVE_ADDRESS 0x210000000000ull /* where the application's own reservations go */
+#define TSR_RESERVE_BYTES (8ull << 40)
+#define TSR_HOST_ADDRESS 0x1e0000000000ull /* where page-locked host memory goes */
+#define TSR_HOST_BYTES (1ull << 40)
 
 enum tsr_message_kind {
     TSR_MESSAGE_HELLO,     /* descriptor: the lane */
-    TSR_MESSAGE_MAP,       /* descriptor: memory; address, bytes; mapped remote */
-    TSR_MESSAGE_UNMAP,     /* address, bytes */
+    TSR_MESSAGE_MAP,       /* descriptor: memory; address, bytes; detail: CUmemAccess_flags; mapped remote */
+    TSR_MESSAGE_UNMAP,     /* address, bytes of a MAP */
+    TSR_MESSAGE_ACCESS,    /* address, bytes: whole MAPs; detail: CUmemAccess_flags */
+    TSR_MESSAGE_RESERVE,   /* address, bytes: of the application's own, outside the arena */
+    TSR_MESSAGE_UNRESERVE, /* address, bytes of a RESERVE */
+    TSR_MESSAGE_HOST,      /* descriptor: host memory; address, bytes; mapped and registered */
+    TSR_MESSAGE_HOST_FREE, /* address of a HOST */
     TSR_MESSAGE_MODULE,    /* descriptor: image; id, bytes, detail: 1 when loaded as a library */
     TSR_MESSAGE_UNLOAD,    /* id */
     TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text */

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define TSR_RECORDS_MAGIC 0x4452434552525354ull
-#define TSR_RECORDS_VERSION 1u
+#define TSR_RECORDS_VERSION 2u
 #define TSR_RING_RECORDS 16384u          /* a power of two */
 #define TSR_RING_RECORDS_OFFSET 4096u    /* of the first record in the ring's file */
 #define TSR_JOURNAL_ENTRIES_OFFSET 4096u /* of the first entry in the journal's file */
@@ -107,6 +107,27 @@ enum tsr_record_flags {
     TSR_RECORD_COOPERATIVE = 16
 };
 
+enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
+                  TSR_REASON_NONE = 0,
+                  TSR_REASON_CAPTURE = 1,    /* it was recorded into a graph */
+                  TSR_REASON_ATTRIBUTE = 2,  /* it has a launch attribute that is not translated */
+                  TSR_REASON_PARAMETERS = 3, /* the layout of its parameters is unknown, or they are too many */
+                  TSR_REASON_SHAPE = 4,      /* the driver would refuse it; the application is to get that error */
+                  TSR_REASON_MODULE =
+                      5, /* its code cannot be loaded elsewhere, or the application uses a variable of its module */
+                  TSR_REASON_EXECUTOR = 6, /* the executor cannot take it */
+                  TSR_REASON_VERIFY = 7,   /* its results were different elsewhere */
+                  TSR_REASON_MEMORY_MANAGED =
+                      16, /* from here on: a parameter points to memory that exists at home only: managed memory */
+                  TSR_REASON_MEMORY_REGISTERED = 17,   /* the application's own memory, page-locked */
+                  TSR_REASON_MEMORY_IPC = 18,          /* another process' memory */
+                  TSR_REASON_MEMORY_VARIABLE = 19,     /* a module's variable */
+                  TSR_REASON_MEMORY_OTHER_DEVICE = 20, /* memory of another GPU that the application uses itself */
+                  TSR_REASON_MEMORY_GRAPH = 21,        /* memory that a graph allocates */
+                  TSR_REASON_MEMORY_POOL = 22,         /* of a pool that is shared with other processes, or of host memory */
+                  TSR_REASON_MEMORY_NOT_SHARED = 23    /* memory that an executor could not map at the same address */
+};
+
 struct tsr_record {
     uint64_t start;   /* ticks when the application called */
     uint32_t ticks;   /* from there to the return to the application; UINT32_MAX: more */
@@ -126,7 +147,7 @@ struct tsr_record {
             uint8_t device;     /* GPU that ran it */
             uint8_t attributes; /* ATTRIBUTE records that follow */
             uint32_t shared_bytes;
-            uint32_t reason; /* of KEPT_HOME */
+            uint32_t reason; /* of KEPT_HOME: enum tsr_reason */
         } launch;
         uint8_t attribute[32]; /* the first bytes of the CUlaunchAttributeValue */
         struct {

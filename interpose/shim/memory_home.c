@@ -1,0 +1,42 @@
+/* Memory that cannot be shared with executors: managed memory, and the application's own memory that it page-locks. */
+#include "shim/home_only.h"
+#include "shim/order.h"
+#include "shim/real.h"
+#include "shim/session.h"
+
+CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+{
+    CUresult result = tsr_real.cuMemAllocManaged(dptr, bytesize, flags);
+    if (result == CUDA_SUCCESS && tsr_session())
+        tsr_home_only_add(*dptr, bytesize, TSR_REASON_MEMORY_MANAGED);
+    return result;
+}
+
+CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
+{
+    CUresult result = tsr_real.cuMemHostRegister_v2(p, bytesize, Flags);
+    CUdeviceptr device;
+    if (result != CUDA_SUCCESS || !tsr_session())
+        return result;
+    tsr_home_only_add((uint64_t)(uintptr_t)p, bytesize, TSR_REASON_MEMORY_REGISTERED);
+    if (tsr_real.cuMemHostGetDevicePointer_v2(&device, p, 0) == CUDA_SUCCESS && device != (CUdeviceptr)(uintptr_t)p)
+        tsr_home_only_add(device, bytesize, TSR_REASON_MEMORY_REGISTERED);
+    return result;
+}
+
+CUresult CUDAAPI cuMemHostUnregister(void *p)
+{
+    CUdeviceptr device = 0;
+    if (!tsr_session())
+        return tsr_real.cuMemHostUnregister(p);
+    CUresult result = tsr_order_join_all();
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_real.cuMemHostGetDevicePointer_v2(&device, p, 0);
+    result = tsr_real.cuMemHostUnregister(p);
+    if (result == CUDA_SUCCESS) {
+        tsr_home_only_remove((uint64_t)(uintptr_t)p);
+        tsr_home_only_remove(device);
+    }
+    return result;
+}

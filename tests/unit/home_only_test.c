@@ -1,0 +1,49 @@
+/* Ranges of the home GPU only: which parameter blocks keep a launch home. */
+#include "shim/home_only.c"
+
+#include "check.h"
+
+TEST(addresses_in_ranges_are_found_in_aligned_words)
+{
+    uint64_t words[4] = {1, 2, 3, 0x1fff};
+    CHECK_EQ(tsr_home_only_count, 0);
+    CHECK_EQ(tsr_home_only_scan(words, sizeof words), TSR_REASON_NONE);
+    tsr_home_only_add(0x5000, 0x1000, TSR_REASON_MEMORY_IPC);
+    tsr_home_only_add(0x1000, 0x1000, TSR_REASON_MEMORY_MANAGED);
+    tsr_home_only_add(0x3000, 0x800, TSR_REASON_MEMORY_REGISTERED);
+    CHECK_EQ(tsr_home_only_scan(words, sizeof words), TSR_REASON_MEMORY_MANAGED);
+    CHECK_EQ(tsr_home_only_scan(words, sizeof words - 1), TSR_REASON_NONE); /* the last word is cut off */
+    CHECK_EQ(tsr_home_only_scan(words, 24), TSR_REASON_NONE);
+    words[0] = 0x37ff;
+    CHECK_EQ(tsr_home_only_scan(words, 8), TSR_REASON_MEMORY_REGISTERED);
+    words[0] = 0x3800;
+    CHECK_EQ(tsr_home_only_scan(words, 8), TSR_REASON_NONE);
+    words[0] = 0x2000;
+    CHECK_EQ(tsr_home_only_scan(words, 8), TSR_REASON_NONE);
+    CHECK_EQ(tsr_home_only_reason(0x5fff), TSR_REASON_MEMORY_IPC);
+    CHECK_EQ(tsr_home_only_reason(0xfff), TSR_REASON_NONE);
+    tsr_home_only_forget();
+}
+
+TEST(ranges_are_replaced_and_removed)
+{
+    tsr_home_only_add(0x1000, 0x1000, TSR_REASON_MEMORY_MANAGED);
+    tsr_home_only_add(0x1000, 0x10, TSR_REASON_MEMORY_GRAPH);
+    CHECK_EQ(tsr_home_only_count, 1);
+    CHECK_EQ(tsr_home_only_reason(0x100f), TSR_REASON_MEMORY_GRAPH);
+    CHECK_EQ(tsr_home_only_reason(0x1010), TSR_REASON_NONE);
+    tsr_home_only_remove(0x1008);
+    CHECK_EQ(tsr_home_only_count, 1);
+    tsr_home_only_remove(0x1000);
+    CHECK_EQ(tsr_home_only_count, 0);
+    for (uint64_t i = 0; i < 1000; i++)
+        tsr_home_only_add((i * 7919 % 1000 + 1) << 12, 0x100, TSR_REASON_MEMORY_IPC);
+    for (uint64_t i = 1; i <= 1000; i++)
+        CHECK_EQ(tsr_home_only_reason((i << 12) + 0xff), TSR_REASON_MEMORY_IPC);
+    for (uint64_t i = 1; i <= 1000; i += 2)
+        tsr_home_only_remove(i << 12);
+    CHECK_EQ(tsr_home_only_count, 500);
+    for (uint64_t i = 1; i <= 1000; i++)
+        CHECK_EQ(tsr_home_only_reason(i << 12), i % 2 ? TSR_REASON_NONE : TSR_REASON_MEMORY_IPC);
+    tsr_home_only_forget();
+}
