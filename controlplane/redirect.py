@@ -24,7 +24,7 @@ class Redirection:
 
     def __init__(self, policy: Policy, driver: Path, environment: Mapping[str, str]) -> None:
         self.policy, self._driver, self._environment = policy, driver, environment
-        self._sockets = tuple(f"tessera-{os.getpid()}-{device}" for device in policy.executors)
+        self._sockets = tuple(f"tessera-{os.getpid()}-{executor.device}" for executor in policy.executors)
         self._executors: list[subprocess.Popen[bytes]] = []
         self._table = os.memfd_create("tessera-policy")
         os.write(self._table, compile_table(policy, self._sockets))
@@ -38,8 +38,8 @@ class Redirection:
             "LD_LIBRARY_PATH": ":".join(filter(None, places)),
             "CUDA_MODULE_LOADING": "EAGER",
         }
-        for device, socket in zip(self.policy.executors, self._sockets, strict=True):
-            command = [str(native.file("executor/tessera-executor")), "--device", str(device), "--socket", socket]
+        for executor, socket in zip(self.policy.executors, self._sockets, strict=True):
+            command = [str(native.file("executor/tessera-executor")), "--device", str(executor.device), "--socket", socket]
             self._executors.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment))
         return self
 

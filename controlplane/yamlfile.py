@@ -1,5 +1,6 @@
 """Typed reading of YAML files: every value knows its file and line, and every complaint names them."""
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,9 @@ class Value:
                 continue
             name = key.text()
             if known is not None and name not in known:
-                raise key.error(f"unknown key {name!r}", f"one of {', '.join(sorted(known))}")
+                nearest = difflib.get_close_matches(name, known, 1)
+                hint = f", did you mean {nearest[0]!r}?" if nearest else ""
+                raise key.error(f"unknown key {name!r}{hint}", f"one of {', '.join(sorted(known))}")
             if name in own:
                 raise key.error(f"key {name!r} is given twice", "each key once")
             own[name] = value

@@ -1,10 +1,12 @@
 /* See functions.h. The wrappers of module and library functions record what passes; the application gets the driver's own handles. */
 #include "shim/functions.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -23,6 +25,8 @@ struct tsr_module_record {
     bool library;
     int image; /* memory file; -1: of a form that cannot be sent */
     size_t bytes;
+    uint64_t hash; /* atomic; 0: not asked for yet */
+    char name[64]; /* cut off if longer */
     uint16_t sent; /* lock; bit k: executor k has it */
     bool at_home;  /* atomic; the application holds the address of one of its variables */
 };
@@ -72,6 +76,24 @@ static const void *unwrap(const void *image)
     return wrapper->magic == WRAPPER_MAGIC ? wrapper->data : image;
 }
 
+static uint64_t fnv1a(const void *data, size_t bytes)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (const uint8_t *at = data; bytes; at++, bytes--)
+        hash = (hash ^ *at) * 0x100000001b3ull;
+    return hash;
+}
+
+/* Images that libraries carry lie in their mapped files; those that were made at run time lie in no file. */
+static void read_module_name(struct tsr_module_record *module, const void *image)
+{
+    Dl_info info;
+    if (!dladdr(image, &info) || !info.dli_fname)
+        return;
+    const char *slash = strrchr(info.dli_fname, '/');
+    strncat(module->name, slash ? slash + 1 : info.dli_fname, sizeof module->name - 1);
+}
+
 static void remember_module(const void *handle, const void *image, bool library)
 {
     struct tsr_module_record *module = calloc(1, sizeof *module);
@@ -81,6 +103,7 @@ static void remember_module(const void *handle, const void *image, bool library)
     module->bytes = tsr_image_bytes(image);
     module->image = module->bytes ? tsr_os_memfd("tessera-image", module->bytes) : -1;
     module->library = library;
+    read_module_name(module, image);
     if (module->image >= 0 && !tsr_os_write_all(module->image, image, module->bytes)) {
         close(module->image);
         module->image = -1;
@@ -102,7 +125,6 @@ static void read_parameters(struct tsr_function_record *function, const void *ha
         size_t *sizes = realloc(function->param_sizes, count * sizeof *sizes);
         function->param_sizes = sizes ? sizes : function->param_sizes;
         if (!offsets || !sizes) {
-            function->lane = NULL;
             return;
         }
         offsets[count - 1] = offset;
@@ -111,6 +133,7 @@ static void read_parameters(struct tsr_function_record *function, const void *ha
         if (offset + bytes > function->param_bytes)
             function->param_bytes = (uint32_t)(offset + bytes);
     }
+    function->parameters_known = true;
 }
 
 static int attribute_of(const void *handle, bool kernel, CUfunction_attribute attribute, int fallback)
@@ -137,7 +160,7 @@ static void remember_function(const void *handle, const void *owner, const char 
     }
     function->module = module;
     function->dynamic_shared_bytes = -1;
-    function->lane = module->image >= 0 ? tsr_session_decide(session, name, &function->device) : NULL;
+    function->name_hash = fnv1a(name, strlen(name));
     read_parameters(function, handle, kernel);
     function->max_threads = (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
     function->most_shared_bytes =
@@ -153,7 +176,7 @@ struct tsr_function_record *tsr_function_find(const void *handle)
     return handle ? tsr_map_find(&functions, (uint64_t)(uintptr_t)handle) : NULL;
 }
 
-static CUresult send_attribute(struct tsr_function_record *function)
+static CUresult send_attribute(const struct tsr_function_record *function, struct tsr_lane_client *lane)
 {
     if (function->dynamic_shared_bytes < 0)
         return CUDA_SUCCESS;
@@ -161,18 +184,18 @@ static CUresult send_attribute(struct tsr_function_record *function)
                                   .id = function->id,
                                   .detail = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                   .value = function->dynamic_shared_bytes};
-    return tsr_lane_ask(function->lane, &message, -1);
+    return tsr_lane_ask(lane, &message, -1);
 }
 
-static CUresult send_locked(struct tsr_function_record *function)
+static CUresult send_locked(struct tsr_function_record *function, struct tsr_lane_client *lane)
 {
     struct tsr_module_record *module = function->module;
-    uint16_t bit = (uint16_t)(1u << tsr_lane_number(function->lane));
+    uint16_t bit = (uint16_t)(1u << tsr_lane_number(lane));
     CUresult result = CUDA_SUCCESS;
     if (!(module->sent & bit)) {
         struct tsr_message load = {
             .kind = TSR_MESSAGE_MODULE, .id = module->id, .bytes = module->bytes, .detail = module->library};
-        result = tsr_lane_ask(function->lane, &load, module->image);
+        result = tsr_lane_ask(lane, &load, module->image);
         if (result != CUDA_SUCCESS)
             return result;
         module->sent |= bit;
@@ -181,20 +204,20 @@ static CUresult send_locked(struct tsr_function_record *function)
     if (strlen(function->name) >= sizeof name.text)
         return CUDA_ERROR_NOT_SUPPORTED;
     strcpy(name.text, function->name);
-    result = tsr_lane_ask(function->lane, &name, -1);
+    result = tsr_lane_ask(lane, &name, -1);
     if (result == CUDA_SUCCESS)
-        result = send_attribute(function);
+        result = send_attribute(function, lane);
     if (result == CUDA_SUCCESS)
         __atomic_fetch_or(&function->sent, bit, __ATOMIC_RELEASE);
     return result;
 }
 
-CUresult tsr_function_send(struct tsr_function_record *function)
+CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane_client *lane)
 {
-    if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) & (1u << tsr_lane_number(function->lane)))
+    if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) & (1u << tsr_lane_number(lane)))
         return CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
-    CUresult result = send_locked(function);
+    CUresult result = send_locked(function, lane);
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -246,6 +269,30 @@ static void forget_module(const void *handle)
 bool tsr_function_at_home(const struct tsr_function_record *function)
 {
     return __atomic_load_n(&function->module->at_home, __ATOMIC_RELAXED);
+}
+
+bool tsr_function_sendable(const struct tsr_function_record *function)
+{
+    return function->module->image >= 0;
+}
+
+const char *tsr_module_name(const struct tsr_module_record *module)
+{
+    return module->name;
+}
+
+uint64_t tsr_module_hash(struct tsr_module_record *module)
+{
+    uint64_t hash = __atomic_load_n(&module->hash, __ATOMIC_RELAXED);
+    if (hash || module->image < 0)
+        return hash;
+    void *image = mmap(NULL, module->bytes, PROT_READ, MAP_SHARED, module->image, 0);
+    if (image == MAP_FAILED)
+        return 0;
+    hash = fnv1a(image, module->bytes);
+    munmap(image, module->bytes);
+    __atomic_store_n(&module->hash, hash, __ATOMIC_RELAXED);
+    return hash;
 }
 
 /* The application will read or write a variable of the module, at home; so from now on its functions must run there too. */
@@ -361,6 +408,17 @@ CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
     return result;
 }
 
+static CUresult send_attribute_to_all(const struct tsr_function_record *function)
+{
+    const struct tsr_session *session = tsr_session();
+    uint16_t sent = __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE);
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; session && i < session->lane_count && result == CUDA_SUCCESS; i++)
+        if (sent & (1u << i))
+            result = send_attribute(function, session->lanes[i]);
+    return result;
+}
+
 static CUresult note_attribute(const void *handle, CUfunction_attribute attribute, int value)
 {
     struct tsr_function_record *function = tsr_function_find(handle);
@@ -368,7 +426,7 @@ static CUresult note_attribute(const void *handle, CUfunction_attribute attribut
         return CUDA_SUCCESS;
     function->dynamic_shared_bytes = value;
     function->most_shared_bytes = (uint32_t)value;
-    return __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) ? send_attribute(function) : CUDA_SUCCESS;
+    return send_attribute_to_all(function);
 }
 
 CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)

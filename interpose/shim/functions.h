@@ -13,14 +13,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shim/decide.h"
+
 struct tsr_lane_client;
+struct tsr_module_record;
 
 struct tsr_function_record {
     uint32_t id;
     struct tsr_module_record *module;
     char *name;
-    struct tsr_lane_client *lane; /* decided once per function; NULL: home */
-    uint32_t device;
+    uint64_t name_hash;
+    bool parameters_known;
+    struct tsr_decide_cache decide;
     uint32_t param_count, param_bytes;
     size_t *param_offsets, *param_sizes;
     uint32_t max_threads;       /* of a block */
@@ -35,8 +39,16 @@ struct tsr_function_record *tsr_function_find(const void *handle);
 /* Whether it must run at home: the application holds the address of a variable of its module, of which an executor has a copy of its own. */
 bool tsr_function_at_home(const struct tsr_function_record *function);
 
-/* Makes the function known to its executor. Errors: the executor's. */
-CUresult tsr_function_send(struct tsr_function_record *function);
+/* False: its module's image is of a form that cannot be sent to an executor. */
+bool tsr_function_sendable(const struct tsr_function_record *function);
+
+/* Makes the function known to the lane's executor. Errors: the executor's. */
+CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane_client *lane);
+
+/* File name of the shared object or executable that held the image; empty: none did. */
+const char *tsr_module_name(const struct tsr_module_record *module);
+/* FNV-1a of the image, 64 bits; made when first asked for; 0: not known. */
+uint64_t tsr_module_hash(struct tsr_module_record *module);
 
 /* Size of an image as cuModuleLoadData accepts it, from its own headers; 0: not one of the known forms. */
 size_t tsr_image_bytes(const void *image);

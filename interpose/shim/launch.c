@@ -1,11 +1,12 @@
 /*
- * Launches: a function's lane was decided when the application looked the function up; here the launch is posted or forwarded.
+ * Launches: decide.c says where one runs; here it is posted or forwarded.
  * What the application launches on another GPU than home stays where it is, and is none of a policy's business.
  * What cannot be posted (during capture, launch attributes, parameters of unknown layout, a module whose variables the application
  * uses) runs at home after joining, and is counted.
  */
 #include <string.h>
 
+#include "shim/decide.h"
 #include "shim/functions.h"
 #include "shim/home_only.h"
 #include "shim/lane_client.h"
@@ -60,40 +61,69 @@ static bool shape_is_valid(const struct tsr_function_record *function, const str
            record->grid[2] <= UINT16_MAX && record->shared_bytes <= function->most_shared_bytes;
 }
 
-static CUresult post(struct tsr_function_record *function, struct tsr_lane_record *record, CUstream stream, bool per_thread,
-                     const uint8_t *block)
+static CUresult post(struct tsr_function_record *function, struct tsr_lane_client *lane, struct tsr_lane_record *record,
+                     CUstream stream, bool per_thread, const uint8_t *block)
 {
-    CUresult result = tsr_function_send(function);
+    record->kind = TSR_LANE_LAUNCH;
+    record->function = function->id;
+    CUresult result = tsr_function_send(function, lane);
     if (result == CUDA_SUCCESS)
-        result = tsr_order_depart(stream, per_thread, function->lane, &record->stream);
-    return result == CUDA_SUCCESS ? tsr_lane_post(function->lane, record, block) : result;
+        result = tsr_order_depart(stream, per_thread, lane, &record->stream);
+    return result == CUDA_SUCCESS ? tsr_lane_post(lane, record, block) : result;
 }
 
+/* Why the launch cannot be posted; TSR_REASON_NONE: it can, and its parameters are in block. */
+static enum tsr_reason hindrance(const struct tsr_function_record *function, struct tsr_lane_record *record, CUstream stream,
+                                 bool per_thread, void **params, void **extra, uint8_t *block)
+{
+    if (!tsr_function_sendable(function) || tsr_function_at_home(function))
+        return TSR_REASON_MODULE;
+    if (!shape_is_valid(function, record))
+        return TSR_REASON_SHAPE;
+    if (capturing(stream, per_thread))
+        return TSR_REASON_CAPTURE;
+    if (!function->parameters_known || function->param_bytes > MOST_PARAM_BYTES ||
+        !gather(function, params, extra, block, &record->param_bytes))
+        return TSR_REASON_PARAMETERS;
+    return tsr_home_only_scan(block, record->param_bytes);
+}
+
+static void count(struct tsr_session *session, uint32_t gpu)
+{
+    if (gpu < 16)
+        __atomic_fetch_add(&session->policy->launches[gpu], 1, __ATOMIC_RELAXED);
+}
+
+/* At home the caller forwards the launch: taken says whether it went elsewhere instead. */
 static CUresult launch(CUfunction handle, struct tsr_lane_record *record, CUstream stream, bool per_thread, void **params,
-                       void **extra, bool *taken)
+                       void **extra, unsigned attributes, bool *taken)
 {
     struct tsr_session *session = tsr_session();
-    struct tsr_function_record *function = session ? tsr_function_find(handle) : NULL;
-    uint32_t gpu = session ? tsr_place_of(stream) : 0;
     *taken = false;
-    CUresult result = CUDA_SUCCESS;
-    if (function && function->lane && gpu == session->policy->home) {
+    if (!session)
+        return CUDA_SUCCESS;
+    uint32_t gpu = tsr_place_of(stream);
+    struct tsr_function_record *function = gpu == session->policy->home ? tsr_function_find(handle) : NULL;
+    if (function) {
+        struct tsr_decide_launch asked = {.grid = record->grid, .block = record->block, .stream = stream};
+        struct tsr_decision decision = tsr_decide(function, &asked);
         uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
-        if (!tsr_function_at_home(function) && function->param_bytes <= MOST_PARAM_BYTES && shape_is_valid(function, record) &&
-            !capturing(stream, per_thread) && gather(function, params, extra, block, &record->param_bytes) &&
-            tsr_home_only_scan(block, record->param_bytes) == TSR_REASON_NONE) {
-            record->kind = TSR_LANE_LAUNCH;
-            record->function = function->id;
-            result = post(function, record, stream, per_thread, block);
-            *taken = true;
-            gpu = function->device;
-        } else {
-            __atomic_fetch_add(&session->policy->kept_home, 1, __ATOMIC_RELAXED);
+        enum tsr_reason reason =
+            !decision.lane ? TSR_REASON_NONE
+            : attributes   ? TSR_REASON_ATTRIBUTE
+                           : hindrance(function, record, stream, per_thread, params, extra, block);
+        if (reason)
+            tsr_decide_kept(reason);
+        *taken = decision.lane && !reason;
+        if (*taken) {
+            CUresult result = post(function, decision.lane, record, stream, per_thread, block);
+            if (result == CUDA_SUCCESS)
+                count(session, decision.device);
+            return result;
         }
     }
-    if (session && result == CUDA_SUCCESS && gpu < 16)
-        __atomic_fetch_add(&session->policy->launches[gpu], 1, __ATOMIC_RELAXED);
-    return *taken || result != CUDA_SUCCESS ? result : tsr_order_join(stream, per_thread);
+    count(session, gpu);
+    return tsr_order_join(stream, per_thread);
 }
 
 #define LAUNCH_KERNEL(symbol, per_thread)                                                                                      \
@@ -105,7 +135,7 @@ static CUresult launch(CUfunction handle, struct tsr_lane_record *record, CUstre
                                     .block = {blockDimX, blockDimY, blockDimZ},                                                 \
                                     .shared_bytes = sharedMemBytes};                                                           \
         bool taken;                                                                                                            \
-        CUresult result = launch(f, &record, hStream, per_thread, kernelParams, extra, &taken);                                 \
+        CUresult result = launch(f, &record, hStream, per_thread, kernelParams, extra, 0, &taken);                                 \
         if (taken || result != CUDA_SUCCESS)                                                                                   \
             return result == CUDA_SUCCESS ? tsr_order_state() : result;                                                                                                     \
         return tsr_real.symbol(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream,       \
@@ -118,17 +148,17 @@ LAUNCH_KERNEL(cuLaunchKernel_ptsz, true)
 #define LAUNCH_KERNEL_EX(symbol, per_thread)                                                                                   \
     CUresult CUDAAPI symbol(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)                      \
     {                                                                                                                          \
-        bool taken = false;                                                                                                    \
-        CUresult result = CUDA_SUCCESS;                                                                                        \
-        if (config && config->numAttrs == 0) {                                                                                 \
-            struct tsr_lane_record record = {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},                         \
-                                        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},                     \
-                                        .shared_bytes = config->sharedMemBytes};                                               \
-            result = launch(f, &record, config->hStream, per_thread, kernelParams, extra, &taken);                              \
-        } else if (config) {                                                                                                   \
-            result = tsr_order_join(config->hStream, per_thread);                                                              \
-        }                                                                                                                      \
-        return taken || result != CUDA_SUCCESS ? result : tsr_real.symbol(config, f, kernelParams, extra);                      \
+        if (!config)                                                                                                           \
+            return tsr_real.symbol(config, f, kernelParams, extra);                                                            \
+        bool taken;                                                                                                            \
+        struct tsr_lane_record record = {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},                       \
+                                         .block = {config->blockDimX, config->blockDimY, config->blockDimZ},                   \
+                                         .shared_bytes = config->sharedMemBytes};                                              \
+        CUresult result =                                                                                                      \
+            launch(f, &record, config->hStream, per_thread, kernelParams, extra, config->numAttrs, &taken);                    \
+        if (taken || result != CUDA_SUCCESS)                                                                                   \
+            return result == CUDA_SUCCESS ? tsr_order_state() : result;                                                        \
+        return tsr_real.symbol(config, f, kernelParams, extra);                                                                \
     }
 
 LAUNCH_KERNEL_EX(cuLaunchKernelEx, false)

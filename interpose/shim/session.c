@@ -2,7 +2,6 @@
 #include "shim/session.h"
 
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +47,7 @@ static struct tsr_session *create(void)
         return NULL;
     session->owner = getpid();
     session->policy = policy;
+    pthread_mutex_init(&session->rules_lock, NULL);
     for (uint32_t i = 0; i < policy->executor_count && i < 15; i++) {
         struct tsr_lane_client *lane = tsr_lane_client_create(policy->executors[i].socket, i);
         if (!lane) {
@@ -77,20 +77,11 @@ struct tsr_session *tsr_session(void)
     return tsr_has_role(TSR_REDIRECTING) ? __atomic_load_n(&current, __ATOMIC_ACQUIRE) : NULL;
 }
 
-struct tsr_lane_client *tsr_session_decide(const struct tsr_session *session, const char *function, uint32_t *device)
+struct tsr_lane_client *tsr_session_lane(int32_t device)
 {
-    const struct tsr_policy *policy = session->policy;
-    int32_t chosen = policy->default_device;
-    for (uint32_t i = 0; i < policy->rule_count && i < 256; i++)
-        if (fnmatch(policy->rules[i].function, function, 0) == 0) {
-            chosen = policy->rules[i].device;
-            break;
-        }
-    for (uint32_t i = 0; i < session->lane_count; i++)
-        if ((int32_t)session->lane_device[i] == chosen) {
-            *device = session->lane_device[i];
+    const struct tsr_session *session = tsr_session();
+    for (uint32_t i = 0; session && i < session->lane_count; i++)
+        if ((int32_t)session->lane_device[i] == device)
             return session->lanes[i];
-        }
-    *device = policy->home;
     return NULL;
 }

@@ -6,6 +6,7 @@
 #ifndef TSR_SHIM_SESSION_H
 #define TSR_SHIM_SESSION_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -13,10 +14,13 @@
 #include <tessera/policy.h>
 
 struct tsr_lane_client;
+struct tsr_rules;
 
 struct tsr_session {
     pid_t owner;               /* the process it belongs to */
     struct tsr_policy *policy; /* mapped shared */
+    struct tsr_rules *rules;    /* atomic; of the policy's present generation or the one before; decide.c's */
+    pthread_mutex_t rules_lock; /* making new ones */
     uint32_t lane_count;
     struct tsr_lane_client *lanes[15]; /* by executor */
     uint32_t lane_device[15];
@@ -26,7 +30,7 @@ void tsr_session_start(void);
 /* NULL: forward everything. Constant for the life of the process once cuInit has returned. */
 struct tsr_session *tsr_session(void);
 
-/* The lane for a function by name, from the decision table; NULL: home. */
-struct tsr_lane_client *tsr_session_decide(const struct tsr_session *session, const char *function, uint32_t *device);
+/* The lane to a GPU; NULL: the home GPU, or none that this session reaches. */
+struct tsr_lane_client *tsr_session_lane(int32_t device);
 
 #endif

@@ -1,6 +1,10 @@
 /*
  * The decision table: where launches go. Written by the control plane from the policy file into a memory file named by
- * TESSERA_POLICY (/proc/<pid>/fd/<n>), read by the shim. Rules are tried in order; the first whose glob matches the function's name decides.
+ * TESSERA_POLICY (/proc/<pid>/fd/<n>), read by the shim. Rules are tried in order; the first whose conditions all hold decides.
+ *
+ * Home and executors stay as they are for a run; rules may change: `generation` says which of the two tables is in use
+ * (generation % 2). The writer fills the other one and then counts the generation up, at most every 100 ms. A reader copies the table
+ * and takes the copy only if the generation is still the same afterwards.
  *
  * Read by C and, through cffi, by Python. Bump TSR_POLICY_VERSION on any change; both sides refuse another version.
  */
@@ -10,19 +14,63 @@
 #include <stdint.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 1u
+#define TSR_POLICY_VERSION 2u
+#define TSR_POLICY_RULES 256u
+#define TSR_POLICY_TEXT_BYTES 65536u
 
 /* cffi: begin */
 struct tsr_policy_executor {
-    uint32_t device; /* number of the GPU */
-    uint32_t reserved;
-    char socket[64]; /* name in the abstract namespace, without the leading NUL */
+    uint32_t device;             /* number of the GPU */
+    uint32_t sm_limit;           /* SMs it may use; 0: all */
+    uint64_t memory_limit_bytes; /* of memory it may allocate; 0: no limit */
+    char socket[64];             /* name in the abstract namespace, without the leading NUL */
+};
+
+enum tsr_policy_condition { /* bits of a rule's conditions; a rule without any holds for every launch */
+    TSR_POLICY_FUNCTION = 1,       /* glob over the function's name as the driver knows it */
+    TSR_POLICY_FUNCTION_REGEX = 2, /* POSIX extended regular expression, found anywhere in that name */
+    TSR_POLICY_MODULE = 4,         /* glob over the module's name, or over its hash as 16 hexadecimal digits */
+    TSR_POLICY_PROCESS = 8,        /* glob over the executable's file name, or over the name the process gave itself */
+    TSR_POLICY_BLOCKS = 16,        /* of the grid */
+    TSR_POLICY_THREADS = 32,       /* of the whole grid */
+    TSR_POLICY_BLOCK_THREADS = 64, /* of one block */
+    TSR_POLICY_STREAM = 128,
+    TSR_POLICY_NTH = 256,
+    TSR_POLICY_SHARE = 512
 };
 
 struct tsr_policy_rule {
-    char function[248]; /* glob over the function's name as the driver knows it */
-    int32_t device;     /* number of an executor's GPU, or of the home GPU */
-    uint32_t line;      /* in the policy file */
+    uint32_t line;       /* in the policy file */
+    int32_t device;      /* number of an executor's GPU, or of the home GPU */
+    uint32_t conditions; /* enum tsr_policy_condition */
+    uint32_t stream;     /* number in the order of creation, from 1; 0: a default stream */
+    uint32_t function, function_regex, module, process; /* offsets in the table's text */
+    uint64_t blocks[2], threads[2], block_threads[2]; /* smallest and largest */
+    uint64_t nth_every;  /* n % nth_every == nth_offset; 0: n == nth_offset. n counts the function's launches from 1 */
+    uint64_t nth_offset;
+    uint64_t share; /* of 2^64 */
+    uint64_t seed;
+};
+
+struct tsr_policy_table {
+    uint32_t rule_count;
+    int32_t default_device;
+    uint32_t verify_every;  /* every n-th redirected launch is run at home too and compared; 0: none */
+    uint32_t log_decisions; /* 1: log what is decided for a function for the first time */
+    uint32_t text_bytes;    /* used of text, at least 1: the first is a NUL */
+    uint32_t reserved;
+    struct tsr_policy_rule rules[256];
+    char text[65536]; /* strings with their NULs */
+};
+
+enum tsr_kept_reason { /* why a launch that a rule sends elsewhere stays home */
+    TSR_KEPT_CAPTURE = 1, /* it goes into a graph */
+    TSR_KEPT_ATTRIBUTES,  /* it has launch attributes that an executor cannot be given */
+    TSR_KEPT_VARIABLES,   /* the application uses a variable of the module */
+    TSR_KEPT_PARAMETERS,  /* their layout is not known, or they are too many */
+    TSR_KEPT_SHAPE,       /* a grid, block or amount of shared memory that the driver refuses */
+    TSR_KEPT_IMAGE,       /* of a module that was not seen, or cannot be sent */
+    TSR_KEPT_DIFFERENT    /* a verified launch of the function gave other bytes elsewhere than at home */
 };
 
 struct tsr_policy {
@@ -30,14 +78,18 @@ struct tsr_policy {
     uint32_t version;
     uint32_t bytes;
     uint32_t home; /* number of the GPU the application uses */
-    int32_t default_device;
     uint32_t executor_count;
-    uint32_t rule_count;
     struct tsr_policy_executor executors[15];
-    struct tsr_policy_rule rules[256];
+    uint32_t generation; /* atomic, release; from 1 on */
+    uint32_t reserved;
+    struct tsr_policy_table tables[2];
     /* live: written by the shim, atomic */
-    uint64_t launches[16]; /* by GPU that ran them */
-    uint64_t kept_home;    /* launches that a rule sent elsewhere and that stayed */
+    uint64_t launches[16];     /* by GPU that ran them */
+    uint64_t kept_home;        /* launches that a rule sent elsewhere and that stayed */
+    uint64_t kept_reasons[16]; /* of these, by enum tsr_kept_reason */
+    uint64_t verified;         /* launches that were run at home too */
+    uint64_t different;        /* of these, those that gave other bytes */
+    uint64_t not_verified;     /* whose turn it was, but whose memory exceeds the limit */
 };
 /* cffi: end */
 

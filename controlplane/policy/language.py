@@ -1,0 +1,115 @@
+"""What a policy says, as values: devices, rules in order, what each rule matches, and what is verified and logged."""
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+GPUS = 16
+EXECUTORS = 15
+RULES = 256
+PATTERN_BYTES = 247
+MOST = 2**64 - 1
+
+
+class Log(Enum):
+    """What the shim writes to its log about decisions."""
+
+    OFF = "off"
+    DECISIONS = "decisions"
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """A further GPU; limits are None where there is none."""
+
+    device: int
+    sm_limit: int | None = None
+    memory_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Whole numbers from low to high, both included."""
+
+    low: int
+    high: int
+
+    def __contains__(self, number: int) -> bool:
+        return self.low <= number <= self.high
+
+    def covers(self, other: "Interval") -> bool:
+        return self.low <= other.low and other.high <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Nth:
+    """The launches of a function, counted from 1, whose number n has n % every == offset; every 0: only launch `offset`."""
+
+    every: int
+    offset: int
+
+    def __contains__(self, number: int) -> bool:
+        return (number % self.every if self.every else number) == self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of the launches, chosen as if at random, the same in every run with the same seed."""
+
+    fraction: float
+    seed: int = 0
+
+    @property
+    def threshold(self) -> int:
+        """Of 2**64: what a launch's drawn number must stay below."""
+        return int(self.fraction * 2**64)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The conditions of a rule; those that are None hold for every launch.
+
+    function, module and process are globs, function_regex a POSIX extended regular expression; stream is a number in the
+    order of creation from 1, 0 a default stream; threads are those of the whole grid, block_threads those of one block.
+    """
+
+    function: str | None = None
+    function_regex: str | None = None
+    module: str | None = None
+    process: str | None = None
+    blocks: Interval | None = None
+    threads: Interval | None = None
+    block_threads: Interval | None = None
+    stream: int | None = None
+    nth: Nth | None = None
+    share: Share | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Launches that match run on GPU `device`; `line` is where the file says so."""
+
+    match: Match
+    device: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`home` is the GPU the application uses; the first rule that matches a launch, or `default`, decides.
+
+    Every `verify`-th redirected launch is run at home too and compared; 0: none.
+    """
+
+    file: Path
+    home: int
+    executors: tuple[Executor, ...]
+    rules: tuple[Rule, ...]
+    default: int
+    verify: int = 0
+    log: Log = Log.OFF
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """Home and the executors' GPUs."""
+        return (self.home, *(executor.device for executor in self.executors))

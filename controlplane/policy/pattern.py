@@ -1,0 +1,52 @@
+"""Globs and regular expressions as the shim understands them: both are the C library's, asked here through ctypes."""
+
+import ctypes
+import re
+from functools import cache
+
+_LIBC = ctypes.CDLL(None)
+_REGEX_BYTES = 256  # of a regex_t, which has 64 with the GNU library
+_EXTENDED, _NO_POSITIONS = 1, 8
+MOST_REPETITIONS = 1000  # of all bounds in a pattern together: a bound is unfolded when it is compiled
+
+
+class PatternError(ValueError):
+    """A regular expression that the C library refuses, or that could take for ever; the text says why."""
+
+
+def glob_matches(glob: str, name: str) -> bool:
+    """Whether fnmatch(3) finds that the whole name matches."""
+    return bool(_LIBC.fnmatch(glob.encode(), name.encode(), 0) == 0)
+
+
+class Regex:
+    """A compiled POSIX extended regular expression. Raises PatternError."""
+
+    def __init__(self, pattern: str) -> None:
+        _refuse_what_explodes(pattern)
+        self._compiled = ctypes.create_string_buffer(_REGEX_BYTES)
+        error = _LIBC.regcomp(self._compiled, pattern.encode(), _EXTENDED | _NO_POSITIONS)
+        if error:
+            text = ctypes.create_string_buffer(256)
+            _LIBC.regerror(error, self._compiled, text, ctypes.c_size_t(len(text)))
+            raise PatternError(text.value.decode())
+
+    def finds(self, name: str) -> bool:
+        """Whether the expression is found anywhere in the name."""
+        return bool(_LIBC.regexec(self._compiled, name.encode(), ctypes.c_size_t(0), None, 0) == 0)
+
+
+@cache
+def regex(pattern: str) -> Regex:
+    """The compiled expression, made once; its memory stays with the process."""
+    return Regex(pattern)
+
+
+def _refuse_what_explodes(pattern: str) -> None:
+    if re.search(r"\\[1-9]", pattern):
+        raise PatternError("back references are not allowed")
+    repetitions = 1
+    for bounds in re.findall(r"\{([0-9,]+)\}", pattern):
+        repetitions *= max([1, *(int(bound) for bound in bounds.split(",") if bound)])
+    if repetitions > MOST_REPETITIONS:
+        raise PatternError(f"its bounds repeat {repetitions} times together, more than {MOST_REPETITIONS}")

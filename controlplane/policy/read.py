@@ -1,0 +1,205 @@
+"""Reading a policy file. Every complaint is a ConfigError with file, line and what was expected."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from controlplane.policy import schema
+from controlplane.policy.language import (
+    EXECUTORS,
+    GPUS,
+    MOST,
+    PATTERN_BYTES,
+    RULES,
+    Executor,
+    Interval,
+    Log,
+    Match,
+    Nth,
+    Policy,
+    Rule,
+    Share,
+)
+from controlplane.policy.pattern import PatternError, regex
+from controlplane.yamlfile import Value, read
+
+T = TypeVar("T")
+UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+COMPARISON = re.compile(r"(<=|>=|==|<|>)?\s*([0-9]+)")
+RANGE = re.compile(r"([0-9]+)\s*\.\.\s*([0-9]+)")
+
+
+def read_policy(file: Path) -> Policy:
+    """Reads a policy file. Raises ConfigError."""
+    return policy_of(read(file))
+
+
+def policy_of(root: Value) -> Policy:
+    """The policy that a YAML document describes. Raises ConfigError."""
+    entries = root.mapping(schema.TOP)
+    for key in ("version", "devices"):
+        if key not in entries:
+            raise root.error(f"{key!r} is missing", "version: 1 and devices: {home: 0, executors: [1]}")
+    if entries["version"].text() != "1":
+        raise entries["version"].error(f"version {entries['version'].text()} is not known", "version: 1")
+    home, executors = _devices(entries["devices"])
+    gpus = (home, *(executor.device for executor in executors))
+    rules = tuple(_rule(value, gpus) for value in entries["rules"].sequence()) if "rules" in entries else ()
+    if len(rules) > RULES:
+        raise entries["rules"].error(f"{len(rules)} rules are too many", f"at most {RULES}")
+    default = _place(entries["default"], gpus) if "default" in entries else home
+    verify = entries["verify"].integer(0, 2**32 - 1) if "verify" in entries else 0
+    log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
+    return Policy(root.file, home, executors, rules, default, verify, log)
+
+
+def _devices(value: Value) -> tuple[int, tuple[Executor, ...]]:
+    entries = value.mapping(schema.DEVICES)
+    home = entries["home"].integer(0, GPUS - 1) if "home" in entries else 0
+    if "executors" not in entries:
+        raise value.error("'executors' is missing", "executors: a list of GPU numbers")
+    seen: list[Executor] = []
+    for item in entries["executors"].sequence():
+        executor = _executor(item)
+        if executor.device in (home, *(other.device for other in seen)):
+            raise item.error(f"GPU {executor.device} is named before", "each GPU once, and not the home GPU")
+        seen.append(executor)
+    if len(seen) > EXECUTORS:
+        raise entries["executors"].error(f"{len(seen)} executors are too many", f"at most {EXECUTORS}")
+    return home, tuple(seen)
+
+
+def _executor(value: Value) -> Executor:
+    if value.is_text():
+        return Executor(value.integer(0, GPUS - 1))
+    entries = value.mapping(schema.EXECUTOR)
+    if "gpu" not in entries:
+        raise value.error("the executor does not say which GPU it uses", "gpu: a GPU number")
+    sm_limit = entries["sm_limit"].integer(1, 4096) if "sm_limit" in entries else None
+    memory_limit = _size(entries["memory_limit"]) if "memory_limit" in entries else None
+    return Executor(entries["gpu"].integer(0, GPUS - 1), sm_limit, memory_limit)
+
+
+def _size(value: Value) -> int:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", value.text())
+    size = int(float(found[1]) * UNITS[found[2]]) if found and found[2] in UNITS else 0
+    if not 0 < size < 2**63:
+        raise value.error(f"{value.text()!r} is not an amount of memory", "for example 20GiB, 512MiB or a number of bytes")
+    return size
+
+
+def _rule(value: Value, gpus: tuple[int, ...]) -> Rule:
+    entries = value.mapping(schema.RULE)
+    for key in ("match", "device"):
+        if key not in entries:
+            raise value.error(f"the rule has no {key!r}", 'match: {function: "glob"} and device: a GPU or home')
+    return Rule(_match(entries["match"]), _place(entries["device"], gpus), value.node.start_mark.line + 1)
+
+
+def _match(value: Value) -> Match:
+    entries = value.mapping(schema.MATCH)
+    if not entries:
+        raise value.error("nothing to match", 'at least one condition; function: "*" matches every launch')
+
+    def at(key: str, reader: Callable[[Value], T]) -> T | None:
+        return reader(entries[key]) if key in entries else None
+
+    grid = at("grid", _grid) or {}
+    return Match(
+        function=at("function", _pattern),
+        function_regex=at("function_regex", _regex),
+        module=at("module", _pattern),
+        process=at("process", _pattern),
+        blocks=grid.get("blocks"),
+        threads=grid.get("threads"),
+        block_threads=grid.get("block_threads"),
+        stream=at("stream", _stream),
+        nth=at("nth", _nth),
+        share=at("share", _share),
+    )
+
+
+def _pattern(value: Value) -> str:
+    text = value.text()
+    if not 0 < len(text.encode()) <= PATTERN_BYTES:
+        raise value.error("the pattern does not fit", f"1 to {PATTERN_BYTES} bytes")
+    return text
+
+
+def _regex(value: Value) -> str:
+    text = _pattern(value)
+    try:
+        regex(text)
+    except PatternError as error:
+        raise value.error(f"{text!r}: {error}", "a POSIX extended regular expression") from error
+    return text
+
+
+def _grid(value: Value) -> dict[str, Interval]:
+    entries = value.mapping(schema.GRID)
+    if not entries:
+        raise value.error("nothing to compare", 'for example blocks: ">= 128"')
+    return {key: _interval(entry) for key, entry in entries.items()}
+
+
+def _interval(value: Value) -> Interval:
+    expected = 'a whole number, a comparison such as ">= 128", or a range such as "128..1024"'
+    text = value.text().strip()
+    if found := RANGE.fullmatch(text):
+        result = Interval(int(found[1]), int(found[2]))
+    elif found := COMPARISON.fullmatch(text):
+        result = _compared(found[1] or "==", int(found[2]))
+    else:
+        raise value.error(f"{text!r} is not a comparison", expected)
+    if not 0 <= result.low <= result.high <= MOST:
+        raise value.error(f"no number is {text!r}", expected)
+    return result
+
+
+def _compared(operator: str, number: int) -> Interval:
+    low = {">": number + 1, ">=": number, "==": number}.get(operator, 0)
+    high = {"<": number - 1, "<=": number, "==": number}.get(operator, MOST)
+    return Interval(low, high)
+
+
+def _stream(value: Value) -> int:
+    if value.text() == "default":
+        return 0
+    if not re.fullmatch("[1-9][0-9]{0,8}", value.text()):
+        raise value.error(
+            f"{value.text()!r} is not a stream", "default, or a number in the order in which the program makes streams, from 1"
+        )
+    return int(value.text())
+
+
+def _nth(value: Value) -> Nth:
+    if value.is_text():
+        return Nth(0, value.integer(1, 2**63))
+    entries = value.mapping(schema.NTH)
+    if "every" not in entries:
+        raise value.error("'every' is missing", "a launch's number, or {every: 2, offset: 1}")
+    every = entries["every"].integer(1, 2**63)
+    offset = entries["offset"].integer(0, 2**63) if "offset" in entries else 0
+    if offset >= every:
+        raise entries["offset"].error(f"no launch has {offset} left over {every}", f"a number from 0 to {every - 1}")
+    return Nth(every, offset)
+
+
+def _share(value: Value) -> Share:
+    if value.is_text():
+        return Share(value.number(0, 1))
+    entries = value.mapping(schema.SHARE)
+    if "fraction" not in entries:
+        raise value.error("'fraction' is missing", "a number from 0 to 1, or {fraction: 0.5, seed: 1}")
+    seed = entries["seed"].integer(0, 2**63) if "seed" in entries else 0
+    return Share(entries["fraction"].number(0, 1), seed)
+
+
+def _place(value: Value, gpus: tuple[int, ...]) -> int:
+    if value.text() == "home":
+        return gpus[0]
+    if not value.text().isdigit() or int(value.text()) not in gpus:
+        expected = f"home, or a GPU of this policy: {', '.join(map(str, gpus))}"
+        raise value.error(f"{value.text()!r} is not a place to run", expected)
+    return int(value.text())

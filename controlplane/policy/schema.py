@@ -1,0 +1,137 @@
+"""The keys of a policy file and what they mean, as JSON Schema (2020-12): for editors, and for read.py, which knows no others.
+
+What JSON Schema cannot say (that a rule's device is one of the policy's GPUs, that a pattern compiles) read.py checks.
+"""
+
+from typing import TypeAlias
+
+from controlplane.policy.language import EXECUTORS, GPUS, PATTERN_BYTES, RULES
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+
+def _object(required: list[str], properties: dict[str, Json]) -> dict[str, Json]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list[Json](required),
+        "properties": properties,
+    }
+
+
+def _described(description: str, **schema: Json) -> dict[str, Json]:
+    return {"description": description, **schema}
+
+
+def _pattern(description: str) -> dict[str, Json]:
+    return _described(description, type="string", minLength=1, maxLength=PATTERN_BYTES)
+
+
+_GPU: dict[str, Json] = {"type": "integer", "minimum": 0, "maximum": GPUS - 1}
+_PLACE: dict[str, Json] = {"anyOf": [{"const": "home"}, _GPU]}
+_AMOUNT: dict[str, Json] = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
+
+_EXECUTOR = _object(
+    ["gpu"],
+    {
+        "gpu": _described("Number of the GPU.", **_GPU),
+        "sm_limit": _described("SMs it may use, rounded up to what the GPU can set apart.", type="integer", minimum=1),
+        "memory_limit": _described("Memory it may allocate on its GPU: 20GiB, 512MiB, or bytes.", **_AMOUNT),
+    },
+)
+_DEVICES = _object(
+    ["executors"],
+    {
+        "home": _described("The GPU that the program uses (0).", **_GPU),
+        "executors": _described(
+            "The further GPUs: numbers, or mappings with limits.",
+            type="array",
+            maxItems=EXECUTORS,
+            items={"anyOf": [_GPU, _EXECUTOR]},
+        ),
+    },
+)
+_GRID = _object(
+    [],
+    {
+        "blocks": _described('Blocks of the grid: ">= 128", "< 64", "128..1024", or a number.', **_AMOUNT),
+        "threads": _described("Threads of the whole grid, compared in the same way.", **_AMOUNT),
+        "block_threads": _described("Threads of one block, compared in the same way.", **_AMOUNT),
+    },
+)
+_NTH = _object(
+    ["every"],
+    {
+        "every": _described("The launches whose number, divided by this,", type="integer", minimum=1),
+        "offset": _described("leaves this over (0).", type="integer", minimum=0),
+    },
+)
+_SHARE = _object(
+    ["fraction"],
+    {
+        "fraction": _described("Part of the launches, from 0 to 1.", type="number", minimum=0, maximum=1),
+        "seed": _described("Another seed chooses other launches (0).", type="integer", minimum=0),
+    },
+)
+_MATCH = _object(
+    [],
+    {
+        "function": _pattern("Glob over the function's name as the driver knows it (C++ names are mangled)."),
+        "function_regex": _pattern("POSIX extended regular expression that is found anywhere in that name."),
+        "module": _pattern(
+            "Glob over the file name of the library or executable that holds the code, or over the hash of its image "
+            "(16 hexadecimal digits, as traces show it)."
+        ),
+        "process": _pattern("Glob over the executable's file name, or over the name the process gave itself."),
+        "grid": _described("Sizes of the launch.", **_GRID),
+        "stream": _described(
+            "Number of the stream in the order in which the program makes them, from 1; default: a default stream.",
+            anyOf=[{"const": "default"}, {"type": "integer", "minimum": 1}],
+        ),
+        "nth": _described(
+            "Which launches of the function, counted from 1 in each process: one number, or every n-th.",
+            anyOf=[{"type": "integer", "minimum": 1}, _NTH],
+        ),
+        "share": _described(
+            "A part of the launches, chosen as if at random, the same in every run.",
+            anyOf=[{"type": "number", "minimum": 0, "maximum": 1}, _SHARE],
+        ),
+    },
+)
+_MATCH["minProperties"] = 1
+_RULE = _object(
+    ["match", "device"],
+    {
+        "match": _described("Conditions; all must hold.", **_MATCH),
+        "device": _described("Where launches that match run: a GPU of the policy, or home.", **_PLACE),
+    },
+)
+SCHEMA: dict[str, Json] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "Tessera policy",
+    **_object(
+        ["version", "devices"],
+        {
+            "version": _described("Of this language.", const=1),
+            "devices": _described("The GPUs.", **_DEVICES),
+            "rules": _described(
+                "Tried in order; the first that matches a launch decides.", type="array", maxItems=RULES, items=_RULE
+            ),
+            "default": _described("Where launches run that no rule matches (home).", **_PLACE),
+            "verify": _described(
+                "Every n-th launch that runs elsewhere is run at home too and compared; 0: none.", type="integer", minimum=0
+            ),
+            "log": _described("decisions: log what is first decided for each function.", enum=["off", "decisions"]),
+        },
+    ),
+}
+
+
+def _keys(schema: dict[str, Json]) -> frozenset[str]:
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    return frozenset(properties)
+
+
+TOP, DEVICES, EXECUTOR, RULE = _keys(SCHEMA), _keys(_DEVICES), _keys(_EXECUTOR), _keys(_RULE)
+MATCH, GRID, NTH, SHARE = _keys(_MATCH), _keys(_GRID), _keys(_NTH), _keys(_SHARE)

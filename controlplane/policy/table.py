@@ -1,0 +1,144 @@
+"""The decision table (tessera/policy.h): a policy in the form that the shim reads, and the shim's counters in it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane import records
+from controlplane.errors import ConfigError
+from controlplane.policy.language import GPUS, Interval, Log, Match, Policy, Rule
+
+HEADER = "policy.h"
+FIRST_GENERATION = 1
+
+
+def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
+    """The whole record in its first generation; sockets are the executors' names, in the policy's order."""
+    ffi, text = records.header(HEADER)
+    record: Any = ffi.new("struct tsr_policy *")
+    record.magic = records.constant(text, "TSR_POLICY_MAGIC", HEADER)
+    record.version = records.constant(text, "TSR_POLICY_VERSION", HEADER)
+    record.bytes = ffi.sizeof(record[0])
+    record.home = policy.home
+    record.executor_count = len(policy.executors)
+    for place, (executor, socket) in enumerate(zip(policy.executors, sockets, strict=True)):
+        record.executors[place].device = executor.device
+        record.executors[place].sm_limit = executor.sm_limit or 0
+        record.executors[place].memory_limit_bytes = executor.memory_limit_bytes or 0
+        record.executors[place].socket = socket.encode()
+    record.generation = FIRST_GENERATION
+    _write_rules(record.tables[FIRST_GENERATION % 2], policy)
+    return bytes(ffi.buffer(record))
+
+
+def replace_rules(buffer: Any, policy: Policy) -> int:
+    """Puts another policy's rules into a live record, as its next generation, whose number is the result.
+
+    buffer is the writable, mapped record; its devices must be the policy's. Raises ConfigError when the rules do not fit.
+    """
+    ffi, _ = records.header(HEADER)
+    record: Any = ffi.from_buffer("struct tsr_policy *", buffer, require_writable=True)
+    generation = int(record.generation) % (2**32 - 1) + 1
+    if generation % 2 == int(record.generation) % 2:
+        generation += 1
+    _write_rules(record.tables[generation % 2], policy)
+    record.generation = generation
+    return generation
+
+
+def _write_rules(table: Any, policy: Policy) -> None:
+    table.default_device = policy.default
+    table.verify_every = policy.verify
+    table.log_decisions = policy.log is Log.DECISIONS
+    table.rule_count = len(policy.rules)
+    texts = _Texts(policy, len(table.text))
+    for place, rule in enumerate(policy.rules):
+        _write_rule(table.rules[place], rule, texts)
+    table.text[0 : len(texts.data)] = bytes(texts.data)
+    table.text_bytes = len(texts.data)
+
+
+class _Texts:
+    """Strings with their NULs one after the other, each once; the first is empty."""
+
+    def __init__(self, policy: Policy, room: int) -> None:
+        self.data = bytearray(b"\0")
+        self._policy, self._room = policy, room
+        self._places: dict[str, int] = {}
+
+    def place(self, text: str, line: int) -> int:
+        if text not in self._places:
+            self._places[text] = len(self.data)
+            self.data += text.encode() + b"\0"
+        if len(self.data) > self._room:
+            raise ConfigError(
+                "the patterns are too long together",
+                expected=f"at most {self._room} bytes",
+                file=self._policy.file,
+                line=line,
+            )
+        return self._places[text]
+
+
+def _write_rule(record: Any, rule: Rule, texts: _Texts) -> None:
+    match = rule.match
+    record.line, record.device = rule.line, rule.device
+    record.conditions = conditions(match)
+    for field in ("function", "function_regex", "module", "process"):
+        pattern = getattr(match, field)
+        setattr(record, field, 0 if pattern is None else texts.place(pattern, rule.line))
+    for field in ("blocks", "threads", "block_threads"):
+        interval = getattr(match, field) or Interval(0, 0)
+        getattr(record, field)[0], getattr(record, field)[1] = interval.low, interval.high
+    record.stream = match.stream or 0
+    record.nth_every = match.nth.every if match.nth else 0
+    record.nth_offset = match.nth.offset if match.nth else 0
+    record.share = match.share.threshold if match.share else 0
+    record.seed = match.share.seed if match.share else 0
+
+
+def conditions(match: Match) -> int:
+    """The bits of enum tsr_policy_condition; what every launch fulfils is no condition."""
+    ffi, _ = records.header(HEADER)
+    bits: dict[str, int] = ffi.typeof("enum tsr_policy_condition").relements
+    present = [name for name in bits if getattr(match, name.removeprefix("TSR_POLICY_").lower()) is not None]
+    if match.share is not None and match.share.fraction >= 1:
+        present.remove("TSR_POLICY_SHARE")
+    return sum(bits[name] for name in present)
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What the shim counted.
+
+    by_device: launches by GPU, those of the policy and others that the program used itself. kept_home: how many stayed home
+    although a rule sent them elsewhere; kept_reasons: of these, by reason. verified: launches that were run at home too;
+    different: of these, those that gave other bytes; not_verified: whose turn it was, but whose memory exceeds the limit.
+    """
+
+    by_device: dict[int, int]
+    kept_home: int
+    kept_reasons: dict[str, int]
+    verified: int = 0
+    different: int = 0
+    not_verified: int = 0
+
+
+def read_launches(policy: Policy, table: bytes) -> Launches:
+    """The live counters of a decision table."""
+    ffi, _ = records.header(HEADER)
+    record: Any = ffi.from_buffer("struct tsr_policy *", table)
+    by_device = {gpu: int(record.launches[gpu]) for gpu in range(GPUS) if gpu in policy.gpus or record.launches[gpu]}
+    reasons: dict[str, int] = ffi.typeof("enum tsr_kept_reason").relements
+    return Launches(
+        by_device,
+        int(record.kept_home),
+        {
+            name.removeprefix("TSR_KEPT_").lower(): int(record.kept_reasons[number])
+            for name, number in reasons.items()
+            if record.kept_reasons[number]
+        },
+        int(record.verified),
+        int(record.different),
+        int(record.not_verified),
+    )

@@ -1,0 +1,50 @@
+/*
+ * The rules of one generation of the decision table, ready for use: regular expressions compiled, places resolved to lanes.
+ *
+ * Conditions on what a function is (its name, its module, this process) are tested once per function and generation and give its
+ * candidates, a set of rules; those on a single launch are tested per launch, by decide.c, on the candidates only.
+ * Rules that have been replaced stay allocated, because a launch may be looking at them: a few kilobytes per edit of a policy.
+ */
+#ifndef TSR_SHIM_RULES_H
+#define TSR_SHIM_RULES_H
+
+#include <regex.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/policy.h>
+
+#define TSR_RULES_WORDS (TSR_POLICY_RULES / 64)
+/* The conditions that need the launch; all others are known with the function. */
+#define TSR_RULES_PER_LAUNCH                                                                                                   \
+    (TSR_POLICY_BLOCKS | TSR_POLICY_THREADS | TSR_POLICY_BLOCK_THREADS | TSR_POLICY_STREAM |         \
+     TSR_POLICY_NTH | TSR_POLICY_SHARE)
+
+struct tsr_function_record;
+struct tsr_lane_client;
+
+struct tsr_rule {
+    struct tsr_policy_rule told;
+    uint32_t per_launch; /* of its conditions */
+    bool holds_never;    /* not in this process, or not understood */
+    regex_t regex;
+    struct tsr_lane_client *lane; /* NULL: home */
+};
+
+struct tsr_rules {
+    uint32_t generation, count;
+    struct tsr_lane_client *default_lane;
+    uint32_t verify_every;
+    bool log_decisions;
+    uint32_t text_bytes;
+    char *text; /* behind the rules */
+    struct tsr_rule rules[];
+};
+
+/* The rules of the table's present generation. NULL: it is being changed, or memory is short; ask again at the next launch. */
+struct tsr_rules *tsr_rules_create(const struct tsr_policy *policy);
+/* Writes the set of the rules that may hold for launches of the function. */
+void tsr_rules_match(const struct tsr_rules *rules, const struct tsr_function_record *function,
+                     uint64_t candidates[TSR_RULES_WORDS]);
+
+#endif

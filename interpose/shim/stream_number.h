@@ -1,0 +1,15 @@
+/*
+ * Streams by the order in which the application made them, which is how a policy names them. The default streams are number 0.
+ */
+#ifndef TSR_SHIM_STREAM_NUMBER_H
+#define TSR_SHIM_STREAM_NUMBER_H
+
+#include "api/driver.h"
+
+#include <stdint.h>
+
+#define TSR_STREAM_UNNUMBERED UINT32_MAX /* not made by a function that the shim wraps */
+
+uint32_t tsr_stream_number(CUstream stream);
+
+#endif
