@@ -39,7 +39,13 @@ class Redirection:
             "CUDA_MODULE_LOADING": "EAGER",
         }
         for executor, socket in zip(self.policy.executors, self._sockets, strict=True):
-            command = [str(native.file("executor/tessera-executor")), "--device", str(executor.device), "--socket", socket]
+            command = [
+                str(native.file("executor/tessera-executor")),
+                "--device",
+                str(executor.device),
+                "--socket",
+                socket,
+            ]
             self._executors.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment))
         return self
 

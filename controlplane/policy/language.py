@@ -43,7 +43,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Nth:
-    """The launches of a function, counted from 1, whose number n has n % every == offset; every 0: only launch `offset`."""
+    """The launches n of a function, counted from 1, with n % every == offset; every 0: only launch `offset`."""
 
     every: int
     offset: int
@@ -62,15 +62,15 @@ class Share:
     @property
     def threshold(self) -> int:
         """Of 2**64: what a launch's drawn number must stay below."""
-        return int(self.fraction * 2**64)
+        return min(int(self.fraction * 2**64), MOST)
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
     """The conditions of a rule; those that are None hold for every launch.
 
-    function, module and process are globs, function_regex a POSIX extended regular expression; stream is a number in the
-    order of creation from 1, 0 a default stream; threads are those of the whole grid, block_threads those of one block.
+    function, module and process are globs, function_regex a POSIX extended regular expression; stream is a number in
+    the order of creation from 1, 0 a default stream; threads are the whole grid's, block_threads those of one block.
     """
 
     function: str | None = None

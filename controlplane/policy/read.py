@@ -85,7 +85,9 @@ def _size(value: Value) -> int:
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", value.text())
     size = int(float(found[1]) * UNITS[found[2]]) if found and found[2] in UNITS else 0
     if not 0 < size < 2**63:
-        raise value.error(f"{value.text()!r} is not an amount of memory", "for example 20GiB, 512MiB or a number of bytes")
+        raise value.error(
+            f"{value.text()!r} is not an amount of memory", "for example 20GiB, 512MiB or a number of bytes"
+        )
     return size
 
 
@@ -168,7 +170,8 @@ def _stream(value: Value) -> int:
         return 0
     if not re.fullmatch("[1-9][0-9]{0,8}", value.text()):
         raise value.error(
-            f"{value.text()!r} is not a stream", "default, or a number in the order in which the program makes streams, from 1"
+            f"{value.text()!r} is not a stream",
+            "default, or a number in the order in which the program makes streams, from 1",
         )
     return int(value.text())
 

@@ -1,6 +1,7 @@
-"""The keys of a policy file and what they mean, as JSON Schema (2020-12): for editors, and for read.py, which knows no others.
+"""The keys of a policy file and what they mean, as JSON Schema (2020-12): for editors, and for read.py.
 
-What JSON Schema cannot say (that a rule's device is one of the policy's GPUs, that a pattern compiles) read.py checks.
+read.py knows no other keys; what JSON Schema cannot say (that a rule's device is one of the policy's GPUs, that a
+pattern compiles) it checks itself.
 """
 
 from typing import TypeAlias
@@ -119,7 +120,9 @@ SCHEMA: dict[str, Json] = {
             ),
             "default": _described("Where launches run that no rule matches (home).", **_PLACE),
             "verify": _described(
-                "Every n-th launch that runs elsewhere is run at home too and compared; 0: none.", type="integer", minimum=0
+                "Every n-th launch that runs elsewhere is run at home too and compared; 0: none.",
+                type="integer",
+                minimum=0,
             ),
             "log": _described("decisions: log what is first decided for each function.", enum=["off", "decisions"]),
         },

@@ -34,7 +34,7 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
 def replace_rules(buffer: Any, policy: Policy) -> int:
     """Puts another policy's rules into a live record, as its next generation, whose number is the result.
 
-    buffer is the writable, mapped record; its devices must be the policy's. Raises ConfigError when the rules do not fit.
+    buffer is the writable, mapped record, whose devices are the policy's. Raises ConfigError when the rules do not fit.
     """
     ffi, _ = records.header(HEADER)
     record: Any = ffi.from_buffer("struct tsr_policy *", buffer, require_writable=True)
@@ -111,9 +111,9 @@ def conditions(match: Match) -> int:
 class Launches:
     """What the shim counted.
 
-    by_device: launches by GPU, those of the policy and others that the program used itself. kept_home: how many stayed home
-    although a rule sent them elsewhere; kept_reasons: of these, by reason. verified: launches that were run at home too;
-    different: of these, those that gave other bytes; not_verified: whose turn it was, but whose memory exceeds the limit.
+    by_device: launches by GPU, those of the policy and others that the program used itself. kept_home: how many stayed
+    home although a rule sent them elsewhere; kept_reasons: of these, by reason. verified: launches that ran at home
+    too; different: of these, those that gave other bytes; not_verified: left out, their memory exceeds the limit.
     """
 
     by_device: dict[int, int]
@@ -129,12 +129,12 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
     ffi, _ = records.header(HEADER)
     record: Any = ffi.from_buffer("struct tsr_policy *", table)
     by_device = {gpu: int(record.launches[gpu]) for gpu in range(GPUS) if gpu in policy.gpus or record.launches[gpu]}
-    reasons: dict[str, int] = ffi.typeof("enum tsr_kept_reason").relements
+    reasons: dict[str, int] = records.header("records.h")[0].typeof("enum tsr_reason").relements
     return Launches(
         by_device,
         int(record.kept_home),
         {
-            name.removeprefix("TSR_KEPT_").lower(): int(record.kept_reasons[number])
+            name.removeprefix("TSR_REASON_").lower(): int(record.kept_reasons[number])
             for name, number in reasons.items()
             if record.kept_reasons[number]
         },

@@ -147,7 +147,7 @@ struct tsr_decision tsr_decide(struct tsr_function_record *function, const struc
     return decision;
 }
 
-void tsr_decide_kept(enum tsr_kept_reason reason)
+void tsr_decide_kept(enum tsr_reason reason)
 {
     struct tsr_policy *policy = tsr_session()->policy;
     __atomic_fetch_add(&policy->kept_home, 1, __ATOMIC_RELAXED);

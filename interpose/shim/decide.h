@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tessera/records.h>
+
 #include "shim/rules.h"
 
 struct tsr_session;
@@ -37,6 +39,6 @@ struct tsr_decision {
 struct tsr_decision tsr_decide(struct tsr_function_record *function, const struct tsr_decide_launch *launch);
 
 /* Counts a launch that stays home although a rule sent it elsewhere. */
-void tsr_decide_kept(enum tsr_kept_reason reason);
+void tsr_decide_kept(enum tsr_reason reason);
 
 #endif

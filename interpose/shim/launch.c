@@ -108,10 +108,9 @@ static CUresult launch(CUfunction handle, struct tsr_lane_record *record, CUstre
         struct tsr_decide_launch asked = {.grid = record->grid, .block = record->block, .stream = stream};
         struct tsr_decision decision = tsr_decide(function, &asked);
         uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
-        enum tsr_reason reason =
-            !decision.lane ? TSR_REASON_NONE
-            : attributes   ? TSR_REASON_ATTRIBUTE
-                           : hindrance(function, record, stream, per_thread, params, extra, block);
+        enum tsr_reason reason = !decision.lane ? TSR_REASON_NONE
+                                 : attributes   ? TSR_REASON_ATTRIBUTE
+                                                : hindrance(function, record, stream, per_thread, params, extra, block);
         if (reason)
             tsr_decide_kept(reason);
         *taken = decision.lane && !reason;

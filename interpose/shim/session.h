@@ -17,8 +17,8 @@ struct tsr_lane_client;
 struct tsr_rules;
 
 struct tsr_session {
-    pid_t owner;               /* the process it belongs to */
-    struct tsr_policy *policy; /* mapped shared */
+    pid_t owner;                /* the process it belongs to */
+    struct tsr_policy *policy;  /* mapped shared */
     struct tsr_rules *rules;    /* atomic; of the policy's present generation or the one before; decide.c's */
     pthread_mutex_t rules_lock; /* making new ones */
     uint32_t lane_count;

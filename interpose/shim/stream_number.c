@@ -2,18 +2,11 @@
 #include "shim/stream_number.h"
 
 #include "base/map.h"
+#include "shim/engaged.h"
 #include "shim/real.h"
-#include "shim/session.h"
 
 static struct tsr_map numbers; /* by handle */
 static uintptr_t made;         /* atomic */
-
-static CUresult numbered(CUresult result, const CUstream *stream)
-{
-    if (result == CUDA_SUCCESS && tsr_session())
-        tsr_map_set(&numbers, (uint64_t)(uintptr_t)*stream, (void *)__atomic_add_fetch(&made, 1, __ATOMIC_RELAXED));
-    return result;
-}
 
 uint32_t tsr_stream_number(CUstream stream)
 {
@@ -21,6 +14,13 @@ uint32_t tsr_stream_number(CUstream stream)
         return 0;
     uintptr_t number = (uintptr_t)tsr_map_find(&numbers, (uint64_t)(uintptr_t)stream);
     return number ? (uint32_t)number : TSR_STREAM_UNNUMBERED;
+}
+
+static CUresult numbered(CUresult result, const CUstream *stream)
+{
+    if (result == CUDA_SUCCESS && tsr_has_role(TSR_REDIRECTING))
+        tsr_map_set(&numbers, (uint64_t)(uintptr_t)*stream, (void *)__atomic_add_fetch(&made, 1, __ATOMIC_RELAXED));
+    return result;
 }
 
 CUresult CUDAAPI cuStreamCreate(CUstream *phStream, unsigned int Flags)

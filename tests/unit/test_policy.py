@@ -7,7 +7,21 @@ import pytest
 
 from controlplane import records
 from controlplane.errors import ConfigError
-from controlplane.policy import Policy, Rule, compile_table, read_launches, read_policy
+from controlplane.policy import (
+    Executor,
+    Interval,
+    Log,
+    Match,
+    Nth,
+    Policy,
+    Rule,
+    Share,
+    compile_table,
+    read_launches,
+    read_policy,
+    replace_rules,
+    schema,
+)
 
 SMALLEST = """version: 1
 devices: {home: 0, executors: [1]}
@@ -26,7 +40,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_the_smallest_policy_sends_everything_to_gpu_1(tmp_path: Path) -> None:
     file = written(tmp_path, SMALLEST)
-    assert read_policy(file) == Policy(file, 0, (1,), (Rule("*", 1, 4),), 0)
+    assert read_policy(file) == Policy(file, 0, (Executor(1),), (Rule(Match(function="*"), 1, 4),), 0)
 
 
 def test_without_rules_everything_stays_home(tmp_path: Path) -> None:
@@ -47,7 +61,7 @@ def test_without_rules_everything_stays_home(tmp_path: Path) -> None:
         (SMALLEST.replace("device: 1", "device: away"), 5, "'away' is not a place to run"),
         (SMALLEST.replace("function:", "kernel:"), 4, "unknown key 'kernel'"),
         (SMALLEST.replace("default: home", "default: 7"), 6, "'7' is not a place to run"),
-        (SMALLEST.replace('"*"', f'"{"x" * 300}"'), 4, "the glob does not fit"),
+        (SMALLEST.replace('"*"', f'"{"x" * 300}"'), 4, "the pattern does not fit"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
@@ -59,25 +73,161 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, line: int, 
     assert caught.value.expected
 
 
-def test_the_table_holds_what_the_policy_says(tmp_path: Path) -> None:
-    table = compile_table(read_policy(written(tmp_path, SMALLEST)), ("socket-name",))
-    ffi, text = records.header("policy.h")
-    record: Any = ffi.from_buffer("struct tsr_policy *", table)
-    assert record.magic == records.constant(text, "TSR_POLICY_MAGIC", "policy.h")
-    assert record.bytes == len(table) == ffi.sizeof("struct tsr_policy")
-    assert (record.home, record.default_device, record.executor_count, record.rule_count) == (0, 0, 1, 1)
-    assert ffi.string(record.executors[0].socket) == b"socket-name"
-    assert record.executors[0].device == 1
-    assert ffi.string(record.rules[0].function) == b"*"
-    assert record.rules[0].device == 1
+EVERYTHING = """version: 1
+devices:
+  home: 2
+  executors:
+    - 0
+    - {gpu: 1, sm_limit: 48, memory_limit: 20GiB}
+rules:
+  - match:
+      function: "*gemm*"
+      function_regex: "^(sm90|ampere)_"
+      module: "libcublasLt*"
+      process: "python*"
+      grid: {blocks: ">= 128", threads: 1..65536, block_threads: "== 256"}
+      stream: 3
+      nth: {every: 4, offset: 1}
+      share: {fraction: 0.25, seed: 7}
+    device: 1
+  - match: {stream: default, nth: 2, share: 0.5, grid: {blocks: < 8}}
+    device: 0
+default: 2
+verify: 100
+log: decisions
+"""
 
 
-def test_counters_are_read_back_by_gpu(tmp_path: Path) -> None:
-    policy = read_policy(written(tmp_path, SMALLEST))
+def test_every_key_is_understood(tmp_path: Path) -> None:
+    policy = read_policy(written(tmp_path, EVERYTHING))
+    assert policy.executors == (Executor(0), Executor(1, 48, 20 << 30))
+    assert (policy.verify, policy.log, policy.default) == (100, Log.DECISIONS, 2)
+    first, second = (rule.match for rule in policy.rules)
+    assert first == Match(
+        function="*gemm*",
+        function_regex="^(sm90|ampere)_",
+        module="libcublasLt*",
+        process="python*",
+        blocks=Interval(128, 2**64 - 1),
+        threads=Interval(1, 65536),
+        block_threads=Interval(256, 256),
+        stream=3,
+        nth=Nth(4, 1),
+        share=Share(0.25, 7),
+    )
+    assert second == Match(stream=0, nth=Nth(0, 2), share=Share(0.5), blocks=Interval(0, 7))
+
+
+def matching(match: str) -> str:
+    return SMALLEST.replace('{function: "*"}', match)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (matching('{funktion: "*"}'), 4, "unknown key 'funktion', did you mean 'function'?"),
+        (matching("{}"), 4, "nothing to match"),
+        (matching('{function_regex: "(a"}'), 4, "Unmatched"),
+        (matching(r"{function_regex: '(a)\1'}"), 4, "back references"),
+        (matching('{function_regex: "((a{99}){99})"}'), 4, "repeat 9801 times"),
+        (matching('{grid: {blocks: "~ 3"}}'), 4, "'~ 3' is not a comparison"),
+        (matching('{grid: {blocks: "9..3"}}'), 4, "no number is '9..3'"),
+        (matching('{grid: {blocks: "< 0"}}'), 4, "no number is '< 0'"),
+        (matching("{grid: {}}"), 4, "nothing to compare"),
+        (matching("{stream: 0}"), 4, "'0' is not a stream"),
+        (matching("{nth: 0}"), 4, "'0' is not usable here"),
+        (matching("{nth: {offset: 1}}"), 4, "'every' is missing"),
+        (matching("{nth: {every: 2, offset: 2}}"), 4, "no launch has 2 left over 2"),
+        (matching("{share: 1.5}"), 4, "'1.5' is not usable here"),
+        (matching("{share: {seed: 1}}"), 4, "'fraction' is missing"),
+        (SMALLEST.replace("[1]", "[{gpu: 1, memory_limit: 20 parsecs}]"), 2, "'20 parsecs' is not an amount of memory"),
+        (SMALLEST.replace("[1]", "[{sm_limit: 4}]"), 2, "does not say which GPU"),
+        (SMALLEST + "verify: often\n", 7, "'often' is not usable here"),
+        (SMALLEST + "log: all\n", 7, "'all' is not known"),
+    ],
+)
+def test_a_mistake_in_a_condition_is_named_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
+    test_a_mistake_is_named_with_its_line(tmp_path, text, line, message)
+
+
+def table_of(policy: Policy) -> tuple[Any, Any]:
+    """The decision table as a record, and the buffer that holds it."""
     ffi, _ = records.header("policy.h")
-    table = bytearray(compile_table(policy, ("s",)))
-    record: Any = ffi.from_buffer("struct tsr_policy *", table)
+    buffer = bytearray(compile_table(policy, [f"socket-{executor.device}" for executor in policy.executors]))
+    return ffi.from_buffer("struct tsr_policy *", buffer), buffer
+
+
+def text_of(table: Any, place: int) -> str:
+    ffi, _ = records.header("policy.h")
+    return bytes(ffi.buffer(table.text))[place:].split(b"\0")[0].decode()
+
+
+def test_the_table_holds_what_the_policy_says(tmp_path: Path) -> None:
+    record, buffer = table_of(read_policy(written(tmp_path, EVERYTHING)))
+    ffi, text = records.header("policy.h")
+    assert record.magic == records.constant(text, "TSR_POLICY_MAGIC", "policy.h")
+    assert record.bytes == len(buffer) == ffi.sizeof("struct tsr_policy")
+    assert (record.home, record.executor_count, record.generation) == (2, 2, 1)
+    assert ffi.string(record.executors[1].socket) == b"socket-1"
+    executor = record.executors[1]
+    assert (executor.device, executor.sm_limit, executor.memory_limit_bytes) == (1, 48, 20 << 30)
+    table = record.tables[1]
+    assert (table.rule_count, table.default_device, table.verify_every, table.log_decisions) == (2, 2, 100, 1)
+    first, second = table.rules[0], table.rules[1]
+    bits = ffi.typeof("enum tsr_policy_condition").relements
+    assert first.conditions == sum(bits.values())
+    assert (first.device, first.line, second.device, second.line) == (1, 8, 0, 18)
+    assert [text_of(table, getattr(first, name)) for name in ("function", "function_regex", "module", "process")] == [
+        "*gemm*",
+        "^(sm90|ampere)_",
+        "libcublasLt*",
+        "python*",
+    ]
+    assert list(first.blocks) == [128, 2**64 - 1]
+    assert list(first.threads) == [1, 65536]
+    assert list(first.block_threads) == [256, 256]
+    assert (first.stream, first.nth_every, first.nth_offset, first.share, first.seed) == (3, 4, 1, 2**62, 7)
+    absent = ("FUNCTION", "FUNCTION_REGEX", "MODULE", "PROCESS", "THREADS", "BLOCK_THREADS")
+    assert second.conditions == sum(bits.values()) - sum(bits[f"TSR_POLICY_{name}"] for name in absent)
+    assert (second.stream, second.nth_every, second.nth_offset, second.share) == (0, 0, 2, 2**63)
+
+
+def test_other_rules_are_the_next_generation(tmp_path: Path) -> None:
+    record, buffer = table_of(read_policy(written(tmp_path, SMALLEST)))
+    other = read_policy(written(tmp_path, matching('{function: "other"}')))
+    assert [replace_rules(buffer, other) for _ in range(3)] == [2, 3, 4]
+    assert record.generation == 4
+    assert text_of(record.tables[0], record.tables[0].rules[0].function) == "other"
+    record.generation = 2**32 - 1
+    assert replace_rules(buffer, other) == 2
+    assert text_of(record.tables[0], record.tables[0].rules[0].function) == "other"
+
+
+def test_the_whole_share_is_no_condition(tmp_path: Path) -> None:
+    record, _ = table_of(read_policy(written(tmp_path, matching("{share: 1}"))))
+    assert record.tables[1].rules[0].conditions == 0
+
+
+def test_the_schema_describes_every_key() -> None:
+    def check(part: schema.Json) -> None:
+        if isinstance(part, dict) and isinstance(part.get("properties"), dict):
+            properties = part["properties"]
+            assert isinstance(properties, dict)
+            for key, value in properties.items():
+                assert isinstance(value, dict), key
+                assert value.get("description"), key
+        for value in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            check(value)
+
+    check(schema.SCHEMA)
+
+
+def test_counters_are_read_back_by_gpu_and_reason(tmp_path: Path) -> None:
+    policy = read_policy(written(tmp_path, SMALLEST))
+    record, buffer = table_of(policy)
     record.launches[0], record.launches[1], record.launches[7], record.kept_home = 3, 0, 5, 2
-    launches = read_launches(policy, bytes(table))
+    record.kept_reasons[1] = 2
+    launches = read_launches(policy, bytes(buffer))
     assert launches.by_device == {0: 3, 1: 0, 7: 5}
     assert launches.kept_home == 2
+    assert launches.kept_reasons == {"capture": 2}

@@ -27,26 +27,27 @@ struct tsr_policy_executor {
 };
 
 enum tsr_policy_condition { /* bits of a rule's conditions; a rule without any holds for every launch */
-    TSR_POLICY_FUNCTION = 1,       /* glob over the function's name as the driver knows it */
-    TSR_POLICY_FUNCTION_REGEX = 2, /* POSIX extended regular expression, found anywhere in that name */
-    TSR_POLICY_MODULE = 4,         /* glob over the module's name, or over its hash as 16 hexadecimal digits */
-    TSR_POLICY_PROCESS = 8,        /* glob over the executable's file name, or over the name the process gave itself */
-    TSR_POLICY_BLOCKS = 16,        /* of the grid */
-    TSR_POLICY_THREADS = 32,       /* of the whole grid */
-    TSR_POLICY_BLOCK_THREADS = 64, /* of one block */
-    TSR_POLICY_STREAM = 128,
-    TSR_POLICY_NTH = 256,
-    TSR_POLICY_SHARE = 512
+                            TSR_POLICY_FUNCTION = 1,       /* glob over the function's name as the driver knows it */
+                            TSR_POLICY_FUNCTION_REGEX = 2, /* POSIX extended regular expression, found anywhere in that name */
+                            TSR_POLICY_MODULE = 4, /* glob over the module's name, or over its hash as 16 hexadecimal digits */
+                            TSR_POLICY_PROCESS =
+                                8, /* glob over the executable's file name, or over the name the process gave itself */
+                            TSR_POLICY_BLOCKS = 16,        /* of the grid */
+                            TSR_POLICY_THREADS = 32,       /* of the whole grid */
+                            TSR_POLICY_BLOCK_THREADS = 64, /* of one block */
+                            TSR_POLICY_STREAM = 128,
+                            TSR_POLICY_NTH = 256,
+                            TSR_POLICY_SHARE = 512
 };
 
 struct tsr_policy_rule {
-    uint32_t line;       /* in the policy file */
-    int32_t device;      /* number of an executor's GPU, or of the home GPU */
-    uint32_t conditions; /* enum tsr_policy_condition */
-    uint32_t stream;     /* number in the order of creation, from 1; 0: a default stream */
+    uint32_t line;                                      /* in the policy file */
+    int32_t device;                                     /* number of an executor's GPU, or of the home GPU */
+    uint32_t conditions;                                /* enum tsr_policy_condition */
+    uint32_t stream;                                    /* number in the order of creation, from 1; 0: a default stream */
     uint32_t function, function_regex, module, process; /* offsets in the table's text */
-    uint64_t blocks[2], threads[2], block_threads[2]; /* smallest and largest */
-    uint64_t nth_every;  /* n % nth_every == nth_offset; 0: n == nth_offset. n counts the function's launches from 1 */
+    uint64_t blocks[2], threads[2], block_threads[2];   /* smallest and largest */
+    uint64_t nth_every; /* n % nth_every == nth_offset; 0: n == nth_offset. n counts the function's launches from 1 */
     uint64_t nth_offset;
     uint64_t share; /* of 2^64 */
     uint64_t seed;
@@ -63,16 +64,6 @@ struct tsr_policy_table {
     char text[65536]; /* strings with their NULs */
 };
 
-enum tsr_kept_reason { /* why a launch that a rule sends elsewhere stays home */
-    TSR_KEPT_CAPTURE = 1, /* it goes into a graph */
-    TSR_KEPT_ATTRIBUTES,  /* it has launch attributes that an executor cannot be given */
-    TSR_KEPT_VARIABLES,   /* the application uses a variable of the module */
-    TSR_KEPT_PARAMETERS,  /* their layout is not known, or they are too many */
-    TSR_KEPT_SHAPE,       /* a grid, block or amount of shared memory that the driver refuses */
-    TSR_KEPT_IMAGE,       /* of a module that was not seen, or cannot be sent */
-    TSR_KEPT_DIFFERENT    /* a verified launch of the function gave other bytes elsewhere than at home */
-};
-
 struct tsr_policy {
     uint64_t magic;
     uint32_t version;
@@ -86,7 +77,7 @@ struct tsr_policy {
     /* live: written by the shim, atomic */
     uint64_t launches[16];     /* by GPU that ran them */
     uint64_t kept_home;        /* launches that a rule sent elsewhere and that stayed */
-    uint64_t kept_reasons[16]; /* of these, by enum tsr_kept_reason */
+    uint64_t kept_reasons[32]; /* of these, by enum tsr_reason (tessera/records.h) */
     uint64_t verified;         /* launches that were run at home too */
     uint64_t different;        /* of these, those that gave other bytes */
     uint64_t not_verified;     /* whose turn it was, but whose memory exceeds the limit */

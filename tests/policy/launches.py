@@ -1,0 +1,85 @@
+"""Launches as it is told: a JSON list of {function, blocks, threads, stream} on standard input.
+
+Streams are numbers from 0, the default one. Each launch adds 1 to an element per block; the sum over all is printed,
+which says that none was lost. At an entry with `pause_file` it prints "waiting" and waits until that file exists.
+"""
+
+import ctypes
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from cuda.bindings import driver
+
+KERNEL = """
+.visible .entry {name}(.param .u64 sums)
+{{
+    .reg .b64 %a<3>;
+    .reg .b32 %r<3>;
+    .reg .pred %p;
+    mov.u32 %r1, %tid.x;
+    setp.ne.u32 %p, %r1, 0;
+    @%p bra done;
+    ld.param.u64 %a1, [sums];
+    mov.u32 %r2, %ctaid.x;
+    mul.wide.u32 %a2, %r2, 4;
+    add.u64 %a1, %a1, %a2;
+    ld.global.u32 %r1, [%a1];
+    add.u32 %r1, %r1, 1;
+    st.global.u32 [%a1], %r1;
+done:
+    ret;
+}}
+"""
+FUNCTIONS = ("alpha", "beta", "gamma")
+PTX = ".version 7.0\n.target sm_70\n.address_size 64\n" + "".join(KERNEL.format(name=name) for name in FUNCTIONS)
+BLOCKS = 1024
+PAUSE_S = 30
+
+
+def call(result: tuple[Any, ...]) -> Any:
+    """Unpacks (error, value...) and raises on an error."""
+    error, *values = result
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(str(error))
+    return values[0] if len(values) == 1 else values
+
+
+def pause(file: Path) -> None:
+    print("waiting", flush=True)
+    end = time.monotonic() + PAUSE_S
+    while not file.exists():
+        if time.monotonic() > end:
+            raise TimeoutError(str(file))
+        time.sleep(0.01)
+
+
+def main() -> None:
+    launches = json.load(sys.stdin)
+    call(driver.cuInit(0))
+    context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
+    call(driver.cuCtxSetCurrent(context))
+    module = call(driver.cuModuleLoadData(PTX.encode()))
+    functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in FUNCTIONS}
+    count = 1 + max((launch.get("stream", 0) for launch in launches), default=0)
+    streams = [0, *(call(driver.cuStreamCreate(0)) for _ in range(count - 1))]
+    sums = call(driver.cuMemAlloc(4 * BLOCKS))
+    call(driver.cuMemsetD32(sums, 0, BLOCKS))
+    for launch in launches:
+        if "pause_file" in launch:
+            pause(Path(launch["pause_file"]))
+        shape = (launch.get("blocks", 1), 1, 1, launch.get("threads", 1), 1, 1)
+        stream = streams[launch.get("stream", 0)]
+        parameters = ((sums,), (None,))
+        call(driver.cuLaunchKernel(functions[launch["function"]], *shape, 0, stream, parameters, 0))
+        if launch.get("stream", 0):
+            call(driver.cuStreamSynchronize(stream))
+    result = (ctypes.c_uint32 * BLOCKS)()
+    call(driver.cuMemcpyDtoH(ctypes.addressof(result), sums, 4 * BLOCKS))
+    print(sum(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Running tests/policy/launches.py under a policy on emulated GPUs."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROGRAM = Path(__file__).with_name("launches.py")
+TIMEOUT_S = 120
+Launch = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """by_function: launches by (function, GPU), counted by the emulated machine; report: what tessera-run counted."""
+
+    by_function: dict[tuple[str, int], int]
+    report: dict[str, Any]
+    errors: str
+
+
+def command(policy: Path, report: Path, *options: str, gpus: int = 3) -> list[str]:
+    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
+    emulated = [str(tessera_run), "--emulate", str(gpus), "--json", str(report), "--policy", str(policy), *options]
+    return [*emulated, "--", sys.executable, str(PROGRAM)]
+
+
+def environment(native_build: Path) -> dict[str, str]:
+    return {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+
+
+def blocks_of(launches: Sequence[Launch]) -> int:
+    """What the program prints when no launch is lost."""
+    return sum(int(str(launch.get("blocks", 1))) for launch in launches)
+
+
+def run(native_build: Path, tmp_path: Path, policy: str, launches: Sequence[Launch], *options: str) -> Outcome:
+    """Runs the launches under the policy's text and checks the program's own result."""
+    file, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    file.write_text(policy)
+    done = subprocess.run(
+        command(file, report, *options),
+        input=json.dumps(launches),
+        text=True,
+        capture_output=True,
+        env=environment(native_build),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(blocks_of(launches))]
+    return outcome_of(report, done.stderr)
+
+
+def outcome_of(report: Path, errors: str = "") -> Outcome:
+    counted = json.loads(report.read_text())
+    by_function = {(kernel["name"], kernel["device"]): kernel["launches"] for kernel in counted["kernels"]}
+    return Outcome(by_function, counted, errors)

@@ -1,0 +1,107 @@
+"""Each condition of a rule, seen in where launches of a program run."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.policy.run import Launch, run
+
+HEAD = "version: 1\ndevices: {home: 0, executors: [1, 2]}\nrules:\n"
+SEVERAL: list[Launch] = [{"function": name} for name in ("alpha", "beta", "gamma") for _ in range(4)]
+
+
+def rules(*lines: str) -> str:
+    return HEAD + "".join(f"  - {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (
+            rules('{match: {function: "al*"}, device: 1}', '{match: {function_regex: "^(alpha|beta)$"}, device: 2}'),
+            {("alpha", 1): 4, ("beta", 2): 4, ("gamma", 0): 4},
+        ),
+        (
+            rules('{match: {function: "beta"}, device: home}') + "default: 2\n",
+            {("alpha", 2): 4, ("beta", 0): 4, ("gamma", 2): 4},
+        ),
+        (
+            rules("{match: {nth: {every: 2, offset: 1}}, device: 1}", "{match: {nth: 2}, device: 2}"),
+            {(name, gpu): count for name in ("alpha", "beta", "gamma") for gpu, count in ((0, 1), (1, 2), (2, 1))},
+        ),
+        (
+            rules('{match: {process: "python*", function: alpha}, device: 1}', '{match: {process: "perl"}, device: 2}'),
+            {("alpha", 1): 4, ("beta", 0): 4, ("gamma", 0): 4},
+        ),
+        (
+            rules("{match: {share: 0}, device: 1}", "{match: {share: 1}, device: 2}"),
+            {(n, 2): 4 for n in ("alpha", "beta", "gamma")},
+        ),
+        (rules('{match: {module: "nothing*"}, device: 1}'), {(n, 0): 4 for n in ("alpha", "beta", "gamma")}),
+    ],
+)
+def test_conditions_on_functions(
+    policy: str, expected: dict[tuple[str, int], int], native_build: Path, tmp_path: Path
+) -> None:
+    outcome = run(native_build, tmp_path, policy, SEVERAL)
+    assert outcome.by_function == expected
+    by_device = {str(gpu): sum(n for (_, where), n in expected.items() if where == gpu) for gpu in range(3)}
+    assert outcome.report["launches"] == {"total": 12, "by_device": by_device, "kept_home": 0}
+
+
+def test_conditions_on_sizes(native_build: Path, tmp_path: Path) -> None:
+    policy = rules(
+        '{match: {grid: {blocks: ">= 128", threads: "< 32768"}}, device: 1}',
+        "{match: {grid: {block_threads: 64..96}}, device: 2}",
+    )
+    launches = [
+        {"function": "alpha", "blocks": 128, "threads": 32},
+        {"function": "beta", "blocks": 127, "threads": 64},
+        {"function": "beta", "blocks": 512, "threads": 64},
+        {"function": "gamma", "blocks": 127, "threads": 97},
+    ]
+    assert run(native_build, tmp_path, policy, launches).by_function == {
+        ("alpha", 1): 1,
+        ("beta", 2): 2,
+        ("gamma", 0): 1,
+    }
+
+
+def test_conditions_on_streams(native_build: Path, tmp_path: Path) -> None:
+    policy = rules("{match: {stream: 2}, device: 1}", "{match: {stream: default}, device: 2}")
+    launches = [{"function": name, "stream": stream} for name, stream in (("alpha", 2), ("beta", 0), ("gamma", 1))]
+    assert run(native_build, tmp_path, policy, launches).by_function == {
+        ("alpha", 1): 1,
+        ("beta", 2): 1,
+        ("gamma", 0): 1,
+    }
+
+
+def test_a_module_is_matched_by_the_hash_of_its_image(native_build: Path, tmp_path: Path) -> None:
+    from tests.policy.launches import PTX
+
+    value = 0xCBF29CE484222325
+    for byte in PTX.encode() + b"\0":
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    outcome = run(native_build, tmp_path, rules(f'{{match: {{module: "{value:016x}"}}, device: 1}}'), SEVERAL)
+    assert outcome.by_function == {(name, 1): 4 for name in ("alpha", "beta", "gamma")}
+
+
+def test_a_share_depends_on_its_seed_only(native_build: Path, tmp_path: Path) -> None:
+    launches: list[Launch] = [{"function": "alpha"} for _ in range(400)]
+    seen = [
+        run(
+            native_build, tmp_path, rules(f"{{match: {{share: {{fraction: 0.3, seed: {seed}}}}}, device: 1}}"), launches
+        )
+        for seed in (1, 1, 2)
+    ]
+    counts = [outcome.by_function["alpha", 1] for outcome in seen]
+    assert counts[0] == counts[1]
+    assert all(80 <= count <= 160 for count in counts)
+
+
+def test_decisions_are_logged_once_per_function(native_build: Path, tmp_path: Path) -> None:
+    policy = rules("{match: {function: beta}, device: 1}") + "log: decisions\n"
+    errors = run(native_build, tmp_path, policy, SEVERAL).errors
+    assert errors.count("beta: line 4 of the policy holds, GPU 1") == 1
+    assert errors.count("alpha: no rule of the policy holds, GPU 0") == 1
