@@ -1,0 +1,40 @@
+"""Programs do not notice the shim: what they print, how they end, and what ran on the GPUs are as without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import guest
+from tests.e2e.build import BuildError, Program, programs
+
+SAMPLE = {
+    "cooperative_groups",
+    "driver_ipc",
+    "driver_library",
+    "driver_streams",
+    "faults",
+    "graph_capture",
+    "launch_attributes",
+    "peer_copies",
+    "pitched_copies_per_thread",
+    "stream_ordered_memory",
+}
+CASES = [
+    pytest.param(program, id=program.name, marks=() if program.name in SAMPLE else pytest.mark.full)
+    for program in programs()
+]
+
+
+@pytest.mark.parametrize("program", CASES)
+def test_program(
+    program: Program, executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path
+) -> None:
+    executable = executables[program.name]
+    assert isinstance(executable, Path), str(executable)
+    native = native_build / "native"
+    bare = guest.run("bare", native, [executable], tmp_path / "bare")
+    assert bare.code == 0
+    for mode in guest.SHIMMED:
+        assert guest.run(mode, native, [executable], tmp_path / mode) == bare, mode
