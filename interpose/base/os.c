@@ -2,13 +2,18 @@
 #include "base/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#define FIRST_KEPT_DESCRIPTOR 256
 
 int tsr_os_memfd(const char *name, uint64_t bytes)
 {
@@ -20,6 +25,51 @@ int tsr_os_memfd(const char *name, uint64_t bytes)
         return -1;
     }
     return descriptor;
+}
+
+/* A file that grows beyond the process' limit would raise a signal. */
+bool tsr_os_allocate(int descriptor, uint64_t offset, uint64_t bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < offset + bytes) {
+        errno = EFBIG;
+        return false;
+    }
+    int failed;
+    do
+        failed = fallocate(descriptor, 0, (off_t)offset, (off_t)bytes);
+    while (failed && errno == EINTR);
+    return !failed;
+}
+
+struct tsr_os_file tsr_os_file_keep(int descriptor)
+{
+    struct tsr_os_file file = {.descriptor = descriptor};
+    int high = fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST_KEPT_DESCRIPTOR);
+    if (high >= 0) {
+        close(descriptor);
+        file.descriptor = high;
+    }
+    struct stat status;
+    if (fstat(file.descriptor, &status) == 0) {
+        file.device = status.st_dev;
+        file.inode = status.st_ino;
+    }
+    return file;
+}
+
+bool tsr_os_file_is_ours(const struct tsr_os_file *file)
+{
+    struct stat status;
+    return file->descriptor >= 0 && fstat(file->descriptor, &status) == 0 && status.st_dev == file->device &&
+           status.st_ino == file->inode;
+}
+
+void tsr_os_file_close(struct tsr_os_file *file)
+{
+    if (tsr_os_file_is_ours(file))
+        close(file->descriptor);
+    file->descriptor = -1;
 }
 
 static void *map(void *address, uint64_t bytes, int protection, int flags, int descriptor, uint64_t offset)

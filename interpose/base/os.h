@@ -12,6 +12,22 @@
 
 /* An anonymous memory file of the given size; -1 on failure. */
 int tsr_os_memfd(const char *name, uint64_t bytes);
+/* Gives that part of a memory file its memory now, growing the file if need be: lack of memory shows here and not as a signal later. */
+bool tsr_os_allocate(int descriptor, uint64_t offset, uint64_t bytes);
+
+/*
+ * A descriptor kept open in a program that does not know of it: the program may close it, or put a file of its own in its place. Kept above
+ * the numbers that programs expect to get.
+ */
+struct tsr_os_file {
+    int descriptor; /* -1: none */
+    uint64_t device, inode;
+};
+/* Takes the descriptor over. */
+struct tsr_os_file tsr_os_file_keep(int descriptor);
+bool tsr_os_file_is_ours(const struct tsr_os_file *file);
+/* Closes it if it is still ours. */
+void tsr_os_file_close(struct tsr_os_file *file);
 
 /* Reserves address space without memory behind it, exactly at address (NULL: anywhere); NULL if anything is mapped there. */
 void *tsr_os_reserve(void *address, uint64_t bytes);

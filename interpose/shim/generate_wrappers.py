@@ -22,17 +22,17 @@ from interpose.shim.classes import join_of  # noqa: E402
 
 DEFINITION = re.compile(r"^CUresult CUDAAPI (cu\w+)\(", re.MULTILINE)
 MACRO = re.compile(r"^#define (\w+)\(([^)]*)\)((?:.*\\\n)*.*)", re.MULTILINE)
-MADE = re.compile(r"CUresult CUDAAPI ([\w# ]+)\(")
+MADE = re.compile(r"CUresult CUDAAPI (\w+(?:\s*##\s*\w+)*)")
 
 
 def wrapped_by_hand(source: str) -> set[str]:
     """The driver functions that a C file defines."""
     found = set(DEFINITION.findall(source))
     for name, parameters, body in MACRO.findall(source):
-        made = [pattern.replace(" ", "") for pattern in MADE.findall(body)]
+        made = [re.sub(r"\s", "", pattern) for pattern in MADE.findall(body)]
         uses = re.findall(rf"^{name}\(([^)]*)\)", source, re.MULTILINE) if made else []
         for use in uses:
-            values = dict(zip(_words(parameters), _words(use), strict=True))
+            values = dict(zip(_words(parameters), _words(use), strict=False))
             for pattern in made:
                 found.add("".join(values.get(part, part) for part in pattern.split("##")))
     return found
