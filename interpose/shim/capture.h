@@ -24,7 +24,7 @@ static inline bool tsr_is_capturing(CUstream stream)
     return tsr_is_any_capture() && tsr_ask_capturing(stream);
 }
 
-/* The stream is destroyed, and its capture with it. */
+/* The stream has been destroyed, and its capture with it. */
 void tsr_capture_forget(CUstream stream);
 
 #endif

@@ -3,9 +3,13 @@
 Joining: whatever an application enqueues at home, or waits for, must come after the launches of the same stream that
 run elsewhere. So each function with a stream joins that stream first, and each copy or memset without one joins them
 all; afterwards the error of an executor that failed meanwhile is the answer.
+
+Recording: a function is recorded with the kind of its class (include/tessera/records.h); one that has none is recorded
+as a CALL if it fails. What a record tells is read from the arguments by their names in cuda.h.
 """
 
 import re
+from dataclasses import dataclass
 
 from interpose.api.header import Prototype
 from interpose.api.table import Row
@@ -14,9 +18,25 @@ STREAM = re.compile(r"\bCUstream (\w+)$")
 NO_JOIN = re.compile(
     r"cuStreamGet|cuStreamIsCapturing|cuStreamSetAttribute|cuStreamCopyAttributes|cuStreamUpdateCapture|cuMemPool|cuStreamAttachMem"
 )
-JOIN_ALL = {"cuCtxSynchronize", "cuCtxSynchronize_v2", "cuCtxDestroy_v2", "cuCtxRecordEvent", "cuCtxWaitEvent"}
-JOIN_ALL |= {"cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxRelease_v2"}
+JOIN_ALL = {"cuCtxSynchronize", "cuCtxSynchronize_v2", "cuCtxRecordEvent", "cuCtxWaitEvent"}
 JOIN_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRelease"}
+
+# Called before the process has a driver, and by the loader of runtimes; their failure says nothing.
+ONLY_FORWARDED = re.compile(r"cuGetError|cuDriverGetVersion|cuGetExportTable")
+# Says or changes something about a stream without enqueuing anything.
+NOT_ENQUEUED = re.compile(
+    r"cuStreamGet|cuStreamIsCapturing|cuStreamSetAttribute|cuStreamCopyAttributes|cuStreamUpdateCapture|cuStreamQuery"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`fields`: statements that fill in `record`. `checked`: those that may only be run after a success."""
+
+    kind: str
+    fields: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
+    on_stream: bool = False
 
 
 def stream_of(prototype: Prototype) -> str | None:
@@ -39,3 +59,139 @@ def join_of(row: Row, prototype: Prototype) -> str | None:
     if row.group in ("copy", "memset") or row.symbol in JOIN_ALL or (row.base or "") in JOIN_ALL:
         return "tsr_order_join_all()"
     return None
+
+
+def name_of(row: Row) -> str:
+    """The function's name without version and per-thread suffixes."""
+    return re.sub(r"_v\d+$", "", row.base or row.symbol)
+
+
+def record_of(row: Row, prototype: Prototype) -> Record | None:
+    """How calls of the function are recorded; None: only its failures."""
+    name, arguments = name_of(row), prototype.arguments
+    if row.group == "copy":
+        return _copy(name, arguments)
+    if row.group == "memset":
+        return _memset(name, arguments)
+    if name in MEMORY:
+        return MEMORY[name]
+    if name in OTHERS:
+        return OTHERS[name]
+    if stream_of(prototype) and not NOT_ENQUEUED.match(name):
+        return Record("HOST", on_stream=True)
+    return None
+
+
+LETTERS = {"H": "CU_MEMORYTYPE_HOST", "D": "CU_MEMORYTYPE_DEVICE", "A": "CU_MEMORYTYPE_ARRAY"}
+
+
+def _copy(name: str, arguments: tuple[str, ...]) -> Record:
+    blocking = [] if name.endswith("Async") else ["record->flags |= TSR_RECORD_BLOCKING;"]
+    letters = re.match(r"cuMemcpy([HDA])to([HDA])", name)
+    if letters:
+        source, destination = letters[1], letters[2]
+        if source != "H" and destination != "H":
+            blocking = []
+        fields = [
+            f"record->u.copy.destination = {_place(arguments, 'dst', destination)};",
+            f"record->u.copy.source = {_place(arguments, 'src', source)};",
+            "record->u.copy.bytes = ByteCount;",
+            f"record->u.copy.to = {LETTERS[destination]};",
+            f"record->u.copy.from = {LETTERS[source]};",
+        ]
+        return Record("COPY", (*fields, *blocking), on_stream=True)
+    if "ByteCount" in arguments:
+        first, second = ("dst", "src") if "dst" in arguments else ("dstDevice", "srcDevice")
+        fields = [
+            f"record->u.copy.{field} = {value};"
+            for field, value in (("destination", first), ("source", second), ("bytes", "ByteCount"))
+        ]
+        return Record("COPY", (*fields, *(blocking if "Peer" not in name else [])), on_stream=True)
+    if "pCopy" in arguments:
+        return Record("COPY", tuple(blocking), (_shaped(name),), on_stream=True)
+    if "sizes" in arguments:
+        return Record("COPY", (), ("tsr_record_copy_batch(record, dsts, srcs, sizes, count);",), on_stream=True)
+    return Record("COPY", on_stream=True)
+
+
+def _place(arguments: tuple[str, ...], which: str, letter: str) -> str:
+    kind = {"H": "Host", "D": "Device", "A": "Array"}[letter]
+    assert f"{which}{kind}" in arguments
+    return f"{which}Device" if letter == "D" else f"(uintptr_t){which}{kind}"
+
+
+def _shaped(name: str) -> str:
+    macro = "TSR_RECORD_COPY_3D" if "3D" in name else "TSR_RECORD_COPY_2D"
+    return f"{macro}(record, pCopy);"
+
+
+def _memset(name: str, arguments: tuple[str, ...]) -> Record:
+    element = int(re.search(r"D(8|16|32)(Async)?$", name)[1]) // 8  # type: ignore[index]
+    count = "N" if "N" in arguments else "Width * Height"
+    value = next(argument for argument in arguments if argument in ("uc", "us", "ui"))
+    fields = (
+        "record->u.memset.address = dstDevice;",
+        f"record->u.memset.bytes = (uint64_t){count} * {element};",
+        f"record->u.memset.value = {value};",
+        f"record->detail = {element};",
+    )
+    return Record("MEMSET", fields, on_stream=True)
+
+
+def _allocation(address: str, size: str, on_stream: bool = False) -> Record:
+    fields = (f"record->u.memory.bytes = {size};",)
+    return Record("ALLOCATE", fields, (f"record->u.memory.address = {address};",), on_stream)
+
+
+def _known(kind: str, address: str, size: str | None = None, on_stream: bool = False) -> Record:
+    fields = [f"record->u.memory.address = {address};"] + ([f"record->u.memory.bytes = {size};"] if size else [])
+    return Record(kind, tuple(fields), on_stream=on_stream)
+
+
+MEMORY = {
+    "cuMemAlloc": _allocation("*dptr", "bytesize"),
+    "cuMemAllocManaged": _allocation("*dptr", "bytesize"),
+    "cuMemAllocPitch": Record(
+        "ALLOCATE", (), ("record->u.memory.address = *dptr;", "record->u.memory.bytes = (uint64_t)*pPitch * Height;")
+    ),
+    "cuMemAllocHost": _allocation("(uintptr_t)*pp", "bytesize"),
+    "cuMemHostAlloc": _allocation("(uintptr_t)*pp", "bytesize"),
+    "cuMemAllocAsync": _allocation("*dptr", "bytesize", on_stream=True),
+    "cuMemAllocFromPoolAsync": _allocation("*dptr", "bytesize", on_stream=True),
+    "cuMemHostRegister": _known("ALLOCATE", "(uintptr_t)p", "bytesize"),
+    "cuMemMap": _known("ALLOCATE", "ptr", "size"),
+    "cuMemFree": _known("FREE", "dptr"),
+    "cuMemFreeHost": _known("FREE", "(uintptr_t)p"),
+    "cuMemFreeAsync": _known("FREE", "dptr", on_stream=True),
+    "cuMemHostUnregister": _known("FREE", "(uintptr_t)p"),
+    "cuMemUnmap": _known("FREE", "ptr", "size"),
+}
+
+_CREATED = ("record->u.stream.handle = (uintptr_t)*phStream;",)
+_EVENT = "record->u.event.event = (uintptr_t)hEvent;"
+_WITH_FLAGS = "record->detail = {};"
+
+OTHERS = {
+    "cuStreamCreate": Record("STREAM", (_WITH_FLAGS.format("Flags"),), _CREATED),
+    "cuStreamCreateWithPriority": Record(
+        "STREAM", (_WITH_FLAGS.format("flags"), "record->u.stream.priority = priority;"), _CREATED
+    ),
+    "cuGreenCtxStreamCreate": Record(
+        "STREAM", (_WITH_FLAGS.format("flags"), "record->u.stream.priority = priority;"), _CREATED
+    ),
+    "cuStreamDestroy": Record("STREAM", ("record->u.stream.handle = (uintptr_t)hStream;",)),
+    "cuEventRecord": Record("EVENT_RECORD", (_EVENT,), on_stream=True),
+    "cuEventRecordWithFlags": Record("EVENT_RECORD", (_EVENT, _WITH_FLAGS.format("flags")), on_stream=True),
+    "cuCtxRecordEvent": Record("EVENT_RECORD", (_EVENT,)),
+    "cuStreamWaitEvent": Record("EVENT_WAIT", (_EVENT, _WITH_FLAGS.format("Flags")), on_stream=True),
+    "cuCtxWaitEvent": Record("EVENT_WAIT", (_EVENT,)),
+    "cuStreamSynchronize": Record("SYNCHRONIZE", on_stream=True),
+    "cuEventSynchronize": Record("SYNCHRONIZE", (_EVENT,)),
+    "cuCtxSynchronize": Record("SYNCHRONIZE"),
+}
+
+# After a success: handles that the driver may give out again.
+AFTERWARDS = {
+    "cuStreamDestroy": "tsr_stream_gone(hStream);",
+    "cuGreenCtxDestroy": "tsr_handles_changed();",
+}

@@ -13,7 +13,7 @@
 #include "shim/writer.h"
 
 #define CONTEXTS 4096u
-#define HASHED_BYTES (64u << 10)
+#define HASHED_BYTES (1u << 20) /* hashing more would be noticed when a library of hundreds of megabytes is loaded */
 #define NAMES_SINCE 12030 /* driver version from which on functions tell their names */
 
 struct known_module {
@@ -195,14 +195,6 @@ void tsr_contexts_forget_of(CUdevice device)
     free(going.keys);
 }
 
-static uint64_t hash_of(const uint8_t *bytes, size_t count)
-{
-    uint64_t hash = 0xcbf29ce484222325ull;
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3ull;
-    return hash;
-}
-
 static uint16_t current_context(void)
 {
     CUcontext context = NULL;
@@ -218,7 +210,7 @@ void tsr_module_define(const void *handle, const void *image, const char *path, 
     if (image) {
         const void *code = tsr_image_unwrap(image);
         entry.size = tsr_image_bytes(code);
-        entry.hash = hash_of(code, entry.size < HASHED_BYTES ? entry.size : HASHED_BYTES);
+        entry.hash = entry.size <= HASHED_BYTES ? tsr_image_hash(code, entry.size) : 0;
     }
     module->context = is_library ? 0 : current_context();
     pthread_mutex_lock(&lock);

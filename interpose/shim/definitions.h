@@ -38,7 +38,7 @@ void tsr_handles_changed(void);
 /* 0: there are too many. */
 uint16_t tsr_context_number(CUcontext context);
 /* Number of the context's GPU; TSR_DEVICE_UNKNOWN. */
-#define TSR_DEVICE_UNKNOWN 0xffu
+#define TSR_DEVICE_UNKNOWN 0xff
 uint8_t tsr_context_device(uint16_t number);
 
 /* The application is about to destroy the context, or all contexts of the device. */

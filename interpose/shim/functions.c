@@ -1,4 +1,4 @@
-/* See functions.h. The wrappers of module and library functions record what passes; the application gets the driver's own handles. */
+/* See functions.h. */
 #include "shim/functions.h"
 
 #include <dlfcn.h>
@@ -70,13 +70,13 @@ size_t tsr_image_bytes(const void *image)
     return *text == '/' || *text == '.' ? strlen(image) + 1 : 0;
 }
 
-static const void *unwrap(const void *image)
+const void *tsr_image_unwrap(const void *image)
 {
     const struct fatbin_wrapper *wrapper = image;
     return wrapper->magic == WRAPPER_MAGIC ? wrapper->data : image;
 }
 
-static uint64_t fnv1a(const void *data, size_t bytes)
+uint64_t tsr_image_hash(const void *data, size_t bytes)
 {
     uint64_t hash = 0xcbf29ce484222325ull;
     for (const uint8_t *at = data; bytes; at++, bytes--)
@@ -94,12 +94,12 @@ static void read_module_name(struct tsr_module_record *module, const void *image
     strncat(module->name, slash ? slash + 1 : info.dli_fname, sizeof module->name - 1);
 }
 
-static void remember_module(const void *handle, const void *image, bool library)
+void tsr_module_remember(const void *handle, const void *image, bool library)
 {
-    struct tsr_module_record *module = calloc(1, sizeof *module);
+    struct tsr_module_record *module = tsr_session() ? calloc(1, sizeof *module) : NULL;
     if (!module)
         return;
-    image = unwrap(image);
+    image = tsr_image_unwrap(image);
     module->bytes = tsr_image_bytes(image);
     module->image = module->bytes ? tsr_os_memfd("tessera-image", module->bytes) : -1;
     module->library = library;
@@ -147,7 +147,7 @@ static int attribute_of(const void *handle, bool kernel, CUfunction_attribute at
     return value;
 }
 
-static void remember_function(const void *handle, const void *owner, const char *name, bool kernel)
+void tsr_function_remember(const void *handle, const void *owner, const char *name, bool kernel)
 {
     struct tsr_session *session = tsr_session();
     struct tsr_module_record *module = tsr_map_find(&modules, (uint64_t)(uintptr_t)owner);
@@ -160,7 +160,7 @@ static void remember_function(const void *handle, const void *owner, const char 
     }
     function->module = module;
     function->dynamic_shared_bytes = -1;
-    function->name_hash = fnv1a(name, strlen(name));
+    function->name_hash = tsr_image_hash(name, strlen(name));
     read_parameters(function, handle, kernel);
     function->max_threads = (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
     function->most_shared_bytes =
@@ -245,7 +245,7 @@ static void collect(uint64_t key, void *value, void *argument)
 }
 
 /* Records stay allocated (a launch on another thread may hold one), but the handles, which the driver may give out again, no longer lead to them. */
-static void forget_module(const void *handle)
+void tsr_module_drop(const void *handle)
 {
     struct tsr_module_record *module = tsr_map_remove(&modules, (uint64_t)(uintptr_t)handle);
     struct tsr_session *session = tsr_session();
@@ -289,14 +289,13 @@ uint64_t tsr_module_hash(struct tsr_module_record *module)
     void *image = mmap(NULL, module->bytes, PROT_READ, MAP_SHARED, module->image, 0);
     if (image == MAP_FAILED)
         return 0;
-    hash = fnv1a(image, module->bytes);
+    hash = tsr_image_hash(image, module->bytes);
     munmap(image, module->bytes);
     __atomic_store_n(&module->hash, hash, __ATOMIC_RELAXED);
     return hash;
 }
 
-/* The application will read or write a variable of the module, at home; so from now on its functions must run there too. */
-static void keep_at_home(const void *owner)
+void tsr_module_keep_at_home(const void *owner)
 {
     struct tsr_module_record *module = owner ? tsr_map_find(&modules, (uint64_t)(uintptr_t)owner) : NULL;
     if (!module || __atomic_exchange_n(&module->at_home, true, __ATOMIC_RELAXED))
@@ -305,107 +304,11 @@ static void keep_at_home(const void *owner)
         tsr_warn("a variable of a module is used whose functions have run on another GPU; what they wrote to it stays there");
 }
 
-CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+void tsr_function_alias(const void *handle, const void *of)
 {
-    CUresult result = tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
-    if (result == CUDA_SUCCESS)
-        keep_at_home(hmod);
-    return result;
-}
-
-CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
-{
-    CUresult result = tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name);
-    if (result == CUDA_SUCCESS)
-        keep_at_home(library);
-    return result;
-}
-
-CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
-{
-    CUresult result = tsr_real.cuLibraryGetManaged(dptr, bytes, library, name);
-    if (result == CUDA_SUCCESS)
-        keep_at_home(library);
-    return result;
-}
-
-CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
-{
-    CUresult result = tsr_real.cuModuleLoadData(module, image);
-    if (result == CUDA_SUCCESS && tsr_session())
-        remember_module(*module, image, false);
-    return result;
-}
-
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
-                                    void **optionValues)
-{
-    CUresult result = tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
-    if (result == CUDA_SUCCESS && tsr_session())
-        remember_module(*module, image, false);
-    return result;
-}
-
-CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
-{
-    CUresult result = tsr_real.cuModuleLoadFatBinary(module, fatCubin);
-    if (result == CUDA_SUCCESS && tsr_session())
-        remember_module(*module, fatCubin, false);
-    return result;
-}
-
-CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
-{
-    CUresult joined = tsr_order_join_all();
-    if (joined != CUDA_SUCCESS)
-        return joined;
-    forget_module(hmod);
-    return tsr_real.cuModuleUnload(hmod);
-}
-
-CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
-{
-    CUresult result = tsr_real.cuModuleGetFunction(hfunc, hmod, name);
-    if (result == CUDA_SUCCESS)
-        remember_function(*hfunc, hmod, name, false);
-    return result;
-}
-
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
-                                   unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
-                                   unsigned int numLibraryOptions)
-{
-    CUresult result = tsr_real.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
-                                                 libraryOptionValues, numLibraryOptions);
-    if (result == CUDA_SUCCESS && tsr_session())
-        remember_module(*library, code, true);
-    return result;
-}
-
-CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
-{
-    CUresult joined = tsr_order_join_all();
-    if (joined != CUDA_SUCCESS)
-        return joined;
-    forget_module(library);
-    return tsr_real.cuLibraryUnload(library);
-}
-
-CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
-{
-    CUresult result = tsr_real.cuLibraryGetKernel(pKernel, library, name);
-    if (result == CUDA_SUCCESS)
-        remember_function(*pKernel, library, name, true);
-    return result;
-}
-
-CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
-{
-    CUresult result = tsr_real.cuKernelGetFunction(pFunc, kernel);
-    struct tsr_function_record *function = tsr_function_find(kernel);
-    if (result == CUDA_SUCCESS && function && !tsr_function_find(*pFunc))
-        tsr_map_set(&functions, (uint64_t)(uintptr_t)*pFunc, function);
-    return result;
+    struct tsr_function_record *function = tsr_function_find(of);
+    if (function && !tsr_function_find(handle))
+        tsr_map_set(&functions, (uint64_t)(uintptr_t)handle, function);
 }
 
 static CUresult send_attribute_to_all(const struct tsr_function_record *function)
@@ -419,7 +322,7 @@ static CUresult send_attribute_to_all(const struct tsr_function_record *function
     return result;
 }
 
-static CUresult note_attribute(const void *handle, CUfunction_attribute attribute, int value)
+CUresult tsr_function_set_attribute(const void *handle, CUfunction_attribute attribute, int value)
 {
     struct tsr_function_record *function = tsr_function_find(handle);
     if (!function || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
@@ -427,16 +330,4 @@ static CUresult note_attribute(const void *handle, CUfunction_attribute attribut
     function->dynamic_shared_bytes = value;
     function->most_shared_bytes = (uint32_t)value;
     return send_attribute_to_all(function);
-}
-
-CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
-{
-    CUresult result = tsr_real.cuFuncSetAttribute(hfunc, attrib, value);
-    return result == CUDA_SUCCESS ? note_attribute(hfunc, attrib, value) : result;
-}
-
-CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
-{
-    CUresult result = tsr_real.cuKernelSetAttribute(attrib, val, kernel, dev);
-    return result == CUDA_SUCCESS ? note_attribute(kernel, attrib, val) : result;
 }

@@ -50,6 +50,21 @@ const char *tsr_module_name(const struct tsr_module_record *module);
 /* FNV-1a of the image, 64 bits; made when first asked for; 0: not known. */
 uint64_t tsr_module_hash(struct tsr_module_record *module);
 
+/* What the wrappers have seen: nothing is kept without a session. */
+void tsr_module_remember(const void *handle, const void *image, bool library);
+void tsr_module_drop(const void *handle);
+void tsr_function_remember(const void *handle, const void *owner, const char *name, bool kernel);
+void tsr_function_alias(const void *handle, const void *of); /* another handle of the same function */
+/* Errors: the executor's. */
+CUresult tsr_function_set_attribute(const void *handle, CUfunction_attribute attribute, int value);
+
+/* The application will read or write a variable of the module, at home; so from now on its functions must run there too. */
+void tsr_module_keep_at_home(const void *owner);
+
+/* The image itself, of what may be a wrapper around its address. */
+const void *tsr_image_unwrap(const void *image);
+/* FNV-1a, 64 bits. */
+uint64_t tsr_image_hash(const void *image, size_t bytes);
 /* Size of an image as cuModuleLoadData accepts it, from its own headers; 0: not one of the known forms. */
 size_t tsr_image_bytes(const void *image);
 

@@ -115,3 +115,9 @@ void tsr_record_failed(uint64_t start, uint32_t row, CUresult result)
     if (record)
         tsr_record_commit(record);
 }
+
+void tsr_stream_gone(CUstream stream)
+{
+    tsr_capture_forget(stream);
+    tsr_handles_changed();
+}

@@ -68,12 +68,27 @@ static inline void tsr_record_failure(uint64_t start, enum tsr_row row, CUresult
         tsr_record_failed(start, row, result);
 }
 
+/* An allocation or its end. */
+static inline void tsr_record_memory(uint64_t start, enum tsr_row row, enum tsr_record_kind kind, CUresult result,
+                                     uint64_t address, uint64_t bytes)
+{
+    struct tsr_record *record = tsr_record_begin(start, row, kind, result);
+    if (!record)
+        return;
+    record->u.memory.address = address;
+    record->u.memory.bytes = bytes;
+    tsr_record_commit(record);
+}
+
 /* Ticks from start to now as a record has them. */
 static inline uint32_t tsr_record_ticks(uint64_t start)
 {
     uint64_t ticks = tsr_ticks() - start;
     return ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX;
 }
+
+/* The stream has been destroyed; its handle may become another's. */
+void tsr_stream_gone(CUstream stream);
 
 /* Number of the stream's context; of the current one for a default stream, and for NULL. 0: unknown. */
 uint16_t tsr_record_context(struct tsr_thread *thread, CUstream stream);

@@ -11,6 +11,7 @@
 #include "shim/ring.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <tessera/records.h>

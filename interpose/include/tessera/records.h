@@ -54,7 +54,7 @@ struct tsr_journal {
     uint32_t gpu_clock;        /* enum tsr_gpu_clock */
     uint32_t driver_version;   /* as cuDriverGetVersion has it: 13000 */
     struct tsr_anchor first;   /* when the process initialised CUDA */
-    struct tsr_anchor last;    /* renewed now and then: for the rate of the ticks */
+    struct tsr_anchor last;    /* renewed now and then: for the rate of the ticks; read it until two readings agree */
     uint64_t used;             /* atomic, release: bytes of complete entries */
     uint64_t overhead_samples; /* atomic: launches of which the shim measured its own part */
     uint64_t overhead_ticks;   /* atomic: the sum of those parts */
@@ -190,7 +190,7 @@ struct tsr_record {
 
 enum tsr_entry_kind {
     TSR_ENTRY_FUNCTION = 1, /* text: the function's name as the driver knows it */
-    TSR_ENTRY_MODULE,
+    TSR_ENTRY_MODULE,       /* text: the file it was loaded from, or empty */
     TSR_ENTRY_CONTEXT,
     TSR_ENTRY_DEVICE /* text: its name */
 };
@@ -202,7 +202,7 @@ struct tsr_entry {  /* the text follows, with its NUL, padded to a multiple of 8
         number; /* by which records refer to it; functions, modules and contexts count from 1, devices are the driver's numbers */
     uint32_t parent; /* FUNCTION: its module, 0 if unknown. CONTEXT: its device */
     uint64_t handle; /* the driver's, as long as it is valid */
-    uint64_t hash;   /* MODULE: of the image (FNV-1a, 64 bits). Others: 0 */
+    uint64_t hash;   /* MODULE: of the image (FNV-1a, 64 bits), 0 if it is larger than 1 MiB or in a file. Others: 0 */
     uint64_t size;   /* MODULE: bytes of the image. DEVICE: bytes of memory. FUNCTION: bytes of its parameters */
 };
 /* cffi: end */

@@ -1,0 +1,250 @@
+/* The wrappers of module and library functions: they note what passes; the application gets the driver's own handles. */
+#include "shim/definitions.h"
+#include "shim/functions.h"
+#include "shim/order.h"
+#include "shim/real.h"
+#include "shim/recorder.h"
+
+static void record(uint64_t start, enum tsr_row row, CUresult result, const void *handle, const void *image)
+{
+    struct tsr_record *made = tsr_record_begin(start, row, TSR_RECORD_MODULE, result);
+    if (!made)
+        return;
+    made->u.module.handle = (uintptr_t)handle;
+    made->u.module.bytes = result == CUDA_SUCCESS && image ? tsr_image_bytes(tsr_image_unwrap(image)) : 0;
+    tsr_record_commit(made);
+}
+
+/* image or path is NULL. */
+static __attribute__((noinline)) CUresult loaded(uint64_t start, enum tsr_row row, CUresult result, void *const *handle,
+                                                 const void *image, const char *path, bool library)
+{
+    const void *module = result == CUDA_SUCCESS ? *handle : NULL;
+    if (module && image)
+        tsr_module_remember(module, image, library);
+    if (module && start)
+        tsr_module_define(module, image, path ? path : "", library);
+    record(start, row, result, module, image);
+    return result;
+}
+
+static __attribute__((noinline)) CUresult unload(enum tsr_row row, void *handle, CUresult (*real)(void *))
+{
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_order_join_all();
+    if (result == CUDA_SUCCESS) {
+        tsr_module_drop(handle);
+        tsr_module_forget(handle);
+        result = real(handle);
+    }
+    record(start, row, result, handle, NULL);
+    return result;
+}
+
+static CUresult unload_module(void *handle)
+{
+    return tsr_real.cuModuleUnload(handle);
+}
+
+static CUresult unload_library(void *handle)
+{
+    return tsr_real.cuLibraryUnload(handle);
+}
+
+static __attribute__((noinline)) CUresult found(uint64_t start, enum tsr_row row, CUresult result, void *const *handle,
+                                                const void *owner, const char *name, bool kernel)
+{
+    if (result == CUDA_SUCCESS) {
+        tsr_function_remember(*handle, owner, name, kernel);
+        if (start)
+            tsr_function_note(*handle, owner, name, kernel);
+    }
+    tsr_record_failure(start, row, result);
+    return result;
+}
+
+static __attribute__((noinline)) CUresult got_variable(uint64_t start, enum tsr_row row, CUresult result, const void *owner)
+{
+    if (result == CUDA_SUCCESS)
+        tsr_module_keep_at_home(owner);
+    tsr_record_failure(start, row, result);
+    return result;
+}
+
+CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+{
+    if (tsr_idle())
+        return tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
+    uint64_t start = tsr_record_start();
+    return got_variable(start, TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod);
+}
+
+CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+    if (tsr_idle())
+        return tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name);
+    uint64_t start = tsr_record_start();
+    return got_variable(start, TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library);
+}
+
+CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+    if (tsr_idle())
+        return tsr_real.cuLibraryGetManaged(dptr, bytes, library, name);
+    uint64_t start = tsr_record_start();
+    return got_variable(start, TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library);
+}
+
+CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
+{
+    if (tsr_idle())
+        return tsr_real.cuModuleLoad(module, fname);
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuModuleLoad(module, fname);
+    return loaded(start, TSR_ROW_cuModuleLoad, result, (void *const *)module, NULL, fname, false);
+}
+
+CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
+{
+    if (tsr_idle())
+        return tsr_real.cuModuleLoadData(module, image);
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuModuleLoadData(module, image);
+    return loaded(start, TSR_ROW_cuModuleLoadData, result, (void *const *)module, image, NULL, false);
+}
+
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
+                                    void **optionValues)
+{
+    if (tsr_idle())
+        return tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+    return loaded(start, TSR_ROW_cuModuleLoadDataEx, result, (void *const *)module, image, NULL, false);
+}
+
+CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+{
+    if (tsr_idle())
+        return tsr_real.cuModuleLoadFatBinary(module, fatCubin);
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuModuleLoadFatBinary(module, fatCubin);
+    return loaded(start, TSR_ROW_cuModuleLoadFatBinary, result, (void *const *)module, fatCubin, NULL, false);
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
+{
+    return tsr_idle() ? tsr_real.cuModuleUnload(hmod) : unload(TSR_ROW_cuModuleUnload, hmod, unload_module);
+}
+
+CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+    if (tsr_idle())
+        return tsr_real.cuModuleGetFunction(hfunc, hmod, name);
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuModuleGetFunction(hfunc, hmod, name);
+    return found(start, TSR_ROW_cuModuleGetFunction, result, (void *const *)hfunc, hmod, name, false);
+}
+
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+                                   unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                   unsigned int numLibraryOptions)
+{
+    if (tsr_idle())
+        return tsr_real.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                                          libraryOptionValues, numLibraryOptions);
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                                                 libraryOptionValues, numLibraryOptions);
+    return loaded(start, TSR_ROW_cuLibraryLoadData, result, (void *const *)library, code, NULL, true);
+}
+
+CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
+                                       void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+                                       void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+    if (tsr_idle())
+        return tsr_real.cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                                              libraryOptionValues, numLibraryOptions);
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions,
+                                                     libraryOptions, libraryOptionValues, numLibraryOptions);
+    return loaded(start, TSR_ROW_cuLibraryLoadFromFile, result, (void *const *)library, NULL, fileName, true);
+}
+
+CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
+{
+    return tsr_idle() ? tsr_real.cuLibraryUnload(library) : unload(TSR_ROW_cuLibraryUnload, library, unload_library);
+}
+
+CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+    if (tsr_idle())
+        return tsr_real.cuLibraryGetKernel(pKernel, library, name);
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuLibraryGetKernel(pKernel, library, name);
+    return found(start, TSR_ROW_cuLibraryGetKernel, result, (void *const *)pKernel, library, name, true);
+}
+
+CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
+{
+    CUresult result = tsr_real.cuLibraryEnumerateKernels(kernels, numKernels, lib);
+    unsigned count = 0;
+    if (result != CUDA_SUCCESS || !tsr_has_role(TSR_RECORDING) ||
+        tsr_real.cuLibraryGetKernelCount(&count, lib) != CUDA_SUCCESS)
+        return result;
+    for (unsigned i = 0; i < count && i < numKernels; i++)
+        tsr_function_note(kernels[i], lib, NULL, true);
+    return result;
+}
+
+CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
+{
+    CUresult result = tsr_real.cuModuleEnumerateFunctions(functions, numFunctions, mod);
+    unsigned count = 0;
+    if (result != CUDA_SUCCESS || !tsr_has_role(TSR_RECORDING) ||
+        tsr_real.cuModuleGetFunctionCount(&count, mod) != CUDA_SUCCESS)
+        return result;
+    for (unsigned i = 0; i < count && i < numFunctions; i++)
+        tsr_function_note(functions[i], mod, NULL, false);
+    return result;
+}
+
+static __attribute__((noinline)) CUresult engaged_kernel_function(CUfunction *function, CUkernel kernel)
+{
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuKernelGetFunction(function, kernel);
+    if (result == CUDA_SUCCESS) {
+        const struct tsr_known_function *known = tsr_function_known(kernel);
+        tsr_function_alias(*function, kernel);
+        if (start)
+            tsr_function_note(*function, known ? known->owner : NULL, known ? known->name : NULL, false);
+    }
+    tsr_record_failure(start, TSR_ROW_cuKernelGetFunction, result);
+    return result;
+}
+
+CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+    return tsr_idle() ? tsr_real.cuKernelGetFunction(pFunc, kernel) : engaged_kernel_function(pFunc, kernel);
+}
+
+CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+    if (tsr_idle())
+        return tsr_real.cuFuncSetAttribute(hfunc, attrib, value);
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuFuncSetAttribute(hfunc, attrib, value);
+    tsr_record_failure(start, TSR_ROW_cuFuncSetAttribute, result);
+    return result == CUDA_SUCCESS ? tsr_function_set_attribute(hfunc, attrib, value) : result;
+}
+
+CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+{
+    if (tsr_idle())
+        return tsr_real.cuKernelSetAttribute(attrib, val, kernel, dev);
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuKernelSetAttribute(attrib, val, kernel, dev);
+    tsr_record_failure(start, TSR_ROW_cuKernelSetAttribute, result);
+    return result == CUDA_SUCCESS ? tsr_function_set_attribute(kernel, attrib, val) : result;
+}
