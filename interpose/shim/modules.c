@@ -190,8 +190,7 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKe
 {
     CUresult result = tsr_real.cuLibraryEnumerateKernels(kernels, numKernels, lib);
     unsigned count = 0;
-    if (result != CUDA_SUCCESS || !tsr_has_role(TSR_RECORDING) ||
-        tsr_real.cuLibraryGetKernelCount(&count, lib) != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS || !tsr_has_role(TSR_RECORDING) || tsr_real.cuLibraryGetKernelCount(&count, lib) != CUDA_SUCCESS)
         return result;
     for (unsigned i = 0; i < count && i < numKernels; i++)
         tsr_function_note(kernels[i], lib, NULL, true);

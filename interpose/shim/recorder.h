@@ -51,8 +51,8 @@ static inline struct tsr_record *tsr_record_begin(uint64_t start, enum tsr_row r
 }
 
 /* per_thread: NULL means the per-thread default stream. Sets the flag CAPTURED. */
-static inline struct tsr_record *tsr_record_begin_on(uint64_t start, enum tsr_row row, enum tsr_record_kind kind, CUresult result,
-                                                     CUstream stream, bool per_thread)
+static inline struct tsr_record *tsr_record_begin_on(uint64_t start, enum tsr_row row, enum tsr_record_kind kind,
+                                                     CUresult result, CUstream stream, bool per_thread)
 {
     CUstream explicit = stream ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
     return start ? tsr_record_begin_stream(start, row, kind, result, explicit) : NULL;

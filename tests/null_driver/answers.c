@@ -280,7 +280,8 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
     return give_handle(module);
 }
 
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values)
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
+                                    void **values)
 {
     CALLED(cuModuleLoadDataEx);
     return give_handle(module);
