@@ -1,6 +1,6 @@
 """What a policy says, as values: devices, rules in order, what each rule matches, and what is verified and logged."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -108,6 +108,7 @@ class Policy:
     default: int
     verify: int = 0
     log: Log = Log.OFF
+    devices_line: int = field(default=1, compare=False)
 
     @property
     def gpus(self) -> tuple[int, ...]:

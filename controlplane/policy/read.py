@@ -51,7 +51,8 @@ def policy_of(root: Value) -> Policy:
     default = _place(entries["default"], gpus) if "default" in entries else home
     verify = entries["verify"].integer(0, 2**32 - 1) if "verify" in entries else 0
     log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
-    return Policy(root.file, home, executors, rules, default, verify, log)
+    devices_line = entries["devices"].node.start_mark.line + 1
+    return Policy(root.file, home, executors, rules, default, verify, log, devices_line)
 
 
 def _devices(value: Value) -> tuple[int, tuple[Executor, ...]]:

@@ -1,9 +1,13 @@
 """Each condition of a rule, seen in where launches of a program run."""
 
+import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from controlplane.policy import decide, read_policy
+from tests.policy.launches import FUNCTIONS
 from tests.policy.run import Launch, run
 
 HEAD = "version: 1\ndevices: {home: 0, executors: [1, 2]}\nrules:\n"
@@ -105,3 +109,43 @@ def test_decisions_are_logged_once_per_function(native_build: Path, tmp_path: Pa
     errors = run(native_build, tmp_path, policy, SEVERAL).errors
     assert errors.count("beta: line 4 of the policy holds, GPU 1") == 1
     assert errors.count("alpha: no rule of the policy holds, GPU 0") == 1
+
+
+def random_rule(source: random.Random) -> str:
+    conditions = {
+        "function": source.choice(['"*"', '"a*"', '"?e*"', '"[bg]*"']),
+        "function_regex": source.choice(['"^(al|ga)"', '"ta$"', '"m+a"']),
+        "grid": source.choice(['{blocks: ">= 8"}', '{threads: "< 64"}', "{block_threads: 16..32}"]),
+        "stream": source.choice(["default", "1", "2"]),
+        "nth": source.choice(["3", "{every: 2}", "{every: 5, offset: 4}"]),
+        "share": source.choice(["0.3", "{fraction: 0.7, seed: 9}"]),
+    }
+    chosen = source.sample(sorted(conditions), source.randint(1, 3))
+    match = ", ".join(f"{key}: {conditions[key]}" for key in chosen)
+    return f"{{match: {{{match}}}, device: {source.choice(['0', '1', '2', 'home'])}}}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_shim_decides_as_the_model_does(seed: int, native_build: Path, tmp_path: Path) -> None:
+    """Random policies and launches: where each function's launches ran is what the evaluation in Python says."""
+    source = random.Random(seed)
+    policy = rules(*(random_rule(source) for _ in range(8)))
+    launches = [
+        decide.Launch(
+            source.choice(FUNCTIONS), source.choice([1, 4, 8, 16]), source.choice([1, 16, 32, 64]), source.randint(0, 2)
+        )
+        for _ in range(120)
+    ]
+    told: list[Launch] = [
+        {"function": one.function, "blocks": one.blocks, "threads": one.block_threads, "stream": one.stream}
+        for one in launches
+    ]
+    outcome = run(native_build, tmp_path, policy, told)
+    read = read_policy(tmp_path / "policy.yaml")
+    decider = decide.Decider(read)
+    expected: Counter[tuple[str, int]] = Counter()
+    for launch in launches:
+        place = decider.decide(decide.Launch(launch.function, launch.blocks, launch.block_threads, launch.stream))
+        expected[launch.function, read.default if place is None else read.rules[place].device] += 1
+    assert outcome.by_function == expected
+    assert outcome.report["launches"]["kept_home"] == 0

@@ -1,0 +1,179 @@
+"""Explanations of policies, what is found wrong in them, and decisions as the shim makes them."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from controlplane.commands.main import main
+from controlplane.policy import Interval, Match, Nth, Policy, Rule, Share, read_policy
+from controlplane.policy.decide import Decider, Launch, drawn, fnv1a, holds
+from controlplane.policy.explain import Gpu, Severity, explain_default, explain_rule, findings, implies
+
+POLICY = """version: 1
+devices: {home: 0, executors: [1, {gpu: 2, sm_limit: 400, memory_limit: 1TiB}, 9]}
+rules:
+  - match: {function: "*gemm*", grid: {blocks: ">= 128"}, nth: {every: 2, offset: 1}}
+    device: 1
+  - match: {function_regex: "^relu", module: "libt*", process: "python*", stream: 2, share: {fraction: 0.5, seed: 3}}
+    device: 2
+  - match: {function: "*", nth: 3, grid: {threads: 1..64, block_threads: 32}}
+    device: home
+  - match: {function: "sgemm_*", grid: {blocks: 256..512}, nth: {every: 4, offset: 3}}
+    device: 2
+  - match: {function: "gemv", share: 0}
+    device: 1
+  - match: {stream: default}
+    device: 1
+default: 1
+"""
+EXPLAINED = """
+launches of functions named *gemm*, with at least 128 blocks, \
+that are every 2nd of their function from the 1st on run on GPU 1
+launches of functions whose name contains a match of /^relu/, of modules named libt*, in processes named python*, \
+in the 2nd stream that the program makes, chosen as if at random (50 %, seed 3) run on GPU 2
+launches with 1 to 64 threads, with 32 threads per block, that are the 3rd of their function stay on GPU 0 (home)
+launches of functions named sgemm_*, with 256 to 512 blocks, that are every 4th of their function from the 3rd on \
+run on GPU 2
+launches of functions named gemv, chosen as if at random (0 %, seed 0) run on GPU 1
+launches in a default stream run on GPU 1
+"""
+GPUS = [Gpu("a", 132, 141 << 30)] * 3
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    return read_policy(file)
+
+
+def test_rules_in_plain_words(policy: Policy) -> None:
+    explained = "\n".join(explain_rule(policy, rule) for rule in policy.rules)
+    assert explained == EXPLAINED.strip()
+    assert explain_default(policy) == "launches that no rule matches run on GPU 1"
+
+
+def test_what_is_wrong_is_found(policy: Policy) -> None:
+    assert [(f.severity, f.line, f.text) for f in findings(policy, GPUS)] == [
+        (Severity.ERROR, 2, "sm_limit 400 of GPU 2 is more than its 132 SMs"),
+        (Severity.WARNING, 2, f"memory_limit of GPU 2 is more than its {141 << 30} bytes"),
+        (Severity.ERROR, 2, "GPU 9 does not exist: the machine has 3 GPUs"),
+        (Severity.WARNING, 2, "no rule sends anything to GPU 9, which is an executor"),
+        (Severity.WARNING, 10, "the rule is never reached: the one in line 4 takes every launch that it matches"),
+        (Severity.WARNING, 12, "the rule never holds: its share is 0"),
+    ]
+    assert not any("GPU 2" in f.text for f in findings(policy, None))
+
+
+@pytest.mark.parametrize(
+    ("match", "reason"),
+    [
+        (Match(block_threads=Interval(1025, 4096)), "a block has at most 1024 threads"),
+        (Match(blocks=Interval(0, 0)), "at least one block"),
+        (Match(blocks=Interval(100, 200), threads=Interval(1, 99)), "no grid has that many"),
+        (Match(blocks=Interval(1, 2), threads=Interval(4096, 9999)), "no grid has that many"),
+        (Match(function="relu", function_regex="^gemm"), "does not match"),
+    ],
+)
+def test_rules_that_never_hold(match: Match, reason: str, tmp_path: Path) -> None:
+    policy = Policy(tmp_path, 0, (), (Rule(match, 0, 7),), 0)
+    (finding,) = findings(policy, None)
+    assert reason in finding.text
+
+
+def random_match(source: random.Random) -> Match:
+    def maybe(value: object) -> object:
+        return value if source.random() < 0.35 else None
+
+    low = source.randint(1, 6)
+    every = source.choice([0, 1, 2, 3, 4])
+    offset = source.randint(1, 5) if every == 0 else source.randrange(every)
+    return Match(
+        function=maybe(source.choice(["*", "a*", "ab*", "*b", "ab", "a?", "a?c", "[ab]*", "abc"])),  # type: ignore[arg-type]
+        function_regex=maybe(source.choice(["a", "^ab", "c$", "b."])),  # type: ignore[arg-type]
+        blocks=maybe(Interval(low, low + source.randint(0, 4))),  # type: ignore[arg-type]
+        stream=maybe(source.randint(0, 1)),  # type: ignore[arg-type]
+        nth=maybe(Nth(every, offset)),  # type: ignore[arg-type]
+        share=maybe(Share(source.choice([0.2, 0.6, 1.0]), source.randint(0, 1))),  # type: ignore[arg-type]
+    )
+
+
+def test_what_is_implied_holds() -> None:
+    """Against all launches of a small world: a rule is never called hidden that some launch could reach."""
+    source = random.Random(4)
+    world = [
+        (Launch(name, blocks, stream=stream), number)
+        for name in ("a", "b", "ab", "ac", "abc", "abb", "cab", "aabc")
+        for blocks in range(1, 11)
+        for stream in (0, 1)
+        for number in range(1, 13)
+    ]
+    implied = 0
+    for _ in range(3000):
+        narrow, wide = random_match(source), random_match(source)
+        if implies(narrow, wide):
+            implied += 1
+            assert all(holds(wide, *one) for one in world if holds(narrow, *one)), (narrow, wide)
+    assert implied > 100
+
+
+def test_the_first_rule_that_holds_decides(policy: Policy) -> None:
+    decider = Decider(policy)
+    big, small = Launch("sgemm", blocks=128, stream=1), Launch("sgemm", blocks=1, stream=1)
+    assert [decider.decide(launch) for launch in (big, big, big, small)] == [0, None, 0, None]
+    assert decider.decide(Launch("other", block_threads=32)) == 5
+    assert decider.decide(Launch("other", stream=1)) is None
+    assert decider.decide(Launch("other", stream=1, block_threads=32)) == 2
+    assert decider.decide(Launch("other", stream=1, block_threads=32, owner="another module")) is None
+
+
+def test_shares_are_drawn_evenly() -> None:
+    assert fnv1a(b"a") == 0xAF63DC4C8601EC8C
+    for fraction in (0.1, 0.5, 0.9):
+        for seed in (0, 1, 2**63):
+            count = sum(drawn(Share(fraction, seed), "kernel", number) for number in range(1, 10001))
+            assert abs(count - 10000 * fraction) < 250
+
+
+def test_the_command_explains_and_judges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    assert main(["policy", "check", str(file), "--emulate", "3"]) == 1
+    text = capsys.readouterr().out
+    assert "line 14: launches in a default stream run on GPU 1\n" in text
+    assert f"{file}:2: error: GPU 9 does not exist" in text
+    assert main(["policy", "check", "--json", str(file), "--emulate", "10"]) == 1
+    value = json.loads(capsys.readouterr().out)
+    assert value["rules"][2] == {
+        "line": 8,
+        "device": 0,
+        "text": "launches with 1 to 64 threads, with 32 threads per block, that are the 3rd of their function "
+        "stay on GPU 0 (home)",
+    }
+    assert {finding["severity"] for finding in value["findings"]} == {"error", "warning"}
+
+
+def test_a_good_policy_has_no_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text('version: 1\ndevices: {executors: [1]}\nrules: [{match: {function: "*"}, device: 1}]\n')
+    assert main(["policy", "check", str(file), "--emulate", "2"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "home: GPU 0",
+        "executor: GPU 1",
+        "line 3: all launches run on GPU 1",
+        "default: launches that no rule matches stay on GPU 0 (home)",
+    ]
+
+
+def test_a_mistake_ends_with_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY.replace("share", "chare"))
+    assert main(["policy", "check", str(file)]) == 2
+    assert f"{file}:6: unknown key 'chare', did you mean 'share'?" in capsys.readouterr().err
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", "schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["properties"]["rules"]["items"]["required"] == ["match", "device"]
