@@ -3,16 +3,9 @@
 import os
 from pathlib import Path
 
-from controlplane import native
+from controlplane import driver, native
 from controlplane.errors import ConfigError, WireError
 from controlplane.launch import Change
-
-DRIVER_PLACES = (
-    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
-    "/usr/lib64/libcuda.so.1",
-    "/usr/local/nvidia/lib64/libcuda.so.1",
-    "/usr/lib/wsl/lib/libcuda.so.1",
-)
 
 
 def system_driver() -> Path:
@@ -22,12 +15,12 @@ def system_driver() -> Path:
         if not Path(override).is_file():
             raise ConfigError(f"TESSERA_DRIVER={override} is not there", expected="the path of a libcuda.so.1")
         return Path(override).absolute()
-    for place in DRIVER_PLACES:
-        if Path(place).exists():
-            return Path(place)
+    found = driver.find(os.environ)
+    if found is not None:
+        return found
     raise WireError("no CUDA driver found: install one, name it in TESSERA_DRIVER, or use --emulate")
 
 
-def change(driver: Path) -> Change:
-    """What the application needs for the shim to stand in front of `driver`, real or emulated."""
-    return Change(native.file("shim/libcuda.so.1"), (), {"TESSERA_DRIVER": str(driver)})
+def change(behind: Path) -> Change:
+    """What the application needs for the shim to stand in front of the driver `behind`, real or emulated."""
+    return Change(native.file("shim/libcuda.so.1"), (), {"TESSERA_DRIVER": str(behind)})

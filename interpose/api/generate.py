@@ -3,8 +3,8 @@
     python -m interpose.api.generate --cuda-header cuda.h --output DIR      (from the root of the repository)
 
 writes tsr_driver_stubs.c (what is not supported), tsr_driver_twins.c (per-thread forms), tsr_driver_routes.inc (the
-table of proc_address.c) and tsr_driver_exports.map (the linker's version script). Run by the native build; standard
-library only.
+table of look_up.c) and the linker's version scripts tsr_driver_exports.map and tsr_shim_exports.map. Run by the
+native build; standard library only.
 """
 
 import argparse
@@ -50,9 +50,9 @@ def twins(rows: Iterable[Row], prototypes: dict[str, Prototype]) -> str:
     return "\n".join(out)
 
 
-def exports(rows: Iterable[Row]) -> str:
-    """The version script: exactly the symbols of the table."""
-    names = "".join(f"        {row.symbol};\n" for row in rows)
+def exports(rows: Iterable[Row], *others: str) -> str:
+    """A version script: exactly the symbols of the table and the others."""
+    names = "".join(f"        {name};\n" for name in (*(row.symbol for row in rows), *others))
     return f"{{\n    global:\n{names}    local: *;\n}};\n"
 
 
@@ -107,6 +107,7 @@ def main() -> None:
         ("tsr_driver_twins.c", twins(rows, prototypes)),
         ("tsr_driver_routes.inc", routes_table(routes, rows, prototypes)),
         ("tsr_driver_exports.map", exports(rows)),
+        ("tsr_shim_exports.map", exports(rows, "dlsym")),
     ):
         write(options.output / name, text)
 

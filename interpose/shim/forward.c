@@ -9,8 +9,6 @@
 #include "shim/real.h"
 #include "shim/wrapped.h"
 
-void *tsr_forward_target(uint64_t index) __attribute__((visibility("hidden")));
-
 /* One counter runs through the table in the assembler; forwarded rows emit an export, all rows emit a loader stub. */
 #define EXPORT_0(symbol)                                                                                                       \
     ".globl " #symbol "\n.type " #symbol ", @function\n.balign 16\n" #symbol ":\n"                                              \
@@ -45,10 +43,3 @@ __asm__(
 #define TSR_DRIVER_TWIN(symbol, base, type) ROW(symbol)
 #define TSR_DRIVER_UNTYPED(symbol, class, status) ROW(symbol)
 #include "api/driver.def"
-
-/* Where a loader stub continues. Called with the arguments of a driver function saved; must not touch errno. */
-void *tsr_forward_target(uint64_t index)
-{
-    tsr_real_open();
-    return ((void **)&tsr_real)[index];
-}

@@ -2,6 +2,7 @@
 #include "shim/engaged.h"
 #include "shim/real.h"
 #include "shim/recorder.h"
+#include "shim/seen.h"
 #include "shim/session.h"
 
 CUresult CUDAAPI cuInit(unsigned int Flags)
@@ -9,6 +10,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
     if (!tsr_real_open())
         return CUDA_ERROR_NO_DEVICE;
     tsr_recorder_before_init();
+    tsr_seen_start();
     CUresult result = tsr_real.cuInit(Flags);
     if (result != CUDA_SUCCESS)
         return result;

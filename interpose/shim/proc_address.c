@@ -3,16 +3,23 @@
  * instead. Versions, stream flags, missing names and status values are the driver's own, and nothing is offered that it lacks.
  */
 #include "shim/real.h"
+#include "shim/seen.h"
 #include "shim/wrapped.h"
+
+static CUresult routed(CUresult result, void **function)
+{
+    void *real = result == CUDA_SUCCESS && function ? *function : NULL;
+    if (real)
+        *function = tsr_real_route(real);
+    tsr_seen_look_up(real && *function != real);
+    return result;
+}
 
 CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags)
 {
     if (!tsr_real_open())
         return CUDA_ERROR_NO_DEVICE;
-    CUresult result = tsr_real.cuGetProcAddress(symbol, function, version, flags);
-    if (result == CUDA_SUCCESS && function && *function)
-        *function = tsr_real_route(*function);
-    return result;
+    return routed(tsr_real.cuGetProcAddress(symbol, function, version, flags), function);
 }
 
 CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
@@ -20,8 +27,5 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int ve
 {
     if (!tsr_real_open())
         return CUDA_ERROR_NO_DEVICE;
-    CUresult result = tsr_real.cuGetProcAddress_v2(symbol, function, version, flags, status);
-    if (result == CUDA_SUCCESS && function && *function)
-        *function = tsr_real_route(*function);
-    return result;
+    return routed(tsr_real.cuGetProcAddress_v2(symbol, function, version, flags, status), function);
 }

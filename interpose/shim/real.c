@@ -3,11 +3,9 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/log.h"
+#include "shim/driver_file.h"
+#include "shim/loader.h"
 #include "shim/wrapped.h"
 
 struct row {
@@ -29,13 +27,17 @@ static const struct row rows[] = {
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
 _Static_assert(sizeof(struct tsr_real) == sizeof(void *) * ROW_COUNT, "one pointer per row");
 
-static struct route {
-    const void *real;
-    void *ours;
-} routes[ROW_COUNT]; /* sorted by real; written once before opened is set */
-static unsigned route_count;
-static int opened; /* atomic: 0 not tried, 1 open, 2 there is no driver */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/*
+ * Several threads may open the driver at once. Nobody waits for another: a lock held over dlopen could meet the loader's own lock in the
+ * other order. All store the same values, and `library` last.
+ */
+static void *library;      /* atomic; NULL until the table and the routes are filled */
+static int missing_driver; /* atomic: there is none, and it has been said */
+
+/* Wrapped rows by real address, open addressing; row + 1, or 0 for none. A slot is set once. */
+#define ROUTE_SLOTS 2048
+static uint16_t routes[ROUTE_SLOTS]; /* atomic */
+_Static_assert(ROW_COUNT * 2 < ROUTE_SLOTS, "mostly empty");
 
 static CUresult missing(void)
 {
@@ -47,61 +49,82 @@ static CUresult no_driver(void)
     return CUDA_ERROR_NO_DEVICE;
 }
 
-static int by_address(const void *a, const void *b)
+static const void *real_address(unsigned row)
 {
-    const struct route *left = a, *right = b;
-    return left->real < right->real ? -1 : left->real > right->real;
+    return __atomic_load_n((void **)&tsr_real + row, __ATOMIC_RELAXED);
 }
 
-static void *open_library(void)
+static unsigned first_slot(const void *address)
 {
-    static const char *const places[] = {
-        "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1",
-        "/usr/lib/wsl/lib/libcuda.so.1",          "/usr/lib/libcuda.so.1",
-    };
-    const char *path = getenv("TESSERA_DRIVER");
-    void *library = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (path && *path && !library)
-        tsr_error("the driver named by TESSERA_DRIVER cannot be opened: %s", dlerror());
-    for (unsigned i = 0; !library && !(path && *path) && i < sizeof places / sizeof places[0]; i++)
-        library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
-    return library;
+    return (unsigned)(((uintptr_t)address >> 4) * 0x9e3779b97f4a7c15ull >> 53); /* 11 bits */
 }
 
-static void fill_table(void *library)
+static void add_route(unsigned row)
 {
-    void **table = (void **)&tsr_real;
-    for (unsigned i = 0; i < ROW_COUNT; i++) {
-        void *real = library ? dlsym(library, rows[i].symbol) : NULL;
-        if (real && rows[i].ours)
-            routes[route_count++] = (struct route){real, rows[i].ours};
-        table[i] = real ? real : library ? (void *)missing : (void *)no_driver;
+    for (unsigned slot = first_slot(real_address(row));; slot = (slot + 1) % ROUTE_SLOTS) {
+        uint16_t expected = 0;
+        if (__atomic_compare_exchange_n(&routes[slot], &expected, (uint16_t)(row + 1), false, __ATOMIC_RELEASE,
+                                        __ATOMIC_ACQUIRE) ||
+            expected == row + 1)
+            return;
     }
-    qsort(routes, route_count, sizeof routes[0], by_address);
+}
+
+static void fill_table(void *driver)
+{
+    for (unsigned row = 0; row < ROW_COUNT; row++) {
+        void *real = tsr_loader_symbol(driver, rows[row].symbol);
+        __atomic_store_n((void **)&tsr_real + row, real ? real : (void *)missing, __ATOMIC_RELAXED);
+        if (real && rows[row].ours)
+            add_route(row);
+    }
+}
+
+static void *open_driver(void)
+{
+    if (__atomic_load_n(&missing_driver, __ATOMIC_RELAXED))
+        return NULL;
+    int saved_errno = errno;
+    void *driver = tsr_driver_file_open();
+    if (driver) {
+        fill_table(driver);
+        __atomic_store_n(&library, driver, __ATOMIC_RELEASE);
+    } else {
+        __atomic_store_n(&missing_driver, 1, __ATOMIC_RELAXED);
+    }
+    dlerror(); /* of functions that this driver lacks */
+    errno = saved_errno;
+    return driver;
+}
+
+void *tsr_real_library(void)
+{
+    void *driver = __atomic_load_n(&library, __ATOMIC_ACQUIRE);
+    return driver ? driver : open_driver();
+}
+
+uintptr_t tsr_real_start(void)
+{
+    const void *driver = __atomic_load_n(&library, __ATOMIC_ACQUIRE);
+    return driver ? tsr_loader_start_of(driver) : 0;
 }
 
 bool tsr_real_open(void)
 {
-    int state = __atomic_load_n(&opened, __ATOMIC_ACQUIRE);
-    if (state)
-        return state == 1;
-    int saved_errno = errno;
-    pthread_mutex_lock(&lock);
-    if (!opened) {
-        void *library = open_library();
-        if (!library)
-            tsr_error("no CUDA driver found; set TESSERA_DRIVER to the absolute path of libcuda.so.1");
-        fill_table(library);
-        __atomic_store_n(&opened, library ? 1 : 2, __ATOMIC_RELEASE);
-    }
-    pthread_mutex_unlock(&lock);
-    errno = saved_errno;
-    return opened == 1;
+    return tsr_real_library() != NULL;
+}
+
+void *tsr_forward_target(uint64_t row)
+{
+    return tsr_real_open() ? ((void **)&tsr_real)[row] : (void *)no_driver;
 }
 
 void *tsr_real_route(void *pointer)
 {
-    struct route key = {.real = pointer};
-    const struct route *found = bsearch(&key, routes, route_count, sizeof routes[0], by_address);
-    return found ? found->ours : pointer;
+    uint16_t row;
+    for (unsigned slot = first_slot(pointer); (row = __atomic_load_n(&routes[slot], __ATOMIC_ACQUIRE));
+         slot = (slot + 1) % ROUTE_SLOTS)
+        if (real_address(row - 1u) == pointer)
+            return rows[row - 1].ours;
+    return pointer;
 }

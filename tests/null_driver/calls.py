@@ -12,7 +12,7 @@ LOOK_UPS = ("cuGetProcAddress", "cuGetProcAddress_v2")
 
 
 def read_calls(file: Path) -> Mapping[str, int]:
-    """Calls by symbol, without those never called; FUTURE and STRANGERS are keys too. Empty when no process had the driver."""
+    """Calls by symbol, FUTURE and STRANGERS too, of those that were called. Empty when no process had the driver."""
     names = [row.symbol for row in read_rows(ROOT / "interpose" / "api" / "driver.def")] + [FUTURE, STRANGERS]
     data = file.read_bytes() if file.exists() else bytes(8 * len(names))
     counts = struct.unpack(f"={len(names)}Q", data)

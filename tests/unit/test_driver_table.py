@@ -102,13 +102,20 @@ def test_library_exports_the_table_and_nothing_else(rows: list[Row], driver: Pat
     assert exported_functions(driver) == {row.symbol for row in rows}
 
 
-def test_library_is_bound_to_itself(driver: Path) -> None:
+def test_the_shim_also_overrides_dlsym(rows: list[Row], native_build: Path) -> None:
+    shim = native_build / "native" / "shim" / "libcuda.so.1"
+    assert exported_functions(shim) == {row.symbol for row in rows} | {"dlsym"}
+
+
+@pytest.mark.parametrize("place", ["emulator", "shim"])
+def test_library_is_bound_to_itself(place: str, native_build: Path) -> None:
     """No call or table entry may lead to a function of the same name in another library."""
+    driver = native_build / "native" / place / "libcuda.so.1"
     listing = subprocess.run(["readelf", "-d", driver], capture_output=True, text=True, check=True).stdout
     assert re.search(r"\(SYMBOLIC\)|SYMBOLIC", listing)
     assert "Library soname: [libcuda.so.1]" in listing
     relocations = subprocess.run(["readelf", "-rW", driver], capture_output=True, text=True, check=True).stdout
-    assert not re.search(r"\bcu[A-Z]\w*", relocations)
+    assert not re.search(r"\b(cu[A-Z]\w*|dlsym)\b", relocations)
 
 
 def test_unsupported_functions_say_so(rows: list[Row], driver: Path) -> None:

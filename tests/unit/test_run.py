@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import shim
+from controlplane import driver, shim
 from controlplane.errors import ConfigError, WireError
 from controlplane.launch import Change, compose
 
@@ -92,7 +92,7 @@ def test_a_driver_that_is_not_there_is_named(environment: dict[str, str], monkey
     done = run({**environment, "TESSERA_DRIVER": "/none/libcuda.so.1"}, "--", "true")
     assert (done.returncode, "TESSERA_DRIVER=/none/libcuda.so.1" in done.stderr) == (2, True)
     monkeypatch.delenv("TESSERA_DRIVER", raising=False)
-    monkeypatch.setattr(shim, "DRIVER_PLACES", ("/none/libcuda.so.1",))
+    monkeypatch.setattr(driver, "find", lambda _: None)
     with pytest.raises(WireError, match="no CUDA driver found"):
         shim.system_driver()
 

@@ -1,0 +1,141 @@
+"""Every way of reaching the driver leads to the shim, or is known to pass it and is told."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane import driver
+from tests.loader.probes import Probes
+from tests.null_driver.calls import FUTURE, STRANGERS
+
+FUNCTIONS = {"cuInit", "cuDriverGetVersion", "cuGetProcAddress_v2", "cuLaunchKernel", "cuGetProcAddress"}
+PAST = "past Tessera, which saw nothing of its use"
+
+# program, way, what is opened, plug-in; {} is the directory of the probes.
+CAUGHT = [
+    ("linked", "linked"),
+    ("linked_rpath", "linked"),
+    ("linked", "default"),
+    ("linked", "next"),
+    ("linked", "program"),
+    ("opened", "dlopen", "libcuda.so.1"),
+    ("opened", "dlopen", "libcuda.so"),
+    ("opened", "dlopen", "{}/libcuda.so.1"),
+    ("opened", "dlopen", "{}/libcuda.so"),
+    ("opened", "dlopen", "{}/libcuda.so.580.1"),
+    ("opened", "global", "libcuda.so.1"),
+    ("opened", "global", "{}/libcuda.so.1"),
+    ("opened", "deepbind", "libcuda.so.1"),
+    ("opened", "deepbind", "libcuda.so"),
+    ("opened", "deepbind", "{}/libcuda.so.1"),
+    ("opened", "dlvsym", "libcuda.so.1"),
+    ("opened", "dlmopen", "{}/libcuda.so.1"),
+    ("opened", "inside", "libcuda.so.1", "{}/plugin.so"),
+    ("opened", "inside", "{}/libcuda.so.1", "{}/plugin.so"),
+    ("opened", "inside_linked", "-", "{}/plugin_linked.so"),
+    ("opened", "inside_linked", "-", "{}/plugin_rpath.so"),
+    ("opened", "inside_deepbind", "libcuda.so.1", "{}/plugin.so"),
+]
+# A dlsym that is not ours, together with a handle that our SONAME did not answer for.
+PASSED = [
+    ("opened", "dlvsym", "{}/libcuda.so.1"),
+    ("opened", "inside_deepbind", "{}/libcuda.so.1", "{}/plugin.so"),
+    ("opened", "inside_dlmopen", "{}/libcuda.so.1", "{}/plugin.so"),
+]
+
+
+def arguments(probes: Probes, way: tuple[str, ...]) -> list[str]:
+    return [part.format(probes.directory) for part in way]
+
+
+@pytest.mark.parametrize("way", CAUGHT, ids=" ".join)
+def test_caught(probes: Probes, way: tuple[str, ...]) -> None:
+    done = probes.run(*arguments(probes, way), LD_LIBRARY_PATH=str(probes.directory))
+    assert done.objects == dict.fromkeys(FUNCTIONS, probes.shim.resolve())
+    assert done.calls == {"cuInit": 1, "cuDriverGetVersion": 1, "cuGetProcAddress_v2": 2}
+    assert done.log == ""
+
+
+@pytest.mark.parametrize("way", PASSED, ids=" ".join)
+def test_what_passes_is_told(probes: Probes, way: tuple[str, ...]) -> None:
+    done = probes.run(*arguments(probes, way), LD_LIBRARY_PATH=str(probes.directory))
+    assert set(done.objects.values()) == {probes.driver.resolve()}
+    assert done.calls["cuInit"] == 1
+    assert done.calls[STRANGERS] == done.calls["cuGetProcAddress_v2"] == 2
+    assert done.log.count("\n") == 1
+    assert PAST in done.log
+    assert "/libcuda.so.1" in done.log
+
+
+def test_first_calls_of_16_threads(probes: Probes) -> None:
+    """Linked, by name and by path, in 40 processes: each call reaches the driver once."""
+    for _ in range(40):
+        done = probes.run("linked", "race", probes.directory / "libcuda.so.1", LD_LIBRARY_PATH=str(probes.directory))
+        assert done.calls == {"cuInit": 4, "cuDriverGetVersion": 4, "cuCtxSetLimit": 4, "cuCtxGetLimit": 4}
+
+
+def test_look_ups_of_other_things_do_not_open_the_driver(probes: Probes) -> None:
+    probes.run("details", "unconcerned", probes.driver)
+
+
+def test_errno_and_dlerror(probes: Probes) -> None:
+    probes.run("details", "errors")
+
+
+def test_functions_newer_than_the_table(probes: Probes) -> None:
+    assert probes.run("details", "newer", probes.driver).calls[FUTURE] == 2
+
+
+def test_functions_that_the_driver_lacks(probes: Probes) -> None:
+    old = probes.directory / "old" / "libcuda.so.1"
+    probes.run("details", "older", old, TESSERA_DRIVER=str(old))
+
+
+def test_functions_of_other_libraries(probes: Probes) -> None:
+    probes.run("details", "others", probes.directory / "other.so")
+
+
+def test_the_next_object_is_counted_from_the_caller(probes: Probes) -> None:
+    probes.run("next")
+
+
+def test_another_override_of_dlsym(probes: Probes) -> None:
+    """After us it gets what does not concern the driver. Before us it may pass us over: tessera-run puts us first."""
+    interposer = probes.directory / "interposer.so"
+    after = probes.run("details", "unconcerned", probes.driver, LD_PRELOAD=f"{probes.shim}:{interposer}")
+    assert after.lines == ["counted 2"]
+    before = probes.run("opened", "dlopen", probes.directory / "libcuda.so", LD_PRELOAD=f"{interposer}:{probes.shim}")
+    assert before.lines.pop() == "counted 3"
+    assert set(before.objects.values()) == {probes.driver.resolve()}
+    assert PAST in before.log
+
+
+def test_a_process_that_uses_no_gpu_is_left_alone(probes: Probes) -> None:
+    done = probes.run("next", TESSERA_LOG="debug", TESSERA_DRIVER="/none")
+    assert (done.lines, done.log, done.calls) == ([], "", {})
+
+
+@pytest.mark.parametrize("name", ["libcuda.so.1", "shim", "/none/libcuda.so.1"])
+def test_a_driver_that_is_none(probes: Probes, name: str) -> None:
+    named = str(probes.shim) if name == "shim" else name
+    environment = {"TESSERA_DRIVER": named}
+    with pytest.raises(AssertionError, match=r"TESSERA_DRIVER=.* cannot be used") as failure:
+        probes.run("opened", "dlopen", "libcuda.so.1", **environment)
+    reason = "cannot open shared object file" if name.startswith("/") else "leads to Tessera itself"
+    assert reason in str(failure.value)
+
+
+def test_without_a_name_the_driver_is_found_where_the_loader_would(
+    probes: Probes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LD_LIBRARY_PATH leads to it, also in a directory with nothing but versioned names; we are never the answer.
+
+    The control plane finds the same.
+    """
+    monkeypatch.setenv("TESSERA_NATIVE", str(probes.shim.parents[1]))
+    (tmp_path / "libcuda.so.9.1").write_text("not a library")
+    (tmp_path / "libcuda.so.580.10").symlink_to(probes.driver)
+    for path in (f"{probes.shim.parent}:relative:{probes.directory}", f"/none::{tmp_path};{probes.shim.parent}"):
+        done = probes.run("linked", "linked", LD_LIBRARY_PATH=path, TESSERA_DRIVER="", TESSERA_LOG="info")
+        assert done.calls["cuInit"] == 1
+        assert f"the driver is {driver.find({'LD_LIBRARY_PATH': path})}\n" in done.log
