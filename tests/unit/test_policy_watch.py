@@ -1,0 +1,101 @@
+"""Edits of a policy's file, taken over into a live decision table."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import records
+from controlplane.policy import compile_table, read_policy
+from controlplane.policy.watch import Watcher
+
+POLICY = 'version: 1\ndevices: {executors: [1]}\nrules:\n  - {match: {function: "old"}, device: 1}\n'
+
+
+class Run:
+    """A watcher of a file, its table, and what it said."""
+
+    def __init__(self, file: Path, verify: int | None = None) -> None:
+        self.file, self.said = file, list[str]()
+        file.write_text(POLICY)
+        policy = read_policy(file)
+        self.buffer = bytearray(compile_table(policy, ["s"]))
+        self.watcher = Watcher(policy, self.buffer, self.said.append, verify)
+
+    def tick(self, times: int = 2) -> None:
+        for _ in range(times):
+            assert 0 < self.watcher.tick() <= 0.2
+
+    @property
+    def record(self) -> Any:
+        return records.header("policy.h")[0].from_buffer("struct tsr_policy *", self.buffer)
+
+    @property
+    def function(self) -> str:
+        """What the first rule in use matches."""
+        ffi, _ = records.header("policy.h")
+        table = self.record.tables[self.record.generation % 2]
+        return bytes(ffi.buffer(table.text))[table.rules[0].function :].split(b"\0")[0].decode()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path / "policy.yaml")
+
+
+def test_nothing_happens_without_an_edit(run: Run) -> None:
+    run.tick(5)
+    assert (run.record.generation, run.said) == (1, [])
+
+
+def test_an_edit_is_taken_over_when_the_file_has_settled(run: Run) -> None:
+    run.file.write_text(POLICY.replace("old", "newer"))
+    run.tick(1)
+    assert run.function == "old"
+    run.tick(1)
+    assert run.function == "newer"
+    assert run.said == [f"{run.file}: the edited rules are in use"]
+    run.tick(3)
+    assert run.record.generation == 2
+
+
+def test_a_replaced_file_is_an_edit(run: Run) -> None:
+    other = run.file.with_name("other.yaml")
+    other.write_text(POLICY.replace("old", "newest"))
+    other.rename(run.file)
+    run.tick()
+    assert run.function == "newest"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (POLICY.replace("device: 1", "device: 7"), ":4: '7' is not a place to run"),
+        (POLICY.replace("match", "mach"), ":4: unknown key 'mach', did you mean 'match'?"),
+        (POLICY.replace("[1]", "[1, 2]"), ":2: the devices cannot change while the program runs"),
+        ("version: [", "not YAML"),
+        ("", "the file is empty"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_mistake_keeps_the_rules(run: Run, text: str | None, message: str) -> None:
+    if text is None:
+        run.file.unlink()
+    else:
+        run.file.write_text(text)
+    run.tick(4)
+    assert (run.record.generation, run.function) == (1, "old")
+    (said,) = run.said
+    assert str(run.file) in said
+    assert message in said
+    assert said.endswith("the rules before this edit stay in use")
+    run.file.write_text(POLICY.replace("old", "corrected"))
+    run.tick()
+    assert run.function == "corrected"
+
+
+def test_verify_of_the_command_line_survives_an_edit(tmp_path: Path) -> None:
+    run = Run(tmp_path / "policy.yaml", verify=5)
+    run.file.write_text(POLICY + "verify: 9\n")
+    run.tick()
+    assert run.record.tables[0].verify_every == 5
