@@ -1,5 +1,6 @@
 """Records shared with C: their layout is read from the marked part of a header in tessera/, its one declaration."""
 
+import re
 from functools import cache
 
 from cffi import FFI
@@ -18,12 +19,12 @@ def marked_part(text: str, name: str) -> str:
 
 
 def constant(text: str, macro: str, name: str) -> int:
-    """The value of `#define MACRO number`; suffixes u and ull are understood."""
-    for line in text.splitlines():
-        words = line.split()
-        if words[:2] == ["#define", macro] and len(words) > 2:
-            return int(words[2].rstrip("ul"), 0)
-    raise InternalError(f"{name} does not define {macro}")
+    """The value of `#define MACRO number` or `(number << bits)`; suffixes u and ull are understood."""
+    number = r"(0x[0-9a-fA-F]+|\d+)[uUlL]*"
+    match = re.search(rf"^#define {macro} \(?{number}(?: << {number}\))?(?:\s|$)", text, re.MULTILINE)
+    if match is None:
+        raise InternalError(f"{name} does not define {macro}")
+    return int(match[1], 0) << int(match[2] or "0", 0)
 
 
 @cache

@@ -10,8 +10,9 @@
  *   journal  append-only definitions that records refer to by number (functions, contexts, ...), preceded by what is known of the
  *            process. Written under a lock of the process, read at any time up to `used`; never dropped while it has room.
  *
- * All memory is allocated when a file is made or grown, so that lack of memory shows there and never as SIGBUS. Nobody trusts the other
- * side's numbers: the reader bounds every index. Local to one machine and one release: native byte order; both sides refuse another
+ * All memory is allocated when a file is made or grown, so that lack of memory shows there and never as SIGBUS. Files are memory files
+ * that allow seals (MFD_ALLOW_SEALING): the reader seals them against shrinking. Nobody trusts the other side's numbers: the reader
+ * bounds every index. Local to one machine and one release: native byte order; both sides refuse another
  * version. Read by C and, through cffi, by Python; bump TSR_RECORDS_VERSION on any change.
  *
  * Time is in ticks of the CPU's time stamp counter; the journal's two anchors turn ticks into nanoseconds of CLOCK_MONOTONIC.

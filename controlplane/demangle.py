@@ -1,0 +1,64 @@
+"""Kernel names for people: what the C++ library on this machine makes of a mangled name, and short forms of long ones."""
+
+import ctypes
+import re
+from functools import cache
+
+from controlplane.errors import InternalError
+
+
+@cache
+def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL] | None:
+    """The C++ library, if there is one, and the C library."""
+    try:
+        cxx, c = ctypes.CDLL("libstdc++.so.6"), ctypes.CDLL(None)
+    except OSError:
+        return None
+    cxx.__cxa_demangle.restype = ctypes.c_void_p
+    c.free.argtypes = [ctypes.c_void_p]
+    c.free.restype = None
+    return cxx, c
+
+
+@cache
+def demangle(name: str) -> str:
+    """The C++ declaration that the name stands for; the name itself if it stands for none."""
+    libraries = _libraries() if name.startswith("_Z") else None
+    if libraries is None:
+        return name
+    cxx, c = libraries
+    status = ctypes.c_int()
+    text = cxx.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
+    if not text:
+        return name
+    try:
+        value = ctypes.cast(text, ctypes.c_char_p).value
+        if value is None:
+            raise InternalError(f"no text for {name}")
+        return value.decode("utf-8", "replace")
+    finally:
+        c.free(text)
+
+
+def _without_arguments(declaration: str) -> str:
+    """Cuts the list of a function's parameters off: the last pair of parentheses, if nothing but a qualifier follows."""
+    depth = 0
+    for place in range(len(declaration) - 1, -1, -1):
+        character = declaration[place]
+        depth += (character == ")") - (character == "(")
+        if character == "(" and depth == 0:
+            return declaration[:place] or declaration
+        if depth == 0 and character not in " const)":
+            return declaration
+    return declaration
+
+
+def short(name: str, width: int) -> str:
+    """At most width characters by which people recognise the kernel: no return type, no parameters, the middle left out."""
+    text = demangle(name)
+    if text != name:
+        text = re.sub(r"^void ", "", _without_arguments(text)).replace("(anonymous namespace)::", "")
+    if len(text) <= width:
+        return text
+    head = (width - 1) * 2 // 3
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"

@@ -1,0 +1,113 @@
+"""The control plane process as a layer of a run: started before the program, asked for its report afterwards.
+
+The program never depends on it: if it dies, records are no longer read, and that is all.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from controlplane.errors import ConfigError
+from controlplane.launch import Change
+from controlplane.report import Report, from_json
+from controlplane.server import Setup, complain
+
+FINISH_SECONDS = 10.0
+WAITING_PROCESSES = 4096  # that have connected before the control plane process is up
+
+
+class Observation:
+    """Runs from entering the context on. Raises ConfigError when the trace cannot be written."""
+
+    def __init__(self, trace: Path | None) -> None:
+        self._trace = trace
+        self._name = f"tessera-{os.getpid()}-{secrets.token_hex(8)}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def __enter__(self) -> Self:
+        file = None if self._trace is None else _create(self._trace)
+        ours, theirs = socket.socketpair()
+        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            # Bound here, so that the program can start at once: it may connect before anybody accepts.
+            listener.bind("\0" + self._name)
+            listener.listen(WAITING_PROCESSES)
+            setup = Setup(theirs.fileno(), listener.fileno(), file, str(self._trace))
+            inherited = [theirs.fileno(), listener.fileno(), *([] if file is None else [file])]
+            self._process = subprocess.Popen(
+                # -P: modules of the program's directory are not ours.
+                [sys.executable, "-P", "-m", "controlplane.server", setup.to_argument()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                pass_fds=inherited,
+                start_new_session=True,
+            )
+        if file is not None:
+            os.close(file)
+        self._control = ours
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            try:
+                self._process.wait(FINISH_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def change(self) -> Change:
+        return Change(variables={"TESSERA_RECORDS": self._name})
+
+    def finish(self) -> Report | None:
+        """Lets the control plane process end, within a bounded time; None when it has died, and says so."""
+        if self._control is None or self._process is None:
+            return None
+        answer, in_time = _read(self._control, time.monotonic() + FINISH_SECONDS)
+        if not in_time:
+            self._process.kill()
+        code = self._process.wait()
+        if code == 0:
+            return from_json(answer.decode())
+        how = "did not finish in time" if not in_time else f"ended with code {code}" if code > 0 else _signal(-code)
+        complain(f"no statistics of this run: the control plane process {how}; the program was not affected")
+        return None
+
+
+def _create(file: Path) -> int:
+    try:
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise ConfigError(f"--trace {file}: {error.strerror}", expected="a writable file") from error
+
+
+def _read(control: socket.socket, deadline: float) -> tuple[bytes, bool]:
+    """Closing our direction asks for the answer. What came, and whether it ended before the deadline."""
+    answer = b""
+    try:
+        control.shutdown(socket.SHUT_WR)
+        while True:
+            control.settimeout(max(deadline - time.monotonic(), 0.001))
+            piece = control.recv(1 << 16)
+            if not piece:
+                return answer, True
+            answer += piece
+    except TimeoutError:
+        return answer, False
+    except OSError:
+        return answer, True
+
+
+def _signal(number: int) -> str:
+    return f"was ended by signal {number} ({signal.strsignal(number)})"

@@ -1,0 +1,1 @@
+"""What programs did: records from the shim in, statistics and traces out."""

@@ -1,0 +1,130 @@
+"""Records (tessera/records.h) as numpy sees them: structured types derived from the one declaration, and its enums.
+
+The members of a record's union become columns named `member.field`, all at their offsets in the same 64 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import IntEnum, IntFlag
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+from cffi import FFI
+from numpy.typing import NDArray
+
+from controlplane import native, records
+
+HEADER = "records.h"
+GPUS = 16
+HOST_CLOCK, OWN_CLOCK = 0, 1  # enum tsr_gpu_clock
+CUT_OFF_TICKS = 2**32 - 1
+Records: TypeAlias = NDArray[np.void]
+
+
+class Kind(IntEnum):
+    """enum tsr_record_kind."""
+
+    CALL = 1
+    THREAD = 2
+    LAUNCH = 3
+    ATTRIBUTE = 4
+    GRAPH = 5
+    COPY = 6
+    MEMSET = 7
+    ALLOCATE = 8
+    FREE = 9
+    MODULE = 10
+    STREAM = 11
+    EVENT_RECORD = 12
+    EVENT_WAIT = 13
+    HOST = 14
+    SYNCHRONIZE = 15
+    CAPTURE = 16
+    TIME = 17
+
+
+class Flag(IntFlag):
+    """enum tsr_record_flags."""
+
+    CAPTURED = 1
+    REDIRECTED = 2
+    KEPT_HOME = 4
+    BLOCKING = 8
+    COOPERATIVE = 16
+
+
+class EntryKind(IntEnum):
+    """enum tsr_entry_kind."""
+
+    FUNCTION = 1
+    MODULE = 2
+    CONTEXT = 3
+    DEVICE = 4
+
+
+class Message(IntEnum):
+    """enum tsr_records_message_kind."""
+
+    HELLO = 1
+    RING = 2
+
+
+def _columns(ctype: FFI.CType, name: str, offset: int) -> Iterator[tuple[str, object, int]]:
+    if ctype.kind == "union":
+        for member, field in ctype.fields:
+            if field.type.kind == "struct":
+                for part, inner in field.type.fields:
+                    yield from _columns(inner.type, f"{member}.{part}", offset + inner.offset)
+            else:
+                yield from _columns(field.type, member, offset + field.offset)
+    else:
+        yield name, _format(ctype), offset
+
+
+def _format(ctype: FFI.CType) -> object:
+    if ctype.kind == "array":
+        return (_format(ctype.item), (ctype.length,))
+    if ctype.kind == "struct":
+        return _struct(ctype)
+    name = ctype.cname
+    match = re.fullmatch(r"(u?)int(\d+)_t", name)
+    if match:
+        return f"{'u' if match[1] else 'i'}{int(match[2]) // 8}"
+    return "S1"
+
+
+def _struct(ctype: FFI.CType) -> np.dtype[np.void]:
+    columns = [column for name, field in ctype.fields for column in _columns(field.type, name, field.offset)]
+    size = records.header(HEADER)[0].sizeof(ctype.cname)
+    names, formats, offsets = zip(*columns, strict=True)
+    return np.dtype({"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": size})
+
+
+@cache
+def dtype(struct: str) -> np.dtype[np.void]:
+    """The numpy type of `struct NAME` of records.h."""
+    ffi, _ = records.header(HEADER)
+    return _struct(ffi.typeof(f"struct {struct}"))
+
+
+@cache
+def constant(name: str) -> int:
+    """The value of `#define NAME` of records.h."""
+    _, text = records.header(HEADER)
+    return records.constant(text, name, HEADER)
+
+
+@cache
+def driver_functions() -> tuple[str, ...]:
+    """Names of the driver's functions by their row in the driver table, as `call` in records counts them."""
+    text = native.file("driver.def").read_text()
+    return tuple(re.findall(r"^TSR_DRIVER\w*\((cu\w+)", text, re.MULTILINE))
+
+
+def call_name(call: int) -> str:
+    """A driver function by its row; one of no row is called by its number."""
+    names = driver_functions()
+    return names[call] if call < len(names) else f"call {call}"

@@ -1,0 +1,207 @@
+"""One process that writes records, as its reader sees it: the journal and the rings, mapped.
+
+The writer may die, be stopped, or be wrong at any moment. So: files are sealed against shrinking before they are
+mapped, each number read from them is read once and bounded, and positions that must not be lost are kept on this
+side. What cannot be right raises WireError; the caller gives that process up.
+"""
+
+import fcntl
+import mmap
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from controlplane.errors import WireError
+from controlplane.observe.layout import GPUS, HOST_CLOCK, OWN_CLOCK, EntryKind, Records, constant, dtype
+
+F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
+ENTRY_NUMBERS = ("number", "parent", "handle", "hash", "size")
+SPAN_BYTES = 1 << 20  # of the journal that are read at a time, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The same moment in ticks, nanoseconds of CLOCK_MONOTONIC and of CLOCK_REALTIME."""
+
+    ticks: int
+    monotonic_ns: int
+    realtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Turns ticks of a process into nanoseconds of CLOCK_MONOTONIC, by two anchors."""
+
+    first: Anchor
+    last: Anchor
+
+    @property
+    def ns_per_tick(self) -> float | None:
+        """None until the anchors lie apart."""
+        ticks, ns = self.last.ticks - self.first.ticks, self.last.monotonic_ns - self.first.monotonic_ns
+        return ns / ticks if ticks > 0 and ns > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process from its first record to its end. index: unique in this run, as pids come again."""
+
+    index: int
+    pid: int
+    parent: int
+    program: str
+    driver_version: int
+    own_gpu_clock: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One definition of the journal; see struct tsr_entry."""
+
+    kind: EntryKind
+    number: int
+    parent: int
+    handle: int
+    hash: int
+    size: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What a process counted itself; exact even where records were lost. launches: by GPU."""
+
+    lost: int = 0
+    launches: tuple[int, ...] = (0,) * GPUS
+    captured: int = 0
+    graph_launches: int = 0
+    graph_kernels: int = 0
+    kept_home: int = 0
+    overhead_samples: int = 0
+    overhead_ticks: int = 0
+    timed_launches: int = 0
+    times_lost: int = 0
+
+
+def _sealed(descriptor: int, what: str, bytes_needed: int) -> None:
+    """Makes sure that the file is at least so large, and stays it."""
+    try:
+        fcntl.fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK)
+    except OSError as error:
+        raise WireError(f"a {what} is no memory file that can be sealed: {error.strerror}") from error
+    if os.fstat(descriptor).st_size < bytes_needed:
+        raise WireError(f"a {what} is too small")
+
+
+def _header(view: mmap.mmap, struct: str, what: str) -> Records:
+    header = np.frombuffer(view, dtype(struct), count=1)
+    if int(header["magic"][0]) != constant("TSR_RECORDS_MAGIC"):
+        raise WireError(f"a {what} is none")
+    version, size = int(header["version"][0]), int(header["bytes"][0])
+    if version != constant("TSR_RECORDS_VERSION") or size != dtype(struct).itemsize:
+        raise WireError(f"a {what} is of another release (version {version}, {size} bytes)")
+    return header
+
+
+class Ring:
+    """The records of one thread at a time. read() may be called at any time, also after the writer's death."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Does not keep the descriptor."""
+        self.capacity = constant("TSR_RING_RECORDS")
+        offset, record = constant("TSR_RING_RECORDS_OFFSET"), dtype("tsr_record")
+        size = offset + self.capacity * record.itemsize
+        _sealed(descriptor, "ring", size)
+        view = mmap.mmap(descriptor, size)
+        self._header = _header(view, "tsr_ring", "ring")
+        self._records = np.frombuffer(view, record, count=self.capacity, offset=offset)
+        self.number = int(self._header["number"][0])
+        self.thread = int(self._header["thread"][0])
+        self.read_so_far = int(self._header["head"][0])
+
+    def read(self) -> Records:
+        """A copy of the records that were not read yet; the first has the number read_so_far had before."""
+        head, tail = self.read_so_far, int(self._header["tail"][0])
+        if not head <= tail <= head + self.capacity:
+            raise WireError(f"ring {self.number} claims to hold records {head} to {tail}")
+        begin, end = head % self.capacity, (tail - 1) % self.capacity + 1
+        if tail == head:
+            return self._records[:0]
+        pieces = [self._records[begin:end]] if begin < end else [self._records[begin:], self._records[:end]]
+        result = np.concatenate(pieces)
+        self.read_so_far = tail
+        self._header["head"][0] = tail
+        return result
+
+    def counter(self, name: str) -> int:
+        return int(self._header[name][0])
+
+    def launches(self) -> tuple[int, ...]:
+        return tuple(int(count) for count in self._header["launches"][0])
+
+
+class Journal:
+    """What a process says about itself and the things its records refer to."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Takes the descriptor over."""
+        self._descriptor = descriptor
+        self._start = constant("TSR_JOURNAL_ENTRIES_OFFSET")
+        _sealed(descriptor, "journal", self._start)
+        self._header = _header(mmap.mmap(descriptor, self._start), "tsr_journal", "journal")
+        self._read_bytes = 0
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def process(self, index: int) -> Process:
+        header = self._header[0]
+        if int(header["gpu_clock"]) not in (HOST_CLOCK, OWN_CLOCK):
+            raise WireError(f"a journal names an unknown clock: {int(header['gpu_clock'])}")
+        program = bytes(header["program"]).split(b"\0")[0].decode("utf-8", "replace")
+        own_clock = int(header["gpu_clock"]) == OWN_CLOCK
+        return Process(
+            index, int(header["pid"]), int(header["parent"]), program, int(header["driver_version"]), own_clock
+        )
+
+    def clock(self) -> Clock:
+        first, last = (Anchor(*(int(value) for value in self._header[name][0])) for name in ("first", "last"))
+        return Clock(first, last)
+
+    def counter(self, name: str) -> int:
+        return int(self._header[name][0])
+
+    def new_entries(self) -> list[Entry]:
+        """The entries that are complete and were not read yet."""
+        used = int(self._header["used"][0])
+        if not self._read_bytes <= used <= constant("TSR_JOURNAL_BYTES"):
+            raise WireError(f"a journal claims to hold {used} bytes")
+        result: list[Entry] = []
+        while self._read_bytes < used:
+            wanted = min(SPAN_BYTES, used - self._read_bytes)
+            data = os.pread(self._descriptor, wanted, self._start + self._read_bytes)
+            entries, taken = _entries(data)
+            if not taken:
+                raise WireError("a journal's entry is longer than the journal")
+            result += entries
+            self._read_bytes += taken
+        return result
+
+
+def _entries(data: bytes) -> tuple[list[Entry], int]:
+    """The whole entries at the start of the data, and how many bytes they take."""
+    layout, result, place = dtype("tsr_entry"), [], 0
+    while place + layout.itemsize <= len(data):
+        head = np.frombuffer(data, layout, count=1, offset=place)[0]
+        size, kind = int(head["bytes"]), int(head["kind"])
+        if size < layout.itemsize or size % 8:
+            raise WireError(f"a journal's entry has {size} bytes")
+        if place + size > len(data):
+            break
+        text = data[place + layout.itemsize : place + size].split(b"\0")[0].decode("utf-8", "replace")
+        if kind in EntryKind.__members__.values():
+            number, parent, handle, hash_value, size_value = (int(head[name]) for name in ENTRY_NUMBERS)
+            result.append(Entry(EntryKind(kind), number, parent, handle, hash_value, size_value, text))
+        place += size
+    return result, place

@@ -1,0 +1,235 @@
+"""The service that receives records: accepts processes on the records' socket, drains their rings, feeds sinks.
+
+One process that breaks the protocol is given up, with a message, and what it had written until then is kept. Where
+records go is the sinks' business; they are told everything about a process in this order: begin, then any mixture
+of ring, define, records and state, and nothing after it is gone.
+"""
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from controlplane.errors import WireError
+from controlplane.loop import Loop
+from controlplane.observe.layout import GPUS, Message, Records, constant, dtype
+from controlplane.observe.producer import Clock, Counters, Entry, Journal, Process, Ring
+
+RINGS_PER_PROCESS = 65536
+STATE_SECONDS = 1.0
+BUSY_SECONDS, USUAL_SECONDS, IDLE_SECONDS = 0.002, 0.010, 0.020
+BUSY_SHARE = 0.25  # of a ring that was full: from there on rings are read more often
+IDLE_TURNS = 50
+SUMMED = ("lost", "captured", "graph_launches", "graph_kernels", "kept_home")
+OF_JOURNAL = ("overhead_samples", "overhead_ticks", "timed_launches", "times_lost")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive records of one ring; `first` is the number of the first one in its ring."""
+
+    ring: int
+    first: int
+    records: Records
+
+
+class Sink(Protocol):
+    """Somebody who wants records. Definitions come before the records that refer to them."""
+
+    def begin(self, process: Process) -> None: ...
+    def ring(self, process: Process, number: int, thread: int) -> None: ...
+    def define(self, process: Process, entries: Sequence[Entry]) -> None: ...
+    def records(self, process: Process, batches: Sequence[Batch]) -> None: ...
+    def state(self, process: Process, clock: Clock, counters: Counters) -> None: ...
+
+
+class _Connection:
+    """One process: its socket, and its files once they came."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        self.peer = peer
+        self.journal: Journal | None = None
+        self.process: Process | None = None
+        self.rings: dict[int, Ring] = {}
+
+    def counters(self) -> Counters:
+        rings = self.rings.values()
+        launches = tuple(sum(counts) for counts in zip(*(ring.launches() for ring in rings), strict=True))
+        sums = {name: sum(ring.counter(name) for ring in rings) for name in SUMMED}
+        own = {} if self.journal is None else {name: self.journal.counter(name) for name in OF_JOURNAL}
+        return Counters(launches=launches or (0,) * GPUS, **sums, **own)
+
+
+class Receiver:
+    """A service of the control plane. The listening socket is SOCK_SEQPACKET and was bound by whoever started us."""
+
+    def __init__(self, listener: socket.socket, sinks: Sequence[Sink], complain: Callable[[str], None]) -> None:
+        self._listener, self._sinks, self._complain = listener, sinks, complain
+        self._connections: list[_Connection] = []
+        self._processes = 0
+        self._idle_turns = 0
+        self._state_due = 0.0
+        self._loop: Loop | None = None
+
+    def start(self, loop: Loop) -> None:
+        self._loop = loop
+        self._listener.setblocking(False)
+        loop.watch(self._listener, self._accept)
+
+    def tick(self) -> float | None:
+        """Reads all rings. The time to the next turn follows from how full they were."""
+        if not any(connection.rings for connection in self._connections):
+            return None
+        share = max([self._drain(connection) for connection in list(self._connections)], default=0.0)
+        if time.monotonic() >= self._state_due:
+            self._state_due = time.monotonic() + STATE_SECONDS
+            for connection in self._connections:
+                self._tell_state(connection)
+        self._idle_turns = 0 if share else self._idle_turns + 1
+        if share > BUSY_SHARE:
+            return BUSY_SECONDS
+        return USUAL_SECONDS if self._idle_turns < IDLE_TURNS else IDLE_SECONDS
+
+    def finish(self) -> None:
+        """Takes in what has been sent by now, from processes that are gone and from those that go on."""
+        self._accept()
+        for connection in list(self._connections):
+            self._receive(connection)
+        for connection in list(self._connections):
+            self._end(connection)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                peer, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:  # no descriptors left: it stays in the queue
+                self._complain(f"a process could not be connected: {error.strerror}")
+                return
+            connection = _Connection(peer)
+            peer.setblocking(False)
+            self._connections.append(connection)
+            _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            if user != os.getuid():
+                self._give_up(connection, f"it belongs to user {user}")
+            elif self._loop is not None:
+                self._loop.watch(peer, partial(self._receive, connection))
+
+    def _receive(self, connection: _Connection) -> None:
+        """Takes all messages that are there."""
+        while connection in self._connections:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(connection.peer, 256, 4, socket.MSG_CMSG_CLOEXEC)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, descriptors = b"", []
+            if not data:
+                self._end(connection)
+                return
+            try:
+                self._message(connection, data, descriptors)
+            except (WireError, OSError, ValueError) as error:
+                self._give_up(connection, str(error))
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+
+    def _message(self, connection: _Connection, data: bytes, descriptors: list[int]) -> None:
+        """Empties the list of descriptors that it takes over."""
+        kind, number = _parse(data)
+        if len(descriptors) != 1:
+            raise WireError(f"a message came with {len(descriptors)} descriptors")
+        if kind == Message.HELLO and connection.journal is None:
+            connection.journal = Journal(descriptors.pop())
+            connection.process = process = connection.journal.process(self._processes)
+            self._processes += 1
+            for sink in self._sinks:
+                sink.begin(process)
+        elif kind == Message.RING and connection.process is not None and number not in connection.rings:
+            ring = Ring(descriptors[0])
+            if ring.number != number or len(connection.rings) == RINGS_PER_PROCESS:
+                raise WireError(f"ring {number} calls itself {ring.number}")
+            connection.rings[number] = ring
+            for sink in self._sinks:
+                sink.ring(connection.process, number, ring.thread)
+        else:
+            raise WireError(f"message {kind} is out of turn")
+
+    def _drain(self, connection: _Connection) -> float:
+        """Reads what is new; the result is the largest share of a ring that was full."""
+        process, journal = connection.process, connection.journal
+        if process is None or journal is None:
+            return 0.0
+        batches: list[Batch] = []
+        failure: WireError | None = None
+        share = 0.0
+        try:
+            for ring in connection.rings.values():
+                first = ring.read_so_far
+                records = ring.read()
+                if len(records):
+                    batches.append(Batch(ring.number, first, records))
+                    share = max(share, len(records) / ring.capacity)
+        except WireError as error:
+            failure = error
+        try:
+            # After the records, so that it holds all that they refer to.
+            entries = journal.new_entries()
+        except WireError as error:
+            failure, entries = error, []
+        for sink in self._sinks:
+            if entries:
+                sink.define(process, entries)
+            if batches:
+                sink.records(process, batches)
+        if failure is not None:
+            self._give_up(connection, str(failure))
+        return share
+
+    def _tell_state(self, connection: _Connection) -> None:
+        if connection.process is not None and connection.journal is not None:
+            clock, counters = connection.journal.clock(), connection.counters()
+            for sink in self._sinks:
+                sink.state(connection.process, clock, counters)
+
+    def _end(self, connection: _Connection) -> None:
+        self._drain(connection)
+        self._forget(connection)
+
+    def _give_up(self, connection: _Connection, why: str) -> None:
+        if connection not in self._connections:
+            return
+        name = "a process" if connection.process is None else f"process {connection.process.pid}"
+        self._complain(f"no more records of {name}: {why}")
+        self._forget(connection)
+
+    def _forget(self, connection: _Connection) -> None:
+        if connection not in self._connections:
+            return
+        self._tell_state(connection)
+        self._connections.remove(connection)
+        if self._loop is not None:
+            self._loop.forget(connection.peer)
+        connection.peer.close()
+        if connection.journal is not None:
+            connection.journal.close()
+
+
+def _parse(data: bytes) -> tuple[int, int]:
+    layout = dtype("tsr_records_message")
+    if len(data) != layout.itemsize:
+        raise WireError(f"a message has {len(data)} bytes")
+    message = np.frombuffer(data, layout)[0]
+    if int(message["magic"]) != constant("TSR_RECORDS_MAGIC"):
+        raise WireError("a message is none of ours")
+    if int(message["version"]) != constant("TSR_RECORDS_VERSION"):
+        raise WireError(f"it speaks version {int(message['version'])} of records")
+    return int(message["kind"]), int(message["number"])

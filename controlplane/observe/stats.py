@@ -1,0 +1,267 @@
+"""Statistics: records in, aggregates out. Pure: no input, no output, no clock.
+
+Everything is summed per process while the program runs, so that memory does not grow with the number of launches;
+report() puts the processes together.
+
+Time on the GPU and queue time are known for the launches that the shim timed, a sample. Sums over all launches are
+estimated as mean of the sample times count, per kernel and GPU. TKLQT is the total kernel launch and queuing time:
+the sum, over launches, of the kernel's start on the GPU less the start of the call that launched it
+("Characterizing and Optimizing LLM Inference Workloads on CPU-GPU Coupled Architectures",
+https://arxiv.org/abs/2504.11750).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.observe.layout import CUT_OFF_TICKS, GPUS, EntryKind, Flag, Kind, Records
+from controlplane.observe.memory import MemoryUse
+from controlplane.observe.producer import Clock, Counters, Entry, Process
+from controlplane.observe.receiver import Batch
+
+HISTORY = 65536  # records of a ring within which a launch's time must arrive; a power of two
+MAX_FUNCTIONS = 1 << 20
+MIN_CLOCK_NS = 20_000_000  # anchors must lie so far apart before a host time is compared with a GPU's
+UNKNOWN_FUNCTION = "(unknown)"
+LARGEST_INT = np.iinfo(np.int64).max
+DIRECTIONS = {1: "host", 2: "device", 3: "array", 4: "unified"}  # CUmemorytype; 0: not told by the call
+Ints = NDArray[np.int64]
+
+
+class LaunchTable:
+    """Sums per function and GPU, in rows number * GPUS + device; grows with the functions."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.launches = self.captured = self.host_ticks = np.zeros(0, np.int64)
+        self.timed = self.gpu_ns = self.gpu_ns_max = self.queued = self.queue_ns = self.launches
+        self.gpu_ns_min = np.zeros(0, np.int64)
+
+    def grow(self, functions: int) -> None:
+        rows = functions * GPUS
+        if rows <= self.rows:
+            return
+        rows = max(rows, 2 * self.rows)
+        for name in ("launches", "captured", "host_ticks", "timed", "gpu_ns", "gpu_ns_max", "queued", "queue_ns"):
+            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(rows - self.rows, np.int64)]))
+        self.gpu_ns_min = np.concatenate([self.gpu_ns_min, np.full(rows - self.rows, LARGEST_INT)])
+        self.rows = rows
+
+
+class RingHistory:
+    """The last launches of one ring, for times that arrive later. Untouched pages of the arrays cost nothing."""
+
+    def __init__(self) -> None:
+        self.number = np.zeros(HISTORY, np.uint64)  # of the record, plus one; 0: none
+        self.row = np.zeros(HISTORY, np.int64)  # of the launch table; -1: launch of a graph
+        self.start = np.zeros(HISTORY, np.uint64)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Of one sort of call: how many, bytes if it moves any, host time in it."""
+
+    count: int = 0
+    bytes: int = 0
+    ticks: int = 0
+
+
+@dataclass
+class ProcessStats:
+    """One process. functions: names by number; contexts: device by number."""
+
+    process: Process
+    clock: Clock | None = None
+    counters: Counters = field(default_factory=Counters)
+    functions: dict[int, str] = field(default_factory=dict)
+    contexts: dict[int, int] = field(default_factory=dict)
+    table: LaunchTable = field(default_factory=LaunchTable)
+    history: dict[int, RingHistory] = field(default_factory=dict)
+    waiting: list[tuple[Ints, NDArray[np.uint64], Ints]] = field(default_factory=list)  # rows, call starts, GPU starts
+    copies: dict[tuple[int, str], Tally] = field(
+        default_factory=dict
+    )  # by device of the context (-1: unknown), direction
+    memsets: Tally = field(default_factory=Tally)
+    graphs: Tally = field(default_factory=Tally)
+    graph_kernels: int = 0
+    synchronisations: dict[int, Tally] = field(default_factory=dict)  # by call
+    failures: Counter[tuple[int, int]] = field(default_factory=Counter)  # by call, result
+    reasons: Counter[int] = field(default_factory=Counter)
+    memory: MemoryUse = field(default_factory=MemoryUse)
+    late_times: int = 0
+
+
+class Statistics:
+    """A sink of records."""
+
+    def __init__(self) -> None:
+        self.processes: dict[int, ProcessStats] = {}
+
+    def begin(self, process: Process) -> None:
+        self.processes[process.index] = ProcessStats(process)
+
+    def ring(self, process: Process, number: int, thread: int) -> None:
+        """Threads are not told apart."""
+
+    def define(self, process: Process, entries: Sequence[Entry]) -> None:
+        stats = self.processes[process.index]
+        for entry in entries:
+            if entry.kind is EntryKind.FUNCTION and entry.number < MAX_FUNCTIONS:
+                stats.functions[entry.number] = entry.text
+                stats.table.grow(entry.number + 1)
+            elif entry.kind is EntryKind.CONTEXT:
+                stats.contexts[entry.number] = entry.parent
+
+    def records(self, process: Process, batches: Sequence[Batch]) -> None:
+        stats = self.processes[process.index]
+        stats.table.grow(1)
+        for batch in batches:
+            _add(stats, batch)
+        # In a turn of its own: a time may come in another ring than its launch.
+        for batch in batches:
+            _add_times(stats, batch.records[batch.records["kind"] == Kind.TIME])
+        stats.memory.add([batch.records for batch in batches])
+
+    def state(self, process: Process, clock: Clock, counters: Counters) -> None:
+        stats = self.processes[process.index]
+        stats.clock, stats.counters = clock, counters
+        _compare_waiting(stats)
+
+
+def _add(stats: ProcessStats, batch: Batch) -> None:
+    records = batch.records
+    kinds = records["kind"]
+    failed = records["result"] != 0
+    if failed.any():
+        wrong = records[failed & (kinds != Kind.TIME) & (kinds != Kind.ATTRIBUTE)]
+        for call, result in zip(wrong["call"].tolist(), wrong["result"].tolist(), strict=True):
+            stats.failures[call, result] += 1
+    for kind, add in ADDERS.items():
+        chosen = np.flatnonzero((kinds == kind) & ~failed)
+        if len(chosen):
+            add(stats, batch, chosen)
+
+
+def _ticks(records: Records) -> Ints:
+    """Host time of calls; those too long for the field count as nothing rather than as something wrong."""
+    ticks = records["ticks"].astype(np.int64)
+    ticks[ticks == CUT_OFF_TICKS] = 0
+    return ticks
+
+
+def _add_launches(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
+    launches = batch.records[chosen]
+    functions = launches["launch.function"].astype(np.int64)
+    functions[functions * GPUS >= stats.table.rows] = 0
+    rows = functions * GPUS + launches["launch.device"] % GPUS
+    captured = (launches["flags"] & Flag.CAPTURED) != 0
+    np.add.at(stats.table.captured, rows[captured], 1)
+    np.add.at(stats.table.launches, rows[~captured], 1)
+    np.add.at(stats.table.host_ticks, rows[~captured], _ticks(launches[~captured]))
+    kept = launches["launch.reason"][(launches["flags"] & Flag.KEPT_HOME) != 0]
+    for reason, count in zip(*np.unique(kept, return_counts=True), strict=True):
+        stats.reasons[int(reason)] += int(count)
+    _remember(stats, batch, chosen, rows)
+
+
+def _add_graphs(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
+    graphs = batch.records[chosen]
+    _count(stats.graphs, graphs, 0)
+    stats.graph_kernels += int(graphs["graph.kernels"].sum(dtype=np.int64))
+    _remember(stats, batch, chosen, np.full(len(chosen), -1))
+
+
+def _remember(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp], rows: Ints) -> None:
+    history = stats.history.setdefault(batch.ring, RingHistory())
+    numbers = np.uint64(batch.first) + chosen.astype(np.uint64)
+    places = (numbers % np.uint64(HISTORY)).astype(np.intp)
+    history.number[places] = numbers + np.uint64(1)
+    history.row[places] = rows
+    history.start[places] = batch.records["start"][chosen]
+
+
+def _add_copies(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
+    copies = batch.records[chosen]
+    keys = copies["context"].astype(np.int64) << 16 | copies["copy.to"].astype(np.int64) << 8 | copies["copy.from"]
+    for key in np.unique(keys).tolist():
+        device = stats.contexts.get(key >> 16, -1)
+        direction = f"{DIRECTIONS.get(key & 255, 'untold')} to {DIRECTIONS.get(key >> 8 & 255, 'untold')}"
+        some = copies[keys == key]
+        _count(stats.copies.setdefault((device, direction), Tally()), some, int(some["copy.bytes"].sum(dtype=object)))
+
+
+def _add_memsets(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
+    memsets = batch.records[chosen]
+    _count(stats.memsets, memsets, int(memsets["memset.bytes"].sum(dtype=object)))
+
+
+def _add_synchronisations(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
+    waits = batch.records[chosen]
+    for call in np.unique(waits["call"]).tolist():
+        _count(stats.synchronisations.setdefault(call, Tally()), waits[waits["call"] == call], 0)
+
+
+def _count(tally: Tally, records: Records, size: int) -> None:
+    tally.count += len(records)
+    tally.bytes += size
+    tally.ticks += int(_ticks(records).sum())
+
+
+ADDERS = {
+    Kind.LAUNCH: _add_launches,
+    Kind.GRAPH: _add_graphs,
+    Kind.COPY: _add_copies,
+    Kind.MEMSET: _add_memsets,
+    Kind.SYNCHRONIZE: _add_synchronisations,
+}
+
+
+def _add_times(stats: ProcessStats, times: Records) -> None:
+    for ring in np.unique(times["time.ring"]).tolist():
+        of_ring = times[times["time.ring"] == ring]
+        history = stats.history.get(ring)
+        if history is None:
+            stats.late_times += len(of_ring)
+            continue
+        numbers = of_ring["time.number"]
+        places = (numbers % np.uint64(HISTORY)).astype(np.intp)
+        found = (history.number[places] == numbers + np.uint64(1)) & (numbers < np.uint64(2**63))
+        stats.late_times += len(of_ring) - int(found.sum())
+        of_kernel = found & (history.row[places] >= 0)
+        _add_kernel_times(stats, of_ring[of_kernel], history, places[of_kernel])
+
+
+def _add_kernel_times(stats: ProcessStats, times: Records, history: RingHistory, places: NDArray[np.intp]) -> None:
+    table, rows = stats.table, history.row[places]
+    duration = np.minimum(times["time.ns"], np.uint64(2**50)).astype(np.int64)
+    np.add.at(table.timed, rows, 1)
+    np.add.at(table.gpu_ns, rows, duration)
+    np.minimum.at(table.gpu_ns_min, rows, duration)
+    np.maximum.at(table.gpu_ns_max, rows, duration)
+    if not stats.process.own_gpu_clock:
+        started = np.minimum(times["time.start_ns"], np.uint64(2**62)).astype(np.int64)
+        stats.waiting.append((rows, history.start[places], started))
+
+
+def _compare_waiting(stats: ProcessStats, *, at_end: bool = False) -> None:
+    """Queue times, as soon as the clock's anchors are far enough apart; at the end with what there is."""
+    clock = stats.clock
+    if clock is None or clock.ns_per_tick is None or not stats.waiting:
+        return
+    if not at_end and clock.last.monotonic_ns - clock.first.monotonic_ns < MIN_CLOCK_NS:
+        return
+    for rows, starts, gpu_starts in stats.waiting:
+        # Relative to the last anchor, so that an error of the rate does not add up.
+        relative = (starts - np.uint64(clock.last.ticks)).view(np.int64) * clock.ns_per_tick
+        called = clock.last.monotonic_ns + relative.astype(np.int64)
+        np.add.at(stats.table.queued, rows, 1)
+        np.add.at(stats.table.queue_ns, rows, gpu_starts - called)
+    stats.waiting.clear()
+
+
+def settle(stats: ProcessStats) -> None:
+    """To be called when nothing more will come, before the sums are read."""
+    _compare_waiting(stats, at_end=True)
