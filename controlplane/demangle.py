@@ -1,10 +1,12 @@
-"""Kernel names for people: what the C++ library on this machine makes of a mangled name, and short forms of long ones."""
+"""Kernel names for people: what the C++ library of this machine makes of a mangled name, and short forms."""
 
 import ctypes
 import re
 from functools import cache
 
 from controlplane.errors import InternalError
+
+DEMANGLE = "__cxa_demangle"
 
 
 @cache
@@ -14,7 +16,7 @@ def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL] | None:
         cxx, c = ctypes.CDLL("libstdc++.so.6"), ctypes.CDLL(None)
     except OSError:
         return None
-    cxx.__cxa_demangle.restype = ctypes.c_void_p
+    getattr(cxx, DEMANGLE).restype = ctypes.c_void_p
     c.free.argtypes = [ctypes.c_void_p]
     c.free.restype = None
     return cxx, c
@@ -28,7 +30,7 @@ def demangle(name: str) -> str:
         return name
     cxx, c = libraries
     status = ctypes.c_int()
-    text = cxx.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
+    text = getattr(cxx, DEMANGLE)(name.encode(), None, None, ctypes.byref(status))
     if not text:
         return name
     try:
@@ -41,7 +43,7 @@ def demangle(name: str) -> str:
 
 
 def _without_arguments(declaration: str) -> str:
-    """Cuts the list of a function's parameters off: the last pair of parentheses, if nothing but a qualifier follows."""
+    """Cuts a function's parameters off: the last pair of parentheses, if nothing but a qualifier follows."""
     depth = 0
     for place in range(len(declaration) - 1, -1, -1):
         character = declaration[place]
@@ -54,7 +56,7 @@ def _without_arguments(declaration: str) -> str:
 
 
 def short(name: str, width: int) -> str:
-    """At most width characters by which people recognise the kernel: no return type, no parameters, the middle left out."""
+    """At most width characters by which people know the kernel: no return type, no parameters, no middle."""
     text = demangle(name)
     if text != name:
         text = re.sub(r"^void ", "", _without_arguments(text)).replace("(anonymous namespace)::", "")

@@ -13,6 +13,7 @@ import socket
 import sys
 from dataclasses import asdict, dataclass
 
+from controlplane.errors import InternalError
 from controlplane.loop import serve
 
 NAME = "tessera-run"
@@ -40,7 +41,17 @@ def complain(message: str) -> None:
 
 
 def main() -> int:
-    setup = Setup(**json.loads(sys.argv[1]))
+    """Whatever goes wrong in here is told in one line, between the lines of a program that goes on."""
+    try:
+        return _main(Setup(**json.loads(sys.argv[1])))
+    except Exception as error:
+        complain(f"internal error of the control plane process: {type(error).__name__}: {error}")
+        if os.environ.get("TESSERA_LOG") == "debug":
+            raise
+        return InternalError.exit_code
+
+
+def _main(setup: Setup) -> int:
     _allow_many_descriptors()
     # numpy and all that uses it: only here, so that tessera-run starts quickly.
     from controlplane.observe.session import Session

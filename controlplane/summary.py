@@ -1,14 +1,21 @@
 """What ran where: the counters of the emulated machine and the policy after a run, as data, as JSON, for people."""
 
+from __future__ import annotations
+
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from controlplane.emulate import Machine
 from controlplane.machine import MachineFile
 from controlplane.policy import Launches
+from controlplane.tables import amount, duration, table
+
+if TYPE_CHECKING:
+    from controlplane.report import Report
 
 LARGEST_KERNELS = 20
+NAME_BYTES = 111  # of a kernel in the machine's table
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +73,18 @@ def collect(machine: Machine, file: MachineFile) -> Summary:
     )
 
 
-def to_json(summary: Summary | None, launches: Launches | None) -> str:
-    """Keys of the summary, if the GPUs were emulated, and `launches`, if there was a policy."""
+def to_json(summary: Summary | None, launches: Launches | None, report: Report | None) -> str:
+    """One object: the summary's keys, if the GPUs were emulated, and the report's, if there were statistics.
+
+    A key that both have is the report's; its kernels get the virtual time of the emulated machine. `launches` is the
+    policy's if there is no report.
+    """
     data: dict[str, object] = {} if summary is None else dict(asdict(summary))
-    if launches is not None:
+    if report is not None:
+        data.update(asdict(report))
+        if summary is not None:
+            data["kernels"] = _with_virtual_time(report, summary)
+    elif launches is not None:
         by_device = {str(device): count for device, count in launches.by_device.items()}
         data["launches"] = {
             "total": sum(launches.by_device.values()),
@@ -79,55 +94,41 @@ def to_json(summary: Summary | None, launches: Launches | None) -> str:
     return json.dumps(data, indent=2) + "\n"
 
 
-def to_text(summary: Summary | None, launches: Launches | None) -> str:
+def _with_virtual_time(report: Report, summary: Summary) -> list[dict[str, object]]:
+    """The emulated machine cuts long names."""
+    times = {(row.device, row.name): row.virtual_ns for row in summary.kernels}
+    return [
+        {**asdict(row), "virtual_ns": times.get((row.device, row.name.encode()[:NAME_BYTES].decode("utf-8", "ignore")))}
+        for row in report.kernels
+    ]
+
+
+def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels: bool) -> str:
     """The tables that tessera-run prints."""
-    parts = [*_machine(summary)] if summary is not None else []
+    parts = [*_machine(summary, with_kernels=with_kernels)] if summary is not None else []
     if launches is not None:
         parts += [""] if parts else []
         rows = [("GPU", "launches"), *((str(d), str(n)) for d, n in launches.by_device.items())]
-        parts += ["where the policy sent launches", *_table(rows, right=(0, 1))]
+        parts += ["where the policy sent launches", *table(rows, right=(0, 1))]
         parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}")
     return "\n".join(parts) + "\n"
 
 
-def _machine(summary: Summary) -> list[str]:
+def _machine(summary: Summary, *, with_kernels: bool) -> list[str]:
     """The GPUs; of many kernels the longest-running ones."""
     lines = [
         ("GPU", "name", "launches", "kernels busy", "copies", "copied"),
         *(
-            (str(d.device), d.name, str(d.launches), _time(d.busy_ns), str(c.copies), _bytes(c.copied_bytes))
+            (str(d.device), d.name, str(d.launches), duration(d.busy_ns), str(c.copies), amount(c.copied_bytes))
             for d, c in zip(summary.devices, summary.copies, strict=True)
         ),
     ]
-    parts = ["what ran where (emulated GPUs, virtual time)", *_table(lines, right=(0, 2, 3, 4, 5))]
-    if summary.kernels:
+    parts = ["what ran where (emulated GPUs, virtual time)", *table(lines, right=(0, 2, 3, 4, 5))]
+    if summary.kernels and with_kernels:
         shown = sorted(summary.kernels, key=lambda row: -row.virtual_ns)[:LARGEST_KERNELS]
         shown.sort(key=lambda row: row.device)
-        rows = [(str(row.device), row.name, str(row.launches), _time(row.virtual_ns)) for row in shown]
-        parts += ["", *_table([("GPU", "kernel", "launches", "time"), *rows], right=(0, 2, 3))]
+        rows = [(str(row.device), row.name, str(row.launches), duration(row.virtual_ns)) for row in shown]
+        parts += ["", *table([("GPU", "kernel", "launches", "time"), *rows], right=(0, 2, 3))]
         if len(shown) < len(summary.kernels):
             parts.append(f"and {len(summary.kernels) - len(shown)} more kernels")
     return parts
-
-
-def _table(rows: Sequence[tuple[str, ...]], right: Sequence[int]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  "
-        + "  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        for row in rows
-    ]
-
-
-def _time(ns: int) -> str:
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if ns >= size:
-            return f"{ns / size:.3f} {unit}"
-    return f"{ns} ns"
-
-
-def _bytes(count: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} B"

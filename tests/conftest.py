@@ -29,6 +29,7 @@ def fake_native(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A native directory whose driver and shim are empty libraries: enough for what happens before and after a run."""
     directory = tmp_path_factory.mktemp("native")
     (directory / "include").symlink_to(ROOT / "interpose" / "include")
+    (directory / "driver.def").symlink_to(ROOT / "interpose" / "api" / "driver.def")
     (directory / "cudart").mkdir()
     for place, symbol in (("emulator", "tsr_empty_driver"), ("shim", "tsr_empty_shim")):
         (directory / place).mkdir()

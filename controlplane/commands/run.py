@@ -1,10 +1,15 @@
 """`tessera-run`: runs a program on GPUs of Tessera's choosing and says afterwards what ran where."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from controlplane import launch, shim, summary
 from controlplane.emulate import SPEC
@@ -13,7 +18,21 @@ from controlplane.errors import ConfigError, TesseraError
 from controlplane.policy import Launches, Policy, read_policy
 from controlplane.redirect import Redirection
 
+if TYPE_CHECKING:
+    from controlplane.observation import Observation
+    from controlplane.report import Report
+
 NAME = "tessera-run"
+STATS, STATS_FILE = "--stats=", "--stats\0="  # the second: an option of its own, as no argument of a process can be
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The program's exit code, what the policy did if there was one, and statistics if they were asked for."""
+
+    code: int
+    launches: Launches | None
+    report: Report | None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,29 +42,54 @@ def parser() -> argparse.ArgumentParser:
         description="Run an unmodified CUDA program. Ends with its exit code, or 128 + n if signal n ended it.",
         allow_abbrev=False,
     )
-    result.add_argument("--emulate", metavar="SPEC", help=f"run on emulated GPUs: {SPEC}")
-    result.add_argument("--policy", metavar="FILE", type=Path, help="run launches on the GPUs that a policy names")
-    result.add_argument(
-        "--shim",
-        action="store_true",
-        help="stand in front of the driver even if nothing asks for it (only for --emulate)",
-    )
-    result.add_argument(
-        "--host-time",
-        choices=("real", "frozen"),
-        help="whether the host's time passes in virtual time (default: frozen)",
-    )
-    result.add_argument(
-        "--summary", action=argparse.BooleanOptionalAction, default=True, help="print what ran where to standard error"
-    )
-    result.add_argument("--json", metavar="FILE", type=Path, help="write what ran where to a file")
+    _add_place(result.add_argument_group("where the program runs", "without any: on the machine's own driver"))
+    _add_report(result.add_argument_group("what is said about it"))
     result.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return result
 
 
+def _add_place(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--emulate", metavar="SPEC", help=f"run on emulated GPUs: {SPEC}")
+    group.add_argument("--policy", metavar="FILE", type=Path, help="run launches on the GPUs that a policy names")
+    group.add_argument(
+        "--shim",
+        action="store_true",
+        help="stand in front of the driver even if nothing asks for it (only for --emulate)",
+    )
+    group.add_argument(
+        "--host-time",
+        choices=("real", "frozen"),
+        help="whether the host's time passes in virtual time (default: frozen)",
+    )
+
+
+def _add_report(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--stats",
+        action="store_true",
+        help="print statistics of launches, copies and waiting to standard error; --stats=FILE writes them as JSON",
+    )
+    group.add_argument(STATS_FILE[:-1], dest="stats_file", metavar="FILE", type=Path, help=argparse.SUPPRESS)
+    group.add_argument(
+        "--summary",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="print what ran where (emulated GPUs, policy) to standard error",
+    )
+    group.add_argument("--json", metavar="FILE", type=Path, help="write what ran where to a file")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """--stats takes a file only behind an equals sign, which argparse cannot say."""
+    options = parser().parse_args([argument.replace(STATS, STATS_FILE, 1) for argument in arguments])
+    command = [argument.replace(STATS_FILE, STATS, 1) for argument in options.command]
+    options.command = command[1:] if command[:1] == ["--"] else command
+    return options
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point. The result is the exit code."""
-    options = parser().parse_args(arguments)
+    options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         return _run(options)
     except TesseraError as error:
@@ -54,42 +98,72 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    command: list[str] = options.command[1:] if options.command[:1] == ["--"] else options.command
-    if not command:
+    if not options.command:
         raise ConfigError("no program is given", expected=f"{NAME} [options] -- program [argument ...]")
     policy = None if options.policy is None else read_policy(options.policy)
     emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
-    code, launches = _execute(command, emulation, policy, options.shim or emulation is None)
-    _report(emulation, launches, command[0], options)
-    return code
+    stats_file = None if options.stats_file is None else _create(options.stats_file)
+    outcome = _execute(emulation, policy, options)
+    _report(emulation, outcome, options, stats_file)
+    return outcome.code
 
 
-def _execute(
-    command: list[str], emulation: Emulation | None, policy: Policy | None, with_shim: bool
-) -> tuple[int, Launches | None]:
-    """The program's exit code, and what the policy did if there is one."""
+def _create(file: Path) -> TextIO:
+    """Opened before the program runs, so that a wrong name is told at once."""
+    try:
+        return file.open("w")
+    except OSError as error:
+        raise ConfigError(f"--stats={file}: {error.strerror}", expected="a writable file") from error
+
+
+def _execute(emulation: Emulation | None, policy: Policy | None, options: argparse.Namespace) -> Outcome:
     layers = [] if emulation is None else [emulation.change()]
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
-    if policy is None:
-        front = [shim.change(driver)] if with_shim else []
-        return launch.run(command, launch.compose([*front, *layers], os.environ)), None
-    with Redirection(policy, driver, launch.compose(layers, os.environ)) as redirection:
-        environment = launch.compose([redirection.change(), *layers], os.environ)
-        return launch.run(command, environment), redirection.launches()
+    observed_run = options.stats or options.stats_file is not None
+    redirection: Redirection | None = None
+    observation: Observation | None = None
+    with ExitStack() as stack:
+        if policy is not None:
+            redirection = Redirection(policy, driver, launch.compose(layers, os.environ))
+            layers.insert(0, stack.enter_context(redirection).change())
+        elif options.shim or emulation is None or observed_run:
+            layers.insert(0, shim.change(driver))
+        if observed_run:
+            from controlplane.observation import Observation  # only here: a plain run starts faster without it
+
+            observation = stack.enter_context(Observation(None))
+            layers.append(observation.change())
+        code = launch.run(options.command, launch.compose(layers, os.environ))
+        launches = None if redirection is None else redirection.launches()
+        return Outcome(code, launches, None if observation is None else observation.finish())
 
 
-def _report(emulation: Emulation | None, launches: Launches | None, program: str, options: argparse.Namespace) -> None:
+def _report(
+    emulation: Emulation | None, outcome: Outcome, options: argparse.Namespace, stats_file: TextIO | None
+) -> None:
     result = None if emulation is None else emulation.summary()
+    text = summary.to_json(result, outcome.launches, outcome.report)
     if options.json is not None:
         try:
-            options.json.write_text(summary.to_json(result, launches))
+            options.json.write_text(text)
         except OSError as error:
             raise ConfigError(f"--json {options.json}: {error.strerror}", expected="a writable file") from error
-    if options.summary and (result is not None or launches is not None):
-        explanation = None if emulation is None else emulation.explanation(program)
-        sys.stderr.write(
-            f"\n{NAME}: {explanation}\n" if explanation else f"\n{NAME}: {summary.to_text(result, launches)}"
-        )
+    if stats_file is not None and outcome.report is not None:
+        try:
+            with stats_file:
+                stats_file.write(text)
+        except OSError as error:
+            print(f"{NAME}: --stats={options.stats_file}: {error.strerror}", file=sys.stderr)
+    explanation = None if emulation is None else emulation.explanation(options.command[0])
+    if explanation and (options.summary or options.stats):
+        sys.stderr.write(f"\n{NAME}: {explanation}\n")
+    elif options.summary and (result is not None or outcome.launches is not None):
+        tables = summary.to_text(result, outcome.launches, with_kernels=outcome.report is None)
+        sys.stderr.write(f"\n{NAME}: {tables}")
+    if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
+        from controlplane import observed
+
+        sys.stderr.write(f"\n{NAME}: {observed.to_text(outcome.report)}")
 
 
 if __name__ == "__main__":

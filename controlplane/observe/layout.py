@@ -117,6 +117,13 @@ def constant(name: str) -> int:
     return records.constant(text, name, HEADER)
 
 
+def reason_name(reason: int) -> str:
+    """Why a launch stayed home, in the words of enum tsr_reason."""
+    ffi, _ = records.header(HEADER)
+    names = ffi.typeof("enum tsr_reason").elements
+    return names[reason].removeprefix("TSR_REASON_").lower() if reason in names else f"reason {reason}"
+
+
 @cache
 def driver_functions() -> tuple[str, ...]:
     """Names of the driver's functions by their row in the driver table, as `call` in records counts them."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from controlplane.observe.layout import GPUS, call_name
+from controlplane.observe.layout import GPUS, call_name, reason_name
 from controlplane.observe.stats import UNKNOWN_FUNCTION, ProcessStats, Statistics, Tally, settle
 from controlplane.report import (
     CallReport,
@@ -130,7 +130,8 @@ def _launches(all_stats: list[ProcessStats], kernels: tuple[KernelReport, ...]) 
     reasons: dict[str, int] = {}
     for stats in all_stats:
         for reason, count in stats.reasons.items():
-            reasons[str(reason)] = reasons.get(str(reason), 0) + count
+            name = reason_name(reason).replace("_", " ")
+            reasons[name] = reasons.get(name, 0) + count
     return LaunchReport(
         total=sum(by_device),
         by_device={str(device): count for device, count in enumerate(by_device) if count},

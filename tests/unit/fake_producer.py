@@ -1,11 +1,11 @@
-"""A process that writes records, in Python: what the shim does, as far as readers can tell, and what it must never do."""
+"""A process that writes records, in Python: what the shim does, as far as readers can tell."""
 
 import mmap
 import os
 import socket
 import struct
 import time
-from typing import Any
+from typing import Any, cast
 
 from cffi import FFI
 
@@ -27,7 +27,8 @@ class File:
         self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, size)
         self.map = mmap.mmap(self.descriptor, size)
-        self.record: Any = self.ffi.cast(f"struct {kind} *", self.ffi.from_buffer(self.map, require_writable=True))
+        content = self.ffi.from_buffer(self.map, require_writable=True)
+        self.record: Any = cast("Any", self.ffi.cast(f"struct {kind} *", content))
         self.record.magic = constant("TSR_RECORDS_MAGIC")
         self.record.version = constant("TSR_RECORDS_VERSION")
         self.record.bytes = self.ffi.sizeof(f"struct {kind}")

@@ -1,0 +1,122 @@
+"""The statistics of a run (controlplane/report.py) as the text that tessera-run prints."""
+
+from controlplane.demangle import short
+from controlplane.report import CallReport, KernelReport, Report
+from controlplane.tables import LINE, amount, duration, table
+
+LARGEST_KERNELS = 20
+LARGEST_ROWS = 10
+
+
+def to_text(report: Report) -> str:
+    """Tables of launches, kernels, copies and waiting; parts about which there is nothing to say are left out."""
+    if not report.processes:
+        return (
+            "no process used CUDA where the shim could see it: the program used no GPU, or it reached the driver "
+            "in a way of its own\n"
+        )
+    parts = (part(report) for part in (_launches, _kernels, _copies, _waiting, _failures, _programs))
+    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+
+
+def _launches(report: Report) -> list[str]:
+    launches, memory, graphs = report.launches, report.memory, report.graphs
+    by_device = ", ".join(f"{count} on GPU {device}" for device, count in launches.by_device.items())
+    lines = [f"{launches.total} launches" + (f": {by_device}" if len(launches.by_device) > 1 else "")]
+    if launches.captured or graphs.launches:
+        lines.append(
+            f"  {launches.captured} more recorded into graphs; {graphs.launches} launches of graphs with "
+            f"{graphs.kernels} kernels in them"
+        )
+    if launches.kept_home:
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_home_by_reason.items())
+        lines.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home} ({reasons})")
+    lines.append(
+        f"  in the calls {duration(launches.host_ns)}, on the GPU {duration(launches.gpu_ns)} ({_sample(report)})"
+    )
+    if launches.tklqt_ns is not None and launches.total:
+        mean = duration(launches.tklqt_ns / launches.total)
+        lines.append(f"  from call to start on the GPU (TKLQT) {duration(launches.tklqt_ns)}, {mean} per launch")
+    if memory.allocations:
+        lines.append(
+            f"  device memory: {memory.allocations} allocations of {amount(memory.allocated_bytes)}, at most "
+            f"{amount(memory.peak_bytes)} at a time"
+        )
+    if report.overhead_ns_per_launch is not None:
+        lines.append(f"  the shim's own part of a launch: {report.overhead_ns_per_launch:.0f} ns")
+    if report.records.lost or report.records.times_lost:
+        lines.append(
+            f"  lost: {report.records.lost} records (launches are still counted, not by kernel), "
+            f"{report.records.times_lost} times on the GPU"
+        )
+    return lines
+
+
+def _sample(report: Report) -> str:
+    total, timed = report.launches.total, report.launches.timed
+    return "not measured" if not timed else "all measured" if timed >= total else f"estimated from {timed} measured"
+
+
+def _kernels(report: Report) -> list[str]:
+    if not report.kernels:
+        return []
+    heading = ("GPU", "launches", "on GPU", "share", "mean", "longest", "in call", "queued", "kernel")
+    shown = report.kernels[:LARGEST_KERNELS]
+    total = report.launches.gpu_ns
+    rows = [_kernel_cells(kernel, total) for kernel in shown]
+    used = max(sum(len(row[column]) for column in range(8)) for row in [heading, *rows]) + 2 * 9 + 10
+    named = [(*row, short(kernel.name, max(LINE - used, 40))) for row, kernel in zip(rows, shown, strict=True)]
+    lines = table([heading, *named], right=range(8))
+    if len(shown) < len(report.kernels):
+        lines.append(f"  and {len(report.kernels) - len(shown)} more kernels")
+    return lines
+
+
+def _kernel_cells(kernel: KernelReport, total: int | None) -> tuple[str, ...]:
+    """All but the name; times of one launch but for the sum."""
+    count = max(kernel.launches, 1)
+    mean = None if kernel.gpu_ns is None else kernel.gpu_ns / count
+    return (
+        str(kernel.device),
+        str(kernel.launches),
+        duration(kernel.gpu_ns),
+        "-" if kernel.gpu_ns is None or not total else f"{100 * kernel.gpu_ns / total:.1f} %",
+        duration(mean),
+        duration(kernel.gpu_ns_max),
+        duration(None if kernel.host_ns is None else kernel.host_ns / count),
+        duration(None if kernel.queue_ns is None else kernel.queue_ns / count),
+    )
+
+
+def _copies(report: Report) -> list[str]:
+    rows = [
+        ("-" if copy.device is None else str(copy.device), copy.direction, str(copy.copies), amount(copy.copied_bytes))
+        for copy in report.copies
+    ]
+    if report.memsets.count:
+        rows.append(("-", "memset", str(report.memsets.count), amount(report.memsets.bytes)))
+    return table([("GPU", "copies", "count", "bytes"), *rows], right=(0, 2, 3)) if rows else []
+
+
+def _waiting(report: Report) -> list[str]:
+    return _calls("the host waited in", report.synchronisations)
+
+
+def _calls(heading: str, calls: tuple[CallReport, ...]) -> list[str]:
+    rows = [(call.call, str(call.count), duration(call.host_ns)) for call in calls[:LARGEST_ROWS]]
+    return table([(heading, "calls", "time"), *rows], right=(1, 2)) if rows else []
+
+
+def _failures(report: Report) -> list[str]:
+    rows = [(row.call, str(row.result), str(row.count)) for row in report.failures[:LARGEST_ROWS]]
+    return table([("call that failed", "CUresult", "count"), *rows], right=(1, 2)) if rows else []
+
+
+def _programs(report: Report) -> list[str]:
+    if len(report.programs) < 2:
+        return []
+    rows = [
+        (str(row.pid), str(row.launches), str(row.graph_launches), amount(row.peak_bytes), short(row.program, 60))
+        for row in sorted(report.programs, key=lambda row: -row.launches)[:LARGEST_ROWS]
+    ]
+    return table([("process", "launches", "graphs", "memory", "program"), *rows], right=(0, 1, 2, 3))
