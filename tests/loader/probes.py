@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.null_driver.calls import read_calls
 
+ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 TIMEOUT_S = 60
 

@@ -62,7 +62,7 @@ static void note_look_up(const char *symbol, int version, cuuint64_t flags)
     if (file < 0)
         return;
     char line[256];
-    int length = snprintf(line, sizeof line, "%s %d %llu\n", symbol ? symbol : "-", version, (unsigned long long)flags);
+    int length = snprintf(line, sizeof line, "%d %llu %s\n", version, (unsigned long long)flags, symbol ? symbol : "");
     if (write(file, line, (size_t)length) != length)
         null_counters[EXTRA_STRANGERS] = UINT64_MAX; /* the record is worthless: no test may pass on it */
     close(file);
