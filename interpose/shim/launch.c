@@ -1,164 +1,166 @@
-/*
- * Launches: decide.c says where one runs; here it is posted or forwarded.
- * What the application launches on another GPU than home stays where it is, and is none of a policy's business.
- * What cannot be posted (during capture, launch attributes, parameters of unknown layout, a module whose variables the application
- * uses) runs at home after joining, and is counted.
- */
-#include <string.h>
+/* The wrappers of all forms of launch. */
+#include "shim/launch.h"
 
-#include "shim/decide.h"
-#include "shim/functions.h"
-#include "shim/home_only.h"
-#include "shim/lane_client.h"
+#include "shim/definitions.h"
 #include "shim/order.h"
-#include "shim/place.h"
 #include "shim/real.h"
-#include "shim/session.h"
+#include "shim/recorder.h"
 
-#define MOST_PARAM_BYTES 4096u
-
-static bool capturing(CUstream stream, bool per_thread)
+static inline CUresult begin(struct tsr_launch *launch)
 {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return tsr_real.cuStreamIsCapturing(tsr_order_stream(stream, per_thread), &status) != CUDA_SUCCESS ||
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
+    launch->start = tsr_record_start();
+    CUresult result = tsr_has_role(TSR_REDIRECTING) ? tsr_redirect(launch) : CUDA_SUCCESS;
+    if (launch->start)
+        tsr_launch_prepare(launch);
+    return result;
 }
 
-/* Gathers the parameter block from either form the caller may use; false: it cannot. */
-static bool gather(const struct tsr_function_record *function, void **params, void **extra, uint8_t *block, uint32_t *bytes)
+static inline CUresult end(struct tsr_launch *launch, CUresult result)
 {
-    *bytes = function->param_bytes;
-    if (params) {
-        for (uint32_t i = 0; i < function->param_count; i++)
-            memcpy(block + function->param_offsets[i], params[i], function->param_sizes[i]);
-        return true;
+    if (launch->taken && result == CUDA_SUCCESS)
+        result = tsr_order_state();
+    if (launch->start)
+        tsr_launch_record(launch, result);
+    return result;
+}
+
+/* A wrapper from the parameters and their names for the call, both in parentheses, and what they say of the launch. */
+#define LAUNCH(symbol, parameters, arguments, ...)                                                                             \
+    static __attribute__((noinline)) CUresult engaged_##symbol parameters                                                      \
+    {                                                                                                                          \
+        struct tsr_launch launch = {.row = TSR_ROW_##symbol, __VA_ARGS__};                                                     \
+        CUresult result = begin(&launch);                                                                                      \
+        if (result == CUDA_SUCCESS && !launch.taken)                                                                           \
+            result = tsr_real.symbol arguments;                                                                                \
+        return end(&launch, result);                                                                                           \
+    }                                                                                                                          \
+    CUresult CUDAAPI symbol parameters                                                                                         \
+    {                                                                                                                          \
+        if (tsr_idle())                                                                                                        \
+            return tsr_real.symbol arguments;                                                                                  \
+        return engaged_##symbol arguments;                                                                                     \
     }
-    const void *buffer = NULL;
-    const size_t *size = NULL;
-    for (void **at = extra; at && *at != CU_LAUNCH_PARAM_END; at += 2) {
-        if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = at[1];
-        else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
-            size = at[1];
-        else
-            return false;
+
+#define SHAPE_PARAMETERS                                                                                                       \
+    CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX,                 \
+        unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams
+#define SHAPE_ARGUMENTS                                                                                                        \
+    f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams
+#define SHAPE(per_thread)                                                                                                      \
+    .function = f, .grid = {gridDimX, gridDimY, gridDimZ}, .block = {blockDimX, blockDimY, blockDimZ},                         \
+    .shared_bytes = sharedMemBytes, .stream = tsr_order_stream(hStream, per_thread), .params = kernelParams
+
+#define KERNEL_PARAMETERS (SHAPE_PARAMETERS, void **extra)
+#define KERNEL_ARGUMENTS (SHAPE_ARGUMENTS, extra)
+LAUNCH(cuLaunchKernel, KERNEL_PARAMETERS, KERNEL_ARGUMENTS, SHAPE(false), .extra = extra)
+LAUNCH(cuLaunchKernel_ptsz, KERNEL_PARAMETERS, KERNEL_ARGUMENTS, SHAPE(true), .extra = extra)
+
+#define COOPERATIVE_PARAMETERS (SHAPE_PARAMETERS)
+#define COOPERATIVE_ARGUMENTS (SHAPE_ARGUMENTS)
+LAUNCH(cuLaunchCooperativeKernel, COOPERATIVE_PARAMETERS, COOPERATIVE_ARGUMENTS, SHAPE(false), .cooperative = true)
+LAUNCH(cuLaunchCooperativeKernel_ptsz, COOPERATIVE_PARAMETERS, COOPERATIVE_ARGUMENTS, SHAPE(true), .cooperative = true)
+
+static const CUlaunchConfig no_config; /* for callers that give none: the driver's answer is theirs */
+
+static inline const CUlaunchConfig *or_none(const CUlaunchConfig *config)
+{
+    return config ? config : &no_config;
+}
+
+#define EX_PARAMETERS (const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
+#define EX_ARGUMENTS (config, f, kernelParams, extra)
+#define EX(per_thread)                                                                                                         \
+    .function = f, .grid = {or_none(config)->gridDimX, or_none(config)->gridDimY, or_none(config)->gridDimZ},                  \
+    .block = {or_none(config)->blockDimX, or_none(config)->blockDimY, or_none(config)->blockDimZ},                             \
+    .shared_bytes = or_none(config)->sharedMemBytes, .stream = tsr_order_stream(or_none(config)->hStream, per_thread),         \
+    .params = kernelParams, .extra = extra, .attributes = or_none(config)->attrs,                                              \
+    .attribute_count = or_none(config)->attrs ? or_none(config)->numAttrs : 0
+LAUNCH(cuLaunchKernelEx, EX_PARAMETERS, EX_ARGUMENTS, EX(false))
+LAUNCH(cuLaunchKernelEx_ptsz, EX_PARAMETERS, EX_ARGUMENTS, EX(true))
+
+/* The forms of launch whose block, shared memory and parameters are set beforehand. */
+static const struct tsr_known_function *set_beforehand(CUfunction function)
+{
+    static const struct tsr_known_function nothing;
+    const struct tsr_known_function *known = tsr_function_known(function);
+    return known ? known : &nothing;
+}
+
+#define BEFOREHAND(width, height, on)                                                                                          \
+    .opaque = true, .function = f, .grid = {(uint32_t)(width), (uint32_t)(height), 1},                                         \
+    .block = {set_beforehand(f)->block[0], set_beforehand(f)->block[1], set_beforehand(f)->block[2]},                          \
+    .shared_bytes = set_beforehand(f)->shared_bytes, .stream = on
+#define GRID_PARAMETERS (CUfunction f, int grid_width, int grid_height)
+#define GRID_ARGUMENTS (f, grid_width, grid_height)
+#define ASYNC_PARAMETERS (CUfunction f, int grid_width, int grid_height, CUstream hStream)
+#define ASYNC_ARGUMENTS (f, grid_width, grid_height, hStream)
+LAUNCH(cuLaunch, (CUfunction f), (f), BEFOREHAND(1, 1, CU_STREAM_LEGACY))
+LAUNCH(cuLaunchGrid, GRID_PARAMETERS, GRID_ARGUMENTS, BEFOREHAND(grid_width, grid_height, CU_STREAM_LEGACY))
+LAUNCH(cuLaunchGridAsync, ASYNC_PARAMETERS, ASYNC_ARGUMENTS,
+       BEFOREHAND(grid_width, grid_height, tsr_order_stream(hStream, false)))
+
+CUresult CUDAAPI cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
+{
+    CUresult result = tsr_real.cuFuncSetBlockShape(hfunc, x, y, z);
+    struct tsr_known_function *known = result == CUDA_SUCCESS && !tsr_idle() ? tsr_function_known(hfunc) : NULL;
+    if (known) {
+        known->block[0] = (uint32_t)x;
+        known->block[1] = (uint32_t)y;
+        known->block[2] = (uint32_t)z;
     }
-    if (!buffer || !size)
-        return function->param_count == 0;
-    if (*size > MOST_PARAM_BYTES)
-        return false;
-    *bytes = (uint32_t)*size;
-    memcpy(block, buffer, *size);
-    return true;
+    return result;
 }
 
-/* What the home driver would refuse is left to it, so that the application gets its error. */
-static bool shape_is_valid(const struct tsr_function_record *function, const struct tsr_lane_record *record)
+CUresult CUDAAPI cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 {
-    uint64_t threads = (uint64_t)record->block[0] * record->block[1] * record->block[2];
-    return threads > 0 && threads <= function->max_threads && record->block[2] <= 64 && record->grid[0] > 0 &&
-           record->grid[0] <= INT32_MAX && record->grid[1] > 0 && record->grid[1] <= UINT16_MAX && record->grid[2] > 0 &&
-           record->grid[2] <= UINT16_MAX && record->shared_bytes <= function->most_shared_bytes;
+    CUresult result = tsr_real.cuFuncSetSharedSize(hfunc, bytes);
+    struct tsr_known_function *known = result == CUDA_SUCCESS && !tsr_idle() ? tsr_function_known(hfunc) : NULL;
+    if (known)
+        known->shared_bytes = bytes;
+    return result;
 }
 
-static CUresult post(struct tsr_function_record *function, struct tsr_lane_client *lane, struct tsr_lane_record *record,
-                     CUstream stream, bool per_thread, const uint8_t *block)
+static CUresult join_each(const CUDA_LAUNCH_PARAMS *list, unsigned count)
 {
-    record->kind = TSR_LANE_LAUNCH;
-    record->function = function->id;
-    CUresult result = tsr_function_send(function, lane);
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; list && i < count && result == CUDA_SUCCESS; i++)
+        result = tsr_order_join(list[i].hStream, false);
+    return result;
+}
+
+static void record_each(uint64_t start, const CUDA_LAUNCH_PARAMS *list, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const CUDA_LAUNCH_PARAMS *one = &list[i];
+        struct tsr_launch launch = {.row = TSR_ROW_cuLaunchCooperativeKernelMultiDevice,
+                                    .cooperative = true,
+                                    .function = one->function,
+                                    .grid = {one->gridDimX, one->gridDimY, one->gridDimZ},
+                                    .block = {one->blockDimX, one->blockDimY, one->blockDimZ},
+                                    .shared_bytes = one->sharedMemBytes,
+                                    .stream = tsr_order_stream(one->hStream, false),
+                                    .start = start};
+        tsr_launch_note(&launch);
+        tsr_launch_record(&launch, CUDA_SUCCESS);
+    }
+}
+
+static __attribute__((noinline)) CUresult engaged_multi_device(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
+{
+    uint64_t start = tsr_record_start();
+    CUresult result = join_each(list, count);
     if (result == CUDA_SUCCESS)
-        result = tsr_order_depart(stream, per_thread, lane, &record->stream);
-    return result == CUDA_SUCCESS ? tsr_lane_post(lane, record, block) : result;
+        result = tsr_real.cuLaunchCooperativeKernelMultiDevice(list, count, flags);
+    if (start && result == CUDA_SUCCESS)
+        record_each(start, list, count);
+    tsr_record_failure(start, TSR_ROW_cuLaunchCooperativeKernelMultiDevice, result);
+    return result;
 }
 
-/* Why the launch cannot be posted; TSR_REASON_NONE: it can, and its parameters are in block. */
-static enum tsr_reason hindrance(const struct tsr_function_record *function, struct tsr_lane_record *record, CUstream stream,
-                                 bool per_thread, void **params, void **extra, uint8_t *block)
+CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, unsigned int numDevices,
+                                                      unsigned int flags)
 {
-    if (!tsr_function_sendable(function) || tsr_function_at_home(function))
-        return TSR_REASON_MODULE;
-    if (!shape_is_valid(function, record))
-        return TSR_REASON_SHAPE;
-    if (capturing(stream, per_thread))
-        return TSR_REASON_CAPTURE;
-    if (!function->parameters_known || function->param_bytes > MOST_PARAM_BYTES ||
-        !gather(function, params, extra, block, &record->param_bytes))
-        return TSR_REASON_PARAMETERS;
-    return tsr_home_only_scan(block, record->param_bytes);
+    if (tsr_idle())
+        return tsr_real.cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
+    return engaged_multi_device(launchParamsList, numDevices, flags);
 }
-
-static void count(struct tsr_session *session, uint32_t gpu)
-{
-    if (gpu < 16)
-        __atomic_fetch_add(&session->policy->launches[gpu], 1, __ATOMIC_RELAXED);
-}
-
-/* At home the caller forwards the launch: taken says whether it went elsewhere instead. */
-static CUresult launch(CUfunction handle, struct tsr_lane_record *record, CUstream stream, bool per_thread, void **params,
-                       void **extra, unsigned attributes, bool *taken)
-{
-    struct tsr_session *session = tsr_session();
-    *taken = false;
-    if (!session)
-        return CUDA_SUCCESS;
-    uint32_t gpu = tsr_place_of(stream);
-    struct tsr_function_record *function = gpu == session->policy->home ? tsr_function_find(handle) : NULL;
-    if (function) {
-        struct tsr_decide_launch asked = {.grid = record->grid, .block = record->block, .stream = stream};
-        struct tsr_decision decision = tsr_decide(function, &asked);
-        uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
-        enum tsr_reason reason = !decision.lane ? TSR_REASON_NONE
-                                 : attributes   ? TSR_REASON_ATTRIBUTE
-                                                : hindrance(function, record, stream, per_thread, params, extra, block);
-        if (reason)
-            tsr_decide_kept(reason);
-        *taken = decision.lane && !reason;
-        if (*taken) {
-            CUresult result = post(function, decision.lane, record, stream, per_thread, block);
-            if (result == CUDA_SUCCESS)
-                count(session, decision.device);
-            return result;
-        }
-    }
-    count(session, gpu);
-    return tsr_order_join(stream, per_thread);
-}
-
-#define LAUNCH_KERNEL(symbol, per_thread)                                                                                      \
-    CUresult CUDAAPI symbol(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,                  \
-                            unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                             \
-                            unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)                   \
-    {                                                                                                                          \
-        struct tsr_lane_record record = {.grid = {gridDimX, gridDimY, gridDimZ},                                                     \
-                                    .block = {blockDimX, blockDimY, blockDimZ},                                                 \
-                                    .shared_bytes = sharedMemBytes};                                                           \
-        bool taken;                                                                                                            \
-        CUresult result = launch(f, &record, hStream, per_thread, kernelParams, extra, 0, &taken);                                 \
-        if (taken || result != CUDA_SUCCESS)                                                                                   \
-            return result == CUDA_SUCCESS ? tsr_order_state() : result;                                                                                                     \
-        return tsr_real.symbol(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream,       \
-                               kernelParams, extra);                                                                           \
-    }
-
-LAUNCH_KERNEL(cuLaunchKernel, false)
-LAUNCH_KERNEL(cuLaunchKernel_ptsz, true)
-
-#define LAUNCH_KERNEL_EX(symbol, per_thread)                                                                                   \
-    CUresult CUDAAPI symbol(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)                      \
-    {                                                                                                                          \
-        if (!config)                                                                                                           \
-            return tsr_real.symbol(config, f, kernelParams, extra);                                                            \
-        bool taken;                                                                                                            \
-        struct tsr_lane_record record = {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},                       \
-                                         .block = {config->blockDimX, config->blockDimY, config->blockDimZ},                   \
-                                         .shared_bytes = config->sharedMemBytes};                                              \
-        CUresult result =                                                                                                      \
-            launch(f, &record, config->hStream, per_thread, kernelParams, extra, config->numAttrs, &taken);                    \
-        if (taken || result != CUDA_SUCCESS)                                                                                   \
-            return result == CUDA_SUCCESS ? tsr_order_state() : result;                                                        \
-        return tsr_real.symbol(config, f, kernelParams, extra);                                                                \
-    }
-
-LAUNCH_KERNEL_EX(cuLaunchKernelEx, false)
-LAUNCH_KERNEL_EX(cuLaunchKernelEx_ptsz, true)

@@ -1,0 +1,129 @@
+/*
+ * Launches that run elsewhere: decide.c says where one runs; here it is posted.
+ * What the application launches on another GPU than home stays where it is, and is none of a policy's business.
+ * What cannot be posted (during capture, launch attributes, parameters of unknown layout, a module whose variables the application
+ * uses) runs at home after joining, and is counted.
+ */
+#include <string.h>
+
+#include "shim/capture.h"
+#include "shim/decide.h"
+#include "shim/functions.h"
+#include "shim/home_only.h"
+#include "shim/lane_client.h"
+#include "shim/launch.h"
+#include "shim/order.h"
+#include "shim/place.h"
+#include "shim/real.h"
+#include "shim/session.h"
+
+#define MOST_PARAM_BYTES 4096u
+
+/* Gathers the parameter block from either form the caller may use; false: it cannot. */
+static bool gather(const struct tsr_function_record *function, void **params, void **extra, uint8_t *block, uint32_t *bytes)
+{
+    *bytes = function->param_bytes;
+    if (params) {
+        for (uint32_t i = 0; i < function->param_count; i++)
+            memcpy(block + function->param_offsets[i], params[i], function->param_sizes[i]);
+        return true;
+    }
+    const void *buffer = NULL;
+    const size_t *size = NULL;
+    for (void **at = extra; at && *at != CU_LAUNCH_PARAM_END; at += 2) {
+        if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = at[1];
+        else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = at[1];
+        else
+            return false;
+    }
+    if (!buffer || !size)
+        return function->param_count == 0;
+    if (*size > MOST_PARAM_BYTES)
+        return false;
+    *bytes = (uint32_t)*size;
+    memcpy(block, buffer, *size);
+    return true;
+}
+
+/* What the home driver would refuse is left to it, so that the application gets its error. */
+static bool shape_is_valid(const struct tsr_function_record *function, const struct tsr_lane_record *record)
+{
+    uint64_t threads = (uint64_t)record->block[0] * record->block[1] * record->block[2];
+    return threads > 0 && threads <= function->max_threads && record->block[2] <= 64 && record->grid[0] > 0 &&
+           record->grid[0] <= INT32_MAX && record->grid[1] > 0 && record->grid[1] <= UINT16_MAX && record->grid[2] > 0 &&
+           record->grid[2] <= UINT16_MAX && record->shared_bytes <= function->most_shared_bytes;
+}
+
+static CUresult post(struct tsr_function_record *function, struct tsr_lane_client *lane, struct tsr_lane_record *record,
+                     CUstream stream, const uint8_t *block)
+{
+    record->kind = TSR_LANE_LAUNCH;
+    record->function = function->id;
+    CUresult result = tsr_function_send(function, lane);
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_depart(stream, false, lane, &record->stream);
+    return result == CUDA_SUCCESS ? tsr_lane_post(lane, record, block) : result;
+}
+
+/* Why the launch cannot be posted; TSR_REASON_NONE: it can, and its parameters are in block. */
+static enum tsr_reason hindrance(const struct tsr_function_record *function, const struct tsr_launch *launch,
+                                 struct tsr_lane_record *record, uint8_t *block)
+{
+    if (launch->cooperative || launch->attribute_count)
+        return TSR_REASON_ATTRIBUTE;
+    if (!tsr_function_sendable(function) || tsr_function_at_home(function))
+        return TSR_REASON_MODULE;
+    if (!shape_is_valid(function, record))
+        return TSR_REASON_SHAPE;
+    if (tsr_is_capturing(launch->stream))
+        return TSR_REASON_CAPTURE;
+    if (launch->opaque || !function->parameters_known || function->param_bytes > MOST_PARAM_BYTES ||
+        !gather(function, launch->params, launch->extra, block, &record->param_bytes))
+        return TSR_REASON_PARAMETERS;
+    return tsr_home_only_scan(block, record->param_bytes);
+}
+
+static void count(struct tsr_session *session, uint32_t gpu)
+{
+    if (gpu < 16)
+        __atomic_fetch_add(&session->policy->launches[gpu], 1, __ATOMIC_RELAXED);
+}
+
+static CUresult take(struct tsr_launch *launch, struct tsr_function_record *function, struct tsr_session *session)
+{
+    struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
+    struct tsr_decision decision = tsr_decide(function, &asked);
+    if (!decision.lane)
+        return CUDA_SUCCESS;
+    struct tsr_lane_record record = {.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                                     .block = {launch->block[0], launch->block[1], launch->block[2]},
+                                     .shared_bytes = launch->shared_bytes};
+    uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
+    launch->reason = hindrance(function, launch, &record, block);
+    if (launch->reason) {
+        tsr_decide_kept(launch->reason);
+        return CUDA_SUCCESS;
+    }
+    launch->taken = true;
+    launch->device = (uint8_t)decision.device;
+    CUresult result = post(function, decision.lane, &record, launch->stream, block);
+    if (result == CUDA_SUCCESS)
+        count(session, decision.device);
+    return result;
+}
+
+CUresult tsr_redirect(struct tsr_launch *launch)
+{
+    struct tsr_session *session = tsr_session();
+    if (!session)
+        return CUDA_SUCCESS;
+    uint32_t gpu = tsr_place_of(launch->stream);
+    struct tsr_function_record *function = gpu == session->policy->home ? tsr_function_find(launch->function) : NULL;
+    CUresult result = function ? take(launch, function, session) : CUDA_SUCCESS;
+    if (launch->taken)
+        return result;
+    count(session, gpu);
+    return tsr_order_join(launch->stream, false);
+}
