@@ -93,19 +93,13 @@ static __attribute__((noinline)) CUresult ended(uint64_t start, enum tsr_row row
 
 /* Parameters, and their names for the call, in parentheses. */
 #define CAPTURE(symbol, per_thread, after, parameters, arguments)                                                              \
-    static __attribute__((noinline)) CUresult engaged_##symbol parameters                                                      \
+    TSR_ENGAGED(symbol) parameters                                                      \
     {                                                                                                                          \
         uint64_t start = tsr_record_start();                                                                                   \
         CUresult result = tsr_order_join(hStream, per_thread);                                                                 \
         if (result == CUDA_SUCCESS)                                                                                            \
             result = tsr_real.symbol arguments;                                                                                \
         return after(start, TSR_ROW_##symbol, result, tsr_order_stream(hStream, per_thread));                                  \
-    }                                                                                                                          \
-    CUresult CUDAAPI symbol parameters                                                                                         \
-    {                                                                                                                          \
-        if (tsr_idle())                                                                                                        \
-            return tsr_real.symbol arguments;                                                                                  \
-        return engaged_##symbol arguments;                                                                                     \
     }
 
 #define TO_GRAPH                                                                                                               \

@@ -14,7 +14,7 @@ static void forget_context(CUcontext context)
 }
 
 #define ENDS(symbol, forget, type, name)                                                                                       \
-    static __attribute__((noinline)) CUresult engaged_##symbol(type name)                                                      \
+    TSR_ENGAGED(symbol)(type name)                                                      \
     {                                                                                                                          \
         uint64_t start = tsr_record_start();                                                                                   \
         CUresult result = tsr_order_join_all();                                                                                \
@@ -24,10 +24,6 @@ static void forget_context(CUcontext context)
             result = tsr_real.symbol(name);                                                                                    \
         tsr_record_failure(start, TSR_ROW_##symbol, result);                                                                   \
         return result;                                                                                                         \
-    }                                                                                                                          \
-    CUresult CUDAAPI symbol(type name)                                                                                         \
-    {                                                                                                                          \
-        return tsr_idle() ? tsr_real.symbol(name) : engaged_##symbol(name);                                                    \
     }
 
 ENDS(cuCtxDestroy, forget_context, CUcontext, context)

@@ -1,15 +1,16 @@
 /*
- * Whether the shim has anything to do in this process. One word for every role, so that a wrapper of an idle shim is a load, a branch and
- * a jump to the driver. A role is engaged by the process' own cuInit; a forked child has none until it calls cuInit itself.
+ * Whether the shim has anything to do in this process. One word for every role, so that an idle shim costs a call a load, a branch and a jump
+ * to the driver. A role is engaged by the process' own cuInit; a forked child has none until it calls cuInit itself.
  *
- * How a wrapper written by hand begins (and a generated one):
+ * Three kinds of wrapper are written by hand; defining one is all there is to do, generate_wrappers.py finds it.
  *
- *     CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
- *     {
- *         if (tsr_idle())
- *             return tsr_real.cuMemFree_v2(dptr);
- *         return engaged_free(dptr);      // a function of its own, not inlined, so that the idle path saves no register
- *     }
+ *     TSR_REDIRECTED(cuMemFree_v2)(CUdeviceptr dptr) { ... return tsr_real.cuMemFree_v2(dptr); }
+ *         Takes the driver's place in a process whose launches may run elsewhere (tsr_session() is not NULL). The generated wrapper calls
+ *         it, and records the call as it does for every function. The usual kind.
+ *     TSR_ENGAGED(cuLaunchKernel)(CUfunction f, ...) { ... }
+ *         In place of the generated wrapper, in any role: it records the call itself (recorder.h).
+ *     CUresult CUDAAPI cuInit(unsigned int Flags) { ... }
+ *         The export itself, called in every process at any time.
  */
 #ifndef TSR_SHIM_ENGAGED_H
 #define TSR_SHIM_ENGAGED_H
@@ -28,6 +29,14 @@ static inline bool tsr_idle(void)
 {
     return __builtin_expect(__atomic_load_n(&tsr_engaged, __ATOMIC_ACQUIRE) == 0, 1);
 }
+
+/* They declare the function with the type of the driver's, so that the compiler compares them. */
+#define TSR_REDIRECTED(symbol)                                                                                                 \
+    __typeof__(symbol) redirected_##symbol;                                                                                    \
+    CUresult redirected_##symbol
+#define TSR_ENGAGED(symbol)                                                                                                    \
+    __typeof__(symbol) engaged_##symbol;                                                                                       \
+    CUresult engaged_##symbol
 
 static inline bool tsr_has_role(enum tsr_role role)
 {

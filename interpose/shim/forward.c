@@ -9,11 +9,18 @@
 #include "shim/real.h"
 #include "shim/wrapped.h"
 
-/* One counter runs through the table in the assembler; forwarded rows emit an export, all rows emit a loader stub. */
+/*
+ * One counter runs through the table in the assembler. Rows that are forwarded emit an export, and so do rows with a function that is only
+ * for processes in which the shim acts (engaged.h); all rows emit a loader stub.
+ */
 #define EXPORT_0(symbol)                                                                                                       \
     ".globl " #symbol "\n.type " #symbol ", @function\n.balign 16\n" #symbol ":\n"                                              \
     "  endbr64\n  jmp *(tsr_real + 8 * tsr_row)(%rip)\n.balign 16\n.size " #symbol ", . - " #symbol "\n"
 #define EXPORT_1(symbol)
+#define EXPORT_2(symbol)                                                                                                       \
+    ".globl " #symbol "\n.type " #symbol ", @function\n.balign 16\n" #symbol ":\n"                                              \
+    "  endbr64\n  cmpl $0, tsr_engaged(%rip)\n  jne engaged_" #symbol "\n"                                                    \
+    "  jmp *(tsr_real + 8 * tsr_row)(%rip)\n.balign 16\n.size " #symbol ", . - " #symbol "\n"
 #define EXPORT_CHOOSE(wraps) EXPORT_##wraps
 #define EXPORT_FOR(wraps) EXPORT_CHOOSE(wraps)
 #define ROW(symbol)                                                                                                            \

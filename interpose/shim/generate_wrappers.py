@@ -2,15 +2,16 @@
 
     python generate_wrappers.py --cuda-header cuda.h --output DIR
 
-What a function needs is said by its class (classes.py). What the shim's sources wrap by hand is found in them: a
-function definition `CUresult CUDAAPI cuXxx(`, also one that a macro of the same file makes. Writes wrappers.c and
-wrapped_rows.h. Run by the native build; standard library only.
+What a function needs is said by its class (classes.py). What the shim's sources wrap by hand is found in them:
+definitions `CUresult CUDAAPI cuXxx(`, `TSR_ENGAGED(cuXxx)(` and `TSR_REDIRECTED(cuXxx)(` (engaged.h says what they are
+for), also those that a macro of the same file makes. Writes wrappers.c and wrapped_rows.h. Run by the native build; standard library only.
 """
 
 import argparse
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -33,16 +34,18 @@ INCLUDES = """#include "shim/copy_shape.h"
 #include "shim/real.h"
 #include "shim/recorder.h"
 """
-DEFINITION = re.compile(r"^CUresult CUDAAPI (cu\w+)\(", re.MULTILINE)
+DEFINITION = r"CUresult CUDAAPI {}"
+ENGAGED = r"TSR_ENGAGED\({}\)"
+REDIRECTED = r"TSR_REDIRECTED\({}\)"
 MACRO = re.compile(r"^#define (\w+)\(([^)]*)\)((?:.*\\\n)*.*)", re.MULTILINE)
-MADE = re.compile(r"CUresult CUDAAPI (\w+(?:\s*##\s*\w+)*)")
 
 
-def wrapped_by_hand(source: str) -> set[str]:
-    """The driver functions that a C file defines."""
-    found = set(DEFINITION.findall(source))
+def wrapped_by_hand(source: str, form: str) -> set[str]:
+    """The driver functions that a C file defines in this form, itself or through its macros."""
+    found = set(re.findall("^" + form.format(r"(cu\w+)") + r"\(", source, re.MULTILINE))
+    pasted = re.compile(form.format(r"(\w+(?:\s*##\s*\w+)*)"))
     for name, parameters, body in MACRO.findall(source):
-        made = [re.sub(r"\s", "", pattern) for pattern in MADE.findall(body)]
+        made = [re.sub(r"\s", "", pattern) for pattern in pasted.findall(body)]
         uses = re.findall(rf"^{name}\(([^)]*)\)", source, re.MULTILINE) if made else []
         for use in uses:
             values = dict(zip(_words(parameters), _words(use), strict=False))
@@ -55,36 +58,40 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",")]
 
 
-def wrapper(row: Row, prototype: Prototype) -> str | None:
-    """The C text of a row's wrapper; None when it is only forwarded."""
+def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
+    """The C text of a row's wrapper; None when it is only forwarded. `redirected`: it has a hand-written part."""
     if ONLY_FORWARDED.match(row.symbol):
         return None
-    arguments = ", ".join(prototype.arguments)
-    call = f"tsr_real.{row.symbol}({arguments})"
-    lines = ["    uint64_t began = tsr_record_start();", *_calling(row, prototype, call), *_recording(row, prototype)]
+    lines = [
+        "    uint64_t began = tsr_record_start();",
+        *_calling(row, prototype, redirected),
+        *_recording(row, prototype),
+    ]
+    declaration = f"__typeof__({row.symbol}) redirected_{row.symbol};\n" if redirected else ""
     return (
-        f"static __attribute__((noinline)) CUresult engaged_{row.symbol}({prototype.parameters})\n{{\n"
+        f"{declaration}TSR_ENGAGED({row.symbol})({prototype.parameters})\n{{\n"
         + "\n".join([*lines, "    return outcome;\n}"])
-        + f"\n\nCUresult CUDAAPI {row.symbol}({prototype.parameters})\n{{\n"
-        f"    if (tsr_idle())\n"
-        f"        return {call};\n"
-        f"    return engaged_{row.symbol}({arguments});\n}}\n"
+        + "\n"
     )
 
 
-def _calling(row: Row, prototype: Prototype, call: str) -> list[str]:
+def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
+    arguments = f"{row.symbol}({', '.join(prototype.arguments)})"
     join = join_of(row, prototype)
     after = AFTERWARDS.get(name_of(row))
-    if join:
+    if redirected:
+        redirect = f"tsr_has_role(TSR_REDIRECTING) ? redirected_{arguments} : tsr_real.{arguments}"
+        lines = [f"    CUresult outcome = {redirect};"]
+    elif join:
         lines = [
             f"    CUresult outcome = {join};",
             "    if (outcome == CUDA_SUCCESS)",
-            f"        outcome = {call};",
+            f"        outcome = tsr_real.{arguments};",
             "    if (outcome == CUDA_SUCCESS)",
             "        outcome = tsr_order_state();",
         ]
     else:
-        lines = [f"    CUresult outcome = {call};"]
+        lines = [f"    CUresult outcome = tsr_real.{arguments};"]
     return lines + (["    if (outcome == CUDA_SUCCESS)", f"        {after}"] if after else [])
 
 
@@ -114,19 +121,37 @@ def write(path: Path, text: str) -> None:
         path.write_text(text)
 
 
-def generate(rows: Iterable[Row], prototypes: dict[str, Prototype], by_hand: set[str]) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """What the sources define, by form."""
+
+    always: set[str]
+    engaged: set[str]
+    redirected: set[str]
+
+
+def read_by_hand(sources: Iterable[str]) -> ByHand:
+    """All forms of all sources."""
+    texts = list(sources)
+    forms = (DEFINITION, ENGAGED, REDIRECTED)
+    return ByHand(*(set[str]().union(*(wrapped_by_hand(text, form) for text in texts)) for form in forms))
+
+
+def generate(rows: Iterable[Row], prototypes: dict[str, Prototype], by_hand: ByHand) -> tuple[str, str]:
     """The texts of wrappers.c and wrapped_rows.h."""
     note = "/* Generated by shim/generate_wrappers.py. */"
     body = [note, INCLUDES]
-    wrapped = []
+    wrapped = [note]
     for row in rows:
         prototype = prototypes.get(row.symbol) or prototypes.get(row.base or "")
-        text = wrapper(row, prototype) if prototype and row.symbol not in by_hand else None
+        whole = row.symbol in by_hand.always or row.symbol in by_hand.engaged
+        text = wrapper(row, prototype, row.symbol in by_hand.redirected) if prototype and not whole else None
         if text:
             body.append(text)
-        if text or row.symbol in by_hand:
-            wrapped.append(f"#define TSR_WRAPS_{row.symbol} TSR_YES")
-    return "\n".join(body), "\n".join([note, *wrapped]) + "\n"
+        if text or whole:
+            when = "TSR_ALWAYS" if row.symbol in by_hand.always else "TSR_WHEN_ENGAGED"
+            wrapped.append(f"#define TSR_WRAPS_{row.symbol} {when}")
+    return "\n".join(body), "\n".join(wrapped) + "\n"
 
 
 def main() -> None:
@@ -134,7 +159,7 @@ def main() -> None:
     parser.add_argument("--cuda-header", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
-    by_hand = set[str]().union(*(wrapped_by_hand(path.read_text()) for path in sorted(HERE.glob("*.c"))))
+    by_hand = read_by_hand(path.read_text() for path in sorted(HERE.glob("*.c")))
     rows = read_rows(HERE.parent / "api" / "driver.def")
     wrappers, wrapped = generate(rows, read_prototypes(arguments.cuda_header), by_hand)
     arguments.output.mkdir(parents=True, exist_ok=True)

@@ -26,19 +26,13 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
 
 /* A wrapper from the parameters and their names for the call, both in parentheses, and what they say of the launch. */
 #define LAUNCH(symbol, parameters, arguments, ...)                                                                             \
-    static __attribute__((noinline)) CUresult engaged_##symbol parameters                                                      \
+    TSR_ENGAGED(symbol) parameters                                                                                             \
     {                                                                                                                          \
         struct tsr_launch launch = {.row = TSR_ROW_##symbol, __VA_ARGS__};                                                     \
         CUresult result = begin(&launch);                                                                                      \
         if (result == CUDA_SUCCESS && !launch.taken)                                                                           \
             result = tsr_real.symbol arguments;                                                                                \
         return end(&launch, result);                                                                                           \
-    }                                                                                                                          \
-    CUresult CUDAAPI symbol parameters                                                                                         \
-    {                                                                                                                          \
-        if (tsr_idle())                                                                                                        \
-            return tsr_real.symbol arguments;                                                                                  \
-        return engaged_##symbol arguments;                                                                                     \
     }
 
 #define SHAPE_PARAMETERS                                                                                                       \
@@ -99,10 +93,10 @@ LAUNCH(cuLaunchGrid, GRID_PARAMETERS, GRID_ARGUMENTS, BEFOREHAND(grid_width, gri
 LAUNCH(cuLaunchGridAsync, ASYNC_PARAMETERS, ASYNC_ARGUMENTS,
        BEFOREHAND(grid_width, grid_height, tsr_order_stream(hStream, false)))
 
-CUresult CUDAAPI cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
+TSR_ENGAGED(cuFuncSetBlockShape)(CUfunction hfunc, int x, int y, int z)
 {
     CUresult result = tsr_real.cuFuncSetBlockShape(hfunc, x, y, z);
-    struct tsr_known_function *known = result == CUDA_SUCCESS && !tsr_idle() ? tsr_function_known(hfunc) : NULL;
+    struct tsr_known_function *known = result == CUDA_SUCCESS ? tsr_function_known(hfunc) : NULL;
     if (known) {
         known->block[0] = (uint32_t)x;
         known->block[1] = (uint32_t)y;
@@ -111,10 +105,10 @@ CUresult CUDAAPI cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
     return result;
 }
 
-CUresult CUDAAPI cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
+TSR_ENGAGED(cuFuncSetSharedSize)(CUfunction hfunc, unsigned int bytes)
 {
     CUresult result = tsr_real.cuFuncSetSharedSize(hfunc, bytes);
-    struct tsr_known_function *known = result == CUDA_SUCCESS && !tsr_idle() ? tsr_function_known(hfunc) : NULL;
+    struct tsr_known_function *known = result == CUDA_SUCCESS ? tsr_function_known(hfunc) : NULL;
     if (known)
         known->shared_bytes = bytes;
     return result;
@@ -145,7 +139,7 @@ static void record_each(uint64_t start, const CUDA_LAUNCH_PARAMS *list, unsigned
     }
 }
 
-static __attribute__((noinline)) CUresult engaged_multi_device(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
+TSR_ENGAGED(cuLaunchCooperativeKernelMultiDevice)(CUDA_LAUNCH_PARAMS *list, unsigned int count, unsigned int flags)
 {
     uint64_t start = tsr_record_start();
     CUresult result = join_each(list, count);
@@ -155,12 +149,4 @@ static __attribute__((noinline)) CUresult engaged_multi_device(CUDA_LAUNCH_PARAM
         record_each(start, list, count);
     tsr_record_failure(start, TSR_ROW_cuLaunchCooperativeKernelMultiDevice, result);
     return result;
-}
-
-CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, unsigned int numDevices,
-                                                      unsigned int flags)
-{
-    if (tsr_idle())
-        return tsr_real.cuLaunchCooperativeKernelMultiDevice(launchParamsList, numDevices, flags);
-    return engaged_multi_device(launchParamsList, numDevices, flags);
 }

@@ -33,7 +33,7 @@ struct tsr_launch {
     uint8_t device;         /* of the executor, if taken */
     enum tsr_reason reason; /* why it stayed home although a rule sent it elsewhere */
 
-    uint64_t start;    /* ticks; 0: not recorded. All that follows is for the record */
+    uint64_t start;          /* ticks; 0: not recorded. All that follows is for the record */
     uint64_t left, returned; /* ticks around the driver's own part; 0: not measured */
     struct tsr_thread *thread;
     struct tsr_known_function *known;

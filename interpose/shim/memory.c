@@ -1,5 +1,6 @@
 /* Device memory allocated by address: the wrappers around the arena. */
 #include "shim/arena.h"
+#include "shim/engaged.h"
 #include "shim/home_only.h"
 #include "shim/order.h"
 #include "shim/real.h"
@@ -12,7 +13,7 @@ static bool at_home(const struct tsr_session *session)
     return session && tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && (uint32_t)device == session->policy->home;
 }
 
-CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+TSR_REDIRECTED(cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize)
 {
     if (dptr && bytesize && at_home(tsr_session())) {
         CUresult result = tsr_arena_alloc(bytesize, dptr);
@@ -22,7 +23,7 @@ CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
     return tsr_real.cuMemAlloc_v2(dptr, bytesize);
 }
 
-CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
+TSR_REDIRECTED(cuMemFree_v2)(CUdeviceptr dptr)
 {
     CUdeviceptr base;
     size_t bytes;
@@ -41,7 +42,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
     return result;
 }
 
-CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+TSR_REDIRECTED(cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
     CUdeviceptr base;
     size_t bytes;

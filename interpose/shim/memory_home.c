@@ -1,10 +1,11 @@
 /* Memory that cannot be shared with executors: managed memory, and the application's own memory that it page-locks. */
+#include "shim/engaged.h"
 #include "shim/home_only.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/session.h"
 
-CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+TSR_REDIRECTED(cuMemAllocManaged)(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
     CUresult result = tsr_real.cuMemAllocManaged(dptr, bytesize, flags);
     if (result == CUDA_SUCCESS && tsr_session())
@@ -12,7 +13,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned 
     return result;
 }
 
-CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
+TSR_REDIRECTED(cuMemHostRegister_v2)(void *p, size_t bytesize, unsigned int Flags)
 {
     CUresult result = tsr_real.cuMemHostRegister_v2(p, bytesize, Flags);
     CUdeviceptr device;
@@ -24,7 +25,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Fla
     return result;
 }
 
-CUresult CUDAAPI cuMemHostUnregister(void *p)
+TSR_REDIRECTED(cuMemHostUnregister)(void *p)
 {
     CUdeviceptr device = 0;
     if (!tsr_session())

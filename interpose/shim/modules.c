@@ -71,122 +71,98 @@ static __attribute__((noinline)) CUresult got_variable(uint64_t start, enum tsr_
     return result;
 }
 
-CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+TSR_ENGAGED(cuModuleGetGlobal_v2)(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
-    if (tsr_idle())
-        return tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
     uint64_t start = tsr_record_start();
     return got_variable(start, TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod);
 }
 
-CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+TSR_ENGAGED(cuLibraryGetGlobal)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-    if (tsr_idle())
-        return tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name);
     uint64_t start = tsr_record_start();
     return got_variable(start, TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library);
 }
 
-CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+TSR_ENGAGED(cuLibraryGetManaged)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-    if (tsr_idle())
-        return tsr_real.cuLibraryGetManaged(dptr, bytes, library, name);
     uint64_t start = tsr_record_start();
     return got_variable(start, TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library);
 }
 
-CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
+TSR_ENGAGED(cuModuleLoad)(CUmodule *module, const char *fname)
 {
-    if (tsr_idle())
-        return tsr_real.cuModuleLoad(module, fname);
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuModuleLoad(module, fname);
     return loaded(start, TSR_ROW_cuModuleLoad, result, (void *const *)module, NULL, fname, false);
 }
 
-CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
+TSR_ENGAGED(cuModuleLoadData)(CUmodule *module, const void *image)
 {
-    if (tsr_idle())
-        return tsr_real.cuModuleLoadData(module, image);
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuModuleLoadData(module, image);
     return loaded(start, TSR_ROW_cuModuleLoadData, result, (void *const *)module, image, NULL, false);
 }
 
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
-                                    void **optionValues)
+TSR_ENGAGED(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
+                                void **optionValues)
 {
-    if (tsr_idle())
-        return tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
     return loaded(start, TSR_ROW_cuModuleLoadDataEx, result, (void *const *)module, image, NULL, false);
 }
 
-CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+TSR_ENGAGED(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
 {
-    if (tsr_idle())
-        return tsr_real.cuModuleLoadFatBinary(module, fatCubin);
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuModuleLoadFatBinary(module, fatCubin);
     return loaded(start, TSR_ROW_cuModuleLoadFatBinary, result, (void *const *)module, fatCubin, NULL, false);
 }
 
-CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
+TSR_ENGAGED(cuModuleUnload)(CUmodule hmod)
 {
-    return tsr_idle() ? tsr_real.cuModuleUnload(hmod) : unload(TSR_ROW_cuModuleUnload, hmod, unload_module);
+    return unload(TSR_ROW_cuModuleUnload, hmod, unload_module);
 }
 
-CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+TSR_ENGAGED(cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
-    if (tsr_idle())
-        return tsr_real.cuModuleGetFunction(hfunc, hmod, name);
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuModuleGetFunction(hfunc, hmod, name);
     return found(start, TSR_ROW_cuModuleGetFunction, result, (void *const *)hfunc, hmod, name, false);
 }
 
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
-                                   unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
-                                   unsigned int numLibraryOptions)
+TSR_ENGAGED(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+                               unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                               unsigned int numLibraryOptions)
 {
-    if (tsr_idle())
-        return tsr_real.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
-                                          libraryOptionValues, numLibraryOptions);
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
                                                  libraryOptionValues, numLibraryOptions);
     return loaded(start, TSR_ROW_cuLibraryLoadData, result, (void *const *)library, code, NULL, true);
 }
 
-CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
-                                       void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
-                                       void **libraryOptionValues, unsigned int numLibraryOptions)
+TSR_ENGAGED(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues,
+                                   unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                   unsigned int numLibraryOptions)
 {
-    if (tsr_idle())
-        return tsr_real.cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
-                                              libraryOptionValues, numLibraryOptions);
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions,
                                                      libraryOptions, libraryOptionValues, numLibraryOptions);
     return loaded(start, TSR_ROW_cuLibraryLoadFromFile, result, (void *const *)library, NULL, fileName, true);
 }
 
-CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
+TSR_ENGAGED(cuLibraryUnload)(CUlibrary library)
 {
-    return tsr_idle() ? tsr_real.cuLibraryUnload(library) : unload(TSR_ROW_cuLibraryUnload, library, unload_library);
+    return unload(TSR_ROW_cuLibraryUnload, library, unload_library);
 }
 
-CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+TSR_ENGAGED(cuLibraryGetKernel)(CUkernel *pKernel, CUlibrary library, const char *name)
 {
-    if (tsr_idle())
-        return tsr_real.cuLibraryGetKernel(pKernel, library, name);
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuLibraryGetKernel(pKernel, library, name);
     return found(start, TSR_ROW_cuLibraryGetKernel, result, (void *const *)pKernel, library, name, true);
 }
 
-CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
+TSR_ENGAGED(cuLibraryEnumerateKernels)(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
 {
     CUresult result = tsr_real.cuLibraryEnumerateKernels(kernels, numKernels, lib);
     unsigned count = 0;
@@ -197,7 +173,7 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKe
     return result;
 }
 
-CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
+TSR_ENGAGED(cuModuleEnumerateFunctions)(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
 {
     CUresult result = tsr_real.cuModuleEnumerateFunctions(functions, numFunctions, mod);
     unsigned count = 0;
@@ -209,7 +185,7 @@ CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *functions, unsigned int 
     return result;
 }
 
-static __attribute__((noinline)) CUresult engaged_kernel_function(CUfunction *function, CUkernel kernel)
+TSR_ENGAGED(cuKernelGetFunction)(CUfunction *function, CUkernel kernel)
 {
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuKernelGetFunction(function, kernel);
@@ -223,25 +199,16 @@ static __attribute__((noinline)) CUresult engaged_kernel_function(CUfunction *fu
     return result;
 }
 
-CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+TSR_ENGAGED(cuFuncSetAttribute)(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
-    return tsr_idle() ? tsr_real.cuKernelGetFunction(pFunc, kernel) : engaged_kernel_function(pFunc, kernel);
-}
-
-CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
-{
-    if (tsr_idle())
-        return tsr_real.cuFuncSetAttribute(hfunc, attrib, value);
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuFuncSetAttribute(hfunc, attrib, value);
     tsr_record_failure(start, TSR_ROW_cuFuncSetAttribute, result);
     return result == CUDA_SUCCESS ? tsr_function_set_attribute(hfunc, attrib, value) : result;
 }
 
-CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+TSR_ENGAGED(cuKernelSetAttribute)(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
 {
-    if (tsr_idle())
-        return tsr_real.cuKernelSetAttribute(attrib, val, kernel, dev);
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuKernelSetAttribute(attrib, val, kernel, dev);
     tsr_record_failure(start, TSR_ROW_cuKernelSetAttribute, result);

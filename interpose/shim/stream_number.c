@@ -23,17 +23,17 @@ static CUresult numbered(CUresult result, const CUstream *stream)
     return result;
 }
 
-CUresult CUDAAPI cuStreamCreate(CUstream *phStream, unsigned int Flags)
+TSR_REDIRECTED(cuStreamCreate)(CUstream *phStream, unsigned int Flags)
 {
     return numbered(tsr_real.cuStreamCreate(phStream, Flags), phStream);
 }
 
-CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+TSR_REDIRECTED(cuStreamCreateWithPriority)(CUstream *phStream, unsigned int flags, int priority)
 {
     return numbered(tsr_real.cuStreamCreateWithPriority(phStream, flags, priority), phStream);
 }
 
-CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)
+TSR_REDIRECTED(cuGreenCtxStreamCreate)(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)
 {
     return numbered(tsr_real.cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority), phStream);
 }
