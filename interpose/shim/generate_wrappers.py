@@ -4,7 +4,8 @@
 
 What a function needs is said by its class (classes.py). What the shim's sources wrap by hand is found in them:
 definitions `CUresult CUDAAPI cuXxx(`, `TSR_ENGAGED(cuXxx)(` and `TSR_REDIRECTED(cuXxx)(` (engaged.h says what they are
-for), also those that a macro of the same file makes. Writes wrappers.c and wrapped_rows.h. Run by the native build; standard library only.
+for), also those that a macro of the same file makes. Writes wrappers.c and wrapped_rows.h. Run by the native build;
+standard library only.
 """
 
 import argparse
