@@ -10,9 +10,16 @@ from typing import Self
 
 from controlplane import native, shim
 from controlplane.launch import Change
-from controlplane.policy import Launches, Policy, compile_table, read_launches
+from controlplane.policy import Executor, Launches, Policy, compile_table, read_launches
 
 STOP_SECONDS = 5.0
+
+
+def _limits(executor: Executor) -> list[str]:
+    """The executor's arguments for what the policy lets it use."""
+    sms = ["--sm-limit", str(executor.sm_limit)] if executor.sm_limit else []
+    memory = ["--memory-limit", str(executor.memory_limit_bytes)] if executor.memory_limit_bytes else []
+    return sms + memory
 
 
 class Redirection:
@@ -39,13 +46,8 @@ class Redirection:
             "CUDA_MODULE_LOADING": "EAGER",
         }
         for executor, socket in zip(self.policy.executors, self._sockets, strict=True):
-            command = [
-                str(native.file("executor/tessera-executor")),
-                "--device",
-                str(executor.device),
-                "--socket",
-                socket,
-            ]
+            program = str(native.file("executor/tessera-executor"))
+            command = [program, "--device", str(executor.device), "--socket", socket, *_limits(executor)]
             self._executors.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment))
         return self
 

@@ -1,6 +1,6 @@
 /*
- * tessera-executor --device N --socket NAME: serves one application after another on GPU N until standard input, which tessera-run
- * holds open, is closed. Control messages are answered in order on the main thread; launches come through the lane.
+ * tessera-executor --device N --socket NAME [--sm-limit N] [--memory-limit BYTES]: serves one application after another on GPU N
+ * until standard input, which tessera-run holds open, is closed. Control messages are answered in order on the main thread; launches come through the lane.
  */
 #include <errno.h>
 #include <poll.h>
@@ -14,10 +14,13 @@
 
 #include "executor/lane_reader.h"
 #include "executor/mirror.h"
+#include "executor/share.h"
 
 struct arguments {
     int device;
     const char *socket;
+    unsigned sm_limit;     /* 0: none */
+    uint64_t memory_limit; /* bytes; 0: none */
 };
 
 static int parse(int count, char **values, struct arguments *out)
@@ -29,12 +32,16 @@ static int parse(int count, char **values, struct arguments *out)
             out->device = (int)strtol(values[i + 1], &end, 10);
         else if (strcmp(values[i], "--socket") == 0)
             out->socket = values[i + 1];
+        else if (strcmp(values[i], "--sm-limit") == 0)
+            out->sm_limit = (unsigned)strtoul(values[i + 1], &end, 10);
+        else if (strcmp(values[i], "--memory-limit") == 0)
+            out->memory_limit = strtoull(values[i + 1], &end, 10);
         else
             return 0;
         if (end && *end)
             return 0;
     }
-    return out->device >= 0 && out->socket && count == 5;
+    return out->device >= 0 && out->socket && count % 2 == 1;
 }
 
 static int report(const char *what, CUresult result)
@@ -134,18 +141,18 @@ int main(int count, char **values)
     CUdevice device;
     CUcontext context;
     if (!parse(count, values, &arguments)) {
-        fprintf(stderr, "usage: tessera-executor --device N --socket NAME (started by tessera-run)\n");
+        fprintf(stderr, "usage: tessera-executor --device N --socket NAME [--sm-limit N] [--memory-limit BYTES]\n"
+                        "(started by tessera-run)\n");
         return 2;
     }
     CUresult result = cuInit(0);
     if (result == CUDA_SUCCESS)
         result = cuDeviceGet(&device, arguments.device);
     if (result == CUDA_SUCCESS)
-        result = cuDevicePrimaryCtxRetain(&context, device);
-    if (result == CUDA_SUCCESS)
-        result = cuCtxSetCurrent(context);
+        result = tsr_share_open(device, arguments.sm_limit, &context);
     if (result != CUDA_SUCCESS)
         return report("the GPU cannot be used", result);
+    tsr_share_limit_memory(arguments.memory_limit);
     int listener = listen_abstract(arguments.socket);
     if (listener < 0) {
         fprintf(stderr, "tessera-executor: cannot listen on %s: %s\n", arguments.socket, strerror(errno));
@@ -163,6 +170,5 @@ int main(int count, char **values)
         serve(guest, device, context);
         close(guest);
     }
-    cuDevicePrimaryCtxRelease(device);
     return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/map.h"
 #include "executor/memory.h"
+#include "executor/share.h"
 
 struct module {
     CUmodule module;
@@ -44,16 +45,20 @@ static CUresult load(struct tsr_mirror *mirror, const struct tsr_message *messag
     if (!module)
         return CUDA_ERROR_OUT_OF_MEMORY;
     module->bytes = message->bytes;
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (!tsr_share_take(module->bytes)) /* its code takes about as much on the GPU */
+        goto drop;
     module->image = mmap(NULL, message->bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (module->image == MAP_FAILED) {
-        free(module);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    CUresult result = message->detail ? cuLibraryLoadData(&module->library, module->image, NULL, NULL, 0, NULL, NULL, 0)
+    if (module->image == MAP_FAILED)
+        goto give_back;
+    result = message->detail ? cuLibraryLoadData(&module->library, module->image, NULL, NULL, 0, NULL, NULL, 0)
                                       : cuModuleLoadData(&module->module, module->image);
     if (result == CUDA_SUCCESS && tsr_map_set(&mirror->modules, message->id, module))
         return CUDA_SUCCESS;
     munmap(module->image, module->bytes);
+give_back:
+    tsr_share_give(module->bytes);
+drop:
     free(module);
     return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
 }
@@ -65,6 +70,7 @@ static CUresult unload(struct tsr_mirror *mirror, uint32_t id)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = module->library ? cuLibraryUnload(module->library) : cuModuleUnload(module->module);
     munmap(module->image, module->bytes);
+    tsr_share_give(module->bytes);
     free(module);
     return result;
 }
@@ -143,6 +149,7 @@ static void drop_module(uint64_t id, void *value, void *argument)
     else
         cuModuleUnload(module->module);
     munmap(module->image, module->bytes);
+    tsr_share_give(module->bytes);
     free(module);
 }
 
