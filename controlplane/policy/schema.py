@@ -63,8 +63,10 @@ _GRID = _object(
 _NTH = _object(
     ["every"],
     {
-        "every": _described("The launches whose number, divided by this,", type="integer", minimum=1),
-        "offset": _described("leaves this over (0).", type="integer", minimum=0),
+        "every": _described(
+            "The launches whose number has a remainder, when divided by this, of", type="integer", minimum=1
+        ),
+        "offset": _described("this (0).", type="integer", minimum=0),
     },
 )
 _SHARE = _object(

@@ -52,7 +52,7 @@ static CUresult load(struct tsr_mirror *mirror, const struct tsr_message *messag
     if (module->image == MAP_FAILED)
         goto give_back;
     result = message->detail ? cuLibraryLoadData(&module->library, module->image, NULL, NULL, 0, NULL, NULL, 0)
-                                      : cuModuleLoadData(&module->module, module->image);
+                             : cuModuleLoadData(&module->module, module->image);
     if (result == CUDA_SUCCESS && tsr_map_set(&mirror->modules, message->id, module))
         return CUDA_SUCCESS;
     munmap(module->image, module->bytes);

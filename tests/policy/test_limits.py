@@ -5,7 +5,11 @@ from pathlib import Path
 from tests.policy.run import Launch, run
 
 LAUNCHES: list[Launch] = [{"function": "alpha", "blocks": 1024, "threads": 1024} for _ in range(4)]
-POLICY = 'version: 1\ndevices: {{home: 0, executors: [{{gpu: 1, {limit}}}]}}\nrules:\n  - {{match: {{function: "*"}}, device: 1}}\n'
+POLICY = """version: 1
+devices: {{home: 0, executors: [{{gpu: 1, {limit}}}]}}
+rules:
+  - {{match: {{function: "*"}}, device: 1}}
+"""
 
 
 def busy_ns(native_build: Path, tmp_path: Path, limit: str) -> int:

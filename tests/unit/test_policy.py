@@ -1,5 +1,7 @@
 """Policy files and the decision table made from them."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +233,16 @@ def test_counters_are_read_back_by_gpu_and_reason(tmp_path: Path) -> None:
     assert launches.by_device == {0: 3, 1: 0, 7: 5}
     assert launches.kept_home == 2
     assert launches.kept_reasons == {"capture": 2}
+
+
+def test_the_reference_lists_every_key() -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, str(root / "scripts" / "gen-policy-reference"), "--check"]
+    assert subprocess.run(command, check=False).returncode == 0, "run scripts/gen-policy-reference"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_policies_of_the_documentation_are_good(number: int, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+    text = page.split("```yaml\n")[number + 1].split("```")[0]
+    assert read_policy(written(tmp_path, text)).rules
