@@ -17,7 +17,7 @@
 
 int tsr_os_memfd(const char *name, uint64_t bytes)
 {
-    int descriptor = memfd_create(name, MFD_CLOEXEC);
+    int descriptor = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (descriptor >= 0 && ftruncate(descriptor, (off_t)bytes) != 0) {
         int saved_errno = errno;
         close(descriptor);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An anonymous memory file of the given size; -1 on failure. */
+/* An anonymous memory file of the given size, which a reader may seal against shrinking; -1 on failure. */
 int tsr_os_memfd(const char *name, uint64_t bytes);
 /* Gives that part of a memory file its memory now, growing the file if need be: lack of memory shows here and not as a signal later. */
 bool tsr_os_allocate(int descriptor, uint64_t offset, uint64_t bytes);
