@@ -310,6 +310,24 @@ void tsr_blocks_release(struct tsr_blocks *blocks, uint64_t number)
         *set = blocks->sets[--blocks->set_count];
 }
 
+static void renumber(struct tsr_node *node, uint64_t number)
+{
+    if (!node)
+        return;
+    of_set(node)->set = number;
+    renumber(node->left, number);
+    renumber(node->right, number);
+}
+
+void tsr_blocks_rename(struct tsr_blocks *blocks, uint64_t number, uint64_t new_number)
+{
+    struct tsr_block_set *set = set_of(blocks, number);
+    if (!set)
+        return;
+    set->number = new_number;
+    renumber(set->root, new_number);
+}
+
 void tsr_blocks_fini(struct tsr_blocks *blocks)
 {
     for (struct tsr_block *block = blocks->lowest, *next; block; block = next) {

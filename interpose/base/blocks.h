@@ -78,6 +78,9 @@ uint64_t tsr_blocks_bytes(const struct tsr_blocks *blocks, uint64_t set);
 /* All blocks of the set become free for all; the set is gone. */
 void tsr_blocks_release(struct tsr_blocks *blocks, uint64_t set);
 
+/* The set has another number from now on; none has that yet. */
+void tsr_blocks_rename(struct tsr_blocks *blocks, uint64_t set, uint64_t number);
+
 /* The block that holds the address, free or not; NULL: in no chunk. */
 struct tsr_block *tsr_blocks_find(const struct tsr_blocks *blocks, uint64_t address);
 

@@ -1,131 +1,128 @@
-/* See arena.h. One lock: allocation is not a hot path here; programs that care keep their own cache of memory. */
+/* See arena.h. */
 #include "shim/arena.h"
 
-#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <tessera/lane.h>
 
+#include "base/blocks.h"
 #include "base/log.h"
-#include "base/map.h"
+#include "shim/home_only.h"
 #include "shim/lane_client.h"
 #include "shim/real.h"
 #include "shim/session.h"
 
-#define PAGE (2ull << 20)
-#define SMALLEST 512ull
-#define CLASSES 12 /* 512 bytes to 1 MiB */
+#define PAGES (TSR_ARENA_BYTES / TSR_ARENA_PAGE)
 
-struct free_block {
-    struct free_block *next;
-    CUdeviceptr address;
-};
+static struct tsr_blocks space;   /* who has which addresses; owner of a block in use: its extent */
+static CUdeviceptr arena;         /* 0: not reserved yet */
+static uint64_t held[PAGES / 64]; /* atomic words; bit n: page n is mapped everywhere */
 
-struct extent { /* a hole in the arena, or one physical allocation */
-    struct extent *next;
-    CUdeviceptr address;
-    uint64_t bytes;
-    CUmemGenericAllocationHandle memory;
-};
-
-struct allocation {
-    CUdeviceptr address;
-    size_t bytes; /* as asked for */
-    int class;    /* -1: an extent of its own */
-    struct extent *extent;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
-static CUdeviceptr arena;                                /* 0: not reserved yet */
-static struct extent *holes;                             /* sorted by address, never adjacent */
-static struct free_block *free_blocks[CLASSES];
-static struct tsr_map allocations; /* by address */
-
-static CUresult reserve_locked(void)
+static CUresult reserve(void)
 {
     if (arena)
         return CUDA_SUCCESS;
     CUdeviceptr address = 0;
-    CUresult result = tsr_real.cuMemAddressReserve(&address, TSR_ARENA_BYTES, PAGE, TSR_ARENA_ADDRESS, 0);
+    CUresult result = tsr_real.cuMemAddressReserve(&address, TSR_ARENA_BYTES, TSR_ARENA_PAGE, TSR_ARENA_ADDRESS, 0);
     if (result != CUDA_SUCCESS)
         return result;
-    struct extent *whole = calloc(1, sizeof *whole);
-    if (address != TSR_ARENA_ADDRESS || !whole) {
+    if (address != TSR_ARENA_ADDRESS || !tsr_blocks_add(&space, address, TSR_ARENA_BYTES)) {
         tsr_error("the arena's address range is taken; all memory stays home");
         tsr_real.cuMemAddressFree(address, TSR_ARENA_BYTES);
-        free(whole);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    *whole = (struct extent){.address = address, .bytes = TSR_ARENA_BYTES};
-    holes = whole;
     arena = address;
     return CUDA_SUCCESS;
 }
 
-static struct extent *take_hole_locked(uint64_t bytes)
+static void mark(const struct tsr_extent *extent, bool mapped)
 {
-    struct extent *taken = calloc(1, sizeof *taken);
-    struct extent **link = &holes;
-    while (*link && (*link)->bytes < bytes)
-        link = &(*link)->next;
-    if (!taken || !*link) {
-        free(taken);
-        return NULL;
-    }
-    *taken = (struct extent){.address = (*link)->address, .bytes = bytes};
-    (*link)->address += bytes;
-    (*link)->bytes -= bytes;
-    if ((*link)->bytes == 0) {
-        struct extent *used = *link;
-        *link = used->next;
-        free(used);
-    }
-    return taken;
+    uint64_t first = (extent->address - TSR_ARENA_ADDRESS) / TSR_ARENA_PAGE;
+    for (uint64_t page = first; page < first + extent->bytes / TSR_ARENA_PAGE; page++)
+        if (mapped)
+            __atomic_fetch_or(&held[page / 64], 1ull << page % 64, __ATOMIC_RELEASE);
+        else
+            __atomic_fetch_and(&held[page / 64], ~(1ull << page % 64), __ATOMIC_RELEASE);
 }
 
-static void give_hole_locked(struct extent *hole)
+bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes)
 {
-    struct extent **link = &holes;
-    while (*link && (*link)->address < hole->address)
-        link = &(*link)->next;
-    hole->next = *link;
-    *link = hole;
-    struct extent *previous = NULL;
-    for (struct extent *at = holes; at;) {
-        struct extent *next = at->next;
-        if (previous && previous->address + previous->bytes == at->address) {
-            previous->bytes += at->bytes;
-            previous->next = next;
-            free(at);
-        } else {
-            previous = at;
-        }
-        at = next;
-    }
+    uint64_t offset = address - TSR_ARENA_ADDRESS;
+    if (offset >= TSR_ARENA_BYTES || bytes > TSR_ARENA_BYTES - offset)
+        return false;
+    uint64_t last = bytes ? (offset + bytes - 1) / TSR_ARENA_PAGE : offset / TSR_ARENA_PAGE;
+    for (uint64_t page = offset / TSR_ARENA_PAGE; page <= last; page++)
+        if (!(__atomic_load_n(&held[page / 64], __ATOMIC_ACQUIRE) >> page % 64 & 1))
+            return false;
+    return true;
 }
 
-static CUresult tell_executors(uint32_t kind, const struct extent *extent, int descriptor)
+static void tell_unmap(const struct tsr_extent *extent, uint32_t executors)
 {
     const struct tsr_session *session = tsr_session();
-    CUresult result = CUDA_SUCCESS;
-    for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++) {
-        struct tsr_message message = {.kind = kind, .address = extent->address, .bytes = extent->bytes};
-        result = tsr_lane_ask(session->lanes[i], &message, descriptor);
+    for (uint32_t i = 0; i < executors; i++) {
+        struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = extent->address, .bytes = extent->bytes};
+        tsr_lane_ask(session->lanes[i], &message, -1);
     }
-    return result;
 }
 
-static CUresult map_home(struct extent *extent, const CUmemAllocationProp *properties)
+/* All executors or none; then the memory is the home GPU's alone. */
+static void share(struct tsr_extent *extent)
 {
-    CUresult result = tsr_real.cuMemCreate(&extent->memory, extent->bytes, properties, 0);
+    const struct tsr_session *session = tsr_session();
+    int descriptor = -1;
+    CUresult result =
+        tsr_real.cuMemExportToShareableHandle(&descriptor, extent->memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    uint32_t told = 0;
+    while (result == CUDA_SUCCESS && told < session->lane_count) {
+        struct tsr_message message = {.kind = TSR_MESSAGE_MAP,
+                                      .address = extent->address,
+                                      .bytes = extent->bytes,
+                                      .detail = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        result = tsr_lane_ask(session->lanes[told], &message, descriptor);
+        told += result == CUDA_SUCCESS;
+    }
+    if (descriptor >= 0)
+        close(descriptor);
+    extent->shared = result == CUDA_SUCCESS;
+    if (extent->shared) {
+        mark(extent, true);
+        return;
+    }
+    tell_unmap(extent, told);
+    tsr_warn("memory of %llu bytes cannot be shared with the executors (error %d); launches that use it stay home",
+             (unsigned long long)extent->bytes, (int)result);
+    tsr_home_only_add(extent->address, extent->bytes, TSR_REASON_MEMORY_NOT_SHARED);
+}
+
+CUresult tsr_arena_grant(const struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags)
+{
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}, .flags = flags};
+    return tsr_real.cuMemSetAccess(extent->address, extent->bytes, &access, 1);
+}
+
+static CUresult map_home(struct tsr_extent *extent, CUdevice home, uint32_t peers)
+{
+    CUmemAllocationProp properties = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = home},
+    };
+    int rdma = 0; /* ordinary memory can do it where the GPU can */
+    tsr_real.cuDeviceGetAttribute(&rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, home);
+    properties.allocFlags.gpuDirectRDMACapable = rdma != 0;
+    CUresult result = tsr_real.cuMemCreate(&extent->memory, extent->bytes, &properties, 0);
     if (result != CUDA_SUCCESS)
         return result;
     result = tsr_real.cuMemMap(extent->address, extent->bytes, 0, extent->memory, 0);
     if (result != CUDA_SUCCESS)
         goto release;
-    CUmemAccessDesc access = {.location = properties->location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    result = tsr_real.cuMemSetAccess(extent->address, extent->bytes, &access, 1);
+    result = tsr_arena_grant(extent, home, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    for (CUdevice device = 0; peers >> device && result == CUDA_SUCCESS; device++)
+        if (peers >> device & 1)
+            result = tsr_arena_grant(extent, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     if (result == CUDA_SUCCESS)
         return CUDA_SUCCESS;
     tsr_real.cuMemUnmap(extent->address, extent->bytes);
@@ -134,150 +131,63 @@ release:
     return result;
 }
 
-static void unmap_home(struct extent *extent)
+CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
 {
-    tsr_real.cuMemUnmap(extent->address, extent->bytes);
-    tsr_real.cuMemRelease(extent->memory);
-}
-
-static CUresult create_extent_locked(uint64_t bytes, struct extent **out)
-{
-    CUdevice device;
-    CUresult result = tsr_real.cuCtxGetDevice(&device);
-    if (result != CUDA_SUCCESS || (result = reserve_locked()) != CUDA_SUCCESS)
+    CUresult result = reserve();
+    if (result != CUDA_SUCCESS)
         return result;
-    struct extent *extent = take_hole_locked(bytes);
-    if (!extent)
+    struct tsr_extent *extent = calloc(1, sizeof *extent);
+    struct tsr_block *block = extent ? tsr_blocks_take(&space, TSR_BLOCKS_FREE, bytes, TSR_ARENA_PAGE) : NULL;
+    if (!block) {
+        free(extent);
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUmemAllocationProp properties = {
-        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
-    };
-    int descriptor = -1;
-    result = map_home(extent, &properties);
-    if (result != CUDA_SUCCESS)
-        goto give_back;
-    result = tsr_real.cuMemExportToShareableHandle(&descriptor, extent->memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    if (result == CUDA_SUCCESS)
-        result = tell_executors(TSR_MESSAGE_MAP, extent, descriptor);
-    if (descriptor >= 0)
-        close(descriptor);
-    if (result == CUDA_SUCCESS) {
-        *out = extent;
-        return CUDA_SUCCESS;
     }
-    unmap_home(extent);
-give_back:
-    give_hole_locked(extent);
-    return result;
-}
-
-static CUresult refill_locked(int class)
-{
-    struct extent *extent;
-    CUresult result = create_extent_locked(PAGE, &extent);
-    uint64_t step = SMALLEST << class;
-    for (uint64_t offset = PAGE; result == CUDA_SUCCESS && offset >= step; offset -= step) {
-        struct free_block *block = malloc(sizeof *block);
-        if (!block)
-            return free_blocks[class] ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-        *block = (struct free_block){free_blocks[class], extent->address + offset - step};
-        free_blocks[class] = block;
-    }
-    return result;
-}
-
-static CUresult take_small_locked(int class, CUdeviceptr *address)
-{
-    CUresult result = free_blocks[class] ? CUDA_SUCCESS : refill_locked(class);
-    if (result != CUDA_SUCCESS)
+    block->owner = extent;
+    *extent = (struct tsr_extent){.address = tsr_block_address(block), .bytes = bytes, .block = block};
+    result = map_home(extent, (CUdevice)tsr_session()->policy->home, peers);
+    if (result != CUDA_SUCCESS) {
+        tsr_blocks_give(&space, block, TSR_BLOCKS_FREE);
+        free(extent);
         return result;
-    struct free_block *block = free_blocks[class];
-    *address = block->address;
-    free_blocks[class] = block->next;
-    free(block);
+    }
+    share(extent);
+    *out = extent;
     return CUDA_SUCCESS;
 }
 
-static int class_of(size_t bytes)
+void tsr_arena_unmap(struct tsr_extent *extent)
 {
-    for (int class = 0; class < CLASSES; class++)
-        if (bytes <= SMALLEST << class)
-            return class;
-    return -1;
-}
-
-CUresult tsr_arena_alloc(size_t bytes, CUdeviceptr *address)
-{
-    struct allocation *allocation = calloc(1, sizeof *allocation);
-    if (!allocation)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    allocation->bytes = bytes;
-    allocation->class = class_of(bytes);
-    pthread_mutex_lock(&lock);
-    CUresult result;
-    if (allocation->class >= 0) {
-        result = take_small_locked(allocation->class, &allocation->address);
+    if (extent->shared) {
+        mark(extent, false);
+        tell_unmap(extent, tsr_session()->lane_count);
     } else {
-        result = create_extent_locked((bytes + PAGE - 1) / PAGE * PAGE, &allocation->extent);
-        if (result == CUDA_SUCCESS)
-            allocation->address = allocation->extent->address;
+        tsr_home_only_remove(extent->address);
     }
-    if (result == CUDA_SUCCESS)
-        tsr_map_set(&allocations, allocation->address, allocation);
-    pthread_mutex_unlock(&lock);
-    if (result == CUDA_SUCCESS)
-        *address = allocation->address;
-    else
-        free(allocation);
-    return result;
+    tsr_real.cuMemUnmap(extent->address, extent->bytes);
+    tsr_real.cuMemRelease(extent->memory);
+    tsr_blocks_give(&space, extent->block, TSR_BLOCKS_FREE);
+    free(extent);
 }
 
-bool tsr_arena_free(CUdeviceptr address)
+struct tsr_extent *tsr_arena_find(CUdeviceptr address)
 {
-    struct allocation *allocation = address ? tsr_map_remove(&allocations, address) : NULL;
-    if (!allocation)
-        return false;
-    pthread_mutex_lock(&lock);
-    if (allocation->class >= 0) {
-        struct free_block *block = malloc(sizeof *block);
-        if (block) {
-            *block = (struct free_block){free_blocks[allocation->class], address};
-            free_blocks[allocation->class] = block;
-        }
-    } else {
-        tell_executors(TSR_MESSAGE_UNMAP, allocation->extent, -1);
-        unmap_home(allocation->extent);
-        give_hole_locked(allocation->extent);
+    const struct tsr_block *block = tsr_blocks_find(&space, address);
+    return block ? block->owner : NULL;
+}
+
+void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), void *argument)
+{
+    for (struct tsr_block *block = space.lowest; block;) {
+        CUdeviceptr address = tsr_block_address(block);
+        if (block->owner)
+            visit(block->owner, argument);
+        block = tsr_blocks_find(&space, address)->next; /* the extent may be gone, and its block part of another */
     }
-    pthread_mutex_unlock(&lock);
-    free(allocation);
-    return true;
 }
 
-struct search {
-    CUdeviceptr address;
-    const struct allocation *found;
-};
-
-static void match(uint64_t key, void *value, void *argument)
+void tsr_arena_forget(void)
 {
-    struct search *search = argument;
-    const struct allocation *allocation = value;
-    if (search->address >= key && search->address < key + allocation->bytes)
-        search->found = allocation;
-}
-
-bool tsr_arena_find(CUdeviceptr address, CUdeviceptr *base, size_t *bytes)
-{
-    if (address < TSR_ARENA_ADDRESS || address >= TSR_ARENA_ADDRESS + TSR_ARENA_BYTES)
-        return false;
-    struct search search = {.address = address};
-    tsr_map_each(&allocations, match, &search);
-    if (!search.found)
-        return false;
-    *base = search.found->address;
-    *bytes = search.found->bytes;
-    return true;
+    space = (struct tsr_blocks){0};
+    arena = 0;
+    memset(held, 0, sizeof held);
 }

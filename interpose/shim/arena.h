@@ -1,9 +1,9 @@
 /*
- * The arena at home: device memory at addresses that are the same in the application and in every executor.
+ * The arena at home: physical memory at addresses that are the same in the application and in every executor.
  *
- * Memory comes in extents of whole 2 MiB pages, each one physical allocation, mapped at home and handed to every executor, which maps it at the
- * same address. Allocations of up to half a page share pages by size class; larger ones have an extent of their own, which is
- * returned to the driver when freed. An allocation that the arena cannot serve is refused, and the caller forwards it to the driver.
+ * Memory comes in extents of whole 2 MiB pages, each one physical allocation, mapped at home and handed to every executor, which maps it at
+ * the same address. An extent that an executor cannot map exists at home only (home_only.h). What stands in an extent is the
+ * holder's affair (allocation.h). All functions but tsr_arena_holds are called with the memory lock held.
  */
 #ifndef TSR_SHIM_ARENA_H
 #define TSR_SHIM_ARENA_H
@@ -12,12 +12,50 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* Errors: the driver's (OUT_OF_MEMORY, NOT_SUPPORTED, ...); the executor's when it cannot map. */
-CUresult tsr_arena_alloc(size_t bytes, CUdeviceptr *address);
-/* False: not an allocation of the arena. The caller has made sure that nothing uses it any more. */
-bool tsr_arena_free(CUdeviceptr address);
-/* The allocation that holds the address; false: none of the arena's. */
-bool tsr_arena_find(CUdeviceptr address, CUdeviceptr *base, size_t *bytes);
+#include <tessera/lane.h>
+
+#define TSR_ARENA_PAGE (2ull << 20)
+
+struct tsr_block;
+struct tsr_heap;
+struct tsr_allocation;
+
+struct tsr_extent {
+    CUdeviceptr address;
+    uint64_t bytes;
+    CUmemGenericAllocationHandle memory;
+    struct tsr_block *block;           /* its place in the arena */
+    struct tsr_heap *heap;             /* holder: allocations share it ... */
+    struct tsr_allocation *allocation; /* ... or it is one */
+    bool shared;                       /* all executors have it */
+};
+
+/*
+ * New memory of the home GPU: bytes is a multiple of TSR_ARENA_PAGE. Devices whose bit is set in `peers` may access it, too. Errors: the
+ * driver's; NOT_SUPPORTED when the arena cannot be had at all, OUT_OF_MEMORY also when its addresses are used up.
+ */
+CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out);
+void tsr_arena_unmap(struct tsr_extent *extent);
+/* Lets another GPU of the application at it, or not any more. */
+CUresult tsr_arena_grant(const struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags);
+
+/* The extent that holds the address, or NULL. */
+struct tsr_extent *tsr_arena_find(CUdeviceptr address);
+/* Calls visit for every extent; it may unmap the one that it is called with. */
+void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), void *argument);
+
+/* Whether all of [address, address + bytes) is memory that every executor has mapped at the same place. Takes no lock. */
+bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes);
+
+/* Whether the address is the arena's, memory or not: the driver knows it as mapped or reserved, and is not to be asked about it. */
+static inline bool tsr_arena_covers(CUdeviceptr address)
+{
+    return address - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES;
+}
+
+/* Forgets everything without a driver call: the process is another one than that which filled it. */
+void tsr_arena_forget(void);
 
 #endif

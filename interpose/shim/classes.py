@@ -190,6 +190,8 @@ OTHERS = {
     "cuCtxSynchronize": Record("SYNCHRONIZE"),
 }
 
+# Before the driver is called, in a process whose launches may run elsewhere.
+BEFOREHAND = {"cuStreamDestroy": "tsr_pool_stream_ends(hStream);"}
 # After a success: handles that the driver may give out again.
 AFTERWARDS = {
     "cuStreamDestroy": "tsr_stream_gone(hStream);",

@@ -22,6 +22,7 @@ from interpose.api.header import Prototype, read_prototypes  # noqa: E402
 from interpose.api.table import Row, read_rows  # noqa: E402
 from interpose.shim.classes import (  # noqa: E402
     AFTERWARDS,
+    BEFOREHAND,
     ONLY_FORWARDED,
     join_of,
     name_of,
@@ -32,6 +33,7 @@ from interpose.shim.classes import (  # noqa: E402
 INCLUDES = """#include "shim/copy_shape.h"
 #include "shim/definitions.h"
 #include "shim/order.h"
+#include "shim/pool.h"
 #include "shim/real.h"
 #include "shim/recorder.h"
 """
@@ -79,7 +81,7 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
 def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
     arguments = f"{row.symbol}({', '.join(prototype.arguments)})"
     join = join_of(row, prototype)
-    after = AFTERWARDS.get(name_of(row))
+    before, after = BEFOREHAND.get(name_of(row)), AFTERWARDS.get(name_of(row))
     if redirected:
         redirect = f"tsr_has_role(TSR_REDIRECTING) ? redirected_{arguments} : tsr_real.{arguments}"
         lines = [f"    CUresult outcome = {redirect};"]
@@ -93,7 +95,8 @@ def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
         ]
     else:
         lines = [f"    CUresult outcome = tsr_real.{arguments};"]
-    return lines + (["    if (outcome == CUDA_SUCCESS)", f"        {after}"] if after else [])
+    first = ["    if (tsr_has_role(TSR_REDIRECTING))", f"        {before}"] if before else []
+    return first + lines + (["    if (outcome == CUDA_SUCCESS)", f"        {after}"] if after else [])
 
 
 def _recording(row: Row, prototype: Prototype) -> list[str]:

@@ -1,56 +1,270 @@
-/* Device memory allocated by address: the wrappers around the arena. */
+/* Ordinary memory: cuMemAlloc and its family, and what they answer about it. */
+#include "shim/memory.h"
+
+#include "base/vec.h"
+#include "shim/allocation.h"
 #include "shim/arena.h"
+#include "shim/capture.h"
 #include "shim/engaged.h"
 #include "shim/home_only.h"
 #include "shim/order.h"
+#include "shim/pool.h"
 #include "shim/real.h"
 #include "shim/session.h"
 
-/* Only memory of the home GPU is served from the arena: a program that drives several GPUs itself keeps its own placement on the others. */
-static bool at_home(const struct tsr_session *session)
+#define LARGE (TSR_ARENA_PAGE / 2) /* above it an allocation has an extent of its own */
+#define PITCH 512u                 /* what the driver aligns rows to */
+
+static struct tsr_heap small = {.chunk_bytes = TSR_ARENA_PAGE}; /* memory lock */
+static TSR_VEC(struct tsr_allocation *) doomed;                 /* memory lock; freed while a capture forbade to wait */
+
+bool tsr_memory_at_home(void)
 {
+    const struct tsr_session *session = tsr_session();
     CUdevice device;
     return session && tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && (uint32_t)device == session->policy->home;
 }
 
+CUstreamCaptureMode tsr_memory_relax_begin(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+void tsr_memory_relax_end(CUstreamCaptureMode mode)
+{
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+void tsr_memory_reclaim_locked(void)
+{
+    tsr_pool_reclaim_locked();
+    tsr_heap_trim(&small, 0);
+}
+
+static CUresult allocate_locked(size_t bytes, CUcontext context, struct tsr_allocation **out)
+{
+    if (bytes > LARGE)
+        return tsr_allocation_map(bytes, small.peers, context, out);
+    CUresult result = CUDA_SUCCESS;
+    *out = tsr_allocation_take(&small, TSR_BLOCKS_FREE, bytes, context);
+    if (!*out)
+        result = tsr_heap_grow(&small, bytes);
+    if (!*out && result == CUDA_SUCCESS)
+        *out = tsr_allocation_take(&small, TSR_BLOCKS_FREE, bytes, context);
+    return *out || result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* The driver refuses to allocate during some captures and invalidates them: it is asked for a little of its own. */
+CUresult tsr_memory_refused_by_capture(void)
+{
+    CUdeviceptr little;
+    if (!tsr_is_any_capture())
+        return CUDA_SUCCESS;
+    CUresult result = tsr_real.cuMemAlloc_v2(&little, 1);
+    if (result == CUDA_SUCCESS)
+        tsr_real.cuMemFree_v2(little);
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+}
+
+CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address)
+{
+    CUcontext context;
+    struct tsr_allocation *allocation;
+    CUresult result = tsr_real.cuCtxGetCurrent(&context);
+    if (result == CUDA_SUCCESS)
+        result = tsr_memory_refused_by_capture();
+    if (result != CUDA_SUCCESS)
+        return result;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_memory_lock();
+    result = allocate_locked(bytes, context, &allocation);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        tsr_memory_reclaim_locked();
+        result = allocate_locked(bytes, context, &allocation);
+    }
+    if (result == CUDA_SUCCESS)
+        *address = allocation->address;
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+    return result;
+}
+
 TSR_REDIRECTED(cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize)
 {
-    if (dptr && bytesize && at_home(tsr_session())) {
-        CUresult result = tsr_arena_alloc(bytesize, dptr);
+    if (dptr && bytesize && tsr_memory_at_home()) {
+        CUresult result = tsr_memory_allocate(bytesize, dptr);
         if (result != CUDA_ERROR_NOT_SUPPORTED)
             return result;
     }
-    return tsr_real.cuMemAlloc_v2(dptr, bytesize);
+    CUresult result = tsr_real.cuMemAlloc_v2(dptr, bytesize);
+    if (result == CUDA_SUCCESS)
+        tsr_home_only_add(*dptr, bytesize,
+                          tsr_memory_at_home() ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_MEMORY_OTHER_DEVICE);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+                                   unsigned int ElementSizeBytes)
+{
+    size_t pitch = (WidthInBytes + PITCH - 1) / PITCH * PITCH, bytes;
+    bool valid = dptr && pPitch && WidthInBytes && Height && pitch >= WidthInBytes &&
+                 (ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16) && WidthInBytes <= INT32_MAX &&
+                 !__builtin_mul_overflow(pitch, Height, &bytes);
+    if (valid && tsr_memory_at_home()) {
+        CUresult result = tsr_memory_allocate(bytes, dptr);
+        if (result == CUDA_SUCCESS)
+            *pPitch = pitch;
+        if (result != CUDA_ERROR_NOT_SUPPORTED)
+            return result;
+    }
+    CUresult result = tsr_real.cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    if (result == CUDA_SUCCESS)
+        tsr_home_only_add(*dptr, *pPitch * Height,
+                          tsr_memory_at_home() ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_MEMORY_OTHER_DEVICE);
+    return result;
+}
+
+/* As the driver's cuMemFree does: whatever may use the memory is complete. */
+static CUresult wait_for_users(CUcontext owner)
+{
+    CUcontext current = NULL;
+    CUresult result = tsr_real.cuCtxGetCurrent(&current);
+    if (result == CUDA_SUCCESS && !current)
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_join_all();
+    if (result != CUDA_SUCCESS || owner == current)
+        return result == CUDA_SUCCESS ? tsr_real.cuCtxSynchronize() : result;
+    result = tsr_real.cuCtxPushCurrent_v2(owner);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_real.cuCtxSynchronize();
+    tsr_real.cuCtxPopCurrent_v2(&current);
+    return result;
+}
+
+static void give_doomed_locked(void)
+{
+    while (doomed.count)
+        tsr_allocation_give(tsr_vec_pop(&doomed), TSR_BLOCKS_FREE);
+}
+
+static void give_locked(struct tsr_allocation *allocation, bool waited)
+{
+    if (waited) {
+        give_doomed_locked();
+        if (allocation->heap && allocation->heap->pool)
+            tsr_pool_give_locked(allocation, TSR_BLOCKS_FREE);
+        else
+            tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
+    } else if (tsr_vec_push(&doomed, allocation)) {
+        allocation->doomed = true;
+    }
+}
+
+static CUresult free_in_arena(CUdeviceptr dptr, const struct tsr_allocation *found)
+{
+    CUresult result = wait_for_users(found->context);
+    bool capturing = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (result != CUDA_SUCCESS && !capturing)
+        return result;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    bool allowed = !capturing || mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+    tsr_memory_lock();
+    struct tsr_allocation *allocation = tsr_allocation_find(dptr);
+    bool same = allocation && allocation->id == found->id;
+    if (same && allowed)
+        give_locked(allocation, !capturing);
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+    return !allowed ? result : same ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 TSR_REDIRECTED(cuMemFree_v2)(CUdeviceptr dptr)
 {
-    CUdeviceptr base;
-    size_t bytes;
-    if (!tsr_session() || !tsr_arena_find(dptr, &base, &bytes) || base != dptr) {
-        CUresult joined = tsr_order_join_all();
-        CUresult freed = joined == CUDA_SUCCESS ? tsr_real.cuMemFree_v2(dptr) : joined;
-        if (freed == CUDA_SUCCESS && tsr_session())
-            tsr_home_only_remove(dptr);
-        return freed;
-    }
+    struct tsr_allocation found;
+    if (tsr_memory_describe(dptr, &found))
+        return found.address == dptr ? free_in_arena(dptr, &found) : CUDA_ERROR_INVALID_VALUE;
     CUresult result = tsr_order_join_all();
     if (result == CUDA_SUCCESS)
-        result = tsr_real.cuCtxSynchronize();
-    if (result == CUDA_SUCCESS && !tsr_arena_free(dptr))
-        result = CUDA_ERROR_INVALID_VALUE;
+        result = tsr_real.cuMemFree_v2(dptr);
+    if (result == CUDA_SUCCESS)
+        tsr_home_only_remove(dptr);
     return result;
+}
+
+bool tsr_memory_describe(CUdeviceptr address, struct tsr_allocation *out)
+{
+    tsr_memory_lock();
+    const struct tsr_allocation *allocation = tsr_allocation_find(address);
+    if (allocation)
+        *out = *allocation;
+    tsr_memory_unlock();
+    return allocation != NULL;
 }
 
 TSR_REDIRECTED(cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
-    CUdeviceptr base;
-    size_t bytes;
-    if (!tsr_session() || !tsr_arena_find(dptr, &base, &bytes))
-        return tsr_real.cuMemGetAddressRange_v2(pbase, psize, dptr);
+    struct tsr_allocation found;
+    if (!tsr_memory_describe(dptr, &found))
+        return tsr_arena_covers(dptr) ? CUDA_ERROR_NOT_FOUND : tsr_real.cuMemGetAddressRange_v2(pbase, psize, dptr);
     if (pbase)
-        *pbase = base;
+        *pbase = found.address;
     if (psize)
-        *psize = bytes;
+        *psize = found.bytes;
     return CUDA_SUCCESS;
+}
+
+/* Chunks that hold nothing are mapped and yet free. */
+TSR_REDIRECTED(cuMemGetInfo_v2)(size_t *free, size_t *total)
+{
+    if (!free || !tsr_memory_at_home())
+        return tsr_real.cuMemGetInfo_v2(free, total);
+    tsr_memory_lock();
+    tsr_pool_settle_all_locked();
+    uint64_t idle = tsr_heap_idle_bytes(&small);
+    tsr_memory_unlock();
+    CUresult result = tsr_real.cuMemGetInfo_v2(free, total);
+    if (result == CUDA_SUCCESS)
+        *free += idle;
+    return result;
+}
+
+static void give_if_owned(struct tsr_allocation *allocation, void *context)
+{
+    bool pooled = allocation->heap && allocation->heap->pool;
+    if (allocation->context == context && !pooled && !allocation->doomed)
+        tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
+}
+
+void tsr_memory_context_gone(CUcontext context)
+{
+    tsr_memory_lock();
+    give_doomed_locked();
+    tsr_allocation_each(give_if_owned, context);
+    tsr_heap_trim(&small, 0);
+    tsr_memory_unlock();
+}
+
+CUresult tsr_memory_peer(CUdevice device, bool enabled)
+{
+    CUmemAccess_flags flags = enabled ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    tsr_memory_lock();
+    CUresult result = tsr_heap_grant(&small, device, flags);
+    if (result == CUDA_SUCCESS)
+        result = tsr_heap_grant(NULL, device, flags);
+    tsr_memory_unlock();
+    return result;
+}
+
+void tsr_memory_forget(void)
+{
+    tsr_allocation_forget();
+    tsr_pool_forget();
+    tsr_arena_forget();
+    tsr_home_only_forget();
+    small = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};
+    tsr_vec_clear(&doomed);
 }

@@ -3,12 +3,11 @@
 #include "shim/home_only.h"
 #include "shim/order.h"
 #include "shim/real.h"
-#include "shim/session.h"
 
 TSR_REDIRECTED(cuMemAllocManaged)(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
     CUresult result = tsr_real.cuMemAllocManaged(dptr, bytesize, flags);
-    if (result == CUDA_SUCCESS && tsr_session())
+    if (result == CUDA_SUCCESS)
         tsr_home_only_add(*dptr, bytesize, TSR_REASON_MEMORY_MANAGED);
     return result;
 }
@@ -17,7 +16,7 @@ TSR_REDIRECTED(cuMemHostRegister_v2)(void *p, size_t bytesize, unsigned int Flag
 {
     CUresult result = tsr_real.cuMemHostRegister_v2(p, bytesize, Flags);
     CUdeviceptr device;
-    if (result != CUDA_SUCCESS || !tsr_session())
+    if (result != CUDA_SUCCESS)
         return result;
     tsr_home_only_add((uint64_t)(uintptr_t)p, bytesize, TSR_REASON_MEMORY_REGISTERED);
     if (tsr_real.cuMemHostGetDevicePointer_v2(&device, p, 0) == CUDA_SUCCESS && device != (CUdeviceptr)(uintptr_t)p)
@@ -28,8 +27,6 @@ TSR_REDIRECTED(cuMemHostRegister_v2)(void *p, size_t bytesize, unsigned int Flag
 TSR_REDIRECTED(cuMemHostUnregister)(void *p)
 {
     CUdeviceptr device = 0;
-    if (!tsr_session())
-        return tsr_real.cuMemHostUnregister(p);
     CUresult result = tsr_order_join_all();
     if (result != CUDA_SUCCESS)
         return result;

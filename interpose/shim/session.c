@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "shim/engaged.h"
 #include "shim/lane_client.h"
+#include "shim/memory.h"
 
 static struct tsr_session *current; /* atomic */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,6 +46,7 @@ static struct tsr_session *create(void)
     struct tsr_session *session = policy ? calloc(1, sizeof *session) : NULL;
     if (!session)
         return NULL;
+    tsr_memory_forget();
     session->owner = getpid();
     session->policy = policy;
     pthread_mutex_init(&session->rules_lock, NULL);

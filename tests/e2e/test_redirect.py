@@ -24,7 +24,11 @@ TIMEOUT_S = 120
 DEMO = Path(__file__).parents[2] / "scripts" / "demo" / "vector_add.py"
 
 
-@pytest.mark.parametrize("name", ["vector_add", "transpose", "gemm_tiled", "softmax", "layer_norm", "scan", "stencil"])
+COMPUTE = ("vector_add", "transpose", "gemm_tiled", "softmax", "layer_norm", "scan", "stencil")
+MEMORY = ("pitched_copies", "stream_ordered_memory")
+
+
+@pytest.mark.parametrize("name", [*COMPUTE, *MEMORY])
 def test_all_launches_on_the_other_gpu(
     name: str, executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path
 ) -> None:
@@ -53,6 +57,29 @@ def test_launches_on_a_gpu_that_the_program_chose_stay_there(native_build: Path,
     assert "right" in _run([*command, sys.executable, str(DEMO)], environment)
     counted = json.loads(report.read_text())
     assert counted["launches"] == {"total": 2, "by_device": {"0": 0, "1": 1, "2": 1}, "kept_home": 0}
+
+
+# Programs and how many of their launches stay home because their memory exists only there. Those that launch on the
+# other GPU themselves, too, are here as well.
+PLACED = {"driver_memory": 0, "peer_copies": 0, "managed_memory": 2}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_memory_of_all_kinds(
+    name: str, executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path
+) -> None:
+    executable = executables[name]
+    assert isinstance(executable, Path), str(executable)
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(POLICY)
+    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
+    base = [str(tessera_run), "--emulate", "2", "--json", str(report)]
+    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    home = _run([*base, "--", str(executable)], environment)
+    away = _run([*base, "--policy", str(policy), "--", str(executable)], environment)
+    counted = json.loads(report.read_text())["launches"]
+    assert away == home
+    assert counted["kept_home"] == counted["by_device"]["0"] == PLACED[name]
 
 
 def _run(command: list[str], environment: dict[str, str]) -> str:

@@ -1,0 +1,50 @@
+/*
+ * Memory of the home GPU by its ways of being allocated; each memory_*.c serves the driver functions of one way. Only memory of the home GPU is served
+ * from the arena: a program that drives several GPUs itself keeps its own placement on the others.
+ */
+#ifndef TSR_SHIM_MEMORY_H
+#define TSR_SHIM_MEMORY_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tsr_allocation;
+
+/* Whether there is a session and the current context is of the home GPU. */
+bool tsr_memory_at_home(void);
+
+/* Ordinary memory for the current context; see cuMemAlloc. */
+CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address);
+
+/* The error of an allocation that a capture forbids. */
+CUresult tsr_memory_refused_by_capture(void);
+
+/* Memory lock held: takes back what is free but mapped, after an allocation found too little. */
+void tsr_memory_reclaim_locked(void);
+
+/* What an arena allocation is to cuMemGetAddressRange and pointer attributes; false: the address is in none. A copy: holds no lock. */
+bool tsr_memory_describe(CUdeviceptr address, struct tsr_allocation *out);
+
+/* Frees what the context owns: it is gone. */
+void tsr_memory_context_gone(CUcontext context);
+
+/* Ends a context, or a device's primary one, by the driver's function given; what it owned goes, if it is gone. */
+CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext));
+CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice));
+
+/* Another device of the application may (not any more) access ordinary memory of the home GPU. */
+CUresult tsr_memory_peer(CUdevice device, bool enabled);
+
+/*
+ * The calling thread may call what capture forbids (cuThreadExchangeStreamCaptureMode): between begin and end are calls of the shim's own,
+ * of which the application's capture knows nothing.
+ */
+CUstreamCaptureMode tsr_memory_relax_begin(void);
+void tsr_memory_relax_end(CUstreamCaptureMode mode);
+
+/* The process is another one than that which allocated (a forked child that initialises CUDA itself). */
+void tsr_memory_forget(void);
+
+#endif

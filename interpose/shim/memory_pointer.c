@@ -1,0 +1,92 @@
+/* Pointer attributes of arena memory: what they would be if the driver had allocated it. The others are the driver's to answer. */
+#include <string.h>
+
+#include "shim/allocation.h"
+#include "shim/arena.h"
+#include "shim/engaged.h"
+#include "shim/memory.h"
+#include "shim/pool.h"
+#include "shim/real.h"
+#include "shim/session.h"
+
+#define UNKNOWN_ADDRESS ((CUdeviceptr)8) /* about which the driver says what it says about memory that is not its own */
+
+#define PUT(type, expression)                                                                                                  \
+    do {                                                                                                                       \
+        type put_value = (type)(expression);                                                                                   \
+        memcpy(data, &put_value, sizeof put_value);                                                                            \
+    } while (0)
+
+/* False: the driver's answer is right. */
+static bool answer(const struct tsr_allocation *allocation, CUpointer_attribute attribute, void *data)
+{
+    const struct tsr_pool *pool = allocation->heap ? allocation->heap->pool : NULL;
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        PUT(CUcontext, allocation->context);
+        return true;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        PUT(char, allocation->sync_memops);
+        return true;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        PUT(unsigned long long, allocation->id);
+        return true;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        PUT(char, !pool);
+        return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        PUT(CUdeviceptr, allocation->address);
+        return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        PUT(size_t, allocation->bytes);
+        return true;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        PUT(unsigned long long, CU_MEM_HANDLE_TYPE_NONE);
+        return true;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        PUT(CUmemoryPool, pool ? tsr_pool_handle(pool) : NULL);
+        return true;
+    default:
+        return false;
+    }
+}
+
+TSR_REDIRECTED(cuPointerGetAttribute)(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    struct tsr_allocation found;
+    bool known = data && tsr_memory_describe(ptr, &found);
+    if (known && answer(&found, attribute, data))
+        return CUDA_SUCCESS;
+    if (data && !known && tsr_arena_covers(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    return tsr_real.cuPointerGetAttribute(data, attribute, ptr);
+}
+
+TSR_REDIRECTED(cuPointerGetAttributes)(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
+                                          CUdeviceptr ptr)
+{
+    struct tsr_allocation found;
+    bool known = tsr_memory_describe(ptr, &found);
+    bool hidden = !known && tsr_arena_covers(ptr);
+    CUresult result = tsr_real.cuPointerGetAttributes(numAttributes, attributes, data, hidden ? UNKNOWN_ADDRESS : ptr);
+    if (result == CUDA_SUCCESS && known)
+        for (unsigned i = 0; i < numAttributes; i++)
+            answer(&found, attributes[i], data[i]);
+    return result;
+}
+
+TSR_REDIRECTED(cuPointerSetAttribute)(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    CUresult result = tsr_real.cuPointerSetAttribute(value, attribute, ptr);
+    if (result != CUDA_SUCCESS || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return result;
+    tsr_memory_lock();
+    struct tsr_allocation *allocation = tsr_allocation_find(ptr);
+    if (allocation)
+        allocation->sync_memops = *(const unsigned *)value != 0;
+    tsr_memory_unlock();
+    return result;
+}
