@@ -17,17 +17,20 @@ from typing import Self
 from controlplane.errors import ConfigError
 from controlplane.launch import Change
 from controlplane.report import Report, from_json
-from controlplane.server import Setup, complain
+from controlplane.server import Setup, WatchedPolicy, complain
 
 FINISH_SECONDS = 10.0
 WAITING_PROCESSES = 4096  # that have connected before the control plane process is up
 
 
 class Observation:
-    """Runs from entering the context on. Raises ConfigError when the trace cannot be written."""
+    """Runs from entering the context on. Raises ConfigError when the trace cannot be written.
 
-    def __init__(self, trace: Path | None) -> None:
-        self._trace = trace
+    records: whether programs are observed; policy: one whose edits take effect.
+    """
+
+    def __init__(self, trace: Path | None, *, records: bool = True, policy: WatchedPolicy | None = None) -> None:
+        self._trace, self._records, self._policy = trace, records, policy
         self._name = f"tessera-{os.getpid()}-{secrets.token_hex(8)}"
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -39,8 +42,11 @@ class Observation:
             # Bound here, so that the program can start at once: it may connect before anybody accepts.
             listener.bind("\0" + self._name)
             listener.listen(WAITING_PROCESSES)
-            setup = Setup(theirs.fileno(), listener.fileno(), file, str(self._trace))
-            inherited = [theirs.fileno(), listener.fileno(), *([] if file is None else [file])]
+            records = listener.fileno() if self._records else -1
+            setup = Setup(theirs.fileno(), records, file, str(self._trace), self._policy)
+            table = None if self._policy is None else self._policy.table
+            inherited = [theirs.fileno(), *(one for one in (file, table) if one is not None)]
+            inherited += [records] if self._records else []
             self._process = subprocess.Popen(
                 # -P: modules of the program's directory are not ours.
                 [sys.executable, "-P", "-m", "controlplane.server", setup.to_argument()],
@@ -68,11 +74,11 @@ class Observation:
                 self._process.wait()
 
     def change(self) -> Change:
-        return Change(variables={"TESSERA_RECORDS": self._name})
+        return Change(variables={"TESSERA_RECORDS": self._name} if self._records else {})
 
     def finish(self) -> Report | None:
-        """Lets the control plane process end, within a bounded time; None when it has died, and says so."""
-        if self._control is None or self._process is None:
+        """Lets the control plane process end, within a bounded time; None without records, or if it has died."""
+        if not self._records or self._control is None or self._process is None:
             return None
         answer, in_time = _read(self._control, time.monotonic() + FINISH_SECONDS)
         if not in_time:

@@ -11,6 +11,7 @@ from typing import Self
 from controlplane import native, shim
 from controlplane.launch import Change
 from controlplane.policy import Executor, Launches, Policy, compile_table, read_launches
+from controlplane.server import WatchedPolicy
 
 STOP_SECONDS = 5.0
 
@@ -70,6 +71,10 @@ class Redirection:
         table = f"/proc/{os.getpid()}/fd/{self._table}"
         front = shim.change(self._driver)
         return replace(front, variables={**front.variables, "TESSERA_POLICY": table})
+
+    def watched(self, verify: int | None) -> WatchedPolicy:
+        """What the control plane process is told, so that edits of the policy take effect. verify: see there."""
+        return WatchedPolicy(str(self.policy.file.absolute()), self.policy.signature, self._table, verify)
 
     def launches(self) -> Launches:
         """Counts so far; may be asked while the application runs and afterwards."""

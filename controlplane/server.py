@@ -7,16 +7,32 @@ services.
 """
 
 import json
+import mmap
 import os
 import resource
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from controlplane.errors import InternalError
-from controlplane.loop import serve
+from controlplane.loop import Service, serve
 
 NAME = "tessera-run"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPolicy:
+    """A policy whose edits take effect: its file, its state when it was read, the live decision table's descriptor.
+
+    verify: what the command line asked for; None: the file decides.
+    """
+
+    file: str
+    signature: Sequence[int] | None
+    table: int
+    verify: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +40,18 @@ class Setup:
     """What a control plane process is told when it starts: descriptors that it inherits, and what to do with them."""
 
     control: int
-    records: int
+    records: int = -1  # none are read
     trace: int | None = None
     trace_name: str = ""
+    policy: WatchedPolicy | None = None
 
     def to_argument(self) -> str:
         return json.dumps(asdict(self))
+
+    @classmethod
+    def from_argument(cls, argument: str) -> "Setup":
+        value = json.loads(argument)
+        return cls(**{**value, "policy": value["policy"] and WatchedPolicy(**value["policy"])})
 
 
 def complain(message: str) -> None:
@@ -43,7 +65,7 @@ def complain(message: str) -> None:
 def main() -> int:
     """Whatever goes wrong in here is told in one line, between the lines of a program that goes on."""
     try:
-        return _main(Setup(**json.loads(sys.argv[1])))
+        return _main(Setup.from_argument(sys.argv[1]))
     except Exception as error:
         complain(f"internal error of the control plane process: {type(error).__name__}: {error}")
         if os.environ.get("TESSERA_LOG") == "debug":
@@ -52,19 +74,30 @@ def main() -> int:
 
 
 def _main(setup: Setup) -> int:
+    control = socket.socket(fileno=setup.control)
+    services = [] if setup.policy is None else [_watcher(setup.policy)]
+    if setup.records < 0:
+        serve(control, services)
+        return 0
     _allow_many_descriptors()
     # numpy and all that uses it: only here, so that tessera-run starts quickly.
     from controlplane.observe.session import Session
 
-    control = socket.socket(fileno=setup.control)
     session = Session(setup, complain)
-    serve(control, [session.receiver])
+    serve(control, [session.receiver, *services])
     report = session.finish()
     try:
         control.sendall(report.to_json().encode())
     except OSError:
         return 1
     return 0
+
+
+def _watcher(policy: WatchedPolicy) -> Service:
+    from controlplane.policy.watch import Watcher
+
+    used = None if policy.signature is None else (policy.signature[0], policy.signature[1], policy.signature[2])
+    return Watcher(Path(policy.file), used, mmap.mmap(policy.table, 0), complain, policy.verify)
 
 
 def _allow_many_descriptors() -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "tessera-run"
 STATS, STATS_FILE = "--stats=", "--stats\0="  # the second: an option of its own, as no argument of a process can be
+VERIFY, VERIFY_ALL = "--verify", "--verify=1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,21 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
 def _add_place(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--emulate", metavar="SPEC", help=f"run on emulated GPUs: {SPEC}")
     group.add_argument("--policy", metavar="FILE", type=Path, help="run launches on the GPUs that a policy names")
+    group.add_argument(
+        "--verify",
+        metavar="N",
+        type=_count,
+        help="run every N-th launch that runs elsewhere at home too and compare; --verify: every one",
+    )
     group.add_argument(
         "--shim",
         action="store_true",
@@ -80,11 +93,17 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """--stats takes a file only behind an equals sign, which argparse cannot say."""
-    options = parser().parse_args([argument.replace(STATS, STATS_FILE, 1) for argument in arguments])
-    command = [argument.replace(STATS_FILE, STATS, 1) for argument in options.command]
+    """--stats and --verify take a value only behind an equals sign, which argparse cannot say."""
+    options = parser().parse_args([_prepared(argument) for argument in arguments])
+    command = options.command
+    place = len(arguments) - len(command)
+    command = list(arguments[place:])
     options.command = command[1:] if command[:1] == ["--"] else command
     return options
+
+
+def _prepared(argument: str) -> str:
+    return VERIFY_ALL if argument == VERIFY else argument.replace(STATS, STATS_FILE, 1)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -101,6 +120,10 @@ def _run(options: argparse.Namespace) -> int:
     if not options.command:
         raise ConfigError("no program is given", expected=f"{NAME} [options] -- program [argument ...]")
     policy = None if options.policy is None else read_policy(options.policy)
+    if options.verify is not None:
+        if policy is None:
+            raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
+        policy = replace(policy, verify=options.verify)
     emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
     stats_file = None if options.stats_file is None else _create(options.stats_file)
     outcome = _execute(emulation, policy, options)
@@ -128,10 +151,11 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
             layers.insert(0, stack.enter_context(redirection).change())
         elif options.shim or emulation is None or observed_run:
             layers.insert(0, shim.change(driver))
-        if observed_run:
+        if observed_run or redirection is not None:
             from controlplane.observation import Observation  # only here: a plain run starts faster without it
 
-            observation = stack.enter_context(Observation(None))
+            watched = None if redirection is None else redirection.watched(options.verify)
+            observation = stack.enter_context(Observation(None, records=observed_run, policy=watched))
             layers.append(observation.change())
         code = launch.run(options.command, launch.compose(layers, os.environ))
         launches = None if redirection is None else redirection.launches()

@@ -3,12 +3,15 @@
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import TypeAlias
 
 GPUS = 16
 EXECUTORS = 15
 RULES = 256
 PATTERN_BYTES = 247
 MOST = 2**64 - 1
+
+Signature: TypeAlias = tuple[int, int, int]  # of a file's state: what changes when it is edited or replaced
 
 
 class Log(Enum):
@@ -109,6 +112,7 @@ class Policy:
     verify: int = 0
     log: Log = Log.OFF
     devices_line: int = field(default=1, compare=False)
+    signature: Signature | None = field(default=None, compare=False)
 
     @property
     def gpus(self) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from controlplane.policy.language import (
     Policy,
     Rule,
     Share,
+    Signature,
 )
 from controlplane.policy.pattern import PatternError, regex
 from controlplane.yamlfile import Value, read
@@ -32,7 +34,17 @@ RANGE = re.compile(r"([0-9]+)\s*\.\.\s*([0-9]+)")
 
 def read_policy(file: Path) -> Policy:
     """Reads a policy file. Raises ConfigError."""
-    return policy_of(read(file))
+    before = signature(file)
+    return replace(policy_of(read(file)), signature=before)
+
+
+def signature(file: Path) -> Signature | None:
+    """The state that the file is in; None: there is no file."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def policy_of(root: Value) -> Policy:

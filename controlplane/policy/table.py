@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from controlplane import records
 from controlplane.errors import ConfigError
@@ -44,6 +44,21 @@ def replace_rules(buffer: Any, policy: Policy) -> int:
     _write_rules(record.tables[generation % 2], policy)
     record.generation = generation
     return generation
+
+
+Devices: TypeAlias = tuple[int, list[tuple[int, int, int]]]
+
+
+def devices_of(policy: Policy) -> Devices:
+    """Home, and each executor's GPU with its limits, 0 for none."""
+    return policy.home, [(one.device, one.sm_limit or 0, one.memory_limit_bytes or 0) for one in policy.executors]
+
+
+def live_devices(buffer: Any) -> Devices:
+    """The same of a live record."""
+    record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
+    executors = [record.executors[place] for place in range(record.executor_count)]
+    return int(record.home), [(int(e.device), int(e.sm_limit), int(e.memory_limit_bytes)) for e in executors]
 
 
 def _write_rules(table: Any, policy: Policy) -> None:

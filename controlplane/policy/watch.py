@@ -11,40 +11,32 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.errors import ConfigError
-from controlplane.policy.language import Policy
-from controlplane.policy.read import read_policy
-from controlplane.policy.table import replace_rules
+from controlplane.policy.language import Signature
+from controlplane.policy.read import read_policy, signature
+from controlplane.policy.table import devices_of, live_devices, replace_rules
 
 INTERVAL_S = 0.2
-
-Signature = tuple[int, int, int]
-
-
-def signature(file: Path) -> Signature | None:
-    """What changes when a file is edited or replaced; None: there is no file."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 class Watcher:
     """Keeps the rules of a live decision table (a writable mapping) as the policy's file has them.
 
-    verify: what the command line asked for, which an edit does not change; None: the file decides.
+    used: the state of the file whose rules the table holds. verify: what the command line asked for, which an edit does
+    not change; None: the file decides.
     """
 
-    def __init__(self, policy: Policy, table: Any, say: Callable[[str], None], verify: int | None = None) -> None:
-        self._policy, self._table, self._say, self._verify = policy, table, say, verify
-        self._used = self._last = signature(policy.file)
+    def __init__(
+        self, file: Path, used: Signature | None, table: Any, say: Callable[[str], None], verify: int | None = None
+    ) -> None:
+        self._file, self._table, self._say, self._verify = file, table, say, verify
+        self._used = self._last = used
 
     def start(self, _loop: object) -> None:
         """Nothing to watch but the file."""
 
     def tick(self) -> float:
         """Takes over an edit if there is one. Seconds until it is worth looking again."""
-        now = signature(self._policy.file)
+        now = signature(self._file)
         if now != self._used and now == self._last:
             self._used = now
             self._take_over()
@@ -55,23 +47,19 @@ class Watcher:
         """Nothing is open."""
 
     def _take_over(self) -> None:
-        file = self._policy.file
         try:
-            policy = read_policy(file)
-            self._refuse_other_devices(policy)
+            policy = read_policy(self._file)
+            if devices_of(policy) != live_devices(self._table):
+                raise ConfigError(
+                    "the devices cannot change while the program runs",
+                    expected="the home GPU and the executors that the run began with",
+                    file=self._file,
+                    line=policy.devices_line,
+                )
             if self._verify is not None:
                 policy = replace(policy, verify=self._verify)
             replace_rules(self._table, policy)
         except ConfigError as error:
             self._say(f"{error}; the rules before this edit stay in use")
             return
-        self._say(f"{file}: the edited rules are in use")
-
-    def _refuse_other_devices(self, policy: Policy) -> None:
-        if (policy.home, policy.executors) != (self._policy.home, self._policy.executors):
-            raise ConfigError(
-                "the devices cannot change while the program runs",
-                expected="the home GPU and the executors that the run began with",
-                file=policy.file,
-                line=policy.devices_line,
-            )
+        self._say(f"{self._file}: the edited rules are in use")

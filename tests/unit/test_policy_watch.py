@@ -20,7 +20,7 @@ class Run:
         file.write_text(POLICY)
         policy = read_policy(file)
         self.buffer = bytearray(compile_table(policy, ["s"]))
-        self.watcher = Watcher(policy, self.buffer, self.said.append, verify)
+        self.watcher = Watcher(file, policy.signature, self.buffer, self.said.append, verify)
 
     def tick(self, times: int = 2) -> None:
         for _ in range(times):
