@@ -97,13 +97,16 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
 
 static CUresult add_stream(struct tsr_mirror *mirror, const struct tsr_message *message)
 {
-    if (message->id >= TSR_LANE_STREAMS || mirror->streams[message->id])
+    if (message->id >= TSR_LANE_STREAMS)
         return CUDA_ERROR_INVALID_VALUE;
     CUstream stream;
     CUresult result = cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, message->detail);
-    if (result == CUDA_SUCCESS)
-        __atomic_store_n(&mirror->streams[message->id], stream, __ATOMIC_RELEASE);
-    return result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    CUstream replaced = __atomic_exchange_n(&mirror->streams[message->id], stream, __ATOMIC_ACQ_REL);
+    if (replaced)
+        cuStreamDestroy(replaced);
+    return CUDA_SUCCESS;
 }
 
 CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor)

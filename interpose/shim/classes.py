@@ -1,8 +1,8 @@
 """What the generated wrapper of a driver function has to do besides forwarding, by class and signature.
 
-Joining: whatever an application enqueues at home, or waits for, must come after the launches of the same stream that
-run elsewhere. So each function with a stream joins that stream first, and each copy or memset without one joins them
-all; afterwards the error of an executor that failed meanwhile is the answer.
+Order (order.h): whatever an application enqueues at home, or waits for, must come after the work of the same stream that
+runs elsewhere. What enqueues holds its stream meanwhile, unless it may wait on the host, as copies do. Afterwards the error
+of an executor that failed meanwhile is the answer.
 
 Recording: a function is recorded with the kind of its class (include/tessera/records.h); one that has none is recorded
 as a CALL if it fails. What a record tells is read from the arguments by their names in cuda.h.
@@ -15,11 +15,12 @@ from interpose.api.header import Prototype
 from interpose.api.table import Row
 
 STREAM = re.compile(r"\bCUstream (\w+)$")
-NO_JOIN = re.compile(
+NO_ORDER = re.compile(
     r"cuStreamGet|cuStreamIsCapturing|cuStreamSetAttribute|cuStreamCopyAttributes|cuStreamUpdateCapture|cuMemPool|cuStreamAttachMem"
 )
-JOIN_ALL = {"cuCtxSynchronize", "cuCtxSynchronize_v2", "cuCtxRecordEvent", "cuCtxWaitEvent"}
-JOIN_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRelease"}
+WAITS_FOR_STREAM = {"cuStreamSynchronize", "cuStreamQuery"}
+WAITS_FOR_ALL = {"cuCtxSynchronize", "cuCtxRecordEvent", "cuCtxWaitEvent"}
+WAITS_FOR_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRelease"}
 
 # Called before the process has a driver, and by the loader of runtimes; their failure says nothing.
 ONLY_FORWARDED = re.compile(r"cuGetError|cuDriverGetVersion|cuGetExportTable")
@@ -27,6 +28,14 @@ ONLY_FORWARDED = re.compile(r"cuGetError|cuDriverGetVersion|cuGetExportTable")
 NOT_ENQUEUED = re.compile(
     r"cuStreamGet|cuStreamIsCapturing|cuStreamSetAttribute|cuStreamCopyAttributes|cuStreamUpdateCapture|cuStreamQuery"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """`before`: the C expression that is CUDA_SUCCESS when the call may be made. `holds`: it fills in `hold`."""
+
+    before: str
+    holds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +57,27 @@ def stream_of(prototype: Prototype) -> str | None:
     return None
 
 
-def join_of(row: Row, prototype: Prototype) -> str | None:
-    """The expression that joins, or None when the function needs none."""
-    if NO_JOIN.match(row.symbol):
-        return None
-    stream = stream_of(prototype)
-    if stream:
-        per_thread = "true" if row.base else "false"
-        return f"tsr_order_join({stream}, {per_thread})"
-    if row.group in ("copy", "memset") or row.symbol in JOIN_ALL or (row.base or "") in JOIN_ALL:
-        return "tsr_order_join_all()"
-    return None
-
-
 def name_of(row: Row) -> str:
     """The function's name without version and per-thread suffixes."""
     return re.sub(r"_v\d+$", "", row.base or row.symbol)
+
+
+def order_of(row: Row, prototype: Prototype) -> Order | None:
+    """What keeps calls of the function in order; None when they need nothing."""
+    name, stream, per_thread = name_of(row), stream_of(prototype), "true" if row.base else "false"
+    if NO_ORDER.match(name):
+        return None
+    if name in WAITS_FOR_ALL:
+        return Order("tsr_order_join_all()")
+    if name == "cuGreenCtxDestroy":
+        return Order("tsr_order_destroy_contexts()")
+    if name == "cuStreamDestroy":
+        return Order(f"tsr_order_destroy({stream})")
+    if name in WAITS_FOR_STREAM:
+        return Order(f"tsr_order_join({stream}, {per_thread})")
+    if row.group == "copy" or (row.group == "memset" and not stream):
+        return Order(f"tsr_order_enter_loose({stream or 'NULL'}, {per_thread}, &hold)", holds=True)
+    return Order(f"tsr_order_enter({stream}, {per_thread}, &hold)", holds=True) if stream else None
 
 
 def record_of(row: Row, prototype: Prototype) -> Record | None:

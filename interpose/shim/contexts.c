@@ -18,7 +18,7 @@ static void forget_context(CUcontext context)
     TSR_ENGAGED(symbol)(type name)                                                      \
     {                                                                                                                          \
         uint64_t start = tsr_record_start();                                                                                   \
-        CUresult result = tsr_order_join_all();                                                                                \
+        CUresult result = tsr_order_destroy_contexts();                                                                        \
         if (start)                                                                                                             \
             forget(name);                                                                                                      \
         if (result == CUDA_SUCCESS)                                                                                            \

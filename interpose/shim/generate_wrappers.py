@@ -24,8 +24,8 @@ from interpose.shim.classes import (  # noqa: E402
     AFTERWARDS,
     BEFOREHAND,
     ONLY_FORWARDED,
-    join_of,
     name_of,
+    order_of,
     record_of,
     stream_of,
 )
@@ -80,16 +80,18 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
 
 def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
     arguments = f"{row.symbol}({', '.join(prototype.arguments)})"
-    join = join_of(row, prototype)
+    order = order_of(row, prototype)
     before, after = BEFOREHAND.get(name_of(row)), AFTERWARDS.get(name_of(row))
     if redirected:
         redirect = f"tsr_has_role(TSR_REDIRECTING) ? redirected_{arguments} : tsr_real.{arguments}"
         lines = [f"    CUresult outcome = {redirect};"]
-    elif join:
+    elif order:
         lines = [
-            f"    CUresult outcome = {join};",
+            *(["    struct tsr_order_hold hold;"] if order.holds else []),
+            f"    CUresult outcome = {order.before};",
             "    if (outcome == CUDA_SUCCESS)",
             f"        outcome = tsr_real.{arguments};",
+            *(["    tsr_order_leave(&hold);"] if order.holds else []),
             "    if (outcome == CUDA_SUCCESS)",
             "        outcome = tsr_order_state();",
         ]

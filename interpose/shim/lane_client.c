@@ -20,6 +20,8 @@
 #define LANE_SPACING (2ull << 20) /* one lane per executor, each at its own address */
 #define ANSWER_TIMEOUT_MS 10000
 #define CONNECT_TIMEOUT_NS 5000000000ull
+#define SPINS_BEFORE_PAUSE 2000
+#define PAUSE_NS 50000ull
 
 _Static_assert(sizeof(struct tsr_lane) <= LANE_SPACING, "lanes do not overlap");
 
@@ -211,12 +213,36 @@ CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *l
     return (CUdeviceptr)(uintptr_t)&lane->lane->away[stream];
 }
 
+uint64_t tsr_lane_away_value(uint32_t stream, const struct tsr_lane_client *lane)
+{
+    return __atomic_load_n(&lane->lane->away[stream], __ATOMIC_ACQUIRE);
+}
+
+CUresult tsr_lane_await(const struct tsr_lane_client *lane, uint32_t stream, uint64_t value)
+{
+    for (unsigned i = 0; tsr_lane_away_value(stream, lane) < value; i++)
+        if (i < SPINS_BEFORE_PAUSE)
+            __builtin_ia32_pause();
+        else
+            tsr_os_futex_wait(&lane->lane->never, 0, PAUSE_NS, true);
+    return tsr_lane_state(lane);
+}
+
+void tsr_lane_unregister(struct tsr_lane_client *lane)
+{
+    if (__atomic_exchange_n(&lane->registered, 0, __ATOMIC_ACQ_REL))
+        tsr_real.cuMemHostUnregister(lane->lane);
+}
+
 CUresult tsr_lane_register(struct tsr_lane_client *lane)
 {
     if (__atomic_load_n(&lane->registered, __ATOMIC_ACQUIRE))
         return CUDA_SUCCESS;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture in progress forbids registering, unless it is relaxed */
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
     CUresult result =
         tsr_real.cuMemHostRegister_v2(lane->lane, LANE_SPACING, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
         __atomic_store_n(&lane->registered, 1, __ATOMIC_RELEASE);
         return CUDA_SUCCESS;

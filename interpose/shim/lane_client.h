@@ -27,8 +27,14 @@ CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_lane_record *rec
 CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane);
 CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *lane);
 
+/* What the away fence holds now, and waiting for it on the host until it holds the value. Errors: the executor's. */
+uint64_t tsr_lane_away_value(uint32_t stream, const struct tsr_lane_client *lane);
+CUresult tsr_lane_await(const struct tsr_lane_client *lane, uint32_t stream, uint64_t value);
+
 /* Registers the lane's memory with the home GPU; once, with a current context. */
 CUresult tsr_lane_register(struct tsr_lane_client *lane);
+/* Contexts are about to go, and the registration may go with them. */
+void tsr_lane_unregister(struct tsr_lane_client *lane);
 
 /* Place among the session's lanes. */
 uint32_t tsr_lane_number(const struct tsr_lane_client *lane);

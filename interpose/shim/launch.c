@@ -17,6 +17,7 @@ static inline CUresult begin(struct tsr_launch *launch)
 
 static inline CUresult end(struct tsr_launch *launch, CUresult result)
 {
+    tsr_order_leave(&launch->hold);
     if (launch->taken && result == CUDA_SUCCESS)
         result = tsr_order_state();
     if (launch->start)

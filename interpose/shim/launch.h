@@ -11,6 +11,7 @@
 
 #include <tessera/records.h>
 
+#include "shim/order.h"
 #include "shim/rows.h"
 
 struct tsr_known_function;
@@ -28,6 +29,7 @@ struct tsr_launch {
     const CUlaunchAttribute *attributes;
     uint32_t attribute_count;
 
+    struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */
     bool taken;             /* posted to another GPU: not to be forwarded */
     bool captured;          /* went into a graph */
     uint8_t device;         /* of the executor, if taken */
@@ -39,7 +41,7 @@ struct tsr_launch {
     struct tsr_known_function *known;
 };
 
-/* Posts the launch if it is to run elsewhere; else makes sure that it may run at home. Errors: the driver's, or the executor's. */
+/* Posts the launch if it is to run elsewhere; else makes sure that it may run at home, and holds its stream until tsr_order_leave. Errors: the driver's, or the executor's. */
 CUresult tsr_redirect(struct tsr_launch *launch);
 
 /* For a launch that is recorded: looks up what is known of it. */

@@ -1,82 +1,309 @@
-/* See order.h. One lock guards the records and keeps the fences of a stream in step with its work; it is held for driver calls that only enqueue. */
+/* See order.h. Locks, in this order: `related` (shared by blocking streams, exclusive for legacy ones), a stream's, the lane's. */
 #include "shim/order.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "base/log.h"
-#include "base/map.h"
 #include "shim/lane_client.h"
-#include "shim/place.h"
 #include "shim/real.h"
 #include "shim/session.h"
+#include "shim/streams.h"
 
-struct stream_record {
-    CUstream stream; /* explicit: never NULL */
-    uint32_t slot;
-    bool legacy, blocking;
-    uint64_t home_value, away_value; /* lock; last values given to the fences */
-    struct tsr_lane_client *lane;    /* lock; where its last work went; NULL: home */
-    bool opened[15];                 /* lock; the executor has a stream for this slot */
-};
+static pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
+static uint32_t away[TSR_STREAM_KINDS]; /* atomic; streams with a lane or something owed, by kind */
+static uint32_t away_count;             /* atomic; their sum */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tsr_map records; /* by stream handle; per-thread streams by thread */
-static struct stream_record *by_slot[TSR_LANE_STREAMS];
-static uint32_t slot_count; /* lock */
-static uint32_t away_count; /* atomic; streams whose last work is on an executor */
-
-static uint64_t key_of(CUstream stream)
+static void count(const struct tsr_stream *stream, bool was, bool is)
 {
-    return stream == CU_STREAM_PER_THREAD ? 0x8000000000000000ull | (uint64_t)gettid() : (uint64_t)(uintptr_t)stream;
+    if (was == is)
+        return;
+    uint32_t step = is ? 1 : UINT32_MAX;
+    __atomic_fetch_add(&away[stream->kind], step, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&away_count, step, __ATOMIC_SEQ_CST);
 }
 
-static struct stream_record *record_locked(CUstream stream)
+static bool is_away(const struct tsr_stream *stream)
 {
-    struct stream_record *record = tsr_map_find(&records, key_of(stream));
-    if (record || slot_count == TSR_LANE_STREAMS)
-        return record;
-    record = calloc(1, sizeof *record);
-    if (!record)
-        return NULL;
-    unsigned flags = 0;
-    record->stream = stream;
-    record->legacy = stream == CU_STREAM_LEGACY;
-    if (!record->legacy && stream != CU_STREAM_PER_THREAD)
-        tsr_real.cuStreamGetFlags(stream, &flags);
-    record->blocking = !record->legacy && !(flags & CU_STREAM_NON_BLOCKING);
-    record->slot = slot_count++;
-    by_slot[record->slot] = record;
-    tsr_map_set(&records, key_of(stream), record);
-    return record;
+    return stream->lane || stream->owed;
 }
 
-static CUresult join_locked(struct stream_record *record)
+static bool any_away(void)
 {
-    struct tsr_lane_client *lane = record->lane;
-    if (!lane)
-        return CUDA_SUCCESS;
-    uint64_t value = ++record->away_value;
-    struct tsr_lane_record signal = {.kind = TSR_LANE_SIGNAL, .stream = record->slot, .value = value};
-    CUresult result = tsr_lane_post(lane, &signal, NULL);
-    if (result == CUDA_SUCCESS)
-        result = tsr_real.cuStreamWaitValue64_v2(record->stream, tsr_lane_away_fence(record->slot, lane), value,
-                                                 CU_STREAM_WAIT_VALUE_GEQ);
-    record->lane = NULL;
-    __atomic_fetch_sub(&away_count, 1, __ATOMIC_RELAXED);
+    return __atomic_load_n(&away_count, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* Another thread cannot enqueue in a thread's own stream. */
+static bool is_foreign(const struct tsr_stream *stream)
+{
+    return stream->kind == TSR_STREAM_OWN && (stream->orphan || stream->thread != tsr_stream_thread());
+}
+
+/* Default streams are those of the current context. */
+static CUresult operate(const struct tsr_stream *stream, unsigned operations, CUstreamBatchMemOpParams *what)
+{
+    CUcontext current = NULL, popped;
+    bool is_default = stream->kind == TSR_STREAM_LEGACY || stream->kind == TSR_STREAM_OWN;
+    bool push = is_default && (tsr_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != stream->context);
+    if (push && tsr_real.cuCtxPushCurrent_v2(stream->context) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult result = tsr_real.cuStreamBatchMemOp_v2(stream->handle, operations, what, 0);
+    if (push)
+        tsr_real.cuCtxPopCurrent_v2(&popped);
     return result;
 }
 
-/* The legacy stream and the blocking ones wait for each other; joining one before the other's work keeps that for work elsewhere. */
-static CUresult join_related_locked(const struct stream_record *record)
+static CUstreamBatchMemOpParams wait_operation(CUdeviceptr fence, uint64_t value)
+{
+    CUstreamBatchMemOpParams operation = {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64,
+                                                        .address = fence,
+                                                        .value64 = value,
+                                                        .flags = CU_STREAM_WAIT_VALUE_GEQ}};
+    return operation;
+}
+
+static CUstreamBatchMemOpParams write_operation(CUdeviceptr fence, uint64_t value)
+{
+    CUstreamBatchMemOpParams operation = {
+        .writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = fence, .value64 = value}};
+    return operation;
+}
+
+/* The executor's stream signals; what must wait for it at home is owed. */
+static CUresult signal_locked(struct tsr_stream *stream)
+{
+    if (!stream->lane)
+        return CUDA_SUCCESS;
+    uint64_t value = tsr_slot_next_value(stream->slot);
+    struct tsr_lane_record signal = {.kind = TSR_LANE_SIGNAL, .stream = stream->slot, .value = value};
+    CUresult result = tsr_lane_post(stream->lane, &signal, NULL);
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_slot_set_signalled(stream->slot, stream->lane, value);
+    stream->owed = stream->lane;
+    stream->owed_value = value;
+    stream->lane = NULL;
+    return CUDA_SUCCESS;
+}
+
+static void settle_locked(struct tsr_stream *stream)
+{
+    stream->owed = NULL;
+    count(stream, true, false);
+}
+
+static CUresult join_locked(struct tsr_stream *stream)
+{
+    CUresult result = signal_locked(stream);
+    if (result != CUDA_SUCCESS || !stream->owed || is_foreign(stream))
+        return result;
+    CUstreamBatchMemOpParams wait = wait_operation(tsr_lane_away_fence(stream->slot, stream->owed), stream->owed_value);
+    result = operate(stream, 1, &wait);
+    if (result == CUDA_SUCCESS)
+        settle_locked(stream);
+    return result;
+}
+
+/* The same for a stream that `waiter` waits for: one of another thread cannot be made to wait itself. */
+static CUresult join_for_locked(struct tsr_stream *stream, const struct tsr_stream *waiter)
+{
+    CUresult result = join_locked(stream);
+    if (result != CUDA_SUCCESS || !stream->owed)
+        return result;
+    if (tsr_lane_away_value(stream->slot, stream->owed) >= stream->owed_value) {
+        settle_locked(stream);
+        return CUDA_SUCCESS;
+    }
+    CUstreamBatchMemOpParams wait = wait_operation(tsr_lane_away_fence(stream->slot, stream->owed), stream->owed_value);
+    return operate(waiter, 1, &wait);
+}
+
+static bool waits_for(const struct tsr_stream *stream, const struct tsr_stream *other)
+{
+    bool blocking = other->kind == TSR_STREAM_BLOCKING || other->kind == TSR_STREAM_OWN;
+    return other->context == stream->context && (stream->kind == TSR_STREAM_LEGACY ? blocking : other->kind == TSR_STREAM_LEGACY);
+}
+
+/* `related` is held exclusively. */
+static CUresult join_related_locked(struct tsr_stream *stream)
 {
     CUresult result = CUDA_SUCCESS;
-    for (uint32_t i = 0; i < slot_count && result == CUDA_SUCCESS; i++) {
-        struct stream_record *other = by_slot[i];
-        if (other != record && ((record->legacy && other->blocking) || (record->blocking && other->legacy)))
-            result = join_locked(other);
+    for (struct tsr_stream *at = tsr_stream_first(); at && result == CUDA_SUCCESS; at = at->next) {
+        if (at == stream || !__atomic_load_n(&at->live, __ATOMIC_ACQUIRE))
+            continue;
+        pthread_mutex_lock(&at->lock);
+        if (at->live && is_away(at) && waits_for(stream, at))
+            result = join_for_locked(at, stream);
+        pthread_mutex_unlock(&at->lock);
     }
+    return result;
+}
+
+static uint32_t away_related_to(const struct tsr_stream *stream)
+{
+    return stream->kind == TSR_STREAM_LEGACY
+               ? __atomic_load_n(&away[TSR_STREAM_BLOCKING], __ATOMIC_SEQ_CST) + __atomic_load_n(&away[TSR_STREAM_OWN], __ATOMIC_SEQ_CST)
+               : __atomic_load_n(&away[TSR_STREAM_LEGACY], __ATOMIC_SEQ_CST);
+}
+
+static void hold_stream(struct tsr_order_hold *hold, struct tsr_stream *stream)
+{
+    hold->stream = stream;
+    hold->related = stream->kind != TSR_STREAM_FREE;
+    if (stream->kind == TSR_STREAM_LEGACY)
+        pthread_rwlock_wrlock(&related);
+    else if (hold->related)
+        pthread_rwlock_rdlock(&related);
+}
+
+static void release(struct tsr_order_hold *hold)
+{
+    pthread_mutex_unlock(&hold->stream->lock);
+    if (hold->related)
+        pthread_rwlock_unlock(&related);
+    hold->stream = NULL;
+}
+
+/* Holds the stream with what it waits for joined. */
+static CUresult hold_joined(struct tsr_order_hold *hold, struct tsr_stream *stream)
+{
+    CUresult result = CUDA_SUCCESS;
+    hold_stream(hold, stream);
+    if (hold->related && away_related_to(stream)) {
+        if (stream->kind != TSR_STREAM_LEGACY) {
+            pthread_rwlock_unlock(&related);
+            pthread_rwlock_wrlock(&related);
+        }
+        result = join_related_locked(stream);
+    }
+    pthread_mutex_lock(&stream->lock);
+    if (result != CUDA_SUCCESS)
+        release(hold);
+    return result;
+}
+
+CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
+{
+    *hold = (struct tsr_order_hold){0};
+    if (!any_away()) {
+        *hold = (struct tsr_order_hold){.loose = true, .handle = handle, .per_thread = per_thread};
+        return CUDA_SUCCESS;
+    }
+    struct tsr_stream *stream = tsr_stream_find(handle, per_thread);
+    if (!stream || stream->elsewhere)
+        return CUDA_SUCCESS;
+    CUresult result = hold_joined(hold, stream);
+    if (result == CUDA_SUCCESS && (result = join_locked(stream)) != CUDA_SUCCESS)
+        release(hold);
+    return result;
+}
+
+CUresult tsr_order_enter_loose(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
+{
+    CUresult result = tsr_order_enter(handle, per_thread, hold);
+    if (hold->stream)
+        release(hold);
+    *hold = (struct tsr_order_hold){.loose = result == CUDA_SUCCESS, .handle = handle, .per_thread = per_thread};
+    return result;
+}
+
+static void touch(struct tsr_stream *stream)
+{
+    __atomic_store_n(&stream->touched, true, __ATOMIC_RELEASE);
+}
+
+static void leave_mark(const struct tsr_order_hold *hold)
+{
+    struct tsr_stream *stream = tsr_stream_seen(hold->handle, hold->per_thread);
+    bool related_away = !stream || (stream->kind != TSR_STREAM_FREE && away_related_to(stream));
+    if (stream)
+        touch(stream);
+    for (struct tsr_stream *at = related_away ? tsr_stream_first() : NULL; at; at = at->next)
+        if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && (!stream || waits_for(stream, at)))
+            touch(at);
+}
+
+void tsr_order_leave(struct tsr_order_hold *hold)
+{
+    if (hold->stream)
+        release(hold);
+    else if (hold->loose && any_away())
+        leave_mark(hold);
+}
+
+CUresult tsr_order_join(CUstream handle, bool per_thread)
+{
+    struct tsr_order_hold hold;
+    CUresult result = any_away() ? tsr_order_enter(handle, per_thread, &hold) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && any_away() && hold.stream)
+        release(&hold);
+    return result;
+}
+
+static CUresult join_all_locked(void)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (struct tsr_stream *at = tsr_stream_first(); at && result == CUDA_SUCCESS; at = at->next) {
+        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE))
+            continue;
+        pthread_mutex_lock(&at->lock);
+        if (at->live && is_away(at))
+            result = join_locked(at);
+        pthread_mutex_unlock(&at->lock);
+    }
+    return result;
+}
+
+/* Waits, on the host and holding nothing, for work of a stream that nobody here can enqueue in. */
+static CUresult await_foreign(struct tsr_stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    bool awaited = stream->live && stream->owed && is_foreign(stream);
+    struct tsr_lane_client *lane = stream->owed;
+    uint64_t value = stream->owed_value;
+    uint32_t slot = stream->slot;
+    pthread_mutex_unlock(&stream->lock);
+    if (!awaited)
+        return CUDA_SUCCESS;
+    CUresult result = tsr_lane_await(lane, slot, value);
+    pthread_mutex_lock(&stream->lock);
+    if (result == CUDA_SUCCESS && stream->live && stream->owed == lane && stream->owed_value == value)
+        settle_locked(stream);
+    pthread_mutex_unlock(&stream->lock);
+    return result;
+}
+
+CUresult tsr_order_join_all(void)
+{
+    if (!any_away())
+        return CUDA_SUCCESS;
+    pthread_rwlock_wrlock(&related);
+    CUresult result = join_all_locked();
+    pthread_rwlock_unlock(&related);
+    for (struct tsr_stream *at = tsr_stream_first(); at && result == CUDA_SUCCESS && any_away(); at = at->next)
+        if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && at->kind == TSR_STREAM_OWN)
+            result = await_foreign(at);
+    return result;
+}
+
+CUresult tsr_order_destroy(CUstream handle)
+{
+    struct tsr_stream *stream = tsr_stream_seen(handle, false);
+    bool explicit = stream && (stream->kind == TSR_STREAM_BLOCKING || stream->kind == TSR_STREAM_FREE);
+    if (!explicit)
+        return CUDA_SUCCESS;
+    CUresult result = tsr_order_join(handle, false);
+    if (result == CUDA_SUCCESS)
+        tsr_stream_forget(stream);
+    return result;
+}
+
+CUresult tsr_order_destroy_contexts(void)
+{
+    CUresult result = tsr_order_join_all();
+    tsr_stream_forget_all();
+    const struct tsr_session *session = tsr_session();
+    for (uint32_t i = 0; session && i < session->lane_count; i++)
+        tsr_lane_unregister(session->lanes[i]);
     return result;
 }
 
@@ -89,76 +316,109 @@ CUresult tsr_order_state(void)
     return state;
 }
 
-CUresult tsr_order_join(CUstream stream, bool per_thread)
+static CUresult open_locked(const struct tsr_stream *stream, struct tsr_lane_client *lane)
 {
-    if (__atomic_load_n(&away_count, __ATOMIC_ACQUIRE) == 0)
-        return CUDA_SUCCESS;
-    if (tsr_place_of(stream) != tsr_session()->policy->home) /* each GPU has a default stream of its own */
-        return CUDA_SUCCESS;
-    pthread_mutex_lock(&lock);
-    struct stream_record *record = record_locked(tsr_order_stream(stream, per_thread));
-    CUresult result = record ? join_related_locked(record) : CUDA_ERROR_OUT_OF_MEMORY;
-    if (result == CUDA_SUCCESS)
-        result = join_locked(record);
-    pthread_mutex_unlock(&lock);
-    return result;
-}
-
-CUresult tsr_order_join_all(void)
-{
-    if (__atomic_load_n(&away_count, __ATOMIC_ACQUIRE) == 0)
-        return CUDA_SUCCESS;
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&lock);
-    for (uint32_t i = 0; i < slot_count && result == CUDA_SUCCESS; i++)
-        result = join_locked(by_slot[i]);
-    pthread_mutex_unlock(&lock);
-    return result;
-}
-
-static CUresult open_locked(struct stream_record *record, struct tsr_lane_client *lane)
-{
-    uint32_t number = tsr_lane_number(lane);
-    if (record->opened[number])
+    if (tsr_slot_opened(stream->slot, tsr_lane_number(lane)))
         return CUDA_SUCCESS;
     CUresult result = tsr_lane_register(lane);
-    struct tsr_message message = {.kind = TSR_MESSAGE_STREAM, .id = record->slot};
+    struct tsr_message message = {.kind = TSR_MESSAGE_STREAM, .id = stream->slot, .detail = stream->priority};
     if (result == CUDA_SUCCESS)
         result = tsr_lane_ask(lane, &message, -1);
-    record->opened[number] = result == CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        tsr_slot_set_opened(stream->slot, tsr_lane_number(lane));
     return result;
 }
 
-static CUresult depart_locked(struct stream_record *record, struct tsr_lane_client *lane)
+/* From home, or from another lane by way of home: one batch there, then the executor's wait. */
+static CUresult depart_locked(struct tsr_stream *stream, struct tsr_lane_client *lane)
 {
-    CUresult result = join_related_locked(record);
-    if (result != CUDA_SUCCESS || record->lane == lane)
-        return result;
-    result = join_locked(record);
+    bool was_away = is_away(stream);
+    CUresult result = stream->lane == lane ? CUDA_SUCCESS : signal_locked(stream);
+    if (result == CUDA_SUCCESS && !tsr_slot_take(stream))
+        result = CUDA_ERROR_NOT_SUPPORTED;
     if (result == CUDA_SUCCESS)
-        result = open_locked(record, lane);
+        result = open_locked(stream, lane);
     if (result != CUDA_SUCCESS)
         return result;
-    uint64_t value = ++record->home_value;
-    result = tsr_real.cuStreamWriteValue64_v2(record->stream, tsr_lane_home_fence(record->slot, lane), value,
-                                              CU_STREAM_WRITE_VALUE_DEFAULT);
-    struct tsr_lane_record wait = {.kind = TSR_LANE_WAIT, .stream = record->slot, .value = value};
+    CUstreamBatchMemOpParams operations[2];
+    unsigned operation_count = 0;
+    if (stream->owed)
+        operations[operation_count++] = wait_operation(tsr_lane_away_fence(stream->slot, stream->owed), stream->owed_value);
+    uint64_t value = tsr_slot_next_value(stream->slot);
+    operations[operation_count++] = write_operation(tsr_lane_home_fence(stream->slot, lane), value);
+    __atomic_store_n(&stream->touched, false, __ATOMIC_RELEASE);
+    result = operate(stream, operation_count, operations);
+    struct tsr_lane_record wait = {.kind = TSR_LANE_WAIT, .stream = stream->slot, .value = value};
     if (result == CUDA_SUCCESS)
         result = tsr_lane_post(lane, &wait, NULL);
     if (result != CUDA_SUCCESS)
         return result;
-    record->lane = lane;
-    __atomic_fetch_add(&away_count, 1, __ATOMIC_RELEASE);
+    stream->owed = NULL;
+    stream->lane = lane;
+    count(stream, was_away, true);
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot)
+CUresult tsr_order_depart(CUstream handle, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
+                          struct tsr_order_hold *hold)
 {
-    pthread_mutex_lock(&lock);
-    struct stream_record *record = record_locked(tsr_order_stream(stream, per_thread));
-    CUresult result = record ? depart_locked(record, lane) : CUDA_ERROR_OUT_OF_MEMORY;
+    *hold = (struct tsr_order_hold){0};
+    struct tsr_stream *stream = tsr_stream_find(handle, per_thread);
+    if (!stream || stream->elsewhere)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = hold_joined(hold, stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (stream->lane != lane || __atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE))
+        result = depart_locked(stream, lane);
     if (result == CUDA_SUCCESS)
-        *slot = record->slot;
-    pthread_mutex_unlock(&lock);
+        *slot = stream->slot;
+    else
+        release(hold);
     return result;
+}
+
+struct tsr_lane_client *tsr_order_lane(CUstream handle, bool per_thread)
+{
+    const struct tsr_stream *stream = any_away() ? tsr_stream_seen(handle, per_thread) : NULL;
+    return stream ? __atomic_load_n(&stream->lane, __ATOMIC_RELAXED) : NULL;
+}
+
+/* Ended threads' streams whose work is complete. */
+static void forget_orphans(void)
+{
+    for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
+        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || at->kind != TSR_STREAM_OWN)
+            continue;
+        pthread_mutex_lock(&at->lock);
+        bool orphan = at->live && at->orphan;
+        if (orphan && at->owed && tsr_lane_away_value(at->slot, at->owed) >= at->owed_value)
+            settle_locked(at);
+        bool settled = orphan && !is_away(at);
+        pthread_mutex_unlock(&at->lock);
+        if (settled)
+            tsr_stream_forget(at);
+    }
+}
+
+/* The thread's own stream at home ends with the thread, its work elsewhere does not. */
+static void end_own(struct tsr_stream *stream)
+{
+    if (!tsr_session())
+        return;
+    pthread_mutex_lock(&stream->lock);
+    stream->orphan = true;
+    signal_locked(stream);
+    pthread_mutex_unlock(&stream->lock);
+    forget_orphans();
+}
+
+void tsr_order_start(void)
+{
+    pthread_rwlock_init(&related, NULL);
+    for (unsigned i = 0; i < TSR_STREAM_KINDS; i++)
+        away[i] = 0;
+    away_count = 0;
+    tsr_stream_reset();
+    tsr_stream_thread_ends = end_own;
 }

@@ -62,9 +62,14 @@ static CUresult post(struct tsr_function_record *function, struct tsr_lane_clien
     record->kind = TSR_LANE_LAUNCH;
     record->function = function->id;
     CUresult result = tsr_function_send(function, lane);
+    struct tsr_order_hold hold;
     if (result == CUDA_SUCCESS)
-        result = tsr_order_depart(stream, false, lane, &record->stream);
-    return result == CUDA_SUCCESS ? tsr_lane_post(lane, record, block) : result;
+        result = tsr_order_depart(stream, false, lane, &record->stream, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_lane_post(lane, record, block);
+    tsr_order_leave(&hold);
+    return result;
 }
 
 /* Why the launch cannot be posted; TSR_REASON_NONE: it can, and its parameters are in block. */
@@ -106,9 +111,14 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
         tsr_decide_kept(launch->reason);
         return CUDA_SUCCESS;
     }
+    CUresult result = post(function, decision.lane, &record, launch->stream, block);
+    if (result == CUDA_ERROR_NOT_SUPPORTED) {
+        launch->reason = TSR_REASON_EXECUTOR;
+        tsr_decide_kept(launch->reason);
+        return CUDA_SUCCESS;
+    }
     launch->taken = true;
     launch->device = (uint8_t)decision.device;
-    CUresult result = post(function, decision.lane, &record, launch->stream, block);
     if (result == CUDA_SUCCESS)
         count(session, decision.device);
     return result;
@@ -125,5 +135,5 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     if (launch->taken)
         return result;
     count(session, gpu);
-    return tsr_order_join(launch->stream, false);
+    return tsr_order_enter(launch->stream, false, &launch->hold);
 }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "shim/engaged.h"
 #include "shim/lane_client.h"
+#include "shim/order.h"
 #include "shim/memory.h"
 
 static struct tsr_session *current; /* atomic */
@@ -50,6 +51,7 @@ static struct tsr_session *create(void)
     session->owner = getpid();
     session->policy = policy;
     pthread_mutex_init(&session->rules_lock, NULL);
+    tsr_order_start();
     for (uint32_t i = 0; i < policy->executor_count && i < 15; i++) {
         struct tsr_lane_client *lane = tsr_lane_client_create(policy->executors[i].socket, i);
         if (!lane) {

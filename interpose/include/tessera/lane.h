@@ -35,7 +35,7 @@ enum tsr_message_kind {
     TSR_MESSAGE_UNLOAD,    /* id */
     TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text */
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute; value */
-    TSR_MESSAGE_STREAM     /* id: slot; detail: priority */
+    TSR_MESSAGE_STREAM     /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
 };
 
 struct tsr_message {
@@ -68,7 +68,8 @@ struct tsr_lane {
     uint32_t version, dead; /* dead: the executor's CUresult once it has failed; written by the executor */
     uint64_t head;          /* bytes consumed; written by the executor */
     uint32_t sleeping;      /* futex: 1 while the executor sleeps */
-    uint8_t pad0[44];
+    uint32_t never;         /* futex that nobody wakes: 0 */
+    uint8_t pad0[40];
     uint64_t tail; /* bytes posted; written by the shim */
     uint8_t pad1[56];
     uint64_t home[TSR_LANE_STREAMS]; /* fences: written by the home GPU's streams */
