@@ -238,7 +238,8 @@ CUresult tsr_lane_register(struct tsr_lane_client *lane)
 {
     if (__atomic_load_n(&lane->registered, __ATOMIC_ACQUIRE))
         return CUDA_SUCCESS;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture in progress forbids registering, unless it is relaxed */
+    CUstreamCaptureMode mode =
+        CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture in progress forbids registering, unless it is relaxed */
     tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
     CUresult result =
         tsr_real.cuMemHostRegister_v2(lane->lane, LANE_SPACING, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);

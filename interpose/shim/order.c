@@ -120,7 +120,8 @@ static CUresult join_for_locked(struct tsr_stream *stream, const struct tsr_stre
 static bool waits_for(const struct tsr_stream *stream, const struct tsr_stream *other)
 {
     bool blocking = other->kind == TSR_STREAM_BLOCKING || other->kind == TSR_STREAM_OWN;
-    return other->context == stream->context && (stream->kind == TSR_STREAM_LEGACY ? blocking : other->kind == TSR_STREAM_LEGACY);
+    return other->context == stream->context &&
+           (stream->kind == TSR_STREAM_LEGACY ? blocking : other->kind == TSR_STREAM_LEGACY);
 }
 
 /* `related` is held exclusively. */
@@ -140,9 +141,9 @@ static CUresult join_related_locked(struct tsr_stream *stream)
 
 static uint32_t away_related_to(const struct tsr_stream *stream)
 {
-    return stream->kind == TSR_STREAM_LEGACY
-               ? __atomic_load_n(&away[TSR_STREAM_BLOCKING], __ATOMIC_SEQ_CST) + __atomic_load_n(&away[TSR_STREAM_OWN], __ATOMIC_SEQ_CST)
-               : __atomic_load_n(&away[TSR_STREAM_LEGACY], __ATOMIC_SEQ_CST);
+    return stream->kind == TSR_STREAM_LEGACY ? __atomic_load_n(&away[TSR_STREAM_BLOCKING], __ATOMIC_SEQ_CST) +
+                                                   __atomic_load_n(&away[TSR_STREAM_OWN], __ATOMIC_SEQ_CST)
+                                             : __atomic_load_n(&away[TSR_STREAM_LEGACY], __ATOMIC_SEQ_CST);
 }
 
 static void hold_stream(struct tsr_order_hold *hold, struct tsr_stream *stream)
@@ -233,8 +234,8 @@ void tsr_order_leave(struct tsr_order_hold *hold)
 CUresult tsr_order_join(CUstream handle, bool per_thread)
 {
     struct tsr_order_hold hold;
-    CUresult result = any_away() ? tsr_order_enter(handle, per_thread, &hold) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && any_away() && hold.stream)
+    CUresult result = tsr_order_enter(handle, per_thread, &hold);
+    if (hold.stream)
         release(&hold);
     return result;
 }

@@ -89,7 +89,8 @@ static struct tsr_stream *new_locked(void)
     return stream;
 }
 
-static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_stream_kind kind, CUcontext context, bool elsewhere)
+static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_stream_kind kind, CUcontext context,
+                         bool elsewhere)
 {
     stream->kind = kind;
     stream->handle = handle;
@@ -121,7 +122,8 @@ static struct tsr_stream *make_explicit(CUstream handle)
     pthread_mutex_lock(&lock);
     struct tsr_stream *stream = tsr_map_find(&by_handle, (uint64_t)(uintptr_t)handle);
     if (!stream && (stream = new_locked())) {
-        start_locked(stream, handle, flags & CU_STREAM_NON_BLOCKING ? TSR_STREAM_FREE : TSR_STREAM_BLOCKING, context, elsewhere);
+        start_locked(stream, handle, flags & CU_STREAM_NON_BLOCKING ? TSR_STREAM_FREE : TSR_STREAM_BLOCKING, context,
+                     elsewhere);
         stream->priority = priority;
         if (!tsr_map_set(&by_handle, (uint64_t)(uintptr_t)handle, stream)) {
             __atomic_store_n(&stream->live, false, __ATOMIC_RELEASE);

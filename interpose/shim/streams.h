@@ -18,10 +18,10 @@
 struct tsr_lane_client;
 
 enum tsr_stream_kind {
-    TSR_STREAM_LEGACY,   /* the default stream of a context: it and the blocking ones wait for each other */
+    TSR_STREAM_LEGACY, /* the default stream of a context: it and the blocking ones wait for each other */
     TSR_STREAM_BLOCKING,
-    TSR_STREAM_OWN,      /* a thread's default stream: blocking; only its thread can enqueue in it */
-    TSR_STREAM_FREE,     /* created with CU_STREAM_NON_BLOCKING */
+    TSR_STREAM_OWN,  /* a thread's default stream: blocking; only its thread can enqueue in it */
+    TSR_STREAM_FREE, /* created with CU_STREAM_NON_BLOCKING */
     TSR_STREAM_KINDS
 };
 
@@ -34,16 +34,17 @@ struct tsr_stream {
     enum tsr_stream_kind kind;
     CUstream handle; /* explicit: never NULL */
     CUcontext context;
-    bool elsewhere;  /* of another GPU than home: not Tessera's business */
-    bool live;       /* atomic */
-    bool orphan;     /* lock; OWN: its thread has ended */
-    bool touched;    /* atomic; home work may have come since the last departure */
+    bool elsewhere; /* of another GPU than home: not Tessera's business */
+    bool live;      /* atomic */
+    bool orphan;    /* lock; OWN: its thread has ended */
+    bool touched;   /* atomic; home work may have come since the last departure */
     int priority;
     uint64_t thread;              /* OWN */
     uint32_t slot;                /* lock; TSR_STREAM_NO_SLOT: none */
     struct tsr_lane_client *lane; /* lock; where its last work went; NULL: home */
-    struct tsr_lane_client *owed; /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
-    uint64_t owed_value;          /* lock */
+    struct tsr_lane_client
+        *owed;           /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
+    uint64_t owed_value; /* lock */
 };
 
 /* The record of a stream (NULL: the default one, the thread's own if per_thread). NULL: no such stream, or no memory. */
@@ -61,9 +62,9 @@ void tsr_stream_reset(void);
 uint64_t tsr_stream_thread(void);
 
 /* Slots. The caller holds the stream's lock. */
-bool tsr_slot_take(struct tsr_stream *stream);             /* false: all are busy */
-uint64_t tsr_slot_next_value(uint32_t slot);               /* for either fence of the slot */
-bool tsr_slot_opened(uint32_t slot, unsigned lane);        /* the executor has a stream for it */
+bool tsr_slot_take(struct tsr_stream *stream);      /* false: all are busy */
+uint64_t tsr_slot_next_value(uint32_t slot);        /* for either fence of the slot */
+bool tsr_slot_opened(uint32_t slot, unsigned lane); /* the executor has a stream for it */
 void tsr_slot_set_opened(uint32_t slot, unsigned lane);
 void tsr_slot_set_signalled(uint32_t slot, struct tsr_lane_client *lane, uint64_t value); /* its last away fence */
 

@@ -67,12 +67,14 @@ bool reads(const struct op *op, unsigned buffer)
 
 static bool uses_event(const struct op *op)
 {
-    return op->kind == RECORD || op->kind == WAIT || op->kind == EVENT_SYNC || op->kind == EVENT_POLL || op->kind == EVENT_CHECK;
+    return op->kind == RECORD || op->kind == WAIT || op->kind == EVENT_SYNC || op->kind == EVENT_POLL ||
+           op->kind == EVENT_CHECK;
 }
 
 static bool uses_stream(const struct op *op)
 {
-    return enqueues(op) || op->kind == STREAM_SYNC || op->kind == STREAM_POLL || op->kind == STREAM_CHECK || op->kind == RECREATE;
+    return enqueues(op) || op->kind == STREAM_SYNC || op->kind == STREAM_POLL || op->kind == STREAM_CHECK ||
+           op->kind == RECREATE;
 }
 
 static bool same_stream(const struct op *a, const struct op *b)
@@ -87,7 +89,8 @@ static bool is_legacy(unsigned stream)
 
 static bool is_blocking(unsigned stream)
 {
-    return stream == PER_THREAD || stream == BLOCKING_A || stream == BLOCKING_B || stream == BLOCKING_URGENT || stream == OTHER_BLOCKING;
+    return stream == PER_THREAD || stream == BLOCKING_A || stream == BLOCKING_B || stream == BLOCKING_URGENT ||
+           stream == OTHER_BLOCKING;
 }
 
 /* Whether work given to a's stream waits for work given to b's before. */

@@ -10,7 +10,7 @@
 
 #include "program.h"
 
-#define HANG_SECONDS 60
+#define HANG_SECONDS 20
 #define TRIES 5 /* of a smaller program, before it counts as right */
 
 static struct program current;

@@ -14,8 +14,8 @@ void program_print(const struct program *program, FILE *to)
     fprintf(to, "# kind thread after stream event to from where spin salt\n");
     for (unsigned i = 0; i < program->count; i++) {
         const struct op *op = &program->ops[i];
-        fprintf(to, "%s %u %u %u %u %u %u %u %u %u\n", kind_names[op->kind], op->thread, op->after, op->stream, op->event, op->to,
-                op->from, op->where, op->spin, op->salt);
+        fprintf(to, "%s %u %u %u %u %u %u %u %u %u\n", kind_names[op->kind], op->thread, op->after, op->stream, op->event,
+                op->to, op->from, op->where, op->spin, op->salt);
     }
 }
 
@@ -47,9 +47,15 @@ bool program_read(struct program *program, FILE *from)
                                                  &value[3], &value[4], &value[5], &value[6], &value[7], &value[8]) != 10)
             return false;
         struct op *op = &program->ops[program->count++];
-        *op = (struct op){.thread = (uint8_t)value[0], .after = (uint8_t)value[1], .stream = (uint8_t)value[2],
-                          .event = (uint8_t)value[3], .to = (uint8_t)value[4], .from = (uint8_t)value[5],
-                          .where = (uint8_t)value[6], .spin = (uint16_t)value[7], .salt = value[8]};
+        *op = (struct op){.thread = (uint8_t)value[0],
+                          .after = (uint8_t)value[1],
+                          .stream = (uint8_t)value[2],
+                          .event = (uint8_t)value[3],
+                          .to = (uint8_t)value[4],
+                          .from = (uint8_t)value[5],
+                          .where = (uint8_t)value[6],
+                          .spin = (uint16_t)value[7],
+                          .salt = value[8]};
         if (!kind_named(name, &op->kind) || !within_limits(op))
             return false;
     }
@@ -79,10 +85,10 @@ static uint8_t home_stream(struct random *random)
 static enum kind draw_kind(struct random *random)
 {
     static const uint8_t weights[KIND_COUNT] = {
-        [LAUNCH] = 40, [GRAPH] = 2, [COPY] = 14, [COPY_NOW] = 5, [SET] = 6, [SET_NOW] = 2, [HOST_FUNCTION] = 5,
-        [RECORD] = 10, [WAIT] = 10, [EVENT_SYNC] = 2, [EVENT_POLL] = 2, [EVENT_CHECK] = 3,
-        [STREAM_SYNC] = 3, [STREAM_POLL] = 2, [STREAM_CHECK] = 3, [CONTEXT_SYNC] = 1, [RECREATE] = 1,
-        [HOST_WRITE] = 3, [HOST_CHECK] = 3, [FLAG_WRITE] = 2, [FLAG_WAIT] = 2,
+        [LAUNCH] = 40,       [GRAPH] = 2,       [COPY] = 14,        [COPY_NOW] = 5,     [SET] = 6,        [SET_NOW] = 2,
+        [HOST_FUNCTION] = 5, [RECORD] = 10,     [WAIT] = 10,        [EVENT_SYNC] = 2,   [EVENT_POLL] = 2, [EVENT_CHECK] = 3,
+        [STREAM_SYNC] = 3,   [STREAM_POLL] = 2, [STREAM_CHECK] = 3, [CONTEXT_SYNC] = 1, [RECREATE] = 1,   [HOST_WRITE] = 3,
+        [HOST_CHECK] = 3,    [FLAG_WRITE] = 2,  [FLAG_WAIT] = 2,
     };
     unsigned total = 0, kind = 0;
     for (unsigned i = 0; i < KIND_COUNT; i++)
@@ -131,9 +137,12 @@ static void draw_set(struct random *random, struct op *op)
 
 static void draw_op(struct random *random, struct op *op)
 {
-    *op = (struct op){.kind = (uint8_t)draw_kind(random), .thread = (uint8_t)draw(random, THREADS), .after = draw_after(random),
+    *op = (struct op){.kind = (uint8_t)draw_kind(random),
+                      .thread = (uint8_t)draw(random, THREADS),
+                      .after = draw_after(random),
                       .stream = draw(random, 6) ? home_stream(random) : any_of(random, OTHER_LEGACY, STREAMS),
-                      .event = (uint8_t)draw(random, EVENTS), .salt = draw(random, 1u << 30)};
+                      .event = (uint8_t)draw(random, EVENTS),
+                      .salt = draw(random, 1u << 30)};
     switch (op->kind) {
     case LAUNCH:
     case GRAPH:
@@ -177,7 +186,8 @@ static void draw_op(struct random *random, struct op *op)
 
 static bool makes_sense(const struct op *op)
 {
-    bool moves = op->kind == LAUNCH || op->kind == GRAPH || op->kind == COPY || op->kind == COPY_NOW || op->kind == HOST_FUNCTION;
+    bool moves =
+        op->kind == LAUNCH || op->kind == GRAPH || op->kind == COPY || op->kind == COPY_NOW || op->kind == HOST_FUNCTION;
     return !(moves && op->to == op->from);
 }
 
@@ -194,7 +204,8 @@ void program_generate(struct program *program, uint64_t seed, unsigned ops)
             found = makes_sense(op) && edges_add(&edges, program, program->count);
         }
         if (!found) {
-            *op = (struct op){.kind = CONTEXT_SYNC, .after = (1u << THREADS) - 1, .stream = draw(&random, 2) ? LEGACY : OTHER_LEGACY};
+            *op = (struct op){
+                .kind = CONTEXT_SYNC, .after = (1u << THREADS) - 1, .stream = draw(&random, 2) ? LEGACY : OTHER_LEGACY};
             edges_add(&edges, program, program->count);
         }
     }

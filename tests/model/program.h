@@ -19,7 +19,20 @@
 #define HOME_EVENTS 4 /* the others belong to the second GPU */
 
 /* Streams as operations name them. PER_THREAD means the issuing thread's own. */
-enum stream { LEGACY, PER_THREAD, BLOCKING_A, BLOCKING_B, FREE_A, FREE_B, FREE_URGENT, BLOCKING_URGENT, OTHER_LEGACY, OTHER_FREE, OTHER_BLOCKING, STREAMS };
+enum stream {
+    LEGACY,
+    PER_THREAD,
+    BLOCKING_A,
+    BLOCKING_B,
+    FREE_A,
+    FREE_B,
+    FREE_URGENT,
+    BLOCKING_URGENT,
+    OTHER_LEGACY,
+    OTHER_FREE,
+    OTHER_BLOCKING,
+    STREAMS
+};
 
 /* Buffers: on the home GPU, on the second GPU by the program's own doing, pinned and pageable host memory. */
 enum buffer { HOME_FIRST = 0, OTHER_FIRST = 8, PINNED_FIRST = 11, PAGED_FIRST = 15, BUFFERS = 18 };
@@ -40,9 +53,9 @@ enum kind {
 
 struct op {
     uint8_t kind, thread;
-    uint8_t after;  /* bit t: issued after all earlier operations of thread t have been issued */
-    uint8_t stream; /* enum stream; CONTEXT_SYNC: one of the context */
-    uint8_t event;  /* or flag */
+    uint8_t after;    /* bit t: issued after all earlier operations of thread t have been issued */
+    uint8_t stream;   /* enum stream; CONTEXT_SYNC: one of the context */
+    uint8_t event;    /* or flag */
     uint8_t to, from; /* buffers: written, read; the checks compare `from` */
     uint8_t where;    /* LAUNCH, GRAPH: kernel; COPY, SET: which function of the driver */
     uint16_t spin;    /* rounds that a kernel idles */

@@ -124,8 +124,8 @@ static CUresult copy_bytes(const struct op *op, CUstream stream, size_t offset, 
     if (!is_device(op->from))
         return cuMemcpyHtoDAsync(to, from_host, bytes, stream);
     if ((op->to < OTHER_FIRST) != (op->from < OTHER_FIRST))
-        return cuMemcpyPeerAsync(to, state.contexts[op->to >= OTHER_FIRST], from, state.contexts[op->from >= OTHER_FIRST], bytes,
-                                 stream);
+        return cuMemcpyPeerAsync(to, state.contexts[op->to >= OTHER_FIRST], from, state.contexts[op->from >= OTHER_FIRST],
+                                 bytes, stream);
     return cuMemcpyDtoDAsync(to, from, bytes, stream);
 }
 
@@ -230,9 +230,10 @@ static CUresult create_stream(unsigned number)
     CUresult result = cuCtxGetStreamPriorityRange(&least, &greatest);
     bool urgent = number == FREE_URGENT || number == BLOCKING_URGENT;
     bool blocking = number == BLOCKING_A || number == BLOCKING_B || number == BLOCKING_URGENT || number == OTHER_BLOCKING;
-    return result == CUDA_SUCCESS ? cuStreamCreateWithPriority(&state.streams[number], blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
-                                                               urgent ? greatest : least)
-                                  : result;
+    return result == CUDA_SUCCESS
+               ? cuStreamCreateWithPriority(&state.streams[number], blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
+                                            urgent ? greatest : least)
+               : result;
 }
 
 static CUresult recreate(unsigned number)

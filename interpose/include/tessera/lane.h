@@ -35,7 +35,7 @@ enum tsr_message_kind {
     TSR_MESSAGE_UNLOAD,    /* id */
     TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text */
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute; value */
-    TSR_MESSAGE_STREAM     /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
+    TSR_MESSAGE_STREAM /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
 };
 
 struct tsr_message {

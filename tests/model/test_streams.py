@@ -1,0 +1,62 @@
+"""Random programs over streams, events, copies and launches, against an interpreter: see program.h and main.c."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORPUS = sorted((ROOT / "tests" / "corpus" / "streams").glob("*.txt"))
+POLICY = """version: 1
+devices: {home: 0, executors: [1, 2]}
+rules:
+  - {match: {function: k_one}, device: 1}
+  - {match: {function: k_two}, device: 2}
+default: home
+"""
+SEED, PROGRAMS = 20_000, 600
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY)
+    return path
+
+
+def run(native_build: Path, options: list[str], arguments: list[str]) -> str:
+    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
+    command = [str(tessera_run), "--emulate", "3", *options, "--", str(native_build / "model" / "stream_model")]
+    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    done = subprocess.run(
+        [*command, *arguments], text=True, capture_output=True, env=environment, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_emulator_agrees_with_the_interpreter(native_build: Path) -> None:
+    said = run(native_build, [], ["--seed", str(SEED), "--programs", str(PROGRAMS)])
+    assert f"{PROGRAMS} programs, 0 differ" in said
+
+
+def test_launches_on_other_gpus_change_nothing(native_build: Path, policy: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    said = run(
+        native_build,
+        ["--policy", str(policy), "--json", str(report)],
+        ["--seed", str(SEED), "--programs", str(PROGRAMS)],
+    )
+    assert f"{PROGRAMS} programs, 0 differ" in said
+    assert re.search(r'"1": [1-9]\d{3}', report.read_text()), "no launch ran elsewhere"
+
+
+def test_what_differed_once(native_build: Path, policy: Path) -> None:
+    assert len(CORPUS) >= 4
+    said = run(native_build, ["--policy", str(policy)], [str(path) for path in CORPUS])
+    assert f"{len(CORPUS)} programs, 0 differ" in said
