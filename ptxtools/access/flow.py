@@ -1,0 +1,66 @@
+"""What the builder of a template needs of a function's control flow: contexts of blocks and edges, numbered loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ptxtools.access.template import Context, LoopPlace, Template
+from ptxtools.flow.blocks import Edge, blocks
+from ptxtools.flow.definitions import Definitions
+from ptxtools.flow.dominators import Dominators
+from ptxtools.flow.loops import loops
+from ptxtools.reader.body import Body
+
+
+class Flow:
+    """`contexts[b]`: the conditions that hold whenever block b runs, as far as edges that lead to it alone tell.
+
+    `pending`: contexts whose predicate is not made yet, with the edge that is its reason.
+    """
+
+    def __init__(self, body: Body, template: Template) -> None:
+        self.blocks = blocks(body)
+        self.dominators = Dominators(self.blocks)
+        self.loops, self.irreducible = loops(self.blocks, self.dominators)
+        self.loop_numbers = {header: number for number, header in enumerate(self.loops)}
+        self.definitions = Definitions(body, self.blocks)
+        self.contexts = [0] * len(self.blocks)
+        self.pending: dict[int, Edge] = {}
+        self._template = template
+        self._edges: dict[Edge, int] = {}
+        for number in range(1, len(self.blocks)):
+            edges = self.blocks[number].predecessors
+            if len(edges) == 1:
+                self.contexts[number] = self.edge_context(edges[0])
+            else:
+                self.contexts[number] = self.contexts[self.dominators.parent[number]]
+        self._describe()
+
+    def edge_context(self, edge: Edge) -> int:
+        """What holds when the edge is taken."""
+        parent = self.contexts[edge.source]
+        if not edge.guard:
+            return parent
+        known = self._edges.get(edge)
+        if known is None:
+            known = self._edges[edge] = len(self._template.contexts)
+            self._template.contexts.append(Context(parent, truth=not edge.negated))
+            self.pending[known] = edge
+        return known
+
+    def _describe(self) -> None:
+        around = [
+            frozenset(self.loop_numbers[header] for header, loop in self.loops.items() if block in loop.blocks)
+            for block in range(len(self.blocks))
+        ]
+        self._template.block_loops = around
+        for header, loop in self.loops.items():
+            entries = tuple(self.edge_context(edge) for edge in loop.entries) or (0,)
+            backs = tuple(self.edge_context(edge) for edge in loop.back)
+            place = LoopPlace(header, self.contexts[header], entries, backs, around[header])
+            self._template.loops.append(place)
+
+    def settle(self, context: int, predicate: int) -> None:
+        """Fills in a pending context's predicate."""
+        del self.pending[context]
+        self._template.contexts[context] = replace(self._template.contexts[context], predicate=predicate)

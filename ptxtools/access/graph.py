@@ -1,0 +1,86 @@
+"""The growing node list of a template: equal nodes are made once, numbers are folded, superfluous joins vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ptxtools.access.template import Context, Node, Op, Template
+
+_PURE = {
+    Op.NUMBER,
+    Op.PARAMETER,
+    Op.SPECIAL,
+    Op.SYMBOL,
+}
+
+
+class Graph:
+    """Nodes and contexts are named by their index."""
+
+    def __init__(self, template: Template) -> None:
+        self.template = template
+        self.nodes = template.nodes
+        self._same: dict[Node, int] = {}
+        self._alias: dict[int, int] = {}
+        self._contexts: dict[Context, int] = {}
+
+    def add(self, node: Node) -> int:
+        """The index of this node."""
+        if node.op in _PURE:
+            node = replace(node, block=0, context=0)
+        known = self._same.get(node)
+        if known is None:
+            known = self._same[node] = self.fresh(node)
+        return known
+
+    def fresh(self, node: Node) -> int:
+        """A node of its own, even when an equal one is there."""
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def number(self, value: int) -> int:
+        return self.add(Node(Op.NUMBER, number=value))
+
+    def context(self, parent: int, predicate: int, truth: bool) -> int:
+        """The context in which the predicate holds besides `parent`'s conditions."""
+        context = Context(parent, predicate, truth)
+        known = self._contexts.get(context)
+        if known is None:
+            known = self._contexts[context] = len(self.template.contexts)
+            self.template.contexts.append(context)
+        return known
+
+    def resolve(self, index: int) -> int:
+        """The node that an index stands for now."""
+        while index in self._alias:
+            index = self._alias[index]
+        return index
+
+    def number_of(self, index: int) -> int | None:
+        node = self.nodes[self.resolve(index)]
+        return node.number if node.op is Op.NUMBER else None
+
+    def set_operands(self, index: int, operands: Sequence[int], contexts: tuple[int, ...]) -> None:
+        """Completes a join that had to exist before its operands."""
+        self.nodes[index] = replace(self.nodes[index], args=tuple(operands), contexts=contexts)
+
+    def simplify(self) -> None:
+        """Replaces joins of one value by that value, until there are none, and rewrites all operands."""
+        joins = [index for index, node in enumerate(self.nodes) if node.op in (Op.JOIN, Op.LOOP)]
+        changed = True
+        while changed:
+            changed = False
+            for index in joins:
+                if index not in self._alias:
+                    others = {self.resolve(arg) for arg in self.nodes[index].args} - {index}
+                    if len(others) == 1:
+                        self._alias[index] = others.pop()
+                        changed = True
+        for index, node in enumerate(self.nodes):
+            if any(arg in self._alias for arg in node.args):
+                self.nodes[index] = replace(node, args=tuple(self.resolve(arg) for arg in node.args))
+        contexts = self.template.contexts
+        for index, context in enumerate(contexts):
+            if context.predicate in self._alias:
+                contexts[index] = replace(context, predicate=self.resolve(context.predicate))

@@ -1,0 +1,108 @@
+"""Nodes of instructions that work lane by lane, from the transfer column of the table of instructions (`ptxtools.isa`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Node, Op
+from ptxtools.isa.row import Form, Kind, Part, Row, Transfer
+from ptxtools.isa.semantics import spelled
+from ptxtools.isa.types import Type
+from ptxtools.reader.instruction import Instruction
+
+Source = Callable[[int], int]  # operand number to node
+
+_TWO = {
+    Kind.ADD: Op.ADD,
+    Kind.SUB: Op.SUB,
+    Kind.SHL: Op.SHL,
+    Kind.SHR: Op.SHR,
+    Kind.AND: Op.AND,
+    Kind.OR: Op.OR,
+    Kind.XOR: Op.XOR,
+    Kind.MIN: Op.MIN,
+    Kind.MAX: Op.MAX,
+    Kind.DIV: Op.DIV,
+    Kind.REM: Op.REM,
+}
+_ONE = {Kind.NOT: Op.NOT, Kind.NEG: Op.NEG, Kind.ABS: Op.ABS, Kind.CONVERT: Op.CONVERT}
+_PREDICATES = {Kind.AND: Op.BOTH, Kind.OR: Op.EITHER}
+_UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+_PRODUCT = {Part.LOW: Op.MUL, Part.HIGH: Op.MUL_HIGH, Part.WIDE: Op.MUL_WIDE}
+
+
+def lane_node(
+    graph: Graph, instruction: Instruction, position: int, source: Source, block: int, context: int
+) -> int | None:
+    """The node of destination number `position`; None when nothing is known of its value.
+
+    `source` gives the node of an operand; operand 0 is the destination. Errors: ValueError for malformed operands.
+    """
+    row = spelled(instruction.opcode)
+    if row is None or row.transfer.kind is Kind.OPAQUE or any(kind.floating for kind in row.sources):
+        if row is None or row.transfer.kind is not Kind.COPY:
+            return None
+    maker = _Maker(graph, row, block, context)
+    if row.form is not Form.MAP or row.dst is Type.PRED:
+        return maker.predicate(source, position)
+    return maker.value(source) if position == 0 else None
+
+
+class _Maker:
+    def __init__(self, graph: Graph, row: Row, block: int, context: int) -> None:
+        self.graph, self.row, self.transfer = graph, row, row.transfer
+        self.block, self.context = block, context
+
+    def node(self, op: Op, args: tuple[int, ...], width: int, name: str = "") -> int:
+        signed = self.transfer.signed
+        node = Node(op, args, width, signed, name=name, block=self.block, context=self.context)
+        return self.graph.add(node)
+
+    def value(self, source: Source) -> int | None:
+        transfer, width = self.transfer, self.transfer.width
+        kind = transfer.kind
+        if kind is Kind.COPY:
+            return source(1)
+        if kind is Kind.SELECT:
+            return self.node(Op.SELECT, (source(3), source(1), source(2)), width)
+        if kind in (Kind.MUL, Kind.MAD):
+            return self.product(source, transfer)
+        if transfer.saturate:
+            return None
+        if kind in _TWO:
+            return self.node(_TWO[kind], (source(1), source(2)), width)
+        if kind in _ONE:
+            return self.node(_ONE[kind], (source(1),), width)
+        if kind is Kind.EXTRACT:
+            return self.node(Op.EXTRACT, (source(1), source(2), source(3)), width)
+        return None
+
+    def product(self, source: Source, transfer: Transfer) -> int | None:
+        if transfer.saturate:
+            return None
+        width = transfer.width
+        product = self.node(_PRODUCT[transfer.part], (source(1), source(2)), width)
+        if transfer.kind is Kind.MUL:
+            return product
+        return self.node(Op.ADD, (product, source(3)), width * 2 if transfer.part is Part.WIDE else width)
+
+    def predicate(self, source: Source, position: int) -> int | None:
+        kind = self.transfer.kind
+        if kind is Kind.COPY:
+            return source(1)
+        if kind is Kind.NOT:
+            return self.node(Op.OPPOSITE, (source(1),), 1)
+        if kind in _PREDICATES and self.row.form is Form.MASKS:
+            return self.node(_PREDICATES[kind], (source(1), source(2)), 1)
+        if kind is not Kind.COMPARE or self.row.form is not Form.TEST or position > 1:
+            return None
+        name, _, combine = self.transfer.detail.partition(".")
+        test = self.node(Op.COMPARE, (source(1), source(2)), self.transfer.width, _UNSIGNED.get(name, name))
+        if position == 1:
+            test = self.node(Op.OPPOSITE, (test,), 1)
+        if not combine:
+            return test
+        if combine == "xor":
+            return None
+        return self.node(Op.BOTH if combine == "and" else Op.EITHER, (test, source(3)), 1)

@@ -1,0 +1,106 @@
+"""Finds the step of values that change in loops: what an iteration adds to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Node, Op
+
+_DEPTH = 200
+
+
+def find_steps(graph: Graph) -> None:
+    """Rewrites each LOOP node to (start) or (start, step). Start is a JOIN when the loop has several entries."""
+    loops = [index for index, node in enumerate(graph.nodes) if node.op is Op.LOOP]
+    operands = {index: graph.nodes[index].args for index in loops}
+    contexts = {index: graph.nodes[index].contexts for index in loops}
+    finder = _Finder(graph, operands)
+    for index in loops:
+        step = finder.step(index)
+        node = graph.nodes[index]
+        entries = len(graph.template.loops[node.number].entries)
+        start = operands[index][0]
+        if entries > 1:
+            joined = Node(Op.JOIN, operands[index][:entries], block=node.block, contexts=contexts[index][:entries])
+            start = graph.fresh(joined)
+        args = (start,) if step is None else (start, step)
+        width = max((graph.nodes[back].width for back in operands[index][entries:]), default=0)
+        graph.nodes[index] = replace(node, args=args, contexts=(), width=width)
+
+
+class _Finder:
+    def __init__(self, graph: Graph, operands: dict[int, tuple[int, ...]]) -> None:
+        self.graph, self.operands = graph, operands
+        self.known: dict[int, int | None] = {}
+        self.active: set[int] = set()
+
+    def entries(self, loop: int) -> int:
+        return len(self.graph.template.loops[self.graph.nodes[loop].number].entries)
+
+    def step(self, loop: int) -> int | None:
+        """The node of the step of a LOOP node; None when it changes in another way."""
+        if loop in self.known:
+            return self.known[loop]
+        if loop in self.active:
+            return None
+        self.active.add(loop)
+        deltas = [self.delta(value, loop, _DEPTH) for value in self.operands[loop][self.entries(loop) :]]
+        self.active.discard(loop)
+        step = None
+        if deltas and None not in deltas:
+            step = self.join([delta for delta in deltas if delta is not None], loop)
+        self.known[loop] = step
+        return step
+
+    def join(self, values: list[int], loop: int) -> int:
+        if len(set(values)) == 1:
+            return values[0]
+        return self.graph.fresh(
+            Node(Op.JOIN, tuple(values), block=self.graph.nodes[loop].block, contexts=(0,) * len(values))
+        )
+
+    def delta(self, value: int, loop: int, depth: int) -> int | None:
+        """value minus the LOOP node, when value is that plus something else."""
+        if value == loop:
+            return self.graph.number(0)
+        if depth == 0:
+            return None
+        node = self.graph.nodes[value]
+        if node.op is Op.ADD:
+            for one, other in (node.args, node.args[::-1]):
+                inner = self.delta(one, loop, depth - 1)
+                if inner is not None:
+                    return self.sum(node, Op.ADD, inner, other)
+        elif node.op is Op.SUB:
+            inner = self.delta(node.args[0], loop, depth - 1)
+            if inner is not None:
+                return self.sum(node, Op.SUB, inner, node.args[1])
+        elif node.op is Op.SELECT:
+            return self.all_of(node.args[1:], loop, depth)
+        elif node.op is Op.JOIN:
+            return self.all_of(node.args, loop, depth)
+        elif node.op is Op.LOOP and value != loop:
+            return self.through(value, loop, depth)
+        return None
+
+    def sum(self, node: Node, op: Op, inner: int, other: int) -> int:
+        if self.graph.number_of(inner) == 0 and op is Op.ADD:
+            return other
+        return self.graph.add(replace(node, op=op, args=(inner, other)))
+
+    def all_of(self, values: tuple[int, ...], loop: int, depth: int) -> int | None:
+        deltas = [self.delta(value, loop, depth - 1) for value in values]
+        return None if None in deltas else self.join([delta for delta in deltas if delta is not None], loop)
+
+    def through(self, value: int, loop: int, depth: int) -> int | None:
+        """A value that an inner loop changed: what it began with, and its step as often as that loop ran."""
+        entries = self.entries(value)
+        start = self.all_of(self.operands[value][:entries], loop, depth)
+        step = self.step(value)
+        if start is None or step is None:
+            return None
+        node = self.graph.nodes[value]
+        count = self.graph.add(Node(Op.COUNT, number=node.number, block=node.block))
+        times = self.graph.add(Node(Op.MUL, (count, step), 64, block=node.block))
+        return self.sum(replace(node, op=Op.ADD, width=64, number=0), Op.ADD, start, times)

@@ -1,0 +1,151 @@
+"""The template of a kernel: everything that decides which bytes a launch touches, and nothing else.
+
+It is the slice of the function that computes addresses and the conditions under which they are used, in single-assignment
+form. Nothing in it is bound to a launch; `ptxtools.ranges` evaluates it with parameters, grid and block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Op(Enum):
+    """What a node's value is. Operands are `Node.args`; integers unless said otherwise."""
+
+    NUMBER = "number"  # `number`
+    PARAMETER = "parameter"  # `width` bits of the parameter block at offset `number`
+    SPECIAL = "special"  # the special register `name`
+    SYMBOL = "symbol"  # the address of variable `name`
+    LOADED = "loaded"  # any value of `width` bits, from memory
+    OPAQUE = "opaque"  # any value of `width` bits
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"  # modulo 2^width
+    MUL_WIDE = "mul_wide"  # of operands read as `width` bits
+    MUL_HIGH = "mul_high"
+    SHL = "shl"
+    SHR = "shr"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    NOT = "not"
+    NEG = "neg"
+    ABS = "abs"
+    MIN = "min"
+    MAX = "max"
+    DIV = "div"
+    REM = "rem"
+    CONVERT = "convert"  # the operand read as `width` bits
+    EXTRACT = "extract"  # args: value, first bit, count
+    PACK = "pack"  # parts of `width` bits, lowest first
+    SELECT = "select"  # args: predicate, value if true, value if false
+    JOIN = "join"  # one of the args; `contexts` says under which conditions each
+    LOOP = "loop"  # at the header of loop `number`: args[0] before the first iteration; args[1], if there, is the step
+    COUNT = "count"  # iterations of loop `number` that have ended
+    COMPARE = "compare"  # predicate: args[0] `name` args[1], read as `width` bits
+    BOTH = "both"  # predicates from here on
+    EITHER = "either"
+    OPPOSITE = "opposite"
+    UNKNOWN = "unknown"
+
+
+class AccessKind(Enum):
+    READ = "read"
+    WRITE = "write"
+    ATOMIC = "atomic"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """`block`: where the value is made, which says what loops it varies in. `context`: the conditions that hold there."""
+
+    op: Op
+    args: tuple[int, ...] = ()
+    width: int = 0
+    signed: bool = False
+    number: int = 0
+    name: str = ""
+    block: int = 0
+    context: int = 0
+    contexts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Conditions that hold at a place: those of `parent`, and the predicate node's value. Context 0 has none."""
+
+    parent: int
+    predicate: int = -1
+    truth: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPlace:
+    """A loop: contexts of the edges into its header, from outside and back, and that of the header itself.
+
+    `within`: the loops (indices) that contain it, itself included.
+    """
+
+    header: int
+    context: int
+    entries: tuple[int, ...]
+    backs: tuple[int, ...]
+    within: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An instruction's access to memory that others see: `size` bytes at node `address` plus `displacement`.
+
+    `rows`, `pitch`: that many times, a node's value in bytes apart. `length`: a node with the size in bytes instead.
+    `generic`: the address may lie in private memory.
+    """
+
+    kind: AccessKind
+    address: int
+    displacement: int
+    size: int
+    context: int
+    line: int
+    generic: bool = False
+    rows: int = 1
+    pitch: int = -1
+    length: int = -1
+    block: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An instruction whose accesses are not understood."""
+
+    line: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Slot:
+    """A kernel parameter: index, offset and size in bytes."""
+
+    index: int
+    offset: int
+    size: int
+
+
+@dataclass(slots=True)
+class Template:
+    """`private`: names of symbols in shared, local or parameter memory. `sizes`: bytes of the module's variables.
+
+    `block_loops`: for each block the loops (indices) that contain it.
+    """
+
+    name: str
+    slots: list[Slot] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    contexts: list[Context] = field(default_factory=lambda: [Context(0)])
+    loops: list[LoopPlace] = field(default_factory=list)
+    block_loops: list[frozenset[int]] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
+    unknown: list[Unknown] = field(default_factory=list)
+    private: set[str] = field(default_factory=set)
+    sizes: dict[str, int] = field(default_factory=dict)

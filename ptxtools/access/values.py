@@ -1,0 +1,216 @@
+"""Values of registers as nodes of a template, made on demand by walking from a use to its definitions."""
+
+from __future__ import annotations
+
+from ptxtools.access.effects import elements, width
+from ptxtools.access.flow import Flow
+from ptxtools.access.graph import Graph
+from ptxtools.access.lanes import lane_node
+from ptxtools.access.template import Node, Op
+from ptxtools.isa.types import Type
+from ptxtools.reader.function import Function
+from ptxtools.reader.instruction import Instruction
+from ptxtools.reader.module import Module
+from ptxtools.reader.operand import Address, Group, Number, Operand, Register, Symbol
+
+_MEMORY = {"ld", "ldu", "atom"}
+_PARAMETER_SPACES = {"param", "param::entry"}
+
+
+class Values:
+    """Nodes of registers and operands. A register that may be undefined is opaque."""
+
+    def __init__(self, module: Module, function: Function, flow: Flow, graph: Graph) -> None:
+        self._module, self._function = module, function
+        self._flow, self._graph = flow, graph
+        self._slots = {slot.name: slot.offset for slot in function.parameters}
+        self._entry: dict[tuple[int, str], int] = {}
+        self._defined: dict[tuple[int, str], int] = {}
+
+    def operand(self, operand: Operand, block: int, index: int) -> int:
+        """The value of a source operand of instruction `index`."""
+        if isinstance(operand, Register):
+            value = self.name(operand.name, block, index)
+            return self._graph.add(Node(Op.OPPOSITE, (value,))) if operand.negated else value
+        if isinstance(operand, Number) and operand.value is not None:
+            return self._graph.number(operand.value)
+        if isinstance(operand, Symbol):
+            return self.displaced(self.name(operand.name, block, index), operand.displacement)
+        if isinstance(operand, Group) and operand.bracket == "{":
+            parts = tuple(self.operand(part, block, index) for part in operand.parts)
+            bits = width(self._function.body.instructions[index].parts) // max(len(parts), 1)
+            return self._graph.add(Node(Op.PACK, parts, bits, block=block, context=self._flow.contexts[block]))
+        return self.opaque(64, block)
+
+    def displaced(self, value: int, displacement: int) -> int:
+        if displacement == 0:
+            return value
+        return self._graph.add(Node(Op.ADD, (value, self._graph.number(displacement)), 64))
+
+    def name(self, name: str, block: int, index: int) -> int:
+        """The value of a register, special register or variable's address."""
+        body = self._function.body
+        if body.register_type(name) is not None:
+            return self.register(name, block, index)
+        if name in self._slots:
+            return self.displaced(self.symbol("param"), self._slots[name])
+        if name in body.variables or name in self._module.variables:
+            return self.symbol(name)
+        if name.startswith("%"):
+            return self._graph.add(Node(Op.SPECIAL, name=name[1:]))
+        return self.opaque(64, block)
+
+    def symbol(self, name: str) -> int:
+        template = self._graph.template
+        variable = self._function.body.variables.get(name) or self._module.variables.get(name)
+        if variable is None or variable.space not in ("global", "const"):
+            template.private.add(name)
+        else:
+            template.sizes[name] = variable.size
+        return self._graph.add(Node(Op.SYMBOL, name=name))
+
+    def opaque(self, bits: int, block: int, op: Op = Op.OPAQUE, signed: bool = False) -> int:
+        """A value of its own of which only the width is known."""
+        return self._graph.fresh(Node(op, width=bits, signed=signed, block=block))
+
+    def register(self, name: str, block: int, index: int) -> int:
+        """The value of a register just before instruction `index` of a block."""
+        only = self._flow.definitions.only(name)
+        if only and only[0] != block and self._flow.dominators.dominates(only[0], block):
+            return self.defined(only[1], name, only[0])
+        found = self._flow.definitions.before(name, block, index)
+        return self.at_entry(name, block) if found is None else self.defined(found, name, block)
+
+    def at_exit(self, name: str, block: int) -> int:
+        return self.register(name, block, self._flow.blocks[block].end)
+
+    def at_entry(self, name: str, block: int) -> int:
+        known = self._entry.get((block, name))
+        if known is not None:
+            return self._graph.resolve(known)
+        edges = self._flow.blocks[block].predecessors
+        if block in self._flow.irreducible or not edges:
+            value = self.opaque(64, block)
+        elif len(edges) == 1 and block != 0:
+            value = self.at_exit(name, edges[0].source)
+        elif block in self._flow.loops:
+            return self._at_header(name, block)
+        else:
+            value = self._joined(name, block)
+        self._entry[block, name] = value
+        return value
+
+    def _joined(self, name: str, block: int) -> int:
+        """Where paths meet. The node exists before its operands, as loops inside lead back to it."""
+        node = self._graph.fresh(Node(Op.JOIN, block=block, context=self._flow.contexts[block]))
+        self._entry[block, name] = node
+        edges = self._flow.blocks[block].predecessors
+        operands = [self.at_exit(name, edge.source) for edge in edges]
+        self._graph.set_operands(node, operands, tuple(self._flow.edge_context(edge) for edge in edges))
+        return node
+
+    def _at_header(self, name: str, block: int) -> int:
+        loop = self._flow.loops[block]
+        number = self._flow.loop_numbers[block]
+        node = self._graph.fresh(Node(Op.LOOP, number=number, block=block, context=self._flow.contexts[block]))
+        self._entry[block, name] = node
+        before = [self.at_exit(name, edge.source) for edge in loop.entries] or [self.opaque(64, 0)]
+        contexts = tuple(self._flow.edge_context(edge) for edge in loop.entries) or (0,)
+        after = [self.at_exit(name, edge.source) for edge in loop.back]
+        contexts += tuple(self._flow.edge_context(edge) for edge in loop.back)
+        self._graph.set_operands(node, [*before, *after], contexts)
+        return node
+
+    def defined(self, index: int, name: str, block: int) -> int:
+        """The value that instruction `index` gives a register; with a guard, that or the one before."""
+        known = self._defined.get((index, name))
+        if known is not None:
+            return self._graph.resolve(known)
+        instruction = self._function.body.instructions[index]
+        try:
+            value = self._computed(instruction, name, block, index)
+        except ValueError:
+            value = self.opaque(64, block)
+        if instruction.guard:
+            before = self.register(name, block, index)
+            guard = self.register(instruction.guard, block, index)
+            if instruction.guard_negated:
+                value, before = before, value
+            value = self._graph.add(
+                Node(Op.SELECT, (guard, value, before), block=block, context=self._flow.contexts[block])
+            )
+        self._defined[index, name] = value
+        return value
+
+    def _computed(self, instruction: Instruction, name: str, block: int, index: int) -> int:
+        parts = instruction.parts
+        if parts[0] in _MEMORY:
+            return self._loaded(instruction, parts, name, block, index)
+        if parts[0] == "cvta":
+            return self.operand(instruction.operand(1), block, index)
+        target = instruction.operand(0)
+        position = _position(target, name)
+        if parts[0] == "mov" and isinstance(target, Group) and target.bracket == "{":
+            return self._unpacked(instruction, target, position, block, index)
+
+        def value(number: int) -> int:
+            return self.operand(instruction.operand(number), block, index)
+
+        node = lane_node(self._graph, instruction, position, value, block, self._flow.contexts[block])
+        if node is None:
+            bits = self._function.body.register_type(name) or "b64"
+            return self.opaque(Type(bits).bits if bits in _TYPES else 64, block)
+        return node
+
+    def _unpacked(self, instruction: Instruction, target: Group, position: int, block: int, index: int) -> int:
+        bits = width(instruction.parts) // len(target.parts)
+        source = instruction.operand(1)
+        if isinstance(source, Group) and len(source.parts) == len(target.parts):
+            return self.operand(source.parts[position], block, index)
+        whole = self.operand(source, block, index)
+        args = (whole, self._graph.number(position * bits), self._graph.number(bits))
+        context = self._flow.contexts[block]
+        return self._graph.add(Node(Op.EXTRACT, args, bits * len(target.parts), block=block, context=context))
+
+    def _loaded(self, instruction: Instruction, parts: list[str], name: str, block: int, index: int) -> int:
+        bits, signed = width(parts), any(part in ("s8", "s16", "s32", "s64") for part in parts)
+        if parts[0] == "ld" and not _PARAMETER_SPACES.isdisjoint(parts) and self._function.is_kernel:
+            address = instruction.operand(1)
+            position = _position(instruction.operand(0), name)
+            if isinstance(address, Address):
+                offset = self._parameter_offset(address, block, index)
+                if offset is not None:
+                    at = offset + position * bits // 8
+                    return self._graph.add(Node(Op.PARAMETER, width=bits, signed=signed, number=at))
+        if elements(parts) == 1 and parts[0] == "atom":
+            signed = False
+        return self.opaque(bits or 64, block, Op.LOADED, signed)
+
+    def _parameter_offset(self, address: Address, block: int, index: int) -> int | None:
+        """Where in the parameter block an address lies; None when it is not one number."""
+        if address.base is None:
+            return None
+        if address.base in self._function.body.variables:
+            return None
+        value = self._graph.resolve(self.name(address.base, block, index))
+        offset = address.displacement
+        node = self._graph.nodes[value]
+        while node.op is Op.ADD:
+            added = self._graph.number_of(node.args[1])
+            if added is None:
+                return None
+            offset += added
+            node = self._graph.nodes[self._graph.resolve(node.args[0])]
+        return offset if node.op is Op.SYMBOL and node.name == "param" else None
+
+
+_TYPES = {kind.value for kind in Type if kind.value}
+
+
+def _position(target: Operand, name: str) -> int:
+    """Which of an instruction's destinations a register is."""
+    if isinstance(target, Group):
+        for number, part in enumerate(target.parts):
+            if isinstance(part, Register) and part.name == name:
+                return number
+    return 0

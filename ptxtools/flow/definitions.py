@@ -1,0 +1,72 @@
+"""Where registers are defined: which instructions write them, in which block, and in what order."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from ptxtools.flow.blocks import Block
+from ptxtools.reader.body import Body
+from ptxtools.reader.instruction import Instruction
+from ptxtools.reader.operand import Group, Operand, Register
+
+_WRITES_NOTHING = {
+    "st",
+    "red",
+    "bra",
+    "brx",
+    "bar",
+    "barrier",
+    "nanosleep",
+    "stackrestore",
+    "ret",
+    "exit",
+    "trap",
+    "membar",
+    "fence",
+}
+
+
+def destinations(instruction: Instruction) -> Iterator[str]:
+    """Names of the registers that an instruction writes. Errors: ValueError."""
+    base = instruction.base
+    if not instruction.operand_texts or (base in _WRITES_NOTHING and ".red" not in instruction.opcode):
+        return
+    if base == "call" and instruction.operand_texts[0][:1] != "(":
+        return
+    yield from _registers(instruction.operand(0))
+
+
+def _registers(operand: Operand) -> Iterator[str]:
+    if isinstance(operand, Register):
+        yield operand.name
+    elif isinstance(operand, Group):
+        for part in operand.parts:
+            yield from _registers(part)
+
+
+class Definitions:
+    """`before` finds the instruction in a block that gives a register its value at a place."""
+
+    def __init__(self, body: Body, blocks: Sequence[Block]) -> None:
+        self._places: dict[str, dict[int, list[int]]] = {}
+        for number, block in enumerate(blocks):
+            for index in range(block.begin, block.end):
+                for name in destinations(body.instructions[index]):
+                    self._places.setdefault(name, {}).setdefault(number, []).append(index)
+
+    def before(self, name: str, block: int, index: int) -> int | None:
+        """The last instruction of the block before `index` that writes the register."""
+        places = self._places.get(name, {}).get(block)
+        if places is None:
+            return None
+        position = bisect_left(places, index)
+        return places[position - 1] if position else None
+
+    def only(self, name: str) -> tuple[int, int] | None:
+        """(block, instruction) when a single instruction of the function writes the register."""
+        places = self._places.get(name)
+        if places is None or len(places) != 1:
+            return None
+        ((block, indices),) = places.items()
+        return (block, indices[0]) if len(indices) == 1 else None

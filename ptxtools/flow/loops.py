@@ -1,0 +1,46 @@
+"""Natural loops: a header that dominates the sources of the edges back to it, and what lies between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptxtools.flow.blocks import Block, Edge
+from ptxtools.flow.dominators import Dominators
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`back`: edges to the header from inside; `entries`: from outside."""
+
+    header: int
+    blocks: frozenset[int]
+    back: tuple[Edge, ...]
+    entries: tuple[Edge, ...]
+
+
+def loops(blocks: Sequence[Block], dominators: Dominators) -> tuple[dict[int, Loop], set[int]]:
+    """Loops by header, and the blocks that are entered backwards without being such a header: irreducible flow."""
+    found: dict[int, Loop] = {}
+    irreducible: set[int] = set()
+    for number, block in enumerate(blocks):
+        back = [edge for edge in block.predecessors if edge.source >= number]
+        if not back:
+            continue
+        if not all(dominators.dominates(number, edge.source) for edge in back):
+            irreducible.add(number)
+            continue
+        entries = tuple(edge for edge in block.predecessors if edge.source < number)
+        found[number] = Loop(number, _members(blocks, number, back), tuple(back), entries)
+    return found, irreducible
+
+
+def _members(blocks: Sequence[Block], header: int, back: Sequence[Edge]) -> frozenset[int]:
+    members = {header}
+    pending = [edge.source for edge in back]
+    while pending:
+        number = pending.pop()
+        if number not in members:
+            members.add(number)
+            pending += [edge.source for edge in blocks[number].predecessors]
+    return frozenset(members)

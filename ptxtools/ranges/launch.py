@@ -1,0 +1,235 @@
+"""A launch, and what it may read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from ptxtools.access.template import Access, AccessKind, Template
+from ptxtools.ranges.evaluate import Evaluation
+from ptxtools.ranges.form import Form
+from ptxtools.ranges.strides import Shape, shape
+
+Allocation = Callable[[int], "tuple[int, int] | None"]
+_CHOICES = 16
+_ADDRESSES = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """`parameters`: the parameter block. `allocation`: (begin, end) of the allocation that contains an address.
+
+    `variables`: addresses of the module's variables, as far as known.
+    """
+
+    parameters: bytes
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    allocation: Allocation = lambda _: None
+    variables: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bytes first to last, offsets from `base`; of these, `width` at every multiple of `stride` from first on (0: all).
+
+    `parameter`: index of the kernel parameter that is the base; `variable`: name of the module's variable that is. Without either the
+    base is 0. `whole`: nothing is known but the allocation; first and last are its ends, or 0 and -1 when it is not known either.
+    """
+
+    kind: AccessKind
+    parameter: int | None
+    variable: str | None
+    base: int
+    first: int
+    last: int
+    stride: int = 0
+    width: int = 0
+    whole: bool = False
+
+    @property
+    def begin(self) -> int:
+        return self.base + self.first
+
+    @property
+    def end(self) -> int:
+        """One past the last byte."""
+        return self.base + self.last + 1
+
+
+@dataclass(slots=True)
+class Result:
+    """`unknown`: (line, reason) of accesses that may be anywhere. Without any, the ranges hold every access."""
+
+    ranges: list[Range] = field(default_factory=list)
+    unknown: list[tuple[int, str]] = field(default_factory=list)
+
+
+def evaluate(template: Template, launch: Launch) -> Result:
+    """The ranges of a launch."""
+    return _Launch(template, launch).result()
+
+
+class _Launch:
+    def __init__(self, template: Template, launch: Launch) -> None:
+        self.template, self.launch = template, launch
+        self.evaluation = Evaluation(template, launch.parameters, launch.grid, launch.block, launch.variables)
+        self.symbols = self.evaluation.symbols
+        self.slots = {slot.offset: slot for slot in template.slots}
+        self.found: dict[Range, None] = {}
+        self.unknown: dict[tuple[int, str], None] = {(u.line, u.reason): None for u in template.unknown}
+
+    def result(self) -> Result:
+        for access in self.template.accesses:
+            reason = self.access(access)
+            if reason:
+                self.unknown[access.line, reason] = None
+        return Result(list(self.found), list(self.unknown))
+
+    def access(self, access: Access) -> str:
+        """Adds the access' ranges. The result says why there are none, "" when all is well."""
+        facts = self.evaluation.facts(access.context)
+        if facts is None:
+            return ""
+        address = self.evaluation.value(access.address)
+        forms = self.choices(address)
+        for form in forms:
+            reason = self.form(access, form.moved(access.displacement), facts)
+            if reason:
+                return reason
+        return ""
+
+    def choices(self, form: Form) -> list[Form]:
+        """The form for each of the pointers that it may begin with."""
+        done: list[Form] = []
+        pending = [form]
+        while pending:
+            if len(done) + len(pending) > _CHOICES:
+                return [form]
+            each = pending.pop()
+            found = next(
+                (n for n, c in each.terms.items() if c == 1 and self.symbols.all[n].choices),
+                None,
+            )
+            if found is None:
+                done.append(each)
+            else:
+                without = each.plus(Form(0, {found: 1}), -1)
+                pending += [without.plus(choice) for choice in self.symbols.all[found].choices]
+        return done
+
+    def form(self, access: Access, form: Form, facts: list[Form]) -> str:
+        if self.is_private(form):
+            return "" if access.generic else "private memory in a global access"
+        size = self.size(access, facts)
+        if size == 0:
+            return ""
+        base, offset = self.based(form)
+        if base is None and any(self.symbols.all[n].loaded for n in offset.terms):
+            return "pointer loaded from memory"
+        if size is None:
+            return self.whole(access, base)
+        found = shape(self.symbols, offset, facts, size)
+        if found is not None and access.rows > 1:
+            found = self.repeated(access, found, facts)
+        if found is None:
+            return self.whole(access, base)
+        self.add(access.kind, base, found)
+        return ""
+
+    def is_private(self, form: Form) -> bool:
+        """Whether the address is one of shared, local or parameter memory."""
+        names = [self.symbols.all[n].variable for n, c in form.terms.items() if c == 1]
+        return any(name in self.template.private for name in names if name)
+
+    def size(self, access: Access, facts: list[Form]) -> int | None:
+        """Bytes of one access at most; None when there is no bound."""
+        if access.length < 0:
+            return access.size
+        value = self.evaluation.viewed(access.length, 32, False, access.context)
+        high = self.evaluation.upper(value, facts)
+        return None if high == inf else max(0, int(high))
+
+    def repeated(self, access: Access, found: Shape, facts: list[Form]) -> Shape | None:
+        """The rows of a matrix, `pitch` bytes apart."""
+        pitch = self.evaluation.value(access.pitch)
+        low, high = self.evaluation.lower(pitch, facts), self.evaluation.upper(pitch, facts)
+        if low < 0 or high == inf:
+            return None
+        last = found.last + (access.rows - 1) * int(high)
+        one_access = found.first + found.size - 1 == found.last
+        if one_access and low == high and high > found.size:
+            return Shape(found.first, last, int(high), found.size, found.size)
+        return Shape(found.first, last, 0, 0, found.size)
+
+    def based(self, form: Form) -> tuple[int | None, Form]:
+        """(symbol of the pointer that the address begins with, the rest). None without a single such pointer."""
+        found = [n for n, c in form.terms.items() if c == 1 and self.is_pointer(n)]
+        if len(found) > 1:
+            inside = [n for n in found if self.allocation(n) is not None]
+            found = inside or found
+        if len(found) != 1:
+            return None, form
+        return found[0], form.plus(Form(0, {found[0]: 1}), -1)
+
+    def is_pointer(self, number: int) -> bool:
+        symbol = self.symbols.all[number]
+        return symbol.slot is not None or symbol.variable is not None
+
+    def allocation(self, number: int) -> tuple[int, int] | None:
+        symbol = self.symbols.all[number]
+        if symbol.variable is not None:
+            address = self.launch.variables.get(symbol.variable, 0)
+            size = self.template.sizes.get(symbol.variable, 0)
+            return (address, address + size) if size else None
+        return self.launch.allocation(int(symbol.low))
+
+    def whole(self, access: Access, base: int | None) -> str:
+        """All of the allocation that the pointer points into: a program does not leave it."""
+        if base is None:
+            return "address without a known base"
+        bounds = self.allocation(base)
+        address = self.address(base)
+        first, last = (0, -1) if bounds is None else (bounds[0] - address, bounds[1] - address - 1)
+        self.found[self.range(access.kind, base, first, last, 0, 0, True)] = None
+        return ""
+
+    def address(self, number: int) -> int:
+        symbol = self.symbols.all[number]
+        if symbol.variable is not None:
+            return self.launch.variables.get(symbol.variable, 0)
+        return int(symbol.low)
+
+    def add(self, kind: AccessKind, base: int | None, found: Shape) -> None:
+        first, last = found.first, found.last
+        stride, width = found.stride, found.width
+        if base is None:
+            first, last = first % _ADDRESSES, first % _ADDRESSES + last - first
+        else:
+            bounds = self.allocation(base)
+            address = self.address(base)
+            if bounds is not None and (first < bounds[0] - address or last > bounds[1] - address - 1):
+                first, last = max(first, bounds[0] - address), min(last, bounds[1] - address - 1)
+                stride = width = 0
+                if first > last:
+                    return
+        self.found[self.range(kind, base, first, last, stride, width, False)] = None
+
+    def range(
+        self, kind: AccessKind, base: int | None, first: int, last: int, stride: int, width: int, whole: bool
+    ) -> Range:
+        if base is None:
+            return Range(kind, None, None, 0, first, last, stride, width, whole)
+        symbol = self.symbols.all[base]
+        if symbol.variable is not None:
+            return Range(kind, None, symbol.variable, self.address(base), first, last, stride, width, whole)
+        slot = self.slot_of(symbol.slot or 0)
+        return Range(kind, slot, None, self.address(base), first, last, stride, width, whole)
+
+    def slot_of(self, offset: int) -> int | None:
+        """The parameter that contains an offset of the block: structs hold pointers too."""
+        for slot in self.template.slots:
+            if slot.offset <= offset < slot.offset + slot.size:
+                return slot.index
+        return None

@@ -1,0 +1,186 @@
+"""A function's body: instructions, labels, registers, variables.
+
+Names declared in a nested scope are told apart from those outside by `#` and the scope's number. A declaration counts
+from where it stands, a label in its whole scope.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ptxtools.reader import operand, variable
+from ptxtools.reader.instruction import Instruction
+from ptxtools.reader.text import error
+from ptxtools.reader.variable import Variable
+
+_INSTRUCTION = re.compile(r"(?:@\s*(!?)\s*([%\w$]+)\s+)?([a-z]\w*(?:::?\w+|\.[\w:]+)*)(?![\w$%.])\s*(.*)\Z", re.DOTALL)
+_LABEL = re.compile(r"([\w$%]+)\s*:(?!:)\s*")
+_REGISTERS = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.(\w+)\s+(.*)\Z", re.DOTALL)
+_RANGE = re.compile(r"([%\w$]+?)\s*(?:<\s*(\d+)\s*>)?\Z")
+_NAME = re.compile(r"[%A-Za-z_$][\w$]*")
+_SKIP = re.compile(r"\s*")
+_LINE = re.compile(r"\.loc\b[^\n]*(?:\n|\Z)")
+_LISTS = (".branchtargets", ".callprototype", ".calltargets")
+
+
+@dataclass(slots=True)
+class Body:
+    """What a function's braces hold. `labels` maps to indices of `instructions`; one past the last means the end."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    registers: dict[str, str] = field(default_factory=dict)  # name, or prefix followed by `<`: type
+    variables: dict[str, Variable] = field(default_factory=dict)
+    lists: dict[str, list[str]] = field(default_factory=dict)  # by label: branch targets
+
+    def register_type(self, name: str) -> str | None:
+        """The declared type ("b32"), None when no register has this name."""
+        found = self.registers.get(name)
+        if found is None:
+            plain, _, scope = name.partition("#")
+            found = self.registers.get(plain.rstrip("0123456789") + "<" + scope)
+        return found
+
+
+class _Reader:
+    def __init__(self, text: str, begin: int, end: int) -> None:
+        self.text, self.begin, self.end = text, begin, end
+        self.body = Body()
+        self.scopes: list[dict[str, str]] = [{}]
+        self.numbers = [0]  # of the open scopes
+        self.parents: dict[int, int] = {}
+        self.targets: list[tuple[Instruction, int]] = []
+        self.label = ""
+
+    def read(self) -> Body:
+        text, position = self.text, self.begin
+        while True:
+            position = _SKIP.match(text, position, self.end).end()  # type: ignore[union-attr]
+            if position >= self.end:
+                break
+            position = self.statement(position)
+        if len(self.scopes) != 1:
+            raise error(text, self.end, "a scope is never closed")
+        self.resolve()
+        return self.body
+
+    def statement(self, position: int) -> int:
+        text = self.text
+        first = text[position]
+        if first == "{":
+            self.parents[len(self.parents) + 1] = self.numbers[-1]
+            self.numbers.append(len(self.parents))
+            self.scopes.append({})
+            return position + 1
+        if first == "}":
+            if len(self.scopes) == 1:
+                raise error(text, position, "this brace closes nothing")
+            self.numbers.pop()
+            self.scopes.pop()
+            return position + 1
+        if first == "." and (line := _LINE.match(text, position, self.end)):
+            return line.end()
+        if first not in ".@" and (label := _LABEL.match(text, position, self.end)):
+            self.label = self.scoped(label[1])
+            if self.label in self.body.labels:
+                raise error(text, position, f"label {label[1]} is there twice")
+            self.body.labels[self.label] = len(self.body.instructions)
+            return label.end()
+        end = text.find(";", position, self.end)
+        if end < 0:
+            raise error(text, position, "a statement without semicolon")
+        statement = text[position:end]
+        try:
+            if first == ".":
+                self.directive(statement)
+            else:
+                self.instruction(statement, position)
+        except ValueError as problem:
+            raise error(text, position, str(problem)) from problem
+        return end + 1
+
+    def scoped(self, name: str) -> str:
+        return f"{name}#{self.numbers[-1]}" if self.numbers[-1] else name
+
+    def directive(self, text: str) -> None:
+        if match := _REGISTERS.match(text):
+            for part in match[2].split(","):
+                self.registers(part.strip(), match[1])
+        elif text.startswith(_LISTS):
+            if text.startswith(".branchtargets"):
+                names = text[len(".branchtargets") :].split(",")
+                self.body.lists[self.label] = [name.strip() for name in names]
+        elif not text.startswith((".pragma", ".maxnreg", ".noreturn")):
+            for found in variable.parse(text):
+                self.declare(found.name)
+                name = self.scopes[-1].get(found.name, found.name)
+                self.body.variables[name] = found
+
+    def registers(self, text: str, kind: str) -> None:
+        match = _RANGE.match(text)
+        if match is None:
+            raise ValueError(f"'{text}' is no register")
+        name, count = match[1], match[2]
+        if count is None or self.numbers[-1]:
+            for each in [name] if count is None else [f"{name}{number}" for number in range(min(int(count), 4096))]:
+                self.declare(each)
+                self.body.registers[self.scopes[-1].get(each, each)] = kind
+        else:
+            self.body.registers[name + "<"] = kind
+
+    def declare(self, name: str) -> None:
+        if self.numbers[-1]:
+            self.scopes[-1][name] = f"{name}#{self.numbers[-1]}"
+
+    def renamed(self, text: str) -> str:
+        def replace(match: re.Match[str]) -> str:
+            for scope in reversed(self.scopes):
+                if match[0] in scope:
+                    return scope[match[0]]
+            return match[0]
+
+        return _NAME.sub(replace, text)
+
+    def instruction(self, text: str, position: int) -> None:
+        match = _INSTRUCTION.match(text)
+        if match is None:
+            raise ValueError(f"'{text.strip()[:60]}' is no instruction")
+        negated, guard, opcode, operands = match.groups()
+        if len(self.scopes) > 1 and any(self.scopes):
+            operands = self.renamed(operands)
+            guard = guard and self.renamed(guard)
+        texts = operand.split(operands.rstrip()) if operands else []
+        instruction = Instruction(opcode, texts, guard or "", negated == "!", position)
+        if opcode.startswith(("bra", "brx")) and opcode.split(".", 1)[0] in ("bra", "brx"):
+            self.targets.append((instruction, self.numbers[-1]))
+        self.body.instructions.append(instruction)
+
+    def resolve(self) -> None:
+        """Branch targets by the label that their scope sees."""
+        for instruction, scope in self.targets:
+            if not instruction.operand_texts:
+                raise error(self.text, instruction.offset, "a branch to nowhere")
+            name = instruction.operand_texts[-1]
+            known = self.body.lists if instruction.base == "brx" else self.body.labels
+            found = self.visible(name, scope, known)
+            if found is None:
+                raise error(self.text, instruction.offset, f"there is no label {name}")
+            instruction.operand_texts = [*instruction.operand_texts[:-1], found]
+            for target in self.body.lists.get(found, ()) if instruction.base == "brx" else ():
+                if self.visible(target, scope, self.body.labels) is None:
+                    raise error(self.text, instruction.offset, f"there is no label {target}")
+
+    def visible(self, name: str, scope: int, known: dict[str, int] | dict[str, list[str]]) -> str | None:
+        while True:
+            candidate = f"{name}#{scope}" if scope else name
+            if candidate in known:
+                return candidate
+            if scope == 0:
+                return None
+            scope = self.parents[scope]
+
+
+def read(text: str, begin: int, end: int) -> Body:
+    """Reads the body between two offsets of the text. Errors: PtxError."""
+    return _Reader(text, begin, end).read()

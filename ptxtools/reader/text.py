@@ -1,0 +1,43 @@
+"""The text of a module: without comments but with every character in its place, so that offsets give lines and columns."""
+
+from __future__ import annotations
+
+import re
+
+from controlplane.errors import PtxError
+
+_COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_NOT_NEWLINE = re.compile(r"[^\n]")
+_BRACE = re.compile(r'[{}]|"[^"\n]*"')
+
+
+def without_comments(text: str) -> str:
+    """The same text with spaces where comments stood."""
+    if "//" not in text and "/*" not in text:
+        return text
+    return _COMMENT.sub(_blank, text)
+
+
+def _blank(match: re.Match[str]) -> str:
+    found = match.group()
+    return found if found[0] == '"' else _NOT_NEWLINE.sub(" ", found)
+
+
+def error(text: str, offset: int, message: str) -> PtxError:
+    """A PtxError at an offset of the text."""
+    line_start = text.rfind("\n", 0, offset) + 1
+    return PtxError(message, line=text.count("\n", 0, offset) + 1, column=offset - line_start + 1)
+
+
+def closing_brace(text: str, opening: int) -> int:
+    """Offset of the brace that closes the one at `opening`. Errors: PtxError when there is none."""
+    depth = 0
+    for match in _BRACE.finditer(text, opening):
+        found = match.group()
+        if found == "{":
+            depth += 1
+        elif found == "}":
+            depth -= 1
+            if depth == 0:
+                return match.start()
+    raise error(text, opening, "this brace is never closed")
