@@ -11,6 +11,7 @@
 #include "../memory/alloc.h"
 #include "link_text.h"
 #include "loaded.h"
+#include "trace.h"
 
 struct tsr_module {
     uint32_t references; /* atomic: handle or library, launches, the caller who looked it up */
@@ -60,6 +61,7 @@ CUresult tsr_code_box_create(const char *text, size_t length, uint32_t device, s
         return result;
     }
     box->references = 1;
+    box->code->text_id = tsr_trace_text(text, length);
     *out = box;
     return CUDA_SUCCESS;
 }

@@ -12,6 +12,7 @@
 #include "base/os.h"
 #include "base/vec.h"
 
+#include "../memory/space.h"
 #include "../stream/work.h"
 
 struct line {
@@ -52,6 +53,30 @@ static void add_accesses(struct line *line, const struct tsr_grid *grid, const c
     add(line, "]");
 }
 
+static void add_variables(struct line *line, const struct tsr_code *code)
+{
+    add(line, ", \"text\": \"%016llx\", \"variables\": {", (unsigned long long)code->text_id);
+    bool first = true;
+    for (uint32_t i = 0; i < code->variable_count; i++) {
+        if (!code->variable_address || !code->variable_address[i])
+            continue;
+        add(line, "%s\"%s\": %llu", first ? "" : ", ", code->variables[i].name,
+            (unsigned long long)code->variable_address[i]);
+        first = false;
+    }
+    add(line, "}");
+}
+
+static void add_memory(struct line *line, struct tsr_space *space)
+{
+    struct tsr_range range = {0};
+    add(line, ", \"memory\": [");
+    for (uint64_t from = 0; space && tsr_space_next(space, from, &range); from = range.base + 1)
+        add(line, "%s[%llu, %llu]", from ? ", " : "", (unsigned long long)range.base,
+            (unsigned long long)(range.base + range.bytes));
+    add(line, "]");
+}
+
 static void write_launch(const struct tsr_work *work, const struct tsr_grid *grid)
 {
     const struct tsr_grid_desc *desc = &work->kernel.desc;
@@ -63,6 +88,8 @@ static void write_launch(const struct tsr_work *work, const struct tsr_grid *gri
     for (uint32_t i = 0; i < desc->function->param_bytes; i++)
         add(&line, "%02x", work->kernel.param_bytes[i]);
     add(&line, "\"");
+    add_variables(&line, desc->code);
+    add_memory(&line, desc->space);
     add_accesses(&line, grid, "reads", TSR_ACCESS_READ);
     add_accesses(&line, grid, "writes", TSR_ACCESS_WRITE);
     add_accesses(&line, grid, "atomics", TSR_ACCESS_ATOMIC);
@@ -84,4 +111,27 @@ void tsr_trace_start(void)
     }
     tsr_exec_trace_enable(true);
     tsr_engine_observe_grids(write_launch);
+}
+
+static uint64_t identify(const char *text, size_t length)
+{
+    uint64_t id = 0xcbf29ce484222325u; /* FNV-1a */
+    for (size_t i = 0; i < length; i++)
+        id = (id ^ (uint8_t)text[i]) * 0x100000001b3u;
+    return id ? id : 1;
+}
+
+uint64_t tsr_trace_text(const char *text, size_t length)
+{
+    if (file < 0)
+        return 0;
+    uint64_t id = identify(text, length);
+    char path[4096];
+    tsr_format(path, sizeof path, "%s.%016llx.ptx", tsr_options()->access_trace, (unsigned long long)id);
+    int copy = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (copy < 0 || !tsr_os_write_all(copy, text, length))
+        tsr_error("the access trace's copy of a module, %s, cannot be written (error %d)", path, errno);
+    if (copy >= 0)
+        close(copy);
+    return id;
 }

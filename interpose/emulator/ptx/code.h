@@ -113,6 +113,7 @@ struct tsr_code {
     struct tsr_function *functions; /* entries and .func */
     uint32_t function_count;
     const uint64_t *variable_address; /* after link */
+    uint64_t text_id;                 /* names the text in access traces; 0 without */
 };
 
 struct tsr_ptx_error {
