@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from ptxtools.access.template import AccessKind
 from ptxtools.isa.semantics import ROWS
 
-_HARMLESS = {row.key.split(".", 1)[0] for row in ROWS} | set(
-    "bra brx ret exit trap bar barrier membar fence shfl vote match activemask redux elect isspacep cvta mapa getctarank nanosleep "
-    "mma ldmatrix stmatrix movmatrix mbarrier prefetch prefetchu applypriority createpolicy griddepcontrol setmaxnreg pmevent "
-    "brkpt alloca stacksave stackrestore wgmma".split()
-)
+# fmt: off
+_OTHERS = {
+    "bra", "brx", "ret", "exit", "trap", "bar", "barrier", "membar", "fence", "shfl", "vote", "match",
+    "activemask", "redux", "elect", "isspacep", "cvta", "mapa", "getctarank", "nanosleep", "mma", "ldmatrix",
+    "stmatrix", "movmatrix", "mbarrier", "prefetch", "prefetchu", "applypriority", "createpolicy",
+    "griddepcontrol", "setmaxnreg", "pmevent", "brkpt", "alloca", "stacksave", "stackrestore", "wgmma",
+}
+# fmt: on
+_HARMLESS = _OTHERS | {row.key.split(".", 1)[0] for row in ROWS}
 _PRIVATE = {"shared", "shared::cta", "shared::cluster", "local", "param", "param::entry", "param::func"}
 _WIDTH = re.compile(r"(?:[busf]|bf)(\d+)(x2)?\Z")
 _VECTOR = {"v2": 2, "v4": 4, "v8": 8}
@@ -25,8 +29,10 @@ _DISCARDED_BYTES = 128
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An access of `size` bytes at operand number `address`. `rows`, `pitch`: see Access; `pitch` is an operand number, and
-    its unit `pitch_bytes`. `length`: operand number of the size."""
+    """An access of `size` bytes at operand number `address`. `rows`, `pitch`: see Access.
+
+    Here `pitch` is an operand number, in units of `pitch_bytes`; `length` is the operand number of the size.
+    """
 
     kind: AccessKind
     address: int

@@ -29,12 +29,15 @@ class Flow:
         self._template = template
         self._edges: dict[Edge, int] = {}
         for number in range(1, len(self.blocks)):
-            edges = self.blocks[number].predecessors
-            if len(edges) == 1:
-                self.contexts[number] = self.edge_context(edges[0])
-            else:
-                self.contexts[number] = self.contexts[self.dominators.parent[number]]
+            self.contexts[number] = self._block_context(number)
         self._describe()
+
+    def _block_context(self, number: int) -> int:
+        """A loop that has one edge to come in by is never in a state in which that edge was not taken."""
+        edges = self.loops[number].entries if number in self.loops else self.blocks[number].predecessors
+        if len(edges) == 1:
+            return self.edge_context(edges[0])
+        return self.contexts[self.dominators.parent[number]]
 
     def edge_context(self, edge: Edge) -> int:
         """What holds when the edge is taken."""

@@ -1,4 +1,6 @@
-"""Nodes of instructions that work lane by lane, from the transfer column of the table of instructions (`ptxtools.isa`)."""
+"""Nodes of instructions that work lane by lane, from the transfer column of the table of instructions
+(`ptxtools.isa`).
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,10 @@ def lane_node(
     `source` gives the node of an operand; operand 0 is the destination. Errors: ValueError for malformed operands.
     """
     row = spelled(instruction.opcode)
-    if row is None or row.transfer.kind is Kind.OPAQUE or any(kind.floating for kind in row.sources):
-        if row is None or row.transfer.kind is not Kind.COPY:
-            return None
+    if row is None or row.transfer.kind is Kind.OPAQUE:
+        return None
+    if any(kind.floating for kind in row.sources) and row.transfer.kind is not Kind.COPY:
+        return None
     maker = _Maker(graph, row, block, context)
     if row.form is not Form.MAP or row.dst is Type.PRED:
         return maker.predicate(source, position)

@@ -1,7 +1,7 @@
 """The template of a kernel: everything that decides which bytes a launch touches, and nothing else.
 
-It is the slice of the function that computes addresses and the conditions under which they are used, in single-assignment
-form. Nothing in it is bound to a launch; `ptxtools.ranges` evaluates it with parameters, grid and block.
+It is the slice of the function that computes addresses and the conditions under which they are used, in single-
+assignment form. Nothing in it is bound to a launch; `ptxtools.ranges` evaluates it with parameters, grid and block.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Op(Enum):
     PARAMETER = "parameter"  # `width` bits of the parameter block at offset `number`
     SPECIAL = "special"  # the special register `name`
     SYMBOL = "symbol"  # the address of variable `name`
-    LOADED = "loaded"  # any value of `width` bits, from memory
+    LOADED = "loaded"  # any value of `width` bits, loaded in line `number`
     OPAQUE = "opaque"  # any value of `width` bits
     ADD = "add"
     SUB = "sub"
@@ -58,7 +58,9 @@ class AccessKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`block`: where the value is made, which says what loops it varies in. `context`: the conditions that hold there."""
+    """`block`: where the value is made, which says what loops it varies in. `context`: the conditions that hold
+    there.
+    """
 
     op: Op
     args: tuple[int, ...] = ()

@@ -69,9 +69,9 @@ class Values:
             template.sizes[name] = variable.size
         return self._graph.add(Node(Op.SYMBOL, name=name))
 
-    def opaque(self, bits: int, block: int, op: Op = Op.OPAQUE, signed: bool = False) -> int:
+    def opaque(self, bits: int, block: int) -> int:
         """A value of its own of which only the width is known."""
-        return self._graph.fresh(Node(op, width=bits, signed=signed, block=block))
+        return self._graph.fresh(Node(Op.OPAQUE, width=bits, block=block))
 
     def register(self, name: str, block: int, index: int) -> int:
         """The value of a register just before instruction `index` of a block."""
@@ -184,7 +184,8 @@ class Values:
                     return self._graph.add(Node(Op.PARAMETER, width=bits, signed=signed, number=at))
         if elements(parts) == 1 and parts[0] == "atom":
             signed = False
-        return self.opaque(bits or 64, block, Op.LOADED, signed)
+        line = self._function.line(instruction.offset)
+        return self._graph.fresh(Node(Op.LOADED, width=bits or 64, signed=signed, number=line, block=block))
 
     def _parameter_offset(self, address: Address, block: int, index: int) -> int | None:
         """Where in the parameter block an address lies; None when it is not one number."""

@@ -13,7 +13,9 @@ _ENDS = {"ret", "exit", "trap"}
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From a block to another. `guard`: the predicate that is true (or, `negated`, false) when it is taken; "" otherwise."""
+    """From a block to another. `guard`: the predicate that is true (or, `negated`, false) when it is taken; ""
+    otherwise.
+    """
 
     source: int
     target: int
@@ -74,7 +76,7 @@ def _targets(code: Sequence[Instruction], body: Body, block: Block) -> list[tupl
         return [(block.end, "", False)]
     if guard:
         targets.append((block.end, guard, not negated))
-    if len({target for target, _, _ in targets}) == 1:
+    if len(targets) > 1 and len({target for target, _, _ in targets}) == 1:
         return [(targets[0][0], "", False)]
     return targets
 

@@ -44,9 +44,8 @@ class Arithmetic:
             Op.JOIN: self._join,
         }
 
-    def value(self, node: Node, index: int) -> Form:
+    def value(self, node: Node) -> Form:
         """Errors: KeyError when the node is a predicate."""
-        del index
         return self._makers[node.op](node)
 
     # Helpers.
@@ -66,7 +65,7 @@ class Arithmetic:
         value &= (1 << width) - 1
         return value - (1 << width) if value >> (width - 1) else value
 
-    def _between(self, node: Node, low: Bound, high: Bound, *sources: Form, mask: int | None = None) -> Form:
+    def _between(self, low: Bound, high: Bound, *sources: Form, mask: int | None = None) -> Form:
         """A new symbol with these bounds that varies where its sources do."""
         loops = self._of.symbols.loops(sources)
         return self._of.symbols.add(Symbol(low, high, loops, mask))
@@ -105,7 +104,7 @@ class Arithmetic:
             if number is not None:
                 return other.times(self._small(number, node.width) if wraps else number)
         corners = [_times(x, y) for x, y in product(self._bounds(a), self._bounds(b))]
-        return self._between(node, min(corners), max(corners), a, b)
+        return self._between(min(corners), max(corners), a, b)
 
     def _mul_high(self, node: Node) -> Form:
         a, b = self._seen(node, 0), self._seen(node, 1)
@@ -126,8 +125,8 @@ class Arithmetic:
         low, high = self._bounds(amount)
         bottom, top = self._bounds(value)
         if high >= node.width or bottom < 0 or top == inf:
-            return self._between(node, -inf, inf, value, amount)
-        return self._between(node, int(bottom) << int(low), int(top) << int(high), value, amount)
+            return self._between(-inf, inf, value, amount)
+        return self._between(int(bottom) << int(low), int(top) << int(high), value, amount)
 
     def _shr(self, node: Node) -> Form:
         value = self._seen(node, 0)
@@ -135,7 +134,7 @@ class Arithmetic:
         number = self._number(amount)
         if number is None:
             low, high = self._bounds(value)
-            return self._between(node, min(0, low), max(0, high), value, amount)
+            return self._between(min(0, low), max(0, high), value, amount)
         if number >= node.width and not node.signed:
             return Form(0)
         return self._quotient(value, 1 << min(number, node.width - 1))
@@ -163,8 +162,8 @@ class Arithmetic:
         if number is not None and number > 0 and low >= 0:
             return self._of.division.quotient(a, number)
         if number is not None and number > 0 and low != -inf and high != inf:
-            return self._between(node, -(-int(low) // number), int(high) // number if high >= 0 else 0, a, b)
-        return self._between(node, min(low, -high), max(high, -low), a, b)
+            return self._between(-(-int(low) // number), int(high) // number if high >= 0 else 0, a, b)
+        return self._between(min(low, -high), max(high, -low), a, b)
 
     def _rem(self, node: Node) -> Form:
         a, b = self._seen(node, 0), self._seen(node, 1)
@@ -174,12 +173,12 @@ class Arithmetic:
             return self._of.division.remainder(a, number)
         largest = max(abs(bound) for bound in self._bounds(b))
         if self._bounds(b) == (0, 0):
-            return self._between(node, -inf, inf, a, b)
+            return self._between(-inf, inf, a, b)
         limit = max(largest - 1, 0)
         bottom = 0 if low >= 0 else -min(limit, -low)
         if self._bounds(b)[0] <= 0 <= self._bounds(b)[1]:
-            return self._between(node, -inf, inf, a, b)
-        return self._between(node, bottom, max(min(limit, high), 0), a, b)
+            return self._between(-inf, inf, a, b)
+        return self._between(bottom, max(min(limit, high), 0), a, b)
 
     # Bits.
 
@@ -190,7 +189,7 @@ class Arithmetic:
             if number is not None:
                 return self._masked(node, one, number & ((1 << node.width) - 1))
         a, b = self._seen(node, 0), self._seen(node, 1)
-        return self._between(node, 0, min(self._bounds(a)[1], self._bounds(b)[1]), a, b)
+        return self._between(0, min(self._bounds(a)[1], self._bounds(b)[1]), a, b)
 
     def _masked(self, node: Node, form: Form, mask: int) -> Form:
         if mask == 0:
@@ -214,7 +213,7 @@ class Arithmetic:
         count = (mask // low) & (mask // low + 1)
         if count == 0:
             return divide.remainder(divide.quotient(form, low), mask // low + 1).times(low)
-        return self._between(node, 0, mask, form, mask=mask)
+        return self._between(0, mask, form, mask=mask)
 
     def _or(self, node: Node) -> Form:
         return self._combined(node, lambda a, b: a | b, keeps=True)
@@ -230,21 +229,20 @@ class Arithmetic:
             return Form(exact(x & full, y & full))
         if not keeps and full in (x if x is None else x & full, y if y is None else y & full):
             return (b if x is not None else a).times(-1).moved(-1)
-        for one, number, other in ((a, y, b), (b, x, a)):
+        for one, number in ((a, y), (b, x)):
             # A number's low bits can fill what the other is a multiple of, whatever its sign.
             if number is not None and self._disjoint_low(one, number & full):
                 return one.plus(Form(number & full))
-            del other
         bits, more = self._of.symbols.mask(a), self._of.symbols.mask(b)
         if bits is None or more is None or (bits | more) >> node.width:
             a, b = self._seen(node, 0), self._seen(node, 1)
             bits, more = self._of.symbols.mask(a), self._of.symbols.mask(b)
         if bits is None or more is None:
-            return self._between(node, 0, full, a, b)
+            return self._between(0, full, a, b)
         if bits & more == 0:
             return a.plus(b)
         low = max(self._bounds(a)[0], self._bounds(b)[0]) if keeps else 0
-        result = self._between(node, low, (1 << (bits | more).bit_length()) - 1, a, b, mask=bits | more)
+        result = self._between(low, (1 << (bits | more).bit_length()) - 1, a, b, mask=bits | more)
         for number in result.terms:
             self._of.symbols.all[number].facts.append(result.plus(a, -1).plus(b, -1))
         return result
@@ -258,13 +256,13 @@ class Arithmetic:
         first, count = self._number(self._arg(node, 1)), self._number(self._arg(node, 2))
         value = self._arg(node, 0)
         if first is None or count is None or count > node.width:
-            return self._between(node, -inf, inf, value)
+            return self._between(-inf, inf, value)
         first, count = first & 255, count & 255
         if count == 0 or first >= node.width:
-            return self._between(node, -inf, inf, value) if node.signed else Form(0)
+            return self._between(-inf, inf, value) if node.signed else Form(0)
         if first + count > node.width:
             if node.signed:
-                return self._between(node, -inf, inf, value)
+                return self._between(-inf, inf, value)
             count = node.width - first
         divide = self._of.division
         part = divide.remainder(divide.quotient(value, 1 << first), 1 << count)
@@ -289,7 +287,7 @@ class Arithmetic:
         low, high = self._bounds(value)
         if low >= 0:
             return value
-        return self._between(node, 0, max(-low, high), value)
+        return self._between(0, max(-low, high), value)
 
     def _min(self, node: Node) -> Form:
         a, b = self._seen(node, 0), self._seen(node, 1)
@@ -298,7 +296,7 @@ class Arithmetic:
             return a
         if top <= low:
             return b
-        result = self._between(node, min(low, bottom), min(high, top), a, b)
+        result = self._between(min(low, bottom), min(high, top), a, b)
         return self._related(result, (result.plus(a, -1), result.plus(b, -1)))
 
     def _max(self, node: Node) -> Form:
@@ -308,7 +306,7 @@ class Arithmetic:
             return a
         if bottom >= high:
             return b
-        result = self._between(node, max(low, bottom), max(high, top), a, b)
+        result = self._between(max(low, bottom), max(high, top), a, b)
         return self._related(result, (a.plus(result, -1), b.plus(result, -1)))
 
     def _related(self, form: Form, facts: tuple[Form, ...]) -> Form:
@@ -371,9 +369,7 @@ class Arithmetic:
         """The options, when they begin with different pointers."""
         symbols = self._of.symbols.all
         bases = [
-            frozenset(
-                n for n in form.terms if symbols[n].slot is not None or symbols[n].variable or symbols[n].choices
-            )
+            frozenset(n for n in form.terms if symbols[n].slot is not None or symbols[n].variable or symbols[n].choices)
             for form, _ in options
         ]
         return tuple(form for form, _ in options) if len(set(bases)) > 1 else ()

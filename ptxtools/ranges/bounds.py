@@ -1,7 +1,8 @@
 """Upper bounds of forms under facts.
 
-Any facts f <= 0 with multipliers m >= 0 bound a form: form <= form - m * f. The bound of the right side from the symbols' own bounds is
-lowered step by step, each step taking away the multiple of a fact that removes one symbol. Every intermediate result is a valid bound.
+Any facts f <= 0 with multipliers m >= 0 bound a form: form <= form - m * f. The bound of the right side from the
+symbols' own bounds is lowered step by step, each step taking away the multiple of a fact that removes one symbol.
+Every intermediate result is a valid bound.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ class Division:
         self._origin: dict[int, tuple[Form, int]] = {}  # quotient's symbol: what was divided, by what
 
     def quotient(self, form: Form, divisor: int) -> Form:
-        """The value divided by a positive number, rounded down. A quotient divided again is a quotient by the product."""
+        """The value divided by a positive number, rounded down. A quotient divided again is a quotient by the
+        product.
+        """
         if len(form.terms) == 1 and form.constant == 0:
             ((number, c),) = form.terms.items()
             if c == 1 and number in self._origin:
@@ -37,12 +39,21 @@ class Division:
         ((number, c),) = form.terms.items()
         return self._origin.get(number) if c == 1 else None
 
+    def mark(self) -> int:
+        """How many answers are known; for `forget`."""
+        return len(self._known)
+
+    def forget(self, mark: int) -> None:
+        """Forgets the answers given since the mark: their bounds were those of a trial."""
+        while len(self._known) > mark:
+            self._known.popitem()
+
     def _both(self, form: Form, divisor: int) -> tuple[Form, Form]:
         if divisor == 1:
             return form, Form(0)
         whole, rest = _split(form, divisor)
         low, high = self._symbols.low(rest), self._symbols.high(rest)
-        if 0 <= low and high < divisor:
+        if low >= 0 and high < divisor:
             return whole, rest
         quotient, remainder = self._symbol(rest, divisor)
         return quotient.plus(whole), remainder
@@ -66,6 +77,7 @@ class Division:
             for each in (quotient, remainder):
                 for number in each.terms:
                     self._symbols.all[number].facts += [rest, rest.times(-1)]
+                    self._symbols.all[number].zeros.append(rest)
             for number in quotient.terms:
                 self._origin[number] = (form, divisor)
         self._known[key] = quotient, remainder

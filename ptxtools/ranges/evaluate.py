@@ -1,7 +1,7 @@
 """Values of a template's nodes for one launch, as forms.
 
-Sound by construction: a form is congruent to the machine's value; where an instruction looks at the number itself, the form is `viewed` as
-that width and sign, which needs proof that it lies in between, or gives a new symbol.
+Sound by construction: a form is congruent to the machine's value; where an instruction looks at the number itself,
+the form is `viewed` as that width and sign, which needs proof that it lies in between, or gives a new symbol.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from ptxtools.ranges.form import Bound, Form, Symbol, Symbols
 from ptxtools.ranges.loops import Trips
 from ptxtools.ranges.predicates import Predicates
 
-_NOWHERE: frozenset[int] = frozenset()
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
 class Evaluation:
     """Everything about one launch that is known so far. Values are made on demand and kept.
 
-    While the iterations of a loop are being counted, what is computed is kept apart (`begin_trial`, `end_trial`): it was found without
-    knowing how often the loop runs.
+    While the iterations of a loop are being counted, what is computed is kept apart (`begin_trial`, `end_trial`): it
+    was found without knowing how often the loop runs.
     """
 
     def __init__(
@@ -48,6 +47,7 @@ class Evaluation:
         self._values: list[dict[int, Form]] = [{}]
         self._active: list[set[int]] = [set()]
         self._facts: list[dict[int, list[Form] | None]] = [{0: []}]
+        self._marks: list[int] = []
         self._views: dict[tuple[object, int, bool], Form] = {}
         self._shared: dict[object, Form] = {}
 
@@ -62,7 +62,7 @@ class Evaluation:
         if index in self._active[-1]:
             return self.opaque(node)
         self._active[-1].add(index)
-        form = self._compute(node, index)
+        form = self._compute(node)
         self._active[-1].discard(index)
         self._values[-1][index] = form
         return form
@@ -71,13 +71,15 @@ class Evaluation:
         self._values.append({})
         self._active.append(set())
         self._facts.append({})
+        self._marks.append(self.division.mark())
 
     def end_trial(self) -> None:
+        self.division.forget(self._marks.pop())
         self._values.pop()
         self._active.pop()
         self._facts.pop()
 
-    def _compute(self, node: Node, index: int) -> Form:
+    def _compute(self, node: Node) -> Form:
         if node.op is Op.NUMBER:
             return Form(node.number)
         if node.op is Op.PARAMETER:
@@ -92,7 +94,7 @@ class Evaluation:
             return self.trips.at_header(node)
         if node.op is Op.COUNT:
             return self.trips.count(node.number)
-        return self.arithmetic.value(node, index)
+        return self.arithmetic.value(node)
 
     def _parameter(self, node: Node) -> Form:
         size = node.width // 8

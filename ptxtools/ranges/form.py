@@ -2,8 +2,8 @@
 
 A form stands for a machine value of some width: it is congruent to it modulo 2 to that width. A symbol is an unknown
 integer: a thread's or block's index, how many iterations of a loop have ended, or a value that no form describes.
-A symbol means the latest such value at the place where a form is used. What is known of it lies in the symbol: bounds, bits, and
-facts, which are forms that are at most 0.
+A symbol means the latest such value at the place where a form is used. What is known of it lies in the symbol:
+bounds, bits, and facts, which are forms that are at most 0.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Symbol:
     """`loops`: the loops in which it takes new values. `mask`: the bits that may be set, None when not known.
 
     `slot`: offset of the kernel parameter whose value it is; `variable`: name of the variable whose address it is.
-    `loaded`: it came from memory. `choices`: forms of which it is one.
+    `loaded`: it came from memory. `choices`: forms of which it is one. `zeros`: forms that are 0.
     """
 
     low: Bound = -inf
@@ -78,6 +78,7 @@ class Symbol:
     variable: str | None = None
     loaded: bool = False
     facts: list[Form] = field(default_factory=list)
+    zeros: list[Form] = field(default_factory=list)
     choices: tuple[Form, ...] = ()
 
 

@@ -14,13 +14,15 @@ from ptxtools.ranges.strides import Shape, shape
 Allocation = Callable[[int], "tuple[int, int] | None"]
 _CHOICES = 16
 _ADDRESSES = 1 << 64
+_LARGEST = 1 << 40  # bytes; a range beyond is no range
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """`parameters`: the parameter block. `allocation`: (begin, end) of the allocation that contains an address.
 
-    `variables`: addresses of the module's variables, as far as known.
+    Neighbouring mappings of one reservation count as one allocation. `variables`: addresses of the module's
+    variables, as far as known.
     """
 
     parameters: bytes
@@ -34,8 +36,9 @@ class Launch:
 class Range:
     """Bytes first to last, offsets from `base`; of these, `width` at every multiple of `stride` from first on (0: all).
 
-    `parameter`: index of the kernel parameter that is the base; `variable`: name of the module's variable that is. Without either the
-    base is 0. `whole`: nothing is known but the allocation; first and last are its ends, or 0 and -1 when it is not known either.
+    `parameter`: index of the kernel parameter that is the base; `variable`: name of the module's variable that is.
+    Without either the base is 0. `whole`: nothing is known but the allocation; first and last are its ends, or 0 and
+    -1 when it is not known either.
     """
 
     kind: AccessKind
@@ -133,7 +136,7 @@ class _Launch:
         found = shape(self.symbols, offset, facts, size)
         if found is not None and access.rows > 1:
             found = self.repeated(access, found, facts)
-        if found is None:
+        if found is None or found.last - found.first >= _LARGEST:
             return self.whole(access, base)
         self.add(access.kind, base, found)
         return ""
@@ -207,14 +210,20 @@ class _Launch:
         if base is None:
             first, last = first % _ADDRESSES, first % _ADDRESSES + last - first
         else:
-            bounds = self.allocation(base)
-            address = self.address(base)
-            if bounds is not None and (first < bounds[0] - address or last > bounds[1] - address - 1):
-                first, last = max(first, bounds[0] - address), min(last, bounds[1] - address - 1)
-                stride = width = 0
-                if first > last:
-                    return
+            first, last, kept = self.clamped(base, first, last)
+            stride, width = (stride, width) if kept else (0, 0)
+            if first > last:
+                return
         self.found[self.range(kind, base, first, last, stride, width, False)] = None
+
+    def clamped(self, base: int, first: int, last: int) -> tuple[int, int, bool]:
+        """First and last within the allocation, and whether first stayed."""
+        bounds = self.allocation(base)
+        if bounds is None:
+            return first, last, True
+        address = self.address(base)
+        begin = max(first, bounds[0] - address)
+        return begin, min(last, bounds[1] - address - 1), begin == first
 
     def range(
         self, kind: AccessKind, base: int | None, first: int, last: int, stride: int, width: int, whole: bool

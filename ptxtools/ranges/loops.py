@@ -1,8 +1,8 @@
 """Loops: how often they run, and values that change by a step.
 
-The iterations that have ended are a symbol k. A condition under which a loop goes on, as a form with k, bounds k, and moved to
-the iteration after becomes a fact about k. Whether numbers wrap inside the loop is settled by induction: assuming that the numbers
-compared do not wrap, the bound follows; that they then cannot is checked with the bound.
+The iterations that have ended are a symbol k. A condition under which a loop goes on, as a form with k, bounds k, and
+moved to the iteration after becomes a fact about k. Whether numbers wrap inside the loop is settled by induction:
+assuming that the numbers compared do not wrap, the bound follows; that they then cannot is checked with the bound.
 """
 
 from __future__ import annotations

@@ -14,7 +14,9 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "
 
 
 class Predicates:
-    """`facts` gives what holds when a predicate has a value; a conclusion not drawn is a fact less, never a wrong one."""
+    """`facts` gives what holds when a predicate has a value; a conclusion not drawn is a fact less, never a wrong
+    one.
+    """
 
     def __init__(self, evaluation: Evaluation) -> None:
         self._of = evaluation

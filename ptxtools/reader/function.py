@@ -19,7 +19,9 @@ class Function:
     __slots__ = ("_body", "_parameters", "_text", "begin", "end", "header", "is_kernel", "name")
 
     def __init__(self, text: str, header: int, begin: int, end: int, is_kernel: bool) -> None:
-        """`header`: offset behind `.entry` or `.func`; `begin`, `end`: the body between its braces, equal without body."""
+        """`header`: offset behind `.entry` or `.func`; `begin`, `end`: the body between its braces, equal without
+        body.
+        """
         self._text = text
         self.header, self.begin, self.end = header, begin, end
         self.is_kernel = is_kernel

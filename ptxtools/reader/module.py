@@ -20,7 +20,9 @@ _STOP = re.compile(r"[{;]")
 
 @dataclass(slots=True)
 class Module:
-    """`functions` by name; a declaration is replaced by its definition. `target` is as written: "sm_80", "sm_90a, debug"."""
+    """`functions` by name; a declaration is replaced by its definition. `target` is as written: "sm_80", "sm_90a,
+    debug".
+    """
 
     version: str = ""
     target: str = ""

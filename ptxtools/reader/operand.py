@@ -38,7 +38,9 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """[base + displacement]; without a base, the displacement is the address. `rest` are further parts, as in [map, {x, y}]."""
+    """[base + displacement]; without a base, the displacement is the address. `rest` are further parts, as in [map,
+    {x, y}].
+    """
 
     base: str | None
     displacement: int
@@ -79,7 +81,7 @@ def parse(text: str) -> Operand:
     first = text[:1]
     if first == "[":
         return _address(text)
-    if first in "{(":
+    if first in ("{", "("):
         if text[-1] != {"{": "}", "(": ")"}[first]:
             raise ValueError(f"'{text}' is not closed")
         inner = text[1:-1].strip()

@@ -1,4 +1,6 @@
-"""The text of a module: without comments but with every character in its place, so that offsets give lines and columns."""
+"""The text of a module: without comments but with every character in its place, so that offsets give lines and
+columns.
+"""
 
 from __future__ import annotations
 

@@ -60,8 +60,7 @@ static void add_variables(struct line *line, const struct tsr_code *code)
     for (uint32_t i = 0; i < code->variable_count; i++) {
         if (!code->variable_address || !code->variable_address[i])
             continue;
-        add(line, "%s\"%s\": %llu", first ? "" : ", ", code->variables[i].name,
-            (unsigned long long)code->variable_address[i]);
+        add(line, "%s\"%s\": %llu", first ? "" : ", ", code->variables[i].name, (unsigned long long)code->variable_address[i]);
         first = false;
     }
     add(line, "}");
@@ -72,8 +71,8 @@ static void add_memory(struct line *line, struct tsr_space *space)
     struct tsr_range range = {0};
     add(line, ", \"memory\": [");
     for (uint64_t from = 0; space && tsr_space_next(space, from, &range); from = range.base + 1)
-        add(line, "%s[%llu, %llu]", from ? ", " : "", (unsigned long long)range.base,
-            (unsigned long long)(range.base + range.bytes));
+        add(line, "%s[%llu, %llu, \"%s\"]", from ? ", " : "", (unsigned long long)range.base,
+            (unsigned long long)(range.base + range.bytes), range.kind == TSR_RANGE_VMM ? "vmm" : "");
     add(line, "]");
 }
 

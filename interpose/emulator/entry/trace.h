@@ -2,7 +2,7 @@
  * The access trace: with TESSERA_ACCESS_TRACE=file, one line of JSON per launch, in the order in which launches end, appended to the file:
  *
  *   {"launch": 1, "device": 0, "function": "name", "grid": [..], "block": [..], "shared": 0, "params": "hex",
- *    "text": "id", "variables": {"name": address, ..}, "memory": [[begin, end], ..],
+ *    "text": "id", "variables": {"name": address, ..}, "memory": [[begin, end, "vmm" or ""], ..],
  *    "reads": [[begin, end], ..], "writes": [..], "atomics": [..]}
  *
  * Intervals are the exact bytes that the launch touched in global memory, ascending and as large as possible. memory: all allocations, of

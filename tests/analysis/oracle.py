@@ -1,0 +1,143 @@
+"""Compares predicted ranges with the exact bytes that the emulated driver recorded (TESSERA_ACCESS_TRACE)."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter_ns
+
+from ptxtools.access.build import build
+from ptxtools.access.template import AccessKind, Template
+from ptxtools.ranges import Launch, Range, Result, evaluate
+from ptxtools.reader import read
+
+Interval = tuple[int, int]
+_KINDS = {AccessKind.READ: "reads", AccessKind.WRITE: "writes", AccessKind.ATOMIC: "atomics"}
+_LARGEST_COUNT = 1 << 16  # steps of a strided range that are looked at one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """One launch as the emulated driver recorded it. `text`: the module's PTX."""
+
+    function: str
+    launch: Launch
+    memory: tuple[Interval, ...]
+    accesses: dict[AccessKind, list[Interval]]
+    text: Path
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Of one launch. `missed`: traced bytes outside of the prediction; `bytes`: how many are predicted and traced."""
+
+    function: str
+    result: Result
+    missed: list[tuple[AccessKind, Interval]]
+    predicted_bytes: int
+    traced_bytes: int
+    evaluate_ns: int
+    clamped: bool = False
+
+
+@dataclass(slots=True)
+class Oracle:
+    """Keeps templates by module text and function."""
+
+    templates: dict[tuple[Path, str], Template] = field(default_factory=dict)
+
+    def template(self, text: Path, function: str) -> Template:
+        key = (text, function)
+        if key not in self.templates:
+            module = read(text.read_text())
+            self.templates[key] = build(module, module.functions[function])
+        return self.templates[key]
+
+    def judge(self, traced: Traced) -> Verdict:
+        template = self.template(traced.text, traced.function)
+        begin = perf_counter_ns()
+        result = evaluate(template, traced.launch)
+        duration = perf_counter_ns() - begin
+        missed: list[tuple[AccessKind, Interval]] = []
+        predicted = actual = 0
+        for kind, intervals in traced.accesses.items():
+            expected = union(interval for each in result.ranges if each.kind is kind for interval in spread(each))
+            missed += [(kind, each) for each in intervals if not inside(each, expected)]
+            predicted += size(expected)
+            actual += size(intervals)
+        clamped = any(each.whole for each in result.ranges)
+        return Verdict(traced.function, result, missed, predicted, actual, duration, clamped)
+
+
+def launches(trace: Path) -> Iterator[Traced]:
+    """The launches of a trace file."""
+    with trace.open() as lines:
+        for line in lines:
+            entry = json.loads(line)
+            memory = _joined(entry["memory"])
+            launch = Launch(
+                bytes.fromhex(entry["params"]),
+                tuple(entry["grid"]),
+                tuple(entry["block"]),
+                _Allocations(memory),
+                entry["variables"],
+            )
+            accesses = {kind: [(b, e) for b, e in entry[name]] for kind, name in _KINDS.items()}
+            text = trace.with_name(f"{trace.name}.{entry['text']}.ptx")
+            yield Traced(entry["function"], launch, memory, accesses, text)
+
+
+def _joined(ranges: list[tuple[int, int, str]]) -> tuple[Interval, ...]:
+    """Allocations, with neighbouring mappings of the program's own virtual memory as one."""
+    joined: list[tuple[int, int, str]] = []
+    for begin, end, kind in ranges:
+        if kind == "vmm" and joined and joined[-1][1:] == (begin, "vmm"):
+            begin = joined.pop()[0]
+        joined.append((begin, end, kind))
+    return tuple((begin, end) for begin, end, _ in joined)
+
+
+class _Allocations:
+    def __init__(self, memory: Sequence[Interval]) -> None:
+        self._memory = memory
+        self._begins = [begin for begin, _ in memory]
+
+    def __call__(self, address: int) -> Interval | None:
+        position = bisect_right(self._begins, address) - 1
+        if position < 0 or self._memory[position][1] <= address:
+            return None
+        return self._memory[position]
+
+
+def spread(each: Range) -> Iterable[Interval]:
+    """The intervals of a range. One with very many steps is taken without its holes."""
+    if each.last < each.first:
+        return
+    if not each.stride or (each.last - each.first) // each.stride > _LARGEST_COUNT:
+        yield each.begin, each.end
+        return
+    for begin in range(each.begin, each.end, each.stride):
+        yield begin, min(begin + each.width, each.end)
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """Ascending and as large as possible."""
+    merged: list[Interval] = []
+    for begin, end in sorted(intervals):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def inside(interval: Interval, merged: Sequence[Interval]) -> bool:
+    position = bisect_right(merged, (interval[0], 1 << 64)) - 1
+    return position >= 0 and merged[position][1] >= interval[1]
+
+
+def size(intervals: Iterable[Interval]) -> int:
+    return sum(end - begin for begin, end in intervals)

@@ -1,0 +1,239 @@
+"""Ranges of small kernels whose accesses are known by heart."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from ptxtools.access.build import build
+from ptxtools.access.summary import summarise
+from ptxtools.access.template import AccessKind, Template
+from ptxtools.ranges import Launch, Result, evaluate
+from ptxtools.reader import read
+
+P, Q = 0x7F0000000000, 0x7F1000000000
+PARAMETERS = ".param .u64 p, .param .u64 q, .param .u32 n, .param .u32 m"
+INDEX = """
+    ld.param.u64 %rd1, [p]; ld.param.u64 %rd2, [q]; ld.param.u32 %r1, [n]; ld.param.u32 %r2, [m];
+    mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mov.u32 %r5, %tid.x; mad.lo.s32 %r6, %r3, %r4, %r5;
+"""
+
+
+def template(code: str, before: str = "") -> Template:
+    declared = ".reg .pred %p<20>; .reg .b16 %rs<20>; .reg .b32 %r<60>; .reg .b64 %rd<60>; .reg .f32 %f<9>;"
+    text = f".version 8.0\n.target sm_80\n{before}\n.entry k({PARAMETERS}) {{ {declared} {INDEX} {code} ret; }}"
+    module = read(text)
+    return build(module, module.functions["k"])
+
+
+def result(code: str, n: int = 0, m: int = 0, grid: int = 4, block: int = 64, before: str = "") -> Result:
+    sizes = {P: (P - 4096, P + 65536), Q: (Q, Q + 1024)}
+    launch = Launch(
+        struct.pack("<QQII", P, Q, n & 0xFFFFFFFF, m & 0xFFFFFFFF),
+        (grid, 1, 1),
+        (block, 1, 1),
+        lambda address: sizes.get(address),
+    )
+    return evaluate(template(code, before), launch)
+
+
+def one(code: str, n: int = 0, m: int = 0, grid: int = 4, block: int = 64) -> tuple[int, int, int, int]:
+    """First, last, stride and width of the only range."""
+    found = result(code, n, m, grid, block)
+    assert not found.unknown
+    (each,) = found.ranges
+    return each.first, each.last, each.stride, each.width
+
+
+STORE = "mul.wide.s32 %rd3, %r6, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;"
+
+
+def test_all_threads() -> None:
+    assert one(STORE) == (0, 1023, 0, 0)
+
+
+def test_a_guard_in_a_branch_clips() -> None:
+    assert one(f"setp.ge.s32 %p1, %r6, %r1; @%p1 bra END; {STORE} END:", n=100) == (0, 399, 0, 0)
+
+
+def test_a_guard_of_an_instruction_clips() -> None:
+    code = STORE.replace("st.", "setp.lt.u32 %p1, %r6, %r1; @%p1 st.")
+    assert one(code, n=100) == (0, 399, 0, 0)
+
+
+def test_a_guard_clips_addresses_made_before_it() -> None:
+    code = """
+        mul.wide.s32 %rd3, %r6, 4; add.s64 %rd4, %rd1, %rd3;
+        setp.gt.s32 %p1, %r1, %r6; @!%p1 exit; st.global.u32 [%rd4], %r1;
+    """
+    assert one(code, n=100) == (0, 399, 0, 0)
+
+
+def test_a_launch_that_never_gets_there_touches_nothing() -> None:
+    found = result(f"setp.eq.s32 %p1, %r1, 0; @%p1 bra END; {STORE} END:", n=0)
+    assert (found.ranges, found.unknown) == ([], [])
+
+
+def test_rows_with_a_pitch_keep_their_stride() -> None:
+    """Thread t of block b writes element t of row b; rows are n bytes apart."""
+    code = """
+        mul.lo.s32 %r7, %r3, %r1; mad.lo.s32 %r8, %r5, 4, %r7;
+        cvt.s64.s32 %rd3, %r8; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;
+    """
+    assert one(code, n=1000) == (0, 3255, 1000, 256)
+
+
+def test_every_second_element() -> None:
+    code = "mul.wide.s32 %rd3, %r6, 8; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4+4], %r1;"
+    assert one(code) == (4, 2047 - 0, 8, 4)
+
+
+GRID_STRIDE = """
+    mov.u32 %r10, %nctaid.x; mul.lo.s32 %r11, %r10, %r4;
+    setp.ge.s32 %p1, %r6, %r1; @%p1 bra END;
+AGAIN:
+    mul.wide.s32 %rd3, %r6, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;
+    add.s32 %r6, %r6, %r11; setp.lt.s32 %p2, %r6, %r1; @%p2 bra AGAIN;
+END:
+"""
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 1000, 5001])
+def test_a_grid_stride_loop_ends_exactly(n: int) -> None:
+    assert one(GRID_STRIDE, n=n)[:2] == (0, 4 * n - 1)
+
+
+def test_a_pointer_that_moves() -> None:
+    code = """
+        mul.wide.u32 %rd3, %r6, 4; add.s64 %rd4, %rd1, %rd3; mov.u32 %r7, 0;
+    AGAIN: st.global.u32 [%rd4], %r1; add.s64 %rd4, %rd4, 1024;
+    add.s32 %r7, %r7, 1; setp.ne.s32 %p1, %r7, %r1; @%p1 bra AGAIN;
+    """
+    assert one(code, n=5) == (0, 5119, 0, 0)
+
+
+def test_a_loop_downwards() -> None:
+    code = """
+        mov.u32 %r7, %r1;
+    AGAIN: add.s32 %r7, %r7, -1; mul.wide.s32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;
+        setp.gt.s32 %p1, %r7, 0; @%p1 bra AGAIN;
+    """
+    assert one(code, n=10) == (0, 39, 0, 0)
+
+
+def test_a_triangle() -> None:
+    """for (j = 0; j <= i; j++) p[i * m + j] = ..: row i ends at its diagonal."""
+    code = """
+        mul.lo.s32 %r8, %r5, %r2; mov.u32 %r7, 0;
+    AGAIN: add.s32 %r9, %r8, %r7; mul.wide.s32 %rd3, %r9, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;
+        add.s32 %r7, %r7, 1; setp.le.s32 %p1, %r7, %r5; @%p1 bra AGAIN;
+    """
+    assert one(code, m=64, grid=1, block=32)[:2] == (0, 4 * (31 * 64 + 31) + 3)
+
+
+def test_division_by_multiplication() -> None:
+    """i / 10 and i % 10 as compilers write them, put together again with another pitch."""
+    code = """
+        mul.hi.u32 %r7, %r6, -858993459; shr.u32 %r8, %r7, 3; mul.lo.s32 %r9, %r8, 10; sub.s32 %r10, %r6, %r9;
+        shl.b32 %r11, %r8, 6; add.s32 %r12, %r11, %r10;
+        mul.wide.u32 %rd3, %r12, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;
+    """
+    first, last, stride, width = one(code, grid=1, block=100)
+    assert (first, stride, width) == (0, 256, 40)
+    assert last == 9 * 256 + 39
+
+
+def test_addresses_made_of_bits() -> None:
+    code = """
+        and.b32 %r7, %r5, 31; shl.b32 %r8, %r7, 2; shr.u32 %r9, %r5, 5; shl.b32 %r10, %r9, 9; or.b32 %r11, %r10, %r8;
+        cvt.u64.u32 %rd3, %r11; or.b64 %rd5, %rd3, 4096; add.s64 %rd4, %rd1, %rd5; st.global.u32 [%rd4], %r1;
+    """
+    assert one(code, grid=1) == (4096, 4096 + 512 + 127, 512, 128)
+
+
+def test_what_wraps_is_not_trusted() -> None:
+    """i * 2^30 wraps for i >= 4: the machine's values are four, the address stays inside of what 32 bits can say."""
+    code = """
+        shl.b32 %r7, %r6, 30; shr.u32 %r8, %r7, 28;
+        mul.wide.u32 %rd3, %r8, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;
+    """
+    first, last, _, _ = one(code)
+    assert first <= 0
+    assert last >= 51
+
+
+def test_a_counter_that_wraps_gives_no_bound() -> None:
+    """for (u8-like i = 0; i != 300; i = (i + 1) & 255) never ends; nothing may be concluded from its test."""
+    code = """
+        mov.u32 %r7, 0;
+    AGAIN: cvt.u64.u32 %rd3, %r7; add.s64 %rd4, %rd1, %rd3; st.global.u8 [%rd4], %r1;
+        add.s32 %r7, %r7, 1; and.b32 %r7, %r7, 255; setp.ne.s32 %p1, %r7, 300; @%p1 bra AGAIN;
+    """
+    first, last, _, _ = one(code)
+    assert first <= 0
+    assert last >= 255
+
+
+def test_an_index_from_memory_stays_in_the_allocation() -> None:
+    code = "ld.global.u32 %r7, [%rd2]; mul.wide.s32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;"
+    read_range, write = result(code).ranges
+    assert (read_range.first, read_range.last, read_range.parameter) == (0, 3, 1)
+    assert (write.first, write.last, write.parameter) == (-4096, 65535, 0)
+
+
+def test_a_small_index_from_memory() -> None:
+    code = """
+        ld.global.u8 %rs1, [%rd2]; mul.wide.u16 %r7, %rs1, 4;
+        cvt.u64.u32 %rd3, %r7; add.s64 %rd4, %rd1, %rd3; red.global.add.u32 [%rd4], 1;
+    """
+    atomic = next(each for each in result(code).ranges if each.kind is AccessKind.ATOMIC)
+    assert (atomic.first, atomic.last) == (0, 1023)
+
+
+def test_pointers_from_memory_are_unknown() -> None:
+    code = "ld.global.u64 %rd3, [%rd2]; st.global.u32 [%rd3+8], %r1;"
+    assert [reason for _, reason in result(code).unknown] == ["pointer loaded from memory"]
+    summary = summarise(template(code))
+    assert summary.tier == "unknown"
+    assert summary.parameters[1].indirect
+
+
+def test_one_of_two_pointers() -> None:
+    code = "setp.eq.s32 %p1, %r5, 0; selp.b64 %rd3, %rd1, %rd2, %p1; st.global.u32 [%rd3+8], %r1;"
+    found = {(each.parameter, each.first, each.last) for each in result(code).ranges}
+    assert found == {(0, 8, 11), (1, 8, 11)}
+
+
+def test_private_memory_is_nobodys() -> None:
+    code = """
+        .local .align 8 .b8 stack[16]; .shared .align 8 .b8 tile[16];
+        mov.u64 %rd3, stack; cvta.local.u64 %rd4, %rd3; st.u32 [%rd4+4], %r1; st.shared.u32 [tile+4], %r1;
+    """
+    found = result(code)
+    assert (found.ranges, found.unknown) == ([], [])
+
+
+def test_variables_of_the_module() -> None:
+    code = "mov.u64 %rd3, table; mul.wide.u32 %rd4, %r5, 4; add.s64 %rd5, %rd3, %rd4; ld.global.u32 %r7, [%rd5];"
+    (each,) = result(code, before=".global .align 4 .b8 table[1024];").ranges
+    assert (each.variable, each.parameter, each.first, each.last) == ("table", None, 0, 255)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("tex.1d.v4.f32.s32 {%f1,%f2,%f3,%f4}, [%rd1, {%r1}];", "texture or surface"),
+        ("cp.async.bulk.tensor.1d.shared::cluster.global.tile [%r1], [%rd1, {%r2}], [%r3];", "TMA tensor copy"),
+        ("call.uni other;", "call of other"),
+        ("frobnicate.b32 %r1, %r2;", "frobnicate.b32 is not analysed"),
+    ],
+)
+def test_what_is_not_understood_is_unknown(code: str, reason: str) -> None:
+    found = result(code, before=".extern .func other;")
+    assert [why for _, why in found.unknown] == [reason]
+
+
+def test_asynchronous_copies_read() -> None:
+    code = "mul.wide.u32 %rd3, %r5, 16; add.s64 %rd4, %rd1, %rd3; cp.async.cg.shared.global [%r9], [%rd4], 16, %r2;"
+    assert one(code, m=8) == (0, 1023, 0, 0)
