@@ -2,8 +2,12 @@
 #include "executor/memory.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/map.h"
+#include "base/os.h"
+
+#define PAGE (2u << 20)
 
 struct mapping {
     CUmemGenericAllocationHandle memory;
@@ -12,9 +16,31 @@ struct mapping {
 
 struct tsr_memory {
     CUdevice device;
-    CUdeviceptr arena;
-    struct tsr_map mappings; /* by address: struct mapping */
+    struct tsr_map reservations; /* bytes by address; the arena is one */
+    struct tsr_map mappings;     /* struct mapping by address */
+    struct tsr_map host;         /* bytes by address */
 };
+
+static CUresult reserve(struct tsr_memory *memory, uint64_t address, uint64_t bytes)
+{
+    CUdeviceptr got;
+    CUresult result = cuMemAddressReserve(&got, bytes, PAGE, address, 0);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (got != address)
+        result = CUDA_ERROR_NOT_SUPPORTED;
+    else if (!tsr_map_set(&memory->reservations, address, (void *)(uintptr_t)bytes))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (result != CUDA_SUCCESS)
+        cuMemAddressFree(got, bytes);
+    return result;
+}
+
+static CUresult unreserve(struct tsr_memory *memory, uint64_t address)
+{
+    uint64_t bytes = (uint64_t)(uintptr_t)tsr_map_remove(&memory->reservations, address);
+    return bytes ? cuMemAddressFree(address, bytes) : CUDA_ERROR_INVALID_VALUE;
+}
 
 CUresult tsr_memory_create(CUdevice device, struct tsr_memory **out)
 {
@@ -22,17 +48,20 @@ CUresult tsr_memory_create(CUdevice device, struct tsr_memory **out)
     if (!memory)
         return CUDA_ERROR_OUT_OF_MEMORY;
     memory->device = device;
-    CUresult result = cuMemAddressReserve(&memory->arena, TSR_ARENA_BYTES, 2 << 20, TSR_ARENA_ADDRESS, 0);
-    if (result == CUDA_SUCCESS && memory->arena != TSR_ARENA_ADDRESS) {
-        cuMemAddressFree(memory->arena, TSR_ARENA_BYTES);
-        result = CUDA_ERROR_NOT_SUPPORTED;
-    }
+    CUresult result = reserve(memory, TSR_ARENA_ADDRESS, TSR_ARENA_BYTES);
     if (result != CUDA_SUCCESS) {
         free(memory);
         return result;
     }
     *out = memory;
     return CUDA_SUCCESS;
+}
+
+static CUresult set_access(const struct tsr_memory *memory, const struct tsr_message *message)
+{
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = memory->device},
+                              .flags = (CUmemAccess_flags)message->detail};
+    return cuMemSetAccess(message->address, message->bytes, &access, 1);
 }
 
 static CUresult map(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
@@ -48,9 +77,8 @@ static CUresult map(struct tsr_memory *memory, const struct tsr_message *message
     result = cuMemMap(message->address, message->bytes, 0, mapping->memory, 0);
     if (result != CUDA_SUCCESS)
         goto release;
-    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = memory->device},
-                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    result = cuMemSetAccess(message->address, message->bytes, &access, 1);
+    if (message->detail != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        result = set_access(memory, message);
     if (result == CUDA_SUCCESS && !tsr_map_set(&memory->mappings, message->address, mapping))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
@@ -75,6 +103,39 @@ static CUresult unmap(struct tsr_memory *memory, uint64_t address)
     return result;
 }
 
+static CUresult add_host(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
+{
+    void *host = tsr_os_map((void *)(uintptr_t)message->address, message->bytes, PROT_READ | PROT_WRITE, descriptor, 0);
+    if (!host)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUdeviceptr device = 0;
+    CUresult result = cuMemHostRegister(host, message->bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result != CUDA_SUCCESS)
+        goto unmap;
+    result = cuMemHostGetDevicePointer(&device, host, 0);
+    if (result == CUDA_SUCCESS && device != message->address)
+        result = CUDA_ERROR_NOT_SUPPORTED;
+    if (result == CUDA_SUCCESS && !tsr_map_set(&memory->host, message->address, (void *)(uintptr_t)message->bytes))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (result == CUDA_SUCCESS)
+        return CUDA_SUCCESS;
+    cuMemHostUnregister(host);
+unmap:
+    tsr_os_unmap(host, message->bytes);
+    return result;
+}
+
+static CUresult remove_host(struct tsr_memory *memory, uint64_t address)
+{
+    uint64_t bytes = (uint64_t)(uintptr_t)tsr_map_remove(&memory->host, address);
+    if (!bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    cuCtxSynchronize();
+    CUresult result = cuMemHostUnregister((void *)(uintptr_t)address);
+    tsr_os_unmap((void *)(uintptr_t)address, bytes);
+    return result;
+}
+
 CUresult tsr_memory_apply(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
 {
     switch (message->kind) {
@@ -82,12 +143,22 @@ CUresult tsr_memory_apply(struct tsr_memory *memory, const struct tsr_message *m
         return map(memory, message, descriptor);
     case TSR_MESSAGE_UNMAP:
         return unmap(memory, message->address);
+    case TSR_MESSAGE_ACCESS:
+        return set_access(memory, message);
+    case TSR_MESSAGE_RESERVE:
+        return reserve(memory, message->address, message->bytes);
+    case TSR_MESSAGE_UNRESERVE:
+        return unreserve(memory, message->address);
+    case TSR_MESSAGE_HOST:
+        return add_host(memory, message, descriptor);
+    case TSR_MESSAGE_HOST_FREE:
+        return remove_host(memory, message->address);
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
 
-static void drop(uint64_t address, void *value, void *argument)
+static void drop_mapping(uint64_t address, void *value, void *argument)
 {
     struct mapping *mapping = value;
     (void)argument;
@@ -96,10 +167,26 @@ static void drop(uint64_t address, void *value, void *argument)
     free(mapping);
 }
 
+static void drop_reservation(uint64_t address, void *bytes, void *argument)
+{
+    (void)argument;
+    cuMemAddressFree(address, (uint64_t)(uintptr_t)bytes);
+}
+
+static void drop_host(uint64_t address, void *bytes, void *argument)
+{
+    (void)argument;
+    cuMemHostUnregister((void *)(uintptr_t)address);
+    tsr_os_unmap((void *)(uintptr_t)address, (uint64_t)(uintptr_t)bytes);
+}
+
 void tsr_memory_destroy(struct tsr_memory *memory)
 {
-    tsr_map_each(&memory->mappings, drop, NULL);
+    tsr_map_each(&memory->mappings, drop_mapping, NULL);
+    tsr_map_each(&memory->reservations, drop_reservation, NULL);
+    tsr_map_each(&memory->host, drop_host, NULL);
     tsr_map_fini(&memory->mappings);
-    cuMemAddressFree(memory->arena, TSR_ARENA_BYTES);
+    tsr_map_fini(&memory->reservations);
+    tsr_map_fini(&memory->host);
     free(memory);
 }

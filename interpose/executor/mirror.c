@@ -114,6 +114,11 @@ CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *m
     switch (message->kind) {
     case TSR_MESSAGE_MAP:
     case TSR_MESSAGE_UNMAP:
+    case TSR_MESSAGE_ACCESS:
+    case TSR_MESSAGE_RESERVE:
+    case TSR_MESSAGE_UNRESERVE:
+    case TSR_MESSAGE_HOST:
+    case TSR_MESSAGE_HOST_FREE:
         return tsr_memory_apply(mirror->memory, message, descriptor);
     case TSR_MESSAGE_MODULE:
         return load(mirror, message, descriptor);

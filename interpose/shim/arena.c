@@ -9,8 +9,8 @@
 
 #include "base/blocks.h"
 #include "base/log.h"
+#include "shim/executors.h"
 #include "shim/home_only.h"
-#include "shim/lane_client.h"
 #include "shim/real.h"
 #include "shim/session.h"
 
@@ -59,31 +59,19 @@ bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes)
     return true;
 }
 
-static void tell_unmap(const struct tsr_extent *extent, uint32_t executors)
-{
-    const struct tsr_session *session = tsr_session();
-    for (uint32_t i = 0; i < executors; i++) {
-        struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = extent->address, .bytes = extent->bytes};
-        tsr_lane_ask(session->lanes[i], &message, -1);
-    }
-}
-
 /* All executors or none; then the memory is the home GPU's alone. */
 static void share(struct tsr_extent *extent)
 {
-    const struct tsr_session *session = tsr_session();
     int descriptor = -1;
+    struct tsr_message map = {.kind = TSR_MESSAGE_MAP,
+                              .address = extent->address,
+                              .bytes = extent->bytes,
+                              .detail = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    struct tsr_message unmap = {.kind = TSR_MESSAGE_UNMAP, .address = extent->address, .bytes = extent->bytes};
     CUresult result =
         tsr_real.cuMemExportToShareableHandle(&descriptor, extent->memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    uint32_t told = 0;
-    while (result == CUDA_SUCCESS && told < session->lane_count) {
-        struct tsr_message message = {.kind = TSR_MESSAGE_MAP,
-                                      .address = extent->address,
-                                      .bytes = extent->bytes,
-                                      .detail = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-        result = tsr_lane_ask(session->lanes[told], &message, descriptor);
-        told += result == CUDA_SUCCESS;
-    }
+    if (result == CUDA_SUCCESS)
+        result = tsr_executors_ask(&map, descriptor, &unmap);
     if (descriptor >= 0)
         close(descriptor);
     extent->shared = result == CUDA_SUCCESS;
@@ -91,7 +79,6 @@ static void share(struct tsr_extent *extent)
         mark(extent, true);
         return;
     }
-    tell_unmap(extent, told);
     tsr_warn("memory of %llu bytes cannot be shared with the executors (error %d); launches that use it stay home",
              (unsigned long long)extent->bytes, (int)result);
     tsr_home_only_add(extent->address, extent->bytes, TSR_REASON_MEMORY_NOT_SHARED);
@@ -158,8 +145,9 @@ CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
 void tsr_arena_unmap(struct tsr_extent *extent)
 {
     if (extent->shared) {
+        struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = extent->address, .bytes = extent->bytes};
         mark(extent, false);
-        tell_unmap(extent, tsr_session()->lane_count);
+        tsr_executors_tell(&message);
     } else {
         tsr_home_only_remove(extent->address);
     }

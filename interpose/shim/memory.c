@@ -11,6 +11,7 @@
 #include "shim/pool.h"
 #include "shim/real.h"
 #include "shim/session.h"
+#include "shim/vmm.h"
 
 #define LARGE (TSR_ARENA_PAGE / 2) /* above it an allocation has an extent of its own */
 #define PITCH 512u                 /* what the driver aligns rows to */
@@ -23,6 +24,11 @@ bool tsr_memory_at_home(void)
     const struct tsr_session *session = tsr_session();
     CUdevice device;
     return session && tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && (uint32_t)device == session->policy->home;
+}
+
+bool tsr_memory_is_home(const CUmemLocation *location)
+{
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE && (uint32_t)location->id == tsr_session()->policy->home;
 }
 
 CUstreamCaptureMode tsr_memory_relax_begin(void)
@@ -41,6 +47,15 @@ void tsr_memory_reclaim_locked(void)
 {
     tsr_pool_reclaim_locked();
     tsr_heap_trim(&small, 0);
+}
+
+void tsr_memory_reclaim(void)
+{
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_memory_lock();
+    tsr_memory_reclaim_locked();
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
 }
 
 static CUresult allocate_locked(size_t bytes, CUcontext context, struct tsr_allocation **out)
@@ -264,6 +279,7 @@ void tsr_memory_forget(void)
     tsr_allocation_forget();
     tsr_pool_forget();
     tsr_arena_forget();
+    tsr_vmm_forget();
     tsr_home_only_forget();
     small = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};
     tsr_vec_clear(&doomed);

@@ -15,6 +15,9 @@ struct tsr_allocation;
 /* Whether there is a session and the current context is of the home GPU. */
 bool tsr_memory_at_home(void);
 
+/* Whether a location is the home GPU. */
+bool tsr_memory_is_home(const CUmemLocation *location);
+
 /* Ordinary memory for the current context; see cuMemAlloc. */
 CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address);
 
@@ -23,6 +26,7 @@ CUresult tsr_memory_refused_by_capture(void);
 
 /* Memory lock held: takes back what is free but mapped, after an allocation found too little. */
 void tsr_memory_reclaim_locked(void);
+void tsr_memory_reclaim(void); /* takes the lock */
 
 /* What an arena allocation is to cuMemGetAddressRange and pointer attributes; false: the address is in none. A copy: holds no lock. */
 bool tsr_memory_describe(CUdeviceptr address, struct tsr_allocation *out);

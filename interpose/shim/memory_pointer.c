@@ -8,6 +8,7 @@
 #include "shim/pool.h"
 #include "shim/real.h"
 #include "shim/session.h"
+#include "shim/vmm.h"
 
 #define UNKNOWN_ADDRESS ((CUdeviceptr)8) /* about which the driver says what it says about memory that is not its own */
 
@@ -57,7 +58,12 @@ static bool answer(const struct tsr_allocation *allocation, CUpointer_attribute 
 TSR_REDIRECTED(cuPointerGetAttribute)(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
     struct tsr_allocation found;
+    CUmemAllocationHandleType types;
     bool known = data && tsr_memory_describe(ptr, &found);
+    if (data && attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES && tsr_vmm_types_at(ptr, &types)) {
+        PUT(unsigned long long, types);
+        return CUDA_SUCCESS;
+    }
     if (known && answer(&found, attribute, data))
         return CUDA_SUCCESS;
     if (data && !known && tsr_arena_covers(ptr))
@@ -66,7 +72,7 @@ TSR_REDIRECTED(cuPointerGetAttribute)(void *data, CUpointer_attribute attribute,
 }
 
 TSR_REDIRECTED(cuPointerGetAttributes)(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
-                                          CUdeviceptr ptr)
+                                       CUdeviceptr ptr)
 {
     struct tsr_allocation found;
     bool known = tsr_memory_describe(ptr, &found);

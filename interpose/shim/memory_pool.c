@@ -140,7 +140,7 @@ TSR_REDIRECTED(cuMemPoolSetAccess)(CUmemoryPool pool, const CUmemAccessDesc *map
     CUresult result = tsr_real.cuMemPoolSetAccess(pool, map, count);
     struct tsr_pool *ours = result == CUDA_SUCCESS ? tsr_pool_find(pool) : NULL;
     for (size_t i = 0; ours && i < count && result == CUDA_SUCCESS; i++)
-        if (map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && (uint32_t)map[i].location.id != tsr_session()->policy->home)
+        if (map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && !tsr_memory_is_home(&map[i].location))
             result = tsr_pool_grant(ours, map[i].location.id, map[i].flags);
     return result;
 }

@@ -60,9 +60,9 @@ static void described(const struct slot *slot, CUcontext context, CUdevice devic
     int ordinal = -1, managed = -1;
     CU(cuMemGetAddressRange(&base, &bytes, inside));
     EXPECT(base == slot->address && bytes == slot->bytes);
-    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_CONTEXT,     CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE,  CU_POINTER_ATTRIBUTE_IS_MANAGED};
+                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *values[] = {&owner, &type, &ordinal, &start, &range, &managed};
     managed = 0;
     CU(cuPointerGetAttributes(6, names, values, inside));

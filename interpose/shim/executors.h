@@ -1,0 +1,17 @@
+/* Control messages to all executors: what one has, all have. */
+#ifndef TSR_SHIM_EXECUTORS_H
+#define TSR_SHIM_EXECUTORS_H
+
+#include "api/driver.h"
+
+#include <tessera/lane.h>
+
+/*
+ * Asks one after the other and stops at the first that refuses, whose error it gives; those asked before are then told `undo` (NULL:
+ * nothing). descriptor -1: none.
+ */
+CUresult tsr_executors_ask(const struct tsr_message *message, int descriptor, const struct tsr_message *undo);
+/* Tells all of them; what they answer does not matter. */
+void tsr_executors_tell(const struct tsr_message *message);
+
+#endif
