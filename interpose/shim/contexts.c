@@ -1,36 +1,53 @@
 /*
- * The wrappers under which contexts end: what is known by their handles is forgotten before the driver may give the handles out again. A
- * primary context that others still hold is forgotten, too, and found again when it is used next.
+ * The wrappers under which contexts end: what is known by their handles is forgotten, because the driver may give the handles out again. A
+ * primary context that others still hold lives on.
  */
 #include "shim/definitions.h"
-#include "shim/memory.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/recorder.h"
+#include "shim/timing.h"
 
 static void forget_context(CUcontext context)
 {
     if (context)
-        tsr_context_forget(context);
+        tsr_context_forget(context, tsr_timing_abandon);
 }
 
-#define ENDS(symbol, forget, end, type, name)                                                                                       \
-    TSR_ENGAGED(symbol)(type name)                                                      \
+static void forget_device(CUdevice device)
+{
+    tsr_contexts_forget_of(device, tsr_timing_abandon);
+}
+
+static void forget_if_inactive(CUdevice device)
+{
+    unsigned flags;
+    int active = 0;
+    if (tsr_real.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active)
+        forget_device(device);
+}
+
+#define ENDS(symbol, forget, type, name)                                                                                       \
+    TSR_ENGAGED(symbol)(type name)                                                                                             \
     {                                                                                                                          \
         uint64_t start = tsr_record_start();                                                                                   \
         CUresult result = tsr_order_destroy_contexts();                                                                        \
         if (start)                                                                                                             \
-            forget(name);                                                                                                      \
+            tsr_timing_pause();                                                                                                \
         if (result == CUDA_SUCCESS)                                                                                            \
-            result = end(name, tsr_real.symbol);                                                                                    \
+            result = tsr_real.symbol(name);                                                                                    \
+        if (start && result == CUDA_SUCCESS)                                                                                   \
+            forget(name);                                                                                                      \
+        if (start)                                                                                                             \
+            tsr_timing_resume();                                                                                               \
         tsr_record_failure(start, TSR_ROW_##symbol, result);                                                                   \
         return result;                                                                                                         \
     }
 
-ENDS(cuCtxDestroy, forget_context, tsr_memory_end_context, CUcontext, context)
-ENDS(cuCtxDestroy_v2, forget_context, tsr_memory_end_context, CUcontext, context)
-ENDS(cuCtxDetach, forget_context, tsr_memory_end_context, CUcontext, context)
-ENDS(cuDevicePrimaryCtxRelease, tsr_contexts_forget_of, tsr_memory_end_primary, CUdevice, device)
-ENDS(cuDevicePrimaryCtxRelease_v2, tsr_contexts_forget_of, tsr_memory_end_primary, CUdevice, device)
-ENDS(cuDevicePrimaryCtxReset, tsr_contexts_forget_of, tsr_memory_end_primary, CUdevice, device)
-ENDS(cuDevicePrimaryCtxReset_v2, tsr_contexts_forget_of, tsr_memory_end_primary, CUdevice, device)
+ENDS(cuCtxDestroy, forget_context, CUcontext, context)
+ENDS(cuCtxDestroy_v2, forget_context, CUcontext, context)
+ENDS(cuCtxDetach, forget_context, CUcontext, context)
+ENDS(cuDevicePrimaryCtxRelease, forget_if_inactive, CUdevice, device)
+ENDS(cuDevicePrimaryCtxRelease_v2, forget_if_inactive, CUdevice, device)
+ENDS(cuDevicePrimaryCtxReset, forget_device, CUdevice, device)
+ENDS(cuDevicePrimaryCtxReset_v2, forget_device, CUdevice, device)

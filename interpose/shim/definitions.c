@@ -176,22 +176,23 @@ static void forget(struct tsr_map *map, void (*judge)(uint64_t, void *, void *),
     free(condemned.keys);
 }
 
-void tsr_context_forget(CUcontext context)
+void tsr_context_forget(CUcontext context, void (*told)(uint16_t number))
 {
     uintptr_t number = (uintptr_t)tsr_map_remove(&contexts, key_of(context));
     tsr_handles_changed();
     if (!number)
         return;
+    told((uint16_t)number);
     forget(&functions, condemn_function, (struct condemned){.context = number});
     forget(&modules, condemn_module, (struct condemned){.context = number});
 }
 
-void tsr_contexts_forget_of(CUdevice device)
+void tsr_contexts_forget_of(CUdevice device, void (*told)(uint16_t number))
 {
     struct condemned going = {.device = device};
     tsr_map_each(&contexts, condemn_context, &going);
     for (size_t i = 0; i < going.count; i++)
-        tsr_context_forget((CUcontext)(uintptr_t)going.keys[i]);
+        tsr_context_forget((CUcontext)(uintptr_t)going.keys[i], told);
     free(going.keys);
 }
 

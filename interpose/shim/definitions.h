@@ -41,9 +41,9 @@ uint16_t tsr_context_number(CUcontext context);
 #define TSR_DEVICE_UNKNOWN 0xff
 uint8_t tsr_context_device(uint16_t number);
 
-/* The application is about to destroy the context, or all contexts of the device. */
-void tsr_context_forget(CUcontext context);
-void tsr_contexts_forget_of(CUdevice device);
+/* The context, or all contexts of the device, have been destroyed; told is called with their numbers. */
+void tsr_context_forget(CUcontext context, void (*told)(uint16_t number));
+void tsr_contexts_forget_of(CUdevice device, void (*told)(uint16_t number));
 
 /* image: as the driver got it; NULL: loaded from the file `path`, which is empty otherwise. */
 void tsr_module_define(const void *handle, const void *image, const char *path, bool is_library);

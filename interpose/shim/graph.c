@@ -5,9 +5,11 @@
 #include <stdlib.h>
 
 #include "base/map.h"
+#include "shim/capture.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/recorder.h"
+#include "shim/timing.h"
 #include "shim/writer.h"
 
 /* Kept in the map as its value, so that nobody can hold what another thread forgets. */
@@ -119,32 +121,50 @@ TSR_ENGAGED(cuGraphNodeSetEnabled)(CUgraphExec hGraphExec, CUgraphNode hNode, un
     return result;
 }
 
-static void record_launch(uint64_t start, enum tsr_row row, CUresult result, CUgraphExec exec, CUstream stream)
+/* Graphs have no function whose launches could be counted: a thread's first ones are timed, then samples. */
+static struct tsr_timing_pair *begin_timing(struct tsr_thread *thread, CUstream stream)
 {
-    struct tsr_record *record = tsr_record_begin_on(start, row, TSR_RECORD_GRAPH, result, stream, false);
+    if (tsr_timing_mode == TSR_TIMING_OFF || tsr_is_any_capture())
+        return NULL;
+    if (tsr_timing_mode == TSR_TIMING_SAMPLED && thread->graph_launches++ >= TSR_TIMING_FIRST &&
+        thread->graph_launches % TSR_TIMING_ONE_OF)
+        return NULL;
+    return tsr_timing_begin(thread, stream, tsr_record_context(thread, stream));
+}
+
+static uint64_t record_launch(uint64_t start, enum tsr_row row, CUresult result, CUgraphExec exec, CUstream stream)
+{
+    struct tsr_thread *thread = tsr_thread();
     struct known_graph known = known_of(exec);
-    const struct tsr_thread *thread = start && result == CUDA_SUCCESS ? tsr_thread() : NULL;
-    if (thread) {
+    if (result == CUDA_SUCCESS && thread) {
         tsr_ring_count(&thread->writer, &thread->writer.ring->graph_launches, 1);
         tsr_ring_count(&thread->writer, &thread->writer.ring->graph_kernels, known.kernels);
     }
+    struct tsr_record *record = tsr_record_begin_on(start, row, TSR_RECORD_GRAPH, result, stream, false);
     if (!record)
-        return;
+        return UINT64_MAX;
     record->u.graph.exec = key_of(exec);
     record->u.graph.kernels = known.kernels;
     record->u.graph.nodes = known.nodes;
     tsr_record_commit(record);
+    return thread->writer.tail - 1;
 }
 
 static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUresult (*real)(CUgraphExec, CUstream))
 {
     uint64_t start = tsr_record_start();
     CUresult result = tsr_order_join(stream, false);
+    struct tsr_thread *thread = start ? tsr_thread() : NULL;
+    struct tsr_timing_pair *pair = thread && result == CUDA_SUCCESS ? begin_timing(thread, stream) : NULL;
     if (result == CUDA_SUCCESS)
         result = real(exec, stream);
+    if (pair)
+        tsr_timing_mark(pair, stream, result == CUDA_SUCCESS);
     if (result == CUDA_SUCCESS)
         result = tsr_order_state();
-    record_launch(start, row, result, exec, stream);
+    uint64_t number = start ? record_launch(start, row, result, exec, stream) : UINT64_MAX;
+    if (pair)
+        tsr_timing_end(pair, thread, number);
     return result;
 }
 

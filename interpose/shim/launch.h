@@ -16,6 +16,7 @@
 
 struct tsr_known_function;
 struct tsr_thread;
+struct tsr_timing_pair;
 
 struct tsr_launch {
     enum tsr_row row;
@@ -39,6 +40,8 @@ struct tsr_launch {
     uint64_t left, returned; /* ticks around the driver's own part; 0: not measured */
     struct tsr_thread *thread;
     struct tsr_known_function *known;
+    uint16_t context;             /* number of the stream's */
+    struct tsr_timing_pair *pair; /* NULL: not timed */
 };
 
 /* Posts the launch if it is to run elsewhere; else makes sure that it may run at home, and holds its stream until tsr_order_leave. Errors: the driver's, or the executor's. */

@@ -6,6 +6,7 @@
 #include "shim/definitions.h"
 #include "shim/launch.h"
 #include "shim/recorder.h"
+#include "shim/timing.h"
 #include "shim/writer.h"
 
 #include <string.h>
@@ -25,8 +26,30 @@ static uint32_t next_random(struct tsr_thread *thread)
 void tsr_launch_note(struct tsr_launch *launch)
 {
     launch->thread = tsr_thread();
+    if (!launch->thread)
+        return;
     launch->known = tsr_function_known(launch->function);
     launch->captured = tsr_is_capturing(launch->stream);
+    launch->context = tsr_record_context(launch->thread, launch->stream);
+}
+
+/* Between launches that may overlap, events would keep them from it. */
+static bool may_overlap(const struct tsr_launch *launch)
+{
+    for (uint32_t i = 0; i < launch->attribute_count; i++)
+        if (launch->attributes[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION ||
+            launch->attributes[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+            return true;
+    return false;
+}
+
+static bool is_sample(const struct tsr_launch *launch, uint32_t random)
+{
+    if (tsr_timing_mode != TSR_TIMING_SAMPLED)
+        return tsr_timing_mode == TSR_TIMING_ALL;
+    if (!launch->known || __atomic_load_n(&launch->known->launches, __ATOMIC_RELAXED) < TSR_TIMING_FIRST)
+        return true;
+    return random % TSR_TIMING_ONE_OF == 0;
 }
 
 void tsr_launch_prepare(struct tsr_launch *launch)
@@ -35,6 +58,8 @@ void tsr_launch_prepare(struct tsr_launch *launch)
     if (!launch->thread)
         return;
     uint32_t random = next_random(launch->thread);
+    if (is_sample(launch, random) && !launch->taken && !tsr_is_any_capture() && !may_overlap(launch))
+        launch->pair = tsr_timing_begin(launch->thread, launch->stream, launch->context);
     if ((random >> 8) % MEASURE_ONE_OF == 0)
         launch->left = tsr_ticks();
 }
@@ -72,12 +97,13 @@ static void write_attributes(const struct tsr_launch *launch, uint32_t count, co
     }
 }
 
-static void write(const struct tsr_launch *launch, CUresult result, uint16_t context, uint8_t device)
+/* Returns the record's number in the ring; UINT64_MAX: there is no room. */
+static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t device)
 {
     uint32_t attributes = launch->attribute_count < MOST_ATTRIBUTES ? launch->attribute_count : MOST_ATTRIBUTES;
     struct tsr_ring_writer *writer = &launch->thread->writer;
     if (!tsr_ring_has_room(writer, 1 + attributes))
-        return;
+        return UINT64_MAX;
     unsigned flags = (launch->captured ? TSR_RECORD_CAPTURED : 0u) | (launch->taken ? TSR_RECORD_REDIRECTED : 0u) |
                      (launch->reason ? TSR_RECORD_KEPT_HOME : 0u) | (is_cooperative(launch) ? TSR_RECORD_COOPERATIVE : 0u);
     struct tsr_record *record = tsr_ring_at(writer, 0);
@@ -88,7 +114,7 @@ static void write(const struct tsr_launch *launch, CUresult result, uint16_t con
         .kind = TSR_RECORD_LAUNCH,
         .flags = (uint8_t)flags,
         .result = (uint16_t)result,
-        .context = context,
+        .context = launch->context,
         .stream = (uintptr_t)launch->stream,
         .u.launch = {.function = launch->known ? launch->known->number : 0,
                      .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
@@ -100,6 +126,7 @@ static void write(const struct tsr_launch *launch, CUresult result, uint16_t con
     if (attributes)
         write_attributes(launch, attributes, record);
     tsr_ring_commit(writer, 1 + attributes);
+    return writer->tail - 1 - attributes;
 }
 
 static void measure_overhead(const struct tsr_launch *launch)
@@ -118,13 +145,19 @@ void tsr_launch_record(struct tsr_launch *launch, CUresult result)
         return;
     if (launch->left)
         launch->returned = tsr_ticks();
-    if (result == CUDA_SUCCESS && (!launch->known || !launch->known->number))
+    bool launched = result == CUDA_SUCCESS;
+    if (launch->pair)
+        tsr_timing_mark(launch->pair, launch->stream, launched);
+    if (launched && (!launch->known || !launch->known->number))
         launch->known = tsr_function_define(launch->function);
-    uint16_t context = tsr_record_context(launch->thread, launch->stream);
-    uint8_t device = launch->taken ? launch->device : tsr_context_device(context);
-    if (result == CUDA_SUCCESS)
+    if (launched && launch->known && __atomic_load_n(&launch->known->launches, __ATOMIC_RELAXED) < TSR_TIMING_FIRST)
+        __atomic_fetch_add(&launch->known->launches, 1, __ATOMIC_RELAXED);
+    uint8_t device = launch->taken ? launch->device : tsr_context_device(launch->context);
+    if (launched)
         count(launch, device);
-    write(launch, result, context, device);
+    uint64_t number = write(launch, result, device);
+    if (launch->pair)
+        tsr_timing_end(launch->pair, launch->thread, number);
     if (launch->left)
         measure_overhead(launch);
 }

@@ -5,6 +5,7 @@
 #include "shim/capture.h"
 #include "shim/definitions.h"
 #include "shim/real.h"
+#include "shim/timing.h"
 #include "shim/writer.h"
 
 static struct tsr_anchor before_init;
@@ -27,6 +28,7 @@ void tsr_recorder_start(void)
     if (!wanted() || tsr_has_role(TSR_RECORDING) || !tsr_writer_start(tsr_options()->records, before_init))
         return;
     tsr_definitions_start();
+    tsr_timing_start();
     tsr_engage(TSR_RECORDING);
 }
 
