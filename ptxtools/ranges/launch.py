@@ -9,12 +9,14 @@ from math import inf
 from ptxtools.access.template import Access, AccessKind, Template
 from ptxtools.ranges.evaluate import Evaluation
 from ptxtools.ranges.form import Form
+from ptxtools.ranges.merge import merged
 from ptxtools.ranges.strides import Shape, shape
 
 Allocation = Callable[[int], "tuple[int, int] | None"]
 _CHOICES = 16
 _ADDRESSES = 1 << 64
 _LARGEST = 1 << 40  # bytes; a range beyond is no range
+_INDEX = 1 << 31  # what an index of 32 bits spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class _Launch:
             reason = self.access(access)
             if reason:
                 self.unknown[access.line, reason] = None
-        return Result(list(self.found), list(self.unknown))
+        return Result(merged(self.found), sorted(self.unknown))
 
     def access(self, access: Access) -> str:
         """Adds the access' ranges. The result says why there are none, "" when all is well."""
@@ -136,10 +138,19 @@ class _Launch:
         found = shape(self.symbols, offset, facts, size)
         if found is not None and access.rows > 1:
             found = self.repeated(access, found, facts)
-        if found is None or found.last - found.first >= _LARGEST:
+        if found is None or self.is_anywhere(base, offset, found.last - found.first):
             return self.whole(access, base)
         self.add(access.kind, base, found)
         return ""
+
+    def is_anywhere(self, base: int | None, offset: Form, length: int) -> bool:
+        """Whether the bounds only say how many bits an index has."""
+        if length >= _LARGEST:
+            return True
+        if length < _INDEX or base is None or self.allocation(base) is not None:
+            return False
+        symbols = (self.symbols.all[number] for number in offset.terms)
+        return any(symbol.high - symbol.low >= _INDEX - 1 for symbol in symbols)
 
     def is_private(self, form: Form) -> bool:
         """Whether the address is one of shared, local or parameter memory."""

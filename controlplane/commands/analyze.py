@@ -1,0 +1,177 @@
+"""`tessera analyze`: what the kernels of a file read and write, and the ranges of bytes of one launch."""
+
+import argparse
+import fnmatch
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from controlplane.errors import ConfigError
+from ptxtools.access.build import build
+from ptxtools.access.summary import Summary, summarise
+from ptxtools.access.template import Template
+from ptxtools.image import Text, best, texts
+from ptxtools.ranges import Launch, Range, Result, evaluate
+from ptxtools.reader import Function, Parameter, read
+
+HELP = "say what the kernels of a PTX text, fat binary, cubin or executable read and write"
+_NEWEST = 1000
+_KEYS = {"first": 14, "last": 14, "stride": 10, "width": 10}  # of a range, with their columns' widths
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("--function", metavar="GLOB", default="*", help="only kernels whose name matches")
+    parser.add_argument("--arch", metavar="SM", type=int, default=_NEWEST, help="the GPU's architecture, as in 90")
+    parser.add_argument("--grid", metavar="X,Y,Z", help="blocks of a launch; with --block and --args")
+    parser.add_argument("--block", metavar="X,Y,Z", help="threads of a block")
+    parser.add_argument("--args", metavar="V0,V1,...", help="values of the parameters; addresses as 0x...")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    found = _kernels(options.file, options.arch, options.function)
+    launched = [options.grid, options.block, options.args]
+    if all(each is None for each in launched):
+        _print_summaries([summarise(template) for template, _ in found], options.json)
+        return 0
+    if any(each is None for each in launched) or len(found) != 1:
+        raise ConfigError(
+            f"{len(found)} kernels match '{options.function}'",
+            expected="one kernel, and --grid, --block and --args together, for the ranges of a launch",
+        )
+    template, function = found[0]
+    parameters = _parameters(function.parameters, options.args)
+    launch = Launch(parameters, _shape("--grid", options.grid), _shape("--block", options.block))
+    _print_launch(summarise(template), evaluate(template, launch), options.json)
+    return 0
+
+
+def _kernels(file: Path, architecture: int, pattern: str) -> list[tuple[Template, Function]]:
+    """Templates of the kernels that match, in the order of the file."""
+    found = []
+    for text in best(_texts(file), architecture):
+        module = read(text.text)
+        wanted = (each for each in module.kernels if fnmatch.fnmatchcase(each.name, pattern))
+        found += [(build(module, function), function) for function in wanted]
+    if not found:
+        raise ConfigError(f"no kernel's PTX in it matches '{pattern}'", expected="another pattern", file=file)
+    return found
+
+
+def _texts(file: Path) -> list[Text]:
+    try:
+        found = texts(file.read_bytes())
+    except OSError as problem:
+        raise ConfigError(str(problem.strerror), expected="a file", file=file) from problem
+    except ValueError as problem:
+        raise ConfigError(str(problem), expected="PTX, a fat binary, a cubin or an executable", file=file) from problem
+    if not found:
+        raise ConfigError("it holds machine code and no PTX", expected="a file with PTX", file=file)
+    return found
+
+
+def _shape(option: str, text: str) -> tuple[int, int, int]:
+    sizes = [int(part) if part.strip().isdigit() else 0 for part in text.split(",")]
+    if len(sizes) > 3 or min(sizes) < 1:
+        raise ConfigError(f"{option} {text}", expected="one to three positive numbers, as in 16,4,1")
+    x, y, z = [*sizes, 1, 1][:3]
+    return x, y, z
+
+
+def _parameters(slots: Sequence[Parameter], text: str) -> bytes:
+    """The parameter block."""
+    values = [part.strip() for part in text.split(",")] if text.strip() else []
+    if len(values) != len(slots):
+        raise ConfigError(f"--args has {len(values)} values", expected=f"{len(slots)}, one for each parameter")
+    block = bytearray(max((slot.offset + slot.size for slot in slots), default=0))
+    for slot, value in zip(slots, values, strict=True):
+        block[slot.offset : slot.offset + slot.size] = _packed(slot, value)
+    return bytes(block)
+
+
+def _packed(slot: Parameter, value: str) -> bytes:
+    """A value in the parameter's bytes; a struct is one number, its first byte lowest."""
+    try:
+        if slot.type in ("f32", "f64"):
+            return struct.pack("<f" if slot.type == "f32" else "<d", float(value))
+        number = int(value, 0)
+        return (number & ((1 << 8 * slot.size) - 1)).to_bytes(slot.size, "little")
+    except ValueError as problem:
+        raise ConfigError(f"parameter {slot.index}: '{value}'", expected="a number") from problem
+
+
+def _print_summaries(summaries: Sequence[Summary], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"functions": [_function_json(summary) for summary in summaries]}, indent=2))
+    else:
+        print("\n\n".join(_summary_text(summary) for summary in summaries))
+
+
+def _function_json(summary: Summary) -> dict[str, object]:
+    parameters = [
+        {
+            "index": use.index,
+            "offset": use.offset,
+            "size": use.size,
+            "reads": use.reads,
+            "writes": use.writes,
+            "atomics": use.atomics,
+            "indirect": use.indirect,
+        }
+        for use in summary.parameters
+    ]
+    variables = [
+        {"name": name, "kinds": sorted(kind.value for kind in kinds)} for name, kinds in summary.variables.items()
+    ]
+    unknown = _unknown_json(summary.unknown)
+    named = {"name": summary.name, "tier": summary.tier}
+    return {**named, "parameters": parameters, "variables": variables, "unknown": unknown}
+
+
+def _unknown_json(unknown: Sequence[tuple[int, str]]) -> list[dict[str, object]]:
+    return [{"line": line, "reason": reason} for line, reason in unknown]
+
+
+def _summary_text(summary: Summary) -> str:
+    lines = [f"{summary.name}  [{summary.tier}]"]
+    for use in summary.parameters:
+        named = {"reads": use.reads, "writes": use.writes, "atomics": use.atomics, "indirect": use.indirect}
+        used = ", ".join(name for name, is_so in named.items() if is_so)
+        lines.append(f"  parameter {use.index:<3} offset {use.offset:<5} {use.size:>4} bytes  {used or '-'}")
+    for name, kinds in summary.variables.items():
+        lines.append(f"  variable {name}  {', '.join(sorted(kind.value for kind in kinds))}")
+    lines += [f"  unknown, line {line}: {reason}" for line, reason in summary.unknown]
+    return "\n".join(lines)
+
+
+def _print_launch(summary: Summary, result: Result, as_json: bool) -> None:
+    if as_json:
+        ranges = [_range_json(each) for each in result.ranges]
+        report = {"functions": [_function_json(summary)], "ranges": ranges, "unknown": _unknown_json(result.unknown)}
+        print(json.dumps(report, indent=2))
+        return
+    print(summary.name)
+    print(f"  {'kind':7} {'base':24} " + " ".join(f"{key:>{columns}}" for key, columns in _KEYS.items()))
+    for each in result.ranges:
+        entry = _range_json(each)
+        base = f"parameter {each.parameter}" if each.parameter is not None else each.variable or "address"
+        columns = (f"{entry[key]:>{width}}" for key, width in _KEYS.items())
+        ends = "the whole allocation" if each.whole else " ".join(columns)
+        print(f"  {each.kind.value:7} {base:24} {ends}")
+    for line, reason in result.unknown:
+        print(f"  anything: line {line}, {reason}")
+
+
+def _range_json(each: Range) -> dict[str, object]:
+    """Bytes first + i * stride to first + i * stride + width - 1, none beyond last; null where only the base is known."""
+    length = each.last - each.first + 1
+    known = {
+        "first": each.first,
+        "last": each.last,
+        "stride": each.stride or length,
+        "width": each.width if each.stride else length,
+    }
+    ends = known if not each.whole else dict.fromkeys(_KEYS)
+    return {"parameter": each.parameter, "variable": each.variable, "kind": each.kind.value, **ends}
