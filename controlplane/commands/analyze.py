@@ -165,7 +165,7 @@ def _print_launch(summary: Summary, result: Result, as_json: bool) -> None:
 
 
 def _range_json(each: Range) -> dict[str, object]:
-    """Bytes first + i * stride to first + i * stride + width - 1, none beyond last; null where only the base is known."""
+    """`width` bytes at first and every stride after it, none beyond last; null where only the base is known."""
     length = each.last - each.first + 1
     known = {
         "first": each.first,
