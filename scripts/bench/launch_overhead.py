@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""What the shim adds to a launch, and to programs that do little else.
+
+    scripts/bench/launch_overhead.py [--null FILE] [--driver FILE] [--turns] [--modes LIST] [--json FILE]
+
+On a driver that does nothing (tests/null_driver of the native build, or --null) it counts instructions per launch and
+takes times; with --driver it also takes times on that driver. Times are of front and driver by turns in one process.
+--turns adds a PyTorch decoding loop at batch 1 and a loop of small additions: processes without and with the shim are
+alive at once and run a batch each in turn, so that drift cancels. Intervals are bootstraps, 95 %. Needs a C compiler.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+MODES: dict[str, tuple[str, ...]] = {
+    "through": (),
+    "stats": ("--stats={place}/stats.json",),
+    "trace": ("--trace", "{place}/trace"),
+}
+RESAMPLES = 2000
+WORKERS = 3  # processes of each mode that are alive at once
+STEPS = {"decode": 40, "micro": 100}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def text(self, unit: str) -> str:
+        return f"{self.value:8.2f} [{self.low:.2f}, {self.high:.2f}] {unit}"
+
+
+def bootstrap(estimate: Callable[[random.Random | None], float]) -> Interval:
+    """`estimate` computes it from all samples, or from those that the random generator picks."""
+    source = random.Random(1)
+    values = sorted(estimate(source) for _ in range(RESAMPLES))
+    return Interval(estimate(None), values[RESAMPLES // 40], values[-RESAMPLES // 40])
+
+
+def pick(samples: Sequence[float], source: random.Random | None) -> Sequence[float]:
+    return samples if source is None else source.choices(samples, k=len(samples))
+
+
+def cuda_include() -> str:
+    spec = importlib.util.find_spec("nvidia")
+    wheels = (spec.submodule_search_locations or []) if spec else []
+    places = [Path(place, "cu13", "include") for place in wheels] + sorted(Path("/usr/local").glob("cuda*/include"))
+    return str(next(place for place in places if (place / "cuda.h").exists()))
+
+
+def compile_host(directory: Path) -> Path:
+    program = directory / "launch_host"
+    flags = ["-std=gnu11", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-isystem", cuda_include()]
+    command = [os.environ.get("CC", "cc"), *flags, str(HERE / "launch_host.c"), "-o", str(program), "-ldl"]
+    subprocess.run(command, check=True)
+    return program
+
+
+def launch_offset(driver: Path) -> str:
+    """Where cuLaunchKernel lies in the file's address space."""
+    listing = subprocess.run(["nm", "-D", "--defined-only", str(driver)], text=True, capture_output=True, check=True)
+    return next(f"0x{line.split()[0]}" for line in listing.stdout.splitlines() if line.endswith(" cuLaunchKernel"))
+
+
+def shimmed(mode: str, place: str) -> list[str]:
+    """The command in front of the program."""
+    options = [option.format(place=place) for option in MODES[mode]]
+    return [sys.executable, "-m", "controlplane.commands.run", "--no-summary", *options, "--"]
+
+
+def environment(driver: Path) -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    return {**os.environ, "TESSERA_DRIVER": str(driver), "PYTHONPATH": path}
+
+
+def output(command: list[str], variables: dict[str, str]) -> str:
+    return subprocess.run(command, env=variables, text=True, stdout=subprocess.PIPE, check=True).stdout
+
+
+def instructions(host: Path, null: Path, modes: Sequence[str]) -> dict[str, float]:
+    """Per launch, of the calling loop and everything below it."""
+    count = [str(host), "count", "1000"]
+    search = f"{null.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+    found = {"direct": float(output(count, {**os.environ, "LD_LIBRARY_PATH": search}))}
+    for mode in modes:
+        with tempfile.TemporaryDirectory() as place:
+            found[mode] = float(output([*shimmed(mode, place), *count], environment(null)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Nanoseconds per launch: of the driver itself, and what the shim adds."""
+
+    direct: float
+    added: Interval
+
+
+def times(host: Path, driver: Path, mode: str, batches: int, launches: int) -> Times:
+    with tempfile.TemporaryDirectory() as place:
+        command = [*shimmed(mode, place), str(host), "pairs", str(batches), str(launches), str(driver)]
+        said = output([*command, launch_offset(driver)], environment(driver))
+    pairs = [tuple(map(float, line.split())) for line in said.splitlines()]
+    added = [front - direct for front, direct in pairs]
+    direct = statistics.median(pair[1] for pair in pairs)
+    return Times(direct, bootstrap(lambda source: statistics.median(pick(added, source))))
+
+
+class Worker:
+    """A living process that runs batches of a PyTorch program when told."""
+
+    def __init__(self, program: str, front: list[str], driver: Path) -> None:
+        command = [*front, sys.executable, str(HERE / "turns.py"), program, str(STEPS[program])]
+        variables = environment(driver) if front else dict(os.environ)
+        self._process = subprocess.Popen(
+            command, env=variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def ready(self) -> None:
+        if self._line() != "ready\n":
+            raise SystemExit("a program ended early")
+
+    def turn(self) -> float:
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        return float(self._line())
+
+    def end(self) -> None:
+        self._process.communicate()
+
+
+def turns(program: str, modes: Sequence[str], driver: Path, rounds: int) -> dict[str, Interval]:
+    """Time of a batch with the shim over time without it, minus 1, in percent, by mode."""
+    with tempfile.TemporaryDirectory() as place:
+        fronts = {mode: [shimmed(mode, f"{place}/{mode}{i}") for i in range(WORKERS)] for mode in modes}
+        fronts["native"] = [[]] * WORKERS
+        for mode in modes:
+            for i in range(WORKERS):
+                Path(f"{place}/{mode}{i}").mkdir()
+        workers = [(mode, Worker(program, front, driver)) for mode, several in fronts.items() for front in several]
+        for _, worker in workers:
+            worker.ready()
+        taken: dict[int, list[float]] = {number: [] for number in range(len(workers))}
+        order = random.Random(2)
+        for _ in range(rounds):
+            for number in order.sample(range(len(workers)), len(workers)):
+                taken[number].append(workers[number][1].turn())
+        for _, worker in workers:
+            worker.end()
+    by_mode = {mode: [taken[n] for n, (name, _) in enumerate(workers) if name == mode] for mode in fronts}
+    step = statistics.median(t for times in by_mode["native"] for t in times) / STEPS[program]
+    print(f"  {program}: {step * 1e6:.1f} us per step natively")
+    return {mode: ratio(by_mode[mode], by_mode["native"]) for mode in modes}
+
+
+def ratio(ours: list[list[float]], native: list[list[float]]) -> Interval:
+    """Of medians, from batches by process; processes and batches are both sampled."""
+
+    def level(processes: list[list[float]], source: random.Random | None) -> float:
+        chosen = processes if source is None else source.choices(processes, k=len(processes))
+        return statistics.fmean(statistics.median(pick(batches, source)) for batches in chosen)
+
+    return bootstrap(lambda source: (level(ours, source) / level(native, source) - 1) * 100)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--null", type=Path, default=ROOT / "build" / "native" / "null_driver" / "libcuda.so.1")
+    parser.add_argument("--driver", type=Path)
+    parser.add_argument("--turns", action="store_true")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    modes = arguments.modes.split(",")
+    report: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as place:
+        host = compile_host(Path(place))
+        counted = instructions(host, arguments.null, modes)
+        report["instructions"] = counted
+        print("instructions per launch:", ", ".join(f"{mode} {value:.0f}" for mode, value in counted.items()))
+        drivers = {"null": (arguments.null, 200, 20_000)}
+        if arguments.driver is not None:
+            drivers["driver"] = (arguments.driver, 400, 500)
+        for name, (driver, batches, launches) in drivers.items():
+            measured = {mode: times(host, driver, mode, batches, launches) for mode in modes}
+            report[f"times_{name}"] = {mode: asdict(found) for mode, found in measured.items()}
+            for mode, found in measured.items():
+                print(f"{name:7} {mode:8} {found.direct:8.1f} ns, the shim adds {found.added.text('ns')}", flush=True)
+    if arguments.turns:
+        if arguments.driver is None:
+            parser.error("--turns needs --driver")
+        for program in STEPS:
+            slower = turns(program, modes, arguments.driver, arguments.rounds)
+            report[program] = {mode: asdict(interval) for mode, interval in slower.items()}
+            for mode, interval in slower.items():
+                print(f"{program:7} {mode:8} {interval.text('% slower')}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
