@@ -26,6 +26,7 @@ GONE_S = 10.0
 MODES: dict[str, tuple[str, ...]] = {
     "bare": (),
     "through": ("--shim",),
+    "stats": ("--stats=stats.json",),
 }
 PROCESS = re.compile(r"tessera\[\d+\]")  # before each log line
 SHIMMED = tuple(mode for mode in MODES if mode != "bare")
