@@ -14,6 +14,7 @@ import tempfile
 import termios
 import time
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ class Outcome:
     code: int
     stdout: str
     stderr: str
-    counts: tuple[str, ...]
+    counts: dict[str, int]
 
 
 class Guest:
@@ -76,11 +77,16 @@ class Guest:
         os.close(self._terminal)
         return Outcome(self.process.returncode, stdout, PROCESS.sub("tessera[]", stderr), self._counts())
 
-    def _counts(self) -> tuple[str, ...]:
-        """Launches by kernel and copies by direction; times differ, as the host's calls take virtual time."""
+    def _counts(self) -> dict[str, int]:
+        """Launches by kernel and device, copies by device."""
         report = json.loads((self._place / COUNTS).read_text())
-        entries = [*report["devices"], *report["kernels"], *report["copies"]]
-        return tuple(sorted(str({k: v for k, v in entry.items() if not k.endswith("_ns")}) for entry in entries))
+        counts = Counter[str]()
+        for kernel in report["kernels"]:
+            counts[f"{kernel['name']} on {kernel['device']}"] += kernel["launches"]
+        for copy in report["copies"]:
+            counts[f"copies on {copy['device']}"] += copy["copies"]
+            counts[f"bytes copied on {copy['device']}"] += copy["copied_bytes"]
+        return dict(+counts)
 
     def left_behind(self) -> list[str]:
         """Processes, shared memory, sockets and files that outlive the run; processes get a moment to end."""
