@@ -19,9 +19,12 @@ struct tsr_lane_reader {
     uint64_t bytes;
     struct tsr_mirror *mirror;
     CUcontext context;
-    pthread_t thread;
+    pthread_t thread, pulse;
     int stop; /* atomic */
 };
+
+#define MOST_OPERATIONS 16u /* of one batch */
+#define UNIT 64u
 
 static void fail(struct tsr_lane_reader *reader, CUresult error)
 {
@@ -29,9 +32,10 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
     cuGetErrorName(error, &name);
     fprintf(stderr, "tessera-executor: %s; the application is told\n", name);
     /* In this order: whoever passes a fence that is opened here finds the error. */
-    __atomic_store_n(&reader->lane->dead, (uint32_t)error, __ATOMIC_RELEASE);
+    uint32_t none = CUDA_SUCCESS;
+    __atomic_compare_exchange_n(&reader->lane->dead, &none, (uint32_t)error, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
-        __atomic_store_n(&reader->lane->away[i], UINT64_MAX / 2, __ATOMIC_RELEASE);
+        __atomic_store_n(&reader->lane->away[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
 }
 
 static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record, CUstream stream)
@@ -46,26 +50,67 @@ static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_la
                           record->block[2], record->shared_bytes, stream, NULL, extra);
 }
 
-static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
+static struct tsr_lane_record *record_at(const struct tsr_lane_reader *reader, uint64_t position)
 {
+    return (struct tsr_lane_record *)(reader->lane->records + (position & (TSR_LANE_BYTES - 1)));
+}
+
+static bool is_ready(const struct tsr_lane_reader *reader, uint64_t position)
+{
+    return __atomic_load_n(&record_at(reader, position)->stamp, __ATOMIC_SEQ_CST) == position + 1;
+}
+
+static bool is_operation(const struct tsr_lane_record *record)
+{
+    return record->kind == TSR_LANE_WAIT || record->kind == TSR_LANE_SIGNAL;
+}
+
+static CUstreamBatchMemOpParams operation_of(const struct tsr_lane *lane, const struct tsr_lane_record *record)
+{
+    CUstreamBatchMemOpParams operation = {0};
+    if (record->kind == TSR_LANE_WAIT) {
+        operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+        operation.waitValue.address = (CUdeviceptr)(uintptr_t)&lane->home[record->stream];
+        operation.waitValue.value64 = record->value;
+        operation.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+    } else {
+        operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        operation.writeValue.address = (CUdeviceptr)(uintptr_t)&lane->away[record->stream];
+        operation.writeValue.value64 = record->value;
+    }
+    return operation;
+}
+
+/* All waits and signals of one stream that stand behind each other, as one batch. end: behind the last of them. */
+static CUresult operate(const struct tsr_lane_reader *reader, uint64_t position, CUstream stream, uint64_t *end)
+{
+    CUstreamBatchMemOpParams operations[MOST_OPERATIONS];
+    const struct tsr_lane_record *first = record_at(reader, position);
+    unsigned count = 0;
+    do {
+        const struct tsr_lane_record *record = record_at(reader, position);
+        operations[count++] = operation_of(reader->lane, record);
+        position += record->bytes;
+    } while (count < MOST_OPERATIONS && is_ready(reader, position) && is_operation(record_at(reader, position)) &&
+             record_at(reader, position)->stream == first->stream);
+    *end = position;
+    __atomic_store_n(&reader->lane->taken, position, __ATOMIC_SEQ_CST);
+    return cuStreamBatchMemOp(stream, count, operations, 0);
+}
+
+static CUresult carry_out(struct tsr_lane_reader *reader, uint64_t position, uint64_t *end)
+{
+    const struct tsr_lane_record *record = record_at(reader, position);
+    *end = position + record->bytes;
     if (record->kind == TSR_LANE_SKIP)
         return CUDA_SUCCESS;
     CUstream stream = tsr_mirror_stream(reader->mirror, record->stream);
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
     reader->busy[record->stream] = true;
-    CUdeviceptr home = (CUdeviceptr)(uintptr_t)&reader->lane->home[record->stream];
-    CUdeviceptr away = (CUdeviceptr)(uintptr_t)&reader->lane->away[record->stream];
-    switch (record->kind) {
-    case TSR_LANE_LAUNCH:
-        return launch(reader, record, stream);
-    case TSR_LANE_WAIT:
-        return cuStreamWaitValue64(stream, home, record->value, CU_STREAM_WAIT_VALUE_GEQ);
-    case TSR_LANE_SIGNAL:
-        return cuStreamWriteValue64(stream, away, record->value, CU_STREAM_WRITE_VALUE_DEFAULT);
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    if (is_operation(record))
+        return operate(reader, position, stream, end);
+    return record->kind == TSR_LANE_LAUNCH ? launch(reader, record, stream) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* A launch fails after the driver has taken it, and then what stands behind it in the stream never runs. True: all work is complete. */
@@ -91,14 +136,22 @@ static void wait_for_records(struct tsr_lane_reader *reader, uint64_t head)
 {
     struct tsr_lane *lane = reader->lane;
     for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
-        if (__atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE) != head)
+        if (is_ready(reader, head))
             return;
         __builtin_ia32_pause();
     }
     __atomic_store_n(&lane->sleeping, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&lane->tail, __ATOMIC_SEQ_CST) == head)
+    if (!is_ready(reader, head))
         tsr_os_futex_wait(&lane->sleeping, 1, watch(reader) ? SLEEP_NS : WATCH_NS, true);
     __atomic_store_n(&lane->sleeping, 0, __ATOMIC_SEQ_CST);
+}
+
+/* Clears what may be taken for a stamp, and gives the room back. */
+static void give_back(struct tsr_lane_reader *reader, uint64_t from, uint64_t end)
+{
+    for (uint64_t at = from; at < end; at += UNIT)
+        __atomic_store_n(&record_at(reader, at)->stamp, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&reader->lane->head, end, __ATOMIC_RELEASE);
 }
 
 static void *run(void *argument)
@@ -108,21 +161,33 @@ static void *run(void *argument)
     uint64_t head = 0;
     cuCtxSetCurrent(reader->context);
     while (!__atomic_load_n(&reader->stop, __ATOMIC_ACQUIRE)) {
-        if (__atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE) == head) {
+        if (!is_ready(reader, head)) {
             wait_for_records(reader, head);
             continue;
         }
-        const struct tsr_lane_record *record = (const struct tsr_lane_record *)(lane->records + (head & (TSR_LANE_BYTES - 1)));
-        uint32_t bytes = record->bytes;
-        if (!lane->dead) {
-            CUresult result = bytes ? carry_out(reader, record) : CUDA_ERROR_INVALID_VALUE;
+        uint64_t end = head + record_at(reader, head)->bytes;
+        /* In this order: the shim, which gives up in the other one, either knows that the record was taken or is seen to have given up. */
+        __atomic_store_n(&lane->taken, end, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&lane->dead, __ATOMIC_SEQ_CST) == CUDA_SUCCESS) {
+            CUresult result = end > head ? carry_out(reader, head, &end) : CUDA_ERROR_INVALID_VALUE;
             if (result != CUDA_SUCCESS)
                 fail(reader, result);
         }
-        if (!bytes)
+        if (end == head)
             break;
-        head += bytes;
-        __atomic_store_n(&lane->head, head, __ATOMIC_RELEASE);
+        give_back(reader, head, end);
+        head = end;
+    }
+    return NULL;
+}
+
+/* A thread of its own: the lane's may be inside the driver for as long as a kernel takes. */
+static void *beat(void *argument)
+{
+    struct tsr_lane_reader *reader = argument;
+    while (!__atomic_load_n(&reader->stop, __ATOMIC_ACQUIRE)) {
+        __atomic_fetch_add(&reader->lane->pulse, 1, __ATOMIC_RELEASE);
+        tsr_os_futex_wait(&reader->lane->never, 0, TSR_LANE_PULSE_NS, true);
     }
     return NULL;
 }
@@ -141,11 +206,15 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
     result = cuMemHostRegister(reader->lane, hello->bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (result != CUDA_SUCCESS)
         goto unmap;
-    if (tsr_os_thread_start(&reader->thread, "tessera-lane", run, reader)) {
-        *out = reader;
-        return CUDA_SUCCESS;
-    }
     result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (tsr_os_thread_start(&reader->pulse, "tessera-pulse", beat, reader)) {
+        if (tsr_os_thread_start(&reader->thread, "tessera-lane", run, reader)) {
+            *out = reader;
+            return CUDA_SUCCESS;
+        }
+        __atomic_store_n(&reader->stop, 1, __ATOMIC_RELEASE);
+        pthread_join(reader->pulse, NULL);
+    }
     cuMemHostUnregister(reader->lane);
 unmap:
     tsr_os_unmap(reader->lane, hello->bytes);
@@ -158,10 +227,11 @@ void tsr_lane_reader_stop(struct tsr_lane_reader *reader)
 {
     /* The application is gone: whatever still waits for its fences must not keep this process. */
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
-        __atomic_store_n(&reader->lane->home[i], UINT64_MAX / 2, __ATOMIC_RELEASE);
+        __atomic_store_n(&reader->lane->home[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
     __atomic_store_n(&reader->stop, 1, __ATOMIC_RELEASE);
     tsr_os_futex_wake(&reader->lane->sleeping, 1, true);
     pthread_join(reader->thread, NULL);
+    pthread_join(reader->pulse, NULL);
     cuCtxSynchronize();
     cuMemHostUnregister(reader->lane);
     tsr_os_unmap(reader->lane, reader->bytes);

@@ -1,8 +1,8 @@
 """What the generated wrapper of a driver function has to do besides forwarding, by class and signature.
 
-Order (order.h): whatever an application enqueues at home, or waits for, must come after the work of the same stream that
-runs elsewhere. What enqueues holds its stream meanwhile, unless it may wait on the host, as copies do. Afterwards the error
-of an executor that failed meanwhile is the answer.
+Order (order.h): whatever an application enqueues at home, or waits for, must come after the work of the same stream
+that runs elsewhere. What enqueues holds its stream meanwhile, unless it may wait on the host, as copies do. Afterwards
+the error of an executor that failed meanwhile is the answer.
 
 Recording: a function is recorded with the kind of its class (include/tessera/records.h); one that has none is recorded
 as a CALL if it fails. What a record tells is read from the arguments by their names in cuda.h.
@@ -19,6 +19,7 @@ NO_ORDER = re.compile(
     r"cuStreamGet|cuStreamIsCapturing|cuStreamSetAttribute|cuStreamCopyAttributes|cuStreamUpdateCapture|cuMemPool|cuStreamAttachMem"
 )
 WAITS_FOR_STREAM = {"cuStreamSynchronize", "cuStreamQuery"}
+WAITS_FOR_EVENT = {"cuEventSynchronize", "cuEventQuery"}
 WAITS_FOR_ALL = {"cuCtxSynchronize", "cuCtxRecordEvent", "cuCtxWaitEvent"}
 WAITS_FOR_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRelease"}
 
@@ -73,6 +74,8 @@ def order_of(row: Row, prototype: Prototype) -> Order | None:
         return Order("tsr_order_destroy_contexts()")
     if name == "cuStreamDestroy":
         return Order(f"tsr_order_destroy({stream})")
+    if name in WAITS_FOR_EVENT:
+        return Order("CUDA_SUCCESS")
     if name in WAITS_FOR_STREAM:
         return Order(f"tsr_order_join({stream}, {per_thread})")
     if row.group == "copy" or (row.group == "memset" and not stream):

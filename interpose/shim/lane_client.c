@@ -15,24 +15,16 @@
 
 #include "base/log.h"
 #include "base/os.h"
+#include "shim/lane_object.h"
 #include "shim/real.h"
+#include "shim/watch.h"
 
-#define LANE_SPACING (2ull << 20) /* one lane per executor, each at its own address */
-#define ANSWER_TIMEOUT_MS 10000
+#define ANSWER_LOOK_MS 50 /* between looks whether it has been given up */
 #define CONNECT_TIMEOUT_NS 5000000000ull
 #define SPINS_BEFORE_PAUSE 2000
 #define PAUSE_NS 50000ull
 
-_Static_assert(sizeof(struct tsr_lane) <= LANE_SPACING, "lanes do not overlap");
-
-struct tsr_lane_client {
-    uint32_t number;
-    pthread_mutex_t ask_lock;
-    int socket;            /* ask_lock */
-    uint32_t post_lock;    /* spin: held for a copy of at most a record */
-    struct tsr_lane *lane; /* shared with the executor */
-    int registered;        /* atomic */
-};
+_Static_assert(sizeof(struct tsr_lane) <= TSR_LANE_SPACING, "lanes do not overlap");
 
 static int connect_abstract(const char *name)
 {
@@ -79,60 +71,65 @@ static bool send_message(int descriptor, const struct tsr_message *message, int 
     return sent == (ssize_t)part.iov_len;
 }
 
-static bool receive_reply(int descriptor, struct tsr_reply *reply)
+/* Until the answer is there, the executor has gone, or whoever watches it has given it up. */
+static bool receive_reply(struct tsr_lane_client *lane, struct tsr_reply *reply)
 {
-    struct pollfd wait = {.fd = descriptor, .events = POLLIN};
-    uint64_t deadline = tsr_os_monotonic_ns() + ANSWER_TIMEOUT_MS * 1000000ull;
-    while (tsr_os_monotonic_ns() < deadline) {
-        int ready = poll(&wait, 1, 100);
+    struct pollfd wait = {.fd = lane->socket, .events = POLLIN};
+    while (!tsr_lane_is_lost(lane)) {
+        int ready = poll(&wait, 1, ANSWER_LOOK_MS);
         if (ready < 0 && errno != EINTR)
             return false;
         if (ready > 0)
-            return recv(descriptor, reply, sizeof *reply, 0) == (ssize_t)sizeof *reply;
+            return recv(lane->socket, reply, sizeof *reply, 0) == (ssize_t)sizeof *reply;
     }
     return false;
 }
 
 CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor)
 {
-    struct tsr_reply reply = {.result = CUDA_ERROR_SYSTEM_NOT_READY};
+    struct tsr_reply reply = {.result = CUDA_SUCCESS};
     message->version = TSR_LANE_VERSION;
     pthread_mutex_lock(&lane->ask_lock);
-    if (!send_message(lane->socket, message, descriptor) || !receive_reply(lane->socket, &reply)) {
-        __atomic_store_n(&lane->lane->dead, (uint32_t)CUDA_ERROR_SYSTEM_NOT_READY, __ATOMIC_RELEASE);
-        tsr_error("the executor does not answer (message %u)", message->kind);
-        reply.result = CUDA_ERROR_SYSTEM_NOT_READY;
-    }
+    __atomic_store_n(&lane->asking, 1, __ATOMIC_RELEASE);
+    bool answered = !tsr_lane_is_lost(lane) && send_message(lane->socket, message, descriptor) && receive_reply(lane, &reply);
+    __atomic_store_n(&lane->asking, 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lane->ask_lock);
-    return (CUresult)reply.result;
+    if (answered)
+        return (CUresult)reply.result;
+    __atomic_store_n(&lane->broken, 1, __ATOMIC_SEQ_CST);
+    return tsr_lane_state(lane);
 }
 
 struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number)
 {
     struct tsr_lane_client *client = calloc(1, sizeof *client);
-    int memory = tsr_os_memfd("tessera-lane", LANE_SPACING);
+    int memory = tsr_os_memfd("tessera-lane", TSR_LANE_SPACING);
     if (!client || memory < 0)
         goto drop_memory;
     client->number = number;
+    client->socket = -1;
     pthread_mutex_init(&client->ask_lock, NULL);
     client->lane =
-        tsr_os_map((void *)(TSR_LANE_ADDRESS + number * LANE_SPACING), LANE_SPACING, PROT_READ | PROT_WRITE, memory, 0);
+        tsr_os_map((void *)(TSR_LANE_ADDRESS + number * TSR_LANE_SPACING), TSR_LANE_SPACING, PROT_READ | PROT_WRITE, memory, 0);
     if (!client->lane)
         goto drop_memory;
     client->lane->version = TSR_LANE_VERSION;
     client->socket = connect_abstract(socket_name);
     if (client->socket < 0)
         goto unmap_lane;
-    struct tsr_message hello = {.kind = TSR_MESSAGE_HELLO, .address = (uint64_t)(uintptr_t)client->lane, .bytes = LANE_SPACING};
-    if (tsr_lane_ask(client, &hello, memory) != CUDA_SUCCESS)
-        goto close_socket;
+    struct tsr_message hello = {
+        .kind = TSR_MESSAGE_HELLO, .address = (uint64_t)(uintptr_t)client->lane, .bytes = TSR_LANE_SPACING};
+    tsr_watch_start(client);
+    if (tsr_lane_ask(client, &hello, memory) != CUDA_SUCCESS || tsr_lane_is_lost(client))
+        goto stop_watching;
     close(memory);
     return client;
 
-close_socket:
+stop_watching:
+    tsr_watch_stop(client);
     close(client->socket);
 unmap_lane:
-    tsr_os_unmap(client->lane, LANE_SPACING);
+    tsr_os_unmap(client->lane, TSR_LANE_SPACING);
 drop_memory:
     if (memory >= 0)
         close(memory);
@@ -150,57 +147,24 @@ CUresult tsr_lane_state(const struct tsr_lane_client *lane)
     return (CUresult)__atomic_load_n(&lane->lane->dead, __ATOMIC_ACQUIRE);
 }
 
-static void post_lock(struct tsr_lane_client *lane)
+bool tsr_lane_is_lost(const struct tsr_lane_client *lane)
 {
-    while (__atomic_exchange_n(&lane->post_lock, 1, __ATOMIC_ACQUIRE))
-        sched_yield();
+    return __atomic_load_n(&lane->lost, __ATOMIC_SEQ_CST) || __atomic_load_n(&lane->broken, __ATOMIC_SEQ_CST) ||
+           tsr_lane_state(lane) != CUDA_SUCCESS;
 }
 
-static void post_unlock(struct tsr_lane_client *lane)
+bool tsr_lane_enter(struct tsr_lane_client *lane)
 {
-    __atomic_store_n(&lane->post_lock, 0, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&lane->departing, 1, __ATOMIC_SEQ_CST);
+    if (!tsr_lane_is_lost(lane) && tsr_watch_is_alive(lane))
+        return true;
+    tsr_lane_leave(lane);
+    return false;
 }
 
-/* Room for `bytes` contiguous ones at the tail, after a SKIP over the ring's end if needed. False: the executor has died. */
-static bool make_room_locked(struct tsr_lane_client *client, uint32_t bytes)
+void tsr_lane_leave(struct tsr_lane_client *lane)
 {
-    struct tsr_lane *lane = client->lane;
-    uint32_t at = (uint32_t)(lane->tail & (TSR_LANE_BYTES - 1));
-    uint32_t skip = at + bytes > TSR_LANE_BYTES ? TSR_LANE_BYTES - at : 0;
-    while (lane->tail + skip + bytes - __atomic_load_n(&lane->head, __ATOMIC_ACQUIRE) > TSR_LANE_BYTES) {
-        if (tsr_lane_state(client) != CUDA_SUCCESS)
-            return false;
-        sched_yield();
-    }
-    if (skip) {
-        struct tsr_lane_record *record = (struct tsr_lane_record *)(lane->records + at);
-        record->kind = TSR_LANE_SKIP;
-        record->bytes = skip;
-        __atomic_store_n(&lane->tail, lane->tail + skip, __ATOMIC_RELEASE);
-    }
-    return true;
-}
-
-CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_lane_record *record, const void *params)
-{
-    CUresult state = tsr_lane_state(client);
-    if (state != CUDA_SUCCESS)
-        return state;
-    struct tsr_lane *lane = client->lane;
-    record->bytes = (uint32_t)((sizeof *record + record->param_bytes + 63) / 64 * 64);
-    post_lock(client);
-    if (!make_room_locked(client, record->bytes)) {
-        post_unlock(client);
-        return tsr_lane_state(client);
-    }
-    uint8_t *at = lane->records + (lane->tail & (TSR_LANE_BYTES - 1));
-    memcpy(at, record, sizeof *record);
-    memcpy(at + sizeof *record, params, record->param_bytes);
-    __atomic_store_n(&lane->tail, lane->tail + record->bytes, __ATOMIC_SEQ_CST);
-    post_unlock(client);
-    if (__atomic_load_n(&lane->sleeping, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&lane->sleeping, 0, __ATOMIC_ACQ_REL))
-        tsr_os_futex_wake(&lane->sleeping, 1, true);
-    return CUDA_SUCCESS;
+    __atomic_fetch_sub(&lane->departing, 1, __ATOMIC_SEQ_CST);
 }
 
 CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane)
@@ -242,7 +206,7 @@ CUresult tsr_lane_register(struct tsr_lane_client *lane)
         CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture in progress forbids registering, unless it is relaxed */
     tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
     CUresult result =
-        tsr_real.cuMemHostRegister_v2(lane->lane, LANE_SPACING, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        tsr_real.cuMemHostRegister_v2(lane->lane, TSR_LANE_SPACING, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
         __atomic_store_n(&lane->registered, 1, __ATOMIC_RELEASE);

@@ -1,13 +1,13 @@
 /*
  * The shim's end of a lane: control messages that are answered, and records that are not. See tessera/lane.h.
- * Posting costs one short spin lock and a copy; it waits only when the ring is full. An executor that has died or failed makes every
- * later call answer with its error.
+ * Posting costs a copy and no lock; it waits only when the ring is full. What happens when an executor fails is watch.h's subject.
  */
 #ifndef TSR_SHIM_LANE_CLIENT_H
 #define TSR_SHIM_LANE_CLIENT_H
 
 #include "api/driver.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tessera/lane.h>
@@ -17,7 +17,8 @@ struct tsr_lane_client;
 /* socket_name: abstract namespace. Waits at most five seconds for the executor to listen. NULL: it does not answer. */
 struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number);
 
-/* Sends, waits for the answer. descriptor -1: none. Errors: the executor's CUresult; SYSTEM_NOT_READY when it is gone. */
+/* Sends, waits for the answer. descriptor -1: none. Errors: the executor's CUresult. Success when it is lost without harm: then
+   nothing goes to it any more (tsr_lane_enter). */
 CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor);
 
 /* Appends a record and its parameter block. Errors: as tsr_lane_ask. */
@@ -39,6 +40,13 @@ void tsr_lane_unregister(struct tsr_lane_client *lane);
 /* Place among the session's lanes. */
 uint32_t tsr_lane_number(const struct tsr_lane_client *lane);
 
+/* The error of an executor that has failed with work of the application; sticky. */
 CUresult tsr_lane_state(const struct tsr_lane_client *lane);
+
+/* Nothing new can go to the executor, whether or not that is an error. */
+bool tsr_lane_is_lost(const struct tsr_lane_client *lane);
+/* A stream that is home starts for the lane, and has arrived or not. False: it cannot. */
+bool tsr_lane_enter(struct tsr_lane_client *lane);
+void tsr_lane_leave(struct tsr_lane_client *lane);
 
 #endif

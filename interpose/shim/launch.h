@@ -31,10 +31,10 @@ struct tsr_launch {
     uint32_t attribute_count;
 
     struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */
-    bool taken;             /* posted to another GPU: not to be forwarded */
-    bool captured;          /* went into a graph */
-    uint8_t device;         /* of the executor, if taken */
-    enum tsr_reason reason; /* why it stayed home although a rule sent it elsewhere */
+    bool taken;                 /* posted to another GPU: not to be forwarded */
+    bool captured;              /* went into a graph */
+    uint8_t device;             /* of the executor, if taken */
+    enum tsr_reason reason;     /* why it stayed home although a rule sent it elsewhere */
 
     uint64_t start;          /* ticks; 0: not recorded. All that follows is for the record */
     uint64_t left, returned; /* ticks around the driver's own part; 0: not measured */

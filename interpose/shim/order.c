@@ -8,6 +8,7 @@
 #include "shim/real.h"
 #include "shim/session.h"
 #include "shim/streams.h"
+#include "shim/watch.h"
 
 static pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
 static uint32_t away[TSR_STREAM_KINDS]; /* atomic; streams with a lane or something owed, by kind */
@@ -75,13 +76,13 @@ static CUresult signal_locked(struct tsr_stream *stream)
         return CUDA_SUCCESS;
     uint64_t value = tsr_slot_next_value(stream->slot);
     struct tsr_lane_record signal = {.kind = TSR_LANE_SIGNAL, .stream = stream->slot, .value = value};
+    tsr_slot_set_signalled(stream->slot, stream->lane, value);
     CUresult result = tsr_lane_post(stream->lane, &signal, NULL);
     if (result != CUDA_SUCCESS)
         return result;
-    tsr_slot_set_signalled(stream->slot, stream->lane, value);
     stream->owed = stream->lane;
     stream->owed_value = value;
-    stream->lane = NULL;
+    __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELEASE);
     return CUDA_SUCCESS;
 }
 
@@ -308,6 +309,15 @@ CUresult tsr_order_destroy_contexts(void)
     return result;
 }
 
+/* Without locks, which may be held by somebody who waits for the executor: what is missed departs later, and then sees that it is lost. */
+bool tsr_order_is_with(const struct tsr_lane_client *lane)
+{
+    for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
+        if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && __atomic_load_n(&at->lane, __ATOMIC_ACQUIRE) == lane)
+            return true;
+    return tsr_slots_busy(lane);
+}
+
 CUresult tsr_order_state(void)
 {
     const struct tsr_session *session = tsr_session();
@@ -325,9 +335,10 @@ static CUresult open_locked(const struct tsr_stream *stream, struct tsr_lane_cli
     struct tsr_message message = {.kind = TSR_MESSAGE_STREAM, .id = stream->slot, .detail = stream->priority};
     if (result == CUDA_SUCCESS)
         result = tsr_lane_ask(lane, &message, -1);
-    if (result == CUDA_SUCCESS)
-        tsr_slot_set_opened(stream->slot, tsr_lane_number(lane));
-    return result;
+    if (result != CUDA_SUCCESS || tsr_lane_is_lost(lane))
+        return tsr_lane_state(lane) == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : tsr_lane_state(lane);
+    tsr_slot_set_opened(stream->slot, tsr_lane_number(lane));
+    return CUDA_SUCCESS;
 }
 
 /* From home, or from another lane by way of home: one batch there, then the executor's wait. */
@@ -355,9 +366,18 @@ static CUresult depart_locked(struct tsr_stream *stream, struct tsr_lane_client 
     if (result != CUDA_SUCCESS)
         return result;
     stream->owed = NULL;
-    stream->lane = lane;
+    __atomic_store_n(&stream->lane, lane, __ATOMIC_RELEASE);
     count(stream, was_away, true);
     return CUDA_SUCCESS;
+}
+
+static CUresult depart_if_possible_locked(struct tsr_stream *stream, struct tsr_lane_client *lane)
+{
+    if (!tsr_lane_enter(lane))
+        return stream->lane == lane ? tsr_lane_state(lane) : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = depart_locked(stream, lane);
+    tsr_lane_leave(lane);
+    return result;
 }
 
 CUresult tsr_order_depart(CUstream handle, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
@@ -371,7 +391,7 @@ CUresult tsr_order_depart(CUstream handle, bool per_thread, struct tsr_lane_clie
     if (result != CUDA_SUCCESS)
         return result;
     if (stream->lane != lane || __atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE))
-        result = depart_locked(stream, lane);
+        result = depart_if_possible_locked(stream, lane);
     if (result == CUDA_SUCCESS)
         *slot = stream->slot;
     else
@@ -421,5 +441,6 @@ void tsr_order_start(void)
         away[i] = 0;
     away_count = 0;
     tsr_stream_reset();
+    tsr_watch_reset();
     tsr_stream_thread_ends = end_own;
 }

@@ -61,6 +61,9 @@ CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_clie
 /* The lane of the stream's last work; NULL: home. Only a hint. */
 struct tsr_lane_client *tsr_order_lane(CUstream stream, bool per_thread);
 
+/* Whether work of the application is with the lane's executor, or may be. */
+bool tsr_order_is_with(const struct tsr_lane_client *lane);
+
 /* The error of an executor that has failed: sticky, the answer of every call that waits for work or enqueues it. */
 CUresult tsr_order_state(void);
 

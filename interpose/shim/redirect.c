@@ -62,6 +62,8 @@ static CUresult post(struct tsr_function_record *function, struct tsr_lane_clien
     record->kind = TSR_LANE_LAUNCH;
     record->function = function->id;
     CUresult result = tsr_function_send(function, lane);
+    if (result != CUDA_SUCCESS && tsr_lane_state(lane) == CUDA_SUCCESS)
+        return CUDA_ERROR_NOT_SUPPORTED;
     struct tsr_order_hold hold;
     if (result == CUDA_SUCCESS)
         result = tsr_order_depart(stream, false, lane, &record->stream, &hold);

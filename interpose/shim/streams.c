@@ -12,15 +12,16 @@
 #include "shim/real.h"
 #include "shim/session.h"
 
+#define SHORT_CUTS 4u
+#define LANES 15u
+
 struct slot {
-    struct tsr_stream *owner;          /* slots_lock */
-    struct tsr_lane_client *signalled; /* lock of the owner; where its last away fence is */
-    uint64_t signalled_value, value;   /* lock of the owner */
-    uint32_t opened;                   /* lock of the owner; bit k: executor k has a stream for it */
+    struct tsr_stream *owner;  /* slots_lock */
+    uint64_t value;            /* lock of the owner; last one of either fence */
+    uint64_t signalled[LANES]; /* atomic; last value of the away fence, by lane */
+    uint32_t opened;           /* lock of the owner; bit k: executor k has a stream for it */
     int priority;
 };
-
-#define SHORT_CUTS 4u
 
 /* Short cuts to the default streams that the thread used last, by context. */
 struct thread_part {
@@ -242,9 +243,18 @@ void tsr_stream_reset(void)
     epoch++;
 }
 
-static bool is_drained(const struct slot *slot, uint32_t number)
+static bool is_drained_on(const struct tsr_lane_client *lane, uint32_t slot)
 {
-    return !slot->signalled || tsr_lane_away_value(number, slot->signalled) >= slot->signalled_value;
+    return tsr_lane_away_value(slot, lane) >= __atomic_load_n(&slots[slot].signalled[tsr_lane_number(lane)], __ATOMIC_ACQUIRE);
+}
+
+static bool is_drained(uint32_t slot)
+{
+    const struct tsr_session *session = tsr_session();
+    for (uint32_t i = 0; session && i < session->lane_count; i++)
+        if (!is_drained_on(session->lanes[i], slot))
+            return false;
+    return true;
 }
 
 static bool give(struct tsr_stream *stream, uint32_t number)
@@ -261,7 +271,7 @@ static bool give(struct tsr_stream *stream, uint32_t number)
 static bool take_unowned_locked(struct tsr_stream *stream)
 {
     for (uint32_t i = 0; i < slot_count; i++)
-        if (!slots[i].owner && is_drained(&slots[i], i))
+        if (!slots[i].owner && is_drained(i))
             return give(stream, i);
     return slot_count < TSR_LANE_STREAMS && give(stream, slot_count++);
 }
@@ -273,7 +283,7 @@ static bool take_idle_locked(struct tsr_stream *stream)
         struct tsr_stream *owner = slots[i].owner;
         if (!owner || owner == stream || pthread_mutex_trylock(&owner->lock) != 0)
             continue;
-        bool idle = !owner->lane && !owner->owed && is_drained(&slots[i], i);
+        bool idle = !owner->lane && !owner->owed && is_drained(i);
         if (idle)
             owner->slot = TSR_STREAM_NO_SLOT;
         pthread_mutex_unlock(&owner->lock);
@@ -308,8 +318,15 @@ void tsr_slot_set_opened(uint32_t slot, unsigned lane)
     slots[slot].opened |= 1u << lane;
 }
 
-void tsr_slot_set_signalled(uint32_t slot, struct tsr_lane_client *lane, uint64_t value)
+void tsr_slot_set_signalled(uint32_t slot, const struct tsr_lane_client *lane, uint64_t value)
 {
-    slots[slot].signalled = lane;
-    slots[slot].signalled_value = value;
+    __atomic_store_n(&slots[slot].signalled[tsr_lane_number(lane)], value, __ATOMIC_RELEASE);
+}
+
+bool tsr_slots_busy(const struct tsr_lane_client *lane)
+{
+    for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
+        if (!is_drained_on(lane, i))
+            return true;
+    return false;
 }

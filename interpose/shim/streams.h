@@ -66,7 +66,10 @@ bool tsr_slot_take(struct tsr_stream *stream);      /* false: all are busy */
 uint64_t tsr_slot_next_value(uint32_t slot);        /* for either fence of the slot */
 bool tsr_slot_opened(uint32_t slot, unsigned lane); /* the executor has a stream for it */
 void tsr_slot_set_opened(uint32_t slot, unsigned lane);
-void tsr_slot_set_signalled(uint32_t slot, struct tsr_lane_client *lane, uint64_t value); /* its last away fence */
+void tsr_slot_set_signalled(uint32_t slot, const struct tsr_lane_client *lane, uint64_t value); /* its last away fence there */
+
+/* Whether an away fence there has not been written yet. Takes no lock. */
+bool tsr_slots_busy(const struct tsr_lane_client *lane);
 
 /* What the end of a thread does to its own streams; order.c sets it. */
 extern void (*tsr_stream_thread_ends)(struct tsr_stream *stream);

@@ -55,6 +55,7 @@ enum tsr_lane_record_kind { TSR_LANE_SKIP, TSR_LANE_LAUNCH, TSR_LANE_WAIT, TSR_L
 
 /* Records are multiples of 64 bytes and never wrap: a SKIP fills the end of the ring. */
 struct tsr_lane_record {
+    uint64_t stamp;       /* atomic; its position + 1 once all of it is written */
     uint32_t kind, bytes; /* bytes: of the whole record */
     uint32_t stream;      /* slot */
     uint32_t function;
@@ -64,17 +65,30 @@ struct tsr_lane_record {
     uint32_t param_bytes; /* LAUNCH: the parameter block follows */
 };
 
+/*
+ * The ring has many writers and one reader. A writer takes its place by moving the tail, writes, and stamps the record; the reader goes
+ * on when the record at the head is stamped. It clears the first word of every 64 bytes before it gives the room back, so that no
+ * old byte is ever taken for a stamp.
+ */
 struct tsr_lane {
-    uint32_t version, dead; /* dead: the executor's CUresult once it has failed; written by the executor */
-    uint64_t head;          /* bytes consumed; written by the executor */
-    uint32_t sleeping;      /* futex: 1 while the executor sleeps */
-    uint32_t never;         /* futex that nobody wakes: 0 */
-    uint8_t pad0[40];
-    uint64_t tail; /* bytes posted; written by the shim */
+    uint32_t version;
+    uint32_t
+        dead; /* atomic; CUresult once the executor, or its work, has failed: then records are ignored and fences are open */
+    uint64_t head;     /* atomic; bytes consumed; written by the executor */
+    uint64_t taken;    /* atomic; the same before a record is carried out */
+    uint64_t pulse;    /* atomic; counts up while the executor's process runs */
+    uint32_t sleeping; /* futex: 1 while the executor sleeps */
+    uint32_t never;    /* futex that nobody wakes: 0 */
+    uint8_t pad0[24];
+    uint64_t tail; /* atomic; bytes given to writers; written by the shim */
     uint8_t pad1[56];
     uint64_t home[TSR_LANE_STREAMS]; /* fences: written by the home GPU's streams */
     uint64_t away[TSR_LANE_STREAMS]; /* written by the executor's streams */
     uint8_t records[TSR_LANE_BYTES];
 };
+
+#define TSR_LANE_OPEN (UINT64_MAX / 2)      /* value of a fence that nobody is to wait for any more */
+#define TSR_LANE_PULSE_NS 50000000ull       /* between beats */
+#define TSR_LANE_LONGEST_PAUSE_NS 700000000ull /* without a beat: the executor does not run */
 
 #endif
