@@ -19,7 +19,7 @@ struct tsr_timing_pair {
     struct tsr_timing_pair *next;
     struct tsr_timing_pool *pool;
     CUevent begin, end;
-    bool marked; /* the second event has been recorded */
+    bool marked;     /* the second event has been recorded */
     uint64_t number; /* of the launch's record, */
     uint32_t ring;   /* in this ring */
 };

@@ -126,8 +126,7 @@ static int descriptor_of(const struct physical *physical, CUmemGenericAllocation
     int descriptor = -1;
     if (physical && physical->descriptor >= 0)
         return fcntl(physical->descriptor, F_DUPFD_CLOEXEC, 0);
-    CUresult result =
-        tsr_real.cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    CUresult result = tsr_real.cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     return result == CUDA_SUCCESS ? descriptor : -1;
 }
 
@@ -212,7 +211,8 @@ static void access_locked(struct tsr_block *block, CUdeviceptr address, uint64_t
     struct tsr_message message = {.kind = TSR_MESSAGE_ACCESS, .address = address, .bytes = bytes, .detail = (int32_t)flags};
     if (!mapping->shared || tsr_executors_ask(&message, -1, NULL) == CUDA_SUCCESS)
         return;
-    struct tsr_message unmap = {.kind = TSR_MESSAGE_UNMAP, .address = tsr_block_address(block), .bytes = tsr_block_bytes(block)};
+    struct tsr_message unmap = {
+        .kind = TSR_MESSAGE_UNMAP, .address = tsr_block_address(block), .bytes = tsr_block_bytes(block)};
     tsr_executors_tell(&unmap);
     mapping->shared = false;
     tsr_home_only_add(tsr_block_address(block), tsr_block_bytes(block), TSR_REASON_MEMORY_NOT_SHARED);

@@ -87,7 +87,7 @@ static bool send_locked(uint32_t kind, uint32_t number, int passed)
     return false;
 }
 
-/* A ring that the control plane knows; NULL: no memory, or it does not listen. */
+/* A new ring that the control plane knows, taken; NULL: no memory, or it does not listen. */
 static struct tsr_ring *add_ring_locked(void)
 {
     struct tsr_ring *ring;
@@ -102,6 +102,7 @@ static struct tsr_ring *add_ring_locked(void)
         tsr_ring_destroy(ring);
         return NULL;
     }
+    taken[ring_count] = true;
     rings[ring_count++] = ring;
     return ring;
 }
@@ -116,12 +117,7 @@ static struct tsr_ring *take_ring_locked(void)
             return rings[i];
         }
     }
-    if (ring_count == TSR_RINGS - 1)
-        return NULL;
-    struct tsr_ring *ring = add_ring_locked();
-    if (ring)
-        taken[ring->number] = true;
-    return ring;
+    return ring_count < TSR_RINGS - 1 ? add_ring_locked() : NULL;
 }
 
 static struct tsr_ring *overflow_locked(void)

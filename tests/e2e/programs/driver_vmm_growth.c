@@ -165,9 +165,8 @@ int main(void)
     CUdevice device;
     CUmodule module = start(&device);
     fill_function = get_function(module, "fill");
-    properties = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                       .location.type = CU_MEM_LOCATION_TYPE_DEVICE,
-                                       .location.id = device};
+    properties = (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location.type = CU_MEM_LOCATION_TYPE_DEVICE, .location.id = device};
     access_both = (CUmemAccessDesc){.location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CU(cuMemGetAllocationGranularity(&page, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
     segments();
