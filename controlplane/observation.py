@@ -87,7 +87,8 @@ class Observation:
         if code == 0:
             return from_json(answer.decode())
         how = "did not finish in time" if not in_time else f"ended with code {code}" if code > 0 else _signal(-code)
-        complain(f"no statistics of this run: the control plane process {how}; the program was not affected")
+        kept = "" if self._trace is None else f"; {self._trace} holds what had come before"
+        complain(f"no statistics of this run: the control plane process {how}{kept}; the program was not affected")
         return None
 
 

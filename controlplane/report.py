@@ -61,7 +61,7 @@ class CopyReport:
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """Allocations of device memory. peak_bytes: sum over the processes, each at its own peak."""
+    """Allocations of memory. peak_bytes: sum over the processes, each at its own peak."""
 
     allocations: int
     frees: int
@@ -119,8 +119,22 @@ class ProgramReport:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceReport:
+    """The trace that was written. left_out: records that the file was too slow for; complete: it did not fail."""
+
+    file: str
+    bytes: int
+    launches: int
+    left_out: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """One run. overhead_ns_per_launch: what the shim added to a launch on the calling thread, mean of a sample."""
+    """One run. overhead_ns_per_launch: what the shim added to a launch on the calling thread, mean of a sample.
+
+    memory is that of GPUs, host_memory is page-locked.
+    """
 
     processes: int
     launches: LaunchReport
@@ -128,12 +142,14 @@ class Report:
     copies: tuple[CopyReport, ...]
     memsets: CallReport
     memory: MemoryReport
+    host_memory: MemoryReport
     graphs: GraphReport
     synchronisations: tuple[CallReport, ...]
     failures: tuple[FailureReport, ...]
     records: RecordReport
     overhead_ns_per_launch: float | None
     programs: tuple[ProgramReport, ...]
+    trace: TraceReport | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -150,6 +166,7 @@ def from_json(text: str) -> Report:
 
 def _report(data: Mapping[str, object]) -> Report:
     single = {"launches": LaunchReport, "memsets": CallReport, "memory": MemoryReport, "graphs": GraphReport}
+    single = {**single, "host_memory": MemoryReport, "records": RecordReport}
     several = {
         "kernels": KernelReport,
         "copies": CopyReport,
@@ -158,8 +175,10 @@ def _report(data: Mapping[str, object]) -> Report:
         "programs": ProgramReport,
     }
     parts: dict[str, object] = dict(data)
-    for name, kind in {**single, "records": RecordReport}.items():
+    for name, kind in single.items():
         parts[name] = kind(**data[name])  # type: ignore[arg-type]
     for name, kind in several.items():
         parts[name] = tuple(kind(**row) for row in data[name])  # type: ignore[attr-defined]
+    if data["trace"] is not None:
+        parts["trace"] = TraceReport(**data["trace"])  # type: ignore[arg-type]
     return Report(**parts)  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def _main(setup: Setup) -> int:
     from controlplane.observe.session import Session
 
     session = Session(setup, complain)
-    serve(control, [session.receiver, *services])
+    serve(control, [*session.services, *services])
     report = session.finish()
     try:
         control.sendall(report.to_json().encode())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from controlplane import __version__
-from controlplane.commands import analyze, devices, doctor, policy
+from controlplane.commands import analyze, devices, doctor, policy, trace
 from controlplane.errors import TesseraError
 
 
@@ -19,7 +19,13 @@ class Command(Protocol):
     def run(self, options: argparse.Namespace) -> int: ...
 
 
-COMMANDS: dict[str, Command] = {"analyze": analyze, "devices": devices, "doctor": doctor, "policy": policy}
+COMMANDS: dict[str, Command] = {
+    "analyze": analyze,
+    "devices": devices,
+    "doctor": doctor,
+    "policy": policy,
+    "trace": trace,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

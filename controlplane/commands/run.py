@@ -84,6 +84,9 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(STATS_FILE[:-1], dest="stats_file", metavar="FILE", type=Path, help=argparse.SUPPRESS)
     group.add_argument(
+        "--trace", metavar="FILE", type=Path, help="write a trace, for `tessera trace show FILE` and `... export FILE`"
+    )
+    group.add_argument(
         "--summary",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -142,7 +145,7 @@ def _create(file: Path) -> TextIO:
 def _execute(emulation: Emulation | None, policy: Policy | None, options: argparse.Namespace) -> Outcome:
     layers = [] if emulation is None else [emulation.change()]
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
-    observed_run = options.stats or options.stats_file is not None
+    observed_run = options.stats or options.stats_file is not None or options.trace is not None
     redirection: Redirection | None = None
     observation: Observation | None = None
     with ExitStack() as stack:
@@ -155,7 +158,7 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
             from controlplane.observation import Observation  # only here: a plain run starts faster without it
 
             watched = None if redirection is None else redirection.watched(options.verify)
-            observation = stack.enter_context(Observation(None, records=observed_run, policy=watched))
+            observation = stack.enter_context(Observation(options.trace, records=observed_run, policy=watched))
             layers.append(observation.change())
         code = launch.run(options.command, launch.compose(layers, os.environ))
         launches = None if redirection is None else redirection.launches()
@@ -184,10 +187,20 @@ def _report(
     elif options.summary and (result is not None or outcome.launches is not None):
         tables = summary.to_text(result, outcome.launches, with_kernels=outcome.report is None)
         sys.stderr.write(f"\n{NAME}: {tables}")
+    if options.trace is not None and options.summary and outcome.report is not None:
+        sys.stderr.write(_trace_line(outcome.report))
     if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
         from controlplane import observed
 
         sys.stderr.write(f"\n{NAME}: {observed.to_text(outcome.report)}")
+
+
+def _trace_line(report: Report) -> str:
+    trace = report.trace
+    if trace is None or not trace.complete:
+        return ""
+    each = f", {trace.bytes / trace.launches:.1f} bytes per launch" if trace.launches else ""
+    return f"{NAME}: wrote {trace.file}: {trace.launches} launches, {trace.bytes} bytes{each}\n"
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ The members of a record's union become columns named `member.field`, all at thei
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum, IntFlag
 from functools import cache
 from typing import TypeAlias
@@ -115,6 +115,13 @@ def constant(name: str) -> int:
     """The value of `#define NAME` of records.h."""
     _, text = records.header(HEADER)
     return records.constant(text, name, HEADER)
+
+
+def joined(pieces: Sequence[Records]) -> Records:
+    """One array of the records of all. (Concatenating the structured type would unfold its unions.)"""
+    layout = dtype("tsr_record")
+    opaque = np.dtype((np.void, layout.itemsize))
+    return np.concatenate([np.empty(0, opaque), *(piece.view(opaque) for piece in pieces)]).view(layout)
 
 
 def reason_name(reason: int) -> str:

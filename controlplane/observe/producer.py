@@ -11,9 +11,10 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controlplane.errors import WireError
-from controlplane.observe.layout import GPUS, HOST_CLOCK, OWN_CLOCK, EntryKind, Records, constant, dtype
+from controlplane.observe.layout import GPUS, HOST_CLOCK, OWN_CLOCK, EntryKind, Records, constant, dtype, joined
 
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 ENTRY_NUMBERS = ("number", "parent", "handle", "hash", "size")
@@ -41,6 +42,11 @@ class Clock:
         """None until the anchors lie apart."""
         ticks, ns = self.last.ticks - self.first.ticks, self.last.monotonic_ns - self.first.monotonic_ns
         return ns / ticks if ticks > 0 and ns > 0 else None
+
+    def nanoseconds(self, ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """CLOCK_MONOTONIC at these ticks; with a rate of one if it is unknown."""
+        relative = (ticks - np.uint64(self.last.ticks)).view(np.int64) * (self.ns_per_tick or 1.0)
+        return self.last.monotonic_ns + relative.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ class Ring:
         if tail == head:
             return self._records[:0]
         pieces = [self._records[begin:end]] if begin < end else [self._records[begin:], self._records[:end]]
-        result = np.concatenate(pieces)
+        result = joined(pieces)
         self.read_so_far = tail
         self._header["head"][0] = tail
         return result

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from controlplane.observe.layout import GPUS, call_name, reason_name
+from controlplane.observe.memory import MemoryUse
 from controlplane.observe.stats import UNKNOWN_FUNCTION, ProcessStats, Statistics, Tally, settle
 from controlplane.report import (
     CallReport,
@@ -15,6 +16,7 @@ from controlplane.report import (
     ProgramReport,
     RecordReport,
     Report,
+    TraceReport,
 )
 
 
@@ -80,7 +82,7 @@ def _known(values: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def report(statistics: Statistics) -> Report:
+def report(statistics: Statistics, trace: TraceReport | None = None) -> Report:
     """To be called once, at the end. Kernels come in the order of falling time on the GPU, then of launches."""
     all_stats = list(statistics.processes.values())
     for stats in all_stats:
@@ -92,12 +94,8 @@ def report(statistics: Statistics) -> Report:
         kernels=kernels,
         copies=_copies(all_stats),
         memsets=_call("memsets", [(stats, stats.memsets) for stats in all_stats]),
-        memory=MemoryReport(
-            sum(stats.memory.allocations for stats in all_stats),
-            sum(stats.memory.frees for stats in all_stats),
-            sum(stats.memory.allocated_bytes for stats in all_stats),
-            sum(stats.memory.peak_bytes for stats in all_stats),
-        ),
+        memory=_memory([stats.memory for stats in all_stats]),
+        host_memory=_memory([stats.host_memory for stats in all_stats]),
         graphs=GraphReport(
             sum(stats.counters.graph_launches for stats in all_stats),
             sum(stats.counters.graph_kernels for stats in all_stats),
@@ -111,6 +109,16 @@ def report(statistics: Statistics) -> Report:
         ),
         overhead_ns_per_launch=_overhead(all_stats),
         programs=tuple(_program(stats) for stats in all_stats),
+        trace=trace,
+    )
+
+
+def _memory(uses: list[MemoryUse]) -> MemoryReport:
+    return MemoryReport(
+        sum(use.allocations for use in uses),
+        sum(use.frees for use in uses),
+        sum(use.allocated_bytes for use in uses),
+        sum(use.peak_bytes for use in uses),
     )
 
 

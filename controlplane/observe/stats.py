@@ -91,6 +91,7 @@ class ProcessStats:
     failures: Counter[tuple[int, int]] = field(default_factory=Counter)  # by call, result
     reasons: Counter[int] = field(default_factory=Counter)
     memory: MemoryUse = field(default_factory=MemoryUse)
+    host_memory: MemoryUse = field(default_factory=lambda: MemoryUse(of_host=True))
     late_times: int = 0
 
 
@@ -123,7 +124,9 @@ class Statistics:
         # In a turn of its own: a time may come in another ring than its launch.
         for batch in batches:
             _add_times(stats, batch.records[batch.records["kind"] == Kind.TIME])
-        stats.memory.add([batch.records for batch in batches])
+        all_records = [batch.records for batch in batches]
+        stats.memory.add(all_records)
+        stats.host_memory.add(all_records)
 
     def state(self, process: Process, clock: Clock, counters: Counters) -> None:
         stats = self.processes[process.index]
@@ -254,11 +257,8 @@ def _compare_waiting(stats: ProcessStats, *, at_end: bool = False) -> None:
     if not at_end and clock.last.monotonic_ns - clock.first.monotonic_ns < MIN_CLOCK_NS:
         return
     for rows, starts, gpu_starts in stats.waiting:
-        # Relative to the last anchor, so that an error of the rate does not add up.
-        relative = (starts - np.uint64(clock.last.ticks)).view(np.int64) * clock.ns_per_tick
-        called = clock.last.monotonic_ns + relative.astype(np.int64)
         np.add.at(stats.table.queued, rows, 1)
-        np.add.at(stats.table.queue_ns, rows, gpu_starts - called)
+        np.add.at(stats.table.queue_ns, rows, gpu_starts - clock.nanoseconds(starts))
     stats.waiting.clear()
 
 

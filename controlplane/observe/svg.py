@@ -1,0 +1,101 @@
+"""A window of a timeline as a picture: a row per track, a box per slice, with its name where there is room."""
+
+import zlib
+from collections.abc import Iterator
+from html import escape
+
+from controlplane.demangle import short
+from controlplane.observe.timeline import Slice, Timeline, Track
+from controlplane.tables import duration
+
+WIDTH, LABELS, ROW, BAR, HEAD = 1400, 190, 22, 16, 46
+CHARACTER = 6.2  # width of a character of the small type
+SMALLEST = 0.4  # boxes that are narrower and touch are drawn as one
+PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#edc948", "#e15759", "#9c755f", "#86bcb6", "#d37295")
+STYLE = (
+    "text{font:11px ui-sans-serif,system-ui,sans-serif;fill:#222}.group{font-weight:600}.small{font-size:10px}"
+    ".inside{fill:#fff;font-size:10px;pointer-events:none}.row{fill:#f5f6f8}.grid{stroke:#d5d8dd;stroke-width:1}"
+)
+
+
+def draw(timeline: Timeline, begin_ns: int, end_ns: int) -> str:
+    """The picture of what lies between these times after the origin."""
+    rows = list(_rows(timeline))
+    height = HEAD + sum(ROW for _ in rows) + 14
+    scale = (WIDTH - LABELS - 12) / max(end_ns - begin_ns, 1)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
+        f"<style>{STYLE}</style>",
+        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
+        *_axis(begin_ns, end_ns, scale, height),
+    ]
+    for place, row in enumerate(rows):
+        top = HEAD + place * ROW
+        if isinstance(row, str):
+            parts.append(f'<text class="group" x="8" y="{top + 15}">{escape(row)}</text>')
+        else:
+            parts += _track(row, top, begin_ns, end_ns, scale)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _rows(timeline: Timeline) -> Iterator[str | Track]:
+    """Headings and tracks from top to bottom; a group without tracks is left out."""
+    for group in timeline.groups:
+        if group.tracks:
+            yield group.name
+            yield from group.tracks
+
+
+def _axis(begin_ns: int, end_ns: int, scale: float, height: int) -> Iterator[str]:
+    step = _step(end_ns - begin_ns)
+    for ns in range(-(-begin_ns // step) * step, end_ns + 1, step):
+        x = LABELS + (ns - begin_ns) * scale
+        yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="34" y2="{height - 8}"/>'
+        yield f'<text class="small" x="{x:.1f}" y="28" text-anchor="middle">{_mark(ns, step)}</text>'
+    yield f'<text class="small" x="8" y="28">{escape(duration(end_ns - begin_ns))} shown</text>'
+
+
+def _step(span_ns: int) -> int:
+    """A round distance of marks, about ten of them."""
+    step = 1
+    while True:
+        for factor in (1, 2, 5):
+            if step * factor * 12 >= span_ns:
+                return step * factor
+        step *= 10
+
+
+def _mark(ns: int, step: int) -> str:
+    unit, size = ("ms", 10**6) if step >= 10**5 else ("us", 10**3) if step >= 100 else ("ns", 1)
+    return f"{ns / size:g} {unit}"
+
+
+def _track(track: Track, top: int, begin_ns: int, end_ns: int, scale: float) -> Iterator[str]:
+    inner = WIDTH - LABELS - 12
+    yield f'<rect class="row" x="{LABELS}" y="{top}" width="{inner}" height="{ROW - 2}"/>'
+    yield f'<text class="small" x="20" y="{top + 14}">{escape(_cut(track.name, (LABELS - 24) / CHARACTER))}</text>'
+    drawn_to = 0.0
+    for slice_ in track.slices:
+        if slice_.end_ns < begin_ns or slice_.start_ns > end_ns:
+            continue
+        left = LABELS + (max(slice_.start_ns, begin_ns) - begin_ns) * scale
+        right = LABELS + (min(slice_.end_ns, end_ns) - begin_ns) * scale
+        if right - left < SMALLEST and right < drawn_to + SMALLEST:
+            continue
+        drawn_to = right
+        yield from _box(slice_, left, max(right - left, SMALLEST), top + 2)
+
+
+def _box(slice_: Slice, left: float, width: float, top: int) -> Iterator[str]:
+    color = PALETTE[zlib.crc32(slice_.name.encode()) % len(PALETTE)]
+    took = duration(slice_.end_ns - slice_.start_ns)
+    title = escape(f"{slice_.name}: {took}")
+    box = f'<rect x="{left:.2f}" y="{top}" width="{width:.2f}" height="{BAR}" fill="{color}" rx="1.5">'
+    yield f"{box}<title>{title}</title></rect>"
+    room = int((width - 6) / CHARACTER)
+    if room >= 4:
+        yield f'<text class="inside" x="{left + 3:.2f}" y="{top + 12}">{escape(short(slice_.name, room))}</text>'
+
+
+def _cut(text: str, room: float) -> str:
+    return text if len(text) <= room else text[: int(room) - 1] + "…"
