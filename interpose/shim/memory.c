@@ -7,6 +7,7 @@
 #include "shim/capture.h"
 #include "shim/engaged.h"
 #include "shim/home_only.h"
+#include "shim/ipc.h"
 #include "shim/order.h"
 #include "shim/pool.h"
 #include "shim/real.h"
@@ -71,13 +72,14 @@ static CUresult allocate_locked(size_t bytes, CUcontext context, struct tsr_allo
     return *out || result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The driver refuses to allocate during some captures and invalidates them: it is asked for a little of its own. */
-CUresult tsr_memory_refused_by_capture(void)
+/* A failed executor's error is sticky. During some captures the driver refuses to allocate, and invalidates them: it is asked for a little. */
+CUresult tsr_memory_refused(void)
 {
     CUdeviceptr little;
-    if (!tsr_is_any_capture())
-        return CUDA_SUCCESS;
-    CUresult result = tsr_real.cuMemAlloc_v2(&little, 1);
+    CUresult result = tsr_order_state();
+    if (result != CUDA_SUCCESS || !tsr_is_any_capture())
+        return result;
+    result = tsr_real.cuMemAlloc_v2(&little, 1);
     if (result == CUDA_SUCCESS)
         tsr_real.cuMemFree_v2(little);
     return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
@@ -89,7 +91,7 @@ CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address)
     struct tsr_allocation *allocation;
     CUresult result = tsr_real.cuCtxGetCurrent(&context);
     if (result == CUDA_SUCCESS)
-        result = tsr_memory_refused_by_capture();
+        result = tsr_memory_refused();
     if (result != CUDA_SUCCESS)
         return result;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
@@ -141,8 +143,7 @@ TSR_REDIRECTED(cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t Wid
     return result;
 }
 
-/* As the driver's cuMemFree does: whatever may use the memory is complete. */
-static CUresult wait_for_users(CUcontext owner)
+CUresult tsr_memory_wait(CUcontext owner)
 {
     CUcontext current = NULL;
     CUresult result = tsr_real.cuCtxGetCurrent(&current);
@@ -150,14 +151,16 @@ static CUresult wait_for_users(CUcontext owner)
         result = CUDA_ERROR_INVALID_CONTEXT;
     if (result == CUDA_SUCCESS)
         result = tsr_order_join_all();
+    if (result == CUDA_SUCCESS && owner == current)
+        result = tsr_real.cuCtxSynchronize();
     if (result != CUDA_SUCCESS || owner == current)
-        return result == CUDA_SUCCESS ? tsr_real.cuCtxSynchronize() : result;
+        return result == CUDA_SUCCESS ? tsr_order_state() : result;
     result = tsr_real.cuCtxPushCurrent_v2(owner);
     if (result != CUDA_SUCCESS)
         return result;
     result = tsr_real.cuCtxSynchronize();
     tsr_real.cuCtxPopCurrent_v2(&current);
-    return result;
+    return result == CUDA_SUCCESS ? tsr_order_state() : result;
 }
 
 static void give_doomed_locked(void)
@@ -181,7 +184,7 @@ static void give_locked(struct tsr_allocation *allocation, bool waited)
 
 static CUresult free_in_arena(CUdeviceptr dptr, const struct tsr_allocation *found)
 {
-    CUresult result = wait_for_users(found->context);
+    CUresult result = tsr_memory_wait(found->context);
     bool capturing = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (result != CUDA_SUCCESS && !capturing)
         return result;
@@ -195,6 +198,22 @@ static CUresult free_in_arena(CUdeviceptr dptr, const struct tsr_allocation *fou
     tsr_memory_unlock();
     tsr_memory_relax_end(mode);
     return !allowed ? result : same ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool tsr_memory_free_after(CUdeviceptr dptr, CUstream stream, bool per_thread, CUresult *result)
+{
+    struct tsr_allocation found;
+    if (!tsr_memory_describe(dptr, &found) || found.address != dptr)
+        return false;
+    *result = tsr_order_join(stream, per_thread);
+    if (*result == CUDA_SUCCESS)
+        *result = tsr_real.cuStreamSynchronize(tsr_order_stream(stream, per_thread));
+    tsr_memory_lock();
+    struct tsr_allocation *allocation = *result == CUDA_SUCCESS ? tsr_allocation_find(dptr) : NULL;
+    if (allocation && allocation->id == found.id)
+        tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
+    tsr_memory_unlock();
+    return true;
 }
 
 TSR_REDIRECTED(cuMemFree_v2)(CUdeviceptr dptr)
@@ -223,7 +242,7 @@ bool tsr_memory_describe(CUdeviceptr address, struct tsr_allocation *out)
 TSR_REDIRECTED(cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
     struct tsr_allocation found;
-    if (!tsr_memory_describe(dptr, &found))
+    if (!tsr_memory_describe(dptr, &found) && !tsr_ipc_describe(dptr, &found.address, &found.bytes))
         return tsr_arena_covers(dptr) ? CUDA_ERROR_NOT_FOUND : tsr_real.cuMemGetAddressRange_v2(pbase, psize, dptr);
     if (pbase)
         *pbase = found.address;
@@ -260,6 +279,7 @@ void tsr_memory_context_gone(CUcontext context)
     give_doomed_locked();
     tsr_allocation_each(give_if_owned, context);
     tsr_heap_trim(&small, 0);
+    tsr_host_context_gone_locked(context);
     tsr_memory_unlock();
 }
 
@@ -280,6 +300,8 @@ void tsr_memory_forget(void)
     tsr_pool_forget();
     tsr_arena_forget();
     tsr_vmm_forget();
+    tsr_host_forget();
+    tsr_ipc_forget();
     tsr_home_only_forget();
     small = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};
     tsr_vec_clear(&doomed);

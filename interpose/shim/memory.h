@@ -21,8 +21,11 @@ bool tsr_memory_is_home(const CUmemLocation *location);
 /* Ordinary memory for the current context; see cuMemAlloc. */
 CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address);
 
-/* The error of an allocation that a capture forbids. */
-CUresult tsr_memory_refused_by_capture(void);
+/* Why nothing can be allocated now: an executor has failed, or a capture forbids it. */
+CUresult tsr_memory_refused(void);
+
+/* cuMemFreeAsync of ordinary memory: waits for the stream. False: the address does not begin any. */
+bool tsr_memory_free_after(CUdeviceptr dptr, CUstream stream, bool per_thread, CUresult *result);
 
 /* Memory lock held: takes back what is free but mapped, after an allocation found too little. */
 void tsr_memory_reclaim_locked(void);
@@ -30,6 +33,14 @@ void tsr_memory_reclaim(void); /* takes the lock */
 
 /* What an arena allocation is to cuMemGetAddressRange and pointer attributes; false: the address is in none. A copy: holds no lock. */
 bool tsr_memory_describe(CUdeviceptr address, struct tsr_allocation *out);
+
+/* As the driver does before it frees: whatever may use memory of the context is complete. */
+CUresult tsr_memory_wait(CUcontext owner);
+
+/* Whether it is (in) page-locked memory that the application allocated here. */
+bool tsr_host_is_allocated(const void *p);
+void tsr_host_context_gone_locked(CUcontext context);
+void tsr_host_forget(void);
 
 /* Frees what the context owns: it is gone. */
 void tsr_memory_context_gone(CUcontext context);

@@ -1,6 +1,7 @@
 /* Memory that cannot be shared with executors: managed memory, and the application's own memory that it page-locks. */
 #include "shim/engaged.h"
 #include "shim/home_only.h"
+#include "shim/memory.h"
 #include "shim/order.h"
 #include "shim/real.h"
 
@@ -27,6 +28,8 @@ TSR_REDIRECTED(cuMemHostRegister_v2)(void *p, size_t bytesize, unsigned int Flag
 TSR_REDIRECTED(cuMemHostUnregister)(void *p)
 {
     CUdeviceptr device = 0;
+    if (tsr_host_is_allocated(p))
+        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     CUresult result = tsr_order_join_all();
     if (result != CUDA_SUCCESS)
         return result;

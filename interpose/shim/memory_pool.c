@@ -29,7 +29,7 @@ static struct tsr_pool *serving(CUmemoryPool handle, CUstream stream, bool per_t
 
 static CUresult note(CUresult result, const CUdeviceptr *address, size_t bytes, enum tsr_reason reason)
 {
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS && bytes)
         tsr_home_only_add(*address, bytes, reason);
     return result;
 }
@@ -86,10 +86,9 @@ ALLOC_FROM_POOL_ASYNC(cuMemAllocFromPoolAsync, false)
 ALLOC_FROM_POOL_ASYNC(cuMemAllocFromPoolAsync_ptsz, true)
 
 /* Memory of the driver's. What a graph frees may come back when it is launched again. */
-static CUresult free_elsewhere(CUdeviceptr address, CUstream stream, bool per_thread,
+static CUresult free_elsewhere(CUdeviceptr address, CUstream stream, bool per_thread, bool captured,
                                CUresult (*forward)(CUdeviceptr, CUstream))
 {
-    bool valid, captured = is_capturing(tsr_order_stream(stream, per_thread), &valid);
     CUresult result = tsr_order_join(stream, per_thread);
     if (result == CUDA_SUCCESS)
         result = forward(address, stream);
@@ -98,13 +97,21 @@ static CUresult free_elsewhere(CUdeviceptr address, CUstream stream, bool per_th
     return result;
 }
 
+static CUresult free_async(CUdeviceptr address, CUstream stream, bool per_thread, CUresult (*forward)(CUdeviceptr, CUstream))
+{
+    bool valid, captured = is_capturing(tsr_order_stream(stream, per_thread), &valid);
+    CUresult result;
+    if (valid && !captured && tsr_pool_free(address, stream, per_thread))
+        return tsr_order_state();
+    if (valid && !captured && tsr_memory_free_after(address, stream, per_thread, &result))
+        return result;
+    return free_elsewhere(address, stream, per_thread, captured, forward);
+}
+
 #define FREE_ASYNC(symbol, per_thread)                                                                                         \
-    TSR_REDIRECTED(symbol)(CUdeviceptr dptr, CUstream hStream)                                                                \
+    TSR_REDIRECTED(symbol)(CUdeviceptr dptr, CUstream hStream)                                                                 \
     {                                                                                                                          \
-        bool valid;                                                                                                            \
-        if (!is_capturing(tsr_order_stream(hStream, per_thread), &valid) && valid && tsr_pool_free(dptr, hStream, per_thread)) \
-            return tsr_order_state();                                                                                          \
-        return free_elsewhere(dptr, hStream, per_thread, tsr_real.symbol);                                                     \
+        return free_async(dptr, hStream, per_thread, tsr_real.symbol);                                                         \
     }
 
 FREE_ASYNC(cuMemFreeAsync, false)

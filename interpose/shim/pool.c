@@ -211,6 +211,8 @@ CUresult tsr_pool_allocate(struct tsr_pool *pool, size_t bytes, CUstream stream,
     CUcontext context;
     struct tsr_allocation *allocation;
     CUresult result = tsr_real.cuCtxGetCurrent(&context);
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_state();
     if (result != CUDA_SUCCESS)
         return result;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();

@@ -61,7 +61,14 @@ def test_launches_on_a_gpu_that_the_program_chose_stay_there(native_build: Path,
 
 # Programs and how many of their launches stay home because their memory exists only there. Those that launch on the
 # other GPU themselves, too, are here as well.
-PLACED = {"driver_memory": 0, "driver_vmm": 0, "driver_vmm_growth": 0, "peer_copies": 0, "managed_memory": 2}
+PLACED = {
+    "driver_memory": 0,
+    "driver_vmm": 0,
+    "driver_vmm_growth": 0,
+    "managed_memory": 2,
+    "peer_copies": 0,
+    "pinned_mapped": 1,
+}
 
 
 @pytest.mark.parametrize("name", PLACED)
