@@ -101,7 +101,8 @@ class Rule:
 class Policy:
     """`home` is the GPU the application uses; the first rule that matches a launch, or `default`, decides.
 
-    Every `verify`-th redirected launch is run at home too and compared; 0: none.
+    Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to look
+    at exceeds verify_limit_bytes.
     """
 
     file: Path
@@ -111,6 +112,7 @@ class Policy:
     default: int
     verify: int = 0
     log: Log = Log.OFF
+    verify_limit_bytes: int | None = None
     devices_line: int = field(default=1, compare=False)
     signature: Signature | None = field(default=None, compare=False)
 

@@ -61,10 +61,20 @@ def policy_of(root: Value) -> Policy:
     if len(rules) > RULES:
         raise entries["rules"].error(f"{len(rules)} rules are too many", f"at most {RULES}")
     default = _place(entries["default"], gpus) if "default" in entries else home
-    verify = entries["verify"].integer(0, 2**32 - 1) if "verify" in entries else 0
+    verify, verify_limit = _verify(entries["verify"]) if "verify" in entries else (0, None)
     log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
     devices_line = entries["devices"].node.start_mark.line + 1
-    return Policy(root.file, home, executors, rules, default, verify, log, devices_line)
+    return Policy(root.file, home, executors, rules, default, verify, log, verify_limit, devices_line)
+
+
+def _verify(value: Value) -> tuple[int, int | None]:
+    if value.is_text():
+        return value.integer(0, 2**32 - 1), None
+    entries = value.mapping(schema.VERIFY)
+    if "every" not in entries:
+        raise value.error("'every' is missing", "verify: a number, or {every: 100, memory_limit: 8GiB}")
+    limit = _size(entries["memory_limit"]) if "memory_limit" in entries else None
+    return entries["every"].integer(0, 2**32 - 1), limit
 
 
 def _devices(value: Value) -> tuple[int, tuple[Executor, ...]]:

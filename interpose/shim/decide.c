@@ -116,6 +116,11 @@ static bool candidates_of(struct tsr_function_record *function, const struct tsr
     return true;
 }
 
+static bool is_turn(struct tsr_session *session, uint32_t every)
+{
+    return __atomic_add_fetch(&session->redirected, 1, __ATOMIC_RELAXED) % every == 0;
+}
+
 static void log_first(const struct tsr_rules *rules, const struct tsr_function_record *function, const struct tsr_rule *rule,
                       uint32_t device)
 {
@@ -141,7 +146,8 @@ struct tsr_decision tsr_decide(struct tsr_function_record *function, const struc
     decision.lane = rule ? rule->lane : rules->default_lane;
     if (decision.lane)
         decision.device = session->lane_device[tsr_lane_number(decision.lane)];
-    decision.verify_every = rules->verify_every;
+    decision.verify = decision.lane && rules->verify_every && is_turn(session, rules->verify_every);
+    decision.verify_limit_bytes = rules->verify_limit_bytes;
     if (first)
         log_first(rules, function, rule, decision.device);
     return decision;

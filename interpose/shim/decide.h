@@ -32,7 +32,8 @@ struct tsr_decide_launch {
 struct tsr_decision {
     struct tsr_lane_client *lane; /* NULL: home */
     uint32_t device;              /* of the lane */
-    uint32_t verify_every;        /* 0: do not verify */
+    bool verify;                  /* it is this launch's turn to be verified */
+    uint64_t verify_limit_bytes;
 };
 
 /* The launch must be on the home GPU. Counts it as one of the function's. */

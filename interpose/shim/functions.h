@@ -25,6 +25,7 @@ struct tsr_function_record {
     uint64_t name_hash;
     bool parameters_known;
     struct tsr_decide_cache decide;
+    bool different; /* atomic; a verified launch gave other bytes elsewhere than at home */
     uint32_t param_count, param_bytes;
     size_t *param_offsets, *param_sizes;
     uint32_t max_threads;       /* of a block */

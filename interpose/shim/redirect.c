@@ -16,6 +16,7 @@
 #include "shim/place.h"
 #include "shim/real.h"
 #include "shim/session.h"
+#include "shim/verify.h"
 
 #define MOST_PARAM_BYTES 4096u
 
@@ -78,6 +79,8 @@ static CUresult post(struct tsr_function_record *function, struct tsr_lane_clien
 static enum tsr_reason hindrance(const struct tsr_function_record *function, const struct tsr_launch *launch,
                                  struct tsr_lane_record *record, uint8_t *block)
 {
+    if (__atomic_load_n(&function->different, __ATOMIC_RELAXED))
+        return TSR_REASON_VERIFY;
     if (launch->cooperative || launch->attribute_count)
         return TSR_REASON_ATTRIBUTE;
     if (!tsr_function_sendable(function) || tsr_function_at_home(function))
@@ -113,7 +116,16 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
         tsr_decide_kept(launch->reason);
         return CUDA_SUCCESS;
     }
-    CUresult result = post(function, decision.lane, &record, launch->stream, block);
+    struct tsr_verify_launch verified = {.function = function,
+                                         .handle = launch->function,
+                                         .lane = decision.lane,
+                                         .record = &record,
+                                         .block = block,
+                                         .stream = launch->stream,
+                                         .device = decision.device,
+                                         .limit_bytes = decision.verify_limit_bytes,
+                                         .post = post};
+    CUresult result = decision.verify ? tsr_verify(&verified) : post(function, decision.lane, &record, launch->stream, block);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         launch->reason = TSR_REASON_EXECUTOR;
         tsr_decide_kept(launch->reason);

@@ -81,6 +81,7 @@ static struct tsr_rules *copy(const struct tsr_policy_table *table)
         rules->rules[i].told = table->rules[i];
     rules->default_lane = tsr_session_lane(table->default_device);
     rules->verify_every = table->verify_every;
+    rules->verify_limit_bytes = table->verify_limit_bytes;
     rules->log_decisions = table->log_decisions;
     return rules;
 }

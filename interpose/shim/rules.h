@@ -35,6 +35,7 @@ struct tsr_rules {
     uint32_t generation, count;
     struct tsr_lane_client *default_lane;
     uint32_t verify_every;
+    uint64_t verify_limit_bytes;
     bool log_decisions;
     uint32_t text_bytes;
     char *text; /* behind the rules */

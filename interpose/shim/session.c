@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "shim/engaged.h"
+#include "shim/gate.h"
 #include "shim/lane_client.h"
 #include "shim/order.h"
 #include "shim/memory.h"
@@ -52,6 +53,7 @@ static struct tsr_session *create(void)
     session->policy = policy;
     pthread_mutex_init(&session->rules_lock, NULL);
     tsr_order_start();
+    tsr_gate_start(policy->tables[policy->generation % 2].verify_every != 0);
     for (uint32_t i = 0; i < policy->executor_count && i < 15; i++) {
         struct tsr_lane_client *lane = tsr_lane_client_create(policy->executors[i].socket, i);
         if (!lane) {

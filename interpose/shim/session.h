@@ -21,6 +21,7 @@ struct tsr_session {
     struct tsr_policy *policy;  /* mapped shared */
     struct tsr_rules *rules;    /* atomic; of the policy's present generation or the one before; decide.c's */
     pthread_mutex_t rules_lock; /* making new ones */
+    uint64_t redirected;        /* atomic; launches that rules sent elsewhere while launches are verified */
     uint32_t lane_count;
     struct tsr_lane_client *lanes[15]; /* by executor */
     uint32_t lane_device[15];

@@ -1,7 +1,8 @@
 """Launches as it is told: a JSON list of {function, blocks, threads, stream} on standard input.
 
 Streams are numbers from 0, the default one. Each launch adds 1 to an element per block; the sum over all is printed,
-which says that none was lost. At an entry with `pause_file` it prints "waiting" and waits until that file exists.
+which says that none was lost. At an entry with `pause_file` it prints "waiting" and waits until that file exists. The
+function `sm_count` is another: it notes the number of SMs of the GPU that it runs on, which is printed as well.
 """
 
 import ctypes
@@ -33,9 +34,22 @@ done:
     ret;
 }}
 """
+SM_COUNT = """
+.visible .entry sm_count(.param .u64 sums)
+{
+    .reg .b64 %a<2>;
+    .reg .b32 %r<2>;
+    ld.param.u64 %a1, [sums];
+    mov.u32 %r1, %nsmid;
+    st.global.u32 [%a1+NOTE], %r1;
+    ret;
+}
+"""
 FUNCTIONS = ("alpha", "beta", "gamma")
-PTX = ".version 7.0\n.target sm_70\n.address_size 64\n" + "".join(KERNEL.format(name=name) for name in FUNCTIONS)
 BLOCKS = 1024
+NOTE = 4 * BLOCKS + 20  # where sm_count writes, behind the sums
+HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
+PTX = HEAD + "".join(KERNEL.format(name=name) for name in FUNCTIONS) + SM_COUNT.replace("NOTE", str(NOTE))
 PAUSE_S = 30
 
 
@@ -62,11 +76,11 @@ def main() -> None:
     context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
     call(driver.cuCtxSetCurrent(context))
     module = call(driver.cuModuleLoadData(PTX.encode()))
-    functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in FUNCTIONS}
+    functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in (*FUNCTIONS, "sm_count")}
     count = 1 + max((launch.get("stream", 0) for launch in launches), default=0)
     streams = [0, *(call(driver.cuStreamCreate(0)) for _ in range(count - 1))]
-    sums = call(driver.cuMemAlloc(4 * BLOCKS))
-    call(driver.cuMemsetD32(sums, 0, BLOCKS))
+    sums = call(driver.cuMemAlloc(NOTE + 4))
+    call(driver.cuMemsetD32(sums, 0, NOTE // 4 + 1))
     for launch in launches:
         if "pause_file" in launch:
             pause(Path(launch["pause_file"]))
@@ -76,9 +90,11 @@ def main() -> None:
         call(driver.cuLaunchKernel(functions[launch["function"]], *shape, 0, stream, parameters, 0))
         if launch.get("stream", 0):
             call(driver.cuStreamSynchronize(stream))
-    result = (ctypes.c_uint32 * BLOCKS)()
-    call(driver.cuMemcpyDtoH(ctypes.addressof(result), sums, 4 * BLOCKS))
-    print(sum(result))
+    result = (ctypes.c_uint32 * (NOTE // 4 + 1))()
+    call(driver.cuMemcpyDtoH(ctypes.addressof(result), sums, NOTE + 4))
+    print(sum(result[:BLOCKS]))
+    if result[NOTE // 4]:
+        print(result[NOTE // 4])
 
 
 if __name__ == "__main__":

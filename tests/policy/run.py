@@ -24,9 +24,9 @@ class Outcome:
     errors: str
 
 
-def command(policy: Path, report: Path, *options: str, gpus: int = 3) -> list[str]:
+def command(policy: Path, report: Path, *options: str, gpus: str = "3") -> list[str]:
     tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    emulated = [str(tessera_run), "--emulate", str(gpus), "--json", str(report), "--policy", str(policy), *options]
+    emulated = [str(tessera_run), "--emulate", gpus, "--json", str(report), "--policy", str(policy), *options]
     return [*emulated, "--", sys.executable, str(PROGRAM)]
 
 
@@ -39,12 +39,20 @@ def blocks_of(launches: Sequence[Launch]) -> int:
     return sum(int(str(launch.get("blocks", 1))) for launch in launches)
 
 
-def run(native_build: Path, tmp_path: Path, policy: str, launches: Sequence[Launch], *options: str) -> Outcome:
-    """Runs the launches under the policy's text and checks the program's own result."""
+def run(
+    native_build: Path,
+    tmp_path: Path,
+    policy: str,
+    launches: Sequence[Launch],
+    *options: str,
+    gpus: str = "3",
+    printed: Sequence[object] = (),
+) -> Outcome:
+    """Runs the launches under the policy's text and checks the program's own results: the sum, and what else it prints."""
     file, report = tmp_path / "policy.yaml", tmp_path / "report.json"
     file.write_text(policy)
     done = subprocess.run(
-        command(file, report, *options),
+        command(file, report, *options, gpus=gpus),
         input=json.dumps(launches),
         text=True,
         capture_output=True,
@@ -53,7 +61,8 @@ def run(native_build: Path, tmp_path: Path, policy: str, launches: Sequence[Laun
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(blocks_of(launches))]
+    summed = [launch for launch in launches if launch["function"] != "sm_count"]
+    assert done.stdout.split() == [str(blocks_of(summed)), *map(str, printed)]
     return outcome_of(report, done.stderr)
 
 

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 2u
+#define TSR_POLICY_VERSION 3u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 
@@ -57,9 +57,9 @@ struct tsr_policy_table {
     uint32_t rule_count;
     int32_t default_device;
     uint32_t verify_every;  /* every n-th redirected launch is run at home too and compared; 0: none */
+    uint64_t verify_limit_bytes; /* launches are not verified while the arena is larger; 0: no limit */
     uint32_t log_decisions; /* 1: log what is decided for a function for the first time */
     uint32_t text_bytes;    /* used of text, at least 1: the first is a NUL */
-    uint32_t reserved;
     struct tsr_policy_rule rules[256];
     char text[65536]; /* strings with their NULs */
 };
@@ -80,7 +80,7 @@ struct tsr_policy {
     uint64_t kept_reasons[32]; /* of these, by enum tsr_reason (tessera/records.h) */
     uint64_t verified;         /* launches that were run at home too */
     uint64_t different;        /* of these, those that gave other bytes */
-    uint64_t not_verified;     /* whose turn it was, but whose memory exceeds the limit */
+    uint64_t not_verified;     /* whose turn it was, but there was no room, or no quiet moment */
 };
 /* cffi: end */
 

@@ -1,0 +1,53 @@
+"""Launches that run elsewhere and at home too, and are compared. Where a GPU differs, so does a function that asks it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.policy.run import Launch, Outcome, run
+
+POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
+MACHINE = "h200,l40s"
+HOME_SMS, AWAY_SMS = 132, 142
+SUMS: list[Launch] = [{"function": name, "blocks": 7, "stream": n % 3} for n in range(6) for name in ("alpha", "beta")]
+
+
+def verify(native_build: Path, tmp_path: Path, launches: list[Launch], *options: str, **keywords: object) -> Outcome:
+    policy = POLICY + "".join(f"{key}: {value}\n" for key, value in keywords.items() if key != "printed")
+    printed = keywords.get("printed", ())
+    assert isinstance(printed, tuple)
+    return run(native_build, tmp_path, policy, launches, *options, gpus=MACHINE, printed=printed)
+
+
+@pytest.mark.parametrize(("options", "every"), [((), 1), (("--verify",), 1), (("--verify=5",), 5), (("--verify=0",), 0)])
+def test_launches_are_run_twice_and_their_effects_once(
+    options: tuple[str, ...], every: int, native_build: Path, tmp_path: Path
+) -> None:
+    keywords = {} if options else {"verify": 1}
+    outcome = verify(native_build, tmp_path, SUMS, *options, **keywords)
+    verified = len(SUMS) // every if every else 0
+    assert outcome.report["launches"] == {"total": 12, "by_device": {"0": 0, "1": 12}, "kept_home": 0}
+    assert outcome.report["verify"] == {"verified": verified, "different": 0, "not_verified": 0}
+    home = sum(count for (_, gpu), count in outcome.by_function.items() if gpu == 0)
+    assert home == verified
+
+
+def test_a_difference_is_reported_and_the_function_stays_home(native_build: Path, tmp_path: Path) -> None:
+    launches: list[Launch] = [*SUMS, *({"function": "sm_count"} for _ in range(4)), *SUMS]
+    outcome = verify(native_build, tmp_path, launches, "--verify", printed=(HOME_SMS,))
+    assert outcome.report["verify"] == {"verified": 25, "different": 1, "not_verified": 0}
+    assert outcome.report["launches"] == {"total": 28, "by_device": {"0": 3, "1": 25}, "kept_home": 3}
+    (line,) = [line for line in outcome.errors.splitlines() if "verify:" in line]
+    assert "sm_count gives other bytes on GPU 1 than at home: parameter 0, byte 4116 behind its address is 8e, at home 84" in line
+    assert "1 bytes differ in all" in line
+
+
+def test_unverified_the_difference_is_there(native_build: Path, tmp_path: Path) -> None:
+    """What the test above relies on."""
+    verify(native_build, tmp_path, [{"function": "sm_count"}], printed=(AWAY_SMS,))
+
+
+def test_beyond_the_limit_nothing_is_verified(native_build: Path, tmp_path: Path) -> None:
+    outcome = verify(native_build, tmp_path, SUMS, verify="{every: 2, memory_limit: 1MiB}")
+    assert outcome.report["verify"] == {"verified": 0, "different": 0, "not_verified": 6}
+    assert outcome.report["launches"]["by_device"] == {"0": 0, "1": 12}
