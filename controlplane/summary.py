@@ -91,6 +91,13 @@ def to_json(summary: Summary | None, launches: Launches | None, report: Report |
             "by_device": by_device,
             "kept_home": launches.kept_home,
         }
+    if launches is not None:
+        data["kept_home_by_reason"] = launches.kept_reasons
+        data["verify"] = {
+            "verified": launches.verified,
+            "different": launches.different,
+            "not_verified": launches.not_verified,
+        }
     return json.dumps(data, indent=2) + "\n"
 
 
@@ -110,7 +117,14 @@ def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels:
         parts += [""] if parts else []
         rows = [("GPU", "launches"), *((str(d), str(n)) for d, n in launches.by_device.items())]
         parts += ["where the policy sent launches", *table(rows, right=(0, 1))]
-        parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}")
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
+        because = f" ({reasons})" if reasons else ""
+        parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}")
+        if launches.verified or launches.not_verified:
+            parts.append(
+                f"  verified, run at home too: {launches.verified}, of which {launches.different} gave other bytes; "
+                f"could not be verified: {launches.not_verified}"
+            )
     return "\n".join(parts) + "\n"
 
 

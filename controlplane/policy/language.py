@@ -101,8 +101,8 @@ class Rule:
 class Policy:
     """`home` is the GPU the application uses; the first rule that matches a launch, or `default`, decides.
 
-    Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to look
-    at exceeds verify_limit_bytes.
+    Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to
+    look at exceeds verify_limit_bytes.
     """
 
     file: Path

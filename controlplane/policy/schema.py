@@ -76,6 +76,13 @@ _SHARE = _object(
         "seed": _described("Another seed chooses other launches (0).", type="integer", minimum=0),
     },
 )
+_VERIFY = _object(
+    ["every"],
+    {
+        "every": _described("Which launches, as above.", type="integer", minimum=0),
+        "memory_limit": _described("None while the program has more memory than this on the home GPU.", **_AMOUNT),
+    },
+)
 _MATCH = _object(
     [],
     {
@@ -122,9 +129,8 @@ SCHEMA: dict[str, Json] = {
             ),
             "default": _described("Where launches run that no rule matches (home).", **_PLACE),
             "verify": _described(
-                "Every n-th launch that runs elsewhere is run at home too and compared; 0: none.",
-                type="integer",
-                minimum=0,
+                "Every n-th launch that runs elsewhere is run at home too and compared: n, 0 for none (0).",
+                anyOf=[{"type": "integer", "minimum": 0}, _VERIFY],
             ),
             "log": _described("decisions: log what is first decided for each function.", enum=["off", "decisions"]),
         },
@@ -139,4 +145,4 @@ def _keys(schema: dict[str, Json]) -> frozenset[str]:
 
 
 TOP, DEVICES, EXECUTOR, RULE = _keys(SCHEMA), _keys(_DEVICES), _keys(_EXECUTOR), _keys(_RULE)
-MATCH, GRID, NTH, SHARE = _keys(_MATCH), _keys(_GRID), _keys(_NTH), _keys(_SHARE)
+MATCH, GRID, NTH, SHARE, VERIFY = _keys(_MATCH), _keys(_GRID), _keys(_NTH), _keys(_SHARE), _keys(_VERIFY)

@@ -61,9 +61,16 @@ def live_devices(buffer: Any) -> Devices:
     return int(record.home), [(int(e.device), int(e.sm_limit), int(e.memory_limit_bytes)) for e in executors]
 
 
+def live_verify(buffer: Any) -> int:
+    """Which launches a live record asks to verify."""
+    record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
+    return int(record.tables[record.generation % 2].verify_every)
+
+
 def _write_rules(table: Any, policy: Policy) -> None:
     table.default_device = policy.default
     table.verify_every = policy.verify
+    table.verify_limit_bytes = policy.verify_limit_bytes or 0
     table.log_decisions = policy.log is Log.DECISIONS
     table.rule_count = len(policy.rules)
     texts = _Texts(policy, len(table.text))
@@ -128,7 +135,7 @@ class Launches:
 
     by_device: launches by GPU, those of the policy and others that the program used itself. kept_home: how many stayed
     home although a rule sent them elsewhere; kept_reasons: of these, by reason. verified: launches that ran at home
-    too; different: of these, those that gave other bytes; not_verified: left out, their memory exceeds the limit.
+    too; different: of these, those that gave other bytes; not_verified: left out, no room or no quiet moment.
     """
 
     by_device: dict[int, int]

@@ -13,7 +13,7 @@ from typing import Any
 from controlplane.errors import ConfigError
 from controlplane.policy.language import Signature
 from controlplane.policy.read import read_policy, signature
-from controlplane.policy.table import devices_of, live_devices, replace_rules
+from controlplane.policy.table import devices_of, live_devices, live_verify, replace_rules
 
 INTERVAL_S = 0.2
 
@@ -30,6 +30,7 @@ class Watcher:
     ) -> None:
         self._file, self._table, self._say, self._verify = file, table, say, verify
         self._used = self._last = used
+        self._may_verify = live_verify(table) != 0
 
     def start(self, _loop: object) -> None:
         """Nothing to watch but the file."""
@@ -58,6 +59,12 @@ class Watcher:
                 )
             if self._verify is not None:
                 policy = replace(policy, verify=self._verify)
+            if policy.verify and not self._may_verify:
+                raise ConfigError(
+                    "verifying cannot begin while the program runs",
+                    expected="verify: 0, or a run that began with another number",
+                    file=self._file,
+                )
             replace_rules(self._table, policy)
         except ConfigError as error:
             self._say(f"{error}; the rules before this edit stay in use")

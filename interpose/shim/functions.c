@@ -25,10 +25,11 @@ struct tsr_module_record {
     bool library;
     int image; /* memory file; -1: of a form that cannot be sent */
     size_t bytes;
-    uint64_t hash; /* atomic; 0: not asked for yet */
-    char name[64]; /* cut off if longer */
-    uint16_t sent; /* lock; bit k: executor k has it */
-    bool at_home;  /* atomic; the application holds the address of one of its variables */
+    uint64_t hash;    /* atomic; 0: not asked for yet */
+    char name[64];    /* cut off if longer */
+    uint16_t sent;    /* lock; bit k: executor k has it */
+    uint16_t refused; /* lock; bit k: executor k cannot load it: no room, or no code for its GPU */
+    bool at_home;     /* atomic; the application holds the address of one of its variables */
 };
 
 struct fatbin_wrapper {
@@ -195,10 +196,12 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     if (!(module->sent & bit)) {
         struct tsr_message load = {
             .kind = TSR_MESSAGE_MODULE, .id = module->id, .bytes = module->bytes, .detail = module->library};
-        result = tsr_lane_ask(lane, &load, module->image);
+        result = module->refused & bit ? CUDA_ERROR_NOT_SUPPORTED : tsr_lane_ask(lane, &load, module->image);
+        if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
+            return tsr_lane_state(lane);
+        *(result == CUDA_SUCCESS ? &module->sent : &module->refused) |= bit;
         if (result != CUDA_SUCCESS)
-            return result;
-        module->sent |= bit;
+            return CUDA_ERROR_NOT_SUPPORTED;
     }
     struct tsr_message name = {.kind = TSR_MESSAGE_FUNCTION, .id = function->id, .parent = module->id};
     if (strlen(function->name) >= sizeof name.text)

@@ -43,7 +43,8 @@ bool tsr_function_at_home(const struct tsr_function_record *function);
 /* False: its module's image is of a form that cannot be sent to an executor. */
 bool tsr_function_sendable(const struct tsr_function_record *function);
 
-/* Makes the function known to the lane's executor. Errors: the executor's. */
+/* Makes the function known to the lane's executor. Errors: NOT_SUPPORTED when it must stay home, as the executor cannot load its
+   module; that of an executor that has failed. */
 CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane_client *lane);
 
 /* File name of the shared object or executable that held the image; empty: none did. */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/log.h"
+#include "shim/gate.h"
 #include "shim/lane_client.h"
 #include "shim/real.h"
 #include "shim/session.h"
@@ -183,7 +184,7 @@ static CUresult hold_joined(struct tsr_order_hold *hold, struct tsr_stream *stre
     return result;
 }
 
-CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
+static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
 {
     *hold = (struct tsr_order_hold){0};
     if (!any_away()) {
@@ -199,12 +200,23 @@ CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold
     return result;
 }
 
+CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
+{
+    bool gated = tsr_gate_enter();
+    CUresult result = enter(handle, per_thread, hold);
+    hold->gated = gated && result == CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS)
+        tsr_gate_leave(gated);
+    return result;
+}
+
 CUresult tsr_order_enter_loose(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
 {
     CUresult result = tsr_order_enter(handle, per_thread, hold);
     if (hold->stream)
         release(hold);
-    *hold = (struct tsr_order_hold){.loose = result == CUDA_SUCCESS, .handle = handle, .per_thread = per_thread};
+    *hold = (struct tsr_order_hold){
+        .loose = result == CUDA_SUCCESS, .handle = handle, .per_thread = per_thread, .gated = hold->gated};
     return result;
 }
 
@@ -230,12 +242,13 @@ void tsr_order_leave(struct tsr_order_hold *hold)
         release(hold);
     else if (hold->loose && any_away())
         leave_mark(hold);
+    tsr_gate_leave(hold->gated);
 }
 
 CUresult tsr_order_join(CUstream handle, bool per_thread)
 {
     struct tsr_order_hold hold;
-    CUresult result = tsr_order_enter(handle, per_thread, &hold);
+    CUresult result = enter(handle, per_thread, &hold);
     if (hold.stream)
         release(&hold);
     return result;
@@ -380,8 +393,8 @@ static CUresult depart_if_possible_locked(struct tsr_stream *stream, struct tsr_
     return result;
 }
 
-CUresult tsr_order_depart(CUstream handle, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
-                          struct tsr_order_hold *hold)
+static CUresult depart(CUstream handle, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
+                       struct tsr_order_hold *hold)
 {
     *hold = (struct tsr_order_hold){0};
     struct tsr_stream *stream = tsr_stream_find(handle, per_thread);
@@ -396,6 +409,17 @@ CUresult tsr_order_depart(CUstream handle, bool per_thread, struct tsr_lane_clie
         *slot = stream->slot;
     else
         release(hold);
+    return result;
+}
+
+CUresult tsr_order_depart(CUstream handle, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
+                          struct tsr_order_hold *hold)
+{
+    bool gated = tsr_gate_enter();
+    CUresult result = depart(handle, per_thread, lane, slot, hold);
+    hold->gated = gated && result == CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS)
+        tsr_gate_leave(gated);
     return result;
 }
 

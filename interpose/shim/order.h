@@ -36,6 +36,7 @@ struct tsr_order_hold {
     bool loose;
     CUstream handle; /* loose without a record */
     bool per_thread;
+    bool gated; /* the gate (gate.h) has been passed */
 };
 
 /* Before work is enqueued at home in the stream (NULL: the default one, the thread's own if per_thread); tsr_order_leave after it, whatever

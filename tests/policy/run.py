@@ -48,7 +48,7 @@ def run(
     gpus: str = "3",
     printed: Sequence[object] = (),
 ) -> Outcome:
-    """Runs the launches under the policy's text and checks the program's own results: the sum, and what else it prints."""
+    """Runs the launches under the policy's text and checks its own results: the sum, and what else it prints."""
     file, report = tmp_path / "policy.yaml", tmp_path / "report.json"
     file.write_text(policy)
     done = subprocess.run(

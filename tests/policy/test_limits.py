@@ -23,3 +23,9 @@ def busy_ns(native_build: Path, tmp_path: Path, limit: str) -> int:
 def test_an_executor_keeps_to_its_sms(native_build: Path, tmp_path: Path) -> None:
     whole, part = (busy_ns(native_build, tmp_path, f"sm_limit: {count}") for count in (132, 8))
     assert part > 4 * whole
+
+
+def test_what_exceeds_an_executors_memory_stays_home(native_build: Path, tmp_path: Path) -> None:
+    report = run(native_build, tmp_path, POLICY.format(limit="memory_limit: 1KiB"), LAUNCHES).report
+    assert report["launches"] == {"total": 4, "by_device": {"0": 4, "1": 0}, "kept_home": 4}
+    assert report["kept_home_by_reason"] == {"executor": 4}

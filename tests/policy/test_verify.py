@@ -1,10 +1,14 @@
-"""Launches that run elsewhere and at home too, and are compared. Where a GPU differs, so does a function that asks it."""
+"""Launches that run elsewhere and at home too, and are compared; a function that asks what GPU it is on differs."""
 
+import json
+import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
-from tests.policy.run import Launch, Outcome, run
+from tests.policy.run import TIMEOUT_S, Launch, Outcome, environment, run
 
 POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
 MACHINE = "h200,l40s"
@@ -19,7 +23,9 @@ def verify(native_build: Path, tmp_path: Path, launches: list[Launch], *options:
     return run(native_build, tmp_path, policy, launches, *options, gpus=MACHINE, printed=printed)
 
 
-@pytest.mark.parametrize(("options", "every"), [((), 1), (("--verify",), 1), (("--verify=5",), 5), (("--verify=0",), 0)])
+@pytest.mark.parametrize(
+    ("options", "every"), [((), 1), (("--verify",), 1), (("--verify=5",), 5), (("--verify=0",), 0)]
+)
 def test_launches_are_run_twice_and_their_effects_once(
     options: tuple[str, ...], every: int, native_build: Path, tmp_path: Path
 ) -> None:
@@ -37,8 +43,9 @@ def test_a_difference_is_reported_and_the_function_stays_home(native_build: Path
     outcome = verify(native_build, tmp_path, launches, "--verify", printed=(HOME_SMS,))
     assert outcome.report["verify"] == {"verified": 25, "different": 1, "not_verified": 0}
     assert outcome.report["launches"] == {"total": 28, "by_device": {"0": 3, "1": 25}, "kept_home": 3}
-    (line,) = [line for line in outcome.errors.splitlines() if "verify:" in line]
-    assert "sm_count gives other bytes on GPU 1 than at home: parameter 0, byte 4116 behind its address is 8e, at home 84" in line
+    (line,) = [line for line in outcome.errors.splitlines() if "error: verify:" in line]
+    assert "sm_count gives other bytes on GPU 1 than at home" in line
+    assert "parameter 0, byte 4116 behind its address is 8e, at home 84;" in line
     assert "1 bytes differ in all" in line
 
 
@@ -51,3 +58,40 @@ def test_beyond_the_limit_nothing_is_verified(native_build: Path, tmp_path: Path
     outcome = verify(native_build, tmp_path, SUMS, verify="{every: 2, memory_limit: 1MiB}")
     assert outcome.report["verify"] == {"verified": 0, "different": 0, "not_verified": 6}
     assert outcome.report["launches"]["by_device"] == {"0": 0, "1": 12}
+
+
+def verified_run(native_build: Path, tmp_path: Path, every: int, *command: str) -> tuple[str, dict[str, int]]:
+    """What a program printed on two equal GPUs, and what was verified."""
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(POLICY)
+    tessera_run = str(Path(sysconfig.get_path("scripts")) / "tessera-run")
+    options = ["--emulate", "2", "--policy", str(policy), f"--verify={every}", "--json", str(report)]
+    done = subprocess.run(
+        [tessera_run, *options, "--", *command],
+        text=True,
+        capture_output=True,
+        env=environment(native_build),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    verify: dict[str, int] = json.loads(report.read_text())["verify"]
+    return done.stdout, verify
+
+
+def test_other_threads_lose_nothing(native_build: Path, tmp_path: Path) -> None:
+    """Without the gate, memory is put back under their hands: differences are found, and their writes are lost."""
+    program = str(Path(__file__).with_name("threads.py"))
+    out, verify = verified_run(native_build, tmp_path, 2, sys.executable, program)
+    assert out == "right\n"
+    assert verify["different"] == 0
+    assert verify["verified"] + verify["not_verified"] == 120
+    assert verify["verified"] > 60
+
+
+def test_random_programs_have_their_results(native_build: Path, tmp_path: Path) -> None:
+    model = str(native_build / "model" / "stream_model")
+    out, verify = verified_run(native_build, tmp_path, 4, model, "--seed", "31", "--programs", "120")
+    assert "120 programs, 0 differ" in out
+    assert verify["different"] == 0
+    assert verify["verified"] > 100

@@ -95,7 +95,7 @@ rules:
   - match: {stream: default, nth: 2, share: 0.5, grid: {blocks: < 8}}
     device: 0
 default: 2
-verify: 100
+verify: {every: 100, memory_limit: 8GiB}
 log: decisions
 """
 
@@ -104,6 +104,7 @@ def test_every_key_is_understood(tmp_path: Path) -> None:
     policy = read_policy(written(tmp_path, EVERYTHING))
     assert policy.executors == (Executor(0), Executor(1, 48, 20 << 30))
     assert (policy.verify, policy.log, policy.default) == (100, Log.DECISIONS, 2)
+    assert policy.verify_limit_bytes == 8 << 30
     first, second = (rule.match for rule in policy.rules)
     assert first == Match(
         function="*gemm*",
@@ -175,6 +176,7 @@ def test_the_table_holds_what_the_policy_says(tmp_path: Path) -> None:
     assert (executor.device, executor.sm_limit, executor.memory_limit_bytes) == (1, 48, 20 << 30)
     table = record.tables[1]
     assert (table.rule_count, table.default_device, table.verify_every, table.log_decisions) == (2, 2, 100, 1)
+    assert table.verify_limit_bytes == 8 << 30
     first, second = table.rules[0], table.rules[1]
     bits = ffi.typeof("enum tsr_policy_condition").relements
     assert first.conditions == sum(bits.values())

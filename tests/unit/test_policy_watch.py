@@ -1,5 +1,6 @@
 """Edits of a policy's file, taken over into a live decision table."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ class Run:
         self.file, self.said = file, list[str]()
         file.write_text(POLICY)
         policy = read_policy(file)
+        policy = policy if verify is None else replace(policy, verify=verify)
         self.buffer = bytearray(compile_table(policy, ["s"]))
         self.watcher = Watcher(file, policy.signature, self.buffer, self.said.append, verify)
 
@@ -92,6 +94,13 @@ def test_a_mistake_keeps_the_rules(run: Run, text: str | None, message: str) -> 
     run.file.write_text(POLICY.replace("old", "corrected"))
     run.tick()
     assert run.function == "corrected"
+
+
+def test_verifying_cannot_begin_later(run: Run) -> None:
+    run.file.write_text(POLICY + "verify: 9\n")
+    run.tick()
+    assert "verifying cannot begin while the program runs" in run.said[0]
+    assert run.record.generation == 1
 
 
 def test_verify_of_the_command_line_survives_an_edit(tmp_path: Path) -> None:

@@ -56,10 +56,10 @@ struct tsr_policy_rule {
 struct tsr_policy_table {
     uint32_t rule_count;
     int32_t default_device;
-    uint32_t verify_every;  /* every n-th redirected launch is run at home too and compared; 0: none */
+    uint32_t verify_every;       /* every n-th redirected launch is run at home too and compared; 0: none */
     uint64_t verify_limit_bytes; /* launches are not verified while the arena is larger; 0: no limit */
-    uint32_t log_decisions; /* 1: log what is decided for a function for the first time */
-    uint32_t text_bytes;    /* used of text, at least 1: the first is a NUL */
+    uint32_t log_decisions;      /* 1: log what is decided for a function for the first time */
+    uint32_t text_bytes;         /* used of text, at least 1: the first is a NUL */
     struct tsr_policy_rule rules[256];
     char text[65536]; /* strings with their NULs */
 };
