@@ -1,0 +1,43 @@
+"""Random launches of kernels on the emulated driver, judged against the prediction."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tests.analysis.oracle import Oracle, Verdict, launches
+from tests.analysis.plan import Kernel
+
+_LAUNCHER = Path(__file__).with_name("launcher.py")
+_TIMEOUT_S = 60
+
+
+def verdicts(
+    wanted: Sequence[Kernel],
+    launches_each: int,
+    seed: int,
+    directory: Path,
+    environment: Mapping[str, str] = {},
+) -> Iterator[Verdict]:
+    """Launches every kernel so many times, all in one process; when that takes too long, what it did until then
+    counts.
+    """
+    chance = random.Random(seed)
+    jobs, trace = directory / "jobs", directory / "trace"
+    jobs.write_text("".join(f"{kernel.job(chance)}\n" for kernel in wanted for _ in range(launches_each)))
+    trace.unlink(missing_ok=True)
+    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
+    command = [str(tessera_run), "--emulate", "1", "--", sys.executable, str(_LAUNCHER), str(jobs)]
+    traced = {**os.environ, **environment, "TESSERA_ACCESS_TRACE": str(trace)}
+    try:
+        subprocess.run(command, env=traced, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        print(f"{wanted[0].name}: took too long", file=sys.stderr)
+    if trace.exists():
+        oracle = Oracle()
+        yield from map(oracle.judge, launches(trace))

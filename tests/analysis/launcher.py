@@ -1,0 +1,116 @@
+"""Launches what a list of jobs says; run under `tessera-run --emulate`. Only the standard library is used.
+
+    launcher.py JOBS
+
+A job is a line of JSON: {"text": file, "function": name, "grid": [..], "block": [..], "shared": bytes, "block_bytes":
+n, "pointers": {offset: buffer}, "values": "hex"}. Each of the buffers is large, and its address lies in its middle,
+so that kernels stay inside. After a failed launch the context is made anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import random
+import sys
+from pathlib import Path
+
+BUFFERS = 6
+BUFFER_BYTES = 1 << 28
+FILLED_BYTES = 1 << 16
+REFILL = 50  # launches
+
+
+class DriverError(RuntimeError):
+    """A driver call failed."""
+
+
+class Device:
+    """A context with buffers and modules."""
+
+    def __init__(self, seed: int) -> None:
+        self._driver = ctypes.CDLL("libcuda.so.1")
+        self._random = random.Random(seed)
+        self._call("cuInit", 0)
+        self._functions: dict[tuple[str, str], ctypes.c_void_p] = {}
+        self._modules: dict[str, ctypes.c_void_p] = {}
+        self._buffers: list[int] = []
+        self._open()
+
+    def _call(self, name: str, *arguments: object) -> None:
+        result = getattr(self._driver, name)(*arguments)
+        if result:
+            raise DriverError(f"{name}: error {result}")
+
+    def _open(self) -> None:
+        context = ctypes.c_void_p()
+        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self._call("cuCtxSetCurrent", context)
+        self._functions.clear()
+        self._modules.clear()
+        self._buffers.clear()
+        for _ in range(BUFFERS):
+            address = ctypes.c_uint64()
+            self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(BUFFER_BYTES))
+            self._buffers.append(address.value)
+        self.fill()
+
+    def renew(self) -> None:
+        """After a failure: another context."""
+        self._driver.cuDevicePrimaryCtxReset_v2(0)
+        self._open()
+
+    def fill(self) -> None:
+        """Small numbers around the buffers' middles: they serve as sizes and indices."""
+        for buffer in self._buffers:
+            words = [self._random.choice((0, 1, 2, 3, 5, 17, 63)) for _ in range(FILLED_BYTES // 4)]
+            data = (ctypes.c_uint32 * len(words))(*words)
+            place = ctypes.c_uint64(buffer + BUFFER_BYTES // 2 - FILLED_BYTES // 2)
+            self._call("cuMemcpyHtoD_v2", place, data, ctypes.c_size_t(FILLED_BYTES))
+
+    def _function(self, text: str, name: str) -> ctypes.c_void_p:
+        if (text, name) not in self._functions:
+            if text not in self._modules:
+                module = ctypes.c_void_p()
+                self._call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(Path(text).read_bytes() + b"\0"))
+                self._modules[text] = module
+            function = ctypes.c_void_p()
+            self._call("cuModuleGetFunction", ctypes.byref(function), self._modules[text], name.encode())
+            self._functions[text, name] = function
+        return self._functions[text, name]
+
+    def launch(self, job: dict[str, object]) -> None:
+        """Launches and waits. Errors: DriverError."""
+        function = self._function(str(job["text"]), str(job["function"]))
+        block = bytearray(bytes.fromhex(str(job["values"])))
+        pointers = job["pointers"]
+        assert isinstance(pointers, dict)
+        for offset, number in pointers.items():
+            address = self._buffers[number] + BUFFER_BYTES // 2
+            block[int(offset) : int(offset) + 8] = address.to_bytes(8, "little")
+        data = (ctypes.c_uint8 * max(len(block), 1)).from_buffer_copy(bytes(block) or b"\0")
+        size = ctypes.c_size_t(len(block))
+        extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(data), 2, ctypes.addressof(size), 0)
+        shape = [ctypes.c_uint(n) for key in ("grid", "block") for n in job[key]]  # type: ignore[attr-defined]
+        self._call("cuLaunchKernel", function, *shape, ctypes.c_uint(int(str(job["shared"]))), None, None, extra)
+        self._call("cuCtxSynchronize")
+
+
+def main() -> int:
+    device = Device(1)
+    failed = 0
+    with Path(sys.argv[1]).open() as jobs:
+        for number, line in enumerate(jobs):
+            if number % REFILL == REFILL - 1:
+                device.fill()
+            try:
+                device.launch(json.loads(line))
+            except DriverError:
+                failed += 1
+                device.renew()
+    print(json.dumps({"failed": failed}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
