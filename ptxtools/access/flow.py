@@ -1,4 +1,8 @@
-"""What the builder of a template needs of a function's control flow: contexts of blocks and edges, numbered loops."""
+"""What the builder of a template needs of a function's control flow: contexts of blocks and edges, numbered loops.
+
+A template counts the blocks and loops of all functions that are called; those of one activation begin at `base` and
+`loop_base`.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +22,21 @@ class Flow:
     `pending`: contexts whose predicate is not made yet, with the edge that is its reason.
     """
 
-    def __init__(self, body: Body, template: Template) -> None:
+    def __init__(self, body: Body, template: Template, context: int, outer: frozenset[int]) -> None:
+        """`context`: what holds where the function is called; `outer`: the loops that the call is in."""
+        self.base, self.loop_base = len(template.block_loops), len(template.loops)
         self.blocks = blocks(body)
         self.dominators = Dominators(self.blocks)
         self.loops, self.irreducible = loops(self.blocks, self.dominators)
-        self.loop_numbers = {header: number for number, header in enumerate(self.loops)}
+        self.loop_numbers = {header: number for number, header in enumerate(self.loops, self.loop_base)}
         self.definitions = Definitions(body, self.blocks)
-        self.contexts = [0] * len(self.blocks)
+        self.contexts = [context] * len(self.blocks)
         self.pending: dict[int, Edge] = {}
         self._template = template
         self._edges: dict[Edge, int] = {}
         for number in range(1, len(self.blocks)):
             self.contexts[number] = self._block_context(number)
-        self._describe()
+        self._describe(outer)
 
     def _block_context(self, number: int) -> int:
         """A loop that has one edge to come in by is never in a state in which that edge was not taken."""
@@ -51,16 +57,16 @@ class Flow:
             self.pending[known] = edge
         return known
 
-    def _describe(self) -> None:
+    def _describe(self, outer: frozenset[int]) -> None:
         around = [
-            frozenset(self.loop_numbers[header] for header, loop in self.loops.items() if block in loop.blocks)
+            outer | {self.loop_numbers[header] for header, loop in self.loops.items() if block in loop.blocks}
             for block in range(len(self.blocks))
         ]
-        self._template.block_loops = around
+        self._template.block_loops += around
         for header, loop in self.loops.items():
-            entries = tuple(self.edge_context(edge) for edge in loop.entries) or (0,)
+            entries = tuple(self.edge_context(edge) for edge in loop.entries) or (self.contexts[0],)
             backs = tuple(self.edge_context(edge) for edge in loop.back)
-            place = LoopPlace(header, self.contexts[header], entries, backs, around[header])
+            place = LoopPlace(self.base + header, self.contexts[header], entries, backs, around[header])
             self._template.loops.append(place)
 
     def settle(self, context: int, predicate: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ptxtools.access.effects import elements, width
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
@@ -17,10 +19,17 @@ _MEMORY = {"ld", "ldu", "atom"}
 _PARAMETER_SPACES = {"param", "param::entry"}
 
 
-class Values:
-    """Nodes of registers and operands. A register that may be undefined is opaque."""
+# Of each parameter of a called function, by byte offset: the node that was passed, and its bits.
+Arguments = Mapping[str, Mapping[int, tuple[int, int]]]
 
-    def __init__(self, module: Module, function: Function, flow: Flow, graph: Graph) -> None:
+
+class Values:
+    """Nodes of registers and operands. A register that may be undefined is opaque. Blocks are the function's own."""
+
+    def __init__(
+        self, module: Module, function: Function, flow: Flow, graph: Graph, arguments: Arguments | None = None
+    ) -> None:
+        self._arguments = arguments or {}
         self._module, self._function = module, function
         self._flow, self._graph = flow, graph
         self._slots = {slot.name: slot.offset for slot in function.parameters}
@@ -39,8 +48,14 @@ class Values:
         if isinstance(operand, Group) and operand.bracket == "{":
             parts = tuple(self.operand(part, block, index) for part in operand.parts)
             bits = width(self._function.body.instructions[index].parts) // max(len(parts), 1)
-            return self._graph.add(Node(Op.PACK, parts, bits, block=block, context=self._flow.contexts[block]))
+            return self._graph.add(
+                Node(Op.PACK, parts, bits, block=self._at(block), context=self._flow.contexts[block])
+            )
         return self.opaque(64, block)
+
+    def _at(self, block: int) -> int:
+        """The block's number in the template."""
+        return self._flow.base + block
 
     def displaced(self, value: int, displacement: int) -> int:
         if displacement == 0:
@@ -71,7 +86,7 @@ class Values:
 
     def opaque(self, bits: int, block: int) -> int:
         """A value of its own of which only the width is known."""
-        return self._graph.fresh(Node(Op.OPAQUE, width=bits, block=block))
+        return self._graph.fresh(Node(Op.OPAQUE, width=bits, block=self._at(block)))
 
     def register(self, name: str, block: int, index: int) -> int:
         """The value of a register just before instruction `index` of a block."""
@@ -102,7 +117,7 @@ class Values:
 
     def _joined(self, name: str, block: int) -> int:
         """Where paths meet. The node exists before its operands, as loops inside lead back to it."""
-        node = self._graph.fresh(Node(Op.JOIN, block=block, context=self._flow.contexts[block]))
+        node = self._graph.fresh(Node(Op.JOIN, block=self._at(block), context=self._flow.contexts[block]))
         self._entry[block, name] = node
         edges = self._flow.blocks[block].predecessors
         operands = [self.at_exit(name, edge.source) for edge in edges]
@@ -112,10 +127,12 @@ class Values:
     def _at_header(self, name: str, block: int) -> int:
         loop = self._flow.loops[block]
         number = self._flow.loop_numbers[block]
-        node = self._graph.fresh(Node(Op.LOOP, number=number, block=block, context=self._flow.contexts[block]))
+        node = self._graph.fresh(
+            Node(Op.LOOP, number=number, block=self._at(block), context=self._flow.contexts[block])
+        )
         self._entry[block, name] = node
         before = [self.at_exit(name, edge.source) for edge in loop.entries] or [self.opaque(64, 0)]
-        contexts = tuple(self._flow.edge_context(edge) for edge in loop.entries) or (0,)
+        contexts = tuple(self._flow.edge_context(edge) for edge in loop.entries) or (self._flow.contexts[0],)
         after = [self.at_exit(name, edge.source) for edge in loop.back]
         contexts += tuple(self._flow.edge_context(edge) for edge in loop.back)
         self._graph.set_operands(node, [*before, *after], contexts)
@@ -137,7 +154,7 @@ class Values:
             if instruction.guard_negated:
                 value, before = before, value
             value = self._graph.add(
-                Node(Op.SELECT, (guard, value, before), block=block, context=self._flow.contexts[block])
+                Node(Op.SELECT, (guard, value, before), block=self._at(block), context=self._flow.contexts[block])
             )
         self._defined[index, name] = value
         return value
@@ -156,7 +173,7 @@ class Values:
         def value(number: int) -> int:
             return self.operand(instruction.operand(number), block, index)
 
-        node = lane_node(self._graph, instruction, position, value, block, self._flow.contexts[block])
+        node = lane_node(self._graph, instruction, position, value, self._at(block), self._flow.contexts[block])
         if node is None:
             bits = self._function.body.register_type(name) or "b64"
             return self.opaque(Type(bits).bits if bits in _TYPES else 64, block)
@@ -170,22 +187,33 @@ class Values:
         whole = self.operand(source, block, index)
         args = (whole, self._graph.number(position * bits), self._graph.number(bits))
         context = self._flow.contexts[block]
-        return self._graph.add(Node(Op.EXTRACT, args, bits * len(target.parts), block=block, context=context))
+        return self._graph.add(Node(Op.EXTRACT, args, bits * len(target.parts), block=self._at(block), context=context))
 
     def _loaded(self, instruction: Instruction, parts: list[str], name: str, block: int, index: int) -> int:
         bits, signed = width(parts), any(part in ("s8", "s16", "s32", "s64") for part in parts)
-        if parts[0] == "ld" and not _PARAMETER_SPACES.isdisjoint(parts) and self._function.is_kernel:
+        if parts[0] == "ld" and not _PARAMETER_SPACES.isdisjoint(parts):
             address = instruction.operand(1)
-            position = _position(instruction.operand(0), name)
+            displacement = _position(instruction.operand(0), name) * bits // 8
             if isinstance(address, Address):
-                offset = self._parameter_offset(address, block, index)
-                if offset is not None:
-                    at = offset + position * bits // 8
-                    return self._graph.add(Node(Op.PARAMETER, width=bits, signed=signed, number=at))
+                found = self._parameter(address, displacement, bits, signed, block, index)
+                if found is not None:
+                    return found
         if elements(parts) == 1 and parts[0] == "atom":
             signed = False
         line = self._function.line(instruction.offset)
-        return self._graph.fresh(Node(Op.LOADED, width=bits or 64, signed=signed, number=line, block=block))
+        return self._graph.fresh(Node(Op.LOADED, width=bits or 64, signed=signed, number=line, block=self._at(block)))
+
+    def _parameter(
+        self, address: Address, displacement: int, bits: int, signed: bool, block: int, index: int
+    ) -> int | None:
+        """The value of a parameter, of the launch or passed by the caller."""
+        if not self._function.is_kernel:
+            passed = self._arguments.get(address.base or "", {}).get(address.displacement + displacement)
+            return passed[0] if passed is not None and passed[1] == bits else None
+        offset = self._parameter_offset(address, block, index)
+        if offset is None:
+            return None
+        return self._graph.add(Node(Op.PARAMETER, width=bits, signed=signed, number=offset + displacement))
 
     def _parameter_offset(self, address: Address, block: int, index: int) -> int | None:
         """Where in the parameter block an address lies; None when it is not one number."""

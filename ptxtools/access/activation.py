@@ -1,0 +1,128 @@
+"""One use of a function: the kernel itself, or a call in it; and what its instructions access."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptxtools.access.effects import Effect, elements, width
+from ptxtools.access.flow import Flow
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Access, Node, Op
+from ptxtools.access.values import Arguments, Values
+from ptxtools.reader.function import Function
+from ptxtools.reader.instruction import Instruction
+from ptxtools.reader.operand import Address, Group, Number, Operand, Register
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """`callers`: names of the functions on the way here, this one last."""
+
+    function: Function
+    flow: Flow
+    values: Values
+    callers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An instruction: its block, a number of the function's own, and its index in the body."""
+
+    block: int
+    index: int
+
+
+def guarded(graph: Graph, of: Activation, instruction: Instruction, place: Place) -> int:
+    """The context of an instruction: its block's, and its own guard."""
+    context = of.flow.contexts[place.block]
+    if not instruction.guard:
+        return context
+    guard = of.values.register(instruction.guard, place.block, place.index)
+    return graph.context(context, guard, not instruction.guard_negated)
+
+
+def make_access(graph: Graph, of: Activation, instruction: Instruction, effect: Effect, place: Place) -> Access:
+    """The access that an instruction's effect is. Errors: ValueError for operands that cannot be read."""
+    operand = instruction.operand(effect.address)
+    if not isinstance(operand, Address):
+        raise ValueError(f"{instruction.opcode}: operand {effect.address + 1} is no address")
+    base = graph.number(0)
+    if operand.base is not None:
+        base = of.values.name(operand.base, place.block, place.index)
+    return Access(
+        effect.kind,
+        base,
+        operand.displacement,
+        effect.size,
+        guarded(graph, of, instruction, place),
+        of.function.line(instruction.offset),
+        effect.generic,
+        effect.rows,
+        _pitch(graph, of, instruction, effect, place),
+        _length(graph, of, instruction, effect, place),
+        of.flow.base + place.block,
+    )
+
+
+def _pitch(graph: Graph, of: Activation, instruction: Instruction, effect: Effect, place: Place) -> int:
+    """The stride operand of wmma in bytes; without one, rows follow each other."""
+    if effect.pitch < 0:
+        return -1
+    last = len(instruction.operand_texts) - 1
+    if last < 2 or instruction.operand_texts[last][0] in "{[":
+        return graph.number(effect.size)
+    stride = of.values.operand(instruction.operand(last), place.block, place.index)
+    args = (stride, graph.number(effect.pitch_bytes))
+    block, context = of.flow.base + place.block, of.flow.contexts[place.block]
+    return graph.add(Node(Op.MUL_WIDE, args, 32, block=block, context=context))
+
+
+def _length(graph: Graph, of: Activation, instruction: Instruction, effect: Effect, place: Place) -> int:
+    """cp.async reads at most cp-size bytes; when a smaller size is given, the rest is filled with zeros."""
+    if effect.length < 0:
+        return -1
+    operand = instruction.operand(effect.length)
+    if isinstance(operand, Number) and operand.value is not None:
+        return graph.number(operand.value)
+    return of.values.operand(operand, place.block, place.index)
+
+
+def called(instruction: Instruction) -> tuple[str, Sequence[Operand]]:
+    """The name in a call, and what is passed. Errors: ValueError."""
+    operands = list(instruction.operand_texts)
+    if operands and operands[0][:1] == "(":
+        del operands[0]
+    if not operands:
+        raise ValueError("call of nothing")
+    passed = instruction.operand(instruction.operand_texts.index(operands[1])) if len(operands) > 1 else None
+    return operands[0], passed.parts if isinstance(passed, Group) else ()
+
+
+def stored(of: Activation, place: Place, function: Function, passed: Sequence[Operand]) -> Arguments:
+    """What the caller's block stored into the call's parameters before it."""
+    arguments: dict[str, dict[int, tuple[int, int]]] = {}
+    names = {
+        operand.name: parameter.name
+        for operand, parameter in zip(passed, function.parameters, strict=False)
+        if isinstance(operand, Register)
+    }
+    code = of.function.body.instructions
+    for index in range(of.flow.blocks[place.block].begin, place.index):
+        instruction = code[index]
+        if not instruction.opcode.startswith("st.param"):
+            continue
+        target = instruction.operand(0)
+        if not isinstance(target, Address) or target.base not in names:
+            continue
+        values = arguments.setdefault(names[target.base], {})
+        bits, count = width(instruction.parts), elements(instruction.parts)
+        source = instruction.operand(1)
+        parts = source.parts if isinstance(source, Group) and count > 1 else (source,)
+        for number, part in enumerate(parts):
+            offset = target.displacement + number * bits // 8
+            node = of.values.operand(part, place.block, index)
+            if instruction.guard:
+                node = of.values.opaque(bits, place.block)
+            values[offset] = (node, bits)
+    return arguments
