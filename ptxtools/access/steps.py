@@ -15,7 +15,7 @@ def find_steps(graph: Graph) -> None:
     loops = [index for index, node in enumerate(graph.nodes) if node.op is Op.LOOP]
     operands = {index: graph.nodes[index].args for index in loops}
     contexts = {index: graph.nodes[index].contexts for index in loops}
-    finder = _Finder(graph, operands)
+    finder = _Finder(graph, operands, contexts)
     for index in loops:
         step = finder.step(index)
         node = graph.nodes[index]
@@ -30,10 +30,15 @@ def find_steps(graph: Graph) -> None:
 
 
 class _Finder:
-    def __init__(self, graph: Graph, operands: dict[int, tuple[int, ...]]) -> None:
-        self.graph, self.operands = graph, operands
+    """`implied`: predicates whose value is known on the edge back that is being looked at."""
+
+    def __init__(
+        self, graph: Graph, operands: dict[int, tuple[int, ...]], contexts: dict[int, tuple[int, ...]]
+    ) -> None:
+        self.graph, self.operands, self.contexts = graph, operands, contexts
         self.known: dict[int, int | None] = {}
         self.active: set[int] = set()
+        self.implied: dict[int, bool] = {}
 
     def entries(self, loop: int) -> int:
         return len(self.graph.template.loops[self.graph.nodes[loop].number].entries)
@@ -45,13 +50,37 @@ class _Finder:
         if loop in self.active:
             return None
         self.active.add(loop)
-        deltas = [self.delta(value, loop, _DEPTH) for value in self.operands[loop][self.entries(loop) :]]
+        outer = self.implied
+        entries = self.entries(loop)
+        deltas = []
+        for value, context in zip(self.operands[loop][entries:], self.contexts[loop][entries:], strict=True):
+            self.implied = self.conditions(context)
+            deltas.append(self.delta(value, loop, _DEPTH))
+        self.implied = outer
         self.active.discard(loop)
         step = None
         if deltas and None not in deltas:
             step = self.join([delta for delta in deltas if delta is not None], loop)
         self.known[loop] = step
         return step
+
+    def conditions(self, context: int) -> dict[int, bool]:
+        """Predicates that hold in a context."""
+        found = {}
+        while context:
+            entry = self.graph.template.contexts[context]
+            if entry.predicate >= 0:
+                found[entry.predicate] = entry.truth
+            context = entry.parent
+        return found
+
+    def chosen(self, value: int) -> int:
+        """A value, or the side of it that a known predicate chooses."""
+        node = self.graph.nodes[value]
+        while node.op is Op.SELECT and node.args[0] in self.implied:
+            value = node.args[1 if self.implied[node.args[0]] else 2]
+            node = self.graph.nodes[value]
+        return value
 
     def join(self, values: list[int], loop: int) -> int:
         if len(set(values)) == 1:
@@ -62,6 +91,7 @@ class _Finder:
 
     def delta(self, value: int, loop: int, depth: int) -> int | None:
         """value minus the LOOP node, when value is that plus something else."""
+        value = self.chosen(value)
         if value == loop:
             return self.graph.number(0)
         if depth == 0:
@@ -71,16 +101,18 @@ class _Finder:
             for one, other in (node.args, node.args[::-1]):
                 inner = self.delta(one, loop, depth - 1)
                 if inner is not None:
-                    return self.sum(node, Op.ADD, inner, other)
+                    return self.sum(node, Op.ADD, inner, self.chosen(other))
         elif node.op is Op.SUB:
             inner = self.delta(node.args[0], loop, depth - 1)
             if inner is not None:
-                return self.sum(node, Op.SUB, inner, node.args[1])
+                return self.sum(node, Op.SUB, inner, self.chosen(node.args[1]))
         elif node.op is Op.SELECT:
             return self.all_of(node.args[1:], loop, depth)
         elif node.op is Op.JOIN:
             return self.all_of(node.args, loop, depth)
-        elif node.op is Op.LOOP and value != loop:
+        elif node.op is Op.LOOP and node.number == self.graph.nodes[loop].number:
+            return self.lagging(value, loop)
+        elif node.op is Op.LOOP:
             return self.through(value, loop, depth)
         return None
 
@@ -92,6 +124,16 @@ class _Finder:
     def all_of(self, values: tuple[int, ...], loop: int, depth: int) -> int | None:
         deltas = [self.delta(value, loop, depth - 1) for value in values]
         return None if None in deltas else self.join([delta for delta in deltas if delta is not None], loop)
+
+    def lagging(self, value: int, loop: int) -> int | None:
+        """The LOOP node takes over what another of the loop had: they stay apart when they begin a step apart."""
+        step = self.step(value)
+        first, second = self.operands[value][0], self.operands[loop][0]
+        numbers = [None if each is None else self.graph.number_of(each) for each in (step, first, second)]
+        if self.entries(loop) > 1 or None in numbers:
+            return None
+        distance, ahead, behind = numbers
+        return step if ahead is not None and behind is not None and ahead - behind == distance else None
 
     def through(self, value: int, loop: int, depth: int) -> int | None:
         """A value that an inner loop changed: what it began with, and its step as often as that loop ran."""

@@ -19,6 +19,8 @@ _MEMORY = {"ld", "ldu", "atom"}
 _PARAMETER_SPACES = {"param", "param::entry"}
 
 
+WINDOW = "generic window"  # the name of a symbol: where private memory begins among generic addresses
+
 # Of each parameter of a called function, by byte offset: the node that was passed, and its bits.
 Arguments = Mapping[str, Mapping[int, tuple[int, int]]]
 
@@ -164,7 +166,7 @@ class Values:
         if parts[0] in _MEMORY:
             return self._loaded(instruction, parts, name, block, index)
         if parts[0] == "cvta":
-            return self.operand(instruction.operand(1), block, index)
+            return self._generic(parts, self.operand(instruction.operand(1), block, index))
         target = instruction.operand(0)
         position = _position(target, name)
         if parts[0] == "mov" and isinstance(target, Group) and target.bracket == "{":
@@ -178,6 +180,14 @@ class Values:
             bits = self._function.body.register_type(name) or "b64"
             return self.opaque(Type(bits).bits if bits in _TYPES else 64, block)
         return node
+
+    def _generic(self, parts: list[str], value: int) -> int:
+        """Addresses of global memory stay; private memory has a window among the generic addresses."""
+        if "global" in parts or "const" in parts:
+            return value
+        window = self._graph.add(Node(Op.SYMBOL, name=WINDOW))
+        self._graph.template.private.add(WINDOW)
+        return self._graph.add(Node(Op.SUB if "to" in parts else Op.ADD, (value, window), 64))
 
     def _unpacked(self, instruction: Instruction, target: Group, position: int, block: int, index: int) -> int:
         bits = width(instruction.parts) // len(target.parts)

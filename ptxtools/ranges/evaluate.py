@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from ptxtools.access.template import Node, Op, Template
+from ptxtools.access.values import WINDOW
 from ptxtools.ranges import bounds
 from ptxtools.ranges.arithmetic import Arithmetic
 from ptxtools.ranges.divide import Division
@@ -127,7 +128,8 @@ class Evaluation:
 
     def _variable(self, name: str) -> Form:
         address = self.variables.get(name)
-        low, high = (0, (1 << 64) - 1) if address is None else (address, address)
+        bits = 32 if name in self.template.private and name != WINDOW else 64
+        low, high = (0, (1 << bits) - 1) if address is None else (address, address)
         return self.shared(("variable", name), Symbol(low, high, variable=name))
 
     def shared(self, key: object, symbol: Symbol) -> Form:

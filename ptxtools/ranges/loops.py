@@ -123,10 +123,10 @@ class Trips:
             return -1
         high = self._of.upper(Form(0, {symbol: 1}), facts)
         for predicate, truth in self._tests(back, 0):
-            high = min(high, self._until_equal(predicate, truth, symbol))
+            high = min(high, self._until_equal(predicate, truth, symbol, facts))
         return max(high, -1)
 
-    def _until_equal(self, predicate: int, truth: bool, symbol: int) -> Bound:
+    def _until_equal(self, predicate: int, truth: bool, symbol: int, facts: list[Form]) -> Bound:
         """A loop that goes on until two values are equal, and comes to it step by step."""
         node = self._of.template.nodes[predicate]
         while node.op is Op.OPPOSITE:
@@ -143,9 +143,9 @@ class Trips:
             return inf
         if self._of.symbols.loops([rest]) & self._of.symbols.all[symbol].loops - self._outer(symbol):
             return inf
-        if self._of.symbols.high(rest) > 0 or self._of.symbols.low(rest) == -inf:
-            return inf
-        return -int(self._of.symbols.low(rest)) // step - 1
+        constant = [each for each in facts if symbol not in each.terms]
+        low, high = self._of.lower(rest, constant), self._of.upper(rest, constant)
+        return inf if high > 0 or low == -inf else -int(low) // step - 1
 
     def _outer(self, symbol: int) -> frozenset[int]:
         """The loops around the one that a symbol counts."""
