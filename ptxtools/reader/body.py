@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from ptxtools.reader import operand, variable
+from ptxtools.reader import variable
 from ptxtools.reader.instruction import Instruction
 from ptxtools.reader.text import error
 from ptxtools.reader.variable import Variable
 
 _INSTRUCTION = re.compile(r"(?:@\s*(!?)\s*([%\w$]+)\s+)?([a-z]\w*(?:::?\w+|\.[\w:]+)*)(?![\w$%.])\s*(.*)\Z", re.DOTALL)
+# The usual statement, with the space before it.
+_PLAIN = re.compile(r"\s*(?:@(!?)([%\w$]+)\s+)?([a-z]\w*(?:(?:\.|::)\w+)*)(?=[\s;])\s*([^;]*);")
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)\s*")
 _REGISTERS = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.(\w+)\s+(.*)\Z", re.DOTALL)
 _RANGE = re.compile(r"([%\w$]+?)\s*(?:<\s*(\d+)\s*>)?\Z")
@@ -54,10 +56,18 @@ class _Reader:
         self.label = ""
 
     def read(self) -> Body:
-        text, position = self.text, self.begin
+        text, position, end = self.text, self.begin, self.end
+        plain = _PLAIN.match
         while True:
-            position = _SKIP.match(text, position, self.end).end()  # type: ignore[union-attr]
-            if position >= self.end:
+            match = plain(text, position, end)
+            if match is not None and not self.renames:
+                negated, guard, opcode, operands = match.groups()
+                place = match.start(1) - 1 if guard else match.start(3)
+                self.add(Instruction(opcode, operands, guard or "", negated == "!", place))
+                position = match.end()
+                continue
+            position = _SKIP.match(text, position, end).end()  # type: ignore[union-attr]
+            if position >= end:
                 break
             position = self.statement(position)
         if len(self.scopes) != 1:
@@ -99,6 +109,11 @@ class _Reader:
         except ValueError as problem:
             raise error(text, position, str(problem)) from problem
         return end + 1
+
+    @property
+    def renames(self) -> bool:
+        """Whether names may mean something else here than outside."""
+        return len(self.scopes) > 1 and any(self.scopes)
 
     def scoped(self, name: str) -> str:
         return f"{name}#{self.numbers[-1]}" if self.numbers[-1] else name
@@ -147,12 +162,13 @@ class _Reader:
         if match is None:
             raise ValueError(f"'{text.strip()[:60]}' is no instruction")
         negated, guard, opcode, operands = match.groups()
-        if len(self.scopes) > 1 and any(self.scopes):
+        if self.renames:
             operands = self.renamed(operands)
             guard = guard and self.renamed(guard)
-        texts = operand.split(operands.rstrip()) if operands else []
-        instruction = Instruction(opcode, texts, guard or "", negated == "!", position)
-        if opcode.startswith(("bra", "brx")) and opcode.split(".", 1)[0] in ("bra", "brx"):
+        self.add(Instruction(opcode, operands, guard or "", negated == "!", position))
+
+    def add(self, instruction: Instruction) -> None:
+        if instruction.opcode[:3] in ("bra", "brx") and instruction.base in ("bra", "brx"):
             self.targets.append((instruction, self.numbers[-1]))
         self.body.instructions.append(instruction)
 
@@ -166,7 +182,7 @@ class _Reader:
             found = self.visible(name, scope, known)
             if found is None:
                 raise error(self.text, instruction.offset, f"there is no label {name}")
-            instruction.operand_texts = [*instruction.operand_texts[:-1], found]
+            instruction.retarget(found)
             for target in self.body.lists.get(found, ()) if instruction.base == "brx" else ():
                 if self.visible(target, scope, self.body.labels) is None:
                     raise error(self.text, instruction.offset, f"there is no label {target}")

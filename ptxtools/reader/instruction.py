@@ -9,16 +9,28 @@ from ptxtools.reader.operand import Operand
 
 
 class Instruction:
-    """`[@guard] opcode operands;` at an offset of the module's text. Operands are parsed when asked for."""
+    """`[@guard] opcode operands;` at an offset of the module's text. Operands are split and parsed when asked for."""
 
-    __slots__ = ("guard", "guard_negated", "offset", "opcode", "operand_texts")
+    __slots__ = ("_texts", "guard", "guard_negated", "offset", "opcode")
 
-    def __init__(self, opcode: str, operand_texts: Sequence[str], guard: str, guard_negated: bool, offset: int) -> None:
+    def __init__(self, opcode: str, operands: str, guard: str, guard_negated: bool, offset: int) -> None:
         self.opcode = opcode
-        self.operand_texts = operand_texts
+        self._texts: str | Sequence[str] = operands
         self.guard = guard
         self.guard_negated = guard_negated
         self.offset = offset
+
+    @property
+    def operand_texts(self) -> Sequence[str]:
+        """The operands as written."""
+        if isinstance(self._texts, str):
+            text = self._texts.rstrip()
+            self._texts = operand.split(text) if text else ()
+        return self._texts
+
+    def retarget(self, label: str) -> None:
+        """Replaces the last operand, a label, by its unambiguous name."""
+        self._texts = [*self.operand_texts[:-1], label]
 
     @property
     def parts(self) -> list[str]:

@@ -9,20 +9,23 @@ import re
 from controlplane.errors import PtxError
 
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_LINE_COMMENT = re.compile(r"//[^\n]*")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _BRACE = re.compile(r'[{}]|"[^"\n]*"')
 
 
 def without_comments(text: str) -> str:
     """The same text with spaces where comments stood."""
-    if "//" not in text and "/*" not in text:
-        return text
+    if "/*" not in text and '"' not in text:
+        return _LINE_COMMENT.sub(_blank, text) if "//" in text else text
     return _COMMENT.sub(_blank, text)
 
 
 def _blank(match: re.Match[str]) -> str:
     found = match.group()
-    return found if found[0] == '"' else _NOT_NEWLINE.sub(" ", found)
+    if found[0] == '"':
+        return found
+    return " " * len(found) if found[1] == "/" else _NOT_NEWLINE.sub(" ", found)
 
 
 def error(text: str, offset: int, message: str) -> PtxError:
@@ -31,8 +34,15 @@ def error(text: str, offset: int, message: str) -> PtxError:
     return PtxError(message, line=text.count("\n", 0, offset) + 1, column=offset - line_start + 1)
 
 
+def _is_balanced(text: str, begin: int, end: int) -> bool:
+    return text.count("{", begin, end) == text.count("}", begin, end)
+
+
 def closing_brace(text: str, opening: int) -> int:
     """Offset of the brace that closes the one at `opening`. Errors: PtxError when there is none."""
+    end = text.find("\n}", opening)  # where compilers close functions
+    if end >= 0 and '"' not in text[opening:end] and _is_balanced(text, opening, end + 2):
+        return end + 1
     depth = 0
     for match in _BRACE.finditer(text, opening):
         found = match.group()
