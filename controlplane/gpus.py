@@ -22,6 +22,7 @@ SM_COUNT, MAJOR, MINOR, VIRTUAL_MEMORY, POSIX_HANDLES, MEMORY_OPERATIONS = 16, 7
 PERFORMANCE_RANK, PEER_ACCESS, PEER_ATOMICS = 1, 2, 3
 SM_RESOURCE, RESOURCE_BYTES = 1, 4096
 NVML_CAPABILITY_NVLINK = 2
+NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0"}  # by nvmlNvlinkVersion_t
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Gpu:
     memory_operations: bool  # 64-bit waits and writes in streams
     green_contexts: bool
     nvlinks: int = 0  # active ones
-    nvlink_version: int = 0
+    nvlink_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +189,15 @@ class Management:
         text = ctypes.create_string_buffer(96)
         return None if self.library.nvmlSystemGetDriverVersion(text, len(text)) else text.value.decode()
 
-    def nvlinks(self, pci: str) -> tuple[int, int]:
-        """Active links and their version; 0 and 0 if there are none."""
+    def nvlinks(self, pci: str) -> tuple[int, str | None]:
+        """Active links and their version."""
         active, version, count = ctypes.c_uint(), ctypes.c_uint(), 0
         for link in range(NVLINKS):
             state = self.library.nvmlDeviceGetNvLinkState(self._handle(pci), link, ctypes.byref(active))
             if state == 0 and active.value:
                 count += 1
                 self.library.nvmlDeviceGetNvLinkVersion(self._handle(pci), link, ctypes.byref(version))
-        return count, version.value
+        return count, NVLINK_VERSIONS.get(version.value)
 
     def nvlink_between(self, source: str, target: str) -> bool | None:
         status = ctypes.c_int()

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from controlplane import native, shim
-from controlplane.launch import Change
+from controlplane.launch import Change, compose
 from controlplane.policy import Executor, Launches, Policy, compile_table, read_launches
 from controlplane.server import WatchedPolicy
 
@@ -38,14 +38,10 @@ class Redirection:
         os.write(self._table, compile_table(policy, self._sockets))
 
     def __enter__(self) -> Self:
-        places = [str(self._driver.parent), self._environment.get("LD_LIBRARY_PATH", "")]
-        # A kernel that is loaded on its first launch waits for the GPU to drain, and an executor's streams may be
-        # waiting for what comes later on the same lane.
-        environment = {
-            **self._environment,
-            "LD_LIBRARY_PATH": ":".join(filter(None, places)),
-            "CUDA_MODULE_LOADING": "EAGER",
-        }
+        # The driver's file need not be called libcuda.so.1, so it is preloaded. A kernel that is loaded on its first
+        # launch waits for the GPU to drain, and an executor's streams may wait for what comes later on the same lane.
+        needs = Change(self._driver, (self._driver.parent,), {"CUDA_MODULE_LOADING": "EAGER"})
+        environment = compose([needs], self._environment)
         for executor, socket in zip(self.policy.executors, self._sockets, strict=True):
             program = str(native.file("executor/tessera-executor"))
             command = [program, "--device", str(executor.device), "--socket", socket, *_limits(executor)]

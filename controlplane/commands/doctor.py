@@ -77,7 +77,8 @@ def _head(report: Report) -> list[str]:
 
 
 def _gpu_line(gpu: Gpu) -> str:
-    links = f", {gpu.nvlinks} NVLinks (version {gpu.nvlink_version})" if gpu.nvlinks else ""
+    version = f" {gpu.nvlink_version}" if gpu.nvlink_version else ""
+    links = f", {gpu.nvlinks} links of NVLink{version}" if gpu.nvlinks else ""
     return (
         f"GPU {gpu.number}  {gpu.name}, {gpu.memory_bytes / 2**30:.1f} GiB, "
         f"compute capability {gpu.compute[0]}.{gpu.compute[1]}, {gpu.sm_count} SMs, {gpu.pci}{links}"

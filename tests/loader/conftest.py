@@ -9,4 +9,5 @@ from tests.loader.probes import Probes, build
 
 @pytest.fixture(scope="session")
 def probes(tmp_path_factory: pytest.TempPathFactory, native_build: Path) -> Probes:
-    return build(tmp_path_factory.mktemp("probes"), native_build)
+    shim, driver = native_build / "native" / "shim" / "libcuda.so.1", native_build / "null_driver" / "libcuda.so.1"
+    return build(tmp_path_factory.mktemp("probes"), shim, driver)

@@ -1,4 +1,4 @@
-"""Small C programs that reach the driver in all ways, with the shim preloaded and the null driver behind it."""
+"""Small C programs that reach the driver in all ways, with the shim preloaded and a driver behind it."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """`directory` holds the compiled programs, and as libcuda.so, .so.1 and .so.580.1 names for the null driver."""
+    """`directory` holds the compiled programs, and libcuda.so, .so.1 and .so.580.1: names for the driver."""
 
     directory: Path
     shim: Path
@@ -63,9 +63,8 @@ def compile_program(output: Path, source: str, *options: str | Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def build(directory: Path, native_build: Path) -> Probes:
+def build(directory: Path, shim: Path, driver: Path) -> Probes:
     """Compiles everything."""
-    driver = native_build / "null_driver" / "libcuda.so.1"
     for name in ("libcuda.so", "libcuda.so.1", "libcuda.so.580.1"):
         (directory / name).symlink_to(driver)
     library = ("-shared", "-fPIC")
@@ -95,4 +94,4 @@ def build(directory: Path, native_build: Path) -> Probes:
         third,
         f"-Wl,-rpath,{directory}",
     )
-    return Probes(directory, native_build / "native" / "shim" / "libcuda.so.1", driver)
+    return Probes(directory, shim, driver)

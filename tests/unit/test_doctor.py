@@ -15,7 +15,7 @@ from controlplane.doctor import UNLIMITED, Check, Facts, Kernel, State, diagnose
 from controlplane.gpus import Answer, Gpu, Link, Management
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
-H200 = Gpu(0, "NVIDIA H200", "0000:04:00.0", 150_000_000_000, (9, 0), 132, True, True, True, 18, 4)
+H200 = Gpu(0, "NVIDIA H200", "0000:04:00.0", 150_000_000_000, (9, 0), 132, True, True, True, 18, "4.0")
 PAIR = (H200, replace(H200, number=1, pci="0000:05:00.0"))
 LINKS = (Link(0, 1, True, True, 0, True), Link(1, 0, True, True, 0, True))
 ANSWER = Answer(None, 13000, "580.159.04", PAIR, LINKS)
@@ -41,7 +41,7 @@ def test_a_machine_that_has_everything() -> None:
     text = command.to_text(report)
     assert "driver /usr/lib64/libcuda.so.1, release 580.159.04, CUDA 13.0\n" in text
     assert (
-        "GPU 1  NVIDIA H200, 139.7 GiB, compute capability 9.0, 132 SMs, 0000:05:00.0, 18 NVLinks (version 4)" in text
+        "GPU 1  NVIDIA H200, 139.7 GiB, compute capability 9.0, 132 SMs, 0000:05:00.0, 18 links of NVLink 4.0" in text
     )
     assert [line.split("  ") for line in text.splitlines() if line.startswith("GPU 0  ")][1][-1] == "NVLink, atomics"
     assert text.endswith("\nEverything is usable.")
@@ -184,7 +184,7 @@ int nvmlInit_v2(void) { return 0; }
 int nvmlSystemGetDriverVersion(char *text, unsigned bytes) { strncpy(text, "580.1", bytes); return 0; }
 int nvmlDeviceGetHandleByPciBusId_v2(const char *pci, long *handle) { *handle = pci[6]; return 0; }
 int nvmlDeviceGetNvLinkState(long handle, unsigned link, unsigned *active) { *active = link % 2; return link > 5; }
-int nvmlDeviceGetNvLinkVersion(long handle, unsigned link, unsigned *version) { *version = 7; return 0; }
+int nvmlDeviceGetNvLinkVersion(long handle, unsigned link, unsigned *version) { *version = 6; return 0; }
 int nvmlDeviceGetP2PStatus(long from, long to, int capability, int *status) { *status = from < to ? 0 : 1; return 0; }
 """
 
@@ -196,6 +196,6 @@ def test_the_management_library_adds_links(tmp_path: Path) -> None:
     management = Management.open(str(library))
     assert management
     answer = gpus.with_links(ANSWER, management)
-    assert (answer.release, answer.gpus[0].nvlinks, answer.gpus[0].nvlink_version) == ("580.1", 3, 7)
+    assert (answer.release, answer.gpus[0].nvlinks, answer.gpus[0].nvlink_version) == ("580.1", 3, "4.0")
     assert [link.nvlink for link in answer.links] == [True, False]
     assert Management.open("libnone.so.1") is None

@@ -37,7 +37,7 @@ static inline void use_functions(init_function init, version_function version, r
     say_where("cuDriverGetVersion", (const void *)version);
     say_where("cuGetProcAddress_v2", (const void *)resolve);
     CHECK(init(0) == 0);
-    CHECK(version(&number) == 0 && number == 13000);
+    CHECK(version(&number) == 0 && number >= 12000);
     CHECK(resolve("cuLaunchKernel", &launch, 12000, 0, &status) == 0 && status == 0);
     say_where("cuLaunchKernel", launch);
     CHECK(resolve("cuGetProcAddress", &resolver, 12000, 0, NULL) == 0);
