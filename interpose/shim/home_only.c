@@ -38,14 +38,25 @@ static void publish_locked(void)
     __atomic_store_n(&tsr_home_only_count, (uint32_t)ranges.count + overflown, __ATOMIC_RELEASE);
 }
 
+/* Takes out what overlaps: the driver has given these addresses anew. */
+static void clear_locked(uint64_t address, uint64_t bytes)
+{
+    size_t end = above_locked(address + (bytes ? bytes - 1 : 0)), begin = end;
+    while (begin && ranges.data[begin - 1].address + ranges.data[begin - 1].bytes > address)
+        begin--;
+    if (begin == end)
+        return;
+    memmove(ranges.data + begin, ranges.data + end, (ranges.count - end) * sizeof ranges.data[0]);
+    ranges.count -= end - begin;
+}
+
 void tsr_home_only_add(uint64_t address, uint64_t bytes, enum tsr_reason reason)
 {
     struct range range = {address, bytes, reason};
     pthread_rwlock_wrlock(&lock);
+    clear_locked(address, bytes);
     size_t at = above_locked(address);
-    if (at && ranges.data[at - 1].address == address) {
-        ranges.data[at - 1] = range;
-    } else if (tsr_vec_push(&ranges, range)) {
+    if (tsr_vec_push(&ranges, range)) {
         memmove(ranges.data + at + 1, ranges.data + at, (ranges.count - 1 - at) * sizeof range);
         ranges.data[at] = range;
     } else {

@@ -11,7 +11,7 @@
 
 #include <tessera/records.h>
 
-/* A range that begins where one is already replaces it. Without memory to note it, every launch stays home from then on. */
+/* What overlaps is replaced. Without memory to note it, every launch stays home from then on. */
 void tsr_home_only_add(uint64_t address, uint64_t bytes, enum tsr_reason reason);
 /* The range that begins there, if there is one. */
 void tsr_home_only_remove(uint64_t address);

@@ -21,14 +21,14 @@
 #define TIMEOUT_MS 5000
 #define REQUEST_TIMEOUT_MS 1000 /* a peer that connects and says nothing holds up the others for so long */
 
-static int listener = -1;  /* memory lock; -1: no thread yet */
-static uint64_t secret;    /* memory lock */
+static int listener = -1; /* memory lock; -1: no thread yet */
+static uint64_t secret;   /* memory lock */
 
 static socklen_t name_socket(struct sockaddr_un *address, uint32_t pid, uint64_t of)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    size_t length = tsr_format(address->sun_path + 1, sizeof address->sun_path - 1, "tessera-ipc-%u-%llx", pid,
-                               (unsigned long long)of);
+    size_t length =
+        tsr_format(address->sun_path + 1, sizeof address->sun_path - 1, "tessera-ipc-%u-%llx", pid, (unsigned long long)of);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 

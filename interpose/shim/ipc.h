@@ -26,8 +26,8 @@ _Static_assert(sizeof(struct tsr_ipc_name) <= sizeof(CUipcMemHandle), "fits");
 struct tsr_ipc_memory { /* what the other process says */
     int32_t result;     /* CUresult */
     uint32_t reserved;
-    uint64_t bytes;     /* of the physical memory */
-    uint64_t offset;    /* of the allocation in it */
+    uint64_t bytes;  /* of the physical memory */
+    uint64_t offset; /* of the allocation in it */
 };
 
 bool tsr_ipc_is_ours(const CUipcMemHandle *handle, struct tsr_ipc_name *out);

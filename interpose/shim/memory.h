@@ -37,6 +37,9 @@ bool tsr_memory_describe(CUdeviceptr address, struct tsr_allocation *out);
 /* As the driver does before it frees: whatever may use memory of the context is complete. */
 CUresult tsr_memory_wait(CUcontext owner);
 
+/* The application has got the address of a module's variable (NULL: it did not want it). */
+void tsr_memory_variable(const CUdeviceptr *address);
+
 /* Whether it is (in) page-locked memory that the application allocated here. */
 bool tsr_host_is_allocated(const void *p);
 void tsr_host_context_gone_locked(CUcontext context);

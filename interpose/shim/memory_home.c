@@ -1,9 +1,10 @@
-/* Memory that cannot be shared with executors: managed memory, and the application's own memory that it page-locks. */
+/* Memory that cannot be shared with executors: managed memory, the application's own memory that it page-locks, variables of modules. */
 #include "shim/engaged.h"
 #include "shim/home_only.h"
 #include "shim/memory.h"
 #include "shim/order.h"
 #include "shim/real.h"
+#include "shim/session.h"
 
 TSR_REDIRECTED(cuMemAllocManaged)(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
@@ -40,4 +41,11 @@ TSR_REDIRECTED(cuMemHostUnregister)(void *p)
         tsr_home_only_remove(device);
     }
     return result;
+}
+
+void tsr_memory_variable(const CUdeviceptr *address)
+{
+    size_t bytes = 0;
+    if (address && *address && tsr_session() && tsr_real.cuMemGetAddressRange_v2(NULL, &bytes, *address) == CUDA_SUCCESS)
+        tsr_home_only_add(*address, bytes, TSR_REASON_MEMORY_VARIABLE);
 }

@@ -41,10 +41,9 @@ static CUresult register_at_home(const struct tsr_block *block, size_t bytes, in
     void *host = tsr_os_map(pointer(block), tsr_block_bytes(block), PROT_READ | PROT_WRITE, file, 0);
     if (!host)
         return CUDA_ERROR_NOT_SUPPORTED;
-    CUresult result =
-        tsr_real.cuMemHostRegister_v2(host, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    if (result == CUDA_SUCCESS && (tsr_real.cuMemHostGetDevicePointer_v2(&device, host, 0) != CUDA_SUCCESS ||
-                                   device != (CUdeviceptr)(uintptr_t)host)) {
+    CUresult result = tsr_real.cuMemHostRegister_v2(host, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result == CUDA_SUCCESS &&
+        (tsr_real.cuMemHostGetDevicePointer_v2(&device, host, 0) != CUDA_SUCCESS || device != (CUdeviceptr)(uintptr_t)host)) {
         tsr_real.cuMemHostUnregister(host);
         result = CUDA_ERROR_NOT_SUPPORTED;
     }

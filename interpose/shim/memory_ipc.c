@@ -156,8 +156,7 @@ static CUresult open_memory(CUdeviceptr *address, const CUipcMemHandle *handle, 
     if (!address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !tsr_ipc_is_ours(handle, &name)) {
         CUresult result = forward(address, *handle, flags);
         size_t bytes = 0;
-        if (result == CUDA_SUCCESS && mirrors() &&
-            tsr_real.cuMemGetAddressRange_v2(NULL, &bytes, *address) == CUDA_SUCCESS)
+        if (result == CUDA_SUCCESS && mirrors() && tsr_real.cuMemGetAddressRange_v2(NULL, &bytes, *address) == CUDA_SUCCESS)
             tsr_home_only_add(*address, bytes, TSR_REASON_MEMORY_IPC);
         return result;
     }

@@ -2,6 +2,7 @@
 #include "shim/definitions.h"
 #include "shim/functions.h"
 #include "shim/order.h"
+#include "shim/memory.h"
 #include "shim/real.h"
 #include "shim/recorder.h"
 
@@ -63,10 +64,13 @@ static __attribute__((noinline)) CUresult found(uint64_t start, enum tsr_row row
     return result;
 }
 
-static __attribute__((noinline)) CUresult got_variable(uint64_t start, enum tsr_row row, CUresult result, const void *owner)
+static __attribute__((noinline)) CUresult got_variable(uint64_t start, enum tsr_row row, CUresult result, const void *owner,
+                                                       const CUdeviceptr *address)
 {
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         tsr_module_keep_at_home(owner);
+        tsr_memory_variable(address);
+    }
     tsr_record_failure(start, row, result);
     return result;
 }
@@ -74,19 +78,22 @@ static __attribute__((noinline)) CUresult got_variable(uint64_t start, enum tsr_
 TSR_ENGAGED(cuModuleGetGlobal_v2)(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
     uint64_t start = tsr_record_start();
-    return got_variable(start, TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod);
+    return got_variable(start, TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod,
+                        dptr);
 }
 
 TSR_ENGAGED(cuLibraryGetGlobal)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
     uint64_t start = tsr_record_start();
-    return got_variable(start, TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library);
+    return got_variable(start, TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library,
+                        dptr);
 }
 
 TSR_ENGAGED(cuLibraryGetManaged)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
     uint64_t start = tsr_record_start();
-    return got_variable(start, TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library);
+    return got_variable(start, TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library,
+                        dptr);
 }
 
 TSR_ENGAGED(cuModuleLoad)(CUmodule *module, const char *fname)

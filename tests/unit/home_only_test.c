@@ -25,6 +25,23 @@ TEST(addresses_in_ranges_are_found_in_aligned_words)
     tsr_home_only_forget();
 }
 
+TEST(what_overlaps_is_replaced)
+{
+    for (uint64_t i = 1; i <= 10; i++)
+        tsr_home_only_add(i << 12, 0x1000, TSR_REASON_MEMORY_VARIABLE);
+    tsr_home_only_add(0x2800, 0x2000, TSR_REASON_MEMORY_MANAGED); /* cuts into 2, covers 3, cuts into 4 */
+    CHECK_EQ(tsr_home_only_count, 8);
+    CHECK_EQ(tsr_home_only_reason(0x2000), TSR_REASON_NONE);
+    CHECK_EQ(tsr_home_only_reason(0x2800), TSR_REASON_MEMORY_MANAGED);
+    CHECK_EQ(tsr_home_only_reason(0x47ff), TSR_REASON_MEMORY_MANAGED);
+    CHECK_EQ(tsr_home_only_reason(0x4fff), TSR_REASON_NONE);
+    CHECK_EQ(tsr_home_only_reason(0x1fff), TSR_REASON_MEMORY_VARIABLE);
+    CHECK_EQ(tsr_home_only_reason(0x5000), TSR_REASON_MEMORY_VARIABLE);
+    tsr_home_only_add(0x1000, 0x100000, TSR_REASON_MEMORY_IPC);
+    CHECK_EQ(tsr_home_only_count, 1);
+    tsr_home_only_forget();
+}
+
 TEST(ranges_are_replaced_and_removed)
 {
     tsr_home_only_add(0x1000, 0x1000, TSR_REASON_MEMORY_MANAGED);

@@ -175,8 +175,8 @@ TEST(a_forked_child_has_nothing_of_its_parent)
     tsr_engaged_prepare();
     pid_t child = fork();
     if (child == 0) {
-        bool fresh = !tsr_thread_current && !tsr_writer_journal() && !ring_count && tsr_idle() && !tsr_thread() &&
-                     tsr_writer_is_alone();
+        bool fresh =
+            !tsr_thread_current && !tsr_writer_journal() && !ring_count && tsr_idle() && !tsr_thread() && tsr_writer_is_alone();
         uintptr_t number = start() ? (uintptr_t)record_one((void *)32) : 0; /* a process of its own */
         _exit(fresh && number == 1 ? 0 : 1);
     }
