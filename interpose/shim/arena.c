@@ -16,9 +16,9 @@
 
 #define PAGES (TSR_ARENA_BYTES / TSR_ARENA_PAGE)
 
-static struct tsr_blocks space;   /* who has which addresses; owner of a block in use: its extent */
-static CUdeviceptr arena;         /* 0: not reserved yet */
-static uint64_t held[PAGES / 64]; /* atomic words; bit n: page n is mapped everywhere */
+static struct tsr_blocks space;           /* who has which addresses; owner of a block in use: its extent */
+static CUdeviceptr arena;                 /* 0: not reserved yet */
+static uint64_t mapped_pages[PAGES / 64]; /* atomic words; bit n: page n is mapped everywhere */
 
 static CUresult reserve(void)
 {
@@ -42,9 +42,9 @@ static void mark(const struct tsr_extent *extent, bool mapped)
     uint64_t first = (extent->address - TSR_ARENA_ADDRESS) / TSR_ARENA_PAGE;
     for (uint64_t page = first; page < first + extent->bytes / TSR_ARENA_PAGE; page++)
         if (mapped)
-            __atomic_fetch_or(&held[page / 64], 1ull << page % 64, __ATOMIC_RELEASE);
+            __atomic_fetch_or(&mapped_pages[page / 64], 1ull << page % 64, __ATOMIC_RELEASE);
         else
-            __atomic_fetch_and(&held[page / 64], ~(1ull << page % 64), __ATOMIC_RELEASE);
+            __atomic_fetch_and(&mapped_pages[page / 64], ~(1ull << page % 64), __ATOMIC_RELEASE);
 }
 
 bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes)
@@ -54,7 +54,7 @@ bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes)
         return false;
     uint64_t last = bytes ? (offset + bytes - 1) / TSR_ARENA_PAGE : offset / TSR_ARENA_PAGE;
     for (uint64_t page = offset / TSR_ARENA_PAGE; page <= last; page++)
-        if (!(__atomic_load_n(&held[page / 64], __ATOMIC_ACQUIRE) >> page % 64 & 1))
+        if (!(__atomic_load_n(&mapped_pages[page / 64], __ATOMIC_ACQUIRE) >> page % 64 & 1))
             return false;
     return true;
 }
@@ -177,5 +177,5 @@ void tsr_arena_forget(void)
 {
     space = (struct tsr_blocks){0};
     arena = 0;
-    memset(held, 0, sizeof held);
+    memset(mapped_pages, 0, sizeof mapped_pages);
 }

@@ -15,9 +15,9 @@ struct range {
 
 uint32_t tsr_home_only_count;
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static TSR_VEC(struct range) ranges; /* lock; by address */
-static bool overflown;               /* lock; a range could not be noted */
+static pthread_rwlock_t ranges_lock = PTHREAD_RWLOCK_INITIALIZER;
+static TSR_VEC(struct range) ranges; /* ranges_lock; by address */
+static bool overflown;               /* ranges_lock; a range could not be noted */
 
 /* Index of the first range that begins above the address. */
 static size_t above_locked(uint64_t address)
@@ -53,7 +53,7 @@ static void clear_locked(uint64_t address, uint64_t bytes)
 void tsr_home_only_add(uint64_t address, uint64_t bytes, enum tsr_reason reason)
 {
     struct range range = {address, bytes, reason};
-    pthread_rwlock_wrlock(&lock);
+    pthread_rwlock_wrlock(&ranges_lock);
     clear_locked(address, bytes);
     size_t at = above_locked(address);
     if (tsr_vec_push(&ranges, range)) {
@@ -63,24 +63,24 @@ void tsr_home_only_add(uint64_t address, uint64_t bytes, enum tsr_reason reason)
         overflown = true;
     }
     publish_locked();
-    pthread_rwlock_unlock(&lock);
+    pthread_rwlock_unlock(&ranges_lock);
 }
 
 void tsr_home_only_remove(uint64_t address)
 {
-    pthread_rwlock_wrlock(&lock);
+    pthread_rwlock_wrlock(&ranges_lock);
     size_t at = above_locked(address);
     if (at && ranges.data[at - 1].address == address) {
         memmove(ranges.data + at - 1, ranges.data + at, (ranges.count - at) * sizeof ranges.data[0]);
         ranges.count--;
     }
     publish_locked();
-    pthread_rwlock_unlock(&lock);
+    pthread_rwlock_unlock(&ranges_lock);
 }
 
 void tsr_home_only_forget(void)
 {
-    pthread_rwlock_init(&lock, NULL);
+    pthread_rwlock_init(&ranges_lock, NULL);
     ranges.count = 0;
     overflown = false;
     publish_locked();
@@ -97,21 +97,21 @@ static enum tsr_reason reason_locked(uint64_t address)
 
 enum tsr_reason tsr_home_only_reason(uint64_t address)
 {
-    pthread_rwlock_rdlock(&lock);
+    pthread_rwlock_rdlock(&ranges_lock);
     enum tsr_reason reason = reason_locked(address);
-    pthread_rwlock_unlock(&lock);
+    pthread_rwlock_unlock(&ranges_lock);
     return reason;
 }
 
 enum tsr_reason tsr_home_only_scan_slow(const void *parameters, size_t bytes)
 {
     enum tsr_reason reason = TSR_REASON_NONE;
-    pthread_rwlock_rdlock(&lock);
+    pthread_rwlock_rdlock(&ranges_lock);
     for (size_t offset = 0; offset + sizeof(uint64_t) <= bytes && reason == TSR_REASON_NONE; offset += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)parameters + offset, sizeof word);
         reason = reason_locked(word);
     }
-    pthread_rwlock_unlock(&lock);
+    pthread_rwlock_unlock(&ranges_lock);
     return reason;
 }

@@ -1,0 +1,325 @@
+/* The arena over a driver that only keeps books and can fail at any call: allocations never overlap, what is mapped is bounded, a call
+   that fails changes nothing, the executors have exactly what home has, and in the end nothing is left. */
+#include "shim/allocation.c"
+#include "shim/arena.c"
+#include "shim/home_only.c"
+
+#include "check.h"
+
+enum { MOST = 4096, SLOTS = 300 };
+
+struct mapped {
+    CUdeviceptr address;
+    uint64_t bytes;
+};
+
+static struct books {
+    struct mapped home[MOST], away[MOST];
+    unsigned home_count, away_count, physical;
+    uint64_t physical_bytes, capacity_bytes;
+    unsigned calls, fail_at; /* fail_at: number of the call that fails; 0: none */
+    CUresult failure;
+    bool refuse_away;
+} books;
+
+struct tsr_real tsr_real;
+static struct tsr_policy policy;
+static struct tsr_session session = {.policy = &policy, .lane_count = 1};
+
+struct tsr_session *tsr_session(void)
+{
+    return &session;
+}
+
+static bool fails(void)
+{
+    return ++books.calls == books.fail_at;
+}
+
+static bool insert_range(struct mapped *list, unsigned *count, CUdeviceptr address, uint64_t bytes)
+{
+    for (unsigned i = 0; i < *count; i++)
+        if (address < list[i].address + list[i].bytes && list[i].address < address + bytes)
+            return CHECK(!"overlap");
+    list[(*count)++] = (struct mapped){address, bytes};
+    return true;
+}
+
+static bool remove_range(struct mapped *list, unsigned *count, CUdeviceptr address, uint64_t bytes)
+{
+    for (unsigned i = 0; i < *count; i++)
+        if (list[i].address == address && list[i].bytes == bytes) {
+            list[i] = list[--*count];
+            return true;
+        }
+    return CHECK(!"unknown range");
+}
+
+static CUresult CUDAAPI reserve_range(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags)
+{
+    (void)bytes, (void)alignment, (void)flags;
+    *out = hint;
+    return fails() ? books.failure : CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI free_range(CUdeviceptr address, size_t bytes)
+{
+    (void)address, (void)bytes;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI create_memory(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *properties,
+                                      unsigned long long flags)
+{
+    CHECK(properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !flags);
+    CHECK_EQ(bytes % TSR_ARENA_PAGE, 0);
+    if (fails())
+        return books.failure;
+    if (books.capacity_bytes - books.physical_bytes < bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    books.physical++;
+    books.physical_bytes += bytes;
+    *out = bytes; /* enough of a handle to count it out again */
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI release_memory(CUmemGenericAllocationHandle handle)
+{
+    books.physical--;
+    books.physical_bytes -= handle;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI map_memory(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                                   unsigned long long flags)
+{
+    CHECK(!offset && handle == bytes && !flags);
+    if (fails())
+        return books.failure;
+    insert_range(books.home, &books.home_count, address, bytes);
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI unmap_memory(CUdeviceptr address, size_t bytes)
+{
+    remove_range(books.home, &books.home_count, address, bytes);
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count)
+{
+    (void)address, (void)bytes, (void)access, (void)count;
+    return fails() ? books.failure : CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    (void)attribute, (void)device;
+    *value = 0;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI export_memory(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                                      unsigned long long flags)
+{
+    (void)handle, (void)type, (void)flags;
+    *(int *)out = -1;
+    return fails() ? books.failure : CUDA_SUCCESS;
+}
+
+CUresult tsr_executors_ask(const struct tsr_message *message, int descriptor, const struct tsr_message *undo)
+{
+    (void)descriptor;
+    CHECK(message->kind == TSR_MESSAGE_MAP && undo->kind == TSR_MESSAGE_UNMAP);
+    if (fails() || books.refuse_away)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    insert_range(books.away, &books.away_count, message->address, message->bytes);
+    return CUDA_SUCCESS;
+}
+
+void tsr_executors_tell(const struct tsr_message *message)
+{
+    CHECK_EQ(message->kind, TSR_MESSAGE_UNMAP);
+    remove_range(books.away, &books.away_count, message->address, message->bytes);
+}
+
+static void open_books(void)
+{
+    books = (struct books){.capacity_bytes = 1ull << 40, .failure = CUDA_ERROR_OUT_OF_MEMORY};
+    tsr_real.cuMemAddressReserve = reserve_range;
+    tsr_real.cuMemAddressFree = free_range;
+    tsr_real.cuMemCreate = create_memory;
+    tsr_real.cuMemRelease = release_memory;
+    tsr_real.cuMemMap = map_memory;
+    tsr_real.cuMemUnmap = unmap_memory;
+    tsr_real.cuMemSetAccess = set_access;
+    tsr_real.cuDeviceGetAttribute = get_attribute;
+    tsr_real.cuMemExportToShareableHandle = export_memory;
+    tsr_blocks_fini(&space);
+    tsr_arena_forget();
+    tsr_home_only_forget();
+}
+
+static uint32_t seed;
+static uint32_t pick(uint32_t below)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)(seed >> 8) * below >> 24);
+}
+
+static struct tsr_heap heap;
+
+static struct tsr_allocation *allocate(size_t bytes)
+{
+    struct tsr_allocation *made = NULL;
+    if (bytes > TSR_ARENA_PAGE / 2)
+        return tsr_allocation_map(bytes, 0, NULL, &made) == CUDA_SUCCESS ? made : NULL;
+    made = tsr_allocation_take(&heap, TSR_BLOCKS_FREE, bytes, NULL);
+    if (!made && tsr_heap_grow(&heap, bytes) == CUDA_SUCCESS)
+        made = tsr_allocation_take(&heap, TSR_BLOCKS_FREE, bytes, NULL);
+    return made;
+}
+
+static size_t pick_bytes(void)
+{
+    return pick(6) ? 1 + pick(100000) : 1 + pick(20 << 20);
+}
+
+/* No two allocations share a byte, and each is found from any of its addresses, and only from those. */
+static void check_apart(struct tsr_allocation *const *held)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        if (!held[i])
+            continue;
+        CHECK_EQ(held[i]->address % 512, 0);
+        CHECK(tsr_allocation_find(held[i]->address) == held[i]);
+        CHECK(tsr_allocation_find(held[i]->address + held[i]->bytes - 1) == held[i]);
+        CHECK(tsr_allocation_find(held[i]->address + held[i]->bytes) != held[i]);
+        CHECK(tsr_arena_holds(held[i]->address, held[i]->bytes));
+        for (int j = 0; j < i; j++)
+            if (held[j] && held[i]->address < held[j]->address + held[j]->bytes)
+                CHECK(held[j]->address >= held[i]->address + held[i]->bytes);
+    }
+}
+
+static void finish(struct tsr_allocation **held)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (held[i])
+            tsr_allocation_give(held[i], TSR_BLOCKS_FREE);
+    CHECK(heap.mapped_bytes <= TSR_ARENA_PAGE); /* one spare chunk */
+    tsr_heap_trim(&heap, 0);
+    CHECK_EQ(books.home_count, 0);
+    CHECK_EQ(books.away_count, 0);
+    CHECK_EQ(books.physical, 0);
+    CHECK_EQ(tsr_home_only_count, 0);
+    CHECK(!tsr_arena_holds(TSR_ARENA_ADDRESS, 1));
+    tsr_blocks_fini(&heap.blocks);
+}
+
+TEST(random_allocations_are_apart_and_bounded)
+{
+    static struct tsr_allocation *held[SLOTS];
+    open_books();
+    memset(held, 0, sizeof held);
+    heap = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};
+    uint64_t small = 0, peak = 0, large = 0;
+    for (uint32_t step = 0; step < 20000; step++) {
+        seed = step * 2654435761u + 1;
+        uint32_t slot = pick(SLOTS);
+        uint64_t *sum, whole;
+        bool frees = held[slot] != NULL;
+        size_t bytes = frees ? held[slot]->bytes : pick_bytes();
+        sum = bytes > TSR_ARENA_PAGE / 2 ? &large : &small;
+        whole = round_up(bytes, bytes > TSR_ARENA_PAGE / 2 ? TSR_ARENA_PAGE : UNIT);
+        if (frees)
+            tsr_allocation_give(held[slot], TSR_BLOCKS_FREE);
+        held[slot] = frees ? NULL : allocate(bytes);
+        CHECK(frees || held[slot]);
+        *sum = frees ? *sum - whole : *sum + whole;
+        peak = small > peak ? small : peak;
+        /* Extents of their own are no larger than they must be; the heap: blocks.h, blocks of 512 bytes to 1 MiB in chunks of 2 MiB. */
+        CHECK(books.physical_bytes - heap.mapped_bytes == large);
+        CHECK(heap.mapped_bytes <= 2 * peak * 12 + TSR_ARENA_PAGE);
+        CHECK(heap.mapped_bytes <= 2 * peak + 2 * TSR_ARENA_PAGE); /* how it is in practice */
+        CHECK_EQ(books.home_count, books.away_count);
+        if (step % 1000 == 0)
+            check_apart(held);
+    }
+    check_apart(held);
+    finish(held);
+}
+
+TEST(a_failing_call_changes_nothing)
+{
+    static struct tsr_allocation *held[SLOTS];
+    static const CUresult failures[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN};
+    for (uint32_t nth = 1; nth <= 6; nth++)
+        for (int kind = 0; kind < 2; kind++) {
+            open_books();
+            memset(held, 0, sizeof held);
+            heap = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};
+            books.failure = failures[kind];
+            seed = nth;
+            unsigned failed = 0;
+            for (uint32_t step = 0; step < 400; step++) {
+                uint32_t slot = pick(SLOTS);
+                struct books before = books;
+                books.fail_at = books.calls + nth;
+                uint64_t mapped = heap.mapped_bytes;
+                if (!held[slot])
+                    held[slot] = allocate(pick_bytes());
+                if (!held[slot]) {
+                    failed++;
+                    CHECK_EQ(books.home_count, before.home_count);
+                    CHECK_EQ(books.away_count, before.away_count);
+                    CHECK_EQ(books.physical_bytes, before.physical_bytes);
+                    CHECK_EQ(heap.mapped_bytes, mapped);
+                }
+                books.fail_at = 0;
+            }
+            CHECK(nth > 4 || failed > 0);
+            finish(held);
+        }
+}
+
+TEST(what_an_executor_refuses_is_home_only)
+{
+    static struct tsr_allocation *held[SLOTS];
+    open_books();
+    memset(held, 0, sizeof held);
+    heap = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};
+    books.refuse_away = true;
+    held[0] = allocate(5 << 20);
+    held[1] = allocate(100);
+    REQUIRE(held[0] && held[1]);
+    CHECK_EQ(books.away_count, 0);
+    CHECK_EQ(tsr_home_only_reason(held[0]->address + (5 << 20) - 1), TSR_REASON_MEMORY_NOT_SHARED);
+    CHECK_EQ(tsr_home_only_reason(held[1]->address), TSR_REASON_MEMORY_NOT_SHARED);
+    CHECK(!tsr_arena_holds(held[0]->address, 1));
+    finish(held);
+}
+
+TEST(too_much_is_refused)
+{
+    static struct tsr_allocation *held[SLOTS];
+    open_books();
+    heap = (struct tsr_heap){.chunk_bytes = 16 * TSR_ARENA_PAGE, .most_bytes = 20 * TSR_ARENA_PAGE};
+    books.capacity_bytes = 40 * TSR_ARENA_PAGE;
+    struct tsr_allocation *made;
+    CHECK_EQ(tsr_allocation_map(SIZE_MAX, 0, NULL, &made), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(tsr_allocation_map(TSR_ARENA_BYTES + 1, 0, NULL, &made), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(tsr_allocation_map(41 * TSR_ARENA_PAGE, 0, NULL, &made), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(tsr_heap_grow(&heap, SIZE_MAX), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(tsr_heap_grow(&heap, 100), CUDA_SUCCESS);
+    CHECK_EQ(heap.mapped_bytes, 16 * TSR_ARENA_PAGE);
+    CHECK_EQ(tsr_heap_grow(&heap, 3 * TSR_ARENA_PAGE), CUDA_SUCCESS); /* no more than fits under the heap's limit */
+    CHECK_EQ(heap.mapped_bytes, 19 * TSR_ARENA_PAGE);
+    CHECK_EQ(tsr_heap_grow(&heap, 2 * TSR_ARENA_PAGE), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(tsr_heap_idle_bytes(&heap), 19 * TSR_ARENA_PAGE);
+    tsr_heap_trim(&heap, 4 * TSR_ARENA_PAGE);
+    CHECK(heap.mapped_bytes <= 4 * TSR_ARENA_PAGE);
+    memset(held, 0, sizeof held);
+    tsr_heap_trim(&heap, 0);
+    finish(held);
+}
