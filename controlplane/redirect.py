@@ -1,6 +1,7 @@
 """A policy as a layer of a run: the decision table, the executors, and the shim in the driver's place."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
@@ -55,6 +56,7 @@ class Redirection:
         for executor in self._executors:
             if executor.stdin:
                 executor.stdin.close()
+            executor.send_signal(signal.SIGCONT)  # one that somebody has stopped would not see it
         for executor in self._executors:
             try:
                 executor.wait(STOP_SECONDS)

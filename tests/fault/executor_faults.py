@@ -1,0 +1,118 @@
+"""Killing and stopping executors at random times while an application uses them, and what may come of it.
+
+    python tests/fault/executor_faults.py RUNS [SEED]
+
+Afterwards the application's results are right, or it got a CUDA error; within a second of the fault, and nothing is left
+behind.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+POLICY = """version: 1
+devices: {home: 0, executors: [1]}
+rules:
+  - {match: {function: k_one}, device: 1}
+default: home
+"""
+BOUND_SECONDS = 1.0
+SLACK_SECONDS = 1.0  # of a loaded machine, and the end of the program
+LONGEST_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`said`: the program's last line. `seconds`: from the fault to it."""
+
+    said: str
+    seconds: float
+    log: str
+
+
+def processes_named(name: str, parent: int) -> list[int]:
+    """Live children of a process, by name."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            status = (entry / "stat").read_text() if entry.name.isdigit() else ""
+        except OSError:
+            continue
+        fields = status.rpartition(")")[2].split()
+        comm = status.partition("(")[2].rpartition(")")[0]
+        if fields and comm == name[:15] and int(fields[1]) == parent and fields[0] != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+def run(native: Path, policy: Path, rounds: int, fault: signal.Signals, delay: float) -> Outcome:
+    """Runs the worker and sends the fault to its executor `delay` seconds after its first round."""
+    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
+    command = [str(tessera_run), "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
+    command += [str(native.parent / "fault" / "fault_worker"), str(rounds)]
+    environment = {**os.environ, "TESSERA_NATIVE": str(native)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        first = process.stdout.readline().strip()
+        assert first == "started", first + process.stderr.read()
+        time.sleep(delay)
+        for executor in processes_named("tessera-executor", process.pid):
+            os.kill(executor, fault)
+        start = time.monotonic()
+        try:
+            said = process.stdout.readline().strip()
+            seconds = time.monotonic() - start
+            process.wait(LONGEST_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return Outcome(said, seconds, process.stderr.read())
+
+
+def judge(outcome: Outcome, work_seconds: float) -> str | None:
+    """What is wrong with it; None: nothing."""
+    if outcome.said != "right" and not outcome.said.startswith("error "):
+        return f"said {outcome.said!r}"
+    if outcome.seconds > BOUND_SECONDS + SLACK_SECONDS + work_seconds:
+        return f"took {outcome.seconds:.2f} s"
+    if "executor" not in outcome.log and outcome.said != "right":
+        return "the log does not say why"
+    return None
+
+
+def main() -> int:
+    """Many runs; prints what came of them."""
+    runs, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    native = Path(os.environ.get("TESSERA_NATIVE", ROOT / "build" / "native" / "native"))
+    policy = ROOT / "build" / "fault-policy.yaml"
+    policy.write_text(POLICY)
+    rng, outcomes, wrong, longest = random.Random(seed), Counter[str](), 0, 0.0
+    for number in range(runs):
+        fault = rng.choice([signal.SIGKILL, signal.SIGSTOP])
+        outcome = run(native, policy, 300, fault, rng.uniform(0, 0.4))
+        problem = judge(outcome, 1.0)
+        outcomes[f"{fault.name}: {outcome.said}"] += 1
+        longest = max(longest, outcome.seconds if outcome.said != "right" else 0.0)
+        if problem:
+            wrong += 1
+            print(f"run {number} (seed {seed}), {fault.name}: {problem}\n{outcome.log}")
+    for name, count in sorted(outcomes.items()):
+        print(f"{count:5} {name}")
+    print(f"{runs} runs, {wrong} wrong; the longest way to an error took {longest:.2f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

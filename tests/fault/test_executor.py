@@ -1,0 +1,21 @@
+"""An executor that is killed or stopped: right results or an error, soon, and nothing left behind."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.fault.executor_faults import POLICY, judge, run
+
+ROUNDS, WORK_SECONDS = 400, 2.0
+
+
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
+@pytest.mark.parametrize("delay", [0.0, 0.05])
+def test_an_executor_that_fails(fault: signal.Signals, delay: float, native_build: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    outcome = run(native_build / "native", policy, ROUNDS, fault, delay)
+    assert judge(outcome, WORK_SECONDS) is None, outcome

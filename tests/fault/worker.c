@@ -1,0 +1,78 @@
+/*
+ * worker ROUNDS: launches that depend on each other, some of them on another GPU by policy, in two streams, checked after each round.
+ * Says "right" when all rounds were (exit 0), "error N" at the first CUDA error (3), "WRONG" at a wrong word (4).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cuda.h>
+
+#include "../model/kernels.h"
+
+#define WORDS 64u
+#define LAUNCHES 12u
+
+static uint32_t expected[2][WORDS], found[WORDS];
+
+static void check(CUresult result)
+{
+    if (result == CUDA_SUCCESS)
+        return;
+    printf("error %d\n", result);
+    fflush(stdout);
+    _Exit(3);
+}
+
+static void mix(uint32_t *to, const uint32_t *from, uint32_t salt)
+{
+    for (uint32_t i = 0; i < WORDS; i++)
+        to[i] = to[i] * 3 + from[(i + 1) % WORDS] * 5 + salt + i;
+}
+
+int main(int count, char **values)
+{
+    unsigned rounds = count > 1 ? (unsigned)atoi(values[1]) : 100;
+    CUcontext context;
+    CUmodule module;
+    CUfunction functions[2];
+    CUstream streams[2];
+    CUdeviceptr memory[2];
+    CUevent event;
+    check(cuInit(0));
+    check(cuDevicePrimaryCtxRetain(&context, 0));
+    check(cuCtxSetCurrent(context));
+    check(cuModuleLoadData(&module, home_ptx));
+    check(cuModuleGetFunction(&functions[0], module, "k_home"));
+    check(cuModuleGetFunction(&functions[1], module, "k_one"));
+    check(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (unsigned i = 0; i < 2; i++) {
+        check(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+        check(cuMemAlloc(&memory[i], sizeof found));
+        check(cuMemcpyHtoD(memory[i], expected[i], sizeof found));
+    }
+    for (unsigned round = 0; round < rounds; round++) {
+        for (uint32_t i = 0; i < LAUNCHES; i++) {
+            uint32_t spin = 200, to = i / 3 % 2, from = 1 - to, salt = round + i;
+            void *params[] = {&memory[to], &memory[from], &salt, &spin};
+            check(cuStreamWaitEvent(streams[i % 2], event, 0));
+            check(cuLaunchKernel(functions[i % 3 != 0], 1, 1, 1, WORDS, 1, 1, 0, streams[i % 2], params, NULL));
+            check(cuEventRecord(event, streams[i % 2]));
+            mix(expected[to], expected[from], salt);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            check(cuStreamSynchronize(streams[i]));
+            check(cuMemcpyDtoH(found, memory[i], sizeof found));
+            if (memcmp(found, expected[i], sizeof found) != 0) {
+                printf("WRONG\n");
+                return 4;
+            }
+        }
+        if (round == 0) {
+            printf("started\n");
+            fflush(stdout);
+        }
+    }
+    printf("right\n");
+    return 0;
+}
