@@ -120,6 +120,9 @@ def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
         because = f" ({reasons})" if reasons else ""
         parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}")
+        if launches.copies:
+            followed = ", ".join(f"GPU {gpu}: {count}" for gpu, count in launches.copies.items())
+            parts.append(f"  copies and memsets that followed their stream: {followed}")
         if launches.verified or launches.not_verified:
             parts.append(
                 f"  verified, run at home too: {launches.verified}, of which {launches.different} gave other bytes; "

@@ -1,7 +1,7 @@
 """The decision table (tessera/policy.h): a policy in the form that the shim reads, and the shim's counters in it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from controlplane import records
@@ -136,6 +136,7 @@ class Launches:
     by_device: launches by GPU, those of the policy and others that the program used itself. kept_home: how many stayed
     home although a rule sent them elsewhere; kept_reasons: of these, by reason. verified: launches that ran at home
     too; different: of these, those that gave other bytes; not_verified: left out, no room or no quiet moment.
+    copies: copies and memsets that followed their stream to another GPU, by GPU.
     """
 
     by_device: dict[int, int]
@@ -144,6 +145,7 @@ class Launches:
     verified: int = 0
     different: int = 0
     not_verified: int = 0
+    copies: dict[int, int] = field(default_factory=dict)
 
 
 def read_launches(policy: Policy, table: bytes) -> Launches:
@@ -163,4 +165,5 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         int(record.verified),
         int(record.different),
         int(record.not_verified),
+        {gpu: int(record.copies[gpu]) for gpu in range(GPUS) if record.copies[gpu]},
     )

@@ -50,6 +50,37 @@ static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_la
                           record->block[2], record->shared_bytes, stream, NULL, extra);
 }
 
+static CUresult copy(const struct tsr_lane_copy *what, CUstream stream)
+{
+    if (what->height == 1)
+        return cuMemcpyDtoDAsync(what->to, what->from, what->width, stream);
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = what->from,
+                          .srcPitch = what->from_pitch,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = what->to,
+                          .dstPitch = what->to_pitch,
+                          .WidthInBytes = what->width,
+                          .Height = what->height};
+    return cuMemcpy2DAsync(&rows, stream);
+}
+
+static CUresult set(const struct tsr_lane_set *what, CUstream stream)
+{
+    bool one = what->height == 1;
+    switch (what->element) {
+    case 1:
+        return one ? cuMemsetD8Async(what->to, (unsigned char)what->value, what->width, stream)
+                   : cuMemsetD2D8Async(what->to, what->pitch, (unsigned char)what->value, what->width, what->height, stream);
+    case 2:
+        return one ? cuMemsetD16Async(what->to, (unsigned short)what->value, what->width, stream)
+                   : cuMemsetD2D16Async(what->to, what->pitch, (unsigned short)what->value, what->width, what->height, stream);
+    default:
+        return one ? cuMemsetD32Async(what->to, what->value, what->width, stream)
+                   : cuMemsetD2D32Async(what->to, what->pitch, what->value, what->width, what->height, stream);
+    }
+}
+
 static struct tsr_lane_record *record_at(const struct tsr_lane_reader *reader, uint64_t position)
 {
     return (struct tsr_lane_record *)(reader->lane->records + (position & (TSR_LANE_BYTES - 1)));
@@ -110,7 +141,16 @@ static CUresult carry_out(struct tsr_lane_reader *reader, uint64_t position, uin
     reader->busy[record->stream] = true;
     if (is_operation(record))
         return operate(reader, position, stream, end);
-    return record->kind == TSR_LANE_LAUNCH ? launch(reader, record, stream) : CUDA_ERROR_INVALID_VALUE;
+    switch (record->kind) {
+    case TSR_LANE_LAUNCH:
+        return launch(reader, record, stream);
+    case TSR_LANE_COPY:
+        return copy((const struct tsr_lane_copy *)(record + 1), stream);
+    case TSR_LANE_SET:
+        return set((const struct tsr_lane_set *)(record + 1), stream);
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
 }
 
 /* A launch fails after the driver has taken it, and then what stands behind it in the stream never runs. True: all work is complete. */

@@ -2,8 +2,8 @@
 
     python tests/fault/executor_faults.py RUNS [SEED]
 
-Afterwards the application's results are right, or it got a CUDA error; within a second of the fault, and nothing is left
-behind.
+Afterwards the application's results are right, or it got a CUDA error, within a second of the fault, and nothing is
+left behind.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def run(native: Path, policy: Path, rounds: int, fault: signal.Signals, delay: f
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         first = process.stdout.readline().strip()
         assert first == "started", first + process.stderr.read()
         time.sleep(delay)

@@ -51,7 +51,26 @@ struct tsr_reply {
     uint32_t reserved;
 };
 
-enum tsr_lane_record_kind { TSR_LANE_SKIP, TSR_LANE_LAUNCH, TSR_LANE_WAIT, TSR_LANE_SIGNAL };
+enum tsr_lane_record_kind {
+    TSR_LANE_SKIP,
+    TSR_LANE_LAUNCH,
+    TSR_LANE_WAIT,
+    TSR_LANE_SIGNAL,
+    TSR_LANE_COPY, /* struct tsr_lane_copy follows */
+    TSR_LANE_SET   /* struct tsr_lane_set follows */
+};
+
+struct tsr_lane_copy {
+    uint64_t to, from; /* device addresses */
+    uint64_t to_pitch, from_pitch;
+    uint64_t width, height; /* bytes, rows; pitches mean nothing for one row */
+};
+
+struct tsr_lane_set {
+    uint64_t to, pitch;
+    uint64_t width, height;  /* elements, rows */
+    uint32_t value, element; /* element: its bytes */
+};
 
 /* Records are multiples of 64 bytes and never wrap: a SKIP fills the end of the ring. */
 struct tsr_lane_record {
@@ -62,7 +81,7 @@ struct tsr_lane_record {
     uint64_t value; /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream] */
     uint32_t grid[3], block[3];
     uint32_t shared_bytes;
-    uint32_t param_bytes; /* LAUNCH: the parameter block follows */
+    uint32_t param_bytes; /* of what follows; LAUNCH: the parameter block */
 };
 
 /*

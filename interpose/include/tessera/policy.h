@@ -76,6 +76,7 @@ struct tsr_policy {
     struct tsr_policy_table tables[2];
     /* live: written by the shim, atomic */
     uint64_t launches[16];     /* by GPU that ran them */
+    uint64_t copies[16];       /* copies and memsets that followed their stream to another GPU, by GPU */
     uint64_t kept_home;        /* launches that a rule sent elsewhere and that stayed */
     uint64_t kept_reasons[32]; /* of these, by enum tsr_reason (tessera/records.h) */
     uint64_t verified;         /* launches that were run at home too */
