@@ -225,15 +225,48 @@ def test_variables_of_the_module() -> None:
     [
         ("tex.1d.v4.f32.s32 {%f1,%f2,%f3,%f4}, [%rd1, {%r1}];", "texture or surface"),
         ("cp.async.bulk.tensor.1d.shared::cluster.global.tile [%r1], [%rd1, {%r2}], [%r3];", "TMA tensor copy"),
-        ("call.uni other;", "call of other"),
+        ("call.uni other;", "call of other, which is defined elsewhere"),
+        ("call.uni again;", "again calls itself"),
+        ("call.uni (%r1), %rd3, (%r2), proto;", "call through a pointer"),
         ("frobnicate.b32 %r1, %r2;", "frobnicate.b32 is not analysed"),
     ],
 )
 def test_what_is_not_understood_is_unknown(code: str, reason: str) -> None:
-    found = result(code, before=".extern .func other;")
+    found = result(code, before=".extern .func other; .func again() { call.uni again; ret; }")
     assert [why for _, why in found.unknown] == [reason]
 
 
 def test_asynchronous_copies_read() -> None:
     code = "mul.wide.u32 %rd3, %r5, 16; add.s64 %rd4, %rd1, %rd3; cp.async.cg.shared.global [%r9], [%rd4], 16, %r2;"
     assert one(code, m=8) == (0, 1023, 0, 0)
+
+
+CALLED = """
+.func store(.param .b64 to, .param .b32 at, .param .b32 what) {
+    .reg .b64 %rd<9>; .reg .b32 %r<9>;
+    ld.param.u64 %rd1, [to]; ld.param.u32 %r1, [at]; ld.param.u32 %r2, [what];
+    mul.wide.s32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r2; ret;
+}
+"""
+
+
+def test_a_function_that_is_called_counts_as_part_of_the_kernel() -> None:
+    code = """
+        setp.ge.s32 %p1, %r6, %r1; @%p1 bra END;
+        { .param .b64 a; .param .b32 b; .param .b32 c;
+          st.param.b64 [a], %rd1; st.param.b32 [b+0], %r6; st.param.b32 [c], %r1;
+          call.uni store, (a, b, c); }
+    END:
+    """
+    (each,) = result(code, n=100, before=CALLED).ranges
+    assert (each.kind, each.parameter, each.first, each.last) == (AccessKind.WRITE, 0, 0, 399)
+
+
+def test_a_counter_that_a_predicate_moves() -> None:
+    """The step is 1 whenever the loop goes on, and the index is what the counter was before."""
+    code = """
+        mov.u32 %r7, 1; mov.u32 %r8, 0;
+    AGAIN: mul.wide.s32 %rd3, %r8, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;
+        setp.lt.s32 %p1, %r7, %r1; selp.b32 %r9, 1, 0, %p1; mov.u32 %r8, %r7; add.s32 %r7, %r7, %r9; @%p1 bra AGAIN;
+    """
+    assert one(code, n=10) == (0, 39, 0, 0)
