@@ -92,7 +92,7 @@ class _Builder:
             if instruction.base == "call":
                 self.call(of, instruction, place)
                 return
-            found = effects(instruction.parts, len(instruction.operand_texts))
+            found = effects(instruction.opcode, instruction.operand_count)
             if isinstance(found, str):
                 raise ValueError(found)
             for effect in found:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from ptxtools.access.template import AccessKind
 from ptxtools.isa.semantics import ROWS
@@ -44,8 +45,10 @@ class Effect:
     length: int = -1
 
 
-def effects(parts: list[str], operands: int) -> list[Effect] | str:
+@cache
+def effects(opcode: str, operands: int) -> list[Effect] | str:
     """Accesses of an instruction with this opcode and number of operands; or why they are unknown."""
+    parts = opcode.split(".")
     base = parts[0]
     if base in ("ld", "ldu", "st", "atom", "red"):
         return _plain(parts)

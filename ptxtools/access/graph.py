@@ -27,7 +27,7 @@ class Graph:
 
     def add(self, node: Node) -> int:
         """The index of this node."""
-        if node.op in _PURE:
+        if node.op in _PURE and (node.block or node.context):
             node = replace(node, block=0, context=0)
         known = self._same.get(node)
         if known is None:

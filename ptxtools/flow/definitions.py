@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ptxtools.flow.blocks import Block
 from ptxtools.reader.body import Body
 from ptxtools.reader.instruction import Instruction
-from ptxtools.reader.operand import Group, Operand, Register
 
+_NAME = re.compile(r"[%A-Za-z_$][\w$.#]*")
 _WRITES_NOTHING = {
     "st",
     "red",
@@ -27,22 +28,15 @@ _WRITES_NOTHING = {
 }
 
 
-def destinations(instruction: Instruction) -> Iterator[str]:
-    """Names of the registers that an instruction writes. Errors: ValueError."""
+def destinations(instruction: Instruction) -> list[str]:
+    """Names of the registers that an instruction writes."""
+    first = instruction.first_text
+    if not first or first[0] == "[":
+        return []
     base = instruction.base
-    if not instruction.operand_texts or (base in _WRITES_NOTHING and ".red" not in instruction.opcode):
-        return
-    if base == "call" and instruction.operand_texts[0][:1] != "(":
-        return
-    yield from _registers(instruction.operand(0))
-
-
-def _registers(operand: Operand) -> Iterator[str]:
-    if isinstance(operand, Register):
-        yield operand.name
-    elif isinstance(operand, Group):
-        for part in operand.parts:
-            yield from _registers(part)
+    if (base in _WRITES_NOTHING and ".red" not in instruction.opcode) or (base == "call" and first[0] != "("):
+        return []
+    return [first] if first[0] == "%" and "|" not in first else _NAME.findall(first)
 
 
 class Definitions:

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 _HEADER = 64
 _SECTION_HEADER = 64
 _NO_BITS = 8
+_CUDA_MACHINE = 190
 
 
 def is_elf(data: bytes) -> bool:
     return data[:6] == b"\x7fELF\x02\x01"
 
 
-def sections(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """(name, contents) of each section. Errors: ValueError when the file is damaged."""
+def is_cubin(data: bytes) -> bool:
+    """Whether an ELF file holds GPU machine code itself, and not a program for the host."""
+    return is_elf(data) and len(data) >= _HEADER and struct.unpack_from("<H", data, 18)[0] == _CUDA_MACHINE
+
+
+def section(data: bytes, wanted: str) -> bytes | None:
+    """Contents of the first section of this name. Errors: ValueError when the file is damaged."""
     if not is_elf(data) or len(data) < _HEADER:
         raise ValueError("not a 64-bit ELF file")
     (table,) = struct.unpack_from("<Q", data, 0x28)
     entry, count, names_index = struct.unpack_from("<HHH", data, 0x3A)
-    if count and (entry < _SECTION_HEADER or names_index >= count or table + entry * count > len(data)):
-        raise ValueError("the section table lies outside of the file")
     if not count:
-        return
+        return None
+    if entry < _SECTION_HEADER or names_index >= count or table + entry * count > len(data):
+        raise ValueError("the section table lies outside of the file")
     names = _contents(data, table + entry * names_index)
-    for number in range(count):
-        at = table + entry * number
+    for at in range(table, table + entry * count, entry):
         (offset,) = struct.unpack_from("<I", data, at)
-        end = names.find(b"\0", offset)
-        name = names[offset : end if end >= 0 else len(names)].decode(errors="replace")
-        yield name, _contents(data, at)
+        if names.startswith(wanted.encode() + b"\0", offset):
+            return _contents(data, at)
+    return None
 
 
 def _contents(data: bytes, header: int) -> bytes:

@@ -48,10 +48,9 @@ def texts(data: bytes) -> list[Text]:
     if _TEXT.match(data):
         return [_plain("text", data)]
     found = []
-    known = False
-    if elf.is_elf(data):
-        known = True
-        found += _in_cubin(data, "cubin", 0)
+    known = elf.is_elf(data)
+    if elf.is_cubin(data):
+        return _in_cubin(data, "cubin", 0)
     for number, at in enumerate(fatbin.containers(data), start=1):
         known = True
         for entry in fatbin.entries(data, at):
@@ -88,14 +87,14 @@ def _in_entry(entry: Entry, container: int) -> list[Text]:
         return [Text("fat binary", entry.architecture, text, container, exact, family)]
     if entry.kind == Kind.ELF:
         plain = entry.plain()
-        return _in_cubin(plain, "cubin in a fat binary", container) if elf.is_elf(plain) else []
+        return _in_cubin(plain, "cubin in a fat binary", container) if elf.is_cubin(plain) else []
     return []
 
 
 def _in_cubin(data: bytes, source: str, container: int) -> list[Text]:
     """What `-lineinfo` leaves in a cubin, its lines separated by NUL."""
-    for name, contents in elf.sections(data):
-        if name == _DEBUG_SECTION:
-            plain = _plain(source, contents.replace(b"\0", b"\n"))
-            return [Text(source, plain.architecture, plain.text, container, exact=container != 0)]
-    return []
+    contents = elf.section(data, _DEBUG_SECTION)
+    if contents is None:
+        return []
+    plain = _plain(source, contents.replace(b"\0", b"\n"))
+    return [Text(source, plain.architecture, plain.text, container, exact=container != 0)]

@@ -8,7 +8,7 @@ from ptxtools.reader import body, parameter
 from ptxtools.reader.body import Body
 from ptxtools.reader.operand import split
 from ptxtools.reader.parameter import Parameter
-from ptxtools.reader.text import error
+from ptxtools.reader.text import Lines, error
 
 _HEADER = re.compile(r"\s*(?:\(([^)]*)\)\s*)?([\w$%.]+)\s*", re.DOTALL)
 
@@ -16,13 +16,13 @@ _HEADER = re.compile(r"\s*(?:\(([^)]*)\)\s*)?([\w$%.]+)\s*", re.DOTALL)
 class Function:
     """`.entry` (a kernel) or `.func`. The header and the body are read when first asked for, and kept."""
 
-    __slots__ = ("_body", "_parameters", "_text", "begin", "end", "header", "is_kernel", "name")
+    __slots__ = ("_body", "_lines", "_parameters", "_text", "begin", "end", "header", "is_kernel", "name")
 
-    def __init__(self, text: str, header: int, begin: int, end: int, is_kernel: bool) -> None:
+    def __init__(self, text: str, lines: Lines, header: int, begin: int, end: int, is_kernel: bool) -> None:
         """`header`: offset behind `.entry` or `.func`; `begin`, `end`: the body between its braces, equal without
         body.
         """
-        self._text = text
+        self._text, self._lines = text, lines
         self.header, self.begin, self.end = header, begin, end
         self.is_kernel = is_kernel
         match = _HEADER.match(text, header)
@@ -66,7 +66,7 @@ class Function:
 
     def line(self, offset: int) -> int:
         """The line of an offset of the module's text."""
-        return self._text.count("\n", 0, offset) + 1
+        return self._lines.line(offset)
 
     def __repr__(self) -> str:
         return f"<{'kernel' if self.is_kernel else 'function'} {self.name}>"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ptxtools.reader import operand
 from ptxtools.reader.operand import Operand
+
+_FIRST = re.compile(r"\{[^}]*\}|\([^)]*\)|\[[^\]]*\]|[^,]*")
 
 
 class Instruction:
@@ -28,6 +31,19 @@ class Instruction:
             self._texts = operand.split(text) if text else ()
         return self._texts
 
+    @property
+    def operand_count(self) -> int:
+        """How many operands there are."""
+        return len(self.operand_texts)
+
+    @property
+    def first_text(self) -> str:
+        """The first operand as written, "" without any."""
+        if not isinstance(self._texts, str):
+            return self._texts[0] if self._texts else ""
+        match = _FIRST.match(self._texts)
+        return match[0].rstrip() if match else ""
+
     def retarget(self, label: str) -> None:
         """Replaces the last operand, a label, by its unambiguous name."""
         self._texts = [*self.operand_texts[:-1], label]
@@ -40,7 +56,7 @@ class Instruction:
     @property
     def base(self) -> str:
         """The opcode up to its first dot."""
-        return self.opcode.split(".", 1)[0]
+        return self.opcode.partition(".")[0]
 
     def operand(self, index: int) -> Operand:
         """Errors: ValueError when there is none or it cannot be read."""

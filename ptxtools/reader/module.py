@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ptxtools.reader import variable
 from ptxtools.reader.function import Function
-from ptxtools.reader.text import closing_brace, error, without_comments
+from ptxtools.reader.text import Lines, closing_brace, error, without_comments
 from ptxtools.reader.variable import Variable
 
 _SPACE = re.compile(r"[\s;]*")
@@ -37,10 +37,10 @@ class Module:
 def read(source: str) -> Module:
     """Reads a PTX text up to its functions' bodies. Errors: PtxError."""
     text = without_comments(source.rstrip("\0"))
-    module = Module()
+    module, lines = Module(), Lines(text)
     position = _skip(text, 0)
     while position < len(text):
-        position = _skip(text, _item(module, text, position))
+        position = _skip(text, _item(module, text, lines, position))
     if not module.version:
         raise error(text, 0, "no .version directive")
     return module
@@ -51,7 +51,7 @@ def _skip(text: str, position: int) -> int:
     return match.end() if match else position
 
 
-def _item(module: Module, text: str, position: int) -> int:
+def _item(module: Module, text: str, lines: Lines, position: int) -> int:
     """Reads the item at an offset; the result is the offset behind it."""
     if text[position] != ".":
         raise error(text, position, f"'{text[position : position + 20].split()[0]}' is no directive")
@@ -62,7 +62,7 @@ def _item(module: Module, text: str, position: int) -> int:
             module.target = match[2].strip()
         return match.end()
     if match := _FUNCTION.match(text, position):
-        return _function(module, text, match.end(), match[1] == "entry")
+        return _function(module, text, lines, match.end(), match[1] == "entry")
     if match := _SECTION.match(text, position):
         if text[match.end() : match.end() + 1] != "{":
             raise error(text, position, "a section without braces")
@@ -79,15 +79,15 @@ def _item(module: Module, text: str, position: int) -> int:
     return end + 1
 
 
-def _function(module: Module, text: str, header: int, is_kernel: bool) -> int:
+def _function(module: Module, text: str, lines: Lines, header: int, is_kernel: bool) -> int:
     stop = _STOP.search(text, header)
     if stop is None:
         raise error(text, header, "a function without body or semicolon")
     if stop[0] == ";":
-        function = Function(text, header, stop.start(), stop.start(), is_kernel)
+        function = Function(text, lines, header, stop.start(), stop.start(), is_kernel)
         module.functions.setdefault(function.name, function)
         return stop.end()
     end = closing_brace(text, stop.start())
-    function = Function(text, header, stop.end(), end, is_kernel)
+    function = Function(text, lines, header, stop.end(), end, is_kernel)
     module.functions[function.name] = function
     return end + 1

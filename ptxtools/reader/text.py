@@ -5,6 +5,7 @@ columns.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from controlplane.errors import PtxError
 
@@ -53,3 +54,19 @@ def closing_brace(text: str, opening: int) -> int:
             if depth == 0:
                 return match.start()
     raise error(text, opening, "this brace is never closed")
+
+
+class Lines:
+    """Line numbers of a text's offsets."""
+
+    __slots__ = ("_ends", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends: list[int] | None = None
+
+    def line(self, offset: int) -> int:
+        """The line, counted from 1, that an offset lies in."""
+        if self._ends is None:
+            self._ends = [match.start() for match in re.finditer("\n", self._text)]
+        return bisect_left(self._ends, offset) + 1
