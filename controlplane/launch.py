@@ -26,6 +26,7 @@ class Change:
     driver: Path | None = None
     library_path: tuple[Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    preload: tuple[Path, ...] = ()
 
 
 def compose(changes: Iterable[Change], environment: Mapping[str, str]) -> dict[str, str]:
@@ -35,14 +36,16 @@ def compose(changes: Iterable[Change], environment: Mapping[str, str]) -> dict[s
     """
     result = dict(environment)
     drivers: list[Path] = []
+    others: list[Path] = []
     directories: list[Path] = []
     for change in changes:
         result.update(change.variables)
         directories += change.library_path
+        others += change.preload
         if change.driver is not None:
             drivers.append(change.driver)
-    if drivers:
-        result["LD_PRELOAD"] = _joined([drivers[0]], result.get("LD_PRELOAD", ""), " :")
+    if drivers or others:
+        result["LD_PRELOAD"] = _joined([*drivers[:1], *others], result.get("LD_PRELOAD", ""), " :")
     if len(drivers) > 1:
         result["TESSERA_DRIVER"] = str(drivers[1])
     if directories:

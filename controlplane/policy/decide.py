@@ -13,8 +13,9 @@ MASK = 2**64 - 1
 class Launch:
     """One launch on the home GPU, in the words of a policy's conditions.
 
-    process: names of its process, the executable's and its own; module: its file's name, if there is one, and its hash
-    as 16 hexadecimal digits; owner: what distinguishes functions of one name, such as process and module.
+    process: names of its process, the executable's and its own; library_call: the entry point that it happens in, if
+    in one; module: its file's name, if there is one, and its hash as 16 hexadecimal digits; owner: what distinguishes
+    functions of one name, such as process and module.
     """
 
     function: str
@@ -22,6 +23,7 @@ class Launch:
     block_threads: int = 1
     stream: int = 0
     process: tuple[str, ...] = ()
+    library_call: tuple[str, ...] = ()
     module: tuple[str, ...] = ()
     owner: object = None
 
@@ -59,6 +61,7 @@ def holds(match: Match, launch: Launch, number: int) -> bool:
         and (match.function_regex is None or regex(match.function_regex).finds(launch.function))
         and _one_of(match.module, launch.module)
         and _one_of(match.process, launch.process)
+        and _one_of(match.library_call, launch.library_call)
         and _within(match.blocks, launch.blocks)
         and _within(match.block_threads, launch.block_threads)
         and _within(match.threads, launch.blocks * launch.block_threads)

@@ -62,6 +62,8 @@ def _conditions(match: Match) -> Iterable[str]:
         yield f"of modules named {match.module}"
     if match.process is not None:
         yield f"in processes named {match.process}"
+    if match.library_call is not None:
+        yield f"in library calls named {match.library_call}"
     for interval, unit in (
         (match.blocks, "blocks"),
         (match.threads, "threads"),
@@ -174,6 +176,7 @@ def implies(narrow: Match, wide: Match) -> bool:
         (narrow.function, wide.function),
         (narrow.module, wide.module),
         (narrow.process, wide.process),
+        (narrow.library_call, wide.library_call),
     )
     intervals = (
         (narrow.blocks, wide.blocks),

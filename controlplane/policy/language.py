@@ -72,14 +72,16 @@ class Share:
 class Match:
     """The conditions of a rule; those that are None hold for every launch.
 
-    function, module and process are globs, function_regex a POSIX extended regular expression; stream is a number in
-    the order of creation from 1, 0 a default stream; threads are the whole grid's, block_threads those of one block.
+    function, module, process and library_call are globs, function_regex a POSIX extended regular expression; stream is
+    a number in the order of creation from 1, 0 a default stream; threads are the whole grid's, block_threads those of
+    one block.
     """
 
     function: str | None = None
     function_regex: str | None = None
     module: str | None = None
     process: str | None = None
+    library_call: str | None = None
     blocks: Interval | None = None
     threads: Interval | None = None
     block_threads: Interval | None = None
@@ -115,6 +117,11 @@ class Policy:
     verify_limit_bytes: int | None = None
     devices_line: int = field(default=1, compare=False)
     signature: Signature | None = field(default=None, compare=False)
+
+    @property
+    def marks_library_calls(self) -> bool:
+        """Whether a rule asks for the library call that a launch happens in."""
+        return any(rule.match.library_call is not None for rule in self.rules)
 
     @property
     def gpus(self) -> tuple[int, ...]:

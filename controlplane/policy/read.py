@@ -1,5 +1,6 @@
 """Reading a policy file. Every complaint is a ConfigError with file, line and what was expected."""
 
+import difflib
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +24,8 @@ from controlplane.policy.language import (
     Share,
     Signature,
 )
-from controlplane.policy.pattern import PatternError, regex
+from controlplane.policy.library_calls import library_calls
+from controlplane.policy.pattern import PatternError, glob_matches, regex
 from controlplane.yamlfile import Value, read
 
 T = TypeVar("T")
@@ -136,6 +138,7 @@ def _match(value: Value) -> Match:
         function_regex=at("function_regex", _regex),
         module=at("module", _pattern),
         process=at("process", _pattern),
+        library_call=at("library_call", _library_call),
         blocks=grid.get("blocks"),
         threads=grid.get("threads"),
         block_threads=grid.get("block_threads"),
@@ -159,6 +162,16 @@ def _regex(value: Value) -> str:
     except PatternError as error:
         raise value.error(f"{text!r}: {error}", "a POSIX extended regular expression") from error
     return text
+
+
+def _library_call(value: Value) -> str:
+    glob = _pattern(value)
+    if not any(glob_matches(glob, call) for call in library_calls()):
+        nearest = difflib.get_close_matches(glob, library_calls(), 1)
+        hint = f", did you mean {nearest[0]!r}?" if nearest else ""
+        expected = "a glob over the entry points that can be told apart, such as cublasGemmEx or cudnn*"
+        raise value.error(f"no library call is {glob!r}{hint}", expected)
+    return glob
 
 
 def _grid(value: Value) -> dict[str, Interval]:

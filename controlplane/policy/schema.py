@@ -93,6 +93,9 @@ _MATCH = _object(
             "(16 hexadecimal digits, as traces show it)."
         ),
         "process": _pattern("Glob over the executable's file name, or over the name the process gave itself."),
+        "library_call": _pattern(
+            "Glob over the call of cuBLAS, cuBLASLt, cuDNN, cuFFT, cuSPARSE or cuRAND that the launch happens in."
+        ),
         "grid": _described("Sizes of the launch.", **_GRID),
         "stream": _described(
             "Number of the stream in the order in which the program makes them, from 1; default: a default stream.",

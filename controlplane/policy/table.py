@@ -27,6 +27,7 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
         record.executors[place].memory_limit_bytes = executor.memory_limit_bytes or 0
         record.executors[place].socket = socket.encode()
     record.generation = FIRST_GENERATION
+    record.library_calls = policy.marks_library_calls
     _write_rules(record.tables[FIRST_GENERATION % 2], policy)
     return bytes(ffi.buffer(record))
 
@@ -65,6 +66,12 @@ def live_verify(buffer: Any) -> int:
     """Which launches a live record asks to verify."""
     record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
     return int(record.tables[record.generation % 2].verify_every)
+
+
+def live_library_calls(buffer: Any) -> bool:
+    """Whether library calls are marked in the run of a live record."""
+    record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
+    return bool(record.library_calls)
 
 
 def _write_rules(table: Any, policy: Policy) -> None:
@@ -106,7 +113,7 @@ def _write_rule(record: Any, rule: Rule, texts: _Texts) -> None:
     match = rule.match
     record.line, record.device = rule.line, rule.device
     record.conditions = conditions(match)
-    for field in ("function", "function_regex", "module", "process"):
+    for field in ("function", "function_regex", "module", "process", "library_call"):
         pattern = getattr(match, field)
         setattr(record, field, 0 if pattern is None else texts.place(pattern, rule.line))
     for field in ("blocks", "threads", "block_threads"):

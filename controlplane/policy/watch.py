@@ -13,7 +13,7 @@ from typing import Any
 from controlplane.errors import ConfigError
 from controlplane.policy.language import Signature
 from controlplane.policy.read import read_policy, signature
-from controlplane.policy.table import devices_of, live_devices, live_verify, replace_rules
+from controlplane.policy.table import devices_of, live_devices, live_library_calls, live_verify, replace_rules
 
 INTERVAL_S = 0.2
 
@@ -56,6 +56,12 @@ class Watcher:
                     expected="the home GPU and the executors that the run began with",
                     file=self._file,
                     line=policy.devices_line,
+                )
+            if policy.marks_library_calls and not live_library_calls(self._table):
+                raise ConfigError(
+                    "library calls cannot be told apart in this run",
+                    expected="a run that began with a rule that has library_call",
+                    file=self._file,
                 )
             if self._verify is not None:
                 policy = replace(policy, verify=self._verify)

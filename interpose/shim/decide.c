@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/log.h"
+#include "calls/calls.h"
 #include "shim/functions.h"
 #include "shim/lane_client.h"
 #include "shim/session.h"
@@ -74,6 +75,12 @@ static uint64_t drawn(uint64_t seed, uint64_t name_hash, uint64_t number)
     return z ^ (z >> 31);
 }
 
+static bool in_library_call(const struct tsr_rule *rule)
+{
+    uint32_t call = tessera_library_call ? tessera_library_call() : 0;
+    return rule->library_calls[call / 64 % (TSR_LIBRARY_CALLS_MOST / 64)] >> (call % 64) & 1;
+}
+
 static bool holds_now(const struct tsr_rule *rule, const struct tsr_function_record *function,
                       const struct tsr_decide_launch *launch, uint64_t number)
 {
@@ -89,7 +96,9 @@ static bool holds_now(const struct tsr_rule *rule, const struct tsr_function_rec
         return false;
     if ((conditions & TSR_POLICY_NTH) && (told->nth_every ? number % told->nth_every : number) != told->nth_offset)
         return false;
-    return !(conditions & TSR_POLICY_SHARE) || drawn(told->seed, function->name_hash, number) < told->share;
+    if ((conditions & TSR_POLICY_SHARE) && drawn(told->seed, function->name_hash, number) >= told->share)
+        return false;
+    return !(conditions & TSR_POLICY_LIBRARY_CALL) || in_library_call(rule);
 }
 
 static const struct tsr_rule *choose(const struct tsr_rules *rules, const uint64_t candidates[TSR_RULES_WORDS],

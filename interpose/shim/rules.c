@@ -10,6 +10,7 @@
 
 #include "base/format.h"
 #include "base/log.h"
+#include "calls/calls.h"
 #include "shim/functions.h"
 #include "shim/session.h"
 
@@ -49,6 +50,14 @@ static bool in_this_process(const struct tsr_rules *rules, uint32_t glob)
     return matches(rules, glob, own) || matches(rules, glob, executable);
 }
 
+static void choose_library_calls(const struct tsr_rules *rules, struct tsr_rule *rule)
+{
+    const char *name;
+    for (uint32_t i = 1; tessera_library_call_name && (name = tessera_library_call_name(i)); i++)
+        if (matches(rules, rule->told.library_call, name))
+            rule->library_calls[i / 64] |= 1ull << (i % 64);
+}
+
 static void prepare(const struct tsr_rules *rules, struct tsr_rule *rule)
 {
     const struct tsr_policy_rule *told = &rule->told;
@@ -56,6 +65,8 @@ static void prepare(const struct tsr_rules *rules, struct tsr_rule *rule)
     rule->lane = tsr_session_lane(told->device);
     if (told->conditions & TSR_POLICY_PROCESS)
         rule->holds_never = !in_this_process(rules, told->process);
+    if (told->conditions & TSR_POLICY_LIBRARY_CALL)
+        choose_library_calls(rules, rule);
     if ((told->conditions & TSR_POLICY_FUNCTION_REGEX) &&
         regcomp(&rule->regex, text_of(rules, told->function_regex), REG_EXTENDED | REG_NOSUB) != 0) {
         tsr_error("the regular expression of line %u cannot be compiled; the rule is left out", told->line);

@@ -12,12 +12,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tessera/library_calls.h>
 #include <tessera/policy.h>
 
 #define TSR_RULES_WORDS (TSR_POLICY_RULES / 64)
 /* The conditions that need the launch; all others are known with the function. */
 #define TSR_RULES_PER_LAUNCH                                                                                                   \
-    (TSR_POLICY_BLOCKS | TSR_POLICY_THREADS | TSR_POLICY_BLOCK_THREADS | TSR_POLICY_STREAM |         \
+    (TSR_POLICY_LIBRARY_CALL | TSR_POLICY_BLOCKS | TSR_POLICY_THREADS | TSR_POLICY_BLOCK_THREADS | TSR_POLICY_STREAM |         \
      TSR_POLICY_NTH | TSR_POLICY_SHARE)
 
 struct tsr_function_record;
@@ -28,7 +29,8 @@ struct tsr_rule {
     uint32_t per_launch; /* of its conditions */
     bool holds_never;    /* not in this process, or not understood */
     regex_t regex;
-    struct tsr_lane_client *lane; /* NULL: home */
+    uint64_t library_calls[TSR_LIBRARY_CALLS_MOST / 64]; /* set of those that the rule names */
+    struct tsr_lane_client *lane;                        /* NULL: home */
 };
 
 struct tsr_rules {

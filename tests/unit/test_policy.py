@@ -87,6 +87,7 @@ rules:
       function_regex: "^(sm90|ampere)_"
       module: "libcublasLt*"
       process: "python*"
+      library_call: "cublas*Gemm*"
       grid: {blocks: ">= 128", threads: 1..65536, block_threads: "== 256"}
       stream: 3
       nth: {every: 4, offset: 1}
@@ -111,6 +112,7 @@ def test_every_key_is_understood(tmp_path: Path) -> None:
         function_regex="^(sm90|ampere)_",
         module="libcublasLt*",
         process="python*",
+        library_call="cublas*Gemm*",
         blocks=Interval(128, 2**64 - 1),
         threads=Interval(1, 65536),
         block_threads=Interval(256, 256),
@@ -136,6 +138,7 @@ def matching(match: str) -> str:
         (matching('{grid: {blocks: "~ 3"}}'), 4, "'~ 3' is not a comparison"),
         (matching('{grid: {blocks: "9..3"}}'), 4, "no number is '9..3'"),
         (matching('{grid: {blocks: "< 0"}}'), 4, "no number is '< 0'"),
+        (matching("{library_call: cublasGemEx}"), 4, "no library call is 'cublasGemEx', did you mean 'cublasGemmEx'?"),
         (matching("{grid: {}}"), 4, "nothing to compare"),
         (matching("{stream: 0}"), 4, "'0' is not a stream"),
         (matching("{nth: 0}"), 4, "'0' is not usable here"),
@@ -180,18 +183,22 @@ def test_the_table_holds_what_the_policy_says(tmp_path: Path) -> None:
     first, second = table.rules[0], table.rules[1]
     bits = ffi.typeof("enum tsr_policy_condition").relements
     assert first.conditions == sum(bits.values())
-    assert (first.device, first.line, second.device, second.line) == (1, 8, 0, 18)
-    assert [text_of(table, getattr(first, name)) for name in ("function", "function_regex", "module", "process")] == [
+    assert (first.device, first.line, second.device, second.line) == (1, 8, 0, 19)
+    assert [
+        text_of(table, getattr(first, name))
+        for name in ("function", "function_regex", "module", "process", "library_call")
+    ] == [
         "*gemm*",
         "^(sm90|ampere)_",
         "libcublasLt*",
         "python*",
+        "cublas*Gemm*",
     ]
     assert list(first.blocks) == [128, 2**64 - 1]
     assert list(first.threads) == [1, 65536]
     assert list(first.block_threads) == [256, 256]
     assert (first.stream, first.nth_every, first.nth_offset, first.share, first.seed) == (3, 4, 1, 2**62, 7)
-    absent = ("FUNCTION", "FUNCTION_REGEX", "MODULE", "PROCESS", "THREADS", "BLOCK_THREADS")
+    absent = ("FUNCTION", "FUNCTION_REGEX", "MODULE", "PROCESS", "LIBRARY_CALL", "THREADS", "BLOCK_THREADS")
     assert second.conditions == sum(bits.values()) - sum(bits[f"TSR_POLICY_{name}"] for name in absent)
     assert (second.stream, second.nth_every, second.nth_offset, second.share) == (0, 0, 2, 2**63)
 

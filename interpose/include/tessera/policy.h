@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 3u
+#define TSR_POLICY_VERSION 4u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 
@@ -37,16 +37,19 @@ enum tsr_policy_condition { /* bits of a rule's conditions; a rule without any h
                             TSR_POLICY_BLOCK_THREADS = 64, /* of one block */
                             TSR_POLICY_STREAM = 128,
                             TSR_POLICY_NTH = 256,
-                            TSR_POLICY_SHARE = 512
+                            TSR_POLICY_SHARE = 512,
+                            TSR_POLICY_LIBRARY_CALL =
+                                1024 /* glob over the entry point of a library that the launch happens in (tessera/library_calls.h) */
 };
 
 struct tsr_policy_rule {
-    uint32_t line;                                      /* in the policy file */
-    int32_t device;                                     /* number of an executor's GPU, or of the home GPU */
-    uint32_t conditions;                                /* enum tsr_policy_condition */
-    uint32_t stream;                                    /* number in the order of creation, from 1; 0: a default stream */
-    uint32_t function, function_regex, module, process; /* offsets in the table's text */
-    uint64_t blocks[2], threads[2], block_threads[2];   /* smallest and largest */
+    uint32_t line;       /* in the policy file */
+    int32_t device;      /* number of an executor's GPU, or of the home GPU */
+    uint32_t conditions; /* enum tsr_policy_condition */
+    uint32_t stream;     /* number in the order of creation, from 1; 0: a default stream */
+    uint32_t function, function_regex, module, process, library_call; /* offsets in the table's text */
+    uint32_t reserved;
+    uint64_t blocks[2], threads[2], block_threads[2]; /* smallest and largest */
     uint64_t nth_every; /* n % nth_every == nth_offset; 0: n == nth_offset. n counts the function's launches from 1 */
     uint64_t nth_offset;
     uint64_t share; /* of 2^64 */
@@ -71,8 +74,8 @@ struct tsr_policy {
     uint32_t home; /* number of the GPU the application uses */
     uint32_t executor_count;
     struct tsr_policy_executor executors[15];
-    uint32_t generation; /* atomic, release; from 1 on */
-    uint32_t reserved;
+    uint32_t generation;    /* atomic, release; from 1 on */
+    uint32_t library_calls; /* 1: they are marked in this run */
     struct tsr_policy_table tables[2];
     /* live: written by the shim, atomic */
     uint64_t launches[16];     /* by GPU that ran them */

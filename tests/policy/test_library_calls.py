@@ -1,0 +1,62 @@
+"""Rules on the library call that a launch happens in."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from controlplane.policy.library_calls import library_calls
+from tests.policy.run import TIMEOUT_S, environment, outcome_of
+
+HERE = Path(__file__).parent
+POLICY = """version: 1
+devices: {home: 0, executors: [1, 2]}
+rules:
+  - {match: {library_call: cublasGemmEx}, device: 1}
+  - {match: {library_call: "cublas?gemm*"}, device: 2}
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    file = tmp_path / "libcublas.so.12"
+    compiler = [os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-Wl,-soname,libcublas.so.12"]
+    subprocess.run([*compiler, "-o", str(file), str(HERE / "cublas_like.c")], check=True)
+    return file
+
+
+def test_launches_are_told_by_the_call_they_happen_in(library: Path, native_build: Path, tmp_path: Path) -> None:
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(POLICY)
+    tessera_run = str(Path(sysconfig.get_path("scripts")) / "tessera-run")
+    done = subprocess.run(
+        [
+            *(tessera_run, "--emulate", "3", "--policy", str(policy), "--json", str(report), "--"),
+            *(sys.executable, str(HERE / "library_calls.py"), str(library)),
+        ],
+        text=True,
+        capture_output=True,
+        env=environment(native_build),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["1", "7 0.25", "7", "right"]
+    # A call within a call is the outer one's; what is called by its own handle is no call that could be seen.
+    assert outcome_of(report).by_function == {("alpha", 1): 1, ("alpha", 2): 1, ("beta", 2): 1, ("gamma", 0): 2}
+    assert json.loads(report.read_text())["launches"]["kept_home"] == 0
+
+
+def test_every_entry_point_is_exported(native_build: Path) -> None:
+    native = native_build / "native" / "shim"
+    out = subprocess.run(
+        ["nm", "-D", "--defined-only", str(native / "libtessera_calls.so")], capture_output=True, text=True, check=True
+    ).stdout
+    exported = set(re.findall(r" [TW] (\w+)", out))
+    assert exported == {*library_calls(), "tessera_library_call", "tessera_library_call_name"}
+    assert len(library_calls()) > 100
