@@ -36,11 +36,8 @@ static struct fake_cache cache_with(const char *path)
 {
     struct fake_cache cache = {.head = {.magic = {0}, .count = 3}};
     memcpy(cache.head.magic, CACHE_MAGIC, sizeof cache.head.magic);
-    memcpy(cache.text,
-           DRIVER "\0"
-                  "libother.so\0"
-                  "/none",
-           32);
+    static const char names[] = DRIVER "\0libother.so\0/none";
+    memcpy(cache.text, names, sizeof names);
     strncpy(cache.text + 64, path, sizeof cache.text - 65);
     uint32_t name = TEXT_AT(0), other = TEXT_AT(13), nowhere = TEXT_AT(25), file = TEXT_AT(64);
     cache.entries[0].flags = 3, cache.entries[0].name = name, cache.entries[0].path = nowhere;
