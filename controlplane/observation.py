@@ -73,8 +73,12 @@ class Observation:
                 self._process.kill()
                 self._process.wait()
 
-    def change(self) -> Change:
-        return Change(variables={"TESSERA_RECORDS": self._name} if self._records else {})
+    def change(self, timing: str | None = None) -> Change:
+        """timing: which launches the shim times on the GPU; None: as the environment says."""
+        if not self._records:
+            return Change()
+        asked = {} if timing is None else {"TESSERA_TIMING": timing}
+        return Change(variables={"TESSERA_RECORDS": self._name, **asked})
 
     def finish(self) -> Report | None:
         """Lets the control plane process end, within a bounded time; None without records, or if it has died."""

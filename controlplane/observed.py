@@ -6,6 +6,7 @@ from controlplane.tables import LINE, amount, duration, table
 
 LARGEST_KERNELS = 20
 LARGEST_ROWS = 10
+DEINITIALIZED = 4  # CUresult of calls while the process ends, which nobody misses
 
 
 def to_text(report: Report) -> str:
@@ -60,8 +61,9 @@ def _sample(report: Report) -> str:
 def _kernels(report: Report) -> list[str]:
     if not report.kernels:
         return []
-    heading = ("GPU", "launches", "on GPU", "share", "mean", "longest", "in call", "queued", "kernel")
     shown = report.kernels[:LARGEST_KERNELS]
+    launches = "launches (captured)" if any(kernel.captured for kernel in shown) else "launches"
+    heading = ("GPU", launches, "on GPU", "share", "mean", "longest", "in call", "queued", "kernel")
     total = report.launches.gpu_ns
     rows = [_kernel_cells(kernel, total) for kernel in shown]
     used = max(sum(len(row[column]) for column in range(8)) for row in [heading, *rows]) + 2 * 9 + 10
@@ -74,17 +76,20 @@ def _kernels(report: Report) -> list[str]:
 
 def _kernel_cells(kernel: KernelReport, total: int | None) -> tuple[str, ...]:
     """All but the name; times of one launch but for the sum."""
-    count = max(kernel.launches, 1)
-    mean = None if kernel.gpu_ns is None else kernel.gpu_ns / count
+    count = kernel.launches
+
+    def each(total_ns: int | None) -> str:
+        return duration(None if total_ns is None or not count else total_ns / count)
+
     return (
         str(kernel.device),
-        str(kernel.launches),
+        f"{count} ({kernel.captured})" if kernel.captured else str(count),
         duration(kernel.gpu_ns),
         "-" if kernel.gpu_ns is None or not total else f"{100 * kernel.gpu_ns / total:.1f} %",
-        duration(mean),
+        each(kernel.gpu_ns),
         duration(kernel.gpu_ns_max),
-        duration(None if kernel.host_ns is None else kernel.host_ns / count),
-        duration(None if kernel.queue_ns is None else kernel.queue_ns / count),
+        each(kernel.host_ns),
+        each(kernel.queue_ns),
     )
 
 
@@ -108,7 +113,8 @@ def _calls(heading: str, calls: tuple[CallReport, ...]) -> list[str]:
 
 
 def _failures(report: Report) -> list[str]:
-    rows = [(row.call, str(row.result), str(row.count)) for row in report.failures[:LARGEST_ROWS]]
+    told = [row for row in report.failures if row.result != DEINITIALIZED]
+    rows = [(row.call, str(row.result), str(row.count)) for row in told[:LARGEST_ROWS]]
     return table([("call that failed", "CUresult", "count"), *rows], right=(1, 2)) if rows else []
 
 

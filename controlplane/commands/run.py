@@ -87,6 +87,11 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
         "--trace", metavar="FILE", type=Path, help="write a trace, for `tessera trace show FILE` and `... export FILE`"
     )
     group.add_argument(
+        "--timing",
+        choices=("off", "sampled", "all"),
+        help="which launches are timed on the GPU for --stats and --trace (default: sampled); timing costs the program time",
+    )
+    group.add_argument(
         "--summary",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -159,7 +164,7 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
 
             watched = None if redirection is None else redirection.watched(options.verify)
             observation = stack.enter_context(Observation(options.trace, records=observed_run, policy=watched))
-            layers.append(observation.change())
+            layers.append(observation.change(options.timing))
         code = launch.run(options.command, launch.compose(layers, os.environ))
         launches = None if redirection is None else redirection.launches()
         return Outcome(code, launches, None if observation is None else observation.finish())

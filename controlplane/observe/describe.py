@@ -2,7 +2,7 @@
 
 from controlplane.demangle import demangle
 from controlplane.observe.layout import Flag, Kind, call_name, reason_name
-from controlplane.observe.stats import DIRECTIONS
+from controlplane.observe.stats import direction_name
 from controlplane.observe.trace import Calls, TracedProcess
 from controlplane.tables import amount
 
@@ -26,7 +26,7 @@ class Describer:
         if kind == Kind.GRAPH:
             return f"graph of {int(record['graph.kernels'])} kernels"
         if kind == Kind.COPY:
-            direction = _direction(int(record["copy.from"]), int(record["copy.to"]))
+            direction = direction_name(int(record["copy.from"]), int(record["copy.to"]))
             return f"copy {amount(int(record['copy.bytes']))} {direction}"
         if kind == Kind.MEMSET:
             return f"memset {amount(int(record['memset.bytes']))}"
@@ -65,7 +65,7 @@ class Describer:
             details["kernels"] = int(record["graph.kernels"])
         elif kind == Kind.COPY:
             details["bytes"] = int(record["copy.bytes"])
-            details["direction"] = _direction(int(record["copy.from"]), int(record["copy.to"]))
+            details["direction"] = direction_name(int(record["copy.from"]), int(record["copy.to"]))
         elif kind in (Kind.ALLOCATE, Kind.FREE):
             details["address"], details["bytes"] = hex(int(record["memory.address"])), int(record["memory.bytes"])
         elif kind == Kind.MEMSET:
@@ -79,7 +79,3 @@ class Describer:
         if flags & Flag.KEPT_HOME and kind == Kind.LAUNCH:
             details["reason"] = reason_name(int(record["launch.reason"]))
         return details
-
-
-def _direction(source: int, destination: int) -> str:
-    return f"{DIRECTIONS.get(source, 'untold')} to {DIRECTIONS.get(destination, 'untold')}"

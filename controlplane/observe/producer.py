@@ -121,14 +121,20 @@ class Ring:
         _sealed(descriptor, "ring", size)
         view = mmap.mmap(descriptor, size)
         self._header = _header(view, "tsr_ring", "ring")
+        self._words = memoryview(view)[:offset].cast("Q")
+        self._tail = dtype("tsr_ring").fields["tail"][1] // 8  # type: ignore[index]
         self._records = np.frombuffer(view, record, count=self.capacity, offset=offset)
         self.number = int(self._header["number"][0])
         self.thread = int(self._header["thread"][0])
         self.read_so_far = int(self._header["head"][0])
 
+    def unread(self) -> int:
+        """How many records wait; cheap. Nonsense if the writer is wrong, which read() finds out."""
+        return self._words[self._tail] - self.read_so_far
+
     def read(self) -> Records:
         """A copy of the records that were not read yet; the first has the number read_so_far had before."""
-        head, tail = self.read_so_far, int(self._header["tail"][0])
+        head, tail = self.read_so_far, self._words[self._tail]
         if not head <= tail <= head + self.capacity:
             raise WireError(f"ring {self.number} claims to hold records {head} to {tail}")
         begin, end = head % self.capacity, (tail - 1) % self.capacity + 1

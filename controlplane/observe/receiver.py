@@ -23,8 +23,10 @@ from controlplane.observe.producer import Clock, Counters, Entry, Journal, Proce
 
 RINGS_PER_PROCESS = 65536
 STATE_SECONDS = 1.0
+GATHER_SECONDS = 0.1  # for which records may wait in a ring that has room
+FULL_SHARE = 0.125  # of a ring: from there on they do not wait
+BUSY_SHARE = 0.25  # of a ring: from there on turns follow each other quickly
 BUSY_SECONDS, USUAL_SECONDS, IDLE_SECONDS = 0.002, 0.010, 0.020
-BUSY_SHARE = 0.25  # of a ring that was full: from there on rings are read more often
 IDLE_TURNS = 50
 SUMMED = ("lost", "captured", "graph_launches", "graph_kernels", "kept_home")
 OF_JOURNAL = ("overhead_samples", "overhead_ticks", "timed_launches", "times_lost")
@@ -74,7 +76,7 @@ class Receiver:
         self._connections: list[_Connection] = []
         self._processes = 0
         self._idle_turns = 0
-        self._state_due = 0.0
+        self._state_due = self._read_due = 0.0
         self._loop: Loop | None = None
 
     def start(self, loop: Loop) -> None:
@@ -83,12 +85,18 @@ class Receiver:
         loop.watch(self._listener, self._accept)
 
     def tick(self) -> float | None:
-        """Reads all rings. The time to the next turn follows from how full they were."""
-        if not any(connection.rings for connection in self._connections):
+        """Reads the rings if one is filling or it is time. When the next turn is due follows from how full they are."""
+        rings = [ring for connection in self._connections for ring in connection.rings.values()]
+        if not rings:
             return None
-        share = max([self._drain(connection) for connection in list(self._connections)], default=0.0)
-        if time.monotonic() >= self._state_due:
-            self._state_due = time.monotonic() + STATE_SECONDS
+        now = time.monotonic()
+        share = max(ring.unread() / ring.capacity for ring in rings)
+        if share >= FULL_SHARE or now >= self._read_due:
+            self._read_due = now + GATHER_SECONDS
+            for connection in list(self._connections):
+                self._drain(connection)
+        if now >= self._state_due:
+            self._state_due = now + STATE_SECONDS
             for connection in self._connections:
                 self._tell_state(connection)
         self._idle_turns = 0 if share else self._idle_turns + 1
@@ -163,21 +171,19 @@ class Receiver:
         else:
             raise WireError(f"message {kind} is out of turn")
 
-    def _drain(self, connection: _Connection) -> float:
-        """Reads what is new; the result is the largest share of a ring that was full."""
+    def _drain(self, connection: _Connection) -> None:
+        """Reads what is new."""
         process, journal = connection.process, connection.journal
         if process is None or journal is None:
-            return 0.0
+            return
         batches: list[Batch] = []
         failure: WireError | None = None
-        share = 0.0
         try:
             for ring in connection.rings.values():
                 first = ring.read_so_far
                 records = ring.read()
                 if len(records):
                     batches.append(Batch(ring.number, first, records))
-                    share = max(share, len(records) / ring.capacity)
         except WireError as error:
             failure = error
         try:
@@ -192,7 +198,6 @@ class Receiver:
                 sink.records(process, batches)
         if failure is not None:
             self._give_up(connection, str(failure))
-        return share
 
     def _tell_state(self, connection: _Connection) -> None:
         if connection.process is not None and connection.journal is not None:

@@ -27,7 +27,7 @@ MAX_FUNCTIONS = 1 << 20
 MIN_CLOCK_NS = 20_000_000  # anchors must lie so far apart before a host time is compared with a GPU's
 UNKNOWN_FUNCTION = "(unknown)"
 LARGEST_INT = np.iinfo(np.int64).max
-DIRECTIONS = {1: "host", 2: "device", 3: "array", 4: "unified"}  # CUmemorytype; 0: not told by the call
+PLACES = {1: "host", 2: "device", 3: "array", 4: "any"}  # CUmemorytype
 Ints = NDArray[np.int64]
 
 
@@ -186,12 +186,19 @@ def _remember(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp], rows:
     history.start[places] = batch.records["start"][chosen]
 
 
+def direction_name(source: int, destination: int) -> str:
+    """Of a copy, by two CUmemorytype; calls that tell neither leave it to the addresses."""
+    if not source and not destination:
+        return "by address"
+    return f"{PLACES.get(source, 'any')} to {PLACES.get(destination, 'any')}"
+
+
 def _add_copies(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
     copies = batch.records[chosen]
     keys = copies["context"].astype(np.int64) << 16 | copies["copy.to"].astype(np.int64) << 8 | copies["copy.from"]
     for key in np.unique(keys).tolist():
         device = stats.contexts.get(key >> 16, -1)
-        direction = f"{DIRECTIONS.get(key & 255, 'untold')} to {DIRECTIONS.get(key >> 8 & 255, 'untold')}"
+        direction = direction_name(key & 255, key >> 8 & 255)
         some = copies[keys == key]
         _count(stats.copies.setdefault((device, direction), Tally()), some, int(some["copy.bytes"].sum(dtype=object)))
 

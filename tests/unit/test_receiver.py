@@ -1,5 +1,6 @@
 """The reader of records: nothing is lost while there is room, and no producer can break it, whatever it writes."""
 
+import gc
 import os
 import secrets
 import socket
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controlplane.loop import Loop
+from controlplane.observe import receiver
 from controlplane.observe.layout import EntryKind, Kind, Message, constant
 from controlplane.observe.producer import Clock, Counters, Entry, Process
 from controlplane.observe.receiver import Batch, Receiver
@@ -76,6 +78,7 @@ class Rig:
 @pytest.fixture
 def rig(fake_native: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     monkeypatch.setenv("TESSERA_NATIVE", str(fake_native))
+    monkeypatch.setattr(receiver, "GATHER_SECONDS", 0.0)
     result = Rig()
     yield result
     result.receiver.finish()
@@ -161,7 +164,23 @@ def test_turns_follow_the_load(rig: Rig) -> None:
     assert busy < usual < idle
 
 
+def test_records_wait_for_others_unless_the_ring_fills(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = rig.process().ring()
+    ring.launch(1)
+    rig.turn()
+    monkeypatch.setattr(receiver, "GATHER_SECONDS", 1000.0)
+    for _ in range(2):  # the first one still reads, and says when the next is due
+        ring.launch(1)
+        rig.turn()
+    assert ring.record.head == 2
+    for _ in range(ring.capacity // 4):
+        ring.launch(1)
+    rig.turn()
+    assert ring.record.head == ring.record.tail
+
+
 def test_descriptors_are_given_back(rig: Rig) -> None:
+    gc.collect()
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         producer = FakeProcess()
@@ -173,6 +192,7 @@ def test_descriptors_are_given_back(rig: Rig) -> None:
             os.close(file.descriptor)
         del producer, rings, file
         rig.turn()
+    gc.collect()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 

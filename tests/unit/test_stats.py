@@ -152,7 +152,7 @@ def test_copies_by_direction_and_the_contexts_gpu() -> None:
     statistics.records(one, [batch([to_device, to_device, untold, failed, row(Kind.MEMSET, memset__bytes=6)])])
     result = make_report(statistics)
     assert [(copy.device, copy.direction, copy.copies, copy.copied_bytes) for copy in result.copies] == [
-        (None, "untold to untold", 1, 5),
+        (None, "by address", 1, 5),
         (3, "host to device", 2, 2**41),
     ]
     assert (result.memsets.count, result.memsets.bytes) == (1, 6)
