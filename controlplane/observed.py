@@ -32,9 +32,9 @@ def _launches(report: Report) -> list[str]:
     if launches.kept_home:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_home_by_reason.items())
         lines.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home} ({reasons})")
-    lines.append(
-        f"  in the calls {duration(launches.host_ns)}, on the GPU {duration(launches.gpu_ns)} ({_sample(report)})"
-    )
+    if launches.total:
+        times = f"in the calls {duration(launches.host_ns)}, on the GPU {duration(launches.gpu_ns)}"
+        lines.append(f"  {times} ({_sample(report)})")
     if launches.tklqt_ns is not None and launches.total:
         mean = duration(launches.tklqt_ns / launches.total)
         lines.append(f"  from call to start on the GPU (TKLQT) {duration(launches.tklqt_ns)}, {mean} per launch")

@@ -89,7 +89,7 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--timing",
         choices=("off", "sampled", "all"),
-        help="which launches are timed on the GPU for --stats and --trace (default: sampled); timing costs the program time",
+        help="which launches are timed on the GPU for --stats and --trace, which costs time (default: sampled)",
     )
     group.add_argument(
         "--summary",
