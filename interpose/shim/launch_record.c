@@ -116,7 +116,7 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
         .result = (uint16_t)result,
         .context = launch->context,
         .stream = (uintptr_t)launch->stream,
-        .u.launch = {.function = launch->known ? launch->known->number : 0,
+        .u.launch = {.function = launch->known ? __atomic_load_n(&launch->known->number, __ATOMIC_ACQUIRE) : 0,
                      .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                      .block = {(uint16_t)launch->block[0], (uint16_t)launch->block[1], (uint16_t)launch->block[2]},
                      .device = device,
@@ -148,7 +148,7 @@ void tsr_launch_record(struct tsr_launch *launch, CUresult result)
     bool launched = result == CUDA_SUCCESS;
     if (launch->pair)
         tsr_timing_mark(launch->pair, launch->stream, launched);
-    if (launched && (!launch->known || !launch->known->number))
+    if (launched && (!launch->known || !__atomic_load_n(&launch->known->number, __ATOMIC_ACQUIRE)))
         launch->known = tsr_function_define(launch->function);
     if (launched && launch->known && __atomic_load_n(&launch->known->launches, __ATOMIC_RELAXED) < TSR_TIMING_FIRST)
         __atomic_fetch_add(&launch->known->launches, 1, __ATOMIC_RELAXED);

@@ -9,13 +9,13 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
 {
     if (!tsr_real_open())
         return CUDA_ERROR_NO_DEVICE;
-    tsr_recorder_before_init();
+    struct tsr_anchor before_init = tsr_recorder_before_init();
     tsr_seen_start();
     CUresult result = tsr_real.cuInit(Flags);
     if (result != CUDA_SUCCESS)
         return result;
     tsr_engaged_prepare();
-    tsr_recorder_start();
+    tsr_recorder_start(before_init);
     tsr_session_start();
     return result;
 }

@@ -8,22 +8,20 @@
 #include "shim/timing.h"
 #include "shim/writer.h"
 
-static struct tsr_anchor before_init;
-
 static bool wanted(void)
 {
     return tsr_options()->records[0] != 0;
 }
 
-void tsr_recorder_before_init(void)
+struct tsr_anchor tsr_recorder_before_init(void)
 {
     if (!wanted() || tsr_has_role(TSR_RECORDING))
-        return;
+        return (struct tsr_anchor){0};
     tsr_ticks_choose();
-    before_init = tsr_ticks_anchor();
+    return tsr_ticks_anchor();
 }
 
-void tsr_recorder_start(void)
+void tsr_recorder_start(struct tsr_anchor before_init)
 {
     if (!wanted() || tsr_has_role(TSR_RECORDING) || !tsr_writer_start(tsr_options()->records, before_init))
         return;

@@ -32,9 +32,9 @@
 
 struct tsr_thread;
 
-/* Around the real cuInit: notes when it began; starts recording if the control plane wants records. */
-void tsr_recorder_before_init(void);
-void tsr_recorder_start(void);
+/* Around the real cuInit: when it began; starts recording if the control plane wants records. */
+struct tsr_anchor tsr_recorder_before_init(void);
+void tsr_recorder_start(struct tsr_anchor before_init);
 
 /* 0: nothing is recorded. */
 static inline uint64_t tsr_record_start(void)

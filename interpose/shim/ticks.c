@@ -2,6 +2,7 @@
 #include "shim/ticks.h"
 
 #include <cpuid.h>
+#include <pthread.h>
 #include <time.h>
 
 #include <tessera/records.h>
@@ -10,10 +11,16 @@
 
 bool tsr_ticks_are_counter;
 
-void tsr_ticks_choose(void)
+static void choose(void)
 {
     unsigned a, b, c, d;
     tsr_ticks_are_counter = __get_cpuid(0x80000007u, &a, &b, &c, &d) && (d & 1u << 8); /* invariant TSC */
+}
+
+void tsr_ticks_choose(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, choose);
 }
 
 static uint64_t read_clock(clockid_t clock)

@@ -111,8 +111,7 @@ static struct tsr_ring *add_ring_locked(void)
 static struct tsr_ring *take_ring_locked(void)
 {
     for (uint32_t i = 0; i < ring_count; i++) {
-        uint64_t unread = rings[i]->tail - __atomic_load_n(&rings[i]->head, __ATOMIC_ACQUIRE);
-        if (!taken[i] && unread <= TSR_RING_RECORDS / 2) {
+        if (!taken[i] && rings[i]->tail - __atomic_load_n(&rings[i]->head, __ATOMIC_ACQUIRE) <= TSR_RING_RECORDS / 2) {
             taken[i] = true;
             return rings[i];
         }

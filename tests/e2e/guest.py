@@ -28,6 +28,7 @@ MODES: dict[str, tuple[str, ...]] = {
     "bare": (),
     "through": ("--shim",),
     "stats": ("--stats=stats.json",),
+    "trace": ("--trace", "trace"),
 }
 PROCESS = re.compile(r"tessera\[\d+\]")  # before each log line
 SHIMMED = tuple(mode for mode in MODES if mode != "bare")
