@@ -30,17 +30,17 @@ static void forget_if_inactive(CUdevice device)
 #define ENDS(symbol, forget, type, name)                                                                                       \
     TSR_ENGAGED(symbol)(type name)                                                                                             \
     {                                                                                                                          \
-        uint64_t start = tsr_record_start();                                                                                   \
+        bool recording = tsr_has_role(TSR_RECORDING);                                                                                   \
         CUresult result = tsr_order_destroy_contexts();                                                                        \
-        if (start)                                                                                                             \
+        if (recording)                                                                                                             \
             tsr_timing_pause();                                                                                                \
         if (result == CUDA_SUCCESS)                                                                                            \
             result = tsr_real.symbol(name);                                                                                    \
-        if (start && result == CUDA_SUCCESS)                                                                                   \
+        if (recording && result == CUDA_SUCCESS)                                                                                   \
             forget(name);                                                                                                      \
-        if (start)                                                                                                             \
+        if (recording)                                                                                                             \
             tsr_timing_resume();                                                                                               \
-        tsr_record_failure(start, TSR_ROW_##symbol, result);                                                                   \
+        tsr_record_failure(TSR_ROW_##symbol, result);                                                                   \
         return result;                                                                                                         \
     }
 

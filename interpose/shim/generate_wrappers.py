@@ -65,11 +65,8 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
     """The C text of a row's wrapper; None when it is only forwarded. `redirected`: it has a hand-written part."""
     if ONLY_FORWARDED.match(row.symbol):
         return None
-    lines = [
-        "    uint64_t began = tsr_record_start();",
-        *_calling(row, prototype, redirected),
-        *_recording(row, prototype),
-    ]
+    clock = ["    uint64_t began = tsr_record_start();"] if record_of(row, prototype) else []
+    lines = [*clock, *_calling(row, prototype, redirected), *_recording(row, prototype)]
     declaration = f"__typeof__({row.symbol}) redirected_{row.symbol};\n" if redirected else ""
     return (
         f"{declaration}TSR_ENGAGED({row.symbol})({prototype.parameters})\n{{\n"
@@ -105,7 +102,7 @@ def _recording(row: Row, prototype: Prototype) -> list[str]:
     record = record_of(row, prototype)
     symbol = f"TSR_ROW_{row.symbol}"
     if record is None:
-        return [f"    tsr_record_failure(began, {symbol}, outcome);"]
+        return [f"    tsr_record_failure({symbol}, outcome);"]
     begin = f"begin(began, {symbol}, TSR_RECORD_{record.kind}, outcome"
     if record.on_stream:
         stream, per_thread = stream_of(prototype) or "NULL", "true" if row.base else "false"

@@ -69,11 +69,10 @@ static void remember(CUgraphExec exec, CUgraph graph)
 #define CHANGES(symbol, parameters, arguments, exec)                                                                           \
     TSR_ENGAGED(symbol) parameters                                                                                             \
     {                                                                                                                          \
-        uint64_t start = tsr_record_start();                                                                                   \
         CUresult result = tsr_real.symbol arguments;                                                                           \
-        if (start && result == CUDA_SUCCESS)                                                                                   \
+        if (tsr_has_role(TSR_RECORDING) && result == CUDA_SUCCESS)                                                                                   \
             remember(exec, hGraph);                                                                                            \
-        tsr_record_failure(start, TSR_ROW_##symbol, result);                                                                   \
+        tsr_record_failure(TSR_ROW_##symbol, result);                                                                   \
         return result;                                                                                                         \
     }
 
@@ -96,17 +95,15 @@ CHANGES(cuGraphExecUpdate_v2, (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphEx
 
 TSR_ENGAGED(cuGraphExecDestroy)(CUgraphExec hGraphExec)
 {
-    uint64_t start = tsr_record_start();
     if (hGraphExec)
         tsr_map_remove(&graphs, key_of(hGraphExec));
     CUresult result = tsr_real.cuGraphExecDestroy(hGraphExec);
-    tsr_record_failure(start, TSR_ROW_cuGraphExecDestroy, result);
+    tsr_record_failure(TSR_ROW_cuGraphExecDestroy, result);
     return result;
 }
 
 TSR_ENGAGED(cuGraphNodeSetEnabled)(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
 {
-    uint64_t start = tsr_record_start();
     unsigned int before = isEnabled;
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     tsr_real.cuGraphNodeGetEnabled(hGraphExec, hNode, &before);
@@ -117,7 +114,7 @@ TSR_ENGAGED(cuGraphNodeSetEnabled)(CUgraphExec hGraphExec, CUgraphNode hNode, un
         known.kernels += isEnabled ? 1 : UINT32_MAX;
         set_known(hGraphExec, known);
     }
-    tsr_record_failure(start, TSR_ROW_cuGraphNodeSetEnabled, result);
+    tsr_record_failure(TSR_ROW_cuGraphNodeSetEnabled, result);
     return result;
 }
 

@@ -148,6 +148,6 @@ TSR_ENGAGED(cuLaunchCooperativeKernelMultiDevice)(CUDA_LAUNCH_PARAMS *list, unsi
         result = tsr_real.cuLaunchCooperativeKernelMultiDevice(list, count, flags);
     if (start && result == CUDA_SUCCESS)
         record_each(start, list, count);
-    tsr_record_failure(start, TSR_ROW_cuLaunchCooperativeKernelMultiDevice, result);
+    tsr_record_failure(TSR_ROW_cuLaunchCooperativeKernelMultiDevice, result);
     return result;
 }

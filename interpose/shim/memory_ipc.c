@@ -173,7 +173,7 @@ static CUresult open_memory(CUdeviceptr *address, const CUipcMemHandle *handle, 
     {                                                                                                                          \
         uint64_t start = tsr_record_start();                                                                                   \
         CUresult result = open_memory(pdptr, &handle, Flags, tsr_real.symbol);                                                 \
-        tsr_record_failure(start, TSR_ROW_##symbol, result);                                                                   \
+        tsr_record_failure(TSR_ROW_##symbol, result);                                                                   \
         return result;                                                                                                         \
     }
 
@@ -209,7 +209,7 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr)
         if (result == CUDA_SUCCESS && mirrors())
             tsr_home_only_remove(dptr);
     }
-    tsr_record_failure(start, TSR_ROW_cuIpcCloseMemHandle, result);
+    tsr_record_failure(TSR_ROW_cuIpcCloseMemHandle, result);
     return result;
 }
 

@@ -52,47 +52,44 @@ static CUresult unload_library(void *handle)
     return tsr_real.cuLibraryUnload(handle);
 }
 
-static __attribute__((noinline)) CUresult found(uint64_t start, enum tsr_row row, CUresult result, void *const *handle,
-                                                const void *owner, const char *name, bool kernel)
+static __attribute__((noinline)) CUresult found(enum tsr_row row, CUresult result, void *const *handle, const void *owner,
+                                                const char *name, bool kernel)
 {
     if (result == CUDA_SUCCESS) {
         tsr_function_remember(*handle, owner, name, kernel);
-        if (start)
+        if (tsr_has_role(TSR_RECORDING))
             tsr_function_note(*handle, owner, name, kernel);
     }
-    tsr_record_failure(start, row, result);
+    tsr_record_failure(row, result);
     return result;
 }
 
-static __attribute__((noinline)) CUresult got_variable(uint64_t start, enum tsr_row row, CUresult result, const void *owner,
+static __attribute__((noinline)) CUresult got_variable(enum tsr_row row, CUresult result, const void *owner,
                                                        const CUdeviceptr *address)
 {
     if (result == CUDA_SUCCESS) {
         tsr_module_keep_at_home(owner);
         tsr_memory_variable(address);
     }
-    tsr_record_failure(start, row, result);
+    tsr_record_failure(row, result);
     return result;
 }
 
 TSR_ENGAGED(cuModuleGetGlobal_v2)(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
-    uint64_t start = tsr_record_start();
-    return got_variable(start, TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod,
+    return got_variable(TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod,
                         dptr);
 }
 
 TSR_ENGAGED(cuLibraryGetGlobal)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-    uint64_t start = tsr_record_start();
-    return got_variable(start, TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library,
+    return got_variable(TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library,
                         dptr);
 }
 
 TSR_ENGAGED(cuLibraryGetManaged)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-    uint64_t start = tsr_record_start();
-    return got_variable(start, TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library,
+    return got_variable(TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library,
                         dptr);
 }
 
@@ -132,9 +129,8 @@ TSR_ENGAGED(cuModuleUnload)(CUmodule hmod)
 
 TSR_ENGAGED(cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
-    uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuModuleGetFunction(hfunc, hmod, name);
-    return found(start, TSR_ROW_cuModuleGetFunction, result, (void *const *)hfunc, hmod, name, false);
+    return found(TSR_ROW_cuModuleGetFunction, result, (void *const *)hfunc, hmod, name, false);
 }
 
 TSR_ENGAGED(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
@@ -164,9 +160,8 @@ TSR_ENGAGED(cuLibraryUnload)(CUlibrary library)
 
 TSR_ENGAGED(cuLibraryGetKernel)(CUkernel *pKernel, CUlibrary library, const char *name)
 {
-    uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuLibraryGetKernel(pKernel, library, name);
-    return found(start, TSR_ROW_cuLibraryGetKernel, result, (void *const *)pKernel, library, name, true);
+    return found(TSR_ROW_cuLibraryGetKernel, result, (void *const *)pKernel, library, name, true);
 }
 
 TSR_ENGAGED(cuLibraryEnumerateKernels)(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
@@ -194,30 +189,27 @@ TSR_ENGAGED(cuModuleEnumerateFunctions)(CUfunction *functions, unsigned int numF
 
 TSR_ENGAGED(cuKernelGetFunction)(CUfunction *function, CUkernel kernel)
 {
-    uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuKernelGetFunction(function, kernel);
     if (result == CUDA_SUCCESS) {
         const struct tsr_known_function *known = tsr_function_known(kernel);
         tsr_function_alias(*function, kernel);
-        if (start)
+        if (tsr_has_role(TSR_RECORDING))
             tsr_function_note(*function, known ? known->owner : NULL, known ? known->name : NULL, false);
     }
-    tsr_record_failure(start, TSR_ROW_cuKernelGetFunction, result);
+    tsr_record_failure(TSR_ROW_cuKernelGetFunction, result);
     return result;
 }
 
 TSR_ENGAGED(cuFuncSetAttribute)(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
-    uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuFuncSetAttribute(hfunc, attrib, value);
-    tsr_record_failure(start, TSR_ROW_cuFuncSetAttribute, result);
+    tsr_record_failure(TSR_ROW_cuFuncSetAttribute, result);
     return result == CUDA_SUCCESS ? tsr_function_set_attribute(hfunc, attrib, value) : result;
 }
 
 TSR_ENGAGED(cuKernelSetAttribute)(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
 {
-    uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuKernelSetAttribute(attrib, val, kernel, dev);
-    tsr_record_failure(start, TSR_ROW_cuKernelSetAttribute, result);
+    tsr_record_failure(TSR_ROW_cuKernelSetAttribute, result);
     return result == CUDA_SUCCESS ? tsr_function_set_attribute(kernel, attrib, val) : result;
 }

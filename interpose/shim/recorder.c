@@ -109,9 +109,9 @@ void tsr_record_commit(struct tsr_record *record)
     tsr_ring_commit(&tsr_thread_current->writer, 1);
 }
 
-void tsr_record_failed(uint64_t start, uint32_t row, CUresult result)
+void tsr_record_failed(uint32_t row, CUresult result)
 {
-    struct tsr_record *record = tsr_record_begin_current(start, row, TSR_RECORD_CALL, result);
+    struct tsr_record *record = tsr_record_begin(tsr_record_start(), row, TSR_RECORD_CALL, result);
     if (record)
         tsr_record_commit(record);
 }

@@ -13,8 +13,7 @@
  *         return result;
  *     }
  *
- * A function that is given a stream uses tsr_record_begin_on; one without a kind of its own ends with
- * tsr_record_failure(start, row, result). Fields that are not set are zero. Between begin and commit: only the record is filled in.
+ * A function that is given a stream uses tsr_record_begin_on; one without a kind of its own ends with tsr_record_failure(row, result). Fields that are not set are zero. Between begin and commit: only the record is filled in.
  */
 #ifndef TSR_SHIM_RECORDER_H
 #define TSR_SHIM_RECORDER_H
@@ -60,12 +59,14 @@ static inline struct tsr_record *tsr_record_begin_on(uint64_t start, enum tsr_ro
 
 void tsr_record_commit(struct tsr_record *record);
 
-void tsr_record_failed(uint64_t start, uint32_t row, CUresult result);
+/* Of a function that is recorded only if it fails: the time is that of the failure, because nobody looked at the clock before. */
+void tsr_record_failed(uint32_t row, CUresult result);
 
-static inline void tsr_record_failure(uint64_t start, enum tsr_row row, CUresult result)
+/* What a polling or a dying process gets all the time is no failure. */
+static inline void tsr_record_failure(enum tsr_row row, CUresult result)
 {
-    if (start && result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
-        tsr_record_failed(start, row, result);
+    if (__builtin_expect(result != CUDA_SUCCESS, 0) && result != CUDA_ERROR_NOT_READY && result != CUDA_ERROR_DEINITIALIZED)
+        tsr_record_failed(row, result);
 }
 
 /* An allocation or its end. */

@@ -81,8 +81,9 @@ struct tsr_ring {
 };
 
 enum tsr_record_kind {
-    TSR_RECORD_CALL = 1, /* a driver call without a kind of its own; recorded only if it fails */
-    TSR_RECORD_THREAD,   /* from here on the ring belongs to the thread u.thread.id */
+    TSR_RECORD_CALL =
+        1, /* a driver call without a kind of its own; recorded only if it fails, at that moment: ticks is 0 or little */
+    TSR_RECORD_THREAD, /* from here on the ring belongs to the thread u.thread.id */
     TSR_RECORD_LAUNCH,
     TSR_RECORD_ATTRIBUTE, /* of the launch before it, in order; as many as its u.launch.attributes */
     TSR_RECORD_GRAPH,     /* launch of a graph */
