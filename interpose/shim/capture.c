@@ -1,6 +1,8 @@
 /* See capture.h. The wrappers that begin and end captures. */
 #include "shim/capture.h"
 
+#include "shim/engaged.h"
+
 #include <pthread.h>
 #include <unistd.h>
 
@@ -10,7 +12,7 @@
 
 #define MOST_CAPTURES 256
 
-uint32_t tsr_captures;
+uint32_t tsr_captures TSR_HOT;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t open_captures[MOST_CAPTURES]; /* lock; the first tsr_captures: streams, see key_of */

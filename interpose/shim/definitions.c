@@ -1,6 +1,8 @@
 /* See definitions.h. */
 #include "shim/definitions.h"
 
+#include "shim/engaged.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +23,12 @@ struct known_module {
     uint16_t context; /* 0: a library, of every context */
 };
 
-uint32_t tsr_handles_epoch_now;
+uint32_t tsr_handles_epoch_now TSR_HOT;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards giving numbers */
 static struct tsr_map contexts;                          /* CUcontext to its number */
 static struct tsr_map modules;                           /* CUmodule or CUlibrary to struct known_module */
-static struct tsr_map functions;                         /* CUfunction or CUkernel to struct tsr_known_function */
+static struct tsr_map functions TSR_HOT;                 /* CUfunction or CUkernel to struct tsr_known_function */
 static uint8_t devices[CONTEXTS];                        /* by context; written before the number is given out */
 static uint32_t last_context, last_module, last_function;
 static int driver_version;

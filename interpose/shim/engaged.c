@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-uint32_t tsr_engaged;
+uint32_t tsr_engaged TSR_HOT;
 
 void tsr_engage(enum tsr_role role)
 {

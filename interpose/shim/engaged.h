@@ -23,6 +23,9 @@ enum tsr_role {
     TSR_REDIRECTING = 2 /* launches may run on other GPUs */
 };
 
+/* What every launch reads stands together. */
+#define TSR_HOT __attribute__((section(".tsr_hot")))
+
 extern uint32_t tsr_engaged __attribute__((visibility("hidden"))); /* atomic; enum tsr_role */
 
 static inline bool tsr_idle(void)

@@ -1,6 +1,8 @@
 /* See ticks.h. */
 #include "shim/ticks.h"
 
+#include "shim/engaged.h"
+
 #include <cpuid.h>
 #include <pthread.h>
 #include <time.h>
@@ -9,7 +11,7 @@
 
 #define ATTEMPTS 8
 
-bool tsr_ticks_are_counter;
+bool tsr_ticks_are_counter TSR_HOT;
 
 static void choose(void)
 {

@@ -27,7 +27,7 @@
 #define RENEWAL_NS 1000000000ull
 #define EXIT_PATIENCE_NS 100000000
 
-enum tsr_timing_mode tsr_timing_mode;
+enum tsr_timing_mode tsr_timing_mode TSR_HOT;
 bool tsr_timing_own_clock;
 
 static pthread_mutex_t harvest = PTHREAD_MUTEX_INITIALIZER;
@@ -98,6 +98,17 @@ void tsr_timing_tell(uint32_t ring, uint64_t number, uint64_t start_ns, uint64_t
     tsr_ring_commit(&thread->writer, 1);
 }
 
+/* The journal's first anchor is older than every launch, and its last one is renewed while there are launches. */
+uint64_t tsr_timing_host_ns(uint64_t ticks)
+{
+    const struct tsr_journal *journal = tsr_writer_journal();
+    if (!journal)
+        return 0;
+    const struct tsr_anchor *first = &journal->first, *last = &journal->last;
+    double per_tick = (double)(last->monotonic_ns - first->monotonic_ns) / (double)(last->ticks - first->ticks);
+    return last->monotonic_ns + (uint64_t)(int64_t)((double)(int64_t)(ticks - last->ticks) * per_tick);
+}
+
 uint64_t tsr_timing_own_ns(CUevent event)
 {
     float milliseconds = 0;
@@ -123,7 +134,7 @@ static uint32_t harvest_locked(void)
     return not_ready;
 }
 
-static void renew_journal(void)
+static void renew_journal_locked(void)
 {
     struct tsr_journal *journal = tsr_writer_journal();
     if (journal)
@@ -142,14 +153,14 @@ static void *keep_harvesting(void *unused)
         pthread_mutex_lock(&harvest);
         bool done = __atomic_load_n(&stopped, __ATOMIC_RELAXED);
         uint32_t not_ready = done ? 0 : harvest_locked();
+        uint64_t now = tsr_os_monotonic_ns();
+        bool due = !done && now - renewed >= RENEWAL_NS;
+        if (due)
+            renew_journal_locked();
         pthread_mutex_unlock(&harvest);
         if (done)
             break;
-        uint64_t now = tsr_os_monotonic_ns();
-        if (now - renewed >= RENEWAL_NS) {
-            renew_journal();
-            renewed = now;
-        }
+        renewed = due ? now : renewed;
         uint64_t pause = not_ready ? BUSY_NS : IDLE_NS;
         nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
     }
@@ -170,7 +181,7 @@ static void finish(void)
     if (locked) {
         if (!tsr_is_any_capture())
             harvest_locked();
-        renew_journal();
+        renew_journal_locked();
         pthread_mutex_unlock(&harvest);
     }
     errno = saved_errno;
@@ -209,8 +220,10 @@ struct tsr_timing_pair *tsr_timing_begin(struct tsr_thread *thread, CUstream str
     struct tsr_timing_pair *pair = tsr_timing_pool_take(pool);
     if (!pair)
         return NULL;
-    if (tsr_real.cuEventRecord(pair->begin, stream) == CUDA_SUCCESS)
+    if (tsr_real.cuEventRecord(pair->begin, stream) == CUDA_SUCCESS) {
+        pair->begun = tsr_ticks();
         return pair;
+    }
     __atomic_store_n(&pool->dead, true, __ATOMIC_RELAXED);
     tsr_timing_pool_give_back(pair);
     return NULL;
@@ -218,6 +231,7 @@ struct tsr_timing_pair *tsr_timing_begin(struct tsr_thread *thread, CUstream str
 
 void tsr_timing_mark(struct tsr_timing_pair *pair, CUstream stream, bool launched)
 {
+    pair->launched = tsr_ticks();
     pair->marked = launched && tsr_real.cuEventRecord(pair->end, stream) == CUDA_SUCCESS;
 }
 

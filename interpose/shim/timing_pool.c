@@ -13,6 +13,7 @@
 #define ANCHOR_AGE_NS 1000000000ull
 #define ANCHOR_PATIENCE_NS 2000000ull
 #define ANCHOR_ATTEMPTS 3
+#define DRIFT_NS 100 /* of the host's clock against the GPU's, from anchor to anchor */
 #define MOST_NOT_READY 64 /* that one pass asks for */
 
 struct tsr_timing_pool *tsr_timing_pool_create(CUcontext handle, uint16_t context)
@@ -111,6 +112,27 @@ static bool prepare_anchor(struct tsr_timing_pool *pool)
     return pool->spare || tsr_real.cuEventCreate(&pool->spare, CU_EVENT_DEFAULT) == CUDA_SUCCESS;
 }
 
+static bool elapsed_ns(CUevent from, CUevent to, int64_t *ns)
+{
+    float milliseconds;
+    if (tsr_real.cuEventElapsedTime(&milliseconds, from, to) != CUDA_SUCCESS)
+        return false;
+    *ns = (int64_t)((double)milliseconds * 1e6);
+    return true;
+}
+
+/* A new anchor is wrong by another amount than the one before, and so are all delays. The host's clock may drift a little. */
+static void set_anchor(struct tsr_timing_pool *pool, struct tsr_timing_anchor anchor)
+{
+    int64_t since;
+    if (!pool->anchor.event)
+        pool->least_delay_ns = INT64_MAX;
+    else if (pool->least_delay_ns != INT64_MAX && elapsed_ns(pool->anchor.event, anchor.event, &since))
+        pool->least_delay_ns += (int64_t)(anchor.ns - pool->anchor.ns) - since + DRIFT_NS;
+    pool->spare = pool->anchor.event;
+    pool->anchor = anchor;
+}
+
 static void renew_anchor(struct tsr_timing_pool *pool)
 {
     uint64_t now = tsr_os_monotonic_ns(), narrowest = UINT64_MAX, width = 0;
@@ -123,28 +145,39 @@ static void renew_anchor(struct tsr_timing_pool *pool)
         if (width >= narrowest)
             continue;
         narrowest = width;
-        CUevent before = pool->anchor.event;
-        pool->anchor = (struct tsr_timing_anchor){pool->spare, tsr_timing_own_clock ? tsr_timing_own_ns(pool->spare) : ns, now};
-        pool->spare = before;
+        set_anchor(pool,
+                   (struct tsr_timing_anchor){pool->spare, tsr_timing_own_clock ? tsr_timing_own_ns(pool->spare) : ns, now});
     }
 }
 
-static bool elapsed_ns(CUevent from, CUevent to, int64_t *ns)
+/*
+ * How long the GPU had nothing to do between the first event and the launch, because the host had not made the launch yet: the time that
+ * took the host, less the time by which the stream was behind when the event was recorded.
+ */
+static int64_t gap_ns(struct tsr_timing_pool *pool, const struct tsr_timing_pair *pair, uint64_t start_ns)
 {
-    float milliseconds;
-    if (tsr_real.cuEventElapsedTime(&milliseconds, from, to) != CUDA_SUCCESS)
-        return false;
-    *ns = (int64_t)((double)milliseconds * 1e6);
-    return true;
+    if (tsr_timing_own_clock)
+        return 0;
+    int64_t begun_ns = (int64_t)tsr_timing_host_ns(pair->begun);
+    int64_t delay = (int64_t)start_ns - begun_ns;
+    if (delay < pool->least_delay_ns)
+        pool->least_delay_ns = delay;
+    int64_t gap = (int64_t)tsr_timing_host_ns(pair->launched) - begun_ns - (delay - pool->least_delay_ns);
+    return gap > 0 ? gap : 0;
 }
 
-static void tell(const struct tsr_timing_pool *pool, const struct tsr_timing_pair *pair)
+static void tell(struct tsr_timing_pool *pool, const struct tsr_timing_pair *pair)
 {
     int64_t since, length;
-    if (elapsed_ns(pool->anchor.event, pair->begin, &since) && elapsed_ns(pair->begin, pair->end, &length))
-        tsr_timing_tell(pair->ring, pair->number, pool->anchor.ns + (uint64_t)since, length > 0 ? (uint64_t)length : 0);
-    else
+    if (!elapsed_ns(pool->anchor.event, pair->begin, &since) || !elapsed_ns(pair->begin, pair->end, &length)) {
         tsr_timing_lose(1);
+        return;
+    }
+    uint64_t start = pool->anchor.ns + (uint64_t)since;
+    int64_t gap = gap_ns(pool, pair, start);
+    if (gap > length)
+        gap = length > 0 ? length : 0;
+    tsr_timing_tell(pair->ring, pair->number, start + (uint64_t)gap, (uint64_t)(length - gap));
 }
 
 static void take_over_pending(struct tsr_timing_pool *pool)

@@ -12,6 +12,9 @@ void tsr_timing_tell(uint32_t ring, uint64_t number, uint64_t start_ns, uint64_t
 /* So many launches whose time could not be had. */
 void tsr_timing_lose(uint64_t count);
 
+/* The host's ticks in nanoseconds of CLOCK_MONOTONIC. */
+uint64_t tsr_timing_host_ns(uint64_t ticks);
+
 /* GPUs that are emulated while the host's time stands still have a time of their own. Set before the first anchor. */
 extern bool tsr_timing_own_clock __attribute__((visibility("hidden")));
 /* When the event happened on that clock; in one order with all events asked for before. Harvest. */
