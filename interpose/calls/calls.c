@@ -91,26 +91,30 @@ __asm__(".set tsr_call_row, 0\n");
 TSR_LIBRARY_CALLS(STUB)
 
 /* %r11d: the entry's index. Returns what the real function does, in %rax, %rdx and %xmm0. */
-__asm__(".text\n.type tsr_call_common, @function\n.balign 16\ntsr_call_common:\n"
-        "  .cfi_startproc\n"
-        "  push %rbp\n  .cfi_def_cfa_offset 16\n  .cfi_offset %rbp, -16\n"
-        "  mov %rsp, %rbp\n  .cfi_def_cfa_register %rbp\n"
-        "  sub $192, %rsp\n"
-        "  mov %rdi, (%rsp)\n  mov %rsi, 8(%rsp)\n  mov %rdx, 16(%rsp)\n  mov %rcx, 24(%rsp)\n"
-        "  mov %r8, 32(%rsp)\n  mov %r9, 40(%rsp)\n  mov %rax, 48(%rsp)\n"
-        "  movaps %xmm0, 64(%rsp)\n  movaps %xmm1, 80(%rsp)\n  movaps %xmm2, 96(%rsp)\n  movaps %xmm3, 112(%rsp)\n"
-        "  movaps %xmm4, 128(%rsp)\n  movaps %xmm5, 144(%rsp)\n  movaps %xmm6, 160(%rsp)\n  movaps %xmm7, 176(%rsp)\n"
-        "  mov %r11d, %edi\n  call tsr_call_enter\n  mov %rax, %r11\n"
-        "  sub $" TEXT(STACK_BYTES) ", %rsp\n"
-        "  lea 16(%rbp), %rsi\n  mov %rsp, %rdi\n  mov $(" TEXT(STACK_BYTES) " / 8), %ecx\n  rep movsq\n"
-        "  lea " TEXT(STACK_BYTES) "(%rsp), %r10\n"
-        "  mov (%r10), %rdi\n  mov 8(%r10), %rsi\n  mov 16(%r10), %rdx\n  mov 24(%r10), %rcx\n"
-        "  mov 32(%r10), %r8\n  mov 40(%r10), %r9\n  mov 48(%r10), %rax\n"
-        "  movaps 64(%r10), %xmm0\n  movaps 80(%r10), %xmm1\n  movaps 96(%r10), %xmm2\n  movaps 112(%r10), %xmm3\n"
-        "  movaps 128(%r10), %xmm4\n  movaps 144(%r10), %xmm5\n  movaps 160(%r10), %xmm6\n  movaps 176(%r10), %xmm7\n"
-        "  call *%r11\n"
-        "  mov %rax, (%rsp)\n  mov %rdx, 8(%rsp)\n  movaps %xmm0, 16(%rsp)\n"
-        "  call tsr_call_leave\n"
-        "  mov (%rsp), %rax\n  mov 8(%rsp), %rdx\n  movaps 16(%rsp), %xmm0\n"
-        "  leave\n  .cfi_def_cfa %rsp, 8\n  ret\n"
-        "  .cfi_endproc\n.size tsr_call_common, . - tsr_call_common\n");
+__asm__(
+    ".text\n.type tsr_call_common, @function\n.balign 16\ntsr_call_common:\n"
+    "  .cfi_startproc\n"
+    "  push %rbp\n  .cfi_def_cfa_offset 16\n  .cfi_offset %rbp, -16\n"
+    "  mov %rsp, %rbp\n  .cfi_def_cfa_register %rbp\n"
+    "  sub $192, %rsp\n"
+    "  mov %rdi, (%rsp)\n  mov %rsi, 8(%rsp)\n  mov %rdx, 16(%rsp)\n  mov %rcx, 24(%rsp)\n"
+    "  mov %r8, 32(%rsp)\n  mov %r9, 40(%rsp)\n  mov %rax, 48(%rsp)\n"
+    "  movaps %xmm0, 64(%rsp)\n  movaps %xmm1, 80(%rsp)\n  movaps %xmm2, 96(%rsp)\n  movaps %xmm3, 112(%rsp)\n"
+    "  movaps %xmm4, 128(%rsp)\n  movaps %xmm5, 144(%rsp)\n  movaps %xmm6, 160(%rsp)\n  movaps %xmm7, 176(%rsp)\n"
+    "  mov %r11d, %edi\n  call tsr_call_enter\n  mov %rax, %r11\n"
+    "  sub $" TEXT(
+        STACK_BYTES) ", %rsp\n"
+                     "  lea 16(%rbp), %rsi\n  mov %rsp, %rdi\n  mov $(" TEXT(
+                         STACK_BYTES) " / 8), %ecx\n  rep movsq\n"
+                                      "  lea " TEXT(
+                                          STACK_BYTES) "(%rsp), %r10\n"
+                                                       "  mov (%r10), %rdi\n  mov 8(%r10), %rsi\n  mov 16(%r10), %rdx\n  mov 24(%r10), %rcx\n"
+                                                       "  mov 32(%r10), %r8\n  mov 40(%r10), %r9\n  mov 48(%r10), %rax\n"
+                                                       "  movaps 64(%r10), %xmm0\n  movaps 80(%r10), %xmm1\n  movaps 96(%r10), %xmm2\n  movaps 112(%r10), %xmm3\n"
+                                                       "  movaps 128(%r10), %xmm4\n  movaps 144(%r10), %xmm5\n  movaps 160(%r10), %xmm6\n  movaps 176(%r10), %xmm7\n"
+                                                       "  call *%r11\n"
+                                                       "  mov %rax, (%rsp)\n  mov %rdx, 8(%rsp)\n  movaps %xmm0, 16(%rsp)\n"
+                                                       "  call tsr_call_leave\n"
+                                                       "  mov (%rsp), %rax\n  mov 8(%rsp), %rdx\n  movaps 16(%rsp), %xmm0\n"
+                                                       "  leave\n  .cfi_def_cfa %rsp, 8\n  ret\n"
+                                                       "  .cfi_endproc\n.size tsr_call_common, . - tsr_call_common\n");

@@ -77,20 +77,17 @@ static __attribute__((noinline)) CUresult got_variable(enum tsr_row row, CUresul
 
 TSR_ENGAGED(cuModuleGetGlobal_v2)(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
-    return got_variable(TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod,
-                        dptr);
+    return got_variable(TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod, dptr);
 }
 
 TSR_ENGAGED(cuLibraryGetGlobal)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-    return got_variable(TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library,
-                        dptr);
+    return got_variable(TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library, dptr);
 }
 
 TSR_ENGAGED(cuLibraryGetManaged)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-    return got_variable(TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library,
-                        dptr);
+    return got_variable(TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library, dptr);
 }
 
 TSR_ENGAGED(cuModuleLoad)(CUmodule *module, const char *fname)

@@ -55,7 +55,8 @@ static bool remove_range(struct mapped *list, unsigned *count, CUdeviceptr addre
     return CHECK(!"unknown range");
 }
 
-static CUresult CUDAAPI reserve_range(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags)
+static CUresult CUDAAPI reserve_range(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint,
+                                      unsigned long long flags)
 {
     (void)bytes, (void)alignment, (void)flags;
     *out = hint;
