@@ -2,16 +2,21 @@
 
 import argparse
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from controlplane import emulate
+from controlplane import emulate, gpus, shim
+from controlplane.errors import WireError
 from controlplane.policy import Policy, read_policy
 from controlplane.policy.explain import Finding, Gpu, Severity, explain_default, explain_rule, findings
 from controlplane.policy.schema import SCHEMA
 
+if TYPE_CHECKING:
+    from controlplane.policy.trial import Trial
+
 HELP = "explain and check a policy, or print the language of policies as JSON Schema"
-REAL_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("file", metavar="FILE", type=Path)
     check.add_argument("--json", action="store_true", help="print one JSON object")
     check.add_argument("--emulate", metavar="SPEC", help=f"check against an emulated machine: {emulate.SPEC}")
+    check.add_argument("--trace", metavar="TRACE", type=Path, help="say how many launches of a trace each rule takes")
     actions.add_parser("schema", help="print the language as JSON Schema", allow_abbrev=False)
 
 
@@ -28,39 +34,60 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(SCHEMA, indent=2))
         return 0
     policy = read_policy(options.file)
-    gpus = _gpus(options.emulate)
-    found = findings(policy, gpus)
-    print(_json(policy, found) if options.json else _text(policy, found, gpus))
+    there = _gpus(options.emulate)
+    found = findings(policy, there)
+    trial = _trial(policy, options.trace) if options.trace is not None else None
+    print(_json(policy, found, trial) if options.json else _text(policy, found, there, trial))
     return 1 if any(finding.severity is Severity.ERROR for finding in found) else 0
 
 
 def _gpus(spec: str | None) -> list[Gpu] | None:
-    """Those of an emulated machine or of this one; None: this one has no driver that says."""
+    """Those of an emulated machine, or of this one; None: no driver tells. Raises ConfigError."""
     if spec is not None:
         machine = emulate.parse(spec)
         return [Gpu(gpu.name, gpu.fields["sm_count"], gpu.fields["memory_bytes"]) for gpu in machine.devices]
-    return [Gpu(gpu.name) for gpu in sorted(REAL_GPUS.iterdir())] if REAL_GPUS.is_dir() else None
+    try:
+        driver = shim.system_driver()
+    except WireError:
+        return None
+    answer = gpus.ask(driver, os.environ)
+    return None if answer.error else [Gpu(gpu.name, gpu.sm_count, gpu.memory_bytes) for gpu in answer.gpus]
 
 
-def _text(policy: Policy, found: Sequence[Finding], gpus: Sequence[Gpu] | None) -> str:
+def _trial(policy: Policy, file: Path) -> "Trial":
+    from controlplane.policy.trial import try_on  # numpy and all that uses it: only here
+
+    return try_on(policy, file)
+
+
+def _text(policy: Policy, found: Sequence[Finding], there: Sequence[Gpu] | None, trial: "Trial | None") -> str:
     lines = [f"home: GPU {policy.home}"]
     for executor in policy.executors:
         limits = [f"{executor.sm_limit} SMs"] if executor.sm_limit else []
         limits += [f"{executor.memory_limit_bytes} bytes of memory"] if executor.memory_limit_bytes else []
         lines.append(f"executor: GPU {executor.device}{', at most ' + ' and '.join(limits) if limits else ''}")
-    lines += [f"line {rule.line}: {explain_rule(policy, rule)}" for rule in policy.rules]
+    for rule in policy.rules:
+        lines.append(f"line {rule.line}: {explain_rule(policy, rule)}")
+        lines += [f"  takes {_launches(trial.by_line[rule.line])} of the trace"] if trial else []
     lines.append(f"default: {explain_default(policy)}")
+    if trial:
+        lines.append(f"  takes {_launches(trial.default)} of the trace")
+        lines += [f"not decided: {_launches(trial.elsewhere)} on other GPUs"] if trial.elsewhere else []
     if policy.verify:
         which = "every launch that runs" if policy.verify == 1 else f"one in {policy.verify} launches that run"
         lines.append(f"verify: {which} elsewhere is run at home too and compared")
-    if gpus is None:
+    if there is None:
         lines.append("devices: not checked, this machine has no GPU (try --emulate)")
     lines += [f"{policy.file}:{finding.line}: {finding.severity.value}: {finding.text}" for finding in found]
     return "\n".join(lines)
 
 
-def _json(policy: Policy, found: Sequence[Finding]) -> str:
-    value = {
+def _launches(count: int) -> str:
+    return f"{count} launch{'' if count == 1 else 'es'}"
+
+
+def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> str:
+    value: dict[str, object] = {
         "home": policy.home,
         "executors": [executor.device for executor in policy.executors],
         "rules": [
@@ -72,4 +99,7 @@ def _json(policy: Policy, found: Sequence[Finding]) -> str:
             {"severity": finding.severity.value, "line": finding.line, "text": finding.text} for finding in found
         ],
     }
+    if trial is not None:
+        rules = [{"line": line, "launches": count} for line, count in trial.by_line.items()]
+        value["trace"] = {"rules": rules, "default": trial.default, "other_gpus": trial.elsewhere}
     return json.dumps(value, indent=2)

@@ -20,12 +20,15 @@ NO_CLOCK = Clock(Anchor(0, 0, 0), Anchor(0, 0, 0))
 
 @dataclass
 class TracedProcess:
-    """One process of a trace. By number: functions, contexts (their device), devices; rings (their first owner)."""
+    """One process of a trace. By number: functions, the modules they are of, those modules' hashes, contexts (their
+    device), devices; rings (their first owner)."""
 
     process: Process
     clock: Clock = NO_CLOCK
     counters: Counters = field(default_factory=Counters)
     functions: dict[int, str] = field(default_factory=dict)
+    modules: dict[int, int] = field(default_factory=dict)
+    hashes: dict[int, int] = field(default_factory=dict)
     contexts: dict[int, int] = field(default_factory=dict)
     devices: dict[int, str] = field(default_factory=dict)
     rings: dict[int, int] = field(default_factory=dict)
@@ -122,6 +125,9 @@ def _add(processes: dict[int, TracedProcess], fact: Fact) -> None:
 def _define(traced: TracedProcess, entry: Entry) -> None:
     if entry.kind is EntryKind.FUNCTION:
         traced.functions[entry.number] = entry.text
+        traced.modules[entry.number] = entry.parent
+    elif entry.kind is EntryKind.MODULE:
+        traced.hashes[entry.number] = entry.hash
     elif entry.kind is EntryKind.CONTEXT:
         traced.contexts[entry.number] = entry.parent
     elif entry.kind is EntryKind.DEVICE:

@@ -113,12 +113,12 @@ def _write_rule(record: Any, rule: Rule, texts: _Texts) -> None:
     match = rule.match
     record.line, record.device = rule.line, rule.device
     record.conditions = conditions(match)
-    for field in ("function", "function_regex", "module", "process", "library_call"):
-        pattern = getattr(match, field)
-        setattr(record, field, 0 if pattern is None else texts.place(pattern, rule.line))
-    for field in ("blocks", "threads", "block_threads"):
-        interval = getattr(match, field) or Interval(0, 0)
-        getattr(record, field)[0], getattr(record, field)[1] = interval.low, interval.high
+    for name in ("function", "function_regex", "module", "process", "library_call"):
+        pattern = getattr(match, name)
+        setattr(record, name, 0 if pattern is None else texts.place(pattern, rule.line))
+    for name in ("blocks", "threads", "block_threads"):
+        interval = getattr(match, name) or Interval(0, 0)
+        getattr(record, name)[0], getattr(record, name)[1] = interval.low, interval.high
     record.stream = match.stream or 0
     record.nth_every = match.nth.every if match.nth else 0
     record.nth_offset = match.nth.offset if match.nth else 0

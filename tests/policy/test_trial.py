@@ -1,0 +1,85 @@
+"""A policy tried on a trace takes the launches that it takes in a run."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from controlplane.commands.main import main
+from controlplane.policy.decide import fnv1a
+from tests.policy.launches import PTX
+from tests.policy.run import PROGRAM, TIMEOUT_S, Launch, environment, run
+
+HASH = fnv1a(PTX.encode() + b"\0")
+POLICY = f"""version: 1
+devices: {{home: 0, executors: [1, 2]}}
+rules:
+  - {{match: {{function: alpha, stream: 2}}, device: 1}}
+  - {{match: {{function_regex: "^b", nth: {{every: 3}}, module: "{HASH:016x}"}}, device: 2}}
+  - {{match: {{grid: {{blocks: ">= 5"}}, share: 0.5, process: "python*"}}, device: 1}}
+  - {{match: {{function: gamma, library_call: "cublas*"}}, device: 1}}
+default: home
+"""
+LAUNCHES: list[Launch] = [
+    {"function": name, "blocks": 1 + n % 7, "stream": n % 3} for n in range(20) for name in ("alpha", "beta", "gamma")
+]
+
+
+def test_a_trace_tells_what_the_rules_take(
+    native_build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = run(native_build, tmp_path, POLICY, LAUNCHES)
+    traced = tmp_path / "run.trace"
+    tessera_run = str(Path(sysconfig.get_path("scripts")) / "tessera-run")
+    subprocess.run(
+        [tessera_run, "--emulate", "3", "--trace", str(traced), "--", sys.executable, str(PROGRAM)],
+        input=json.dumps(LAUNCHES),
+        text=True,
+        capture_output=True,
+        env=environment(native_build),
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+    policy = str(tmp_path / "policy.yaml")
+    assert main(["policy", "check", policy, "--emulate", "3", "--trace", str(traced), "--json"]) == 0
+    tried = json.loads(capsys.readouterr().out)["trace"]
+    taken = [rule["launches"] for rule in tried["rules"]]
+    by_device = outcome.report["launches"]["by_device"]
+    assert [rule["line"] for rule in tried["rules"]] == [4, 5, 6, 7]
+    assert (taken[0] + taken[2], taken[1], tried["default"]) == (by_device["1"], by_device["2"], by_device["0"])
+    assert all(count > 0 for count in taken[:3])
+    assert (taken[3], tried["other_gpus"]) == (0, 0)
+    assert main(["policy", "check", policy, "--emulate", "3", "--trace", str(traced)]) == 0
+    assert f"  takes {taken[0]} launches of the trace\n" in capsys.readouterr().out
+
+
+def test_a_policy_is_checked_against_what_the_driver_says(native_build: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\ndevices: {home: 0, executors: [{gpu: 1, sm_limit: 999}, 5]}\n")
+    scripts = Path(sysconfig.get_path("scripts"))
+    driver = native_build / "native" / "emulator" / "libcuda.so.1"
+    done = subprocess.run(
+        [
+            scripts / "tessera-run",
+            "--emulate",
+            "2",
+            "--no-summary",
+            "--",
+            scripts / "tessera",
+            "policy",
+            "check",
+            policy,
+        ],
+        text=True,
+        capture_output=True,
+        env={**environment(native_build), "TESSERA_DRIVER": str(driver)},
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert f"{policy}:2: error: sm_limit 999 of GPU 1 is more than its 132 SMs" in done.stdout
+    assert f"{policy}:2: error: GPU 5 does not exist: the machine has 2 GPUs" in done.stdout
