@@ -10,11 +10,13 @@ from controlplane.tables import duration
 
 WIDTH, LABELS, ROW, BAR, HEAD = 1400, 190, 22, 16, 46
 CHARACTER = 6.2  # width of a character of the small type
+MOST_FLOWS = 150
 SMALLEST = 0.4  # boxes that are narrower and touch are drawn as one
 PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#edc948", "#e15759", "#9c755f", "#86bcb6", "#d37295")
 STYLE = (
     "text{font:11px ui-sans-serif,system-ui,sans-serif;fill:#222}.group{font-weight:600}.small{font-size:10px}"
     ".inside{fill:#fff;font-size:10px;pointer-events:none}.row{fill:#f5f6f8}.grid{stroke:#d5d8dd;stroke-width:1}"
+    ".launch{stroke:#8a8f98;stroke-width:.6;opacity:.6}.event{stroke:#e15759;stroke-width:.8;stroke-dasharray:3 2}"
 )
 
 
@@ -29,13 +31,32 @@ def draw(timeline: Timeline, begin_ns: int, end_ns: int) -> str:
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
         *_axis(begin_ns, end_ns, scale, height),
     ]
+    tops: dict[int, int] = {}  # of tracks, by identity
     for place, row in enumerate(rows):
         top = HEAD + place * ROW
+        tops[id(row)] = top
         if isinstance(row, str):
             parts.append(f'<text class="group" x="8" y="{top + 15}">{escape(row)}</text>')
         else:
             parts += _track(row, top, begin_ns, end_ns, scale)
+    parts += _flows(timeline, tops, begin_ns, end_ns, scale)
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _flows(timeline: Timeline, tops: dict[int, int], begin_ns: int, end_ns: int, scale: float) -> Iterator[str]:
+    """Lines from calls to what they enqueued, and from events to waits; none where they would be a thicket."""
+    inside = [
+        flow
+        for flow in timeline.flows
+        if begin_ns <= flow.source[1].start_ns <= end_ns and begin_ns <= flow.target[1].start_ns <= end_ns
+    ]
+    if len(inside) > MOST_FLOWS:
+        return
+    for flow in inside:
+        (source, call), (target, slice_) = flow.source, flow.target
+        x1, x2 = (LABELS + (one.start_ns - begin_ns) * scale for one in (call, slice_))
+        y1, y2 = tops[id(source)] + BAR // 2 + 2, tops[id(target)] + BAR // 2 + 2
+        yield f'<line class="{flow.name}" x1="{x1:.1f}" y1="{y1}" x2="{x2:.1f}" y2="{y2}"/>'
 
 
 def _rows(timeline: Timeline) -> Iterator[str | Track]:
@@ -51,7 +72,8 @@ def _axis(begin_ns: int, end_ns: int, scale: float, height: int) -> Iterator[str
     for ns in range(-(-begin_ns // step) * step, end_ns + 1, step):
         x = LABELS + (ns - begin_ns) * scale
         yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="34" y2="{height - 8}"/>'
-        yield f'<text class="small" x="{x:.1f}" y="28" text-anchor="middle">{_mark(ns, step)}</text>'
+        anchor = "end" if x > WIDTH - 30 else "middle"
+        yield f'<text class="small" x="{x:.1f}" y="28" text-anchor="{anchor}">{_mark(ns, step)}</text>'
     yield f'<text class="small" x="8" y="28">{escape(duration(end_ns - begin_ns))} shown</text>'
 
 

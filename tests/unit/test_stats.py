@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ def row(kind: Kind, call: str = "cuLaunchKernel", **fields: Any) -> dict[str, An
 
 def batch(rows: Sequence[dict[str, Any]], ring: int = 0, first: int = 0) -> Batch:
     result = np.zeros(len(rows), dtype("tsr_record"))
-    for place, fields in enumerate(rows):
-        for name, value in fields.items():
+    for place, values in enumerate(rows):
+        for name, value in values.items():
             result[name.replace("__", ".")][place] = value
     return Batch(ring, first, result)
 
@@ -217,3 +218,13 @@ def test_names_for_people() -> None:
     assert short("plain", 80) == "plain"
     assert short("_Zbroken", 80) == "_Zbroken"
     assert short("a" * 100, 9) == "aaaaa…aaa"
+
+
+def test_every_key_is_documented() -> None:
+    """Keys of the JSON output are a promise; a new one needs its line."""
+    text = (Path(__file__).parents[2] / "docs" / "observing.md").read_text()
+    kinds = [kind for kind in vars(report).values() if isinstance(kind, type) and is_dataclass(kind)]
+    assert len(kinds) > 5
+    for kind in kinds:
+        for field in fields(kind):
+            assert f"`{field.name}`" in text, f"{kind.__name__}.{field.name}"
