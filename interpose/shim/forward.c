@@ -32,7 +32,9 @@ __asm__(
     ".set tsr_row, 0\n"
     ".section .data.rel.tsr_real, \"aw\"\n.balign 64\n.globl tsr_real\n.hidden tsr_real\n.type tsr_real, @object\ntsr_real:\n"
     ".text\n.type tsr_loader_common, @function\ntsr_loader_common:\n"
-    "  push %rbp\n  mov %rsp, %rbp\n"
+    "  .cfi_startproc\n  .cfi_def_cfa_offset 16\n"
+    "  push %rbp\n  .cfi_def_cfa_offset 24\n  .cfi_offset %rbp, -24\n"
+    "  mov %rsp, %rbp\n  .cfi_def_cfa_register %rbp\n"
     "  push %rdi\n  push %rsi\n  push %rdx\n  push %rcx\n  push %r8\n  push %r9\n  push %rax\n  push %rbx\n"
     "  sub $128, %rsp\n"
     "  movups %xmm0, (%rsp)\n  movups %xmm1, 16(%rsp)\n  movups %xmm2, 32(%rsp)\n  movups %xmm3, 48(%rsp)\n"
@@ -44,7 +46,8 @@ __asm__(
     "  movups 64(%rsp), %xmm4\n  movups 80(%rsp), %xmm5\n  movups 96(%rsp), %xmm6\n  movups 112(%rsp), %xmm7\n"
     "  add $128, %rsp\n"
     "  pop %rbx\n  pop %rax\n  pop %r9\n  pop %r8\n  pop %rcx\n  pop %rdx\n  pop %rsi\n  pop %rdi\n"
-    "  pop %rbp\n  add $8, %rsp\n  jmp *%r11\n.size tsr_loader_common, . - tsr_loader_common\n");
+    "  pop %rbp\n  .cfi_def_cfa %rsp, 16\n  .cfi_restore %rbp\n"
+    "  add $8, %rsp\n  .cfi_def_cfa_offset 8\n  jmp *%r11\n  .cfi_endproc\n.size tsr_loader_common, . - tsr_loader_common\n");
 
 #define TSR_DRIVER(symbol, class, status, type) ROW(symbol)
 #define TSR_DRIVER_TWIN(symbol, base, type) ROW(symbol)

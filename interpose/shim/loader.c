@@ -25,6 +25,7 @@ extern const char tsr_loader_start[] __asm__("__ehdr_start") __attribute__((visi
 
 /* Jumps in both cases: the real dlsym, and tsr_loader_driver_symbol, return to the caller of dlsym. */
 __asm__(".text\n.globl dlsym\n.type dlsym, @function\n.balign 16\ndlsym:\n"
+        "  .cfi_startproc\n"
         "  endbr64\n"
         "  lea 1(%rdi), %rax\n  cmp $1, %rax\n  jbe 1f\n" /* RTLD_DEFAULT is 0, RTLD_NEXT is -1 */
         "  test %rsi, %rsi\n  jz 1f\n"
@@ -34,10 +35,10 @@ __asm__(".text\n.globl dlsym\n.type dlsym, @function\n.balign 16\ndlsym:\n"
         "  mov tsr_loader_next(%rip), %rax\n  test %rax, %rax\n  jz 2f\n"
         "  jmp *%rax\n"
         "2:\n"
-        "  push %rdi\n  push %rsi\n  sub $8, %rsp\n"
+        "  push %rdi\n  push %rsi\n  sub $8, %rsp\n  .cfi_adjust_cfa_offset 24\n"
         "  call tsr_loader_find_next\n"
-        "  add $8, %rsp\n  pop %rsi\n  pop %rdi\n"
-        "  jmp *%rax\n"
+        "  add $8, %rsp\n  pop %rsi\n  pop %rdi\n  .cfi_adjust_cfa_offset -24\n"
+        "  jmp *%rax\n  .cfi_endproc\n"
         ".size dlsym, . - dlsym\n");
 
 /* Sanitizers look their own functions up through here before their memory is set up. */
