@@ -12,6 +12,8 @@
 #include "shim/loader.h"
 #include "shim/real.h"
 
+#define DRIVER_FILE "/libcuda.so." /* and a version; files named libcuda.so are for linking only */
+
 static int started;                      /* atomic */
 static uint64_t look_ups, look_ups_ours; /* atomic */
 
@@ -67,7 +69,7 @@ static const char *driver_beginning_in(const char *line, uintptr_t *start)
     const char *path = strchr(line, '/');
     if (!offset || !path || hexadecimal(offset + 1) != 0)
         return NULL;
-    return strncmp(strrchr(path, '/'), "/libcuda.so", strlen("/libcuda.so")) == 0 ? path : NULL;
+    return strncmp(strrchr(path, '/'), DRIVER_FILE, strlen(DRIVER_FILE)) == 0 ? path : NULL;
 }
 
 bool tsr_seen_nothing(char *path, size_t bytes)

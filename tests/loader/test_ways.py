@@ -1,5 +1,8 @@
 """Every way of reaching the driver leads to the shim, or is known to pass it and is told."""
 
+import os
+import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,8 @@ from controlplane import driver
 from tests.loader.probes import Probes
 from tests.loader.ways import CAUGHT, FUNCTIONS, PASSED, PAST, arguments
 from tests.null_driver.calls import FUTURE, STRANGERS
+
+TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
 
 
 @pytest.mark.parametrize("way", CAUGHT, ids=" ".join)
@@ -101,3 +106,19 @@ def test_without_a_name_the_driver_is_found_where_the_loader_would(
         done = probes.run("linked", "linked", LD_LIBRARY_PATH=path, TESSERA_DRIVER="", TESSERA_LOG="info")
         assert done.calls["cuInit"] == 1
         assert f"the driver is {driver.find({'LD_LIBRARY_PATH': path})}\n" in done.log
+
+
+@pytest.mark.parametrize("front", [[], ["--shim"]], ids=["emulator", "shim"])
+@pytest.mark.parametrize(
+    "way", [("linked", "linked"), ("opened", "dlopen", "libcuda.so.1"), ("opened", "dlopen", "libcuda.so")]
+)
+def test_emulated(probes: Probes, way: tuple[str, ...], front: list[str]) -> None:
+    """Under --emulate there is no driver for libcuda.so to lead to but ours."""
+    native = probes.shim.parents[1]
+    program, *rest = arguments(probes, way)
+    command = [str(TESSERA_RUN), "--emulate", "1", *front, "--no-summary", "--", f"{probes.directory}/{program}", *rest]
+    environment = {**os.environ, "TESSERA_NATIVE": str(native)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    found = {line.split(" ", 1)[1] for line in done.stdout.splitlines()}
+    assert found == {str(probes.shim if front else native / "emulator" / "libcuda.so.1")}

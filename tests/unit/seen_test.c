@@ -70,6 +70,7 @@ TEST(only_the_first_page_of_a_driver_counts)
         {"7f00aa000000-7f00aa001000 r-xp 00001000 fe:01 12   /usr/lib/libcuda.so.580.1", NULL},
         {"7f00aa000000-7f00aa001000 r--p 00000000 fe:01 12   /usr/lib/libcudart.so.13", NULL},
         {"7f00aa000000-7f00aa001000 r--p 00000000 fe:01 12   /libcuda.so.1/other", NULL},
+        {"7f00aa000000-7f00aa001000 r--p 00000000 fe:01 12   /usr/local/cuda/lib64/stubs/libcuda.so", NULL},
         {"7f00aa000000-7f00aa001000 rw-p 00000000 00:00 0    [heap]", NULL},
         {"7f00aa000000-7f00aa001000 rw-p 00000000 00:00 0 ", NULL},
         {"", NULL},
