@@ -63,6 +63,7 @@ def test_launches_on_a_gpu_that_the_program_chose_stay_there(native_build: Path,
 # other GPU themselves, too, are here as well.
 PLACED = {
     "driver_memory": 0,
+    "driver_pools": 0,
     "driver_vmm": 0,
     "driver_vmm_growth": 0,
     "managed_memory": 2,
