@@ -3,6 +3,7 @@
  * primary context that others still hold lives on.
  */
 #include "shim/definitions.h"
+#include "shim/memory.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/recorder.h"
@@ -27,7 +28,7 @@ static void forget_if_inactive(CUdevice device)
         forget_device(device);
 }
 
-#define ENDS(symbol, forget, type, name)                                                                                       \
+#define ENDS(symbol, forget, end, type, name)                                                                                      \
     TSR_ENGAGED(symbol)(type name)                                                                                             \
     {                                                                                                                          \
         bool recording = tsr_has_role(TSR_RECORDING);                                                                                   \
@@ -35,7 +36,7 @@ static void forget_if_inactive(CUdevice device)
         if (recording)                                                                                                             \
             tsr_timing_pause();                                                                                                \
         if (result == CUDA_SUCCESS)                                                                                            \
-            result = tsr_real.symbol(name);                                                                                    \
+            result = end(name, tsr_real.symbol);                                                                                    \
         if (recording && result == CUDA_SUCCESS)                                                                                   \
             forget(name);                                                                                                      \
         if (recording)                                                                                                             \
@@ -44,10 +45,10 @@ static void forget_if_inactive(CUdevice device)
         return result;                                                                                                         \
     }
 
-ENDS(cuCtxDestroy, forget_context, CUcontext, context)
-ENDS(cuCtxDestroy_v2, forget_context, CUcontext, context)
-ENDS(cuCtxDetach, forget_context, CUcontext, context)
-ENDS(cuDevicePrimaryCtxRelease, forget_if_inactive, CUdevice, device)
-ENDS(cuDevicePrimaryCtxRelease_v2, forget_if_inactive, CUdevice, device)
-ENDS(cuDevicePrimaryCtxReset, forget_device, CUdevice, device)
-ENDS(cuDevicePrimaryCtxReset_v2, forget_device, CUdevice, device)
+ENDS(cuCtxDestroy, forget_context, tsr_memory_end_context, CUcontext, context)
+ENDS(cuCtxDestroy_v2, forget_context, tsr_memory_end_context, CUcontext, context)
+ENDS(cuCtxDetach, forget_context, tsr_memory_end_context, CUcontext, context)
+ENDS(cuDevicePrimaryCtxRelease, forget_if_inactive, tsr_memory_end_primary, CUdevice, device)
+ENDS(cuDevicePrimaryCtxRelease_v2, forget_if_inactive, tsr_memory_end_primary, CUdevice, device)
+ENDS(cuDevicePrimaryCtxReset, forget_device, tsr_memory_end_primary, CUdevice, device)
+ENDS(cuDevicePrimaryCtxReset_v2, forget_device, tsr_memory_end_primary, CUdevice, device)

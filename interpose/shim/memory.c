@@ -283,13 +283,12 @@ void tsr_memory_context_gone(CUcontext context)
     tsr_memory_unlock();
 }
 
-CUresult tsr_memory_peer(CUdevice device, bool enabled)
+CUresult tsr_memory_open_to(CUdevice device)
 {
-    CUmemAccess_flags flags = enabled ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     tsr_memory_lock();
-    CUresult result = tsr_heap_grant(&small, device, flags);
+    CUresult result = tsr_heap_grant(&small, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     if (result == CUDA_SUCCESS)
-        result = tsr_heap_grant(NULL, device, flags);
+        result = tsr_heap_grant(NULL, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     tsr_memory_unlock();
     return result;
 }
@@ -301,6 +300,7 @@ void tsr_memory_forget(void)
     tsr_arena_forget();
     tsr_vmm_forget();
     tsr_host_forget();
+    tsr_memory_context_forget();
     tsr_ipc_forget();
     tsr_home_only_forget();
     small = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};

@@ -52,8 +52,9 @@ void tsr_memory_context_gone(CUcontext context);
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext));
 CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice));
 
-/* Another device of the application may (not any more) access ordinary memory of the home GPU. */
-CUresult tsr_memory_peer(CUdevice device, bool enabled);
+/* From now on another device of the application may access ordinary memory of the home GPU. */
+CUresult tsr_memory_open_to(CUdevice device);
+void tsr_memory_context_forget(void);
 
 /*
  * The calling thread may call what capture forbids (cuThreadExchangeStreamCaptureMode): between begin and end are calls of the shim's own,

@@ -1,13 +1,11 @@
-/* Contexts and memory: what a context owns goes with it, and peer access covers what the arena holds. */
+/* Contexts and memory: what a context owns goes with it, and other devices that the application uses get at the home GPU's memory. */
 #include "shim/engaged.h"
 #include "shim/memory.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/session.h"
 
-#define DEVICES 32
-
-static uint32_t peer_users[DEVICES]; /* atomic; contexts of the device that may access the home GPU's memory */
+static uint32_t devices_used; /* atomic; bit n: device n may access ordinary memory of the home GPU */
 
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
 {
@@ -38,35 +36,42 @@ CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
     return result;
 }
 
-/* Whether the peer is a context of the home GPU and the current one is not; gives the current one's device. */
-static bool concerns_home(CUcontext peer, CUdevice *device)
+/* A device of which the application has a context may copy from and to ordinary memory of all devices, so it must be able to access it. */
+static CUresult used(CUresult result, CUdevice device)
 {
-    CUdevice home;
-    CUcontext popped;
-    if (tsr_real.cuCtxGetDevice(device) != CUDA_SUCCESS || tsr_real.cuCtxPushCurrent_v2(peer) != CUDA_SUCCESS)
-        return false;
-    CUresult result = tsr_real.cuCtxGetDevice(&home);
-    tsr_real.cuCtxPopCurrent_v2(&popped);
-    return result == CUDA_SUCCESS && (uint32_t)home == tsr_session()->policy->home && *device != home && *device < DEVICES;
+    int possible = 0;
+    CUdevice home = (CUdevice)tsr_session()->policy->home;
+    uint32_t bit = 1u << (device & 31);
+    if (result != CUDA_SUCCESS || device == home || __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE) & bit)
+        return result;
+    if (tsr_real.cuDeviceCanAccessPeer(&possible, device, home) == CUDA_SUCCESS && possible &&
+        tsr_memory_open_to(device) == CUDA_SUCCESS)
+        __atomic_fetch_or(&devices_used, bit, __ATOMIC_RELEASE);
+    return CUDA_SUCCESS;
 }
 
-TSR_REDIRECTED(cuCtxEnablePeerAccess)(CUcontext peerContext, unsigned int Flags)
+TSR_REDIRECTED(cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev)
 {
-    CUdevice device;
-    CUresult result = tsr_real.cuCtxEnablePeerAccess(peerContext, Flags);
-    if (result != CUDA_SUCCESS || !concerns_home(peerContext, &device))
-        return result;
-    return __atomic_fetch_add(&peer_users[device], 1, __ATOMIC_ACQ_REL) == 0 ? tsr_memory_peer(device, true) : CUDA_SUCCESS;
+    return used(tsr_real.cuDevicePrimaryCtxRetain(pctx, dev), dev);
 }
 
-TSR_REDIRECTED(cuCtxDisablePeerAccess)(CUcontext peerContext)
+TSR_REDIRECTED(cuCtxCreate_v2)(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-    CUdevice device;
-    bool home = concerns_home(peerContext, &device);
-    CUresult result = home ? tsr_order_join_all() : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS)
-        result = tsr_real.cuCtxDisablePeerAccess(peerContext);
-    if (result != CUDA_SUCCESS || !home)
-        return result;
-    return __atomic_sub_fetch(&peer_users[device], 1, __ATOMIC_ACQ_REL) == 0 ? tsr_memory_peer(device, false) : CUDA_SUCCESS;
+    return used(tsr_real.cuCtxCreate_v2(pctx, flags, dev), dev);
+}
+
+TSR_REDIRECTED(cuCtxCreate_v3)(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
+                               CUdevice dev)
+{
+    return used(tsr_real.cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev), dev);
+}
+
+TSR_REDIRECTED(cuCtxCreate_v4)(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
+{
+    return used(tsr_real.cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev), dev);
+}
+
+void tsr_memory_context_forget(void)
+{
+    devices_used = 0;
 }

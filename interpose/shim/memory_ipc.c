@@ -171,7 +171,6 @@ static CUresult open_memory(CUdeviceptr *address, const CUipcMemHandle *handle, 
 #define OPEN(symbol)                                                                                                           \
     CUresult CUDAAPI symbol(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)                                     \
     {                                                                                                                          \
-        uint64_t start = tsr_record_start();                                                                                   \
         CUresult result = open_memory(pdptr, &handle, Flags, tsr_real.symbol);                                                 \
         tsr_record_failure(TSR_ROW_##symbol, result);                                                                   \
         return result;                                                                                                         \
@@ -202,7 +201,6 @@ static bool close_ours(CUdeviceptr address, CUresult *result)
 
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
-    uint64_t start = tsr_record_start();
     CUresult result = mirrors() ? tsr_order_join_all() : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && !close_ours(dptr, &result)) {
         result = tsr_real.cuIpcCloseMemHandle(dptr);

@@ -37,11 +37,9 @@ static bool answer(const struct tsr_allocation *allocation, CUpointer_attribute 
         PUT(char, !pool);
         return true;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         PUT(CUdeviceptr, allocation->address);
         return true;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
         PUT(size_t, allocation->bytes);
         return true;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:

@@ -171,6 +171,9 @@ static void peers(CUcontext context, const char *image)
     CU(cuMemAlloc(&before, 3 << 20));
     CU(cuCtxCreate(&other, NULL, 0, 1));
     CU(cuModuleLoadData(&there, image));
+    CU(cuMemcpyHtoD(before, &value, sizeof value)); /* copies need no peer access */
+    CU(cuMemcpyDtoH(&got[0], before, sizeof value));
+    EXPECT(got[0] == value);
     CU(cuCtxEnablePeerAccess(context, 0));
     CU(cuCtxPopCurrent(NULL));
     CU(cuMemAlloc(&after, 1024));
