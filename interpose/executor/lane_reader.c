@@ -25,6 +25,7 @@ struct tsr_lane_reader {
 
 #define MOST_OPERATIONS 16u /* of one batch */
 #define UNIT 64u
+#define DRAIN_LOOK_NS 20000ull
 
 static void fail(struct tsr_lane_reader *reader, CUresult error)
 {
@@ -43,9 +44,22 @@ static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_la
     CUfunction function = tsr_mirror_function(reader->mirror, record->function);
     if (!function)
         return CUDA_ERROR_INVALID_HANDLE;
-    size_t bytes = record->param_bytes;
+    uint32_t attributes = (uint32_t)record->value;
+    size_t bytes = record->value ? record->value >> 32 : record->param_bytes;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(record + 1), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      CU_LAUNCH_PARAM_END};
+    CUlaunchConfig config = {.gridDimX = record->grid[0],
+                             .gridDimY = record->grid[1],
+                             .gridDimZ = record->grid[2],
+                             .blockDimX = record->block[0],
+                             .blockDimY = record->block[1],
+                             .blockDimZ = record->block[2],
+                             .sharedMemBytes = record->shared_bytes,
+                             .hStream = stream,
+                             .attrs = (CUlaunchAttribute *)((char *)(record + 1) + (bytes + 7) / 8 * 8),
+                             .numAttrs = attributes};
+    if (attributes)
+        return cuLaunchKernelEx(&config, function, NULL, extra);
     return cuLaunchKernel(function, record->grid[0], record->grid[1], record->grid[2], record->block[0], record->block[1],
                           record->block[2], record->shared_bytes, stream, NULL, extra);
 }
@@ -230,6 +244,14 @@ static void *beat(void *argument)
         tsr_os_futex_wait(&reader->lane->never, 0, TSR_LANE_PULSE_NS, true);
     }
     return NULL;
+}
+
+void tsr_lane_reader_drain(const struct tsr_lane_reader *reader)
+{
+    struct tsr_lane *lane = reader->lane;
+    uint64_t end = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
+    while (__atomic_load_n(&lane->head, __ATOMIC_ACQUIRE) < end)
+        tsr_os_futex_wait(&lane->never, 0, DRAIN_LOOK_NS, true);
 }
 
 CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, struct tsr_mirror *mirror, CUcontext context,

@@ -13,6 +13,8 @@ struct tsr_lane_reader;
 /* Maps the lane at its address, registers it with the current context and starts the thread. */
 CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, struct tsr_mirror *mirror, CUcontext context,
                                struct tsr_lane_reader **out);
+/* Until all that is on the lane now has been given to the driver. */
+void tsr_lane_reader_drain(const struct tsr_lane_reader *reader);
 void tsr_lane_reader_stop(struct tsr_lane_reader *reader);
 
 #endif

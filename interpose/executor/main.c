@@ -112,6 +112,11 @@ static CUresult answer(struct guest *guest, CUdevice device, CUcontext context, 
         return result == CUDA_SUCCESS ? tsr_lane_reader_start(message, descriptor, guest->mirror, context, &guest->reader)
                                       : result;
     }
+    case TSR_MESSAGE_UNLOAD:
+    case TSR_MESSAGE_ATTRIBUTE: /* launches that were posted before it are not to notice */
+    case TSR_MESSAGE_STREAM:
+        tsr_lane_reader_drain(guest->reader);
+        return tsr_mirror_apply(guest->mirror, message, descriptor);
     default:
         return tsr_mirror_apply(guest->mirror, message, descriptor);
     }

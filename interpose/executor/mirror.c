@@ -128,9 +128,14 @@ CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *m
         return add_function(mirror, message);
     case TSR_MESSAGE_ATTRIBUTE: {
         CUfunction function = tsr_mirror_function(mirror, message->id);
-        return function ? cuFuncSetAttribute(function, (CUfunction_attribute)message->detail, message->value)
-                        : CUDA_ERROR_INVALID_HANDLE;
+        if (!function)
+            return CUDA_ERROR_INVALID_HANDLE;
+        return message->detail == TSR_ATTRIBUTE_CACHE
+                   ? cuFuncSetCacheConfig(function, (CUfunc_cache)message->value)
+                   : cuFuncSetAttribute(function, (CUfunction_attribute)message->detail, message->value);
     }
+    case TSR_MESSAGE_LIMIT:
+        return cuCtxSetLimit((CUlimit)message->detail, message->bytes);
     case TSR_MESSAGE_STREAM:
         return add_stream(mirror, message);
     default:

@@ -209,8 +209,11 @@ OTHERS = {
 
 # Before the driver is called, in a process whose launches may run elsewhere.
 BEFOREHAND = {"cuStreamDestroy": "tsr_pool_stream_ends(hStream);"}
-# After a success: handles that the driver may give out again.
+# After a success: handles that the driver may give out again, and settings that the executors are to have, too.
 AFTERWARDS = {
     "cuStreamDestroy": "tsr_stream_gone(hStream);",
     "cuGreenCtxDestroy": "tsr_handles_changed();",
+    "cuFuncSetCacheConfig": "outcome = tsr_function_set_cache(hfunc, config);",
+    "cuKernelSetCacheConfig": "outcome = tsr_function_set_cache(kernel, config);",
+    "cuCtxSetLimit": "tsr_executors_limit(limit, value);",
 }

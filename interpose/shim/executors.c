@@ -1,6 +1,7 @@
 /* See executors.h. */
 #include "shim/executors.h"
 
+#include "base/log.h"
 #include "shim/lane_client.h"
 #include "shim/session.h"
 
@@ -31,4 +32,15 @@ CUresult tsr_executors_ask(const struct tsr_message *message, int descriptor, co
 void tsr_executors_tell(const struct tsr_message *message)
 {
     tell_first(message, tsr_session()->lane_count);
+}
+
+void tsr_executors_limit(CUlimit limit, size_t value)
+{
+    bool mirrored = limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+    const struct tsr_session *session = mirrored ? tsr_session() : NULL;
+    for (uint32_t i = 0; session && i < session->lane_count; i++) {
+        struct tsr_message message = {.kind = TSR_MESSAGE_LIMIT, .detail = (int32_t)limit, .bytes = value};
+        if (tsr_lane_ask(session->lanes[i], &message, -1) != CUDA_SUCCESS)
+            tsr_warn("executor %u keeps its limit %d, the application's is %zu now", i, (int)limit, value);
+    }
 }

@@ -14,4 +14,7 @@ CUresult tsr_executors_ask(const struct tsr_message *message, int descriptor, co
 /* Tells all of them; what they answer does not matter. */
 void tsr_executors_tell(const struct tsr_message *message);
 
+/* The application has set a limit of its context: of the stack, the heap and printf's buffer the executors get the same. */
+void tsr_executors_limit(CUlimit limit, size_t value);
+
 #endif

@@ -20,6 +20,8 @@
 #define WRAPPER_MAGIC 0x466243b1u
 #define CONTAINER_MAGIC 0xba55ed50u
 
+#define CACHE_PLACE (TSR_FUNCTION_ATTRIBUTES - 1u)
+
 struct tsr_module_record {
     uint32_t id;
     bool library;
@@ -160,7 +162,6 @@ void tsr_function_remember(const void *handle, const void *owner, const char *na
         return;
     }
     function->module = module;
-    function->dynamic_shared_bytes = -1;
     function->name_hash = tsr_image_hash(name, strlen(name));
     read_parameters(function, handle, kernel);
     function->max_threads = (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
@@ -177,15 +178,22 @@ struct tsr_function_record *tsr_function_find(const void *handle)
     return handle ? tsr_map_find(&functions, (uint64_t)(uintptr_t)handle) : NULL;
 }
 
-static CUresult send_attribute(const struct tsr_function_record *function, struct tsr_lane_client *lane)
+static CUresult send_attribute(const struct tsr_function_record *function, struct tsr_lane_client *lane, unsigned place)
 {
-    if (function->dynamic_shared_bytes < 0)
-        return CUDA_SUCCESS;
     struct tsr_message message = {.kind = TSR_MESSAGE_ATTRIBUTE,
                                   .id = function->id,
-                                  .detail = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                  .value = function->dynamic_shared_bytes};
+                                  .detail = place == CACHE_PLACE ? TSR_ATTRIBUTE_CACHE : (int32_t)place,
+                                  .value = function->attributes[place]};
     return tsr_lane_ask(lane, &message, -1);
+}
+
+static CUresult send_attributes_locked(const struct tsr_function_record *function, struct tsr_lane_client *lane)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned place = 0; place < TSR_FUNCTION_ATTRIBUTES && result == CUDA_SUCCESS; place++)
+        if (function->attributes_set >> place & 1)
+            result = send_attribute(function, lane, place);
+    return result;
 }
 
 static CUresult send_locked(struct tsr_function_record *function, struct tsr_lane_client *lane)
@@ -209,7 +217,7 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     strcpy(name.text, function->name);
     result = tsr_lane_ask(lane, &name, -1);
     if (result == CUDA_SUCCESS)
-        result = send_attribute(function, lane);
+        result = send_attributes_locked(function, lane);
     if (result == CUDA_SUCCESS)
         __atomic_fetch_or(&function->sent, bit, __ATOMIC_RELEASE);
     return result;
@@ -314,23 +322,38 @@ void tsr_function_alias(const void *handle, const void *of)
         tsr_map_set(&functions, (uint64_t)(uintptr_t)handle, function);
 }
 
-static CUresult send_attribute_to_all(const struct tsr_function_record *function)
+static CUresult send_attribute_to_all_locked(const struct tsr_function_record *function, unsigned place)
 {
     const struct tsr_session *session = tsr_session();
     uint16_t sent = __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE);
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; session && i < session->lane_count && result == CUDA_SUCCESS; i++)
         if (sent & (1u << i))
-            result = send_attribute(function, session->lanes[i]);
+            result = send_attribute(function, session->lanes[i], place);
+    return result;
+}
+
+static CUresult set_attribute(const void *handle, unsigned place, int value)
+{
+    struct tsr_function_record *function = tsr_function_find(handle);
+    if (!function)
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&lock);
+    function->attributes_set |= 1u << place;
+    function->attributes[place] = value;
+    if (place == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        function->most_shared_bytes = (uint32_t)value;
+    CUresult result = send_attribute_to_all_locked(function, place);
+    pthread_mutex_unlock(&lock);
     return result;
 }
 
 CUresult tsr_function_set_attribute(const void *handle, CUfunction_attribute attribute, int value)
 {
-    struct tsr_function_record *function = tsr_function_find(handle);
-    if (!function || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
-        return CUDA_SUCCESS;
-    function->dynamic_shared_bytes = value;
-    function->most_shared_bytes = (uint32_t)value;
-    return send_attribute_to_all(function);
+    return (unsigned)attribute < CACHE_PLACE ? set_attribute(handle, (unsigned)attribute, value) : CUDA_SUCCESS;
+}
+
+CUresult tsr_function_set_cache(const void *handle, CUfunc_cache config)
+{
+    return set_attribute(handle, CACHE_PLACE, (int)config);
 }

@@ -18,6 +18,8 @@
 struct tsr_lane_client;
 struct tsr_module_record;
 
+#define TSR_FUNCTION_ATTRIBUTES 32 /* room for CUfunction_attribute; the last place is the cache configuration's */
+
 struct tsr_function_record {
     uint32_t id;
     struct tsr_module_record *module;
@@ -30,7 +32,8 @@ struct tsr_function_record {
     size_t *param_offsets, *param_sizes;
     uint32_t max_threads;       /* of a block */
     uint32_t most_shared_bytes; /* dynamic, per block, as things stand */
-    int dynamic_shared_bytes;   /* attribute set by the application; -1: never */
+    uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
+    int attributes[TSR_FUNCTION_ATTRIBUTES];
     uint16_t sent;              /* atomic; bit k: executor k knows the function */
 };
 
@@ -59,6 +62,7 @@ void tsr_function_remember(const void *handle, const void *owner, const char *na
 void tsr_function_alias(const void *handle, const void *of); /* another handle of the same function */
 /* Errors: the executor's. */
 CUresult tsr_function_set_attribute(const void *handle, CUfunction_attribute attribute, int value);
+CUresult tsr_function_set_cache(const void *handle, CUfunc_cache config);
 
 /* The application will read or write a variable of the module, at home; so from now on its functions must run there too. */
 void tsr_module_keep_at_home(const void *owner);

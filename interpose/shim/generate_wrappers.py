@@ -32,6 +32,8 @@ from interpose.shim.classes import (  # noqa: E402
 
 INCLUDES = """#include "shim/copy_shape.h"
 #include "shim/definitions.h"
+#include "shim/executors.h"
+#include "shim/functions.h"
 #include "shim/order.h"
 #include "shim/pool.h"
 #include "shim/real.h"

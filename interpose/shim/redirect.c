@@ -1,11 +1,12 @@
 /*
  * Launches that run elsewhere: decide.c says where one runs; here it is posted.
  * What the application launches on another GPU than home stays where it is, and is none of a policy's business.
- * What cannot be posted (during capture, launch attributes, parameters of unknown layout, a module whose variables the application
+ * What cannot be posted (during capture, some launch attributes, parameters of unknown layout, a module whose variables the application
  * uses) runs at home after joining, and is counted.
  */
 #include <string.h>
 
+#include "shim/attributes.h"
 #include "shim/capture.h"
 #include "shim/decide.h"
 #include "shim/functions.h"
@@ -75,14 +76,28 @@ static CUresult post(struct tsr_function_record *function, struct tsr_lane_clien
     return result;
 }
 
-/* Why the launch cannot be posted; TSR_REASON_NONE: it can, and its parameters are in block. */
-static enum tsr_reason hindrance(const struct tsr_function_record *function, const struct tsr_launch *launch,
+static enum tsr_reason add_attributes(const struct tsr_launch *launch, uint32_t device, struct tsr_lane_record *record,
+                                      uint8_t *block)
+{
+    CUlaunchAttribute attributes[TSR_MOST_ATTRIBUTES];
+    uint32_t count, bytes = record->param_bytes;
+    if (!launch->cooperative && launch->attribute_count == 0)
+        return TSR_REASON_NONE;
+    enum tsr_reason reason = tsr_attributes_translate(launch, device, attributes, &count);
+    if (reason || count == 0)
+        return reason;
+    memcpy(block + (bytes + 7) / 8 * 8, attributes, count * sizeof attributes[0]);
+    record->param_bytes = (uint32_t)((bytes + 7) / 8 * 8 + count * sizeof attributes[0]);
+    record->value = tsr_lane_shape(bytes, count);
+    return TSR_REASON_NONE;
+}
+
+/* Why the launch cannot be posted; TSR_REASON_NONE: it can, and its parameters and attributes are in block. */
+static enum tsr_reason hindrance(const struct tsr_function_record *function, const struct tsr_launch *launch, uint32_t device,
                                  struct tsr_lane_record *record, uint8_t *block)
 {
     if (__atomic_load_n(&function->different, __ATOMIC_RELAXED))
         return TSR_REASON_VERIFY;
-    if (launch->cooperative || launch->attribute_count)
-        return TSR_REASON_ATTRIBUTE;
     if (!tsr_function_sendable(function) || tsr_function_at_home(function))
         return TSR_REASON_MODULE;
     if (!shape_is_valid(function, record))
@@ -92,7 +107,8 @@ static enum tsr_reason hindrance(const struct tsr_function_record *function, con
     if (launch->opaque || !function->parameters_known || function->param_bytes > MOST_PARAM_BYTES ||
         !gather(function, launch->params, launch->extra, block, &record->param_bytes))
         return TSR_REASON_PARAMETERS;
-    return tsr_home_only_scan(block, record->param_bytes);
+    enum tsr_reason reason = tsr_home_only_scan(block, record->param_bytes);
+    return reason ? reason : add_attributes(launch, device, record, block);
 }
 
 static void count(struct tsr_session *session, uint32_t gpu)
@@ -110,8 +126,8 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
     struct tsr_lane_record record = {.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                                      .block = {launch->block[0], launch->block[1], launch->block[2]},
                                      .shared_bytes = launch->shared_bytes};
-    uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
-    launch->reason = hindrance(function, launch, &record, block);
+    uint8_t block[MOST_PARAM_BYTES + TSR_MOST_ATTRIBUTES * sizeof(CUlaunchAttribute)] __attribute__((aligned(16)));
+    launch->reason = hindrance(function, launch, decision.device, &record, block);
     if (launch->reason) {
         tsr_decide_kept(launch->reason);
         return CUDA_SUCCESS;
@@ -125,7 +141,8 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
                                          .device = decision.device,
                                          .limit_bytes = decision.verify_limit_bytes,
                                          .post = post};
-    CUresult result = decision.verify ? tsr_verify(&verified) : post(function, decision.lane, &record, launch->stream, block);
+    bool verify = decision.verify && !record.value;
+    CUresult result = verify ? tsr_verify(&verified) : post(function, decision.lane, &record, launch->stream, block);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         launch->reason = TSR_REASON_EXECUTOR;
         tsr_decide_kept(launch->reason);

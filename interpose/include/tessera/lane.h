@@ -34,9 +34,12 @@ enum tsr_message_kind {
     TSR_MESSAGE_MODULE,    /* descriptor: image; id, bytes, detail: 1 when loaded as a library */
     TSR_MESSAGE_UNLOAD,    /* id */
     TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text */
-    TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute; value */
+    TSR_MESSAGE_LIMIT,     /* detail: CUlimit; bytes: its value */
+    TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute, TSR_ATTRIBUTE_CACHE: CUfunc_cache; value */
     TSR_MESSAGE_STREAM /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
 };
+
+#define TSR_ATTRIBUTE_CACHE (-1)
 
 struct tsr_message {
     uint32_t kind, version;
@@ -78,11 +81,17 @@ struct tsr_lane_record {
     uint32_t kind, bytes; /* bytes: of the whole record */
     uint32_t stream;      /* slot */
     uint32_t function;
-    uint64_t value; /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream] */
+    uint64_t value; /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
     uint32_t grid[3], block[3];
     uint32_t shared_bytes;
-    uint32_t param_bytes; /* of what follows; LAUNCH: the parameter block */
+    uint32_t param_bytes; /* of what follows. LAUNCH: the parameter block and, at the next multiple of 8, CUlaunchAttributes */
 };
+
+/* Of a launch with attributes: bytes of the parameter block alone, and the number of attributes. */
+static inline uint64_t tsr_lane_shape(uint32_t param_bytes, uint32_t attributes)
+{
+    return (uint64_t)param_bytes << 32 | attributes;
+}
 
 /*
  * The ring has many writers and one reader. A writer takes its place by moving the tail, writes, and stamps the record; the reader goes
