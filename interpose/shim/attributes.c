@@ -59,8 +59,8 @@ static bool fits_at_once(const struct tsr_launch *launch, uint32_t device)
            (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2] <= (uint64_t)blocks * sms(device);
 }
 
-static bool cluster_is_valid(const struct tsr_launch *launch, const CUlaunchAttributeValue *value, CUlaunchAttribute *attributes,
-                             uint32_t count)
+static bool cluster_is_valid(const struct tsr_launch *launch, const CUlaunchAttributeValue *value,
+                             CUlaunchAttribute *attributes, uint32_t count)
 {
     CUlaunchConfig config = {.gridDimX = launch->grid[0],
                              .gridDimY = launch->grid[1],

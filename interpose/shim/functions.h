@@ -34,7 +34,7 @@ struct tsr_function_record {
     uint32_t most_shared_bytes; /* dynamic, per block, as things stand */
     uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
     int attributes[TSR_FUNCTION_ATTRIBUTES];
-    uint16_t sent;              /* atomic; bit k: executor k knows the function */
+    uint16_t sent; /* atomic; bit k: executor k knows the function */
 };
 
 /* NULL: a handle that the shim has not seen. */

@@ -81,7 +81,8 @@ struct tsr_lane_record {
     uint32_t kind, bytes; /* bytes: of the whole record */
     uint32_t stream;      /* slot */
     uint32_t function;
-    uint64_t value; /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
+    uint64_t
+        value; /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
     uint32_t grid[3], block[3];
     uint32_t shared_bytes;
     uint32_t param_bytes; /* of what follows. LAUNCH: the parameter block and, at the next multiple of 8, CUlaunchAttributes */
