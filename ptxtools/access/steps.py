@@ -11,7 +11,7 @@ _DEPTH = 200
 
 
 def find_steps(graph: Graph) -> None:
-    """Rewrites each LOOP node to (start) or (start, step). Start is a JOIN when the loop has several entries."""
+    """Rewrites each LOOP node to (start, step), or to CHANGED. Start is a JOIN when the loop has several entries."""
     loops = [index for index, node in enumerate(graph.nodes) if node.op is Op.LOOP]
     operands = {index: graph.nodes[index].args for index in loops}
     contexts = {index: graph.nodes[index].contexts for index in loops}
@@ -24,9 +24,10 @@ def find_steps(graph: Graph) -> None:
         if entries > 1:
             joined = Node(Op.JOIN, operands[index][:entries], block=node.block, contexts=contexts[index][:entries])
             start = graph.fresh(joined)
-        args = (start,) if step is None else (start, step)
-        width = max((graph.nodes[back].width for back in operands[index][entries:]), default=0)
-        graph.nodes[index] = replace(node, args=args, contexts=(), width=width)
+        backs = operands[index][entries:]
+        width = max((graph.nodes[back].width for back in backs), default=0)
+        op, args = (Op.CHANGED, (start, *backs)) if step is None else (Op.LOOP, (start, step))
+        graph.nodes[index] = replace(node, op=op, args=args, contexts=(), width=width)
 
 
 class _Finder:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ptxtools.access.bases import bases
 from ptxtools.access.template import Access, AccessKind, Node, Op, Template
-
-_THROUGH = {Op.ADD, Op.SUB, Op.SELECT, Op.JOIN, Op.LOOP, Op.AND, Op.OR, Op.MIN, Op.MAX}
 
 
 @dataclass(slots=True)
@@ -51,23 +51,29 @@ def summarise(template: Template) -> Summary:
 
 
 def _note(template: Template, summary: Summary, access: Access) -> None:
-    found = bases(template, access.address)
-    if any(node.op is Op.SYMBOL and node.name in template.private for node in found):
-        return
+    for way in bases(template, access.address):
+        if any(node.op is Op.SYMBOL and node.name in template.private for node in way):
+            continue
+        if _note_bases(summary, way, access.kind):
+            continue
+        loaded = {node.number for node in way if node.op is Op.LOADED and node.width == 64}
+        reason = "pointer loaded from memory" if loaded else "address without a known base"
+        summary.unknown.append((access.line, reason))
+        for source in _sources(template, loaded):
+            _mark(summary, source, None)
+
+
+def _note_bases(summary: Summary, way: Iterable[Node], kind: AccessKind) -> bool:
+    """Whether there is one among the nodes that are added up."""
     known = False
-    for node in found:
+    for node in way:
         if node.op is Op.SYMBOL:
-            summary.variables.setdefault(node.name, set()).add(access.kind)
+            summary.variables.setdefault(node.name, set()).add(kind)
             known = True
         elif node.op is Op.PARAMETER and node.width == 64:
             summary.pointers.add(node.number)
-            known |= _mark(summary, node.number, access.kind)
-    if any(node.op is Op.LOADED and node.width == 64 for node in found) and not known:
-        summary.unknown.append((access.line, "pointer loaded from memory"))
-        for source in _sources(template, found):
-            _mark(summary, source, None)
-    elif not known:
-        summary.unknown.append((access.line, "address without a known base"))
+            known |= _mark(summary, node.number, kind)
+    return known
 
 
 def _mark(summary: Summary, offset: int, kind: AccessKind | None) -> bool:
@@ -81,30 +87,11 @@ def _mark(summary: Summary, offset: int, kind: AccessKind | None) -> bool:
     return False
 
 
-def _sources(template: Template, loaded: list[Node]) -> set[int]:
-    """Offsets of the parameters through which pointers were loaded."""
-    places = {node.number for node in loaded if node.op is Op.LOADED}
+def _sources(template: Template, lines: set[int]) -> set[int]:
+    """Offsets of the parameters through which these lines load."""
     found = set()
     for access in template.accesses:
-        if access.line in places:
-            found |= {node.number for node in bases(template, access.address) if node.op is Op.PARAMETER}
-    return found
-
-
-def bases(template: Template, address: int) -> list[Node]:
-    """The nodes that an address may begin with: what is added to it, not what is scaled."""
-    found: list[Node] = []
-    pending, seen = [address], set()
-    while pending:
-        index = pending.pop()
-        if index in seen:
-            continue
-        seen.add(index)
-        node = template.nodes[index]
-        if node.op is Op.SELECT:
-            pending += node.args[1:]
-        elif node.op in _THROUGH:
-            pending += node.args
-        elif node.op in (Op.PARAMETER, Op.SYMBOL, Op.LOADED, Op.OPAQUE, Op.SPECIAL):
-            found.append(node)
+        if access.line in lines:
+            ways = bases(template, access.address)
+            found |= {node.number for way in ways for node in way if node.op is Op.PARAMETER}
     return found

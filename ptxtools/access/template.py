@@ -41,7 +41,8 @@ class Op(Enum):
     PACK = "pack"  # parts of `width` bits, lowest first
     SELECT = "select"  # args: predicate, value if true, value if false
     JOIN = "join"  # one of the args; `contexts` says under which conditions each
-    LOOP = "loop"  # at the header of loop `number`: args[0] before the first iteration; args[1], if there, is the step
+    LOOP = "loop"  # at the header of loop `number`: args[0] before the first iteration, args[1] more after each
+    CHANGED = "changed"  # at the header of loop `number`: any of the args, from whatever iteration
     COUNT = "count"  # iterations of loop `number` that have ended
     COMPARE = "compare"  # predicate: args[0] `name` args[1], read as `width` bits
     BOTH = "both"  # predicates from here on

@@ -16,6 +16,7 @@ from ptxtools.reader.module import Module
 from ptxtools.reader.operand import Address, Group, Number, Operand, Register, Symbol
 
 _MEMORY = {"ld", "ldu", "atom"}
+_CONSTANT = {"%tid", "%ntid", "%ctaid", "%nctaid", "%laneid"}  # special registers that never change in a thread
 _PARAMETER_SPACES = {"param", "param::entry"}
 
 
@@ -73,7 +74,7 @@ class Values:
             return self.displaced(self.symbol("param"), self._slots[name])
         if name in body.variables or name in self._module.variables:
             return self.symbol(name)
-        if name.startswith("%"):
+        if name.partition(".")[0] in _CONSTANT:
             return self._graph.add(Node(Op.SPECIAL, name=name[1:]))
         return self.opaque(64, block)
 

@@ -163,6 +163,8 @@ class Arithmetic:
             return self._of.division.quotient(a, number)
         if number is not None and number > 0 and low != -inf and high != inf:
             return self._between(-(-int(low) // number), int(high) // number if high >= 0 else 0, a, b)
+        if self._bounds(b)[0] <= 0 <= self._bounds(b)[1]:
+            return self._between(-inf, inf, a, b)
         return self._between(min(low, -high), max(high, -low), a, b)
 
     def _rem(self, node: Node) -> Form:
@@ -172,8 +174,6 @@ class Arithmetic:
         if number is not None and number > 0 and low >= 0:
             return self._of.division.remainder(a, number)
         largest = max(abs(bound) for bound in self._bounds(b))
-        if self._bounds(b) == (0, 0):
-            return self._between(-inf, inf, a, b)
         limit = max(largest - 1, 0)
         bottom = 0 if low >= 0 else -min(limit, -low)
         if self._bounds(b)[0] <= 0 <= self._bounds(b)[1]:

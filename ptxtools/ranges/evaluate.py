@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from ptxtools.access.bases import bases
 from ptxtools.access.template import Node, Op, Template
 from ptxtools.access.values import WINDOW
 from ptxtools.ranges import bounds
@@ -93,9 +94,16 @@ class Evaluation:
             return self.opaque(node)
         if node.op is Op.LOOP:
             return self.trips.at_header(node)
+        if node.op is Op.CHANGED:
+            return self._changed(node)
         if node.op is Op.COUNT:
             return self.trips.count(node.number)
         return self.arithmetic.value(node)
+
+    def _changed(self, node: Node) -> Form:
+        sources = (each for arg in node.args for way in bases(self.template, arg) for each in way)
+        loaded = any(each.op is Op.LOADED and each.width == 64 for each in sources)
+        return self.symbols.add(Symbol(loops=self.template.loops[node.number].within, loaded=loaded))
 
     def _parameter(self, node: Node) -> Form:
         size = node.width // 8
@@ -117,8 +125,6 @@ class Evaluation:
         threads = self.block[0] * self.block[1] * self.block[2]
         if name == "laneid":
             return self._lane(threads)
-        if name == "warpid":
-            return self.shared(name, Symbol(0, (threads + 31) // 32 - 1))
         return self.symbols.add(Symbol(loops=frozenset(range(len(self.template.loops)))))
 
     def _lane(self, threads: int) -> Form:

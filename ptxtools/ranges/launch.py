@@ -154,8 +154,9 @@ class _Launch:
 
     def is_private(self, form: Form) -> bool:
         """Whether the address is one of shared, local or parameter memory."""
-        names = [self.symbols.all[n].variable for n, c in form.terms.items() if c == 1]
-        return any(name in self.template.private for name in names if name)
+        bases = [n for n, c in form.terms.items() if c == 1 and self.is_pointer(n)]
+        others = [n for n in bases if self.symbols.all[n].variable not in self.template.private]
+        return len(bases) > len(others) and not any(self.allocation(n) for n in others)
 
     def size(self, access: Access, facts: list[Form]) -> int | None:
         """Bytes of one access at most; None when there is no bound."""
@@ -216,11 +217,13 @@ class _Launch:
         return int(symbol.low)
 
     def add(self, kind: AccessKind, base: int | None, found: Shape) -> None:
-        first, last = found.first, found.last
-        stride, width = found.stride, found.width
+        first, stride, width = found.first, found.stride, found.width
         if base is None:
-            first, last = first % _ADDRESSES, first % _ADDRESSES + last - first
-        else:
+            first %= _ADDRESSES
+        else:  # the machine adds modulo 2^64
+            first = (first + _ADDRESSES // 2) % _ADDRESSES - _ADDRESSES // 2
+        last = first + found.last - found.first
+        if base is not None:
             first, last, kept = self.clamped(base, first, last)
             stride, width = (stride, width) if kept else (0, 0)
             if first > last:

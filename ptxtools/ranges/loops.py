@@ -47,8 +47,6 @@ class Trips:
         """The value of a LOOP node."""
         of = self._of
         place = of.template.loops[node.number]
-        if len(node.args) < 2:
-            return of.symbols.add(Symbol(loops=place.within))
         start, step = of.value(node.args[0]), of.value(node.args[1])
         k = self.count(node.number)
         number = of.symbols.number(step)
@@ -82,6 +80,7 @@ class Trips:
         """Bounds the count. False when an assumption that was made does not follow."""
         of = self._of
         trial = _Trial(symbol, assume)
+        known = dict(self._counts)  # other loops counted on the way are counted again when this one is known
         self._trials.append(trial)
         of.begin_trial()
         try:
@@ -98,6 +97,7 @@ class Trips:
         finally:
             of.end_trial()
             self._trials.pop()
+            self._counts = known
 
     def _holds(self, trial: _Trial, place: LoopPlace) -> bool:
         before = self._of.facts(place.context) or []

@@ -270,3 +270,44 @@ def test_a_counter_that_a_predicate_moves() -> None:
         setp.lt.s32 %p1, %r7, %r1; selp.b32 %r9, 1, 0, %p1; mov.u32 %r8, %r7; add.s32 %r7, %r7, %r9; @%p1 bra AGAIN;
     """
     assert one(code, n=10) == (0, 39, 0, 0)
+
+
+def test_a_negative_distance_of_64_bits() -> None:
+    """q holds -8 as an unsigned number."""
+    block = struct.pack("<QQII", P, (1 << 64) - 8, 0, 0)
+    code = "add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r1;"
+    (each,) = evaluate(
+        template(code), Launch(block, (1, 1, 1), (1, 1, 1), lambda at: (P - 64, P + 64) if at == P else None)
+    ).ranges
+    assert (each.parameter, each.first, each.last) == (0, -8, -5)
+
+
+def test_clocks_differ() -> None:
+    code = """
+        mov.u32 %r7, %clock; mov.u32 %r8, %clock; sub.s32 %r9, %r8, %r7;
+        mul.wide.u32 %rd3, %r9, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;
+    """
+    assert one(code) == (0, 65535, 0, 0)
+
+
+def test_division_by_zero_gives_anything() -> None:
+    code = "div.u32 %r7, %r6, %r2; mul.wide.u32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;"
+    assert one(code, m=0) == (0, 65535, 0, 0)
+
+
+def test_a_loop_in_a_loop_whose_end_wraps() -> None:
+    """for (u32 i = 0; i <= 0xFFFFFFFF; i += 2) for (j = 0; j < i; j++) ..: neither test says anything."""
+    code = """
+        mov.u32 %r7, 0;
+    OUTER: mov.u32 %r8, 0;
+    INNER: mul.wide.u32 %rd3, %r8, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;
+        add.s32 %r8, %r8, 1; setp.lt.u32 %p1, %r8, %r7; @%p1 bra INNER;
+        add.s32 %r7, %r7, 2; setp.le.u32 %p2, %r7, 4294967295; @%p2 bra OUTER;
+    """
+    assert one(code) == (0, 65535, 0, 0)
+
+
+def test_a_list_is_followed_through_pointers_from_memory() -> None:
+    code = "AGAIN: st.global.u32 [%rd1], %r1; ld.global.u64 %rd1, [%rd1+8]; setp.ne.s64 %p1, %rd1, 0; @%p1 bra AGAIN;"
+    assert summarise(template(code)).tier == "unknown"
+    assert {reason for _, reason in result(code).unknown} == {"pointer loaded from memory"}

@@ -1,0 +1,60 @@
+"""What an address begins with."""
+
+from __future__ import annotations
+
+from ptxtools.access.template import Node, Op, Template
+
+_ADDED = {Op.ADD, Op.SUB, Op.AND, Op.OR}
+_CHOSEN = {Op.SELECT, Op.JOIN, Op.LOOP, Op.CHANGED, Op.MIN, Op.MAX}
+_MOST = 32
+_STEPS = 20_000
+_NOTHING: frozenset[Node] = frozenset()
+
+
+def bases(template: Template, address: int) -> set[frozenset[Node]]:
+    """For each way to make the address, the parameters, symbols and loaded values that are added up in it.
+
+    With very many ways, one set of everything; after very many steps, also the empty set.
+    """
+    return _Walk(template).ways(address)
+
+
+class _Walk:
+    """`cut`: nodes that lead round a loop to where the walk already is; what depends on them is not kept."""
+
+    def __init__(self, template: Template) -> None:
+        self.nodes = template.nodes
+        self.known: dict[int, set[frozenset[Node]]] = {}
+        self.active: set[int] = set()
+        self.cut: set[int] = set()
+        self.steps = 0
+
+    def ways(self, index: int) -> set[frozenset[Node]]:
+        if index in self.known:
+            return self.known[index]
+        if index in self.active:
+            self.cut.add(index)
+            return set()  # round a loop: adds nothing to the ways into it
+        self.steps += 1
+        if self.steps > _STEPS:
+            return {_NOTHING}
+        self.active.add(index)
+        found = self.of(self.nodes[index])
+        self.active.discard(index)
+        self.cut.discard(index)
+        if len(found) > _MOST:
+            found = {frozenset(node for way in found for node in way)}
+        if not self.cut:
+            self.known[index] = found
+        return found
+
+    def of(self, node: Node) -> set[frozenset[Node]]:
+        if node.op in _CHOSEN:
+            args = node.args[1:] if node.op is Op.SELECT else node.args[:1] if node.op is Op.LOOP else node.args
+            return {way for arg in args for way in self.ways(arg)}
+        if node.op in _ADDED:
+            sides = [self.ways(arg) for arg in node.args]
+            return {one | other for one in sides[0] for other in sides[1]}
+        if node.op in (Op.PARAMETER, Op.SYMBOL, Op.LOADED):
+            return {frozenset({node})}
+        return {_NOTHING}
