@@ -99,7 +99,7 @@ __attribute__((destructor)) static void say_what_was_seen(void)
 {
     int saved_errno = errno;
     char path[PATH_MAX];
-    if (tsr_seen_nothing(path, sizeof path))
+    if (tsr_log_wants(TSR_LOG_WARN) && tsr_seen_nothing(path, sizeof path))
         tsr_warn("this process has loaded the CUDA driver %s past Tessera, which saw nothing of its use", path);
     uint64_t all = __atomic_load_n(&look_ups, __ATOMIC_RELAXED);
     if (all)
