@@ -17,8 +17,9 @@ from typing import Self
 from controlplane.errors import ConfigError
 from controlplane.launch import Change
 from controlplane.report import Report, from_json
-from controlplane.server import Setup, WatchedPolicy, complain
+from controlplane.server import READY, Setup, WatchedPolicy, complain
 
+READY_SECONDS = 5.0
 FINISH_SECONDS = 10.0
 WAITING_PROCESSES = 4096  # that have connected before the control plane process is up
 
@@ -59,6 +60,8 @@ class Observation:
         if file is not None:
             os.close(file)
         self._control = ours
+        if self._records:
+            _wait(ours)
         return self
 
     def __exit__(
@@ -101,6 +104,15 @@ def _create(file: Path) -> int:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise ConfigError(f"--trace {file}: {error.strerror}", expected="a writable file") from error
+
+
+def _wait(control: socket.socket) -> None:
+    """Until records are read, as a program may fill its rings in its first milliseconds. Bounded."""
+    control.settimeout(READY_SECONDS)
+    try:
+        control.recv(len(READY))
+    except OSError:
+        complain("the control plane process is slow to start; records may be lost")
 
 
 def _read(control: socket.socket, deadline: float) -> tuple[bytes, bool]:

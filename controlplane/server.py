@@ -20,6 +20,7 @@ from controlplane.errors import InternalError
 from controlplane.loop import Service, serve
 
 NAME = "tessera-run"
+READY = b"\n"  # the first byte on the control socket: records are read from now on
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ def _main(setup: Setup) -> int:
     from controlplane.observe.session import Session
 
     session = Session(setup, complain)
+    control.sendall(READY)
     serve(control, [*session.services, *services])
     report = session.finish()
     try:

@@ -37,6 +37,11 @@ class MemoryUse:
         for kind, start, address, size in zip(*columns, strict=True):
             self.step(kind == Kind.ALLOCATE, start, address, size)
 
+    def forget(self) -> None:
+        """Keeps the sums."""
+        self._live.clear()
+        self._early.clear()
+
     def step(self, allocates: bool, start: int, address: int, size: int) -> None:
         """One allocation or free, at this time of any clock."""
         if allocates:

@@ -17,12 +17,13 @@ FIRST_GPU_PID = 1 << 24  # above any pid (the kernel's limit is 1 << 22)
 
 def write(timeline: Timeline, file: Path) -> int:
     """Compressed if the name ends with .gz. The result is the number of events."""
+    encode = json.JSONEncoder(separators=(",", ":")).encode
     with _open(file) as stream:
         described = {"monotonic_ns": timeline.origin_ns, "realtime_ns": timeline.realtime_ns}
-        stream.write(f'{{"displayTimeUnit":"ns","otherData":{json.dumps(described)},"traceEvents":[\n')
+        stream.write(f'{{"displayTimeUnit":"ns","otherData":{encode(described)},"traceEvents":[\n')
         count = 0
         for event in events(timeline):
-            stream.write(f"{',' if count else ''}{json.dumps(event, separators=(',', ':'))}\n")
+            stream.write(f"{',' if count else ''}{encode(event)}\n")
             count += 1
         stream.write("]}\n")
     return count

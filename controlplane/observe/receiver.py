@@ -2,7 +2,7 @@
 
 One process that breaks the protocol is given up, with a message, and what it had written until then is kept. Where
 records go is the sinks' business; they are told everything about a process in this order: begin, then any mixture
-of ring, define, records and state, and nothing after it is gone.
+of ring, define, records and state, and end.
 """
 
 import os
@@ -49,6 +49,7 @@ class Sink(Protocol):
     def define(self, process: Process, entries: Sequence[Entry]) -> None: ...
     def records(self, process: Process, batches: Sequence[Batch]) -> None: ...
     def state(self, process: Process, clock: Clock, counters: Counters) -> None: ...
+    def end(self, process: Process) -> None: ...
 
 
 class _Connection:
@@ -220,6 +221,9 @@ class Receiver:
         if connection not in self._connections:
             return
         self._tell_state(connection)
+        if connection.process is not None:
+            for sink in self._sinks:
+                sink.end(connection.process)
         self._connections.remove(connection)
         if self._loop is not None:
             self._loop.forget(connection.peer)

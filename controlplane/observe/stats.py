@@ -133,6 +133,14 @@ class Statistics:
         stats.clock, stats.counters = clock, counters
         _compare_waiting(stats)
 
+    def end(self, process: Process) -> None:
+        """Forgets what only matters while records come."""
+        stats = self.processes[process.index]
+        settle(stats)
+        stats.history.clear()
+        stats.memory.forget()
+        stats.host_memory.forget()
+
 
 def _add(stats: ProcessStats, batch: Batch) -> None:
     records = batch.records

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controlplane.observe.describe import Describer
-from controlplane.observe.layout import Kind, call_name
+from controlplane.observe.layout import Kind
 from controlplane.observe.memory import MemoryUse, host_calls
 from controlplane.observe.trace import Calls, Trace, TracedProcess, calls
 
@@ -129,8 +129,7 @@ class _Builder:
             self._host_slices |= _lay(host, f"thread {thread}" if thread else "further threads", slices)
 
     def _host_slice(self, row: int, start_ns: int, end_ns: int) -> Slice:
-        name = call_name(int(self._calls.records["call"][row]))
-        return Slice(start_ns, end_ns, name, "call", self._describe.details(row))
+        return Slice(start_ns, end_ns, self._describe.host_name(row), "call", self._describe.details(row))
 
     def _gpu_slice(self, row: int, start_ns: int, end_ns: int) -> Slice:
         name, category = self._describe.gpu_name(row), self._describe.category(row)

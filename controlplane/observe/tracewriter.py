@@ -50,8 +50,6 @@ class TraceWriter:
 
     def finish(self) -> None:
         self._flush()
-        for process, (clock, counters) in self._states.items():
-            self._put(Fact("state", process, {"clock": asdict(clock), "counters": asdict(counters)}))
         deadline = time.monotonic() + CLOSE_SECONDS
         try:
             self._waiting.put(None, timeout=CLOSE_SECONDS)
@@ -88,6 +86,12 @@ class TraceWriter:
         if self._states.get(process.index) != (clock, counters):
             self._states[process.index] = (clock, counters)
             self._put(Fact("state", process.index, {"clock": asdict(clock), "counters": asdict(counters)}))
+
+    def end(self, process: Process) -> None:
+        for index, ring in list(self._gathered):
+            if index == process.index:
+                self._pass_on(index, ring)
+        self._states.pop(process.index, None)
 
     def _flush(self) -> None:
         for key in list(self._gathered):

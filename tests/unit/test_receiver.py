@@ -31,6 +31,7 @@ class Notes:
         self.entries: list[Entry] = []
         self.batches: list[Batch] = []
         self.counters: dict[int, Counters] = {}
+        self.ended: list[int] = []
 
     def begin(self, process: Process) -> None:
         self.processes.append(process)
@@ -46,6 +47,9 @@ class Notes:
 
     def state(self, process: Process, clock: Clock, counters: Counters) -> None:  # noqa: ARG002
         self.counters[process.index] = counters
+
+    def end(self, process: Process) -> None:
+        self.ended.append(process.index)
 
 
 class Rig:
@@ -145,6 +149,7 @@ def test_a_pid_that_comes_again_is_another_process(rig: Rig) -> None:
         producer.close()
         rig.turn()
     assert [(process.index, process.program) for process in rig.notes.processes] == [(0, "/bin/a"), (1, "/bin/b")]
+    assert rig.notes.ended == [0, 1]
     assert report(rig.statistics).launches.total == 2
 
 
