@@ -16,7 +16,8 @@ from pathlib import Path
 from controlplane import driver, gpus, native
 from controlplane.errors import ConfigError
 
-PACKAGES = ("cffi", "PyYAML")
+PACKAGES = ("cffi", "numpy", "PyYAML")
+OPTIONAL = {"zstandard": "tessera analyze cannot read compressed GPU code: pip install 'tessera[analysis]'"}
 PYTHON = (3, 11)
 LIBRARIES = ("emulator/libcuda.so.1", "cudart/libcudart.so.12", "cudart/libcudart.so.13", "shim/libcuda.so.1")
 FILES = ("executor/tessera-executor", "include/tessera/records.h")
@@ -95,8 +96,8 @@ def _installation(facts: Facts) -> Iterator[Check]:
     enough = facts.python >= PYTHON
     yield Check("Python", State.OK if enough else State.BROKEN, version, "install Python 3.11 or newer")
     for name, found in facts.packages.items():
-        state = State.BROKEN if found is None else State.OK
-        yield Check(name, state, found or "not installed", f"pip install {name}")
+        state = State.OK if found else State.NOTE if name in OPTIONAL else State.BROKEN
+        yield Check(name, state, found or "not installed", OPTIONAL.get(name, f"pip install {name}"))
     for place, error in facts.native.items():
         yield Check(place, State.BROKEN if error else State.OK, error or "usable", "install Tessera again")
 
@@ -209,7 +210,7 @@ def collect(environment: Mapping[str, str]) -> Facts:
     known = is_in_place or found is not None
     return Facts(
         python=tuple(sys.version_info[:3]),
-        packages={name: _installed(name) for name in PACKAGES},
+        packages={name: _installed(name) for name in (*PACKAGES, *OPTIONAL)},
         native=_native(),
         kernel=_kernel(),
         emulated="TESSERA_MACHINE" in environment,

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sysconfig
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +13,10 @@ import pytest
 
 from controlplane import gpus
 from controlplane.commands import doctor as command
-from controlplane.doctor import UNLIMITED, Check, Facts, Kernel, State, diagnose
+from controlplane.doctor import OPTIONAL, PACKAGES, UNLIMITED, Check, Facts, Kernel, State, diagnose
 from controlplane.gpus import Answer, Gpu, Link, Management
 
+ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 H200 = Gpu(0, "NVIDIA H200", "0000:04:00.0", 150_000_000_000, (9, 0), 132, True, True, True, 18, "4.0")
 PAIR = (H200, replace(H200, number=1, pci="0000:05:00.0"))
@@ -66,6 +69,7 @@ def test_a_machine_that_has_everything() -> None:
         ),
         ({"python": (3, 10, 9)}, [("Python", State.BROKEN)]),
         ({"packages": {"cffi": None}}, [("cffi", State.BROKEN)]),
+        ({"packages": {"cffi": "2", "zstandard": None}}, [("zstandard", State.NOTE)]),
         ({"native": {"shim/libcuda.so.1": "file too short"}}, [("shim/libcuda.so.1", State.BROKEN)]),
         ({"kernel": replace(KERNEL, machine="Linux aarch64")}, [("system", State.BROKEN)]),
         ({"kernel": replace(KERNEL, memory_file_error="Not permitted")}, [("memory files", State.BROKEN)]),
@@ -91,6 +95,15 @@ def test_what_is_missing(change: dict[str, object], expected: list[tuple[str, St
         assert check.state is State.OK or check.remedy, "what to do is said"
         assert check.remedy in text or check.state is State.OK
     assert command.EXIT_CODES.get(report.worst, 0) == {"missing": 1, "broken": 70}.get(report.worst, 0)
+
+
+def test_the_packages_are_those_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extra = project["optional-dependencies"]["analysis"]
+    assert [name.lower() for name in PACKAGES] == [
+        re.split(r"[<>=]", need)[0].lower() for need in project["dependencies"]
+    ]
+    assert list(OPTIONAL) == [re.split(r"[<>=]", need)[0] for need in extra]
 
 
 def test_the_worst_counts() -> None:
