@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -98,4 +99,15 @@ TEST(shared_writers_only_count)
     CHECK_EQ(ring.lost, 3);
     CHECK_EQ(ring.launches[2], 5);
     CHECK_EQ(ring.tail, 0);
+}
+
+TEST(a_limit_on_file_sizes_means_no_ring_and_no_signal)
+{
+    struct rlimit before, small = {4096, 4096};
+    struct tsr_ring *ring;
+    getrlimit(RLIMIT_FSIZE, &before);
+    small.rlim_max = before.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &small);
+    CHECK_EQ(tsr_ring_create(0, &ring), -1);
+    setrlimit(RLIMIT_FSIZE, &before);
 }

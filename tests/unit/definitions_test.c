@@ -1,0 +1,240 @@
+/* shim/definitions: numbers of contexts and functions, with a driver that gives the same handles out again. */
+#define TSR_SHIM_FUNCTIONS_H /* only what definitions need of it */
+#include <stddef.h>
+#include <stdint.h>
+static const void *tsr_image_unwrap(const void *image)
+{
+    return image;
+}
+static size_t tsr_image_bytes(const void *image)
+{
+    return image ? 3 : 0;
+}
+static uint64_t tsr_image_hash(const void *image, size_t bytes)
+{
+    return *(const char *)image + bytes;
+}
+#include "shim/definitions.c"
+
+#include "check.h"
+
+struct tsr_real tsr_real;
+
+#define MOST 64
+static struct tsr_entry entries[MOST];
+static char texts[MOST][64];
+static unsigned entry_count;
+static struct tsr_journal journal;
+
+bool tsr_writer_define(struct tsr_entry *entry, const char *text)
+{
+    if (entry_count == MOST)
+        return false;
+    entries[entry_count] = *entry;
+    snprintf(texts[entry_count++], sizeof texts[0], "%s", text);
+    return true;
+}
+
+struct tsr_journal *tsr_writer_journal(void)
+{
+    return &journal;
+}
+
+static CUcontext current;
+static const char *named; /* what the driver says of any function; NULL: it is too old to say */
+static int version = 13000;
+
+static CUresult get_current(CUcontext *context)
+{
+    *context = current;
+    return CUDA_SUCCESS;
+}
+static CUresult set_current(CUcontext context)
+{
+    current = context;
+    return CUDA_SUCCESS;
+}
+static CUresult pop(CUcontext *context)
+{
+    *context = current;
+    current = NULL;
+    return CUDA_SUCCESS;
+}
+static CUresult get_device(CUdevice *device) /* odd contexts are of GPU 1 */
+{
+    *device = (CUdevice)((uintptr_t)current & 1);
+    return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+static CUresult get_version(int *answer)
+{
+    *answer = version;
+    return CUDA_SUCCESS;
+}
+static CUresult get_count(int *count)
+{
+    *count = 2;
+    return CUDA_SUCCESS;
+}
+static CUresult get(CUdevice *device, int ordinal)
+{
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+static CUresult device_name(char *name, int length, CUdevice device)
+{
+    snprintf(name, (size_t)length, "GPU %d", device);
+    return CUDA_SUCCESS;
+}
+static CUresult memory(size_t *bytes, CUdevice device)
+{
+    *bytes = 1000u + (unsigned)device;
+    return CUDA_SUCCESS;
+}
+static CUresult function_name(const char **name, CUfunction function)
+{
+    (void)function;
+    *name = named;
+    return named ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+static CUresult kernel_name(const char **name, CUkernel kernel)
+{
+    (void)kernel;
+    *name = "a kernel";
+    return CUDA_SUCCESS;
+}
+static CUresult function_parameter(CUfunction function, size_t index, size_t *offset, size_t *bytes)
+{
+    (void)function;
+    *offset = 8 * index;
+    *bytes = 4;
+    return index < 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+static CUresult kernel_parameter(CUkernel kernel, size_t index, size_t *offset, size_t *bytes)
+{
+    return function_parameter((CUfunction)kernel, index, offset, bytes);
+}
+
+static void begin(void)
+{
+    tsr_real.cuCtxGetCurrent = get_current;
+    tsr_real.cuCtxPushCurrent_v2 = set_current;
+    tsr_real.cuCtxPopCurrent_v2 = pop;
+    tsr_real.cuCtxGetDevice = get_device;
+    tsr_real.cuDriverGetVersion = get_version;
+    tsr_real.cuDeviceGetCount = get_count;
+    tsr_real.cuDeviceGet = get;
+    tsr_real.cuDeviceGetName = device_name;
+    tsr_real.cuDeviceTotalMem_v2 = memory;
+    tsr_real.cuFuncGetName = function_name;
+    tsr_real.cuKernelGetName = kernel_name;
+    tsr_real.cuFuncGetParamInfo = function_parameter;
+    tsr_real.cuKernelGetParamInfo = kernel_parameter;
+    current = (CUcontext)0x10;
+    named = "a function";
+    entry_count = 0;
+    tsr_definitions_start();
+}
+
+static unsigned told_count;
+static uint16_t told_last;
+
+static void told(uint16_t number)
+{
+    told_count++;
+    told_last = number;
+}
+
+static void *at(uintptr_t handle)
+{
+    return (void *)handle;
+}
+
+TEST(devices_come_first)
+{
+    begin();
+    REQUIRE(entry_count == 2);
+    CHECK_EQ(entries[1].kind, TSR_ENTRY_DEVICE);
+    CHECK_EQ(entries[1].number, 1);
+    CHECK_EQ(entries[1].size, 1001);
+    CHECK_STR(texts[1], "GPU 1");
+    CHECK_EQ(journal.driver_version, 13000);
+}
+
+TEST(a_context_has_a_device_and_gets_a_new_number_with_a_new_life)
+{
+    begin();
+    uint16_t first = tsr_context_number(at(0x10)), other = tsr_context_number(at(0x21));
+    CHECK_EQ(tsr_context_number(at(0x10)), first);
+    CHECK(first != other);
+    CHECK_EQ(tsr_context_device(first), 0);
+    CHECK_EQ(tsr_context_device(other), 1); /* which is not current */
+    CHECK_EQ(tsr_context_device(0), TSR_DEVICE_UNKNOWN);
+    uint32_t epoch = tsr_handles_epoch();
+    current = at(0x10);
+    tsr_context_forget(at(0x21), told);
+    CHECK(tsr_handles_epoch() != epoch);
+    CHECK_EQ(told_count, 1);
+    CHECK_EQ(told_last, other);
+    CHECK(tsr_context_number(at(0x21)) > other);
+    tsr_contexts_forget_of(0, told);
+    CHECK_EQ(told_last, first);
+}
+
+TEST(a_function_is_defined_once_and_anew_after_its_module)
+{
+    begin();
+    tsr_module_define(at(0x100), "abc", "", false);
+    const struct tsr_entry *module = &entries[entry_count - 1];
+    CHECK_EQ(module->kind, TSR_ENTRY_MODULE);
+    CHECK_EQ(module->hash, 'a' + 3);
+    uint32_t module_number = module->number;
+    tsr_function_note(at(0x200), at(0x100), "noted", false);
+    CHECK_EQ(tsr_function_known(at(0x200))->number, 0);
+    struct tsr_known_function *function = tsr_function_define(at(0x200));
+    CHECK_EQ(tsr_function_define(at(0x200)), function);
+    const struct tsr_entry *entry = &entries[entry_count - 1];
+    CHECK_EQ(entry->kind, TSR_ENTRY_FUNCTION);
+    CHECK_EQ(entry->number, function->number);
+    CHECK_EQ(entry->parent, module_number);
+    CHECK_EQ(entry->size, 20);
+    CHECK_STR(texts[entry_count - 1], "a function");
+    uint32_t before = function->number;
+    tsr_module_forget(at(0x100));
+    CHECK(!tsr_function_known(at(0x200)));
+    CHECK_EQ(function->number, before); /* a launch may hold it */
+    named = "its successor";
+    CHECK(tsr_function_define(at(0x200))->number > before);
+    CHECK_STR(texts[entry_count - 1], "its successor");
+    CHECK_EQ(entries[entry_count - 1].parent, 0);
+}
+
+TEST(functions_go_with_their_context_and_kernels_stay)
+{
+    begin();
+    current = at(0x30);
+    uint16_t context = tsr_context_number(current);
+    tsr_module_define(at(0x300), "abc", "", false);
+    tsr_module_define(at(0x301), "abc", "", true);
+    tsr_function_note(at(0x400), at(0x300), NULL, false);
+    tsr_function_note(at(0x401), at(0x301), NULL, true);
+    CHECK_EQ(tsr_function_known(at(0x400))->context, context);
+    uint32_t kernel = tsr_function_define(at(0x401))->number;
+    CHECK_STR(texts[entry_count - 1], "a kernel");
+    tsr_context_forget(at(0x30), told);
+    CHECK(!tsr_function_known(at(0x400)));
+    CHECK_EQ(tsr_function_define(at(0x401))->number, kernel);
+    tsr_module_forget(at(0x301));
+    CHECK(!tsr_function_known(at(0x401)));
+}
+
+TEST(old_drivers_do_not_tell_names_so_look_ups_do)
+{
+    version = 12020;
+    begin();
+    named = NULL;
+    tsr_function_note(at(0x500), NULL, "looked up", false);
+    tsr_function_define(at(0x500));
+    CHECK_STR(texts[entry_count - 1], "looked up");
+    tsr_function_define(at(0x501)); /* never looked up */
+    CHECK_STR(texts[entry_count - 1], "");
+}
