@@ -31,7 +31,7 @@ MODES: dict[str, tuple[str, ...]] = {
 }
 RESAMPLES = 2000
 WORKERS = 3  # processes of each mode that are alive at once
-STEPS = {"decode": 40, "micro": 100}
+STEPS = {"decode": 10, "micro": 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,15 @@ class Worker:
         self._process.communicate()
 
 
-def turns(program: str, modes: Sequence[str], driver: Path, rounds: int) -> dict[str, Interval]:
-    """Time of a batch with the shim over time without it, minus 1, in percent, by mode."""
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """`slower`: time with the shim over time without it, minus 1, in percent. `batches_s`: by mode and process."""
+
+    slower: dict[str, Interval]
+    batches_s: dict[str, list[list[float]]]
+
+
+def turns(program: str, modes: Sequence[str], driver: Path, rounds: int) -> Turns:
     with tempfile.TemporaryDirectory() as place:
         fronts = {mode: [shimmed(mode, f"{place}/{mode}{i}") for i in range(WORKERS)] for mode in modes}
         fronts["native"] = [[]] * WORKERS
@@ -169,9 +176,7 @@ def turns(program: str, modes: Sequence[str], driver: Path, rounds: int) -> dict
         for _, worker in workers:
             worker.end()
     by_mode = {mode: [taken[n] for n, (name, _) in enumerate(workers) if name == mode] for mode in fronts}
-    step = statistics.median(t for times in by_mode["native"] for t in times) / STEPS[program]
-    print(f"  {program}: {step * 1e6:.1f} us per step natively")
-    return {mode: ratio(by_mode[mode], by_mode["native"]) for mode in modes}
+    return Turns({mode: ratio(by_mode[mode], by_mode["native"]) for mode in modes}, by_mode)
 
 
 def ratio(ours: list[list[float]], native: list[list[float]]) -> Interval:
@@ -189,7 +194,7 @@ def main() -> int:
     parser.add_argument("--null", type=Path, default=ROOT / "build" / "native" / "null_driver" / "libcuda.so.1")
     parser.add_argument("--driver", type=Path)
     parser.add_argument("--turns", action="store_true")
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -212,9 +217,12 @@ def main() -> int:
         if arguments.driver is None:
             parser.error("--turns needs --driver")
         for program in STEPS:
-            slower = turns(program, modes, arguments.driver, arguments.rounds)
-            report[program] = {mode: asdict(interval) for mode, interval in slower.items()}
-            for mode, interval in slower.items():
+            taken = turns(program, modes, arguments.driver, arguments.rounds)
+            report[program] = asdict(taken)
+            for mode, processes in taken.batches_s.items():
+                medians = [f"{statistics.median(batches) / STEPS[program] * 1e6:.1f}" for batches in processes]
+                print(f"{program:7} {mode:8} {' '.join(medians)} us per step, by process")
+            for mode, interval in taken.slower.items():
                 print(f"{program:7} {mode:8} {interval.text('% slower')}", flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
