@@ -293,6 +293,8 @@ int main(int count, char **arguments)
     for (unsigned i = 0; count == 3 && i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(arguments[1], kinds[i].name) == 0) {
             driver_open();
+            puts("started");
+            fflush(stdout);
             kinds[i].run((unsigned)strtoul(arguments[2], NULL, 10));
             puts("done");
             return 0;
