@@ -18,6 +18,7 @@ from controlplane.observe.layout import GPUS, HOST_CLOCK, OWN_CLOCK, EntryKind, 
 
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 ENTRY_NUMBERS = ("number", "parent", "handle", "hash", "size")
+ANCHOR_ATTEMPTS = 8
 SPAN_BYTES = 1 << 20  # of the journal that are read at a time, at most
 
 
@@ -178,8 +179,16 @@ class Journal:
         )
 
     def clock(self) -> Clock:
-        first, last = (Anchor(*(int(value) for value in self._header[name][0])) for name in ("first", "last"))
-        return Clock(first, last)
+        last = self._anchor("last")
+        for _ in range(ANCHOR_ATTEMPTS):  # it is renewed now and then, maybe right now
+            before, last = last, self._anchor("last")
+            if before == last:
+                break
+        return Clock(self._anchor("first"), last)
+
+    def _anchor(self, name: str) -> Anchor:
+        ticks, monotonic_ns, realtime_ns = (int(value) for value in self._header[name][0])
+        return Anchor(ticks, monotonic_ns, realtime_ns)
 
     def counter(self, name: str) -> int:
         return int(self._header[name][0])

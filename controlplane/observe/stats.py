@@ -25,6 +25,7 @@ from controlplane.observe.receiver import Batch
 HISTORY = 65536  # records of a ring within which a launch's time must arrive; a power of two
 MAX_FUNCTIONS = 1 << 20
 MIN_CLOCK_NS = 20_000_000  # anchors must lie so far apart before a host time is compared with a GPU's
+MOST_WAITING = 1 << 18  # times that wait for a better clock
 UNKNOWN_FUNCTION = "(unknown)"
 LARGEST_INT = np.iinfo(np.int64).max
 PLACES = {1: "host", 2: "device", 3: "array", 4: "any"}  # CUmemorytype
@@ -81,6 +82,7 @@ class ProcessStats:
     table: LaunchTable = field(default_factory=LaunchTable)
     history: dict[int, RingHistory] = field(default_factory=dict)
     waiting: list[tuple[Ints, NDArray[np.uint64], Ints]] = field(default_factory=list)  # rows, call starts, GPU starts
+    waiting_times: int = 0
     copies: dict[tuple[int, str], Tally] = field(
         default_factory=dict
     )  # by device of the context (-1: unknown), direction
@@ -262,19 +264,23 @@ def _add_kernel_times(stats: ProcessStats, times: Records, history: RingHistory,
     if not stats.process.own_gpu_clock:
         started = np.minimum(times["time.start_ns"], np.uint64(2**62)).astype(np.int64)
         stats.waiting.append((rows, history.start[places], started))
+        stats.waiting_times += len(rows)
+        if stats.waiting_times > MOST_WAITING:
+            _compare_waiting(stats, at_end=True)
 
 
 def _compare_waiting(stats: ProcessStats, *, at_end: bool = False) -> None:
-    """Queue times, as soon as the clock's anchors are far enough apart; at the end with what there is."""
+    """Queue times, as soon as the clock's anchors are far enough apart; at the end with what there is, or never."""
     clock = stats.clock
-    if clock is None or clock.ns_per_tick is None or not stats.waiting:
+    apart = 0 if clock is None else clock.last.monotonic_ns - clock.first.monotonic_ns
+    if not stats.waiting or (apart < MIN_CLOCK_NS and not at_end):
         return
-    if not at_end and clock.last.monotonic_ns - clock.first.monotonic_ns < MIN_CLOCK_NS:
-        return
-    for rows, starts, gpu_starts in stats.waiting:
-        np.add.at(stats.table.queued, rows, 1)
-        np.add.at(stats.table.queue_ns, rows, gpu_starts - clock.nanoseconds(starts))
+    if clock is not None and clock.ns_per_tick is not None:
+        for rows, starts, gpu_starts in stats.waiting:
+            np.add.at(stats.table.queued, rows, 1)
+            np.add.at(stats.table.queue_ns, rows, gpu_starts - clock.nanoseconds(starts))
     stats.waiting.clear()
+    stats.waiting_times = 0
 
 
 def settle(stats: ProcessStats) -> None:

@@ -159,8 +159,9 @@ class _Builder:
     def _devices(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The GPU of each call's work: told by launches, that of the context otherwise."""
         records = self._calls.records
-        contexts = np.array([self._traced.contexts.get(number, 0) for number in records["context"].tolist()], np.int64)
-        return np.where(records["kind"] == Kind.LAUNCH, records["launch.device"].astype(np.int64), contexts)
+        numbers, which = np.unique(records["context"], return_inverse=True)
+        devices = np.array([self._traced.contexts.get(number, 0) for number in numbers.tolist()], np.int64)
+        return np.where(records["kind"] == Kind.LAUNCH, records["launch.device"].astype(np.int64), devices[which])
 
     def _add_queue(self, group: Group, rows: np.ndarray[tuple[int], np.dtype[np.intp]]) -> None:
         """How much of what was timed has been asked for and has not ended."""

@@ -155,13 +155,14 @@ def calls(traced: TracedProcess) -> Calls:
 
 def _threads(traced: TracedProcess, records: Records, rings: NDArray[np.int64]) -> NDArray[np.int64]:
     """Who owned the ring when the record was made: the last THREAD record before it, else the ring's first owner."""
-    first = {ring: traced.rings.get(ring, 0) for ring in np.unique(rings).tolist()}
+    numbers, which = np.unique(rings, return_inverse=True)
+    first = np.array([traced.rings.get(number, 0) for number in numbers.tolist()], np.int64)[which]
     places = np.arange(len(records))
     changes = records["kind"] == Kind.THREAD
     last = np.maximum.accumulate(np.where(changes, places, -1)) if len(records) else places
     known = (last >= 0) & (rings[last] == rings)
     owners = records["thread.id"][last].astype(np.int64)
-    return np.where(known, owners, np.array([first[ring] for ring in rings.tolist()], np.int64))
+    return np.where(known, owners, first)
 
 
 def _times(

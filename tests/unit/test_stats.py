@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from controlplane import observed, report
 from controlplane.demangle import demangle, short
 from controlplane.errors import WireError
+from controlplane.observe import stats
 from controlplane.observe.layout import GPUS, EntryKind, Flag, Kind, driver_functions, dtype
 from controlplane.observe.producer import Anchor, Clock, Counters, Entry, Process
 from controlplane.observe.receiver import Batch
@@ -228,3 +229,14 @@ def test_every_key_is_documented() -> None:
     for kind in kinds:
         for field in fields(kind):
             assert f"`{field.name}`" in text, f"{kind.__name__}.{field.name}"
+
+
+def test_times_do_not_wait_for_a_clock_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "MOST_WAITING", 10)
+    statistics, one = Statistics(), process()
+    statistics.begin(one)
+    for first in range(0, 40, 4):
+        rows = [row(Kind.LAUNCH)] * 2 + [row(Kind.TIME, time__number=first + n, time__ns=7) for n in range(2)]
+        statistics.records(one, [batch(rows, 0, first)])
+        assert sum(len(rows) for rows, _, _ in statistics.processes[0].waiting) <= 10
+    assert make_report(statistics).kernels[0].timed == 20
