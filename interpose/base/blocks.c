@@ -192,6 +192,14 @@ struct tsr_block *tsr_blocks_find(const struct tsr_blocks *blocks, uint64_t addr
     return block && address - tsr_block_address(block) < tsr_block_bytes(block) ? block : NULL;
 }
 
+struct tsr_block *tsr_blocks_from(const struct tsr_blocks *blocks, uint64_t address)
+{
+    struct tsr_block *block = floor_of(blocks, address);
+    if (block && address - tsr_block_address(block) < tsr_block_bytes(block))
+        return block;
+    return block ? block->next : blocks->lowest;
+}
+
 bool tsr_blocks_add(struct tsr_blocks *blocks, uint64_t address, uint64_t bytes)
 {
     struct tsr_block *block = tsr_blocks_set(blocks, TSR_BLOCKS_FREE) ? calloc(1, sizeof *block) : NULL;

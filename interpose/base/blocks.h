@@ -83,5 +83,7 @@ void tsr_blocks_rename(struct tsr_blocks *blocks, uint64_t set, uint64_t number)
 
 /* The block that holds the address, free or not; NULL: in no chunk. */
 struct tsr_block *tsr_blocks_find(const struct tsr_blocks *blocks, uint64_t address);
+/* The same, or else the first block above the address; NULL: there is none. */
+struct tsr_block *tsr_blocks_from(const struct tsr_blocks *blocks, uint64_t address);
 
 #endif

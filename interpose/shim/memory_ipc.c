@@ -75,10 +75,10 @@ static void unmap(const struct opened *of)
 
 static CUresult reserve(struct opened *of)
 {
-    CUdeviceptr place = mirrors() ? tsr_vmm_place(of->bytes, 0) : 0;
-    CUresult result = tsr_real.cuMemAddressReserve(&of->range, of->bytes, 0, place, 0);
-    if (place && (result != CUDA_SUCCESS || of->range != place))
-        tsr_vmm_place_back(place);
+    CUresult result = mirrors() ? tsr_vmm_reserve(of->bytes, 0, 0, &of->range) : CUDA_ERROR_NOT_SUPPORTED;
+    if (result != CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    result = tsr_real.cuMemAddressReserve(&of->range, of->bytes, 0, 0, 0);
     if (result == CUDA_SUCCESS && mirrors())
         tsr_vmm_reserved(of->range, of->bytes);
     return result;
@@ -86,6 +86,8 @@ static CUresult reserve(struct opened *of)
 
 static void unreserve(const struct opened *of)
 {
+    if (mirrors() && tsr_vmm_free(of->range, of->bytes) != CUDA_ERROR_NOT_SUPPORTED)
+        return;
     tsr_real.cuMemAddressFree(of->range, of->bytes);
     if (mirrors())
         tsr_vmm_freed(of->range);

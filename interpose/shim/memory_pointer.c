@@ -24,7 +24,7 @@ static bool answer(const struct tsr_allocation *allocation, CUpointer_attribute 
     const struct tsr_pool *pool = allocation->heap ? allocation->heap->pool : NULL;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        PUT(CUcontext, allocation->context);
+        PUT(CUcontext, pool ? NULL : allocation->context);
         return true;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         PUT(char, allocation->sync_memops);
@@ -53,20 +53,32 @@ static bool answer(const struct tsr_allocation *allocation, CUpointer_attribute 
     }
 }
 
+/* Of memory that the application has mapped in a reservation of its own; after the driver has answered. */
+static void correct(CUdeviceptr ptr, CUpointer_attribute attribute, void *data)
+{
+    CUmemAllocationHandleType types;
+    CUdeviceptr base;
+    uint64_t bytes;
+    if (attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES && tsr_vmm_types_at(ptr, &types))
+        PUT(unsigned long long, types);
+    if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR && tsr_vmm_find(ptr, &base, &bytes))
+        PUT(CUdeviceptr, base);
+    if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE && tsr_vmm_find(ptr, &base, &bytes))
+        PUT(size_t, bytes);
+}
+
 TSR_REDIRECTED(cuPointerGetAttribute)(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
     struct tsr_allocation found;
-    CUmemAllocationHandleType types;
     bool known = data && tsr_memory_describe(ptr, &found);
-    if (data && attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES && tsr_vmm_types_at(ptr, &types)) {
-        PUT(unsigned long long, types);
-        return CUDA_SUCCESS;
-    }
     if (known && answer(&found, attribute, data))
         return CUDA_SUCCESS;
     if (data && !known && tsr_arena_covers(ptr))
         return CUDA_ERROR_INVALID_VALUE;
-    return tsr_real.cuPointerGetAttribute(data, attribute, ptr);
+    CUresult result = tsr_real.cuPointerGetAttribute(data, attribute, ptr);
+    if (result == CUDA_SUCCESS && !known)
+        correct(ptr, attribute, data);
+    return result;
 }
 
 TSR_REDIRECTED(cuPointerGetAttributes)(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
@@ -76,9 +88,12 @@ TSR_REDIRECTED(cuPointerGetAttributes)(unsigned int numAttributes, CUpointer_att
     bool known = tsr_memory_describe(ptr, &found);
     bool hidden = !known && tsr_arena_covers(ptr);
     CUresult result = tsr_real.cuPointerGetAttributes(numAttributes, attributes, data, hidden ? UNKNOWN_ADDRESS : ptr);
-    if (result == CUDA_SUCCESS && known)
-        for (unsigned i = 0; i < numAttributes; i++)
+    bool mapped = !known && !hidden && tsr_real.cuMemGetAddressRange_v2(NULL, NULL, ptr) == CUDA_SUCCESS;
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < numAttributes; i++)
+        if (known)
             answer(&found, attributes[i], data[i]);
+        else if (mapped)
+            correct(ptr, attributes[i], data[i]);
     return result;
 }
 

@@ -8,10 +8,11 @@
 
 TSR_REDIRECTED(cuMemAddressReserve)(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
 {
-    CUdeviceptr place = ptr && size && !addr && !flags ? tsr_vmm_place(size, alignment) : 0;
-    CUresult result = tsr_real.cuMemAddressReserve(ptr, size, alignment, place ? place : addr, flags);
-    if (place && (result != CUDA_SUCCESS || *ptr != place))
-        tsr_vmm_place_back(place);
+    bool plain = ptr && size && size % TSR_ARENA_PAGE == 0 && !(alignment & (alignment - 1)) && !flags;
+    CUresult result = plain ? tsr_vmm_reserve(size, alignment, addr, ptr) : CUDA_ERROR_NOT_SUPPORTED;
+    if (result != CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    result = tsr_real.cuMemAddressReserve(ptr, size, alignment, addr, flags);
     if (result == CUDA_SUCCESS)
         tsr_vmm_reserved(*ptr, size);
     return result;
@@ -19,12 +20,23 @@ TSR_REDIRECTED(cuMemAddressReserve)(CUdeviceptr *ptr, size_t size, size_t alignm
 
 TSR_REDIRECTED(cuMemAddressFree)(CUdeviceptr ptr, size_t size)
 {
-    if (tsr_arena_covers(ptr))
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = tsr_real.cuMemAddressFree(ptr, size);
+    CUresult result = tsr_arena_covers(ptr) ? CUDA_ERROR_INVALID_VALUE : tsr_vmm_free(ptr, size);
+    if (result != CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    result = tsr_real.cuMemAddressFree(ptr, size);
     if (result == CUDA_SUCCESS)
         tsr_vmm_freed(ptr);
     return result;
+}
+
+/* Whether the range is the application's to map something in, as far as that is not for the driver to say. */
+static bool may_map(CUdeviceptr ptr, size_t size)
+{
+    CUdeviceptr base;
+    uint64_t bytes;
+    if (tsr_arena_covers(ptr))
+        return false;
+    return !tsr_vmm_find(ptr, &base, &bytes) || (base && ptr - base < bytes && size <= bytes - (ptr - base));
 }
 
 /* Memory that the application does not mean to share is made such that it can be. */
@@ -64,7 +76,7 @@ TSR_REDIRECTED(cuMemRelease)(CUmemGenericAllocationHandle handle)
 TSR_REDIRECTED(cuMemMap)(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                          unsigned long long flags)
 {
-    if (tsr_arena_covers(ptr))
+    if (!may_map(ptr, size))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = tsr_real.cuMemMap(ptr, size, offset, handle, flags);
     if (result == CUDA_SUCCESS)

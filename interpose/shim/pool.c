@@ -220,7 +220,7 @@ CUresult tsr_pool_allocate(struct tsr_pool *pool, size_t bytes, CUstream stream,
     result = allocate_locked(pool, set_of(tsr_order_stream(stream, per_thread), context), bytes, context, &allocation);
     if (result == CUDA_SUCCESS) {
         *address = allocation->address;
-        pool->used += tsr_block_bytes(allocation->block);
+        pool->used += bytes;
         pool->used_high = pool->used > pool->used_high ? pool->used : pool->used_high;
         if (pool->heap.mapped_bytes > pool->reserved_high)
             pool->reserved_high = pool->heap.mapped_bytes;
@@ -244,7 +244,7 @@ static uint64_t waiting_set_locked(struct tsr_pool *pool, CUstream stream, CUcon
 
 void tsr_pool_give_locked(struct tsr_allocation *allocation, uint64_t set)
 {
-    allocation->heap->pool->used -= tsr_block_bytes(allocation->block);
+    allocation->heap->pool->used -= allocation->bytes;
     tsr_allocation_give(allocation, set);
 }
 

@@ -23,20 +23,15 @@ struct physical {
     int descriptor; /* -1: ask the driver for one */
 };
 
-struct reservation {
-    uint64_t bytes;
-    bool shared; /* all executors have it */
-};
-
 struct mapping {
     struct physical *physical; /* NULL: of a handle that is not known */
     bool shared;               /* all executors have it */
 };
 
 /* All under the memory lock. */
-static struct tsr_blocks window;       /* addresses for reservations that may be anywhere */
-static struct tsr_blocks reserved;     /* a chunk and block in use per reservation; owner: struct reservation */
-static struct tsr_blocks mapped;       /* likewise; owner: struct mapping */
+static struct tsr_blocks window;       /* the application's parts of it are the blocks in use */
+static bool no_window;                 /* it could not be had */
+static struct tsr_blocks mapped;       /* a chunk and block in use per mapping; owner: struct mapping */
 static struct tsr_map physical_memory; /* struct physical by handle */
 
 /* Notes a range as one block in use. */
@@ -59,65 +54,96 @@ static void forget(struct tsr_blocks *blocks, struct tsr_block *block)
     tsr_blocks_remove(blocks, tsr_blocks_give(blocks, block, TSR_BLOCKS_FREE));
 }
 
-CUdeviceptr tsr_vmm_place(uint64_t bytes, uint64_t alignment)
+static bool in_window(CUdeviceptr address)
 {
-    if (bytes > TSR_RESERVE_BYTES || alignment > TSR_RESERVE_BYTES || (alignment & (alignment - 1)))
-        return 0;
-    tsr_memory_lock();
-    if (!window.lowest)
-        tsr_blocks_add(&window, TSR_RESERVE_ADDRESS, TSR_RESERVE_BYTES);
+    return address - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES;
+}
+
+static bool open_window_locked(void)
+{
+    struct tsr_message message = {.kind = TSR_MESSAGE_RESERVE, .address = TSR_RESERVE_ADDRESS, .bytes = TSR_RESERVE_BYTES};
+    struct tsr_message undo = {.kind = TSR_MESSAGE_UNRESERVE, .address = TSR_RESERVE_ADDRESS, .bytes = TSR_RESERVE_BYTES};
+    CUdeviceptr address = 0;
+    if (window.lowest || no_window)
+        return !no_window;
+    no_window = true;
+    if (tsr_real.cuMemAddressReserve(&address, TSR_RESERVE_BYTES, TSR_ARENA_PAGE, TSR_RESERVE_ADDRESS, 0) != CUDA_SUCCESS)
+        return false;
+    if (address == TSR_RESERVE_ADDRESS && tsr_executors_ask(&message, -1, &undo) == CUDA_SUCCESS &&
+        tsr_blocks_add(&window, address, TSR_RESERVE_BYTES)) {
+        no_window = false;
+        return true;
+    }
+    tsr_warn("address space for the application's own reservations cannot be shared; launches that use them stay home");
+    tsr_real.cuMemAddressFree(address, TSR_RESERVE_BYTES);
+    return false;
+}
+
+CUresult tsr_vmm_reserve(uint64_t bytes, uint64_t alignment, CUdeviceptr hint, CUdeviceptr *address)
+{
+    if (bytes > TSR_RESERVE_BYTES || alignment > TSR_RESERVE_BYTES || (hint && !in_window(hint)))
+        return CUDA_ERROR_NOT_SUPPORTED;
     uint64_t unit = alignment > TSR_ARENA_PAGE ? alignment : TSR_ARENA_PAGE;
-    struct tsr_block *block = tsr_blocks_take(&window, TSR_BLOCKS_FREE, bytes, unit);
-    CUdeviceptr address = block ? tsr_block_address(block) : 0;
-    tsr_memory_unlock();
-    return address;
-}
-
-static void place_back_locked(CUdeviceptr address)
-{
-    struct tsr_block *block = tsr_blocks_find(&window, address);
-    if (block && tsr_block_address(block) == address && block->set == TSR_BLOCKS_USED)
-        tsr_blocks_give(&window, block, TSR_BLOCKS_FREE);
-}
-
-void tsr_vmm_place_back(CUdeviceptr address)
-{
+    struct tsr_block *block = NULL;
     tsr_memory_lock();
-    place_back_locked(address);
+    bool open = open_window_locked();
+    if (open && hint && hint % unit == 0)
+        block = tsr_blocks_take_at(&window, hint, bytes);
+    if (open && !block)
+        block = tsr_blocks_take(&window, TSR_BLOCKS_FREE, bytes, unit);
+    if (block)
+        *address = tsr_block_address(block);
     tsr_memory_unlock();
+    return block ? CUDA_SUCCESS : open ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 void tsr_vmm_reserved(CUdeviceptr address, uint64_t bytes)
 {
-    struct tsr_message message = {.kind = TSR_MESSAGE_RESERVE, .address = address, .bytes = bytes};
-    struct tsr_message undo = {.kind = TSR_MESSAGE_UNRESERVE, .address = address, .bytes = bytes};
-    tsr_memory_lock();
-    struct tsr_block *block = note(&reserved, address, bytes, sizeof(struct reservation));
-    bool shared = block && tsr_executors_ask(&message, -1, &undo) == CUDA_SUCCESS;
-    if (block)
-        *(struct reservation *)block->owner = (struct reservation){bytes, shared};
-    if (!shared) {
-        tsr_warn("the application's address range 0x%llx cannot be had in the executors; launches that use it stay home",
-                 (unsigned long long)address);
-        tsr_home_only_add(address, bytes, TSR_REASON_MEMORY_NOT_SHARED);
-    }
-    tsr_memory_unlock();
+    tsr_home_only_add(address, bytes, TSR_REASON_MEMORY_NOT_SHARED);
 }
 
 void tsr_vmm_freed(CUdeviceptr address)
 {
-    tsr_memory_lock();
-    struct tsr_block *block = tsr_blocks_find(&reserved, address);
-    if (block && tsr_block_address(block) == address) {
-        const struct reservation *reservation = block->owner;
-        struct tsr_message message = {.kind = TSR_MESSAGE_UNRESERVE, .address = address, .bytes = reservation->bytes};
-        if (reservation->shared)
-            tsr_executors_tell(&message);
-        forget(&reserved, block);
-    }
     tsr_home_only_remove(address);
-    place_back_locked(address);
+}
+
+/* The part of the window that holds the address, or NULL. */
+static struct tsr_block *part_locked(CUdeviceptr address)
+{
+    struct tsr_block *block = tsr_blocks_find(&window, address);
+    return block && block->set == TSR_BLOCKS_USED ? block : NULL;
+}
+
+static bool is_any_mapped_locked(CUdeviceptr address, uint64_t bytes)
+{
+    const struct tsr_block *block = tsr_blocks_from(&mapped, address);
+    return block && tsr_block_address(block) - address < bytes;
+}
+
+CUresult tsr_vmm_free(CUdeviceptr address, uint64_t bytes)
+{
+    if (!in_window(address))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    tsr_memory_lock();
+    struct tsr_block *part = part_locked(address);
+    bool right =
+        part && tsr_block_address(part) == address && tsr_block_bytes(part) == bytes && !is_any_mapped_locked(address, bytes);
+    if (right)
+        tsr_blocks_give(&window, part, TSR_BLOCKS_FREE);
     tsr_memory_unlock();
+    return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool tsr_vmm_find(CUdeviceptr address, CUdeviceptr *base, uint64_t *bytes)
+{
+    if (!in_window(address))
+        return false;
+    tsr_memory_lock();
+    const struct tsr_block *part = part_locked(address);
+    *base = part ? tsr_block_address(part) : 0;
+    *bytes = part ? tsr_block_bytes(part) : 0;
+    tsr_memory_unlock();
+    return true;
 }
 
 /* A descriptor of the memory; -1: it cannot be shared. The caller closes it. */
@@ -141,12 +167,10 @@ static bool share(CUdeviceptr address, uint64_t bytes, int descriptor)
 void tsr_vmm_mapped(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle handle)
 {
     tsr_memory_lock();
-    const struct tsr_block *range = tsr_blocks_find(&reserved, address);
-    const struct reservation *reservation = range ? range->owner : NULL;
     struct tsr_block *block = note(&mapped, address, bytes, sizeof(struct mapping));
     struct physical *physical = tsr_map_find(&physical_memory, handle);
-    bool shareable = block && reservation && reservation->shared, shared = false;
-    if (shareable) {
+    bool shared = false;
+    if (block && in_window(address)) {
         int descriptor = descriptor_of(physical, handle);
         shared = share(address, bytes, descriptor);
         if (descriptor >= 0)
@@ -156,7 +180,7 @@ void tsr_vmm_mapped(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationH
         *(struct mapping *)block->owner = (struct mapping){physical, shared};
     if (block && physical)
         physical->mappings++;
-    if (!shared && (!reservation || reservation->shared))
+    if (!shared && in_window(address))
         tsr_home_only_add(address, bytes, TSR_REASON_MEMORY_NOT_SHARED);
     tsr_memory_unlock();
 }
@@ -178,7 +202,7 @@ static void unmap_locked(struct tsr_block *block)
     struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = address, .bytes = tsr_block_bytes(block)};
     if (mapping->shared)
         tsr_executors_tell(&message);
-    else
+    else if (in_window(address))
         tsr_home_only_remove(address);
     forget(&mapped, block);
     if (physical) {
@@ -196,11 +220,11 @@ static struct tsr_block *mapping_at(CUdeviceptr address)
 void tsr_vmm_unmapped(CUdeviceptr address, uint64_t bytes)
 {
     tsr_memory_lock();
-    for (CUdeviceptr at = address, next; at < address + bytes; at = next) {
-        struct tsr_block *block = mapping_at(at);
-        next = block ? tsr_block_address(block) + tsr_block_bytes(block) : at + TSR_ARENA_PAGE;
-        if (block)
-            unmap_locked(block);
+    for (struct tsr_block *block = tsr_blocks_from(&mapped, address), *next; block; block = next) {
+        if (tsr_block_address(block) - address >= bytes)
+            break;
+        next = block->next;
+        unmap_locked(block);
     }
     tsr_memory_unlock();
 }
@@ -221,12 +245,13 @@ static void access_locked(struct tsr_block *block, CUdeviceptr address, uint64_t
 void tsr_vmm_access(CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags)
 {
     tsr_memory_lock();
-    for (CUdeviceptr at = address, end = address + bytes, next; at < end; at = next) {
-        struct tsr_block *block = mapping_at(at);
-        next = block ? tsr_block_address(block) + tsr_block_bytes(block) : at + TSR_ARENA_PAGE;
-        next = next < end ? next : end;
-        if (block)
-            access_locked(block, at, next - at, flags);
+    for (CUdeviceptr at = address, end = address + bytes; at < end;) {
+        struct tsr_block *block = tsr_blocks_find(&mapped, at);
+        if (!block)
+            break;
+        CUdeviceptr block_end = tsr_block_address(block) + tsr_block_bytes(block);
+        access_locked(block, at, (block_end < end ? block_end : end) - at, flags);
+        at = block_end;
     }
     tsr_memory_unlock();
 }
@@ -292,6 +317,7 @@ bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types)
 
 void tsr_vmm_forget(void)
 {
-    window = reserved = mapped = (struct tsr_blocks){0};
+    window = mapped = (struct tsr_blocks){0};
     physical_memory = (struct tsr_map){0};
+    no_window = false;
 }

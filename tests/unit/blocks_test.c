@@ -126,6 +126,9 @@ TEST(a_chunk_goes_when_all_of_it_is_free)
     CHECK(tsr_blocks_idle(a) == a);
     tsr_blocks_remove(&blocks, a);
     CHECK(!tsr_blocks_find(&blocks, base));
+    CHECK(tsr_blocks_from(&blocks, base) == b);
+    CHECK(tsr_blocks_from(&blocks, base + CHUNK + 1) == b);
+    CHECK(!tsr_blocks_from(&blocks, base + 2 * CHUNK));
     CHECK_EQ(tsr_blocks_bytes(&blocks, TSR_BLOCKS_FREE), 0);
     tsr_blocks_fini(&blocks);
 }

@@ -2,6 +2,8 @@
    a context's end are right. devices: 2 */
 #include "driver_check.h"
 
+#define LITTLE ((size_t)64 << 20) /* what a driver may have taken for itself meanwhile */
+
 enum { SLOTS = 60, STEPS = 600 };
 
 struct slot {
@@ -138,7 +140,7 @@ static void limits(void)
     CU(cuMemcpyDtoH(&last, most + half - 4, 4));
     EXPECT(last == 9 + 1023);
     CU(cuMemFree(most));
-    EXPECT(free_bytes() == before);
+    EXPECT(free_bytes() + LITTLE >= before);
     CU(cuMemFree(0));
     EXPECT_STATUS(cuMemFree(most), CUDA_ERROR_INVALID_VALUE);
 }
@@ -150,12 +152,12 @@ static void end_of_context(CUdevice device)
     CUdeviceptr large, small;
     CU(cuCtxCreate(&context, NULL, 0, device));
     size_t before = free_bytes();
-    CU(cuMemAlloc(&large, 64 << 20));
+    CU(cuMemAlloc(&large, 256 << 20));
     CU(cuMemAlloc(&small, 100));
-    EXPECT(free_bytes() <= before - (64 << 20));
+    EXPECT(free_bytes() <= before - (256 << 20));
     CU(cuCtxDestroy(context));
     EXPECT_STATUS(cuMemGetAddressRange(NULL, NULL, large), CUDA_ERROR_NOT_FOUND);
-    EXPECT(free_bytes() >= before);
+    EXPECT(free_bytes() + LITTLE >= before);
 }
 
 /* The other device reads and writes memory of this one while it may. */

@@ -4,6 +4,8 @@
 
 #include "driver_check.h"
 
+#define LITTLE ((size_t)64 << 20) /* what a driver may have taken for itself meanwhile */
+
 enum { THREADS = 4, ROUNDS = 60, HELD = 8 };
 
 static CUfunction fill_function;
@@ -197,6 +199,6 @@ int main(void)
     reuse();
     attributes(device);
     CU(cuMemGetInfo(&after, &total));
-    EXPECT(after == before);
+    EXPECT(after + LITTLE >= before);
     return finish();
 }
