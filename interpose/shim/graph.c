@@ -150,13 +150,15 @@ static uint64_t record_launch(uint64_t start, enum tsr_row row, CUresult result,
 static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUresult (*real)(CUgraphExec, CUstream))
 {
     uint64_t start = tsr_record_start();
-    CUresult result = tsr_order_join(stream, false);
+    struct tsr_order_hold hold;
+    CUresult result = tsr_order_enter(stream, false, &hold);
     struct tsr_thread *thread = start ? tsr_thread() : NULL;
     struct tsr_timing_pair *pair = thread && result == CUDA_SUCCESS ? begin_timing(thread, stream) : NULL;
     if (result == CUDA_SUCCESS)
         result = real(exec, stream);
     if (pair)
         tsr_timing_mark(pair, stream, result == CUDA_SUCCESS);
+    tsr_order_leave(&hold);
     if (result == CUDA_SUCCESS)
         result = tsr_order_state();
     uint64_t number = start ? record_launch(start, row, result, exec, stream) : UINT64_MAX;

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "base/log.h"
+#include "shim/capture.h"
 #include "shim/gate.h"
 #include "shim/lane_client.h"
 #include "shim/real.h"
@@ -191,7 +191,9 @@ static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *h
         *hold = (struct tsr_order_hold){.loose = true, .handle = handle, .per_thread = per_thread};
         return CUDA_SUCCESS;
     }
-    struct tsr_stream *stream = tsr_stream_find(handle, per_thread);
+    bool captured =
+        tsr_is_capturing(tsr_order_stream(handle, per_thread)); /* then it is home, and is not to be asked anything */
+    struct tsr_stream *stream = captured ? NULL : tsr_stream_find(handle, per_thread);
     if (!stream || stream->elsewhere)
         return CUDA_SUCCESS;
     CUresult result = hold_joined(hold, stream);

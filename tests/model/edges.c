@@ -93,12 +93,28 @@ static bool is_blocking(unsigned stream)
            stream == OTHER_BLOCKING;
 }
 
-/* Whether work given to a's stream waits for work given to b's before. */
+/* Only work of the GPU makes the default stream and the blocking ones wait for each other: host functions, events and values do not (580). */
+static bool is_work(const struct op *op)
+{
+    switch (op->kind) {
+    case LAUNCH:
+    case GRAPH:
+    case COPY:
+    case COPY_NOW:
+    case SET:
+    case SET_NOW:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether what is given to a's stream waits for what was given to b's before. */
 static bool follows(const struct op *a, const struct op *b)
 {
     if (same_stream(a, b))
         return true;
-    return stream_on_other(a->stream) == stream_on_other(b->stream) &&
+    return is_work(a) && is_work(b) && stream_on_other(a->stream) == stream_on_other(b->stream) &&
            ((is_legacy(a->stream) && is_blocking(b->stream)) || (is_blocking(a->stream) && is_legacy(b->stream)));
 }
 
