@@ -195,9 +195,9 @@ def _report(
     if options.trace is not None and options.summary and outcome.report is not None:
         sys.stderr.write(_trace_line(outcome.report))
     if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
-        from controlplane import observed
+        from controlplane import report_text
 
-        sys.stderr.write(f"\n{NAME}: {observed.to_text(outcome.report)}")
+        sys.stderr.write(f"\n{NAME}: {report_text.to_text(outcome.report)}")
 
 
 def _trace_line(report: Report) -> str:

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
-    from controlplane import observed
+    from controlplane import report_text
     from controlplane.observe import listing, trace
     from controlplane.observe.report import report
 
@@ -54,7 +54,7 @@ def _show(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"report": asdict(statistics), "launches": [asdict(row) for row in rows]}, indent=2))
         return 0
-    print(observed.to_text(statistics))
+    print(report_text.to_text(statistics))
     if rows:
         print("\n".join(listing.to_text(rows)))
     return 0

@@ -151,3 +151,22 @@ def test_a_full_disk_ends_the_trace_and_nothing_else(native_build: Path, tmp_pat
     assert (process.returncode, out) == (7, "launched 1000: 1000.0\n")
     assert err == f"tessera-run: --trace {trace}: File too large; the trace ends here, the program goes on\n"
     assert json.loads(stats.read_text())["launches"]["total"] == 1000
+
+
+def test_launches_that_a_policy_sends_away_are_on_their_gpu(
+    executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path
+) -> None:
+    executable = executables["softmax"]
+    assert isinstance(executable, Path), str(executable)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\ndevices: {home: 0, executors: [1]}\nrules: [{match: {function: '*'}, device: 1}]\n")
+    gpus = run([executable], native_build / "native", f"--json={tmp_path / 'gpus.json'}")
+    stats, trace = observe([executable], native_build / "native", tmp_path, "--policy", str(policy))
+    total = sum(row["launches"] for row in gpus["devices"])
+    assert stats["launches"]["total"] == total > 0
+    assert stats["launches"]["by_device"] == {"1": total}
+    assert [row["launches"] for row in stats["devices"]] == [0, total]
+    command: list[str | Path] = [SCRIPTS / "tessera", "trace", "show", "--json", trace]
+    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    shown = subprocess.run(command, check=True, capture_output=True, env=environment, timeout=TIMEOUT_S).stdout
+    assert {tuple(launch["flags"]) for launch in json.loads(shown)["launches"]} == {("redirected",)}

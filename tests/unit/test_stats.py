@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane import observed, report
+from controlplane import report, report_text
 from controlplane.demangle import demangle, short
 from controlplane.errors import WireError
 from controlplane.observe import stats
@@ -127,8 +127,8 @@ def test_tklqt_is_start_on_the_gpu_less_start_of_the_call() -> None:
     ]
     result = run([batch(rows), batch(times, 1)], "f", launches=(4, *(0,) * (GPUS - 1)))
     assert result.launches.tklqt_ns == 4 * 7500
-    assert "TKLQT) 30.000 us, 7.500 us per launch" in observed.to_text(result)
-    assert "estimated from 2 measured" in observed.to_text(result)
+    assert "TKLQT) 30.000 us, 7.500 us per launch" in report_text.to_text(result)
+    assert "estimated from 2 measured" in report_text.to_text(result)
 
 
 def test_a_gpu_clock_of_its_own_gives_no_queue_time() -> None:
@@ -191,7 +191,7 @@ def test_processes_are_put_together_by_name_and_gpu() -> None:
         "other": {"101": 2},
     }
     assert (result.launches.total, result.launches.kept_home) == (6, 3)
-    assert "102" in observed.to_text(result)
+    assert "102" in report_text.to_text(result)
 
 
 def test_the_report_survives_json() -> None:
@@ -205,11 +205,11 @@ def test_overhead_and_reasons() -> None:
     kept = row(Kind.LAUNCH, flags=Flag.KEPT_HOME, launch__function=1, launch__reason=16)
     result = run([batch([kept, kept])], "f", overhead_samples=4, overhead_ticks=1200, kept_home=2)
     assert (result.overhead_ns_per_launch, result.launches.kept_home_by_reason) == (100.0, {"memory managed": 2})
-    assert "memory managed: 2" in observed.to_text(result)
+    assert "memory managed: 2" in report_text.to_text(result)
 
 
 def test_nothing_is_said_about_nothing() -> None:
-    assert "no process used CUDA" in observed.to_text(make_report(Statistics()))
+    assert "no process used CUDA" in report_text.to_text(make_report(Statistics()))
 
 
 def test_names_for_people() -> None:
