@@ -1,4 +1,4 @@
-"""Unmodified programs under policies that spread launches over GPUs: same output, and every launch where the policy says."""
+"""Unmodified programs under policies that spread launches over GPUs: same output, each launch where the policy says."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ PROGRAMS = (
 def at_random(seed: int) -> str:
     """A quarter of the launches on each of four GPUs, as the seed says."""
     parts = ((1, 0.25), (2, 1 / 3), (3, 0.5))
-    rules = "".join(
-        f"  - {{match: {{share: {{fraction: {part}, seed: {seed}}}}}, device: {gpu}}}\n" for gpu, part in parts
-    )
-    return HEAD.format(executors="1, 2, 3") + rules
+    shares = ((gpu, f"{{fraction: {part}, seed: {seed}}}") for gpu, part in parts)
+    rules = (f"  - {{match: {{share: {share}}}, device: {gpu}}}\n" for gpu, share in shares)
+    return HEAD.format(executors="1, 2, 3") + "".join(rules)
 
 
 class Runner:
@@ -54,9 +53,9 @@ class Runner:
         self._executable, self._directory = executable, directory
         self._environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
         self.bare, counted = self._run("--emulate", "1")
-        self._made = Counter({kernel["name"]: kernel["launches"] for kernel in counted["kernels"]})
+        self._made = {str(kernel["name"]): int(str(kernel["launches"])) for kernel in counted["kernels"]}
 
-    def _run(self, *options: str) -> tuple[str, dict[str, list[dict[str, int]]]]:
+    def _run(self, *options: str) -> tuple[str, dict[str, list[dict[str, object]]]]:
         report = self._directory / "report.json"
         tessera_run = str(Path(sysconfig.get_path("scripts")) / "tessera-run")
         done = subprocess.run(
