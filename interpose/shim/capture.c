@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "shim/gate.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/recorder.h"
@@ -98,10 +99,13 @@ static __attribute__((noinline)) CUresult ended(uint64_t start, enum tsr_row row
     TSR_ENGAGED(symbol) parameters                                                      \
     {                                                                                                                          \
         uint64_t start = tsr_record_start();                                                                                   \
+        bool gated = tsr_gate_enter();                                                                                         \
         CUresult result = tsr_order_join(hStream, per_thread);                                                                 \
         if (result == CUDA_SUCCESS)                                                                                            \
             result = tsr_real.symbol arguments;                                                                                \
-        return after(start, TSR_ROW_##symbol, result, tsr_order_stream(hStream, per_thread));                                  \
+        result = after(start, TSR_ROW_##symbol, result, tsr_order_stream(hStream, per_thread));                                \
+        tsr_gate_leave(gated);                                                                                                 \
+        return result;                                                                                                         \
     }
 
 #define TO_GRAPH                                                                                                               \

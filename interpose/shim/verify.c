@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "shim/allocation.h"
+#include "shim/capture.h"
 #include "shim/functions.h"
 #include "shim/gate.h"
 #include "shim/memory.h"
@@ -177,7 +178,8 @@ CUresult tsr_verify(const struct tsr_verify_launch *launch)
         CUstreamCaptureMode mode = tsr_memory_relax_begin();
         tsr_memory_lock();
         if (tsr_gate_close(QUIET_NS)) {
-            if (become_quiet() == CUDA_SUCCESS)
+            /* Asking a context about all its work would end captures in it. */
+            if (!tsr_is_any_capture() && become_quiet() == CUDA_SUCCESS)
                 result = verify_locked(launch, &ran);
             tsr_gate_open();
         }
