@@ -1,10 +1,11 @@
 """Launches what a list of jobs says; run under `tessera-run --emulate`. Only the standard library is used.
 
-    launcher.py JOBS
+    launcher.py JOBS ENDS
 
-A job is a line of JSON: {"text": file, "function": name, "grid": [..], "block": [..], "shared": bytes, "block_bytes":
-n, "pointers": {offset: buffer}, "values": "hex"}. Each of the buffers is large, and its address lies in its middle,
-so that kernels stay inside. After a failed launch the context is made anew.
+A job is a line of JSON: {"text": file, "function": name, "grid": [..], "block": [..], "shared": bytes, "pointers":
+{offset: buffer}, "values": "hex"}. Each of the buffers is large, and its address lies in its middle, so that kernels
+stay inside. After a failed launch the context is made anew. ENDS gets a line for each launch that was made: "right",
+or "failed" when it stopped at a wrong address.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Device:
         return self._functions[text, name]
 
     def launch(self, job: dict[str, object]) -> None:
-        """Launches and waits. Errors: DriverError."""
+        """Launches. Errors: DriverError."""
         function = self._function(str(job["text"]), str(job["function"]))
         block = bytearray(bytes.fromhex(str(job["values"])))
         pointers = job["pointers"]
@@ -93,22 +94,34 @@ class Device:
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(data), 2, ctypes.addressof(size), 0)
         shape = [ctypes.c_uint(n) for key in ("grid", "block") for n in job[key]]  # type: ignore[attr-defined]
         self._call("cuLaunchKernel", function, *shape, ctypes.c_uint(int(str(job["shared"]))), None, None, extra)
+
+    def wait(self) -> None:
+        """Errors: DriverError, when a launch failed."""
         self._call("cuCtxSynchronize")
+
+
+def run(device: Device, job: dict[str, object]) -> str:
+    """Launches a job and waits; says how it ended, "" when it was not launched."""
+    try:
+        device.launch(job)
+    except DriverError:
+        device.renew()
+        return ""
+    try:
+        device.wait()
+    except DriverError:
+        device.renew()
+        return "failed\n"
+    return "right\n"
 
 
 def main() -> int:
     device = Device(1)
-    failed = 0
-    with Path(sys.argv[1]).open() as jobs:
+    with Path(sys.argv[1]).open() as jobs, Path(sys.argv[2]).open("w", buffering=1) as ends:
         for number, line in enumerate(jobs):
             if number % REFILL == REFILL - 1:
                 device.fill()
-            try:
-                device.launch(json.loads(line))
-            except DriverError:
-                failed += 1
-                device.renew()
-    print(json.dumps({"failed": failed}))
+            ends.write(run(device, json.loads(line)))
     return 0
 
 

@@ -32,7 +32,7 @@ class Traced:
 
 @dataclass(slots=True)
 class Verdict:
-    """Of one launch. `missed`: traced bytes outside of the prediction; `bytes`: how many are predicted and traced."""
+    """Of one launch. `missed`: traced bytes outside of the prediction. `complete`: the launch came to its end."""
 
     function: str
     result: Result
@@ -41,6 +41,7 @@ class Verdict:
     traced_bytes: int
     evaluate_ns: int
     clamped: bool = False
+    complete: bool = True
 
 
 @dataclass(slots=True)

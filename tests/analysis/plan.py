@@ -16,6 +16,7 @@ from ptxtools.reader import Function, Parameter, read
 _DIRECTIVE = re.compile(r"\.(reqntid|maxntid)\s+([\d\s,]+)")
 _BLOCKS = ((32,), (64,), (96,), (128,), (256,), (33,), (1,), (8, 8), (16, 16), (32, 4), (4, 4, 4))
 _SIZES = (0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200)
+_EVEN_SIZES = (0, 4, 8, 16, 16, 32, 48, 64, 96, 128, 256)
 
 
 class Kernel:
@@ -32,8 +33,9 @@ class Kernel:
         grid = [chance.choice((1, 1, 2, 3, 4, 7)), chance.choice((1, 1, 1, 2, 3)), chance.choice((1, 1, 1, 1, 2))]
         block = [*chance.choice(self.blocks), 1, 1][:3]
         values = bytearray(max((each.offset + each.size for each in self.parameters), default=0))
+        sizes = chance.choice((_SIZES, _EVEN_SIZES, _EVEN_SIZES))  # often such that addresses are aligned
         for each in self.parameters:
-            values[each.offset : each.offset + each.size] = _value(each, chance)
+            values[each.offset : each.offset + each.size] = _value(each, sizes, chance)
         pointers = {str(offset): number % 6 for number, offset in enumerate(self.pointers)}
         shape = {"grid": grid, "block": block, "shared": chance.choice((0, 4096, 16384))}
         named = {"text": str(self.text), "function": self.name}
@@ -59,15 +61,15 @@ def _product(shape: Sequence[int]) -> int:
     return result
 
 
-def _value(parameter: Parameter, chance: random.Random) -> bytes:
+def _value(parameter: Parameter, sizes: Sequence[int], chance: random.Random) -> bytes:
     """A small size, a number, or words of both for a struct."""
     if parameter.type == "f32":
         return struct.pack("<f", chance.uniform(-2, 2))
     if parameter.type == "f64":
         return struct.pack("<d", chance.uniform(-2, 2))
     if parameter.size in (1, 2, 4, 8):
-        return chance.choice(_SIZES).to_bytes(parameter.size, "little")
-    words = b"".join(chance.choice(_SIZES).to_bytes(4, "little") for _ in range(parameter.size // 4 + 1))
+        return chance.choice(sizes).to_bytes(parameter.size, "little")
+    words = b"".join(chance.choice(sizes).to_bytes(4, "little") for _ in range(parameter.size // 4 + 1))
     return words[: parameter.size]
 
 

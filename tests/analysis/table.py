@@ -11,7 +11,7 @@ from tests.analysis.oracle import Verdict
 
 @dataclass(slots=True)
 class Row:
-    """A kernel's launches. `ratios`: predicted by traced bytes of launches that are known and touched memory."""
+    """A kernel's launches. `ratios`: predicted by traced bytes of complete launches with all bounds known."""
 
     launches: int = 0
     violations: int = 0
@@ -31,7 +31,7 @@ class Row:
             self.violations += 1
             self.example = self.example or f"{verdict.missed[:2]}"
         self.whole += verdict.clamped
-        if verdict.traced_bytes and not verdict.clamped:
+        if verdict.traced_bytes and verdict.complete and not verdict.clamped:
             self.ratios.append(verdict.predicted_bytes / verdict.traced_bytes)
 
 
