@@ -52,12 +52,12 @@ def _best_step(
     symbols: Symbols, form: Form, scale: int, score: Score, facts: Sequence[Form]
 ) -> tuple[Form, int, Score] | None:
     best: tuple[Form, int, Score] | None = None
-    best_score = score
-    best_scale = scale
+    best_score, best_scale = score, scale
+    terms = form.terms
     for fact in _relevant(symbols, form, facts):
         for number, b in fact.terms.items():
-            a = form.terms.get(number, 0)
-            if a * b <= 0:
+            a = terms.get(number)
+            if a is None or (a > 0) != (b > 0):
                 continue
             common = gcd(a, b)
             factor, multiple = abs(b) // common, abs(a) // common

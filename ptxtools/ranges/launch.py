@@ -82,6 +82,7 @@ class _Launch:
         self.evaluation = Evaluation(template, launch.parameters, launch.grid, launch.block, launch.variables)
         self.symbols = self.evaluation.symbols
         self.slots = {slot.offset: slot for slot in template.slots}
+        self.shapes: dict[tuple[frozenset[tuple[int, int]], int, int], Shape | None] = {}
         self.found: dict[Range, None] = {}
         self.unknown: dict[tuple[int, str], None] = {(u.line, u.reason): None for u in template.unknown}
 
@@ -135,13 +136,21 @@ class _Launch:
             return "pointer loaded from memory"
         if size is None:
             return self.whole(access, base)
-        found = shape(self.symbols, offset, facts, size)
+        found = self.shape(offset, access.context, facts, size)
         if found is not None and access.rows > 1:
             found = self.repeated(access, found, facts)
         if found is None or self.is_anywhere(base, offset, found.last - found.first):
             return self.whole(access, base)
         self.add(access.kind, base, found)
         return ""
+
+    def shape(self, offset: Form, context: int, facts: list[Form], size: int) -> Shape | None:
+        """Found once for addresses that differ by a number."""
+        key = (frozenset(offset.terms.items()), context, size)
+        if key not in self.shapes:
+            self.shapes[key] = shape(self.symbols, Form(0, offset.terms), facts, size)
+        found = self.shapes[key]
+        return None if found is None else found.moved(offset.constant)
 
     def is_anywhere(self, base: int | None, offset: Form, length: int) -> bool:
         """Whether the bounds only say how many bits an index has."""

@@ -25,6 +25,9 @@ class Shape:
     width: int
     size: int
 
+    def moved(self, distance: int) -> Shape:
+        return Shape(self.first + distance, self.last + distance, self.stride, self.width, self.size)
+
 
 def shape(symbols: Symbols, form: Form, facts: Sequence[Form], size: int) -> Shape | None:
     """Bytes of accesses of `size` bytes at the addresses of a form; None when there is no bound."""
