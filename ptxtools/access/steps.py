@@ -56,7 +56,9 @@ class _Finder:
         deltas = []
         for value, context in zip(self.operands[loop][entries:], self.contexts[loop][entries:], strict=True):
             self.implied = self.conditions(context)
-            deltas.append(self.delta(value, loop, _DEPTH))
+            node = self.graph.nodes[self.chosen(value)]
+            width = node.width if node.op in (Op.ADD, Op.SUB) else 64
+            deltas.append(self.delta(value, loop, width, _DEPTH))
         self.implied = outer
         self.active.discard(loop)
         step = None
@@ -90,31 +92,35 @@ class _Finder:
             Node(Op.JOIN, tuple(values), block=self.graph.nodes[loop].block, contexts=(0,) * len(values))
         )
 
-    def delta(self, value: int, loop: int, depth: int) -> int | None:
-        """value minus the LOOP node, when value is that plus something else."""
+    def delta(self, value: int, loop: int, width: int, depth: int) -> int | None:
+        """value minus the LOOP node modulo 2^width, when value is that plus something else."""
         value = self.chosen(value)
         if value == loop:
             return self.graph.number(0)
         if depth == 0:
             return None
         node = self.graph.nodes[value]
+        if node.op in (Op.ADD, Op.SUB, Op.CONVERT) and node.width < width:
+            return None
+        if node.op is Op.CONVERT:
+            return self.delta(node.args[0], loop, width, depth - 1)
         if node.op is Op.ADD:
             for one, other in (node.args, node.args[::-1]):
-                inner = self.delta(one, loop, depth - 1)
+                inner = self.delta(one, loop, width, depth - 1)
                 if inner is not None:
                     return self.sum(node, Op.ADD, inner, self.chosen(other))
         elif node.op is Op.SUB:
-            inner = self.delta(node.args[0], loop, depth - 1)
+            inner = self.delta(node.args[0], loop, width, depth - 1)
             if inner is not None:
                 return self.sum(node, Op.SUB, inner, self.chosen(node.args[1]))
         elif node.op is Op.SELECT:
-            return self.all_of(node.args[1:], loop, depth)
+            return self.all_of(node.args[1:], loop, width, depth)
         elif node.op is Op.JOIN:
-            return self.all_of(node.args, loop, depth)
+            return self.all_of(node.args, loop, width, depth)
         elif node.op is Op.LOOP and node.number == self.graph.nodes[loop].number:
             return self.lagging(value, loop)
         elif node.op is Op.LOOP:
-            return self.through(value, loop, depth)
+            return self.through(value, loop, width, depth)
         return None
 
     def sum(self, node: Node, op: Op, inner: int, other: int) -> int:
@@ -122,8 +128,8 @@ class _Finder:
             return other
         return self.graph.add(replace(node, op=op, args=(inner, other)))
 
-    def all_of(self, values: tuple[int, ...], loop: int, depth: int) -> int | None:
-        deltas = [self.delta(value, loop, depth - 1) for value in values]
+    def all_of(self, values: tuple[int, ...], loop: int, width: int, depth: int) -> int | None:
+        deltas = [self.delta(value, loop, width, depth - 1) for value in values]
         return None if None in deltas else self.join([delta for delta in deltas if delta is not None], loop)
 
     def lagging(self, value: int, loop: int) -> int | None:
@@ -136,10 +142,10 @@ class _Finder:
         distance, ahead, behind = numbers
         return step if ahead is not None and behind is not None and ahead - behind == distance else None
 
-    def through(self, value: int, loop: int, depth: int) -> int | None:
+    def through(self, value: int, loop: int, width: int, depth: int) -> int | None:
         """A value that an inner loop changed: what it began with, and its step as often as that loop ran."""
         entries = self.entries(value)
-        start = self.all_of(self.operands[value][:entries], loop, depth)
+        start = self.all_of(self.operands[value][:entries], loop, width, depth)
         step = self.step(value)
         if start is None or step is None:
             return None

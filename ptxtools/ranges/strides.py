@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, inf
 
 from ptxtools.ranges.bounds import lower, upper
-from ptxtools.ranges.form import Form, Symbols
+from ptxtools.ranges.form import Form, Symbols, fact
 
 _REWRITES = 4
+_MOST_FACTS = 24
 _SPARSE = 0.95  # a stride is worth naming when fewer bytes than this share are inside
 
 
@@ -31,18 +32,48 @@ class Shape:
 
 def shape(symbols: Symbols, form: Form, facts: Sequence[Form], size: int) -> Shape | None:
     """Bytes of accesses of `size` bytes at the addresses of a form; None when there is no bound."""
-    low, high = lower(symbols, form, facts), upper(symbols, form, facts)
+    writings = _writings(symbols, form)
+    facts = [*facts, *_rewritten_facts(symbols, writings, facts)]
+    low = max(lower(symbols, each, facts) for each in writings)
+    high = min(upper(symbols, each, facts) for each in writings)
     if low == -inf or high == inf:
         return None
     first, last = int(low), int(high) + size - 1
     stride, width, share = 0, 0, _SPARSE
-    for each in _writings(symbols, form):
+    for each in writings:
         found = _stride(symbols, each, facts, first, size)
         if found[0] and found[1] / found[0] < share:
             (stride, width), share = found, found[1] / found[0]
     if not stride or first + width - 1 >= last:
         return Shape(first, last, 0, 0, size)
     return Shape(first, last, stride, width, size)
+
+
+def _rewritten_facts(symbols: Symbols, writings: Sequence[Form], facts: Sequence[Form]) -> list[Form]:
+    """Facts about divided values as facts about quotients: without the remainders, they can be rounded."""
+    zeros = {zero.key: zero for form in writings for number in form.terms for zero in symbols.all[number].zeros}
+    if not zeros:
+        return []
+    found: list[Form] = []
+    latest = list(facts)
+    for _ in range(_REWRITES):
+        latest = [new for each in latest for zero in zeros.values() if (new := _rewritten(each, zero)) is not None]
+        latest = [new for each in latest for new in _rounded(symbols, each)][:_MOST_FACTS]
+        found += latest
+    return found
+
+
+def _rounded(symbols: Symbols, each: Form) -> Iterator[Form]:
+    """A fact, and what it says without its smallest terms: what is left can be divided and rounded."""
+    yield each
+    terms = sorted(each.terms.items(), key=lambda term: -abs(term[1]))
+    step, rest = 0, Form(0, each.terms)
+    for count, (number, c) in enumerate(terms[:-1], start=1):
+        step = gcd(step, c)
+        rest = rest.plus(Form(0, {number: c}), -1)
+        least = symbols.low(rest)
+        if step > abs(terms[count][1]) and least != -inf:
+            yield fact(Form(each.constant + int(least), dict(terms[:count])))
 
 
 def _writings(symbols: Symbols, form: Form) -> list[Form]:

@@ -28,16 +28,21 @@ def verdicts(
     counts.
     """
     chance = random.Random(seed)
-    jobs, ends, trace = directory / "jobs", directory / "ends", directory / "trace"
-    jobs.write_text("".join(f"{kernel.job(chance)}\n" for kernel in wanted for _ in range(launches_each)))
+    yield from judged([kernel.job(chance) for kernel in wanted for _ in range(launches_each)], directory, environment)
+
+
+def judged(jobs: Sequence[str], directory: Path, environment: Mapping[str, str]) -> Iterator[Verdict]:
+    """Verdicts on the launcher's jobs."""
+    listed, ends, trace = directory / "jobs", directory / "ends", directory / "trace"
+    listed.write_text("".join(f"{job}\n" for job in jobs))
     trace.unlink(missing_ok=True)
     tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [str(tessera_run), "--emulate", "1", "--", sys.executable, str(_LAUNCHER), str(jobs), str(ends)]
+    command = [str(tessera_run), "--emulate", "1", "--", sys.executable, str(_LAUNCHER), str(listed), str(ends)]
     surroundings = {**os.environ, **environment, "TESSERA_ACCESS_TRACE": str(trace)}
     try:
         subprocess.run(command, env=surroundings, capture_output=True, timeout=_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
-        print(f"{wanted[0].name}: took too long", file=sys.stderr)
+        print(f"{len(jobs)} launches took too long", file=sys.stderr)
     if trace.exists():
         oracle = Oracle()
         how = ends.read_text().split()

@@ -23,7 +23,7 @@ def test_random_launches_stay_in_their_ranges(tmp_path: Path, native_build: Path
     assert len(wanted) >= 15
     table = Table()
     environment = {"TESSERA_NATIVE": str(native_build / "native")}
-    table.add("", verdicts(wanted, 3, 7, tmp_path, environment))
+    table.add("", verdicts(wanted, 2, 7, tmp_path, environment))
     summary = table.summary()
     assert summary["violations"] == 0, "\n".join(table.lines())
     assert summary["kernels"] == len({kernel.name for kernel in wanted})
