@@ -55,6 +55,7 @@ def _without_arguments(declaration: str) -> str:
     return declaration
 
 
+@cache
 def short(name: str, width: int) -> str:
     """At most width characters by which people know the kernel: no return type, no parameters, no middle."""
     text = demangle(name)

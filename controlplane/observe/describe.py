@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controlplane.demangle import demangle
+from controlplane.demangle import demangle, short
 from controlplane.observe.layout import Flag, Kind, call_name, reason_name
 from controlplane.observe.stats import direction_name
 from controlplane.observe.trace import Calls, TracedProcess
@@ -10,6 +10,7 @@ from controlplane.tables import amount
 
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 GPU_KINDS = {Kind.LAUNCH: "kernel", Kind.GRAPH: "graph", Kind.COPY: "copy", Kind.MEMSET: "memset"}
+LONGEST_NAME = 160
 SHOWN_FLAGS = Flag.CAPTURED | Flag.REDIRECTED | Flag.KEPT_HOME
 
 
@@ -33,10 +34,10 @@ class Describer:
         return call_name(self._of("call", row))
 
     def gpu_name(self, row: int) -> str:
-        """Of what ran on the GPU."""
+        """Of what ran on the GPU; a kernel's parameters are left to the details."""
         kind = self._of("kind", row)
         if kind == Kind.LAUNCH:
-            return self._kernel(row)
+            return short(self._traced.function(self._of("launch.function", row)), LONGEST_NAME)
         if kind == Kind.GRAPH:
             return f"graph of {self._of('graph.kernels', row)} kernels"
         if kind == Kind.COPY:

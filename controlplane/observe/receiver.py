@@ -79,6 +79,7 @@ class Receiver:
         self._idle_turns = 0
         self._state_due = self._read_due = 0.0
         self._loop: Loop | None = None
+        self._paused = False
 
     def start(self, loop: Loop) -> None:
         self._loop = loop
@@ -119,8 +120,8 @@ class Receiver:
                 peer, _ = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError as error:  # no descriptors left: it stays in the queue
-                self._complain(f"a process could not be connected: {error.strerror}")
+            except OSError as error:
+                self._pause(error)
                 return
             connection = _Connection(peer)
             peer.setblocking(False)
@@ -130,6 +131,14 @@ class Receiver:
                 self._give_up(connection, f"it belongs to user {user}")
             elif self._loop is not None:
                 self._loop.watch(peer, partial(self._receive, connection))
+
+    def _pause(self, error: OSError) -> None:
+        """No descriptors are left: who wants to connect waits in the queue until another process has ended."""
+        if not self._paused:
+            self._complain(f"processes wait to be connected: {error.strerror}")
+        self._paused = True
+        if self._loop is not None:
+            self._loop.forget(self._listener)
 
     def _receive(self, connection: _Connection) -> None:
         """Takes all messages that are there."""
@@ -230,6 +239,9 @@ class Receiver:
         connection.peer.close()
         if connection.journal is not None:
             connection.journal.close()
+        if self._paused and self._loop is not None:
+            self._paused = False
+            self._loop.watch(self._listener, self._accept)
 
 
 def _parse(data: bytes) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 import secrets
 import socket
 import time
@@ -199,6 +200,43 @@ def test_descriptors_are_given_back(rig: Rig) -> None:
         rig.turn()
     gc.collect()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_without_descriptors_processes_wait_until_another_has_ended(rig: Rig) -> None:
+    first = rig.process("/bin/first")
+    first.ring().launch(1)
+    rig.turn()
+    used = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+    second = FakeProcess("/bin/second")
+    ring = second.ring()
+    second.peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    rig.producers.append(second)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    fillers = [os.open("/dev/null", os.O_RDONLY) for _ in range(64)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(used, *fillers) + 1, hard))
+    try:
+        while True:
+            try:
+                fillers.append(os.dup(0))
+            except OSError:
+                break
+        second.peer.connect("\0" + rig.name)
+        second.send(Message.HELLO, 0, [second.journal.descriptor])
+        second.send(Message.RING, 0, [ring.descriptor])
+        for _ in range(3):
+            rig.turn()
+        assert rig.complaints == ["processes wait to be connected: Too many open files"]
+        assert len(rig.notes.processes) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for filler in fillers:
+            os.close(filler)
+    first.close()
+    ring.launch(1)
+    rig.turn()
+    rig.turn()
+    assert [process.program for process in rig.notes.processes] == ["/bin/first", "/bin/second"]
+    assert rig.statistics.processes[1].table.launches.sum() == 1
 
 
 WRONG_MESSAGES: dict[str, Callable[[FakeProcess], object]] = {
