@@ -88,7 +88,8 @@ TSR_REDIRECTED(cuPointerGetAttributes)(unsigned int numAttributes, CUpointer_att
     bool known = tsr_memory_describe(ptr, &found);
     bool hidden = !known && tsr_arena_covers(ptr);
     CUresult result = tsr_real.cuPointerGetAttributes(numAttributes, attributes, data, hidden ? UNKNOWN_ADDRESS : ptr);
-    bool mapped = !known && !hidden && tsr_real.cuMemGetAddressRange_v2(NULL, NULL, ptr) == CUDA_SUCCESS;
+    CUdeviceptr base; /* without it the driver does not look */
+    bool mapped = !known && !hidden && tsr_real.cuMemGetAddressRange_v2(&base, NULL, ptr) == CUDA_SUCCESS;
     for (unsigned i = 0; result == CUDA_SUCCESS && i < numAttributes; i++)
         if (known)
             answer(&found, attributes[i], data[i]);

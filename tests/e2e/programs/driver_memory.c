@@ -149,14 +149,15 @@ static void limits(void)
 static void end_of_context(CUdevice device)
 {
     CUcontext context;
-    CUdeviceptr large, small;
+    CUdeviceptr large, small, base;
+    size_t bytes;
     CU(cuCtxCreate(&context, NULL, 0, device));
     size_t before = free_bytes();
     CU(cuMemAlloc(&large, 256 << 20));
     CU(cuMemAlloc(&small, 100));
     EXPECT(free_bytes() <= before - (256 << 20));
     CU(cuCtxDestroy(context));
-    EXPECT_STATUS(cuMemGetAddressRange(NULL, NULL, large), CUDA_ERROR_NOT_FOUND);
+    EXPECT_STATUS(cuMemGetAddressRange(&base, &bytes, large), CUDA_ERROR_NOT_FOUND);
     EXPECT(free_bytes() + LITTLE >= before);
 }
 
