@@ -4,17 +4,32 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "executor/lane_reader.h"
 #include "executor/mirror.h"
 #include "executor/share.h"
+
+#define LOOK_MS 20 /* between looks whether a worker is idle */
+
+#define WORKERS 64 /* applications at a time */
+
+enum state { NONE, STARTING, IDLE, BUSY };
+
+struct worker {     /* shared by all processes */
+    pid_t pid;      /* the parent's */
+    uint32_t state; /* atomic */
+};
 
 struct arguments {
     int device;
@@ -59,7 +74,7 @@ static int listen_abstract(const char *name)
     if (length + 1 > sizeof address.sun_path)
         return -1;
     memcpy(address.sun_path + 1, name, length);
-    int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
     if (descriptor >= 0 && (bind(descriptor, (struct sockaddr *)&address, bytes) != 0 || listen(descriptor, 8) != 0)) {
         close(descriptor);
@@ -140,40 +155,121 @@ static void serve(int guest_socket, CUdevice device, CUcontext context)
         tsr_mirror_destroy(guest.mirror);
 }
 
+static void become(struct worker *self, enum state state)
+{
+    __atomic_store_n(&self->state, (uint32_t)state, __ATOMIC_SEQ_CST);
+}
+
+/* A worker: one application after another, until standard input is closed. */
+static int work(const struct arguments *arguments, int listener, struct worker *self)
+{
+    CUdevice device;
+    CUcontext context;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    CUresult result = cuInit(0);
+    if (result == CUDA_SUCCESS)
+        result = cuDeviceGet(&device, arguments->device);
+    if (result == CUDA_SUCCESS)
+        result = tsr_share_open(device, arguments->sm_limit, &context);
+    if (result != CUDA_SUCCESS)
+        return report("the GPU cannot be used", result);
+    tsr_share_limit_memory(arguments->memory_limit);
+    become(self, IDLE);
+    struct pollfd wait[2] = {{.fd = listener, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
+    while (poll(wait, 2, -1) >= 0 || errno == EINTR) {
+        if (wait[1].revents)
+            break;
+        int guest = wait[0].revents & POLLIN ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+        if (guest < 0)
+            continue;
+        become(self, BUSY);
+        serve(guest, device, context);
+        close(guest);
+        become(self, IDLE);
+    }
+    return 0;
+}
+
+static struct worker *worker_with(struct worker *workers, pid_t pid)
+{
+    for (unsigned i = 0; i < WORKERS; i++)
+        if (workers[i].pid == pid)
+            return &workers[i];
+    return NULL;
+}
+
+static int all_are_busy(const struct worker *workers)
+{
+    for (unsigned i = 0; i < WORKERS; i++) {
+        uint32_t state = __atomic_load_n(&workers[i].state, __ATOMIC_SEQ_CST);
+        if (state == STARTING || state == IDLE)
+            return 0;
+    }
+    return worker_with((struct worker *)workers, 0) != NULL;
+}
+
+/* Does not return in the worker. */
+static void start_worker(const struct arguments *arguments, int listener, struct worker *workers)
+{
+    struct worker *self = worker_with(workers, 0);
+    become(self, STARTING);
+    pid_t pid = fork();
+    if (pid == 0)
+        exit(work(arguments, listener, self));
+    if (pid < 0)
+        become(self, NONE);
+    else
+        self->pid = pid;
+}
+
+/* Takes note of a worker that has ended. False: it could not even start, and so no other will. */
+static int bury(struct worker *workers)
+{
+    pid_t pid = waitpid(-1, NULL, WNOHANG);
+    struct worker *ended = pid > 0 ? worker_with(workers, pid) : NULL;
+    if (!ended)
+        return 1;
+    uint32_t state = ended->state;
+    ended->pid = 0;
+    become(ended, NONE);
+    return state != STARTING;
+}
+
+static void end_workers(const struct worker *workers)
+{
+    for (unsigned i = 0; i < WORKERS; i++)
+        if (workers[i].pid)
+            kill(workers[i].pid, SIGCONT); /* one that somebody has stopped would not see that standard input is closed */
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        continue;
+}
+
 int main(int count, char **values)
 {
     struct arguments arguments;
-    CUdevice device;
-    CUcontext context;
     if (!parse(count, values, &arguments)) {
         fprintf(stderr, "usage: tessera-executor --device N --socket NAME [--sm-limit N] [--memory-limit BYTES]\n"
                         "(started by tessera-run)\n");
         return 2;
     }
-    CUresult result = cuInit(0);
-    if (result == CUDA_SUCCESS)
-        result = cuDeviceGet(&device, arguments.device);
-    if (result == CUDA_SUCCESS)
-        result = tsr_share_open(device, arguments.sm_limit, &context);
-    if (result != CUDA_SUCCESS)
-        return report("the GPU cannot be used", result);
-    tsr_share_limit_memory(arguments.memory_limit);
     int listener = listen_abstract(arguments.socket);
-    if (listener < 0) {
+    struct worker *workers = mmap(NULL, WORKERS * sizeof *workers, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (listener < 0 || workers == MAP_FAILED) {
         fprintf(stderr, "tessera-executor: cannot listen on %s: %s\n", arguments.socket, strerror(errno));
         return 1;
     }
-    struct pollfd wait[2] = {{.fd = listener, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
-    while (poll(wait, 2, -1) >= 0 || errno == EINTR) {
-        if (wait[1].revents)
+    start_worker(&arguments, listener, workers);
+    struct pollfd wait[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
+    for (;;) {
+        int busy = all_are_busy(workers);
+        int ready = poll(wait, busy ? 2 : 1, LOOK_MS);
+        if (ready > 0 && wait[0].revents)
             break;
-        if (!(wait[0].revents & POLLIN))
-            continue;
-        int guest = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (guest < 0)
-            continue;
-        serve(guest, device, context);
-        close(guest);
+        if (ready > 0 && busy && (wait[1].revents & POLLIN))
+            start_worker(&arguments, listener, workers);
+        if (!bury(workers))
+            return 1;
     }
+    end_workers(workers);
     return 0;
 }

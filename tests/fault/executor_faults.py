@@ -40,18 +40,22 @@ class Outcome:
     log: str
 
 
-def processes_named(name: str, parent: int) -> list[int]:
-    """Live children of a process, by name."""
-    found = []
+def processes_under(parent: int, name: str) -> list[int]:
+    """Live descendants of a process with that name."""
+    children: dict[int, list[tuple[int, str]]] = {}
     for entry in Path("/proc").iterdir():
         try:
             status = (entry / "stat").read_text() if entry.name.isdigit() else ""
         except OSError:
             continue
-        fields = status.rpartition(")")[2].split()
-        comm = status.partition("(")[2].rpartition(")")[0]
-        if fields and comm == name[:15] and int(fields[1]) == parent and fields[0] != "Z":
-            found.append(int(entry.name))
+        comm, fields = status.partition("(")[2].rpartition(")")[0], status.rpartition(")")[2].split()
+        if fields and fields[0] != "Z":
+            children.setdefault(int(fields[1]), []).append((int(entry.name), comm))
+    found, left = [], [parent]
+    while left:
+        for child, comm in children.get(left.pop(), []):
+            left.append(child)
+            found += [child] if comm == name[:15] else []
     return found
 
 
@@ -69,7 +73,7 @@ def run(native: Path, policy: Path, rounds: int, fault: signal.Signals, delay: f
         first = process.stdout.readline().strip()
         assert first == "started", first + process.stderr.read()
         time.sleep(delay)
-        for executor in processes_named("tessera-executor", process.pid):
+        for executor in processes_under(process.pid, "tessera-executor"):
             os.kill(executor, fault)
         start = time.monotonic()
         try:

@@ -93,7 +93,7 @@ static bool is_blocking(unsigned stream)
            stream == OTHER_BLOCKING;
 }
 
-/* Only work of the GPU makes the default stream and the blocking ones wait for each other: host functions, events and values do not (580). */
+/* What makes the default stream and the blocking ones wait for each other: host functions do not, nor do waits that have nothing to wait for (580). */
 static bool is_work(const struct op *op)
 {
     switch (op->kind) {
@@ -103,6 +103,8 @@ static bool is_work(const struct op *op)
     case COPY_NOW:
     case SET:
     case SET_NOW:
+    case FLAG_WRITE:
+    case FLAG_WAIT:
         return true;
     default:
         return false;

@@ -76,15 +76,28 @@ static CUresult launch_on(CUstream stream, const struct op *op, uint32_t salt)
     return cuLaunchKernel(function, 1, 1, 1, WORDS, 1, 1, 0, stream, params, NULL);
 }
 
+/* A context that has a capture cannot be waited for. */
+static pthread_mutex_t capturing = PTHREAD_MUTEX_INITIALIZER;
+
+static CUresult synchronize_context(void)
+{
+    pthread_mutex_lock(&capturing);
+    CUresult result = cuCtxSynchronize();
+    pthread_mutex_unlock(&capturing);
+    return result;
+}
+
 static CUresult graph(const struct op *op, CUstream stream)
 {
     CUgraph made = NULL;
     CUgraphExec ready = NULL;
     CUstream capture = state.capture[op->thread];
+    pthread_mutex_lock(&capturing);
     CUresult result = cuStreamBeginCapture(capture, CU_STREAM_CAPTURE_MODE_RELAXED);
     for (uint32_t i = 0; i < 2 && result == CUDA_SUCCESS; i++)
         result = launch_on(capture, op, op->salt + i);
     CUresult ended = cuStreamEndCapture(capture, &made);
+    pthread_mutex_unlock(&capturing);
     result = result == CUDA_SUCCESS ? ended : result;
     if (result == CUDA_SUCCESS)
         result = cuGraphInstantiate(&ready, made, 0);
@@ -285,7 +298,7 @@ static CUresult execute(unsigned index, const struct op *op)
     case STREAM_CHECK:
         return check_if_complete(index, op, stream);
     case CONTEXT_SYNC:
-        return cuCtxSynchronize();
+        return synchronize_context();
     case RECREATE:
         return recreate(op->stream);
     case HOST_WRITE:
