@@ -1,6 +1,8 @@
 """`tessera`: one module of this package per sub-command, each with add_arguments(parser) and run(options)."""
 
 import argparse
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,6 +10,8 @@ from typing import Protocol
 from controlplane import __version__
 from controlplane.commands import analyze, devices, doctor, policy, trace
 from controlplane.errors import TesseraError
+
+SIGPIPE_CODE = 128 + signal.SIGPIPE
 
 
 class Command(Protocol):
@@ -37,7 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module.add_arguments(commands.add_parser(name, help=module.HELP, description=module.HELP, allow_abbrev=False))
     options = parser.parse_args(arguments)
     try:
-        return COMMANDS[options.command].run(options)
+        code = COMMANDS[options.command].run(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader has seen enough, as in `tessera trace show FILE | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SIGPIPE_CODE
     except TesseraError as error:
         print(f"tessera: {error}", file=sys.stderr)
         return error.exit_code

@@ -127,6 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     if not options.command:
         raise ConfigError("no program is given", expected=f"{NAME} [options] -- program [argument ...]")
+    if options.timing is not None and not _is_observed(options):
+        raise ConfigError("--timing is about statistics and traces", expected="--stats or --trace")
     policy = None if options.policy is None else read_policy(options.policy)
     if options.verify is not None:
         if policy is None:
@@ -137,6 +139,10 @@ def _run(options: argparse.Namespace) -> int:
     outcome = _execute(emulation, policy, options)
     _report(emulation, outcome, options, stats_file)
     return outcome.code
+
+
+def _is_observed(options: argparse.Namespace) -> bool:
+    return bool(options.stats or options.stats_file is not None or options.trace is not None)
 
 
 def _create(file: Path) -> TextIO:
@@ -150,7 +156,7 @@ def _create(file: Path) -> TextIO:
 def _execute(emulation: Emulation | None, policy: Policy | None, options: argparse.Namespace) -> Outcome:
     layers = [] if emulation is None else [emulation.change()]
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
-    observed_run = options.stats or options.stats_file is not None or options.trace is not None
+    observed_run = _is_observed(options)
     redirection: Redirection | None = None
     observation: Observation | None = None
     with ExitStack() as stack:

@@ -174,7 +174,9 @@ def test_a_static_runtime_is_named(environment: dict[str, str], tmp_path: Path) 
     assert "-cudart shared" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [[], ["--emulate", "1"], ["--emulate", "0", "--", "true"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["--emulate", "1"], ["--timing", "all", "--", "true"], ["--emulate", "0", "--", "true"]]
+)
 def test_mistakes_end_with_code_2(environment: dict[str, str], arguments: list[str]) -> None:
     done = run(environment, *arguments)
     assert done.returncode == 2

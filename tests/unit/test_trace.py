@@ -4,6 +4,9 @@ import errno
 import gzip
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
@@ -396,6 +399,19 @@ def test_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert main(["trace", "show", str(tmp_path / "t"), "--json", "--limit", "1", "--process", "100"]) == 0
     assert len(json.loads(capsys.readouterr().out)["launches"]) == 1
+
+
+def test_a_reader_that_has_seen_enough(tmp_path: Path, fake_native: Path) -> None:
+    example(tmp_path / "t")
+    start = "import sys; from controlplane.commands.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", start, "trace", "show", "--json", str(tmp_path / "t")]
+    environment = {**os.environ, "TESSERA_NATIVE": str(fake_native)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 128 + signal.SIGPIPE
 
 
 def test_a_cut_off_trace_is_shown_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
