@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -39,10 +40,15 @@ def judged(jobs: Sequence[str], directory: Path, environment: Mapping[str, str])
     tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
     command = [str(tessera_run), "--emulate", "1", "--", sys.executable, str(_LAUNCHER), str(listed), str(ends)]
     surroundings = {**os.environ, **environment, "TESSERA_ACCESS_TRACE": str(trace)}
+    running = subprocess.Popen(
+        command, env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
-        subprocess.run(command, env=surroundings, capture_output=True, timeout=_TIMEOUT_S, check=False)
+        running.wait(_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         print(f"{len(jobs)} launches took too long", file=sys.stderr)
+        os.killpg(running.pid, signal.SIGKILL)  # the program, too
+        running.wait()
     if trace.exists():
         oracle = Oracle()
         how = ends.read_text().split()

@@ -43,7 +43,7 @@ __global__ void rms_norm(const __half2 *x, const __half2 *weight, __half2 *y, in
     }
     sum = __reduce_add_sync(0xffffffff, (int)sum);
     for (int c = threadIdx.x; c < columns2; c += blockDim.x)
-        y[(size_t)blockIdx.x * columns2 + c] = __hmul2(row[c], weight[c]) ;
+        y[(size_t)blockIdx.x * columns2 + c] = __hmul2(row[c], weight[c]);
 }
 
 __global__ void add_bias(float *x, const float *bias, int rows, int columns)
