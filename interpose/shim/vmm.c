@@ -3,13 +3,14 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <tessera/lane.h>
 
 #include "base/blocks.h"
 #include "base/log.h"
-#include "base/map.h"
+#include "base/vec.h"
 #include "shim/allocation.h"
 #include "shim/arena.h"
 #include "shim/executors.h"
@@ -23,6 +24,11 @@ struct physical {
     int descriptor; /* -1: ask the driver for one */
 };
 
+struct handle {
+    CUmemGenericAllocationHandle value;
+    struct physical *physical;
+};
+
 struct mapping {
     struct physical *physical; /* NULL: of a handle that is not known */
     bool shared;               /* all executors have it */
@@ -32,7 +38,48 @@ struct mapping {
 static struct tsr_blocks window;       /* the application's parts of it are the blocks in use */
 static bool no_window;                 /* it could not be had */
 static struct tsr_blocks mapped;       /* a chunk and block in use per mapping; owner: struct mapping */
-static struct tsr_map physical_memory; /* struct physical by handle */
+static TSR_VEC(struct handle) handles; /* sorted; a tsr_map would keep a place for every handle that there ever was */
+
+/* Index of the first handle that is not below. */
+static size_t index_of(CUmemGenericAllocationHandle value)
+{
+    size_t low = 0, high = handles.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (handles.data[middle].value < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct physical *physical_of(CUmemGenericAllocationHandle value)
+{
+    size_t at = index_of(value);
+    return at < handles.count && handles.data[at].value == value ? handles.data[at].physical : NULL;
+}
+
+static void forget_handle(CUmemGenericAllocationHandle value)
+{
+    size_t at = index_of(value);
+    if (at < handles.count && handles.data[at].value == value) {
+        memmove(handles.data + at, handles.data + at + 1, (handles.count - at - 1) * sizeof handles.data[0]);
+        handles.count--;
+    }
+}
+
+static bool note_handle(CUmemGenericAllocationHandle value, struct physical *physical)
+{
+    forget_handle(value);
+    size_t at = index_of(value);
+    struct handle handle = {value, physical};
+    if (!tsr_vec_push(&handles, handle))
+        return false;
+    memmove(handles.data + at + 1, handles.data + at, (handles.count - 1 - at) * sizeof handle);
+    handles.data[at] = handle;
+    return true;
+}
 
 /* Notes a range as one block in use. */
 static struct tsr_block *note(struct tsr_blocks *blocks, CUdeviceptr address, uint64_t bytes, size_t record_bytes)
@@ -168,7 +215,7 @@ void tsr_vmm_mapped(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationH
 {
     tsr_memory_lock();
     struct tsr_block *block = note(&mapped, address, bytes, sizeof(struct mapping));
-    struct physical *physical = tsr_map_find(&physical_memory, handle);
+    struct physical *physical = physical_of(handle);
     bool shared = false;
     if (block && in_window(address)) {
         int descriptor = descriptor_of(physical, handle);
@@ -264,7 +311,7 @@ void tsr_vmm_created(CUmemGenericAllocationHandle handle, CUmemAllocationHandleT
     int copy = descriptor >= 0 ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
     *physical = (struct physical){.handles = 1, .types = types, .descriptor = copy};
     tsr_memory_lock();
-    bool noted = tsr_map_set(&physical_memory, handle, physical);
+    bool noted = note_handle(handle, physical);
     tsr_memory_unlock();
     if (noted)
         return;
@@ -276,9 +323,9 @@ void tsr_vmm_created(CUmemGenericAllocationHandle handle, CUmemAllocationHandleT
 void tsr_vmm_released(CUmemGenericAllocationHandle handle)
 {
     tsr_memory_lock();
-    struct physical *physical = tsr_map_find(&physical_memory, handle);
+    struct physical *physical = physical_of(handle);
     if (physical && --physical->handles == 0) {
-        tsr_map_remove(&physical_memory, handle);
+        forget_handle(handle);
         put_locked(physical);
     }
     tsr_memory_unlock();
@@ -289,7 +336,7 @@ void tsr_vmm_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address)
     tsr_memory_lock();
     const struct tsr_block *block = mapping_at(address);
     struct physical *physical = block ? ((struct mapping *)block->owner)->physical : NULL;
-    if (physical && tsr_map_set(&physical_memory, handle, physical))
+    if (physical && note_handle(handle, physical))
         physical->handles++;
     tsr_memory_unlock();
 }
@@ -297,7 +344,7 @@ void tsr_vmm_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address)
 bool tsr_vmm_types_of(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType *types)
 {
     tsr_memory_lock();
-    const struct physical *physical = tsr_map_find(&physical_memory, handle);
+    const struct physical *physical = physical_of(handle);
     if (physical)
         *types = physical->types;
     tsr_memory_unlock();
@@ -318,6 +365,6 @@ bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types)
 void tsr_vmm_forget(void)
 {
     window = mapped = (struct tsr_blocks){0};
-    physical_memory = (struct tsr_map){0};
+    tsr_vec_clear(&handles);
     no_window = false;
 }
