@@ -14,11 +14,14 @@
 #include "shim/real.h"
 #include "shim/session.h"
 
-#define PAGES (TSR_ARENA_BYTES / TSR_ARENA_PAGE)
+#define SPAN (TSR_ARENA_BYTES + TSR_RESERVE_BYTES) /* the arena, and what the application reserves itself */
+#define PAGES (SPAN / TSR_ARENA_PAGE)
+_Static_assert(TSR_RESERVE_ADDRESS == TSR_ARENA_ADDRESS + TSR_ARENA_BYTES, "one table has the pages of both");
 
 static struct tsr_blocks space;           /* who has which addresses; owner of a block in use: its extent */
 static CUdeviceptr arena;                 /* 0: not reserved yet */
 static uint64_t mapped_pages[PAGES / 64]; /* atomic words; bit n: page n is mapped everywhere */
+static bool any_marked;                   /* memory lock */
 
 static CUresult reserve(void)
 {
@@ -37,10 +40,11 @@ static CUresult reserve(void)
     return CUDA_SUCCESS;
 }
 
-static void mark(const struct tsr_extent *extent, bool mapped)
+void tsr_arena_mark(CUdeviceptr address, uint64_t bytes, bool mapped)
 {
-    uint64_t first = (extent->address - TSR_ARENA_ADDRESS) / TSR_ARENA_PAGE;
-    for (uint64_t page = first; page < first + extent->bytes / TSR_ARENA_PAGE; page++)
+    uint64_t first = (address - TSR_ARENA_ADDRESS) / TSR_ARENA_PAGE;
+    any_marked = true;
+    for (uint64_t page = first; page < first + bytes / TSR_ARENA_PAGE; page++)
         if (mapped)
             __atomic_fetch_or(&mapped_pages[page / 64], 1ull << page % 64, __ATOMIC_RELEASE);
         else
@@ -50,7 +54,7 @@ static void mark(const struct tsr_extent *extent, bool mapped)
 bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes)
 {
     uint64_t offset = address - TSR_ARENA_ADDRESS;
-    if (offset >= TSR_ARENA_BYTES || bytes > TSR_ARENA_BYTES - offset)
+    if (offset >= SPAN || bytes > SPAN - offset)
         return false;
     uint64_t last = bytes ? (offset + bytes - 1) / TSR_ARENA_PAGE : offset / TSR_ARENA_PAGE;
     for (uint64_t page = offset / TSR_ARENA_PAGE; page <= last; page++)
@@ -76,7 +80,7 @@ static void share(struct tsr_extent *extent)
         close(descriptor);
     extent->shared = result == CUDA_SUCCESS;
     if (extent->shared) {
-        mark(extent, true);
+        tsr_arena_mark(extent->address, extent->bytes, true);
         return;
     }
     tsr_warn("memory of %llu bytes cannot be shared with the executors (error %d); launches that use it stay home",
@@ -146,7 +150,7 @@ void tsr_arena_unmap(struct tsr_extent *extent)
 {
     if (extent->shared) {
         struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = extent->address, .bytes = extent->bytes};
-        mark(extent, false);
+        tsr_arena_mark(extent->address, extent->bytes, false);
         tsr_executors_tell(&message);
     } else {
         tsr_home_only_remove(extent->address);
@@ -177,5 +181,7 @@ void tsr_arena_forget(void)
 {
     space = (struct tsr_blocks){0};
     arena = 0;
-    memset(mapped_pages, 0, sizeof mapped_pages);
+    if (any_marked) /* else the table is left untouched, and costs no memory */
+        memset(mapped_pages, 0, sizeof mapped_pages);
+    any_marked = false;
 }

@@ -46,8 +46,13 @@ struct tsr_extent *tsr_arena_find(CUdeviceptr address);
 /* Calls visit for every extent; it may unmap the one that it is called with. */
 void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), void *argument);
 
-/* Whether all of [address, address + bytes) is memory that every executor has mapped at the same place. Takes no lock. */
+/*
+ * Whether all of [address, address + bytes) is memory that every executor has mapped at the same place to read and write, the arena's or
+ * what the application has mapped in a reservation of its own (vmm.h, which marks it). Takes no lock.
+ */
 bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes);
+
+void tsr_arena_mark(CUdeviceptr address, uint64_t bytes, bool mapped);
 
 /* Whether the address is the arena's, memory or not: the driver knows it as mapped or reserved, and is not to be asked about it. */
 static inline bool tsr_arena_covers(CUdeviceptr address)

@@ -247,6 +247,8 @@ static void unmap_locked(struct tsr_block *block)
     const struct mapping *mapping = block->owner;
     struct physical *physical = mapping->physical;
     struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = address, .bytes = tsr_block_bytes(block)};
+    if (in_window(address))
+        tsr_arena_mark(address, tsr_block_bytes(block), false);
     if (mapping->shared)
         tsr_executors_tell(&message);
     else if (in_window(address))
@@ -280,8 +282,13 @@ static void access_locked(struct tsr_block *block, CUdeviceptr address, uint64_t
 {
     struct mapping *mapping = block->owner;
     struct tsr_message message = {.kind = TSR_MESSAGE_ACCESS, .address = address, .bytes = bytes, .detail = (int32_t)flags};
-    if (!mapping->shared || tsr_executors_ask(&message, -1, NULL) == CUDA_SUCCESS)
+    if (!mapping->shared)
         return;
+    tsr_arena_mark(address, bytes, false);
+    if (tsr_executors_ask(&message, -1, NULL) == CUDA_SUCCESS) {
+        tsr_arena_mark(address, bytes, flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        return;
+    }
     struct tsr_message unmap = {
         .kind = TSR_MESSAGE_UNMAP, .address = tsr_block_address(block), .bytes = tsr_block_bytes(block)};
     tsr_executors_tell(&unmap);
