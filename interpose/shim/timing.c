@@ -220,6 +220,7 @@ struct tsr_timing_pair *tsr_timing_begin(struct tsr_thread *thread, CUstream str
     struct tsr_timing_pair *pair = tsr_timing_pool_take(pool);
     if (!pair)
         return NULL;
+    pair->asked = tsr_ticks();
     if (tsr_real.cuEventRecord(pair->begin, stream) == CUDA_SUCCESS) {
         pair->begun = tsr_ticks();
         return pair;

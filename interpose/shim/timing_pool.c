@@ -13,6 +13,7 @@
 #define ANCHOR_AGE_NS 1000000000ull
 #define ANCHOR_PATIENCE_NS 2000000ull
 #define ANCHOR_ATTEMPTS 3
+#define USUAL_DELAY_NS 2000 /* by which events on an idle stream differ */
 #define DRIFT_NS 100 /* of the host's clock against the GPU's, from anchor to anchor */
 #define MOST_NOT_READY 64 /* that one pass asks for */
 
@@ -152,17 +153,18 @@ static void renew_anchor(struct tsr_timing_pool *pool)
 
 /*
  * How long the GPU had nothing to do between the first event and the launch, because the host had not made the launch yet: the time that
- * took the host, less the time by which the stream was behind when the event was recorded.
+ * took the host, less the time by which the stream was behind when the event was recorded. A host that loses its CPU makes delays longer,
+ * never shorter, so the least one is to be trusted.
  */
 static int64_t gap_ns(struct tsr_timing_pool *pool, const struct tsr_timing_pair *pair, uint64_t start_ns)
 {
     if (tsr_timing_own_clock)
         return 0;
-    int64_t begun_ns = (int64_t)tsr_timing_host_ns(pair->begun);
-    int64_t delay = (int64_t)start_ns - begun_ns;
+    int64_t delay = (int64_t)start_ns - (int64_t)tsr_timing_host_ns(pair->asked);
     if (delay < pool->least_delay_ns)
         pool->least_delay_ns = delay;
-    int64_t gap = (int64_t)tsr_timing_host_ns(pair->launched) - begun_ns - (delay - pool->least_delay_ns);
+    int64_t behind = delay - pool->least_delay_ns - USUAL_DELAY_NS;
+    int64_t gap = (int64_t)(tsr_timing_host_ns(pair->launched) - tsr_timing_host_ns(pair->begun)) - (behind > 0 ? behind : 0);
     return gap > 0 ? gap : 0;
 }
 

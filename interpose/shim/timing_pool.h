@@ -19,10 +19,10 @@ struct tsr_timing_pair {
     struct tsr_timing_pair *next;
     struct tsr_timing_pool *pool;
     CUevent begin, end;
-    bool marked;              /* the second event has been recorded */
-    uint64_t begun, launched; /* ticks of the host: the first event has been recorded, the launch made */
-    uint64_t number;          /* of the launch's record, */
-    uint32_t ring;            /* in this ring */
+    bool marked;                     /* the second event has been recorded */
+    uint64_t asked, begun, launched; /* ticks of the host: before the first event was recorded, after it, after the launch */
+    uint64_t number;                 /* of the launch's record, */
+    uint32_t ring;                   /* in this ring */
 };
 
 struct tsr_timing_anchor { /* an event, and when it happened */
@@ -44,7 +44,7 @@ struct tsr_timing_pool {
     CUstream stream;                 /* harvest; ours, on which anchors are made; NULL before the first */
     CUevent spare;                   /* harvest; of the anchor before */
     struct tsr_timing_anchor anchor; /* harvest */
-    int64_t least_delay_ns; /* harvest; shortest time from recording a first event to its happening: on an idle stream */
+    int64_t least_delay_ns; /* harvest; shortest time from asking for a first event to its happening: on an idle stream */
 };
 
 /* A pool of the current context; NULL: no memory. */
