@@ -38,6 +38,7 @@ INCLUDES = """#include "shim/copy_shape.h"
 #include "shim/pool.h"
 #include "shim/real.h"
 #include "shim/recorder.h"
+#include "shim/timing.h"
 """
 DEFINITION = r"CUresult CUDAAPI {}"
 ENGAGED = r"TSR_ENGAGED\({}\)"
@@ -68,13 +69,25 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
     if ONLY_FORWARDED.match(row.symbol):
         return None
     clock = ["    uint64_t began = tsr_record_start();"] if record_of(row, prototype) else []
-    lines = [*clock, *_calling(row, prototype, redirected), *_recording(row, prototype)]
+    stream = _timed_stream(row, prototype)
+    timed = [f"    struct tsr_timing_pair *timed = tsr_timing_begin_work(began, {stream});"] if stream else []
+    mark = ["    if (timed)", f"        tsr_timing_mark(timed, {stream}, outcome == CUDA_SUCCESS);"] if stream else []
+    end = ["    if (timed)", "        tsr_timing_end_work(timed, record != NULL);"] if stream else []
+    lines = [*clock, *timed, *_calling(row, prototype, redirected), *mark, *_recording(row, prototype), *end]
     declaration = f"__typeof__({row.symbol}) redirected_{row.symbol};\n" if redirected else ""
     return (
         f"{declaration}TSR_ENGAGED({row.symbol})({prototype.parameters})\n{{\n"
         + "\n".join([*lines, "    return outcome;\n}"])
         + "\n"
     )
+
+
+def _timed_stream(row: Row, prototype: Prototype) -> str | None:
+    """The stream of a function whose time on the GPU is measured."""
+    record, stream = record_of(row, prototype), stream_of(prototype)
+    if record is None or stream is None or record.kind not in ("COPY", "MEMSET"):
+        return None
+    return f"tsr_order_stream({stream}, {'true' if row.base else 'false'})"
 
 
 def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:

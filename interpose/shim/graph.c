@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/map.h"
-#include "shim/capture.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/recorder.h"
@@ -118,18 +117,7 @@ TSR_ENGAGED(cuGraphNodeSetEnabled)(CUgraphExec hGraphExec, CUgraphNode hNode, un
     return result;
 }
 
-/* Graphs have no function whose launches could be counted: a thread's first ones are timed, then samples. */
-static struct tsr_timing_pair *begin_timing(struct tsr_thread *thread, CUstream stream)
-{
-    if (tsr_timing_mode == TSR_TIMING_OFF || tsr_is_any_capture())
-        return NULL;
-    if (tsr_timing_mode == TSR_TIMING_SAMPLED && thread->graph_launches++ >= TSR_TIMING_FIRST &&
-        thread->graph_launches % TSR_TIMING_ONE_OF)
-        return NULL;
-    return tsr_timing_begin(thread, stream, tsr_record_context(thread, stream));
-}
-
-static uint64_t record_launch(uint64_t start, enum tsr_row row, CUresult result, CUgraphExec exec, CUstream stream)
+static bool record_launch(uint64_t start, enum tsr_row row, CUresult result, CUgraphExec exec, CUstream stream)
 {
     struct tsr_thread *thread = tsr_thread();
     struct known_graph known = known_of(exec);
@@ -139,12 +127,12 @@ static uint64_t record_launch(uint64_t start, enum tsr_row row, CUresult result,
     }
     struct tsr_record *record = tsr_record_begin_on(start, row, TSR_RECORD_GRAPH, result, stream, false);
     if (!record)
-        return UINT64_MAX;
+        return false;
     record->u.graph.exec = key_of(exec);
     record->u.graph.kernels = known.kernels;
     record->u.graph.nodes = known.nodes;
     tsr_record_commit(record);
-    return thread->writer.tail - 1;
+    return true;
 }
 
 static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUresult (*real)(CUgraphExec, CUstream))
@@ -152,8 +140,7 @@ static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUre
     uint64_t start = tsr_record_start();
     struct tsr_order_hold hold;
     CUresult result = tsr_order_enter(stream, false, &hold);
-    struct tsr_thread *thread = start ? tsr_thread() : NULL;
-    struct tsr_timing_pair *pair = thread && result == CUDA_SUCCESS ? begin_timing(thread, stream) : NULL;
+    struct tsr_timing_pair *pair = result == CUDA_SUCCESS ? tsr_timing_begin_work(start, stream) : NULL;
     if (result == CUDA_SUCCESS)
         result = real(exec, stream);
     if (pair)
@@ -161,12 +148,11 @@ static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUre
     tsr_order_leave(&hold);
     if (result == CUDA_SUCCESS)
         result = tsr_order_state();
-    uint64_t number = start ? record_launch(start, row, result, exec, stream) : UINT64_MAX;
+    bool is_recorded = start && record_launch(start, row, result, exec, stream);
     if (pair)
-        tsr_timing_end(pair, thread, number);
+        tsr_timing_end_work(pair, is_recorded);
     return result;
 }
-
 TSR_ENGAGED(cuGraphLaunch)(CUgraphExec hGraph, CUstream hStream)
 {
     return launch(TSR_ROW_cuGraphLaunch, hGraph, tsr_order_stream(hStream, false), tsr_real.cuGraphLaunch);

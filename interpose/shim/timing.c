@@ -25,16 +25,18 @@
 #define BUSY_NS 5000000ull   /* between two harvests while launches are pending, */
 #define IDLE_NS 50000000ull  /* and while none is */
 #define RENEWAL_NS 1000000000ull
+#define OWN_BEGIN_NS 1000000000000ull /* launches before the first anchor are not before zero */
 #define EXIT_PATIENCE_NS 100000000
 
 enum tsr_timing_mode tsr_timing_mode TSR_HOT;
-bool tsr_timing_own_clock;
+bool tsr_timing_own_clock, tsr_timing_emulated;
 
 static pthread_mutex_t harvest = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t creation = PTHREAD_MUTEX_INITIALIZER;
 static struct tsr_timing_pool *pools[CONTEXTS]; /* atomic; by context, made once each */
 static uint32_t highest;                        /* atomic; context that has a pool */
 static bool stopped;                            /* atomic; the process exits: no more calls of the driver */
+static bool exit_is_watched;                    /* atomic */
 static struct tsr_timing_anchor own;            /* harvest; last event asked for on the GPUs' own clock */
 
 /* The file's first part is constant from before the process began. */
@@ -56,6 +58,7 @@ static void forget_parent(void)
     harvest = creation = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     memset(pools, 0, (highest + 1) * sizeof pools[0]);
     highest = 0;
+    stopped = exit_is_watched = false;
     own = (struct tsr_timing_anchor){0};
 }
 
@@ -72,7 +75,8 @@ void tsr_timing_start(void)
     tsr_timing_mode = strcmp(options->timing, "off") == 0   ? TSR_TIMING_OFF
                       : strcmp(options->timing, "all") == 0 ? TSR_TIMING_ALL
                                                             : TSR_TIMING_SAMPLED;
-    tsr_timing_own_clock = options->machine[0] && host_time_is_frozen(options->machine);
+    tsr_timing_emulated = options->machine[0];
+    tsr_timing_own_clock = tsr_timing_emulated && host_time_is_frozen(options->machine);
     tsr_writer_journal()->gpu_clock = tsr_timing_own_clock ? TSR_GPU_CLOCK_OWN : TSR_GPU_CLOCK_HOST;
 }
 
@@ -114,7 +118,8 @@ uint64_t tsr_timing_own_ns(CUevent event)
     float milliseconds = 0;
     if (own.event)
         tsr_real.cuEventElapsedTime(&milliseconds, own.event, event);
-    own = (struct tsr_timing_anchor){.event = event, .ns = own.ns + (uint64_t)((double)milliseconds * 1e6)};
+    uint64_t before = own.ns ? own.ns : OWN_BEGIN_NS;
+    own = (struct tsr_timing_anchor){.event = event, .ns = before + (uint64_t)((double)milliseconds * 1e6)};
     return own.ns;
 }
 
@@ -167,7 +172,7 @@ static void *keep_harvesting(void *unused)
     return NULL;
 }
 
-/* At the process' exit, before what the driver has registered for it earlier. */
+/* At the process' exit. */
 static void finish(void)
 {
     int saved_errno = errno;
@@ -176,11 +181,14 @@ static void finish(void)
     limit.tv_nsec += EXIT_PATIENCE_NS;
     limit.tv_sec += limit.tv_nsec / 1000000000;
     limit.tv_nsec %= 1000000000;
-    bool locked = tsr_has_role(TSR_RECORDING) && pthread_mutex_timedlock(&harvest, &limit) == 0;
+    bool locked = tsr_has_role(TSR_RECORDING) && !__atomic_load_n(&stopped, __ATOMIC_RELAXED) &&
+                  pthread_mutex_timedlock(&harvest, &limit) == 0;
     __atomic_store_n(&stopped, true, __ATOMIC_RELAXED);
     if (locked) {
         if (!tsr_is_any_capture())
             harvest_locked();
+        for (uint32_t i = 1; i <= highest; i++)
+            tsr_timing_abandon((uint16_t)i);
         renew_journal_locked();
         pthread_mutex_unlock(&harvest);
     }
@@ -200,11 +208,8 @@ static struct tsr_timing_pool *create_pool(uint16_t context)
         __atomic_store_n(&pools[context], pool, __ATOMIC_RELEASE);
         if (context > highest)
             __atomic_store_n(&highest, context, __ATOMIC_RELEASE);
-        if (first) {
-            atexit(finish);
-            if (tsr_os_thread_start(&thread, "tessera-times", keep_harvesting, NULL))
-                pthread_detach(thread);
-        }
+        if (first && tsr_os_thread_start(&thread, "tessera-times", keep_harvesting, NULL))
+            pthread_detach(thread);
     }
     pthread_mutex_unlock(&creation);
     return pool;
@@ -230,6 +235,16 @@ struct tsr_timing_pair *tsr_timing_begin(struct tsr_thread *thread, CUstream str
     return NULL;
 }
 
+struct tsr_timing_pair *tsr_timing_begin_other(CUstream stream)
+{
+    struct tsr_thread *thread = tsr_thread();
+    if (!thread || tsr_is_any_capture() || tsr_has_role(TSR_REDIRECTING))
+        return NULL;
+    if (tsr_timing_mode == TSR_TIMING_SAMPLED && thread->others++ >= TSR_TIMING_FIRST && thread->others % TSR_TIMING_ONE_OF)
+        return NULL;
+    return tsr_timing_begin(thread, stream, tsr_record_context(thread, stream));
+}
+
 void tsr_timing_mark(struct tsr_timing_pair *pair, CUstream stream, bool launched)
 {
     pair->launched = tsr_ticks();
@@ -238,17 +253,29 @@ void tsr_timing_mark(struct tsr_timing_pair *pair, CUstream stream, bool launche
 
 void tsr_timing_end(struct tsr_timing_pair *pair, const struct tsr_thread *thread, uint64_t number)
 {
+    if (!pair->marked) { /* there was no launch */
+        tsr_timing_pool_give_back(pair);
+        return;
+    }
     struct tsr_journal *journal = tsr_writer_journal();
     if (journal)
         __atomic_fetch_add(&journal->timed_launches, 1, __ATOMIC_RELAXED);
-    if (pair->marked && number != UINT64_MAX) {
-        pair->ring = thread->ring;
-        pair->number = number;
-        tsr_timing_pool_submit(pair);
-    } else {
+    if (!__atomic_exchange_n(&exit_is_watched, true, __ATOMIC_RELAXED))
+        atexit(finish); /* now that the driver has registered what it does then, which so comes after it */
+    if (number == UINT64_MAX) {
         tsr_timing_lose(1);
         tsr_timing_pool_give_back(pair);
+        return;
     }
+    pair->ring = thread->ring;
+    pair->number = number;
+    tsr_timing_pool_submit(pair);
+}
+
+void tsr_timing_end_work(struct tsr_timing_pair *pair, bool is_recorded)
+{
+    const struct tsr_thread *thread = tsr_thread_current;
+    tsr_timing_end(pair, thread, is_recorded ? thread->writer.tail - 1 : UINT64_MAX);
 }
 
 void tsr_timing_pause(void)

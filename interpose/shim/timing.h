@@ -12,6 +12,7 @@
 #include "api/driver.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct tsr_thread;
@@ -28,10 +29,18 @@ void tsr_timing_start(void);
 
 /* The first event; NULL: this one is not timed. context: the stream's number. The launch must follow at once. */
 struct tsr_timing_pair *tsr_timing_begin(struct tsr_thread *thread, CUstream stream, uint16_t context);
+/* The same for a graph or a copy, with samples of their own: a thread's first ones, then one of so many. Work that may run elsewhere is not timed. */
+struct tsr_timing_pair *tsr_timing_begin_other(CUstream stream);
+static inline struct tsr_timing_pair *tsr_timing_begin_work(uint64_t start, CUstream stream)
+{
+    return start && tsr_timing_mode != TSR_TIMING_OFF ? tsr_timing_begin_other(stream) : NULL;
+}
 /* The second event, right after the launch. */
 void tsr_timing_mark(struct tsr_timing_pair *pair, CUstream stream, bool launched);
 /* Hands the pair over to be read; number: of the launch's record in the thread's ring, UINT64_MAX: it has none. */
 void tsr_timing_end(struct tsr_timing_pair *pair, const struct tsr_thread *thread, uint64_t number);
+/* After the record of such work; is_recorded: the thread's last record is the work's. */
+void tsr_timing_end_work(struct tsr_timing_pair *pair, bool is_recorded);
 
 /* Around a call that may end contexts: reads what is done, and lets nobody use events until resumed. */
 void tsr_timing_pause(void);

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <tessera/records.h>
 
@@ -11,7 +12,8 @@
 #include "shim/timing_record.h"
 
 #define ANCHOR_AGE_NS 1000000000ull
-#define ANCHOR_PATIENCE_NS 2000000ull
+#define ANCHOR_SPIN_NS 200000ull      /* an idle GPU needs a few microseconds */
+#define ANCHOR_PATIENCE_NS 20000000ull
 #define ANCHOR_ATTEMPTS 3
 #define USUAL_DELAY_NS 2000 /* by which events on an idle stream differ */
 #define DRIFT_NS 100 /* of the host's clock against the GPU's, from anchor to anchor */
@@ -89,10 +91,15 @@ void tsr_timing_pool_submit(struct tsr_timing_pair *pair)
 /* Waits a bounded moment for an event on our own stream. */
 static bool await(CUevent event)
 {
-    uint64_t deadline = tsr_os_monotonic_ns() + ANCHOR_PATIENCE_NS;
+    uint64_t since = tsr_os_monotonic_ns(), waited = 0;
     CUresult result;
-    while ((result = tsr_real.cuEventQuery(event)) == CUDA_ERROR_NOT_READY && tsr_os_monotonic_ns() < deadline)
-        sched_yield();
+    while ((result = tsr_real.cuEventQuery(event)) == CUDA_ERROR_NOT_READY && waited < ANCHOR_PATIENCE_NS) {
+        if (waited < ANCHOR_SPIN_NS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = (long)ANCHOR_SPIN_NS}, NULL);
+        waited = tsr_os_monotonic_ns() - since;
+    }
     return result == CUDA_SUCCESS;
 }
 
@@ -158,7 +165,7 @@ static void renew_anchor(struct tsr_timing_pool *pool)
  */
 static int64_t gap_ns(struct tsr_timing_pool *pool, const struct tsr_timing_pair *pair, uint64_t start_ns)
 {
-    if (tsr_timing_own_clock)
+    if (tsr_timing_emulated) /* a launch begins when it is called, not when the call ends */
         return 0;
     int64_t delay = (int64_t)start_ns - (int64_t)tsr_timing_host_ns(pair->asked);
     if (delay < pool->least_delay_ns)

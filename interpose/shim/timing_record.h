@@ -15,7 +15,8 @@ void tsr_timing_lose(uint64_t count);
 /* The host's ticks in nanoseconds of CLOCK_MONOTONIC. */
 uint64_t tsr_timing_host_ns(uint64_t ticks);
 
-/* GPUs that are emulated while the host's time stands still have a time of their own. Set before the first anchor. */
+/* GPUs that are emulated, and those of them that have a time of their own because the host's stands still. Set before the first anchor. */
+extern bool tsr_timing_emulated __attribute__((visibility("hidden")));
 extern bool tsr_timing_own_clock __attribute__((visibility("hidden")));
 /* When the event happened on that clock; in one order with all events asked for before. Harvest. */
 uint64_t tsr_timing_own_ns(CUevent event);

@@ -30,9 +30,9 @@ struct tsr_stream_context {
 /* A thread that records; its own, never seen by another. */
 struct tsr_thread {
     struct tsr_ring_writer writer;
-    uint32_t ring;   /* number */
-    uint32_t random; /* state of a xorshift */
-    uint32_t graph_launches;
+    uint32_t ring;           /* number */
+    uint32_t random;         /* state of a xorshift */
+    uint32_t others;         /* graphs and copies, of which timing takes samples */
     uint64_t context_handle; /* the context seen last, */
     uint32_t context_epoch;  /* under this epoch of the handles, */
     uint16_t context;        /* and its number */
