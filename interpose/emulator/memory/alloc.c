@@ -60,10 +60,10 @@ static bool of_context(const struct tsr_range *range, const struct tsr_context *
 static void release_of_context(struct tsr_context *context, void *unused)
 {
     (void)unused;
-    struct tsr_range range;
+    struct tsr_range range, now;
     for (uint64_t from = 0; tsr_space_next(tsr_space_instance(), from, &range); from = range.base + 1) {
-        pthread_mutex_lock(&lock);
-        bool mine = of_context(&range, context);
+        pthread_mutex_lock(&lock); /* under it, an owner lives as long as its range can be found */
+        bool mine = tsr_space_lookup(tsr_space_instance(), range.base, &now) && of_context(&now, context);
         pthread_mutex_unlock(&lock);
         if (mine)
             tsr_memory_release(range.base, range.kind);
