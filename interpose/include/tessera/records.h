@@ -122,7 +122,7 @@ enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
                   TSR_REASON_MEMORY_MANAGED =
                       16, /* from here on: a parameter points to memory that exists at home only: managed memory */
                   TSR_REASON_MEMORY_REGISTERED = 17,   /* the application's own memory, page-locked */
-                  TSR_REASON_MEMORY_IPC = 18,          /* another process' memory */
+                  TSR_REASON_MEMORY_IPC = 18,          /* another process' memory, or another interface's */
                   TSR_REASON_MEMORY_VARIABLE = 19,     /* a module's variable */
                   TSR_REASON_MEMORY_OTHER_DEVICE = 20, /* memory of another GPU that the application uses itself */
                   TSR_REASON_MEMORY_GRAPH = 21,        /* memory that a graph allocates */
