@@ -69,7 +69,8 @@ CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_lane_record *r
     }
     struct tsr_lane_record *place = record_at(lane, position);
     memcpy((char *)place + sizeof place->stamp, (char *)record + sizeof record->stamp, sizeof *record - sizeof record->stamp);
-    memcpy(place + 1, params, record->param_bytes);
+    if (record->param_bytes) /* else there is no block */
+        memcpy(place + 1, params, record->param_bytes);
     stamp(place, position);
     if (__atomic_load_n(&lane->sleeping, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&lane->sleeping, 0, __ATOMIC_ACQ_REL))
         tsr_os_futex_wake(&lane->sleeping, 1, true);
