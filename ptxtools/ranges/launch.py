@@ -39,7 +39,7 @@ class Range:
     """Bytes first to last, offsets from `base`; of these, `width` at every multiple of `stride` from first on (0: all).
 
     `parameter`: index of the kernel parameter that is the base; `variable`: name of the module's variable that is.
-    Without either the base is 0. `whole`: nothing is known but the allocation; first and last are its ends, or 0 and
+    Without either the base is 0. `whole`: little is known but the allocation; first and last are its ends, or 0 and
     -1 when it is not known either.
     """
 
@@ -139,9 +139,10 @@ class _Launch:
         found = self.shape(offset, access.context, facts, size)
         if found is not None and access.rows > 1:
             found = self.repeated(access, found, facts)
-        if found is None or self.is_anywhere(base, offset, found.last - found.first):
+        anywhere = found is None or self.is_anywhere(offset, found.last - found.first)
+        if found is None or (anywhere and (base is None or self.allocation(base) is None)):
             return self.whole(access, base)
-        self.add(access.kind, base, found)
+        self.add(access.kind, base, found, anywhere)
         return ""
 
     def shape(self, offset: Form, context: int, facts: list[Form], size: int) -> Shape | None:
@@ -152,14 +153,12 @@ class _Launch:
         found = self.shapes[key]
         return None if found is None else found.moved(offset.constant)
 
-    def is_anywhere(self, base: int | None, offset: Form, length: int) -> bool:
+    def is_anywhere(self, offset: Form, length: int) -> bool:
         """Whether the bounds only say how many bits an index has."""
-        if length >= _LARGEST:
-            return True
-        if length < _INDEX or base is None or self.allocation(base) is not None:
-            return False
         symbols = (self.symbols.all[number] for number in offset.terms)
-        return any(symbol.high - symbol.low >= _INDEX - 1 for symbol in symbols)
+        return length >= _LARGEST or (
+            length >= _INDEX and any(symbol.high - symbol.low >= _INDEX - 1 for symbol in symbols)
+        )
 
     def is_private(self, form: Form) -> bool:
         """Whether the address is one of shared, local or parameter memory."""
@@ -225,7 +224,7 @@ class _Launch:
             return self.launch.variables.get(symbol.variable, 0)
         return int(symbol.low)
 
-    def add(self, kind: AccessKind, base: int | None, found: Shape) -> None:
+    def add(self, kind: AccessKind, base: int | None, found: Shape, anywhere: bool) -> None:
         first, stride, width = found.first, found.stride, found.width
         if base is None:
             first %= _ADDRESSES
@@ -237,7 +236,7 @@ class _Launch:
             stride, width = (stride, width) if kept else (0, 0)
             if first > last:
                 return
-        self.found[self.range(kind, base, first, last, stride, width, False)] = None
+        self.found[self.range(kind, base, first, last, stride, width, anywhere)] = None
 
     def clamped(self, base: int, first: int, last: int) -> tuple[int, int, bool]:
         """First and last within the allocation, and whether first stayed."""
