@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ptxtools.access.template import LoopPlace, Node, Op
 from ptxtools.ranges.form import Bound, Form, Symbol, fact
+from ptxtools.ranges.rewrite import writings
 
 if TYPE_CHECKING:
     from ptxtools.ranges.evaluate import Evaluation
@@ -121,31 +122,30 @@ class Trips:
         facts = self._of.facts(back)
         if facts is None:
             return -1
-        high = self._of.upper(Form(0, {symbol: 1}), facts)
-        for predicate, truth in self._tests(back, 0):
-            high = min(high, self._until_equal(predicate, truth, symbol, facts))
+        tests = self._tests(back, 0)
+        ends = [self._until_equal(predicate, truth, symbol, facts) for predicate, truth in tests]
+        high = self._of.upper(Form(0, {symbol: 1}), [*facts, *(each for each in ends if each is not None)])
         return max(high, -1)
 
-    def _until_equal(self, predicate: int, truth: bool, symbol: int, facts: list[Form]) -> Bound:
-        """A loop that goes on until two values are equal, and comes to it step by step."""
+    def _until_equal(self, predicate: int, truth: bool, symbol: int, facts: list[Form]) -> Form | None:
+        """What holds while a loop goes on until two values are equal, if it comes to that step by step."""
         node = self._of.template.nodes[predicate]
         while node.op is Op.OPPOSITE:
             node, truth = self._of.template.nodes[node.args[0]], not truth
         if node.op is not Op.COMPARE or (node.name, truth) not in (("ne", True), ("eq", False)):
-            return inf
+            return None
         a, b = (self._of.value(arg) for arg in node.args)
         difference = a.plus(b, -1)
         step = difference.terms.get(symbol, 0)
-        rest = difference.plus(Form(0, {symbol: step}), -1)
         if step < 0:
-            step, rest = -step, rest.times(-1)
-        if step == 0 or rest.constant % step or any(c % step for c in rest.terms.values()):
-            return inf
-        if self._of.symbols.loops([rest]) & self._of.symbols.all[symbol].loops - self._outer(symbol):
-            return inf
+            step, difference = -step, difference.times(-1)
+        rest = difference.plus(Form(0, {symbol: step}), -1)
+        if step == 0 or self._of.symbols.loops([rest]) & self._of.symbols.all[symbol].loops - self._outer(symbol):
+            return None
+        if not any(_is_multiple(each, step) for each in writings(self._of.symbols, rest)):
+            return None
         constant = [each for each in facts if symbol not in each.terms]
-        low, high = self._of.lower(rest, constant), self._of.upper(rest, constant)
-        return inf if high > 0 or low == -inf else -int(low) // step - 1
+        return difference.moved(step) if self._of.upper(rest, constant) < step else None  # 0 then, or less
 
     def _outer(self, symbol: int) -> frozenset[int]:
         """The loops around the one that a symbol counts."""
@@ -162,8 +162,10 @@ class Trips:
         common = [test for test in tests[0] if all(test in other for other in tests[1:])]
         entries = [facts for facts in map(of.facts, place.entries) if facts is not None]
         found = []
+        here = of.facts(place.context) or []
         for predicate, truth in common:
-            for form in of.predicates.facts(predicate, truth) or []:
+            end = self._until_equal(predicate, truth, symbol, here)
+            for form in [*(of.predicates.facts(predicate, truth) or []), *([] if end is None else [end])]:
                 others = [n for n in form.terms if n != symbol]
                 if symbol not in form.terms or any(number in of.symbols.all[n].loops for n in others):
                     continue
@@ -173,6 +175,10 @@ class Trips:
                 if at_first != inf:
                     found.append(fact(moved.moved(-max(0, int(at_first)))))
         return found
+
+
+def _is_multiple(form: Form, step: int) -> bool:
+    return form.constant % step == 0 and all(c % step == 0 for c in form.terms.values())
 
 
 def _small(value: int, width: int) -> int:

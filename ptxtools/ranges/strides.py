@@ -8,8 +8,8 @@ from math import gcd, inf
 
 from ptxtools.ranges.bounds import lower, upper
 from ptxtools.ranges.form import Form, Symbols, fact
+from ptxtools.ranges.rewrite import REWRITES, rewritten, writings
 
-_REWRITES = 4
 _MOST_FACTS = 24
 _SPARSE = 0.95  # a stride is worth naming when fewer bytes than this share are inside
 
@@ -32,15 +32,15 @@ class Shape:
 
 def shape(symbols: Symbols, form: Form, facts: Sequence[Form], size: int) -> Shape | None:
     """Bytes of accesses of `size` bytes at the addresses of a form; None when there is no bound."""
-    writings = _writings(symbols, form)
-    facts = [*facts, *_rewritten_facts(symbols, writings, facts)]
-    low = max(lower(symbols, each, facts) for each in writings)
-    high = min(upper(symbols, each, facts) for each in writings)
+    written = writings(symbols, form)
+    facts = [*facts, *_rewritten_facts(symbols, written, facts)]
+    low = max(lower(symbols, each, facts) for each in written)
+    high = min(upper(symbols, each, facts) for each in written)
     if low == -inf or high == inf:
         return None
     first, last = int(low), int(high) + size - 1
     stride, width, share = 0, 0, _SPARSE
-    for each in writings:
+    for each in written:
         found = _stride(symbols, each, facts, first, size)
         if found[0] and found[1] / found[0] < share:
             (stride, width), share = found, found[1] / found[0]
@@ -49,15 +49,15 @@ def shape(symbols: Symbols, form: Form, facts: Sequence[Form], size: int) -> Sha
     return Shape(first, last, stride, width, size)
 
 
-def _rewritten_facts(symbols: Symbols, writings: Sequence[Form], facts: Sequence[Form]) -> list[Form]:
+def _rewritten_facts(symbols: Symbols, written: Sequence[Form], facts: Sequence[Form]) -> list[Form]:
     """Facts about divided values as facts about quotients: without the remainders, they can be rounded."""
-    zeros = {zero.key: zero for form in writings for number in form.terms for zero in symbols.all[number].zeros}
+    zeros = {zero.key: zero for form in written for number in form.terms for zero in symbols.all[number].zeros}
     if not zeros:
         return []
     found: list[Form] = []
     latest = list(facts)
-    for _ in range(_REWRITES):
-        latest = [new for each in latest for zero in zeros.values() if (new := _rewritten(each, zero)) is not None]
+    for _ in range(REWRITES):
+        latest = [new for each in latest for zero in zeros.values() if (new := rewritten(each, zero)) is not None]
         latest = [new for each in latest for new in _rounded(symbols, each)][:_MOST_FACTS]
         found += latest
     return found
@@ -74,29 +74,6 @@ def _rounded(symbols: Symbols, each: Form) -> Iterator[Form]:
         least = symbols.low(rest)
         if step > abs(terms[count][1]) and least != -inf:
             yield fact(Form(each.constant + int(least), dict(terms[:count])))
-
-
-def _writings(symbols: Symbols, form: Form) -> list[Form]:
-    """The form, and what it is with divided values written as divisor * quotient + remainder."""
-    found = [form]
-    for _ in range(_REWRITES):
-        latest = found[-1]
-        better = next(
-            filter(None, (_rewritten(latest, zero) for n in latest.terms for zero in symbols.all[n].zeros)), None
-        )
-        if better is None:
-            break
-        found.append(better)
-    return found
-
-
-def _rewritten(form: Form, zero: Form) -> Form | None:
-    """The form plus a multiple of a zero that removes what was divided, which is its first term."""
-    number, coefficient = next(iter(zero.terms.items()))
-    present = form.terms.get(number, 0)
-    if present == 0 or present % coefficient:
-        return None
-    return form.plus(zero, -(present // coefficient))
 
 
 def _stride(symbols: Symbols, form: Form, facts: Sequence[Form], first: int, size: int) -> tuple[int, int]:

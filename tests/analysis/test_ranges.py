@@ -311,3 +311,16 @@ def test_a_list_is_followed_through_pointers_from_memory() -> None:
     code = "AGAIN: st.global.u32 [%rd1], %r1; ld.global.u64 %rd1, [%rd1+8]; setp.ne.s64 %p1, %rd1, 0; @%p1 bra AGAIN;"
     assert summarise(template(code)).tier == "unknown"
     assert {reason for _, reason in result(code).unknown} == {"pointer loaded from memory"}
+
+
+@pytest.mark.parametrize("n", [4, 5, 61, 64])
+def test_a_loop_that_was_unrolled(n: int) -> None:
+    """Four elements a turn until i + 1 - (i + 1) % 4 of them are done; thread i then does the rest."""
+    code = """
+        setp.ge.s32 %p1, %r6, %r1; @%p1 bra END; setp.lt.u32 %p2, %r6, 3; @%p2 bra END;
+        add.s32 %r7, %r6, 1; and.b32 %r8, %r7, 3; sub.s32 %r9, %r7, %r8; mov.u32 %r10, 0;
+    AGAIN: mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; st.global.v4.u32 [%rd4], {%r1, %r1, %r1, %r1};
+        add.s32 %r10, %r10, 4; add.s32 %r9, %r9, -4; setp.ne.s32 %p3, %r9, 0; @%p3 bra AGAIN;
+    END:
+    """
+    assert one(code, n=n)[:2] == (0, 4 * (n - n % 4) - 1)
