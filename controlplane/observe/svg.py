@@ -1,7 +1,10 @@
-"""A window of a timeline as a picture: a row per track, a box per slice, with its name where there is room."""
+"""A window of a timeline as a picture: a row per track, a box per slice, with its name where there is room.
 
-import zlib
-from collections.abc import Iterator
+The names that take the most time in the window have a colour each, told at the foot; all others are grey.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from html import escape
 
 from controlplane.demangle import short
@@ -12,7 +15,12 @@ WIDTH, LABELS, ROW, BAR, HEAD = 1400, 190, 22, 16, 46
 CHARACTER = 6.2  # width of a character of the small type
 MOST_FLOWS = 150
 SMALLEST = 0.4  # boxes that are narrower and touch are drawn as one
-PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#edc948", "#e15759", "#9c755f", "#86bcb6", "#d37295")
+LEGEND_COLUMNS, LEGEND_ROW = 2, 16
+PALETTE = (
+    *("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#edc948"),
+    *("#e15759", "#9c755f", "#d37295", "#2f4b7c", "#a0cbe8", "#8cd17d"),
+)
+OTHERS = "#bab0ac"
 STYLE = (
     "text{font:11px ui-sans-serif,system-ui,sans-serif;fill:#222}.group{font-weight:600}.small{font-size:10px}"
     ".inside{fill:#fff;font-size:10px;pointer-events:none}.row{fill:#f5f6f8}.grid{stroke:#d5d8dd;stroke-width:1}"
@@ -23,13 +31,15 @@ STYLE = (
 def draw(timeline: Timeline, begin_ns: int, end_ns: int) -> str:
     """The picture of what lies between these times after the origin."""
     rows = list(_rows(timeline))
-    height = HEAD + sum(ROW for _ in rows) + 14
+    colors = _colors(rows, begin_ns, end_ns)
+    foot = HEAD + len(rows) * ROW + 14
+    height = foot + -(-len(colors) // LEGEND_COLUMNS) * LEGEND_ROW + 8
     scale = (WIDTH - LABELS - 12) / max(end_ns - begin_ns, 1)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
         f"<style>{STYLE}</style>",
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
-        *_axis(begin_ns, end_ns, scale, height),
+        *_axis(begin_ns, end_ns, scale, foot),
     ]
     tops: dict[int, int] = {}  # of tracks, by identity
     for place, row in enumerate(rows):
@@ -38,9 +48,31 @@ def draw(timeline: Timeline, begin_ns: int, end_ns: int) -> str:
         if isinstance(row, str):
             parts.append(f'<text class="group" x="8" y="{top + 15}">{escape(row)}</text>')
         else:
-            parts += _track(row, top, begin_ns, end_ns, scale)
+            parts += _track(row, top, (begin_ns, end_ns), scale, colors)
     parts += _flows(timeline, tops, begin_ns, end_ns, scale)
+    parts += _legend(colors, foot)
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _colors(rows: list[str | Track], begin_ns: int, end_ns: int) -> dict[str, str]:
+    """Name to colour, of those that take the most time between these times, the most first."""
+    times: Counter[str] = Counter()
+    for row in rows:
+        if not isinstance(row, str):
+            for slice_ in row.slices:
+                times[slice_.name] += max(0, min(slice_.end_ns, end_ns) - max(slice_.start_ns, begin_ns))
+    most = [name for name, ns in times.most_common(len(PALETTE)) if ns > 0]
+    return dict(zip(most, PALETTE, strict=False))
+
+
+def _legend(colors: Mapping[str, str], foot: int) -> Iterator[str]:
+    rows = -(-len(colors) // LEGEND_COLUMNS)
+    width = (WIDTH - 24) // LEGEND_COLUMNS
+    for place, (name, color) in enumerate(colors.items()):
+        x, y = 12 + place // rows * width, foot + place % rows * LEGEND_ROW
+        yield f'<rect x="{x}" y="{y}" width="10" height="10" fill="{color}" rx="1.5"/>'
+        text = escape(short(name, int((width - 24) / CHARACTER)))
+        yield f'<text class="small" x="{x + 16}" y="{y + 9}">{text}</text>'
 
 
 def _flows(timeline: Timeline, tops: dict[int, int], begin_ns: int, end_ns: int, scale: float) -> Iterator[str]:
@@ -92,7 +124,8 @@ def _mark(ns: int, step: int) -> str:
     return f"{ns / size:g} {unit}"
 
 
-def _track(track: Track, top: int, begin_ns: int, end_ns: int, scale: float) -> Iterator[str]:
+def _track(track: Track, top: int, window: tuple[int, int], scale: float, colors: Mapping[str, str]) -> Iterator[str]:
+    begin_ns, end_ns = window
     inner = WIDTH - LABELS - 12
     yield f'<rect class="row" x="{LABELS}" y="{top}" width="{inner}" height="{ROW - 2}"/>'
     yield f'<text class="small" x="20" y="{top + 14}">{escape(_cut(track.name, (LABELS - 24) / CHARACTER))}</text>'
@@ -105,11 +138,10 @@ def _track(track: Track, top: int, begin_ns: int, end_ns: int, scale: float) -> 
         if right - left < SMALLEST and right < drawn_to + SMALLEST:
             continue
         drawn_to = right
-        yield from _box(slice_, left, max(right - left, SMALLEST), top + 2)
+        yield from _box(slice_, left, max(right - left, SMALLEST), top + 2, colors.get(slice_.name, OTHERS))
 
 
-def _box(slice_: Slice, left: float, width: float, top: int) -> Iterator[str]:
-    color = PALETTE[zlib.crc32(slice_.name.encode()) % len(PALETTE)]
+def _box(slice_: Slice, left: float, width: float, top: int, color: str) -> Iterator[str]:
     took = duration(slice_.end_ns - slice_.start_ns)
     title = escape(f"{slice_.name}: {took}")
     box = f'<rect x="{left:.2f}" y="{top}" width="{width:.2f}" height="{BAR}" fill="{color}" rx="1.5">'
