@@ -29,9 +29,9 @@ def policy(tmp_path: Path) -> Path:
     return path
 
 
-def run(native_build: Path, options: list[str], arguments: list[str]) -> str:
+def run(native_build: Path, options: list[str], arguments: list[str], program: str = "stream_model") -> str:
     tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [str(tessera_run), "--emulate", "3", *options, "--", str(native_build / "model" / "stream_model")]
+    command = [str(tessera_run), "--emulate", "3", *options, "--", str(native_build / "model" / program)]
     environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
     done = subprocess.run(
         [*command, *arguments], text=True, capture_output=True, env=environment, timeout=120, check=False
@@ -56,3 +56,9 @@ def test_what_differed_once(native_build: Path, policy: Path) -> None:
     assert len(CORPUS) >= 4
     said = run(native_build, ["--policy", str(policy)], [str(path) for path in CORPUS])
     assert f"{len(CORPUS)} programs, 0 differ" in said
+
+
+def test_more_streams_than_slots(native_build: Path, policy: Path) -> None:
+    said = run(native_build, ["--policy", str(policy)], [], "many_streams")
+    assert said.startswith("right\n")
+    assert re.search(r"^ +1 +[1-9]\d{3}$", said, re.MULTILINE), f"no launches ran elsewhere:\n{said}"
