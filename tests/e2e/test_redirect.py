@@ -62,6 +62,7 @@ def test_launches_on_a_gpu_that_the_program_chose_stay_there(native_build: Path,
 # Programs and how many of their launches stay home because their memory exists only there. Those that launch on the
 # other GPU themselves, too, are here as well.
 PLACED = {
+    "driver_ipc": 0,
     "driver_memory": 0,
     "driver_pools": 0,
     "driver_vmm": 0,
