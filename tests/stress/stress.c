@@ -18,6 +18,7 @@
 #define AT_ONCE 4
 
 static int stopping; /* atomic */
+static pthread_barrier_t barrier;
 
 static pthread_t start(void *(*run)(void *), void *argument)
 {
@@ -186,6 +187,7 @@ static void *launch_for_ever(void *unused)
     CUfunction function = driver_start();
     CUdeviceptr memory;
     CU(driver.cuMemAlloc_v2(&memory, 128));
+    pthread_barrier_wait(&barrier);
     CUresult result = CUDA_SUCCESS;
     for (unsigned i = 0; result == CUDA_SUCCESS; i++) {
         void *parameters[] = {&memory};
@@ -207,8 +209,10 @@ static void end(unsigned number)
     CU(driver.cuMemAlloc_v2(&memory, 128));
     driver_launch(function, NULL, memory);
     if (number % 4 == 3) {
+        pthread_barrier_init(&barrier, NULL, 3);
         start(launch_for_ever, NULL);
         start(launch_for_ever, NULL);
+        pthread_barrier_wait(&barrier); /* from then on they expect that the driver may shut down */
         driver_check(function);
     }
 }
@@ -219,8 +223,6 @@ static void ends(unsigned iterations)
 }
 
 /* init: the first calls of a process come from many threads at once. */
-
-static pthread_barrier_t barrier;
 
 static void *initialise(void *unused)
 {
