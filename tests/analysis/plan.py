@@ -68,7 +68,8 @@ def _value(parameter: Parameter, sizes: Sequence[int], chance: random.Random) ->
     if parameter.type == "f64":
         return struct.pack("<d", chance.uniform(-2, 2))
     if parameter.size in (1, 2, 4, 8):
-        return (chance.choice(sizes) % 256**parameter.size).to_bytes(parameter.size, "little")
+        number: int = chance.choice(sizes) % (1 << (8 * parameter.size))
+        return number.to_bytes(parameter.size, "little")
     words = b"".join(chance.choice(sizes).to_bytes(4, "little") for _ in range(parameter.size // 4 + 1))
     return words[: parameter.size]
 
