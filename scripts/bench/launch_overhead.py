@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What the shim adds to a launch, and to programs that do little else.
 
-    scripts/bench/launch_overhead.py [--null FILE] [--driver FILE] [--turns] [--modes LIST] [--json FILE]
+    scripts/bench/launch_overhead.py [--null FILE] [--driver FILE] [--turns] [--rounds N] [--processes N] [--modes LIST]
+                                    [--json FILE]
 
 On a driver that does nothing (tests/null_driver of the native build, or --null) it counts instructions per launch and
 takes times; with --driver it also takes times on that driver. Times are of front and driver by turns in one process.
@@ -30,7 +31,6 @@ MODES: dict[str, tuple[str, ...]] = {
     "trace": ("--trace", "{place}/trace"),
 }
 RESAMPLES = 2000
-WORKERS = 3  # processes of each mode that are alive at once
 STEPS = {"decode": 10, "micro": 30}
 
 
@@ -158,12 +158,12 @@ class Turns:
     batches_s: dict[str, list[list[float]]]
 
 
-def turns(program: str, modes: Sequence[str], driver: Path, rounds: int) -> Turns:
+def turns(program: str, modes: Sequence[str], driver: Path, rounds: int, processes: int) -> Turns:
     with tempfile.TemporaryDirectory() as place:
-        fronts = {mode: [shimmed(mode, f"{place}/{mode}{i}") for i in range(WORKERS)] for mode in modes}
-        fronts["native"] = [[]] * WORKERS
+        fronts = {mode: [shimmed(mode, f"{place}/{mode}{i}") for i in range(processes)] for mode in modes}
+        fronts["native"] = [[]] * processes
         for mode in modes:
-            for i in range(WORKERS):
+            for i in range(processes):
                 Path(f"{place}/{mode}{i}").mkdir()
         workers = [(mode, Worker(program, front, driver)) for mode, several in fronts.items() for front in several]
         for _, worker in workers:
@@ -195,6 +195,7 @@ def main() -> int:
     parser.add_argument("--driver", type=Path)
     parser.add_argument("--turns", action="store_true")
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--processes", type=int, default=3, help="of each mode that are alive at once")
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -217,7 +218,7 @@ def main() -> int:
         if arguments.driver is None:
             parser.error("--turns needs --driver")
         for program in STEPS:
-            taken = turns(program, modes, arguments.driver, arguments.rounds)
+            taken = turns(program, modes, arguments.driver, arguments.rounds, arguments.processes)
             report[program] = asdict(taken)
             for mode, processes in taken.batches_s.items():
                 medians = [f"{statistics.median(batches) / STEPS[program] * 1e6:.1f}" for batches in processes]
