@@ -1,4 +1,4 @@
-/* shim/definitions: numbers of contexts and functions, with a driver that gives the same handles out again. */
+/* shim/record/definitions: numbers of contexts and functions, with a driver that gives the same handles out again. */
 #define TSR_SHIM_FUNCTIONS_H /* only what definitions need of it */
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ static uint64_t tsr_image_hash(const void *image, size_t bytes)
 {
     return *(const char *)image + bytes;
 }
-#include "shim/definitions.c"
+#include "shim/record/definitions.c"
 
 #include "check.h"
 

@@ -1,5 +1,5 @@
-/* shim/ring: records against a plain array, with a reader that is slow, absent or wrong. */
-#include "shim/ring.c"
+/* shim/record/ring: records against a plain array, with a reader that is slow, absent or wrong. */
+#include "shim/record/ring.c"
 
 #include "check.h"
 

@@ -1,10 +1,10 @@
-/* shim/writer: the control plane's side of the socket is played here; threads, their rings, forked children and a reader that goes. */
+/* shim/record/writer: the control plane's side of the socket is played here; threads, their rings, forked children and a reader that goes. */
 #define TSR_RINGS 4u
-#include "shim/engaged.c"
-#include "shim/journal.c"
-#include "shim/ring.c"
-#include "shim/ticks.c"
-#include "shim/writer.c"
+#include "shim/entry/engaged.c"
+#include "shim/record/journal.c"
+#include "shim/record/ring.c"
+#include "shim/record/ticks.c"
+#include "shim/record/writer.c"
 
 #include "check.h"
 

@@ -1,0 +1,21 @@
+/* The start of everything: the process' own cuInit. */
+#include "shim/entry/engaged.h"
+#include "shim/entry/real.h"
+#include "shim/record/recorder.h"
+#include "shim/entry/seen.h"
+#include "shim/launch/session.h"
+
+CUresult CUDAAPI cuInit(unsigned int Flags)
+{
+    if (!tsr_real_open())
+        return CUDA_ERROR_NO_DEVICE;
+    struct tsr_anchor before_init = tsr_recorder_before_init();
+    tsr_seen_start();
+    CUresult result = tsr_real.cuInit(Flags);
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_engaged_prepare();
+    tsr_recorder_start(before_init);
+    tsr_session_start();
+    return result;
+}

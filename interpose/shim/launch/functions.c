@@ -1,0 +1,359 @@
+/* See functions.h. */
+#include "shim/launch/functions.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/os.h"
+#include "shim/order/lane_client.h"
+#include "shim/order/order.h"
+#include "shim/entry/real.h"
+#include "shim/launch/session.h"
+
+#define WRAPPER_MAGIC 0x466243b1u
+#define CONTAINER_MAGIC 0xba55ed50u
+
+#define CACHE_PLACE (TSR_FUNCTION_ATTRIBUTES - 1u)
+
+struct tsr_module_record {
+    uint32_t id;
+    bool library;
+    int image; /* memory file; -1: of a form that cannot be sent */
+    size_t bytes;
+    uint64_t hash;    /* atomic; 0: not asked for yet */
+    char name[64];    /* cut off if longer */
+    uint16_t sent;    /* lock; bit k: executor k has it */
+    uint16_t refused; /* lock; bit k: executor k cannot load it: no room, or no code for its GPU */
+    bool at_home;     /* atomic; the application holds the address of one of its variables */
+};
+
+struct fatbin_wrapper {
+    uint32_t magic, version;
+    const void *data;
+};
+
+struct fatbin_container {
+    uint32_t magic;
+    uint16_t version, header_bytes;
+    uint64_t bytes;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sending and creating records */
+static struct tsr_map modules;                           /* CUmodule or CUlibrary */
+static struct tsr_map functions;                         /* CUfunction or CUkernel */
+static uint32_t next_id = 1;                             /* lock */
+
+static size_t elf_bytes(const Elf64_Ehdr *header)
+{
+    size_t end = header->e_shoff + (size_t)header->e_shentsize * header->e_shnum;
+    size_t segments = header->e_phoff + (size_t)header->e_phentsize * header->e_phnum;
+    return end > segments ? end : segments;
+}
+
+size_t tsr_image_bytes(const void *image)
+{
+    uint32_t magic;
+    memcpy(&magic, image, sizeof magic);
+    if (magic == CONTAINER_MAGIC) {
+        const struct fatbin_container *container = image;
+        return container->header_bytes + container->bytes;
+    }
+    if (memcmp(image, ELFMAG, SELFMAG) == 0)
+        return elf_bytes(image);
+    const char *text = image;
+    while (*text == ' ' || *text == '\t' || *text == '\n' || *text == '\r')
+        text++;
+    return *text == '/' || *text == '.' ? strlen(image) + 1 : 0;
+}
+
+const void *tsr_image_unwrap(const void *image)
+{
+    const struct fatbin_wrapper *wrapper = image;
+    return wrapper->magic == WRAPPER_MAGIC ? wrapper->data : image;
+}
+
+uint64_t tsr_image_hash(const void *data, size_t bytes)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (const uint8_t *at = data; bytes; at++, bytes--)
+        hash = (hash ^ *at) * 0x100000001b3ull;
+    return hash;
+}
+
+/* Images that libraries carry lie in their mapped files; those that were made at run time lie in no file. */
+static void read_module_name(struct tsr_module_record *module, const void *image)
+{
+    Dl_info info;
+    if (!dladdr(image, &info) || !info.dli_fname)
+        return;
+    const char *slash = strrchr(info.dli_fname, '/');
+    strncat(module->name, slash ? slash + 1 : info.dli_fname, sizeof module->name - 1);
+}
+
+void tsr_module_remember(const void *handle, const void *image, bool library)
+{
+    struct tsr_module_record *module = tsr_session() ? calloc(1, sizeof *module) : NULL;
+    if (!module)
+        return;
+    image = tsr_image_unwrap(image);
+    module->bytes = tsr_image_bytes(image);
+    module->image = module->bytes ? tsr_os_memfd("tessera-image", module->bytes) : -1;
+    module->library = library;
+    read_module_name(module, image);
+    if (module->image >= 0 && !tsr_os_write_all(module->image, image, module->bytes)) {
+        close(module->image);
+        module->image = -1;
+    }
+    pthread_mutex_lock(&lock);
+    module->id = next_id++;
+    pthread_mutex_unlock(&lock);
+    tsr_map_set(&modules, (uint64_t)(uintptr_t)handle, module);
+}
+
+static void read_parameters(struct tsr_function_record *function, const void *handle, bool kernel)
+{
+    size_t offset, bytes;
+    while ((kernel ? tsr_real.cuKernelGetParamInfo((CUkernel)handle, function->param_count, &offset, &bytes)
+                   : tsr_real.cuFuncGetParamInfo((CUfunction)handle, function->param_count, &offset, &bytes)) == CUDA_SUCCESS) {
+        uint32_t count = function->param_count + 1;
+        size_t *offsets = realloc(function->param_offsets, count * sizeof *offsets);
+        function->param_offsets = offsets ? offsets : function->param_offsets;
+        size_t *sizes = realloc(function->param_sizes, count * sizeof *sizes);
+        function->param_sizes = sizes ? sizes : function->param_sizes;
+        if (!offsets || !sizes) {
+            return;
+        }
+        offsets[count - 1] = offset;
+        sizes[count - 1] = bytes;
+        function->param_count = count;
+        if (offset + bytes > function->param_bytes)
+            function->param_bytes = (uint32_t)(offset + bytes);
+    }
+    function->parameters_known = true;
+}
+
+static int attribute_of(const void *handle, bool kernel, CUfunction_attribute attribute, int fallback)
+{
+    CUdevice device;
+    int value = fallback;
+    if (!kernel)
+        tsr_real.cuFuncGetAttribute(&value, attribute, (CUfunction)handle);
+    else if (tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS)
+        tsr_real.cuKernelGetAttribute(&value, attribute, (CUkernel)handle, device);
+    return value;
+}
+
+void tsr_function_remember(const void *handle, const void *owner, const char *name, bool kernel)
+{
+    struct tsr_session *session = tsr_session();
+    struct tsr_module_record *module = tsr_map_find(&modules, (uint64_t)(uintptr_t)owner);
+    if (!session || !module || tsr_function_find(handle))
+        return;
+    struct tsr_function_record *function = calloc(1, sizeof *function);
+    if (!function || !(function->name = strdup(name))) {
+        free(function);
+        return;
+    }
+    function->module = module;
+    function->name_hash = tsr_image_hash(name, strlen(name));
+    read_parameters(function, handle, kernel);
+    function->max_threads = (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
+    function->most_shared_bytes =
+        (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 48 << 10);
+    pthread_mutex_lock(&lock);
+    function->id = next_id++;
+    pthread_mutex_unlock(&lock);
+    tsr_map_set(&functions, (uint64_t)(uintptr_t)handle, function);
+}
+
+struct tsr_function_record *tsr_function_find(const void *handle)
+{
+    return handle ? tsr_map_find(&functions, (uint64_t)(uintptr_t)handle) : NULL;
+}
+
+static CUresult send_attribute(const struct tsr_function_record *function, struct tsr_lane_client *lane, unsigned place)
+{
+    struct tsr_message message = {.kind = TSR_MESSAGE_ATTRIBUTE,
+                                  .id = function->id,
+                                  .detail = place == CACHE_PLACE ? TSR_ATTRIBUTE_CACHE : (int32_t)place,
+                                  .value = function->attributes[place]};
+    return tsr_lane_ask(lane, &message, -1);
+}
+
+static CUresult send_attributes_locked(const struct tsr_function_record *function, struct tsr_lane_client *lane)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned place = 0; place < TSR_FUNCTION_ATTRIBUTES && result == CUDA_SUCCESS; place++)
+        if (function->attributes_set >> place & 1)
+            result = send_attribute(function, lane, place);
+    return result;
+}
+
+static CUresult send_locked(struct tsr_function_record *function, struct tsr_lane_client *lane)
+{
+    struct tsr_module_record *module = function->module;
+    uint16_t bit = (uint16_t)(1u << tsr_lane_number(lane));
+    CUresult result = CUDA_SUCCESS;
+    if (!(module->sent & bit)) {
+        struct tsr_message load = {
+            .kind = TSR_MESSAGE_MODULE, .id = module->id, .bytes = module->bytes, .detail = module->library};
+        result = module->refused & bit ? CUDA_ERROR_NOT_SUPPORTED : tsr_lane_ask(lane, &load, module->image);
+        if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
+            return tsr_lane_state(lane);
+        *(result == CUDA_SUCCESS ? &module->sent : &module->refused) |= bit;
+        if (result != CUDA_SUCCESS)
+            return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    struct tsr_message name = {.kind = TSR_MESSAGE_FUNCTION, .id = function->id, .parent = module->id};
+    if (strlen(function->name) >= sizeof name.text)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    strcpy(name.text, function->name);
+    result = tsr_lane_ask(lane, &name, -1);
+    if (result == CUDA_SUCCESS)
+        result = send_attributes_locked(function, lane);
+    if (result == CUDA_SUCCESS)
+        __atomic_fetch_or(&function->sent, bit, __ATOMIC_RELEASE);
+    return result;
+}
+
+CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane_client *lane)
+{
+    if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) & (1u << tsr_lane_number(lane)))
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&lock);
+    CUresult result = send_locked(function, lane);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+struct handles_of {
+    const struct tsr_module_record *module;
+    uint64_t *keys;
+    size_t count, room;
+};
+
+static void collect(uint64_t key, void *value, void *argument)
+{
+    const struct tsr_function_record *function = value;
+    struct handles_of *of = argument;
+    if (function->module != of->module)
+        return;
+    if (of->count == of->room) {
+        uint64_t *keys = realloc(of->keys, (2 * of->room + 16) * sizeof *keys);
+        if (!keys)
+            return;
+        of->keys = keys;
+        of->room = 2 * of->room + 16;
+    }
+    of->keys[of->count++] = key;
+}
+
+/* Records stay allocated (a launch on another thread may hold one), but the handles, which the driver may give out again, no longer lead to them. */
+void tsr_module_drop(const void *handle)
+{
+    struct tsr_module_record *module = tsr_map_remove(&modules, (uint64_t)(uintptr_t)handle);
+    struct tsr_session *session = tsr_session();
+    if (!module || !session)
+        return;
+    struct handles_of of = {.module = module};
+    tsr_map_each(&functions, collect, &of);
+    for (size_t i = 0; i < of.count; i++)
+        tsr_map_remove(&functions, of.keys[i]);
+    free(of.keys);
+    for (uint32_t i = 0; i < session->lane_count; i++)
+        if (module->sent & (1u << i)) {
+            struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
+            tsr_lane_ask(session->lanes[i], &unload, -1);
+        }
+    if (module->image >= 0)
+        close(module->image);
+    module->image = -1;
+}
+
+bool tsr_function_at_home(const struct tsr_function_record *function)
+{
+    return __atomic_load_n(&function->module->at_home, __ATOMIC_RELAXED);
+}
+
+bool tsr_function_sendable(const struct tsr_function_record *function)
+{
+    return function->module->image >= 0;
+}
+
+const char *tsr_module_name(const struct tsr_module_record *module)
+{
+    return module->name;
+}
+
+uint64_t tsr_module_hash(struct tsr_module_record *module)
+{
+    uint64_t hash = __atomic_load_n(&module->hash, __ATOMIC_RELAXED);
+    if (hash || module->image < 0)
+        return hash;
+    void *image = mmap(NULL, module->bytes, PROT_READ, MAP_SHARED, module->image, 0);
+    if (image == MAP_FAILED)
+        return 0;
+    hash = tsr_image_hash(image, module->bytes);
+    munmap(image, module->bytes);
+    __atomic_store_n(&module->hash, hash, __ATOMIC_RELAXED);
+    return hash;
+}
+
+void tsr_module_keep_at_home(const void *owner)
+{
+    struct tsr_module_record *module = owner ? tsr_map_find(&modules, (uint64_t)(uintptr_t)owner) : NULL;
+    if (!module || __atomic_exchange_n(&module->at_home, true, __ATOMIC_RELAXED))
+        return;
+    if (module->sent)
+        tsr_warn("a variable of a module is used whose functions have run on another GPU; what they wrote to it stays there");
+}
+
+void tsr_function_alias(const void *handle, const void *of)
+{
+    struct tsr_function_record *function = tsr_function_find(of);
+    if (function && !tsr_function_find(handle))
+        tsr_map_set(&functions, (uint64_t)(uintptr_t)handle, function);
+}
+
+static CUresult send_attribute_to_all_locked(const struct tsr_function_record *function, unsigned place)
+{
+    const struct tsr_session *session = tsr_session();
+    uint16_t sent = __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE);
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; session && i < session->lane_count && result == CUDA_SUCCESS; i++)
+        if (sent & (1u << i))
+            result = send_attribute(function, session->lanes[i], place);
+    return result;
+}
+
+static CUresult set_attribute(const void *handle, unsigned place, int value)
+{
+    struct tsr_function_record *function = tsr_function_find(handle);
+    if (!function)
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&lock);
+    function->attributes_set |= 1u << place;
+    function->attributes[place] = value;
+    if (place == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        function->most_shared_bytes = (uint32_t)value;
+    CUresult result = send_attribute_to_all_locked(function, place);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+CUresult tsr_function_set_attribute(const void *handle, CUfunction_attribute attribute, int value)
+{
+    return (unsigned)attribute < CACHE_PLACE ? set_attribute(handle, (unsigned)attribute, value) : CUDA_SUCCESS;
+}
+
+CUresult tsr_function_set_cache(const void *handle, CUfunc_cache config)
+{
+    return set_attribute(handle, CACHE_PLACE, (int)config);
+}

@@ -1,0 +1,77 @@
+/*
+ * Modules, libraries and functions as the shim knows them: enough to give an executor the same ones.
+ *
+ * A module's image is kept (in a memory file) from load to unload and sent to an executor when the first of its functions is launched
+ * there. CUfunction and CUkernel handles both lead to one record; a launch may be given either.
+ */
+#ifndef TSR_SHIM_FUNCTIONS_H
+#define TSR_SHIM_FUNCTIONS_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shim/launch/decide.h"
+
+struct tsr_lane_client;
+struct tsr_module_record;
+
+#define TSR_FUNCTION_ATTRIBUTES 32 /* room for CUfunction_attribute; the last place is the cache configuration's */
+
+struct tsr_function_record {
+    uint32_t id;
+    struct tsr_module_record *module;
+    char *name;
+    uint64_t name_hash;
+    bool parameters_known;
+    struct tsr_decide_cache decide;
+    bool different; /* atomic; a verified launch gave other bytes elsewhere than at home */
+    uint32_t param_count, param_bytes;
+    size_t *param_offsets, *param_sizes;
+    uint32_t max_threads;       /* of a block */
+    uint32_t most_shared_bytes; /* dynamic, per block, as things stand */
+    uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
+    int attributes[TSR_FUNCTION_ATTRIBUTES];
+    uint16_t sent; /* atomic; bit k: executor k knows the function */
+};
+
+/* NULL: a handle that the shim has not seen. */
+struct tsr_function_record *tsr_function_find(const void *handle);
+
+/* Whether it must run at home: the application holds the address of a variable of its module, of which an executor has a copy of its own. */
+bool tsr_function_at_home(const struct tsr_function_record *function);
+
+/* False: its module's image is of a form that cannot be sent to an executor. */
+bool tsr_function_sendable(const struct tsr_function_record *function);
+
+/* Makes the function known to the lane's executor. Errors: NOT_SUPPORTED when it must stay home, as the executor cannot load its
+   module; that of an executor that has failed. */
+CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane_client *lane);
+
+/* File name of the shared object or executable that held the image; empty: none did. */
+const char *tsr_module_name(const struct tsr_module_record *module);
+/* FNV-1a of the image, 64 bits; made when first asked for; 0: not known. */
+uint64_t tsr_module_hash(struct tsr_module_record *module);
+
+/* What the wrappers have seen: nothing is kept without a session. */
+void tsr_module_remember(const void *handle, const void *image, bool library);
+void tsr_module_drop(const void *handle);
+void tsr_function_remember(const void *handle, const void *owner, const char *name, bool kernel);
+void tsr_function_alias(const void *handle, const void *of); /* another handle of the same function */
+/* Errors: the executor's. */
+CUresult tsr_function_set_attribute(const void *handle, CUfunction_attribute attribute, int value);
+CUresult tsr_function_set_cache(const void *handle, CUfunc_cache config);
+
+/* The application will read or write a variable of the module, at home; so from now on its functions must run there too. */
+void tsr_module_keep_at_home(const void *owner);
+
+/* The image itself, of what may be a wrapper around its address. */
+const void *tsr_image_unwrap(const void *image);
+/* FNV-1a, 64 bits. */
+uint64_t tsr_image_hash(const void *image, size_t bytes);
+/* Size of an image as cuModuleLoadData accepts it, from its own headers; 0: not one of the known forms. */
+size_t tsr_image_bytes(const void *image);
+
+#endif

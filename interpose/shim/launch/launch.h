@@ -1,0 +1,57 @@
+/*
+ * One launch on its way through the shim: what the application asked for, and what became of it.
+ */
+#ifndef TSR_SHIM_LAUNCH_H
+#define TSR_SHIM_LAUNCH_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/records.h>
+
+#include "shim/order/order.h"
+#include "shim/entry/rows.h"
+
+struct tsr_known_function;
+struct tsr_thread;
+struct tsr_timing_pair;
+
+struct tsr_launch {
+    enum tsr_row row;
+    bool cooperative;
+    bool opaque; /* its parameters were set beforehand, function by function */
+    CUfunction function;
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes;
+    CUstream stream; /* never NULL */
+    void **params, **extra;
+    const CUlaunchAttribute *attributes;
+    uint32_t attribute_count;
+
+    struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */
+    bool taken;                 /* posted to another GPU: not to be forwarded */
+    bool captured;              /* went into a graph */
+    uint8_t device;             /* of the executor, if taken */
+    enum tsr_reason reason;     /* why it stayed home although a rule sent it elsewhere */
+
+    uint64_t start;          /* ticks; 0: not recorded. All that follows is for the record */
+    uint64_t left, returned; /* ticks around the driver's own part; 0: not measured */
+    struct tsr_thread *thread;
+    struct tsr_known_function *known;
+    uint16_t context;             /* number of the stream's */
+    struct tsr_timing_pair *pair; /* NULL: not timed */
+};
+
+/* Posts the launch if it is to run elsewhere; else makes sure that it may run at home, and holds its stream until tsr_order_leave. Errors: the driver's, or the executor's. */
+CUresult tsr_redirect(struct tsr_launch *launch);
+
+/* For a launch that is recorded: looks up what is known of it. */
+void tsr_launch_note(struct tsr_launch *launch);
+/* The same just before the driver's own part, part of which may be measured. */
+void tsr_launch_prepare(struct tsr_launch *launch);
+/* After it, once the driver has answered. */
+void tsr_launch_record(struct tsr_launch *launch, CUresult result);
+
+#endif

@@ -1,0 +1,193 @@
+/* See ipc.h. */
+#include "shim/memory/ipc.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/format.h"
+#include "base/os.h"
+#include "shim/memory/allocation.h"
+#include "shim/memory/arena.h"
+#include "shim/entry/real.h"
+
+#define MAGIC 0x315f4350495f5254ull
+#define TIMEOUT_MS 5000
+#define REQUEST_TIMEOUT_MS 1000 /* a peer that connects and says nothing holds up the others for so long */
+
+static int listener = -1; /* memory lock; -1: no thread yet */
+static uint64_t secret;   /* memory lock */
+
+static socklen_t name_socket(struct sockaddr_un *address, uint32_t pid, uint64_t of)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t length =
+        tsr_format(address->sun_path + 1, sizeof address->sun_path - 1, "tessera-ipc-%u-%llx", pid, (unsigned long long)of);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+static bool same_user(int peer)
+{
+    struct ucred credentials;
+    socklen_t bytes = sizeof credentials;
+    return getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 && credentials.uid == geteuid();
+}
+
+static bool readable(int descriptor, int timeout_ms)
+{
+    struct pollfd wait = {.fd = descriptor, .events = POLLIN};
+    int ready;
+    do
+        ready = poll(&wait, 1, timeout_ms);
+    while (ready < 0 && errno == EINTR);
+    return ready > 0;
+}
+
+union rights {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static void send_memory(int peer, struct tsr_ipc_memory *memory, int descriptor)
+{
+    union rights rights = {0};
+    struct iovec part = {memory, sizeof *memory};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (descriptor >= 0) {
+        message.msg_control = rights.bytes;
+        message.msg_controllen = sizeof rights.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+        memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    }
+    sendmsg(peer, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void answer(int peer)
+{
+    struct tsr_ipc_name name;
+    struct tsr_ipc_memory memory = {.result = CUDA_ERROR_INVALID_VALUE};
+    int descriptor = -1;
+    if (!same_user(peer) || !readable(peer, REQUEST_TIMEOUT_MS) ||
+        recv(peer, &name, sizeof name, MSG_DONTWAIT) != (ssize_t)sizeof name || name.magic != MAGIC)
+        return;
+    tsr_memory_lock();
+    const struct tsr_allocation *allocation = tsr_allocation_find(name.address);
+    if (allocation && allocation->id == name.id) {
+        memory.result = (int32_t)tsr_real.cuMemExportToShareableHandle(&descriptor, allocation->extent->memory,
+                                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+        memory.bytes = allocation->extent->bytes;
+        memory.offset = allocation->address - allocation->extent->address;
+    }
+    tsr_memory_unlock();
+    send_memory(peer, &memory, descriptor);
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
+static void *serve(void *argument)
+{
+    int at = (int)(intptr_t)argument;
+    for (;;) {
+        int peer = accept4(at, NULL, NULL, SOCK_CLOEXEC);
+        if (peer < 0 && errno != EINTR && errno != ECONNABORTED && errno != EMFILE && errno != ENFILE)
+            return NULL;
+        if (peer < 0) {
+            poll(NULL, 0, 10);
+            continue;
+        }
+        answer(peer);
+        close(peer);
+    }
+}
+
+static bool listen_locked(void)
+{
+    struct sockaddr_un address;
+    pthread_t thread;
+    if (listener >= 0)
+        return true;
+    if (getrandom(&secret, sizeof secret, 0) != (ssize_t)sizeof secret)
+        return false;
+    int at = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    socklen_t bytes = name_socket(&address, (uint32_t)getpid(), secret);
+    if (at >= 0 && bind(at, (struct sockaddr *)&address, bytes) == 0 && listen(at, 64) == 0 &&
+        tsr_os_thread_start(&thread, "tessera-ipc", serve, (void *)(intptr_t)at)) {
+        pthread_detach(thread);
+        listener = at;
+        return true;
+    }
+    if (at >= 0)
+        close(at);
+    return false;
+}
+
+bool tsr_ipc_is_ours(const CUipcMemHandle *handle, struct tsr_ipc_name *out)
+{
+    memcpy(out, handle, sizeof *out);
+    return out->magic == MAGIC;
+}
+
+CUresult tsr_ipc_offer(CUdeviceptr address, struct tsr_ipc_name *out)
+{
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    tsr_memory_lock();
+    const struct tsr_allocation *allocation = tsr_allocation_find(address);
+    if (allocation && !(allocation->heap && allocation->heap->pool)) {
+        bool listens = listen_locked();
+        *out = (struct tsr_ipc_name){.magic = MAGIC,
+                                     .secret = secret,
+                                     .pid = (uint32_t)getpid(),
+                                     .address = allocation->address,
+                                     .id = allocation->id,
+                                     .bytes = allocation->bytes};
+        result = listens ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    tsr_memory_unlock();
+    return result;
+}
+
+static bool receive(int from, struct tsr_ipc_memory *memory, int *descriptor)
+{
+    union rights rights;
+    struct iovec part = {memory, sizeof *memory};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof rights.bytes};
+    if (!readable(from, TIMEOUT_MS) || recvmsg(from, &message, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof *memory)
+        return false;
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header && header->cmsg_type == SCM_RIGHTS)
+        memcpy(descriptor, CMSG_DATA(header), sizeof *descriptor);
+    return true;
+}
+
+CUresult tsr_ipc_ask(const struct tsr_ipc_name *name, struct tsr_ipc_memory *out, int *descriptor)
+{
+    struct sockaddr_un address;
+    socklen_t bytes = name_socket(&address, name->pid, name->secret);
+    int to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    *descriptor = -1;
+    if (to < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    bool answered = connect(to, (struct sockaddr *)&address, bytes) == 0 && same_user(to) &&
+                    send(to, name, sizeof *name, MSG_NOSIGNAL) == (ssize_t)sizeof *name && receive(to, out, descriptor);
+    close(to);
+    if (!answered)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (out->result == CUDA_SUCCESS && *descriptor < 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    return (CUresult)out->result;
+}
+
+void tsr_ipc_forget(void)
+{
+    if (listener >= 0)
+        close(listener);
+    listener = -1;
+}

@@ -1,0 +1,308 @@
+/* Ordinary memory: cuMemAlloc and its family, and what they answer about it. */
+#include "shim/memory/memory.h"
+
+#include "base/vec.h"
+#include "shim/memory/allocation.h"
+#include "shim/memory/arena.h"
+#include "shim/record/capture.h"
+#include "shim/entry/engaged.h"
+#include "shim/memory/home_only.h"
+#include "shim/memory/ipc.h"
+#include "shim/order/order.h"
+#include "shim/memory/pool.h"
+#include "shim/entry/real.h"
+#include "shim/launch/session.h"
+#include "shim/memory/vmm.h"
+
+#define LARGE (TSR_ARENA_PAGE / 2) /* above it an allocation has an extent of its own */
+#define PITCH 512u                 /* what the driver aligns rows to */
+
+static struct tsr_heap small = {.chunk_bytes = TSR_ARENA_PAGE}; /* memory lock */
+static TSR_VEC(struct tsr_allocation *) doomed;                 /* memory lock; freed while a capture forbade to wait */
+
+bool tsr_memory_at_home(void)
+{
+    const struct tsr_session *session = tsr_session();
+    CUdevice device;
+    return session && tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && (uint32_t)device == session->policy->home;
+}
+
+bool tsr_memory_is_home(const CUmemLocation *location)
+{
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE && (uint32_t)location->id == tsr_session()->policy->home;
+}
+
+CUstreamCaptureMode tsr_memory_relax_begin(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+void tsr_memory_relax_end(CUstreamCaptureMode mode)
+{
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+void tsr_memory_reclaim_locked(void)
+{
+    tsr_pool_reclaim_locked();
+    tsr_heap_trim(&small, 0);
+}
+
+void tsr_memory_reclaim(void)
+{
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_memory_lock();
+    tsr_memory_reclaim_locked();
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+}
+
+static CUresult allocate_locked(size_t bytes, CUcontext context, struct tsr_allocation **out)
+{
+    if (bytes > LARGE)
+        return tsr_allocation_map(bytes, small.peers, context, out);
+    CUresult result = CUDA_SUCCESS;
+    *out = tsr_allocation_take(&small, TSR_BLOCKS_FREE, bytes, context);
+    if (!*out)
+        result = tsr_heap_grow(&small, bytes);
+    if (!*out && result == CUDA_SUCCESS)
+        *out = tsr_allocation_take(&small, TSR_BLOCKS_FREE, bytes, context);
+    return *out || result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* A failed executor's error is sticky. During some captures the driver refuses to allocate, and invalidates them: it is asked for a little. */
+CUresult tsr_memory_refused(void)
+{
+    CUdeviceptr little;
+    CUresult result = tsr_order_state();
+    if (result != CUDA_SUCCESS || !tsr_is_any_capture())
+        return result;
+    result = tsr_real.cuMemAlloc_v2(&little, 1);
+    if (result == CUDA_SUCCESS)
+        tsr_real.cuMemFree_v2(little);
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+}
+
+CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address)
+{
+    CUcontext context;
+    struct tsr_allocation *allocation;
+    CUresult result = tsr_real.cuCtxGetCurrent(&context);
+    if (result == CUDA_SUCCESS)
+        result = tsr_memory_refused();
+    if (result != CUDA_SUCCESS)
+        return result;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_memory_lock();
+    result = allocate_locked(bytes, context, &allocation);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        tsr_memory_reclaim_locked();
+        result = allocate_locked(bytes, context, &allocation);
+    }
+    if (result == CUDA_SUCCESS)
+        *address = allocation->address;
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize)
+{
+    if (dptr && bytesize && tsr_memory_at_home()) {
+        CUresult result = tsr_memory_allocate(bytesize, dptr);
+        if (result != CUDA_ERROR_NOT_SUPPORTED)
+            return result;
+    }
+    CUresult result = tsr_real.cuMemAlloc_v2(dptr, bytesize);
+    if (result == CUDA_SUCCESS)
+        tsr_home_only_add(*dptr, bytesize,
+                          tsr_memory_at_home() ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_MEMORY_OTHER_DEVICE);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+                                   unsigned int ElementSizeBytes)
+{
+    size_t pitch = (WidthInBytes + PITCH - 1) / PITCH * PITCH, bytes;
+    bool valid = dptr && pPitch && WidthInBytes && Height && pitch >= WidthInBytes &&
+                 (ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16) && WidthInBytes <= INT32_MAX &&
+                 !__builtin_mul_overflow(pitch, Height, &bytes);
+    if (valid && tsr_memory_at_home()) {
+        CUresult result = tsr_memory_allocate(bytes, dptr);
+        if (result == CUDA_SUCCESS)
+            *pPitch = pitch;
+        if (result != CUDA_ERROR_NOT_SUPPORTED)
+            return result;
+    }
+    CUresult result = tsr_real.cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    if (result == CUDA_SUCCESS)
+        tsr_home_only_add(*dptr, *pPitch * Height,
+                          tsr_memory_at_home() ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_MEMORY_OTHER_DEVICE);
+    return result;
+}
+
+CUresult tsr_memory_wait(CUcontext owner)
+{
+    CUcontext current = NULL;
+    CUresult result = tsr_real.cuCtxGetCurrent(&current);
+    if (result == CUDA_SUCCESS && !current)
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_join_all();
+    if (result == CUDA_SUCCESS && owner == current)
+        result = tsr_real.cuCtxSynchronize();
+    if (result != CUDA_SUCCESS || owner == current)
+        return result == CUDA_SUCCESS ? tsr_order_state() : result;
+    result = tsr_real.cuCtxPushCurrent_v2(owner);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_real.cuCtxSynchronize();
+    tsr_real.cuCtxPopCurrent_v2(&current);
+    return result == CUDA_SUCCESS ? tsr_order_state() : result;
+}
+
+static void give_doomed_locked(void)
+{
+    while (doomed.count)
+        tsr_allocation_give(tsr_vec_pop(&doomed), TSR_BLOCKS_FREE);
+}
+
+static void give_locked(struct tsr_allocation *allocation, bool waited)
+{
+    if (waited) {
+        give_doomed_locked();
+        if (allocation->heap && allocation->heap->pool)
+            tsr_pool_give_locked(allocation, TSR_BLOCKS_FREE);
+        else
+            tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
+    } else if (tsr_vec_push(&doomed, allocation)) {
+        allocation->doomed = true;
+    }
+}
+
+static CUresult free_in_arena(CUdeviceptr dptr, const struct tsr_allocation *found)
+{
+    CUresult result = tsr_memory_wait(found->context);
+    bool capturing = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (result != CUDA_SUCCESS && !capturing)
+        return result;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    bool allowed = !capturing || mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+    tsr_memory_lock();
+    struct tsr_allocation *allocation = tsr_allocation_find(dptr);
+    bool same = allocation && allocation->id == found->id;
+    if (same && allowed)
+        give_locked(allocation, !capturing);
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+    return !allowed ? result : same ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool tsr_memory_free_after(CUdeviceptr dptr, CUstream stream, bool per_thread, CUresult *result)
+{
+    struct tsr_allocation found;
+    if (!tsr_memory_describe(dptr, &found) || found.address != dptr)
+        return false;
+    *result = tsr_order_join(stream, per_thread);
+    if (*result == CUDA_SUCCESS)
+        *result = tsr_real.cuStreamSynchronize(tsr_order_stream(stream, per_thread));
+    tsr_memory_lock();
+    struct tsr_allocation *allocation = *result == CUDA_SUCCESS ? tsr_allocation_find(dptr) : NULL;
+    if (allocation && allocation->id == found.id)
+        tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
+    tsr_memory_unlock();
+    return true;
+}
+
+TSR_REDIRECTED(cuMemFree_v2)(CUdeviceptr dptr)
+{
+    struct tsr_allocation found;
+    if (tsr_memory_describe(dptr, &found))
+        return found.address == dptr ? free_in_arena(dptr, &found) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = tsr_order_join_all();
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuMemFree_v2(dptr);
+    if (result == CUDA_SUCCESS)
+        tsr_home_only_remove(dptr);
+    return result;
+}
+
+bool tsr_memory_describe(CUdeviceptr address, struct tsr_allocation *out)
+{
+    tsr_memory_lock();
+    const struct tsr_allocation *allocation = tsr_allocation_find(address);
+    if (allocation)
+        *out = *allocation;
+    tsr_memory_unlock();
+    return allocation != NULL;
+}
+
+TSR_REDIRECTED(cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+    struct tsr_allocation found;
+    if (!tsr_memory_describe(dptr, &found) && !tsr_ipc_describe(dptr, &found.address, &found.bytes))
+        return tsr_arena_covers(dptr) ? CUDA_ERROR_NOT_FOUND : tsr_real.cuMemGetAddressRange_v2(pbase, psize, dptr);
+    if (pbase)
+        *pbase = found.address;
+    if (psize)
+        *psize = found.bytes;
+    return CUDA_SUCCESS;
+}
+
+/* Chunks that hold nothing are mapped and yet free. */
+TSR_REDIRECTED(cuMemGetInfo_v2)(size_t *free, size_t *total)
+{
+    if (!free || !tsr_memory_at_home())
+        return tsr_real.cuMemGetInfo_v2(free, total);
+    tsr_memory_lock();
+    tsr_pool_settle_all_locked();
+    uint64_t idle = tsr_heap_idle_bytes(&small);
+    tsr_memory_unlock();
+    CUresult result = tsr_real.cuMemGetInfo_v2(free, total);
+    if (result == CUDA_SUCCESS)
+        *free += idle;
+    return result;
+}
+
+static void give_if_owned(struct tsr_allocation *allocation, void *context)
+{
+    bool pooled = allocation->heap && allocation->heap->pool;
+    if (allocation->context == context && !pooled && !allocation->doomed)
+        tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
+}
+
+void tsr_memory_context_gone(CUcontext context)
+{
+    tsr_memory_lock();
+    give_doomed_locked();
+    tsr_allocation_each(give_if_owned, context);
+    tsr_heap_trim(&small, 0);
+    tsr_host_context_gone_locked(context);
+    tsr_memory_unlock();
+}
+
+CUresult tsr_memory_open_to(CUdevice device)
+{
+    tsr_memory_lock();
+    CUresult result = tsr_heap_grant(&small, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    if (result == CUDA_SUCCESS)
+        result = tsr_heap_grant(NULL, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    tsr_memory_unlock();
+    return result;
+}
+
+void tsr_memory_forget(void)
+{
+    tsr_allocation_forget();
+    tsr_pool_forget();
+    tsr_arena_forget();
+    tsr_vmm_forget();
+    tsr_host_forget();
+    tsr_memory_context_forget();
+    tsr_ipc_forget();
+    tsr_home_only_forget();
+    small = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};
+    tsr_vec_clear(&doomed);
+}

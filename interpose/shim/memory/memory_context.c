@@ -1,0 +1,77 @@
+/* Contexts and memory: what a context owns goes with it, and other devices that the application uses get at the home GPU's memory. */
+#include "shim/entry/engaged.h"
+#include "shim/memory/memory.h"
+#include "shim/order/order.h"
+#include "shim/entry/real.h"
+#include "shim/launch/session.h"
+
+static uint32_t devices_used; /* atomic; bit n: device n may access ordinary memory of the home GPU */
+
+CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
+{
+    CUresult result = end(context);
+    if (result == CUDA_SUCCESS && tsr_session())
+        tsr_memory_context_gone(context);
+    return result;
+}
+
+static int is_active(CUdevice device)
+{
+    unsigned flags;
+    int active = 0;
+    tsr_real.cuDevicePrimaryCtxGetState(device, &flags, &active);
+    return active;
+}
+
+CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
+{
+    CUcontext context = NULL;
+    if (!tsr_session())
+        return end(device);
+    if (is_active(device) && tsr_real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
+        tsr_real.cuDevicePrimaryCtxRelease_v2(device);
+    CUresult result = end(device);
+    if (result == CUDA_SUCCESS && context && !is_active(device))
+        tsr_memory_context_gone(context);
+    return result;
+}
+
+/* A device of which the application has a context may copy from and to ordinary memory of all devices, so it must be able to access it. */
+static CUresult used(CUresult result, CUdevice device)
+{
+    int possible = 0;
+    CUdevice home = (CUdevice)tsr_session()->policy->home;
+    uint32_t bit = 1u << (device & 31);
+    if (result != CUDA_SUCCESS || device == home || __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE) & bit)
+        return result;
+    if (tsr_real.cuDeviceCanAccessPeer(&possible, device, home) == CUDA_SUCCESS && possible &&
+        tsr_memory_open_to(device) == CUDA_SUCCESS)
+        __atomic_fetch_or(&devices_used, bit, __ATOMIC_RELEASE);
+    return CUDA_SUCCESS;
+}
+
+TSR_REDIRECTED(cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev)
+{
+    return used(tsr_real.cuDevicePrimaryCtxRetain(pctx, dev), dev);
+}
+
+TSR_REDIRECTED(cuCtxCreate_v2)(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+    return used(tsr_real.cuCtxCreate_v2(pctx, flags, dev), dev);
+}
+
+TSR_REDIRECTED(cuCtxCreate_v3)(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
+                               CUdevice dev)
+{
+    return used(tsr_real.cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev), dev);
+}
+
+TSR_REDIRECTED(cuCtxCreate_v4)(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
+{
+    return used(tsr_real.cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev), dev);
+}
+
+void tsr_memory_context_forget(void)
+{
+    devices_used = 0;
+}

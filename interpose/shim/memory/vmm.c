@@ -1,0 +1,377 @@
+/* See vmm.h. */
+#include "shim/memory/vmm.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tessera/lane.h>
+
+#include "base/blocks.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "shim/memory/allocation.h"
+#include "shim/memory/arena.h"
+#include "shim/order/executors.h"
+#include "shim/memory/home_only.h"
+#include "shim/entry/real.h"
+
+struct physical {
+    uint64_t handles;  /* that the application has to release */
+    uint64_t mappings; /* of it */
+    CUmemAllocationHandleType types;
+    int descriptor; /* -1: ask the driver for one */
+};
+
+struct handle {
+    CUmemGenericAllocationHandle value;
+    struct physical *physical;
+};
+
+struct mapping {
+    struct physical *physical; /* NULL: of a handle that is not known */
+    bool shared;               /* all executors have it */
+};
+
+/* All under the memory lock. */
+static struct tsr_blocks window;       /* the application's parts of it are the blocks in use */
+static bool no_window;                 /* it could not be had */
+static struct tsr_blocks mapped;       /* a chunk and block in use per mapping; owner: struct mapping */
+static TSR_VEC(struct handle) handles; /* sorted; a tsr_map would keep a place for every handle that there ever was */
+
+/* Index of the first handle that is not below. */
+static size_t index_of(CUmemGenericAllocationHandle value)
+{
+    size_t low = 0, high = handles.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (handles.data[middle].value < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct physical *physical_of(CUmemGenericAllocationHandle value)
+{
+    size_t at = index_of(value);
+    return at < handles.count && handles.data[at].value == value ? handles.data[at].physical : NULL;
+}
+
+static void forget_handle(CUmemGenericAllocationHandle value)
+{
+    size_t at = index_of(value);
+    if (at < handles.count && handles.data[at].value == value) {
+        memmove(handles.data + at, handles.data + at + 1, (handles.count - at - 1) * sizeof handles.data[0]);
+        handles.count--;
+    }
+}
+
+static bool note_handle(CUmemGenericAllocationHandle value, struct physical *physical)
+{
+    forget_handle(value);
+    size_t at = index_of(value);
+    struct handle handle = {value, physical};
+    if (!tsr_vec_push(&handles, handle))
+        return false;
+    memmove(handles.data + at + 1, handles.data + at, (handles.count - 1 - at) * sizeof handle);
+    handles.data[at] = handle;
+    return true;
+}
+
+/* Notes a range as one block in use. */
+static struct tsr_block *note(struct tsr_blocks *blocks, CUdeviceptr address, uint64_t bytes, size_t record_bytes)
+{
+    void *record = calloc(1, record_bytes);
+    bool added = record && tsr_blocks_add(blocks, address, bytes);
+    struct tsr_block *block = added ? tsr_blocks_take_at(blocks, address, bytes) : NULL;
+    if (!block) {
+        free(record);
+        return NULL;
+    }
+    block->owner = record;
+    return block;
+}
+
+static void forget(struct tsr_blocks *blocks, struct tsr_block *block)
+{
+    free(block->owner);
+    tsr_blocks_remove(blocks, tsr_blocks_give(blocks, block, TSR_BLOCKS_FREE));
+}
+
+static bool in_window(CUdeviceptr address)
+{
+    return address - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES;
+}
+
+static bool open_window_locked(void)
+{
+    struct tsr_message message = {.kind = TSR_MESSAGE_RESERVE, .address = TSR_RESERVE_ADDRESS, .bytes = TSR_RESERVE_BYTES};
+    struct tsr_message undo = {.kind = TSR_MESSAGE_UNRESERVE, .address = TSR_RESERVE_ADDRESS, .bytes = TSR_RESERVE_BYTES};
+    CUdeviceptr address = 0;
+    if (window.lowest || no_window)
+        return !no_window;
+    no_window = true;
+    if (tsr_real.cuMemAddressReserve(&address, TSR_RESERVE_BYTES, TSR_ARENA_PAGE, TSR_RESERVE_ADDRESS, 0) != CUDA_SUCCESS)
+        return false;
+    if (address == TSR_RESERVE_ADDRESS && tsr_executors_ask(&message, -1, &undo) == CUDA_SUCCESS &&
+        tsr_blocks_add(&window, address, TSR_RESERVE_BYTES)) {
+        no_window = false;
+        return true;
+    }
+    tsr_warn("address space for the application's own reservations cannot be shared; launches that use them stay home");
+    tsr_real.cuMemAddressFree(address, TSR_RESERVE_BYTES);
+    return false;
+}
+
+CUresult tsr_vmm_reserve(uint64_t bytes, uint64_t alignment, CUdeviceptr hint, CUdeviceptr *address)
+{
+    if (bytes > TSR_RESERVE_BYTES || alignment > TSR_RESERVE_BYTES || (hint && !in_window(hint)))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    uint64_t unit = alignment > TSR_ARENA_PAGE ? alignment : TSR_ARENA_PAGE;
+    struct tsr_block *block = NULL;
+    tsr_memory_lock();
+    bool open = open_window_locked();
+    if (open && hint && hint % unit == 0)
+        block = tsr_blocks_take_at(&window, hint, bytes);
+    if (open && !block)
+        block = tsr_blocks_take(&window, TSR_BLOCKS_FREE, bytes, unit);
+    if (block)
+        *address = tsr_block_address(block);
+    tsr_memory_unlock();
+    return block ? CUDA_SUCCESS : open ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+void tsr_vmm_reserved(CUdeviceptr address, uint64_t bytes)
+{
+    tsr_home_only_add(address, bytes, TSR_REASON_MEMORY_NOT_SHARED);
+}
+
+void tsr_vmm_freed(CUdeviceptr address)
+{
+    tsr_home_only_remove(address);
+}
+
+/* The part of the window that holds the address, or NULL. */
+static struct tsr_block *part_locked(CUdeviceptr address)
+{
+    struct tsr_block *block = tsr_blocks_find(&window, address);
+    return block && block->set == TSR_BLOCKS_USED ? block : NULL;
+}
+
+static bool is_any_mapped_locked(CUdeviceptr address, uint64_t bytes)
+{
+    const struct tsr_block *block = tsr_blocks_from(&mapped, address);
+    return block && tsr_block_address(block) - address < bytes;
+}
+
+CUresult tsr_vmm_free(CUdeviceptr address, uint64_t bytes)
+{
+    if (!in_window(address))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    tsr_memory_lock();
+    struct tsr_block *part = part_locked(address);
+    bool right =
+        part && tsr_block_address(part) == address && tsr_block_bytes(part) == bytes && !is_any_mapped_locked(address, bytes);
+    if (right)
+        tsr_blocks_give(&window, part, TSR_BLOCKS_FREE);
+    tsr_memory_unlock();
+    return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool tsr_vmm_find(CUdeviceptr address, CUdeviceptr *base, uint64_t *bytes)
+{
+    if (!in_window(address))
+        return false;
+    tsr_memory_lock();
+    const struct tsr_block *part = part_locked(address);
+    *base = part ? tsr_block_address(part) : 0;
+    *bytes = part ? tsr_block_bytes(part) : 0;
+    tsr_memory_unlock();
+    return true;
+}
+
+/* A descriptor of the memory; -1: it cannot be shared. The caller closes it. */
+static int descriptor_of(const struct physical *physical, CUmemGenericAllocationHandle handle)
+{
+    int descriptor = -1;
+    if (physical && physical->descriptor >= 0)
+        return fcntl(physical->descriptor, F_DUPFD_CLOEXEC, 0);
+    CUresult result = tsr_real.cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    return result == CUDA_SUCCESS ? descriptor : -1;
+}
+
+static bool share(CUdeviceptr address, uint64_t bytes, int descriptor)
+{
+    struct tsr_message message = {
+        .kind = TSR_MESSAGE_MAP, .address = address, .bytes = bytes, .detail = CU_MEM_ACCESS_FLAGS_PROT_NONE};
+    struct tsr_message undo = {.kind = TSR_MESSAGE_UNMAP, .address = address, .bytes = bytes};
+    return descriptor >= 0 && tsr_executors_ask(&message, descriptor, &undo) == CUDA_SUCCESS;
+}
+
+void tsr_vmm_mapped(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle handle)
+{
+    tsr_memory_lock();
+    struct tsr_block *block = note(&mapped, address, bytes, sizeof(struct mapping));
+    struct physical *physical = physical_of(handle);
+    bool shared = false;
+    if (block && in_window(address)) {
+        int descriptor = descriptor_of(physical, handle);
+        shared = share(address, bytes, descriptor);
+        if (descriptor >= 0)
+            close(descriptor);
+    }
+    if (block)
+        *(struct mapping *)block->owner = (struct mapping){physical, shared};
+    if (block && physical)
+        physical->mappings++;
+    if (!shared && in_window(address))
+        tsr_home_only_add(address, bytes, TSR_REASON_MEMORY_NOT_SHARED);
+    tsr_memory_unlock();
+}
+
+static void put_locked(struct physical *physical)
+{
+    if (!physical || physical->handles || physical->mappings)
+        return;
+    if (physical->descriptor >= 0)
+        close(physical->descriptor);
+    free(physical);
+}
+
+static void unmap_locked(struct tsr_block *block)
+{
+    CUdeviceptr address = tsr_block_address(block);
+    const struct mapping *mapping = block->owner;
+    struct physical *physical = mapping->physical;
+    struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = address, .bytes = tsr_block_bytes(block)};
+    if (in_window(address))
+        tsr_arena_mark(address, tsr_block_bytes(block), false);
+    if (mapping->shared)
+        tsr_executors_tell(&message);
+    else if (in_window(address))
+        tsr_home_only_remove(address);
+    forget(&mapped, block);
+    if (physical) {
+        physical->mappings--;
+        put_locked(physical);
+    }
+}
+
+/* The mapping that begins at or holds the address; NULL: none. */
+static struct tsr_block *mapping_at(CUdeviceptr address)
+{
+    return tsr_blocks_find(&mapped, address);
+}
+
+void tsr_vmm_unmapped(CUdeviceptr address, uint64_t bytes)
+{
+    tsr_memory_lock();
+    for (struct tsr_block *block = tsr_blocks_from(&mapped, address), *next; block; block = next) {
+        if (tsr_block_address(block) - address >= bytes)
+            break;
+        next = block->next;
+        unmap_locked(block);
+    }
+    tsr_memory_unlock();
+}
+
+static void access_locked(struct tsr_block *block, CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags)
+{
+    struct mapping *mapping = block->owner;
+    struct tsr_message message = {.kind = TSR_MESSAGE_ACCESS, .address = address, .bytes = bytes, .detail = (int32_t)flags};
+    if (!mapping->shared)
+        return;
+    tsr_arena_mark(address, bytes, false);
+    if (tsr_executors_ask(&message, -1, NULL) == CUDA_SUCCESS) {
+        tsr_arena_mark(address, bytes, flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        return;
+    }
+    struct tsr_message unmap = {
+        .kind = TSR_MESSAGE_UNMAP, .address = tsr_block_address(block), .bytes = tsr_block_bytes(block)};
+    tsr_executors_tell(&unmap);
+    mapping->shared = false;
+    tsr_home_only_add(tsr_block_address(block), tsr_block_bytes(block), TSR_REASON_MEMORY_NOT_SHARED);
+}
+
+void tsr_vmm_access(CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags)
+{
+    tsr_memory_lock();
+    for (CUdeviceptr at = address, end = address + bytes; at < end;) {
+        struct tsr_block *block = tsr_blocks_find(&mapped, at);
+        if (!block)
+            break;
+        CUdeviceptr block_end = tsr_block_address(block) + tsr_block_bytes(block);
+        access_locked(block, at, (block_end < end ? block_end : end) - at, flags);
+        at = block_end;
+    }
+    tsr_memory_unlock();
+}
+
+void tsr_vmm_created(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType types, int descriptor)
+{
+    struct physical *physical = calloc(1, sizeof *physical);
+    if (!physical)
+        return;
+    int copy = descriptor >= 0 ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
+    *physical = (struct physical){.handles = 1, .types = types, .descriptor = copy};
+    tsr_memory_lock();
+    bool noted = note_handle(handle, physical);
+    tsr_memory_unlock();
+    if (noted)
+        return;
+    if (copy >= 0)
+        close(copy);
+    free(physical);
+}
+
+void tsr_vmm_released(CUmemGenericAllocationHandle handle)
+{
+    tsr_memory_lock();
+    struct physical *physical = physical_of(handle);
+    if (physical && --physical->handles == 0) {
+        forget_handle(handle);
+        put_locked(physical);
+    }
+    tsr_memory_unlock();
+}
+
+void tsr_vmm_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address)
+{
+    tsr_memory_lock();
+    const struct tsr_block *block = mapping_at(address);
+    struct physical *physical = block ? ((struct mapping *)block->owner)->physical : NULL;
+    if (physical && note_handle(handle, physical))
+        physical->handles++;
+    tsr_memory_unlock();
+}
+
+bool tsr_vmm_types_of(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType *types)
+{
+    tsr_memory_lock();
+    const struct physical *physical = physical_of(handle);
+    if (physical)
+        *types = physical->types;
+    tsr_memory_unlock();
+    return physical != NULL;
+}
+
+bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types)
+{
+    tsr_memory_lock();
+    const struct tsr_block *block = mapping_at(address);
+    const struct physical *physical = block ? ((struct mapping *)block->owner)->physical : NULL;
+    if (physical)
+        *types = physical->types;
+    tsr_memory_unlock();
+    return physical != NULL;
+}
+
+void tsr_vmm_forget(void)
+{
+    window = mapped = (struct tsr_blocks){0};
+    tsr_vec_clear(&handles);
+    no_window = false;
+}

@@ -1,0 +1,302 @@
+/* See definitions.h. */
+#include "shim/record/definitions.h"
+
+#include "shim/entry/engaged.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tessera/records.h>
+
+#include "base/map.h"
+#include "shim/launch/functions.h"
+#include "shim/entry/real.h"
+#include "shim/record/writer.h"
+
+#define CONTEXTS 4096u
+#define HASHED_BYTES (1u << 20) /* hashing more would be noticed when a library of hundreds of megabytes is loaded */
+#define NAMES_SINCE 12030 /* driver version from which on functions tell their names */
+
+struct known_module {
+    uint32_t number;
+    uint16_t context; /* 0: a library, of every context */
+};
+
+uint32_t tsr_handles_epoch_now TSR_HOT;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards giving numbers */
+static struct tsr_map contexts;                          /* CUcontext to its number */
+static struct tsr_map modules;                           /* CUmodule or CUlibrary to struct known_module */
+static struct tsr_map functions TSR_HOT;                 /* CUfunction or CUkernel to struct tsr_known_function */
+static uint8_t devices[CONTEXTS];                        /* by context; written before the number is given out */
+static uint32_t last_context, last_module, last_function;
+static int driver_version;
+
+static uint64_t key_of(const void *handle)
+{
+    return (uint64_t)(uintptr_t)handle;
+}
+
+static void forget_parent(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    contexts = modules = functions = (struct tsr_map){0};
+    last_context = last_module = last_function = 0;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget_parent);
+}
+
+static void define_device(CUdevice device)
+{
+    char name[256] = "";
+    size_t bytes = 0;
+    tsr_real.cuDeviceGetName(name, sizeof name, device);
+    tsr_real.cuDeviceTotalMem_v2(&bytes, device);
+    struct tsr_entry entry = {.kind = TSR_ENTRY_DEVICE, .number = (uint32_t)device, .handle = (uint64_t)device, .size = bytes};
+    tsr_writer_define(&entry, name);
+}
+
+void tsr_definitions_start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    int count = 0;
+    tsr_real.cuDriverGetVersion(&driver_version);
+    tsr_writer_journal()->driver_version = (uint32_t)driver_version;
+    tsr_real.cuDeviceGetCount(&count);
+    for (int i = 0; i < count; i++) {
+        CUdevice device;
+        if (tsr_real.cuDeviceGet(&device, i) == CUDA_SUCCESS)
+            define_device(device);
+    }
+}
+
+void tsr_handles_changed(void)
+{
+    __atomic_fetch_add(&tsr_handles_epoch_now, 1, __ATOMIC_RELAXED);
+}
+
+/* The context need not be current, and what is current stays so. */
+static uint8_t device_of(CUcontext context)
+{
+    CUcontext current = NULL, popped;
+    CUdevice device = -1;
+    tsr_real.cuCtxGetCurrent(&current);
+    if (current == context) {
+        tsr_real.cuCtxGetDevice(&device);
+    } else if (tsr_real.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {
+        tsr_real.cuCtxGetDevice(&device);
+        tsr_real.cuCtxPopCurrent_v2(&popped);
+    }
+    return device >= 0 && device < TSR_DEVICE_UNKNOWN ? (uint8_t)device : TSR_DEVICE_UNKNOWN;
+}
+
+static uint16_t define_context_locked(CUcontext context)
+{
+    uintptr_t known = (uintptr_t)tsr_map_find(&contexts, key_of(context));
+    if (known || last_context == CONTEXTS - 1)
+        return (uint16_t)known;
+    uint16_t number = (uint16_t)++last_context;
+    devices[number] = device_of(context);
+    struct tsr_entry entry = {
+        .kind = TSR_ENTRY_CONTEXT, .number = number, .parent = devices[number], .handle = key_of(context)};
+    tsr_writer_define(&entry, "");
+    tsr_map_set(&contexts, key_of(context), (void *)(uintptr_t)number);
+    return number;
+}
+
+uint16_t tsr_context_number(CUcontext context)
+{
+    uintptr_t known = (uintptr_t)tsr_map_find(&contexts, key_of(context));
+    if (known)
+        return (uint16_t)known;
+    pthread_mutex_lock(&lock);
+    uint16_t number = define_context_locked(context);
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+uint8_t tsr_context_device(uint16_t number)
+{
+    return number && number < CONTEXTS ? devices[number] : TSR_DEVICE_UNKNOWN;
+}
+
+/* Which entries of a map are to go; collected first, because a map cannot be changed while it is walked. */
+struct condemned {
+    const void *owner; /* functions of this module; NULL: of the context */
+    uintptr_t context; /* number */
+    CUdevice device;   /* contexts of it, when context is 0 */
+    uint64_t *keys;
+    size_t count, room;
+};
+
+static void condemn(struct condemned *condemned, uint64_t key)
+{
+    if (condemned->count == condemned->room) {
+        size_t room = 2 * condemned->room + 64;
+        uint64_t *keys = realloc(condemned->keys, room * sizeof *keys);
+        if (!keys)
+            return;
+        condemned->keys = keys;
+        condemned->room = room;
+    }
+    condemned->keys[condemned->count++] = key;
+}
+
+static void condemn_function(uint64_t key, void *value, void *argument)
+{
+    const struct tsr_known_function *function = value;
+    struct condemned *condemned = argument;
+    if (condemned->owner ? function->owner == condemned->owner : function->context == condemned->context)
+        condemn(condemned, key);
+}
+
+static void condemn_module(uint64_t key, void *value, void *argument)
+{
+    const struct known_module *module = value;
+    struct condemned *condemned = argument;
+    if (module->context == condemned->context)
+        condemn(condemned, key);
+}
+
+static void condemn_context(uint64_t key, void *value, void *argument)
+{
+    struct condemned *condemned = argument;
+    if (devices[(uintptr_t)value] == condemned->device)
+        condemn(condemned, key);
+}
+
+static void forget(struct tsr_map *map, void (*judge)(uint64_t, void *, void *), struct condemned condemned)
+{
+    tsr_map_each(map, judge, &condemned);
+    for (size_t i = 0; i < condemned.count; i++)
+        tsr_map_remove(map, condemned.keys[i]);
+    free(condemned.keys);
+}
+
+void tsr_context_forget(CUcontext context, void (*told)(uint16_t number))
+{
+    uintptr_t number = (uintptr_t)tsr_map_remove(&contexts, key_of(context));
+    tsr_handles_changed();
+    if (!number)
+        return;
+    told((uint16_t)number);
+    forget(&functions, condemn_function, (struct condemned){.context = number});
+    forget(&modules, condemn_module, (struct condemned){.context = number});
+}
+
+void tsr_contexts_forget_of(CUdevice device, void (*told)(uint16_t number))
+{
+    struct condemned going = {.device = device};
+    tsr_map_each(&contexts, condemn_context, &going);
+    for (size_t i = 0; i < going.count; i++)
+        tsr_context_forget((CUcontext)(uintptr_t)going.keys[i], told);
+    free(going.keys);
+}
+
+static uint16_t current_context(void)
+{
+    CUcontext context = NULL;
+    return tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context ? tsr_context_number(context) : 0;
+}
+
+void tsr_module_define(const void *handle, const void *image, const char *path, bool is_library)
+{
+    struct known_module *module = calloc(1, sizeof *module);
+    if (!module)
+        return;
+    struct tsr_entry entry = {.kind = TSR_ENTRY_MODULE, .handle = key_of(handle)};
+    if (image) {
+        const void *code = tsr_image_unwrap(image);
+        entry.size = tsr_image_bytes(code);
+        entry.hash = entry.size <= HASHED_BYTES ? tsr_image_hash(code, entry.size) : 0;
+    }
+    module->context = is_library ? 0 : current_context();
+    pthread_mutex_lock(&lock);
+    entry.number = module->number = ++last_module;
+    tsr_writer_define(&entry, path);
+    pthread_mutex_unlock(&lock);
+    tsr_map_set(&modules, key_of(handle), module);
+}
+
+void tsr_module_forget(const void *handle)
+{
+    if (!handle || !tsr_map_remove(&modules, key_of(handle)))
+        return;
+    forget(&functions, condemn_function, (struct condemned){.owner = handle});
+}
+
+struct tsr_known_function *tsr_function_known(const void *handle)
+{
+    return handle ? tsr_map_find(&functions, key_of(handle)) : NULL;
+}
+
+static struct tsr_known_function *note_locked(const void *handle, const void *owner, const char *name, bool is_kernel)
+{
+    struct tsr_known_function *function = tsr_function_known(handle);
+    if (function || !(function = calloc(1, sizeof *function)))
+        return function;
+    const struct known_module *module = owner ? tsr_map_find(&modules, key_of(owner)) : NULL;
+    function->owner = owner;
+    function->module = module ? module->number : 0;
+    function->is_kernel = is_kernel;
+    function->name = name && driver_version < NAMES_SINCE ? strdup(name) : NULL;
+    return function;
+}
+
+void tsr_function_note(const void *handle, const void *owner, const char *name, bool is_kernel)
+{
+    if (!handle || tsr_function_known(handle))
+        return;
+    uint16_t context = is_kernel ? 0 : current_context();
+    pthread_mutex_lock(&lock);
+    struct tsr_known_function *function = note_locked(handle, owner, name, is_kernel);
+    if (function) {
+        function->context = context;
+        tsr_map_set(&functions, key_of(handle), function);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static uint32_t parameter_bytes(const void *handle, bool is_kernel)
+{
+    size_t end = 0, offset, bytes;
+    for (size_t i = 0; (is_kernel ? tsr_real.cuKernelGetParamInfo((CUkernel)handle, i, &offset, &bytes)
+                                  : tsr_real.cuFuncGetParamInfo((CUfunction)handle, i, &offset, &bytes)) == CUDA_SUCCESS;
+         i++)
+        end = offset + bytes;
+    return (uint32_t)end;
+}
+
+static void number_locked(struct tsr_known_function *function, const void *handle)
+{
+    const char *name = NULL;
+    CUresult result = function->is_kernel ? tsr_real.cuKernelGetName(&name, (CUkernel)handle)
+                                          : tsr_real.cuFuncGetName(&name, (CUfunction)handle);
+    if (result != CUDA_SUCCESS || !name)
+        name = function->name ? function->name : "";
+    struct tsr_entry entry = {.kind = TSR_ENTRY_FUNCTION,
+                              .number = last_function + 1,
+                              .parent = function->module,
+                              .handle = key_of(handle),
+                              .size = parameter_bytes(handle, function->is_kernel)};
+    tsr_writer_define(&entry, name);
+    __atomic_store_n(&function->number, ++last_function, __ATOMIC_RELEASE);
+}
+
+struct tsr_known_function *tsr_function_define(const void *handle)
+{
+    if (!handle)
+        return NULL;
+    tsr_function_note(handle, NULL, NULL, false);
+    pthread_mutex_lock(&lock);
+    struct tsr_known_function *function = tsr_function_known(handle);
+    if (function && !function->number)
+        number_locked(function, handle);
+    pthread_mutex_unlock(&lock);
+    return function;
+}

@@ -1,0 +1,212 @@
+/* The wrappers of module and library functions: they note what passes; the application gets the driver's own handles. */
+#include "shim/record/definitions.h"
+#include "shim/launch/functions.h"
+#include "shim/order/order.h"
+#include "shim/memory/memory.h"
+#include "shim/entry/real.h"
+#include "shim/record/recorder.h"
+
+static void record(uint64_t start, enum tsr_row row, CUresult result, const void *handle, const void *image)
+{
+    struct tsr_record *made = tsr_record_begin(start, row, TSR_RECORD_MODULE, result);
+    if (!made)
+        return;
+    made->u.module.handle = (uintptr_t)handle;
+    made->u.module.bytes = result == CUDA_SUCCESS && image ? tsr_image_bytes(tsr_image_unwrap(image)) : 0;
+    tsr_record_commit(made);
+}
+
+/* image or path is NULL. */
+static __attribute__((noinline)) CUresult loaded(uint64_t start, enum tsr_row row, CUresult result, void *const *handle,
+                                                 const void *image, const char *path, bool library)
+{
+    const void *module = result == CUDA_SUCCESS ? *handle : NULL;
+    if (module && image)
+        tsr_module_remember(module, image, library);
+    if (module && start)
+        tsr_module_define(module, image, path ? path : "", library);
+    record(start, row, result, module, image);
+    return result;
+}
+
+static __attribute__((noinline)) CUresult unload(enum tsr_row row, void *handle, CUresult (*real)(void *))
+{
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_order_join_all();
+    if (result == CUDA_SUCCESS) {
+        tsr_module_drop(handle);
+        tsr_module_forget(handle);
+        result = real(handle);
+    }
+    record(start, row, result, handle, NULL);
+    return result;
+}
+
+static CUresult unload_module(void *handle)
+{
+    return tsr_real.cuModuleUnload(handle);
+}
+
+static CUresult unload_library(void *handle)
+{
+    return tsr_real.cuLibraryUnload(handle);
+}
+
+static __attribute__((noinline)) CUresult found(enum tsr_row row, CUresult result, void *const *handle, const void *owner,
+                                                const char *name, bool kernel)
+{
+    if (result == CUDA_SUCCESS) {
+        tsr_function_remember(*handle, owner, name, kernel);
+        if (tsr_has_role(TSR_RECORDING))
+            tsr_function_note(*handle, owner, name, kernel);
+    }
+    tsr_record_failure(row, result);
+    return result;
+}
+
+static __attribute__((noinline)) CUresult got_variable(enum tsr_row row, CUresult result, const void *owner,
+                                                       const CUdeviceptr *address)
+{
+    if (result == CUDA_SUCCESS) {
+        tsr_module_keep_at_home(owner);
+        tsr_memory_variable(address);
+    }
+    tsr_record_failure(row, result);
+    return result;
+}
+
+TSR_ENGAGED(cuModuleGetGlobal_v2)(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+{
+    return got_variable(TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod, dptr);
+}
+
+TSR_ENGAGED(cuLibraryGetGlobal)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+    return got_variable(TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library, dptr);
+}
+
+TSR_ENGAGED(cuLibraryGetManaged)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+    return got_variable(TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library, dptr);
+}
+
+TSR_ENGAGED(cuModuleLoad)(CUmodule *module, const char *fname)
+{
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuModuleLoad(module, fname);
+    return loaded(start, TSR_ROW_cuModuleLoad, result, (void *const *)module, NULL, fname, false);
+}
+
+TSR_ENGAGED(cuModuleLoadData)(CUmodule *module, const void *image)
+{
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuModuleLoadData(module, image);
+    return loaded(start, TSR_ROW_cuModuleLoadData, result, (void *const *)module, image, NULL, false);
+}
+
+TSR_ENGAGED(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
+                                void **optionValues)
+{
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+    return loaded(start, TSR_ROW_cuModuleLoadDataEx, result, (void *const *)module, image, NULL, false);
+}
+
+TSR_ENGAGED(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
+{
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuModuleLoadFatBinary(module, fatCubin);
+    return loaded(start, TSR_ROW_cuModuleLoadFatBinary, result, (void *const *)module, fatCubin, NULL, false);
+}
+
+TSR_ENGAGED(cuModuleUnload)(CUmodule hmod)
+{
+    return unload(TSR_ROW_cuModuleUnload, hmod, unload_module);
+}
+
+TSR_ENGAGED(cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+    CUresult result = tsr_real.cuModuleGetFunction(hfunc, hmod, name);
+    return found(TSR_ROW_cuModuleGetFunction, result, (void *const *)hfunc, hmod, name, false);
+}
+
+TSR_ENGAGED(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+                               unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                               unsigned int numLibraryOptions)
+{
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                                                 libraryOptionValues, numLibraryOptions);
+    return loaded(start, TSR_ROW_cuLibraryLoadData, result, (void *const *)library, code, NULL, true);
+}
+
+TSR_ENGAGED(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues,
+                                   unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                   unsigned int numLibraryOptions)
+{
+    uint64_t start = tsr_record_start();
+    CUresult result = tsr_real.cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions,
+                                                     libraryOptions, libraryOptionValues, numLibraryOptions);
+    return loaded(start, TSR_ROW_cuLibraryLoadFromFile, result, (void *const *)library, NULL, fileName, true);
+}
+
+TSR_ENGAGED(cuLibraryUnload)(CUlibrary library)
+{
+    return unload(TSR_ROW_cuLibraryUnload, library, unload_library);
+}
+
+TSR_ENGAGED(cuLibraryGetKernel)(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+    CUresult result = tsr_real.cuLibraryGetKernel(pKernel, library, name);
+    return found(TSR_ROW_cuLibraryGetKernel, result, (void *const *)pKernel, library, name, true);
+}
+
+TSR_ENGAGED(cuLibraryEnumerateKernels)(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
+{
+    CUresult result = tsr_real.cuLibraryEnumerateKernels(kernels, numKernels, lib);
+    unsigned count = 0;
+    if (result != CUDA_SUCCESS || !tsr_has_role(TSR_RECORDING) || tsr_real.cuLibraryGetKernelCount(&count, lib) != CUDA_SUCCESS)
+        return result;
+    for (unsigned i = 0; i < count && i < numKernels; i++)
+        tsr_function_note(kernels[i], lib, NULL, true);
+    return result;
+}
+
+TSR_ENGAGED(cuModuleEnumerateFunctions)(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
+{
+    CUresult result = tsr_real.cuModuleEnumerateFunctions(functions, numFunctions, mod);
+    unsigned count = 0;
+    if (result != CUDA_SUCCESS || !tsr_has_role(TSR_RECORDING) ||
+        tsr_real.cuModuleGetFunctionCount(&count, mod) != CUDA_SUCCESS)
+        return result;
+    for (unsigned i = 0; i < count && i < numFunctions; i++)
+        tsr_function_note(functions[i], mod, NULL, false);
+    return result;
+}
+
+TSR_ENGAGED(cuKernelGetFunction)(CUfunction *function, CUkernel kernel)
+{
+    CUresult result = tsr_real.cuKernelGetFunction(function, kernel);
+    if (result == CUDA_SUCCESS) {
+        const struct tsr_known_function *known = tsr_function_known(kernel);
+        tsr_function_alias(*function, kernel);
+        if (tsr_has_role(TSR_RECORDING))
+            tsr_function_note(*function, known ? known->owner : NULL, known ? known->name : NULL, false);
+    }
+    tsr_record_failure(TSR_ROW_cuKernelGetFunction, result);
+    return result;
+}
+
+TSR_ENGAGED(cuFuncSetAttribute)(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+    CUresult result = tsr_real.cuFuncSetAttribute(hfunc, attrib, value);
+    tsr_record_failure(TSR_ROW_cuFuncSetAttribute, result);
+    return result == CUDA_SUCCESS ? tsr_function_set_attribute(hfunc, attrib, value) : result;
+}
+
+TSR_ENGAGED(cuKernelSetAttribute)(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+{
+    CUresult result = tsr_real.cuKernelSetAttribute(attrib, val, kernel, dev);
+    tsr_record_failure(TSR_ROW_cuKernelSetAttribute, result);
+    return result == CUDA_SUCCESS ? tsr_function_set_attribute(kernel, attrib, val) : result;
+}
