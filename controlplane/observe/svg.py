@@ -120,8 +120,10 @@ def _step(span_ns: int) -> int:
 
 
 def _mark(ns: int, step: int) -> str:
-    unit, size = ("ms", 10**6) if step >= 10**5 else ("us", 10**3) if step >= 100 else ("ns", 1)
-    return f"{ns / size:g} {unit}"
+    """A time with as many digits as tell it from the marks beside it."""
+    unit, size = ("ms", 10**6) if step >= 10**4 else ("us", 10**3) if step >= 10 else ("ns", 1)
+    digits = next(count for count in range(4) if step * 10**count % size == 0)
+    return f"{ns / size:.{digits}f} {unit}"
 
 
 def _track(track: Track, top: int, window: tuple[int, int], scale: float, colors: Mapping[str, str]) -> Iterator[str]:
