@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sysconfig
 import tempfile
@@ -44,6 +45,13 @@ class Outcome:
     counts: dict[str, int]
 
 
+def as_from_a_terminal() -> None:
+    """In the new process: its terminal, and no signal ignored because whoever started the tests ignores it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Guest:
     """One program started under ``tessera-run --emulate 2`` on a terminal of its own, its processes marked."""
 
@@ -66,7 +74,7 @@ class Guest:
             stderr=subprocess.PIPE,
             stdin=terminal,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=as_from_a_terminal,
         )
         os.close(terminal)
 
