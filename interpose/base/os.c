@@ -15,8 +15,20 @@
 
 #define FIRST_KEPT_DESCRIPTOR 256
 
+/* A file that grows beyond the process' limit would raise a signal. */
+static bool may_grow_to(uint64_t bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes)
+        return true;
+    errno = EFBIG;
+    return false;
+}
+
 int tsr_os_memfd(const char *name, uint64_t bytes)
 {
+    if (!may_grow_to(bytes))
+        return -1;
     int descriptor = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (descriptor >= 0 && ftruncate(descriptor, (off_t)bytes) != 0) {
         int saved_errno = errno;
@@ -27,14 +39,10 @@ int tsr_os_memfd(const char *name, uint64_t bytes)
     return descriptor;
 }
 
-/* A file that grows beyond the process' limit would raise a signal. */
 bool tsr_os_allocate(int descriptor, uint64_t offset, uint64_t bytes)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < offset + bytes) {
-        errno = EFBIG;
+    if (!may_grow_to(offset + bytes))
         return false;
-    }
     int failed;
     do
         failed = fallocate(descriptor, 0, (off_t)offset, (off_t)bytes);

@@ -19,6 +19,7 @@
 #define NAMES_SINCE 12030 /* driver version from which on functions tell their names */
 
 struct known_module {
+    struct tsr_forgotten forgotten;
     uint32_t number;
     uint16_t context; /* 0: a library, of every context */
 };
@@ -32,6 +33,8 @@ static struct tsr_map functions TSR_HOT;                 /* CUfunction or CUkern
 static uint8_t devices[CONTEXTS];                        /* by context; written before the number is given out */
 static uint32_t last_context, last_module, last_function;
 static int driver_version;
+static struct tsr_forgotten
+    *all_forgotten; /* atomic; functions and modules whose handles have ended: a thread may still look at one */
 
 static uint64_t key_of(const void *handle)
 {
@@ -170,11 +173,21 @@ static void condemn_context(uint64_t key, void *value, void *argument)
         condemn(condemned, key);
 }
 
+static bool keep_forgotten(struct tsr_forgotten *gone)
+{
+    if (!gone)
+        return false;
+    gone->next = __atomic_load_n(&all_forgotten, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&all_forgotten, &gone->next, gone, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+    return true;
+}
+
 static void forget(struct tsr_map *map, void (*judge)(uint64_t, void *, void *), struct condemned condemned)
 {
     tsr_map_each(map, judge, &condemned);
     for (size_t i = 0; i < condemned.count; i++)
-        tsr_map_remove(map, condemned.keys[i]);
+        keep_forgotten(tsr_map_remove(map, condemned.keys[i]));
     free(condemned.keys);
 }
 
@@ -225,7 +238,7 @@ void tsr_module_define(const void *handle, const void *image, const char *path, 
 
 void tsr_module_forget(const void *handle)
 {
-    if (!handle || !tsr_map_remove(&modules, key_of(handle)))
+    if (!handle || !keep_forgotten(tsr_map_remove(&modules, key_of(handle))))
         return;
     forget(&functions, condemn_function, (struct condemned){.owner = handle});
 }

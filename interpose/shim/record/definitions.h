@@ -12,7 +12,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* First member of what is remembered by a handle: its place in the list when the handle has ended. */
+struct tsr_forgotten {
+    struct tsr_forgotten *next;
+};
+
 struct tsr_known_function {
+    struct tsr_forgotten forgotten;
     uint32_t number;   /* atomic; 0 before the first launch */
     uint32_t launches; /* relaxed; of which timing takes samples */
     uint32_t module;   /* number; 0: unknown */
