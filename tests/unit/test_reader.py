@@ -15,7 +15,7 @@ from ptxtools.reader import Address, Group, Instruction, Number, Register, Symbo
 from ptxtools.reader.operand import parse
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus" / "ptx").glob("*.ptx"))
-STATEMENT = re.compile(r"^[ \t]*(?:@!?%\w+[ \t]+)?(?!param|prototype)[a-z][\w.]*(?=[ \t;])", re.MULTILINE)
+STATEMENT = re.compile(r"^[ \t{]*(?:@!?%\w+[ \t]+)?(?!param|prototype)[a-z][\w.]*(?=[ \t;])", re.MULTILINE)
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 

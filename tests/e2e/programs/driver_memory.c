@@ -1,5 +1,6 @@
 /* Driver API: device memory of all sizes, allocated and freed at random, holds what kernels wrote; ranges, attributes, free memory and
-   a context's end are right. devices: 2 */
+   a context's end are right.
+   devices: 2 */
 #include "driver_check.h"
 
 #define LITTLE ((size_t)64 << 20) /* what a driver may have taken for itself meanwhile */
