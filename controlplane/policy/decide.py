@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from controlplane.content import content_hash
 from controlplane.policy.language import Interval, Match, Policy, Share
 from controlplane.policy.pattern import glob_matches, regex
 
@@ -28,19 +29,11 @@ class Launch:
     owner: object = None
 
 
-def fnv1a(data: bytes) -> int:
-    """The hash that the shim gives names and images: FNV-1a, 64 bits."""
-    value = 0xCBF29CE484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & MASK
-    return value
-
-
 def drawn(share: Share, function: str, number: int) -> bool:
     """Whether the share includes the function's launch of that number (counted from 1); as shim/launch/decide.c draws it."""
     if share.fraction >= 1:
         return True
-    z = (share.seed * 0x9E3779B97F4A7C15 + fnv1a(function.encode()) + number * 0xD1342543DE82EF95) & MASK
+    z = (share.seed * 0x9E3779B97F4A7C15 + content_hash(function.encode()) + number * 0xD1342543DE82EF95) & MASK
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
     return z ^ (z >> 31) < share.threshold

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.content import content_hash
 from controlplane.policy import decide, read_policy
 from tests.policy.launches import FUNCTIONS
 from tests.policy.run import Launch, run
@@ -84,9 +85,7 @@ def test_conditions_on_streams(native_build: Path, tmp_path: Path) -> None:
 def test_a_module_is_matched_by_the_hash_of_its_image(native_build: Path, tmp_path: Path) -> None:
     from tests.policy.launches import PTX
 
-    value = 0xCBF29CE484222325
-    for byte in PTX.encode() + b"\0":
-        value = (value ^ byte) * 0x100000001B3 % 2**64
+    value = content_hash(PTX.encode() + b"\0")
     outcome = run(native_build, tmp_path, rules(f'{{match: {{module: "{value:016x}"}}, device: 1}}'), SEVERAL)
     assert outcome.by_function == {(name, 1): 4 for name in ("alpha", "beta", "gamma")}
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from controlplane.commands.main import main
-from controlplane.policy.decide import fnv1a
+from controlplane.content import content_hash
 from tests.policy.launches import PTX
 from tests.policy.run import PROGRAM, TIMEOUT_S, Launch, environment, run
 
-HASH = fnv1a(PTX.encode() + b"\0")
+HASH = content_hash(PTX.encode() + b"\0")
 POLICY = f"""version: 1
 devices: {{home: 0, executors: [1, 2]}}
 rules:

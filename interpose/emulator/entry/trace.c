@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/format.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/os.h"
@@ -112,19 +113,11 @@ void tsr_trace_start(void)
     tsr_engine_observe_grids(write_launch);
 }
 
-static uint64_t identify(const char *text, size_t length)
-{
-    uint64_t id = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < length; i++)
-        id = (id ^ (uint8_t)text[i]) * 0x100000001b3u;
-    return id ? id : 1;
-}
-
 uint64_t tsr_trace_text(const char *text, size_t length)
 {
     if (file < 0)
         return 0;
-    uint64_t id = identify(text, length);
+    uint64_t id = tsr_hash(text, length);
     char path[4096];
     tsr_format(path, sizeof path, "%s.%016llx.ptx", tsr_options()->access_trace, (unsigned long long)id);
     int copy = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

@@ -204,7 +204,7 @@ struct tsr_entry {  /* the text follows, with its NUL, padded to a multiple of 8
         number; /* by which records refer to it; functions, modules and contexts count from 1, devices are the driver's numbers */
     uint32_t parent; /* FUNCTION: its module, 0 if unknown. CONTEXT: its device */
     uint64_t handle; /* the driver's, as long as it is valid */
-    uint64_t hash;   /* MODULE: of the image (FNV-1a, 64 bits), 0 if it is larger than 1 MiB or in a file. Others: 0 */
+    uint64_t hash;   /* MODULE: of the image (base/hash.h), 0 if it is larger than 64 MiB or in a file. Others: 0 */
     uint64_t size;   /* MODULE: bytes of the image. DEVICE: bytes of memory. FUNCTION: bytes of its parameters */
 };
 /* cffi: end */

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/os.h"
@@ -77,14 +78,6 @@ const void *tsr_image_unwrap(const void *image)
 {
     const struct fatbin_wrapper *wrapper = image;
     return wrapper->magic == WRAPPER_MAGIC ? wrapper->data : image;
-}
-
-uint64_t tsr_image_hash(const void *data, size_t bytes)
-{
-    uint64_t hash = 0xcbf29ce484222325ull;
-    for (const uint8_t *at = data; bytes; at++, bytes--)
-        hash = (hash ^ *at) * 0x100000001b3ull;
-    return hash;
 }
 
 /* Images that libraries carry lie in their mapped files; those that were made at run time lie in no file. */
@@ -162,7 +155,7 @@ void tsr_function_remember(const void *handle, const void *owner, const char *na
         return;
     }
     function->module = module;
-    function->name_hash = tsr_image_hash(name, strlen(name));
+    function->name_hash = tsr_hash(name, strlen(name));
     read_parameters(function, handle, kernel);
     function->max_threads = (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
     function->most_shared_bytes =
@@ -300,7 +293,7 @@ uint64_t tsr_module_hash(struct tsr_module_record *module)
     void *image = mmap(NULL, module->bytes, PROT_READ, MAP_SHARED, module->image, 0);
     if (image == MAP_FAILED)
         return 0;
-    hash = tsr_image_hash(image, module->bytes);
+    hash = tsr_hash(image, module->bytes);
     munmap(image, module->bytes);
     __atomic_store_n(&module->hash, hash, __ATOMIC_RELAXED);
     return hash;

@@ -52,7 +52,7 @@ CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane
 
 /* File name of the shared object or executable that held the image; empty: none did. */
 const char *tsr_module_name(const struct tsr_module_record *module);
-/* FNV-1a of the image, 64 bits; made when first asked for; 0: not known. */
+/* Of the image (base/hash.h); made when first asked for; 0: not known. */
 uint64_t tsr_module_hash(struct tsr_module_record *module);
 
 /* What the wrappers have seen: nothing is kept without a session. */
@@ -69,8 +69,6 @@ void tsr_module_keep_at_home(const void *owner);
 
 /* The image itself, of what may be a wrapper around its address. */
 const void *tsr_image_unwrap(const void *image);
-/* FNV-1a, 64 bits. */
-uint64_t tsr_image_hash(const void *image, size_t bytes);
 /* Size of an image as cuModuleLoadData accepts it, from its own headers; 0: not one of the known forms. */
 size_t tsr_image_bytes(const void *image);
 

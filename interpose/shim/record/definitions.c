@@ -9,13 +9,14 @@
 
 #include <tessera/records.h>
 
+#include "base/hash.h"
 #include "base/map.h"
 #include "shim/launch/functions.h"
 #include "shim/entry/real.h"
 #include "shim/record/writer.h"
 
 #define CONTEXTS 4096u
-#define HASHED_BYTES (1u << 20) /* hashing more would be noticed when a library of hundreds of megabytes is loaded */
+#define HASHED_BYTES (64u << 20) /* hashing more would be noticed: 10 ms */
 #define NAMES_SINCE 12030 /* driver version from which on functions tell their names */
 
 struct known_module {
@@ -226,7 +227,7 @@ void tsr_module_define(const void *handle, const void *image, const char *path, 
     if (image) {
         const void *code = tsr_image_unwrap(image);
         entry.size = tsr_image_bytes(code);
-        entry.hash = entry.size <= HASHED_BYTES ? tsr_image_hash(code, entry.size) : 0;
+        entry.hash = entry.size <= HASHED_BYTES ? tsr_hash(code, entry.size) : 0;
     }
     module->context = is_library ? 0 : current_context();
     pthread_mutex_lock(&lock);
