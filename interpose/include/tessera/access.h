@@ -1,0 +1,245 @@
+/*
+ * Access templates: what decides which bytes a launch of a kernel touches, as flat bytes; and their evaluation. A template is made once per kernel (ptxtools.access, written by
+ * ptxtools/access/flat.py), kept in files and shared memory, and evaluated for each launch in the application's process.
+ *
+ * The bytes are a tsr_access_template and its sections, in the order of its counts, each at the next multiple of 8; numbers are
+ * little-endian, references are indices. They are trusted nowhere: tsr_access_create checks every index, once, and keeps a copy.
+ *
+ * The part between the marks is read by Python through cffi as well. Bump TSR_ACCESS_VERSION on any change of it; a template of another
+ * version is refused.
+ */
+#ifndef TESSERA_ACCESS_H
+#define TESSERA_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TSR_ACCESS_MAGIC 0x4343415f52535454ull
+#define TSR_ACCESS_VERSION 1u
+
+/* cffi: begin */
+enum tsr_access_kind { TSR_ACCESS_READ, TSR_ACCESS_WRITE, TSR_ACCESS_ATOMIC };
+
+enum tsr_access_tier { TSR_ACCESS_PTX, TSR_ACCESS_MACHINE_CODE };
+
+enum tsr_access_op { /* in the order of ptxtools.access.template.Op, which says what they mean */
+                     TSR_OP_NUMBER,
+                     TSR_OP_PARAMETER,
+                     TSR_OP_SPECIAL,
+                     TSR_OP_SYMBOL,
+                     TSR_OP_LOADED,
+                     TSR_OP_OPAQUE,
+                     TSR_OP_ADD,
+                     TSR_OP_SUB,
+                     TSR_OP_MUL,
+                     TSR_OP_MUL_WIDE,
+                     TSR_OP_MUL_HIGH,
+                     TSR_OP_SHL,
+                     TSR_OP_SHR,
+                     TSR_OP_AND,
+                     TSR_OP_OR,
+                     TSR_OP_XOR,
+                     TSR_OP_NOT,
+                     TSR_OP_NEG,
+                     TSR_OP_ABS,
+                     TSR_OP_MIN,
+                     TSR_OP_MAX,
+                     TSR_OP_DIV,
+                     TSR_OP_REM,
+                     TSR_OP_CONVERT,
+                     TSR_OP_EXTRACT,
+                     TSR_OP_PACK,
+                     TSR_OP_SELECT,
+                     TSR_OP_JOIN,
+                     TSR_OP_LOOP,
+                     TSR_OP_CHANGED,
+                     TSR_OP_COUNT,
+                     TSR_OP_COMPARE,
+                     TSR_OP_BOTH,
+                     TSR_OP_EITHER,
+                     TSR_OP_OPPOSITE,
+                     TSR_OP_UNKNOWN,
+                     TSR_OPS
+};
+
+enum tsr_access_special { /* code of TSR_OP_SPECIAL; the first twelve: 3 * register + axis */
+                          TSR_SPECIAL_TID = 0,
+                          TSR_SPECIAL_NTID = 3,
+                          TSR_SPECIAL_CTAID = 6,
+                          TSR_SPECIAL_NCTAID = 9,
+                          TSR_SPECIAL_LANE = 12,
+                          TSR_SPECIAL_OTHER = 13
+};
+
+enum tsr_access_compare { /* code of TSR_OP_COMPARE */
+                          TSR_COMPARE_LT,
+                          TSR_COMPARE_LE,
+                          TSR_COMPARE_GT,
+                          TSR_COMPARE_GE,
+                          TSR_COMPARE_EQ,
+                          TSR_COMPARE_NE,
+                          TSR_COMPARE_OTHER
+};
+
+enum tsr_access_flag {
+    TSR_NODE_SIGNED = 1,
+    TSR_NODE_LOADED = 2,    /* of TSR_OP_CHANGED: its value may be a pointer that was loaded from memory */
+    TSR_NODE_UNSIGNED64 = 4 /* `number` is to be read without a sign */
+};
+
+struct tsr_access_template {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t bytes;      /* of everything */
+    uint32_t tier;       /* enum tsr_access_tier */
+    uint32_t name;       /* in the text */
+    uint32_t parameters; /* counts of the sections' entries */
+    uint32_t nodes;
+    uint32_t operands;
+    uint32_t contexts;
+    uint32_t loops;
+    uint32_t blocks;
+    uint32_t accesses;
+    uint32_t unknowns;
+    uint32_t symbols;
+    uint32_t text_bytes;
+};
+
+struct tsr_access_parameter {
+    uint32_t index, offset, size; /* of the kernel's parameter, in its parameter block */
+};
+
+struct tsr_access_node {
+    uint8_t op, width, flags, code; /* enum tsr_access_op; bits; enum tsr_access_flag; special register or comparison */
+    uint32_t count, first;          /* its operands: nodes; those of TSR_OP_JOIN are followed by as many contexts */
+    uint32_t block, context;        /* where it is made, and what holds there */
+    uint32_t symbol;                /* of TSR_OP_SYMBOL */
+    int64_t number;                 /* value, offset in the parameter block, loop, or line */
+};
+
+/* Operands: uint32_t. */
+
+struct tsr_access_context { /* the first one is empty; all others come after their parents */
+    uint32_t parent;
+    int32_t predicate; /* a node; -1: none */
+    uint32_t truth;
+    uint32_t reserved;
+};
+
+struct tsr_access_loop {
+    uint32_t context;
+    uint32_t entries, first_entry; /* contexts of the edges into the header, among the operands */
+    uint32_t backs, first_back;    /* and of the edges back */
+    uint32_t reserved;
+    uint64_t within; /* set of loops around it, itself included: loop n is bit min(n, 63) */
+};
+
+/* Blocks: uint64_t, the set of loops around each. */
+
+struct tsr_access_access {
+    uint32_t kind, address, size, context; /* enum tsr_access_kind; node; bytes */
+    int64_t displacement;
+    int32_t pitch, length; /* nodes; -1: none */
+    uint32_t rows, line, generic;
+    uint32_t bases, first_base; /* offsets in the parameter block of the pointers that the address may begin with, among the
+                                   operands */
+    uint32_t based;             /* 1: it begins with one of them in any case */
+};
+
+struct tsr_access_unknown {
+    uint32_t line, reason; /* reason: in the text */
+};
+
+struct tsr_access_symbol {
+    uint32_t name;    /* in the text */
+    uint32_t private; /* 1: in shared, local or parameter memory; 2: where private memory begins among generic addresses */
+    uint64_t size;    /* in bytes; 0: not known */
+};
+
+/* Text: names and reasons, each ended by a zero. */
+
+enum tsr_access_reason {
+    TSR_REASON_NONE,
+    TSR_REASON_TEMPLATE, /* the template has the text */
+    TSR_REASON_LOADED,
+    TSR_REASON_NO_BASE,
+    TSR_REASON_PRIVATE,
+    TSR_REASON_BUDGET
+};
+
+enum tsr_access_level { /* how much was given up for want of time or room */
+                        TSR_LEVEL_FULL,
+                        TSR_LEVEL_INTERVALS, /* facts and strides */
+                        TSR_LEVEL_WHOLE,     /* some ranges are whole allocations */
+                        TSR_LEVEL_UNKNOWN    /* some accesses are unknown */
+};
+
+enum tsr_access_option {
+    TSR_ACCESS_ALL_REASONS = 1, /* go on after the first unknown access */
+    TSR_ACCESS_NO_MEMO = 2
+};
+
+struct tsr_access_launch {
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes; /* dynamic shared memory */
+    uint32_t parameter_bytes;
+    const void *parameters;
+    const uint64_t *symbols; /* addresses in the order of the template's symbols, 0: not known; NULL: none is */
+    /* The allocation that contains an address; 0: none does. Without it, ranges are not clamped. It must not block. */
+    int (*allocation)(void *context, uint64_t address, uint64_t *begin, uint64_t *end);
+    void *allocation_context;
+    uint32_t steps;   /* of work at most; 0: the default */
+    uint32_t options; /* enum tsr_access_option */
+};
+
+/* Bytes first to last, offsets from `base`; of these, `width` at every multiple of `stride` from first on (stride 0: all). */
+struct tsr_access_range {
+    uint32_t kind;     /* enum tsr_access_kind */
+    uint32_t whole;    /* 1: little is known but the allocation; first and last are its ends, or 0 and -1 when it is not known */
+    int32_t parameter; /* index of the kernel parameter that holds the base; -1: none does */
+    int32_t symbol;    /* the module's variable that is the base; -1: none. Without either the base is 0 */
+    uint32_t offset;   /* of the base in the parameter block */
+    uint32_t reserved;
+    uint64_t base;
+    int64_t first, last;
+    int64_t stride, width;
+};
+
+struct tsr_access_why {
+    uint32_t line, reason; /* enum tsr_access_reason */
+    const char *text;
+};
+
+struct tsr_access_result {
+    struct tsr_access_range *ranges; /* the caller's, `capacity` of them */
+    uint32_t capacity, count;
+    uint32_t level;      /* enum tsr_access_level */
+    uint32_t remembered; /* 1: it came from the memo */
+    uint32_t whys;       /* accesses that may be anywhere; the first of them: */
+    uint32_t steps;      /* of work done */
+    struct tsr_access_why why[8];
+};
+/* cffi: end */
+
+#define TSR_ACCESS_SCRATCH_BYTES (512u << 10) /* enough for nearly all kernels */
+#define TSR_ACCESS_MEMO_ENTRIES 16u
+
+struct tsr_access; /* a checked template and what is remembered of its launches; any number of threads may evaluate it */
+
+/*
+ * Checks a template and copies it. NULL: it is damaged, of another version, or memory is out. `memo_entries`: launches that are
+ * remembered at most.
+ */
+struct tsr_access *tsr_access_create(const void *bytes, size_t size, uint32_t memo_entries);
+void tsr_access_destroy(struct tsr_access *access);
+const struct tsr_access_template *tsr_access_template_of(const struct tsr_access *access);
+
+/*
+ * The ranges of a launch. Bounded work, no allocation; `scratch` is the calling thread's, aligned to 16 bytes. With a level of
+ * TSR_LEVEL_UNKNOWN, the launch may touch anything.
+ */
+void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,
+                         struct tsr_access_result *result);
+
+#endif
