@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptxtools.access.activation import Activation, Place, called, guarded, make_access, stored
-from ptxtools.access.effects import effects
+from ptxtools.access.effects import TensorEffect, effects
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.steps import find_steps
 from ptxtools.access.template import Slot, Template, Unknown
+from ptxtools.access.tensors import tensor_accesses
 from ptxtools.access.values import Arguments, Values
 from ptxtools.reader.function import Function
 from ptxtools.reader.instruction import Instruction
@@ -95,6 +96,9 @@ class _Builder:
             found = effects(instruction.opcode, instruction.operand_count)
             if isinstance(found, str):
                 raise ValueError(found)
+            if isinstance(found, TensorEffect):
+                self.template.tensors += tensor_accesses(self.graph, of, instruction, found, place)
+                return
             for effect in found:
                 self.template.accesses.append(make_access(self.graph, of, instruction, effect, place))
         except ValueError as problem:

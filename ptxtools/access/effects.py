@@ -45,8 +45,16 @@ class Effect:
     length: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class TensorEffect:
+    """An access to a tensor whose map is at operand number `map`."""
+
+    kind: AccessKind
+    map: int
+
+
 @cache
-def effects(opcode: str, operands: int) -> list[Effect] | str:
+def effects(opcode: str, operands: int) -> list[Effect] | TensorEffect | str:
     """Accesses of an instruction with this opcode and number of operands; or why they are unknown."""
     parts = opcode.split(".")
     base = parts[0]
@@ -98,12 +106,12 @@ def _plain(parts: list[str]) -> list[Effect] | str:
     return [Effect(kind, address, bits // 8 * elements(parts), generic)]
 
 
-def _copy(parts: list[str], operands: int) -> list[Effect] | str:
-    """cp.async and cp.async.bulk. Tensor copies go through descriptors (TMA)."""
-    if "tensor" in parts:
-        return "TMA tensor copy"
+def _copy(parts: list[str], operands: int) -> list[Effect] | TensorEffect | str:
+    """cp.async, cp.async.bulk and cp.reduce.async.bulk. Tensor copies go through tensor maps (TMA)."""
     if {"commit_group", "wait_group", "wait_all", "mbarrier"} & set(parts):
         return []
+    if "tensor" in parts and "prefetch" not in parts:
+        return _tensor_copy(parts)
     if "reduce" in parts:
         return [Effect(AccessKind.ATOMIC, 0, 0, length=2)] if "global" in parts[:6] else "cp.reduce"
     if "bulk" not in parts:
@@ -116,6 +124,16 @@ def _copy(parts: list[str], operands: int) -> list[Effect] | str:
     if spaces[0] == "global":
         return [Effect(AccessKind.WRITE, 0, 0, length=2)]
     return [Effect(AccessKind.READ, 1, 0, length=2)] if spaces[1] == "global" else []
+
+
+def _tensor_copy(parts: list[str]) -> TensorEffect | str:
+    """From a tensor to shared memory the map is the second operand, the other way the first."""
+    spaces = [part.partition("::")[0] for part in parts if part.partition("::")[0] in ("global", "shared")][:2]
+    if spaces == ["shared", "global"] and "reduce" not in parts:
+        return TensorEffect(AccessKind.READ, 1)
+    if spaces == ["global", "shared"]:
+        return TensorEffect(AccessKind.ATOMIC if "reduce" in parts else AccessKind.WRITE, 0)
+    return "TMA tensor copy between these spaces"
 
 
 def _matrix(parts: list[str]) -> list[Effect] | str:

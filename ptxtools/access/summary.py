@@ -44,6 +44,8 @@ def summarise(template: Template) -> Summary:
     summary.unknown = [(each.line, each.reason) for each in template.unknown]
     for access in template.accesses:
         _note(template, summary, access)
+    for tensor in template.tensors:
+        _mark(summary, tensor.offset, tensor.kind)
     summary.unknown = sorted(set(summary.unknown))
     if summary.unknown:
         summary.tier = "unknown"

@@ -119,6 +119,19 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorAccess:
+    """An instruction's access to a tensor through its tensor map (TMA descriptor) in the parameter block.
+
+    It stays inside the tensor; which part of it is not kept. `offset`: of the map's 128 bytes in the block.
+    """
+
+    kind: AccessKind
+    offset: int
+    context: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """An instruction whose accesses are not understood."""
 
@@ -149,6 +162,7 @@ class Template:
     loops: list[LoopPlace] = field(default_factory=list)
     block_loops: list[frozenset[int]] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
+    tensors: list[TensorAccess] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
     private: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from ptxtools.access.template import Access, AccessKind, Template
+from ptxtools.access.template import Access, AccessKind, Template, TensorAccess
+from ptxtools.ranges.box import boxes
 from ptxtools.ranges.evaluate import Evaluation
 from ptxtools.ranges.form import Form
 from ptxtools.ranges.merge import merged
 from ptxtools.ranges.strides import Shape, shape
+from ptxtools.ranges.tensor import MAP_BYTES, Tensor, address_of
 
 Allocation = Callable[[int], "tuple[int, int] | None"]
 _CHOICES = 16
@@ -24,7 +26,7 @@ class Launch:
     """`parameters`: the parameter block. `allocation`: (begin, end) of the allocation that contains an address.
 
     Neighbouring mappings of one reservation count as one allocation. `variables`: addresses of the module's
-    variables, as far as known.
+    variables, as far as known. `tensor`: what a tensor map's 128 bytes describe; None when that is not known.
     """
 
     parameters: bytes
@@ -32,15 +34,16 @@ class Launch:
     block: tuple[int, int, int]
     allocation: Allocation = lambda _: None
     variables: Mapping[str, int] = field(default_factory=dict)
+    tensor: Callable[[bytes], Tensor | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """Bytes first to last, offsets from `base`; of these, `width` at every multiple of `stride` from first on (0: all).
 
-    `parameter`: index of the kernel parameter that is the base; `variable`: name of the module's variable that is.
-    Without either the base is 0. `whole`: little is known but the allocation; first and last are its ends, or 0 and
-    -1 when it is not known either.
+    `parameter`: index of the kernel parameter that is the base, or that holds the tensor map of the tensor that is;
+    `variable`: name of the module's variable that is. Without either the base is 0. `whole`: little is known but the
+    allocation; first and last are its ends, or 0 and -1 when it is not known either.
     """
 
     kind: AccessKind
@@ -91,6 +94,10 @@ class _Launch:
             reason = self.access(access)
             if reason:
                 self.unknown[access.line, reason] = None
+        for through in self.template.tensors:
+            reason = self.tensor(through)
+            if reason:
+                self.unknown[through.line, reason] = None
         return Result(merged(self.found), sorted(self.unknown))
 
     def access(self, access: Access) -> str:
@@ -104,6 +111,27 @@ class _Launch:
             reason = self.form(access, form.moved(access.displacement), facts)
             if reason:
                 return reason
+        return ""
+
+    def tensor(self, access: TensorAccess) -> str:
+        """Adds the tensor that a map in the parameter block describes. The result is as that of `access`."""
+        if self.evaluation.facts(access.context) is None:
+            return ""
+        raw = self.launch.parameters[access.offset : access.offset + MAP_BYTES]
+        if len(raw) < MAP_BYTES:
+            return "tensor map outside of the parameters"
+        slot, tensor = self.slot_of(access.offset), self.launch.tensor(raw)
+        if tensor is not None:
+            for first, last, stride, width in boxes(tensor.dims, tensor.strides, tensor.element_bytes):
+                found = Range(access.kind, slot, None, tensor.address, first, last, stride, width)
+                self.found[found] = None
+            return ""
+        address = address_of(raw)
+        bounds = self.launch.allocation(address)
+        if bounds is None:
+            return "tensor map of an unknown tensor"
+        first, last = bounds[0] - address, bounds[1] - address - 1
+        self.found[Range(access.kind, slot, None, address, first, last, whole=True)] = None
         return ""
 
     def choices(self, form: Form) -> list[Form]:

@@ -224,7 +224,7 @@ def test_variables_of_the_module() -> None:
     ("code", "reason"),
     [
         ("tex.1d.v4.f32.s32 {%f1,%f2,%f3,%f4}, [%rd1, {%r1}];", "texture or surface"),
-        ("cp.async.bulk.tensor.1d.shared::cluster.global.tile [%r1], [%rd1, {%r2}], [%r3];", "TMA tensor copy"),
+        ("cp.async.bulk.tensor.1d.shared::cluster.global.tile [%r1], [%rd1, {%r2}], [%r3];", "tensor map in memory"),
         ("call.uni other;", "call of other, which is defined elsewhere"),
         ("call.uni again;", "again calls itself"),
         ("call.uni (%r1), %rd3, (%r2), proto;", "call through a pointer"),
