@@ -1,4 +1,4 @@
-"""Values of registers as nodes of a template, made on demand by walking from a use to its definitions."""
+"""Values of a PTX function as nodes of a template."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.lanes import lane_node
 from ptxtools.access.template import Node, Op
+from ptxtools.access.walk import Walk
 from ptxtools.isa.types import Type
 from ptxtools.reader.function import Function
 from ptxtools.reader.instruction import Instruction
@@ -26,18 +27,16 @@ WINDOW = "generic window"  # the name of a symbol: where private memory begins a
 Arguments = Mapping[str, Mapping[int, tuple[int, int]]]
 
 
-class Values:
-    """Nodes of registers and operands. A register that may be undefined is opaque. Blocks are the function's own."""
+class Values(Walk):
+    """Nodes of a PTX function's registers and operands."""
 
     def __init__(
         self, module: Module, function: Function, flow: Flow, graph: Graph, arguments: Arguments | None = None
     ) -> None:
+        super().__init__(function.body.instructions, flow, graph)
         self._arguments = arguments or {}
         self._module, self._function = module, function
-        self._flow, self._graph = flow, graph
         self._slots = {slot.name: slot.offset for slot in function.parameters}
-        self._entry: dict[tuple[int, str], int] = {}
-        self._defined: dict[tuple[int, str], int] = {}
 
     def operand(self, operand: Operand, block: int, index: int) -> int:
         """The value of a source operand of instruction `index`."""
@@ -55,10 +54,6 @@ class Values:
                 Node(Op.PACK, parts, bits, block=self._at(block), context=self._flow.contexts[block])
             )
         return self.opaque(64, block)
-
-    def _at(self, block: int) -> int:
-        """The block's number in the template."""
-        return self._flow.base + block
 
     def displaced(self, value: int, displacement: int) -> int:
         if displacement == 0:
@@ -86,81 +81,6 @@ class Values:
         else:
             template.sizes[name] = variable.size
         return self._graph.add(Node(Op.SYMBOL, name=name))
-
-    def opaque(self, bits: int, block: int) -> int:
-        """A value of its own of which only the width is known."""
-        return self._graph.fresh(Node(Op.OPAQUE, width=bits, block=self._at(block)))
-
-    def register(self, name: str, block: int, index: int) -> int:
-        """The value of a register just before instruction `index` of a block."""
-        only = self._flow.definitions.only(name)
-        if only and only[0] != block and self._flow.dominators.dominates(only[0], block):
-            return self.defined(only[1], name, only[0])
-        found = self._flow.definitions.before(name, block, index)
-        return self.at_entry(name, block) if found is None else self.defined(found, name, block)
-
-    def at_exit(self, name: str, block: int) -> int:
-        return self.register(name, block, self._flow.blocks[block].end)
-
-    def at_entry(self, name: str, block: int) -> int:
-        known = self._entry.get((block, name))
-        if known is not None:
-            return self._graph.resolve(known)
-        edges = self._flow.blocks[block].predecessors
-        if block in self._flow.irreducible or not edges:
-            value = self.opaque(64, block)
-        elif len(edges) == 1 and block != 0:
-            value = self.at_exit(name, edges[0].source)
-        elif block in self._flow.loops:
-            return self._at_header(name, block)
-        else:
-            value = self._joined(name, block)
-        self._entry[block, name] = value
-        return value
-
-    def _joined(self, name: str, block: int) -> int:
-        """Where paths meet. The node exists before its operands, as loops inside lead back to it."""
-        node = self._graph.fresh(Node(Op.JOIN, block=self._at(block), context=self._flow.contexts[block]))
-        self._entry[block, name] = node
-        edges = self._flow.blocks[block].predecessors
-        operands = [self.at_exit(name, edge.source) for edge in edges]
-        self._graph.set_operands(node, operands, tuple(self._flow.edge_context(edge) for edge in edges))
-        return node
-
-    def _at_header(self, name: str, block: int) -> int:
-        loop = self._flow.loops[block]
-        number = self._flow.loop_numbers[block]
-        node = self._graph.fresh(
-            Node(Op.LOOP, number=number, block=self._at(block), context=self._flow.contexts[block])
-        )
-        self._entry[block, name] = node
-        before = [self.at_exit(name, edge.source) for edge in loop.entries] or [self.opaque(64, 0)]
-        contexts = tuple(self._flow.edge_context(edge) for edge in loop.entries) or (self._flow.contexts[0],)
-        after = [self.at_exit(name, edge.source) for edge in loop.back]
-        contexts += tuple(self._flow.edge_context(edge) for edge in loop.back)
-        self._graph.set_operands(node, [*before, *after], contexts)
-        return node
-
-    def defined(self, index: int, name: str, block: int) -> int:
-        """The value that instruction `index` gives a register; with a guard, that or the one before."""
-        known = self._defined.get((index, name))
-        if known is not None:
-            return self._graph.resolve(known)
-        instruction = self._function.body.instructions[index]
-        try:
-            value = self._computed(instruction, name, block, index)
-        except ValueError:
-            value = self.opaque(64, block)
-        if instruction.guard:
-            before = self.register(name, block, index)
-            guard = self.register(instruction.guard, block, index)
-            if instruction.guard_negated:
-                value, before = before, value
-            value = self._graph.add(
-                Node(Op.SELECT, (guard, value, before), block=self._at(block), context=self._flow.contexts[block])
-            )
-        self._defined[index, name] = value
-        return value
 
     def _computed(self, instruction: Instruction, name: str, block: int, index: int) -> int:
         parts = instruction.parts

@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
 from ptxtools.flow.blocks import Block
 from ptxtools.reader.body import Body
-from ptxtools.reader.instruction import Instruction
-
-_NAME = re.compile(r"[%A-Za-z_$][\w$.#]*")
-_WRITES_NOTHING = {
-    "st",
-    "red",
-    "bra",
-    "brx",
-    "bar",
-    "barrier",
-    "nanosleep",
-    "stackrestore",
-    "ret",
-    "exit",
-    "trap",
-    "membar",
-    "fence",
-}
-
-
-def destinations(instruction: Instruction) -> list[str]:
-    """Names of the registers that an instruction writes."""
-    first = instruction.first_text
-    if not first or first[0] == "[":
-        return []
-    base = instruction.base
-    if (base in _WRITES_NOTHING and ".red" not in instruction.opcode) or (base == "call" and first[0] != "("):
-        return []
-    return [first] if first[0] == "%" and "|" not in first else _NAME.findall(first)
 
 
 class Definitions:
@@ -46,7 +16,7 @@ class Definitions:
         self._places: dict[str, dict[int, list[int]]] = {}
         for number, block in enumerate(blocks):
             for index in range(block.begin, block.end):
-                for name in destinations(body.instructions[index]):
+                for name in body.instructions[index].written:
                     self._places.setdefault(name, {}).setdefault(number, []).append(index)
 
     def before(self, name: str, block: int, index: int) -> int | None:

@@ -8,7 +8,24 @@ from collections.abc import Sequence
 from ptxtools.reader import operand
 from ptxtools.reader.operand import Operand
 
+_NAME = re.compile(r"[%A-Za-z_$][\w$.#]*")
 _FIRST = re.compile(r"\{[^}]*\}|\([^)]*\)|\[[^\]]*\]|[^,]*")
+
+_WRITES_NOTHING = {
+    "st",
+    "red",
+    "bra",
+    "brx",
+    "bar",
+    "barrier",
+    "nanosleep",
+    "stackrestore",
+    "ret",
+    "exit",
+    "trap",
+    "membar",
+    "fence",
+}
 
 
 class Instruction:
@@ -57,6 +74,17 @@ class Instruction:
     def base(self) -> str:
         """The opcode up to its first dot."""
         return self.opcode.partition(".")[0]
+
+    @property
+    def written(self) -> list[str]:
+        """Names of the registers that it writes."""
+        first = self.first_text
+        if not first or first[0] == "[":
+            return []
+        base = self.base
+        if (base in _WRITES_NOTHING and ".red" not in self.opcode) or (base == "call" and first[0] != "("):
+            return []
+        return [first] if first[0] == "%" and "|" not in first else _NAME.findall(first)
 
     def operand(self, index: int) -> Operand:
         """Errors: ValueError when there is none or it cannot be read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxtools.flow.blocks import blocks
-from ptxtools.flow.definitions import Definitions, destinations
+from ptxtools.flow.definitions import Definitions
 from ptxtools.flow.dominators import Dominators
 from ptxtools.flow.loops import loops
 from ptxtools.reader import read
@@ -81,7 +81,7 @@ def test_destinations() -> None:
         "ld.global.v2.u32 {%r1, %r2}, [%rd1]; st.global.u32 [%rd1], %r1; setp.eq.s32 %p1|%p2, %r1, 0; bar.sync %r3;"
         "bar.red.popc.u32 %r4, 0, %p1; atom.global.add.u32 %r5, [%rd1], 1; cp.async.ca.shared.global [%r1], [%rd1], 4;"
     ).instructions
-    written = [destinations(each) for each in code]
+    written = [each.written for each in code]
     assert written == [["%r1", "%r2"], [], ["%p1", "%p2"], [], ["%r4"], ["%r5"], []]
 
 
