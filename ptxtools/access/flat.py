@@ -81,6 +81,7 @@ class _Writer:
         blocks = [(_bits(around),) for around in template.block_loops] or [(0,)]
         accesses = [self.access(access) for access in template.accesses]
         unknowns = [(each.line, self.word(each.reason)) for each in template.unknown]
+        unknowns += [(each.line, self.word("tensor map")) for each in template.tensors]
         symbols = [(self.word(each), self.private(each), template.sizes.get(each, 0)) for each in self.symbols]
         operands = [(each,) for each in self.operands]
         lists: list[Sequence[tuple[int, ...]]]

@@ -162,7 +162,7 @@ class Template:
     loops: list[LoopPlace] = field(default_factory=list)
     block_loops: list[frozenset[int]] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
-    tensors: list[TensorAccess] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
     private: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
+    tensors: list[TensorAccess] = field(default_factory=list)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptxtools.access import flat
 from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
 from ptxtools.access.template import AccessKind, Template
@@ -158,3 +159,7 @@ def test_boxes_of_tensors_are_exact(axes: list[tuple[int, int]]) -> None:
 def test_many_rows_of_gaps_are_rows() -> None:
     found = list(boxes([7, 100, 100], [6, 100, 20_000], 2))
     assert found == [(0, 99 * 20_000 + 99 * 100 + 37, 20_000, 99 * 100 + 38)]
+
+
+def test_flat_templates_say_that_tensors_are_unknown() -> None:
+    assert [each.reason for each in flat.read(flat.write(template(LOAD.format("%rd3")))).unknown] == ["tensor map"]
