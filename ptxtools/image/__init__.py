@@ -1,5 +1,7 @@
-"""Where PTX comes from: text, fat binaries, cubins and executables. `texts` finds it in any of them."""
+"""Where code comes from: text, fat binaries, cubins and executables. `texts` finds the PTX in any of them, `running` what
+a GPU runs.
+"""
 
-from ptxtools.image.resolve import Text, best, texts
+from ptxtools.image.resolve import Code, Text, best, running, texts
 
-__all__ = ["Text", "best", "texts"]
+__all__ = ["Code", "Text", "best", "running", "texts"]

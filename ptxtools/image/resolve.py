@@ -1,7 +1,8 @@
-"""Finds the PTX in what a program hands to the driver, or in the program itself.
+"""Finds the code in what a program hands to the driver, or in the program itself.
 
-PTX counts only when it is what runs: of one container the newest text that the architecture can use. Machine code
-without PTX is told, not skipped.
+`texts` finds all PTX. `running` finds what a GPU runs: of each container the machine code for the GPU, and PTX only
+where there is none. PTX of the same functions beside machine code is evidence, not proof: it may be of another
+architecture. What `-lineinfo` leaves inside a cubin is the PTX that this very machine code was assembled from.
 """
 
 from __future__ import annotations
@@ -41,6 +42,16 @@ class Text:
         return self.architecture <= architecture
 
 
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a GPU runs: the PTX, or a cubin and the PTX that it was assembled from if it carries that."""
+
+    source: str
+    architecture: int
+    text: str | None = None
+    cubin: bytes | None = None
+
+
 def texts(data: bytes) -> list[Text]:
     """All PTX in PTX text, fat binaries, cubins and executables. Errors: ValueError when the data is none of these or
     damaged.
@@ -72,6 +83,57 @@ def best(found: Iterable[Text], architecture: int) -> list[Text]:
             if before is None or each.architecture > before.architecture:
                 chosen[each.container] = each
     return others + list(chosen.values())
+
+
+def running(data: bytes, architecture: int, *, ptx_only: bool = False) -> list[Code]:
+    """What the driver takes of an image. `ptx_only`: a driver that runs PTX and nothing else, as the emulated one.
+
+    Errors: ValueError when the data is no image or damaged.
+    """
+    if _TEXT.match(data):
+        plain = _plain("text", data)
+        return [Code(plain.source, plain.architecture, plain.text)]
+    if elf.is_cubin(data):
+        return [_cubin_code(data, "cubin", 0)]
+    found, known = [], elf.is_elf(data)
+    for at in fatbin.containers(data):
+        known = True
+        entries = [entry for entry in fatbin.entries(data, at) if _is_usable(entry, architecture)]
+        found += _chosen(entries, ptx_only)
+    if not known:
+        raise ValueError("neither PTX nor a fat binary, cubin or executable")
+    return found
+
+
+def _is_usable(entry: Entry, architecture: int) -> bool:
+    """PTX is translated for any later GPU; machine code runs on GPUs of its major version from its own on."""
+    if entry.kind not in (Kind.PTX, Kind.ELF) or entry.architecture > architecture:
+        return False
+    if entry.flags & Flag.ARCHITECTURE_SPECIFIC:
+        return entry.architecture == architecture
+    anywhere = entry.kind == Kind.PTX and not entry.flags & Flag.FAMILY
+    return anywhere or entry.architecture // 10 == architecture // 10
+
+
+def _chosen(entries: list[Entry], ptx_only: bool) -> list[Code]:
+    """The newest of the kind that is preferred; several where the container has them for one architecture."""
+    first, second = (Kind.PTX, Kind.ELF) if ptx_only else (Kind.ELF, Kind.PTX)
+    of_kind = [entry for entry in entries if entry.kind == first] or [e for e in entries if e.kind == second]
+    newest = max((entry.architecture for entry in of_kind), default=0)
+    return [_entry_code(entry) for entry in of_kind if entry.architecture == newest]
+
+
+def _entry_code(entry: Entry) -> Code:
+    plain = entry.plain()
+    if entry.kind == Kind.ELF:
+        return _cubin_code(plain, "cubin in a fat binary", entry.architecture)
+    return Code("fat binary", entry.architecture, plain.rstrip(b"\0").decode(errors="replace"))
+
+
+def _cubin_code(data: bytes, source: str, architecture: int) -> Code:
+    found = _in_cubin(data, source, 0)
+    text = found[0] if found else None
+    return Code(source, architecture or (text.architecture if text else 0), text.text if text else None, data)
 
 
 def _plain(source: str, data: bytes) -> Text:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxtools.image import best, texts
+from ptxtools.image import best, running, texts
 from ptxtools.image.lz4 import decompress
 
 IMAGES = sorted((Path(__file__).parents[1] / "corpus" / "image").glob("*[nb]"))
@@ -70,3 +71,54 @@ def test_damaged_images(data: st.DataObject) -> None:
     with contextlib.suppress(ValueError):
         assert isinstance(texts(bytes(changed)), list)
         assert isinstance(texts(bytes(changed[:cut])), list)
+        assert isinstance(running(bytes(changed), 90), list)
+
+
+def entry(kind: int, architecture: int, payload: bytes, flags: int = 0) -> bytes:
+    head = struct.pack("<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(payload), 0, 0, 0, 0, architecture, 0, 0, flags, 0, 0)
+    return head + payload
+
+
+def container(*entries: bytes) -> bytes:
+    body = b"".join(entries)
+    return struct.pack("<4sHHQ", b"\x50\xed\x55\xba", 1, 16, len(body)) + body
+
+
+def cubin(text: bytes = b"") -> bytes:
+    """An ELF file of the GPU's kind without sections, told apart by what follows its header."""
+    return b"\x7fELF\x02\x01" + bytes(12) + struct.pack("<H", 190) + bytes(44) + text
+
+
+def ran(data: bytes, architecture: int, *, ptx_only: bool = False) -> list[tuple[int, bool]]:
+    """Architecture of what runs, and whether it is machine code."""
+    return [(each.architecture, each.cubin is not None) for each in running(data, architecture, ptx_only=ptx_only)]
+
+
+def test_machine_code_for_the_gpu_runs_and_ptx_only_without() -> None:
+    specific, family = 0x100000, 0x200000
+    several = container(
+        *(entry(2, architecture, cubin()) for architecture in (80, 86, 90)),
+        entry(2, 90, cubin(), specific),
+        entry(2, 100, cubin(), family),
+        entry(1, 80, b".version 8.0\n"),
+        entry(1, 120, b".version 8.0\n"),
+    )
+    assert ran(several, 80) == [(80, True)]
+    assert ran(several, 89) == [(86, True)]
+    assert ran(several, 90) == [(90, True), (90, True)]
+    assert ran(several, 103) == [(100, True)]
+    assert ran(several, 110) == [(80, False)]
+    assert ran(several, 121) == [(120, False)]
+    assert ran(several, 75) == []
+    assert ran(several, 90, ptx_only=True) == [(80, False)]
+    assert ran(container(entry(2, 90, cubin(), specific)), 91) == []
+
+
+def test_what_runs_of_files() -> None:
+    (lineinfo,) = running(image("lineinfo.cubin"), 80)
+    assert lineinfo.cubin is not None
+    assert lineinfo.text is not None
+    assert ".entry" in lineinfo.text
+    (plain,) = running(image("plain.cubin"), 80)
+    assert (plain.text, plain.cubin is None) == (None, False)
+    assert [each.text is None for each in running(image("zstd.fatbin"), 90, ptx_only=True)] == [False]
