@@ -27,11 +27,20 @@ WAITING_PROCESSES = 4096  # that have connected before the control plane process
 class Observation:
     """Runs from entering the context on. Raises ConfigError when the trace cannot be written.
 
-    records: whether programs are observed; policy: one whose edits take effect.
+    records: whether programs are observed; policy: one whose edits take effect; analyse: whether what kernels read and
+    write is found out while the program runs.
     """
 
-    def __init__(self, trace: Path | None, *, records: bool = True, policy: WatchedPolicy | None = None) -> None:
+    def __init__(
+        self,
+        trace: Path | None,
+        *,
+        records: bool = True,
+        policy: WatchedPolicy | None = None,
+        analyse: bool = False,
+    ) -> None:
         self._trace, self._records, self._policy = trace, records, policy
+        self._templates = _create_templates() if analyse else -1
         self._name = f"tessera-{os.getpid()}-{secrets.token_hex(8)}"
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -44,10 +53,10 @@ class Observation:
             listener.bind("\0" + self._name)
             listener.listen(WAITING_PROCESSES)
             records = listener.fileno() if self._records else -1
-            setup = Setup(theirs.fileno(), records, file, str(self._trace), self._policy)
+            setup = Setup(theirs.fileno(), records, file, str(self._trace), self._policy, self._templates)
             table = None if self._policy is None else self._policy.table
             inherited = [theirs.fileno(), *(one for one in (file, table) if one is not None)]
-            inherited += [records] if self._records else []
+            inherited += [one for one in (records, self._templates) if one >= 0]
             self._process = subprocess.Popen(
                 # -P: modules of the program's directory are not ours.
                 [sys.executable, "-P", "-m", "controlplane.server", setup.to_argument()],
@@ -69,6 +78,8 @@ class Observation:
     ) -> None:
         if self._control is not None:
             self._control.close()
+        if self._templates >= 0:
+            os.close(self._templates)
         if self._process is not None:
             try:
                 self._process.wait(FINISH_SECONDS)
@@ -76,12 +87,22 @@ class Observation:
                 self._process.kill()
                 self._process.wait()
 
-    def change(self, timing: str | None = None) -> Change:
-        """timing: which launches the shim times on the GPU; None: as the environment says."""
+    def change(self, timing: str | None = None, *, parameters: bool = False) -> Change:
+        """timing: which launches the shim times on the GPU; None: as the environment says. parameters: whether launches
+        are recorded with theirs.
+        """
         if not self._records:
             return Change()
-        asked = {} if timing is None else {"TESSERA_TIMING": timing}
-        return Change(variables={"TESSERA_RECORDS": self._name, **asked})
+        variables = {"TESSERA_RECORDS": self._name}
+        if timing is not None:
+            variables["TESSERA_TIMING"] = timing
+        if parameters:
+            variables["TESSERA_PARAMETERS"] = "1"
+        if self._trace is not None or self._templates >= 0:
+            variables["TESSERA_CODE"] = "1"
+        if self._templates >= 0:
+            variables["TESSERA_TEMPLATES"] = f"/proc/{os.getpid()}/fd/{self._templates}"
+        return Change(variables=variables)
 
     def finish(self) -> Report | None:
         """Lets the control plane process end, within a bounded time; None without records, or if it has died."""
@@ -97,6 +118,12 @@ class Observation:
         kept = "" if self._trace is None else f"; {self._trace} holds what had come before"
         complain(f"no statistics of this run: the control plane process {how}{kept}; the program was not affected")
         return None
+
+
+def _create_templates() -> int:
+    from controlplane.analysis import table  # only here: it reads the layout of records
+
+    return table.create()
 
 
 def _create(file: Path) -> int:

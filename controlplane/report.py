@@ -130,6 +130,19 @@ class TraceReport:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalysisReport:
+    """What the analysis knew when the program ended: functions that it was to know; of these, those whose launches'
+    ranges are known, and those that may touch anything. cached, analysed: where the answers came from.
+    """
+
+    functions: int
+    known: int
+    unknown: int
+    cached: int
+    analysed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One run. overhead_ns_per_launch: what the shim added to a launch on the calling thread, mean of a sample.
 
@@ -150,6 +163,7 @@ class Report:
     overhead_ns_per_launch: float | None
     programs: tuple[ProgramReport, ...]
     trace: TraceReport | None = None
+    analysis: AnalysisReport | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -181,4 +195,6 @@ def _report(data: Mapping[str, object]) -> Report:
         parts[name] = tuple(kind(**row) for row in data[name])  # type: ignore[attr-defined]
     if data["trace"] is not None:
         parts["trace"] = TraceReport(**data["trace"])  # type: ignore[arg-type]
+    if data["analysis"] is not None:
+        parts["analysis"] = AnalysisReport(**data["analysis"])  # type: ignore[arg-type]
     return Report(**parts)  # type: ignore[arg-type]

@@ -45,6 +45,7 @@ class Setup:
     trace: int | None = None
     trace_name: str = ""
     policy: WatchedPolicy | None = None
+    templates: int = -1  # the table for templates; without it nothing is analysed
 
     def to_argument(self) -> str:
         return json.dumps(asdict(self))

@@ -87,6 +87,16 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
         "--trace", metavar="FILE", type=Path, help="write a trace, for `tessera trace show FILE` and `... export FILE`"
     )
     group.add_argument(
+        "--trace-parameters",
+        action="store_true",
+        help="record the parameters of launches in the trace, for the ranges that `tessera analyze --trace` finds",
+    )
+    group.add_argument(
+        "--analyze",
+        action="store_true",
+        help="find out what kernels read and write while the program runs, for the shim (cached on disk)",
+    )
+    group.add_argument(
         "--timing",
         choices=("off", "sampled", "all"),
         help="which launches are timed on the GPU for --stats and --trace, which costs time (default: sampled)",
@@ -129,6 +139,8 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("no program is given", expected=f"{NAME} [options] -- program [argument ...]")
     if options.timing is not None and not _is_observed(options):
         raise ConfigError("--timing is about statistics and traces", expected="--stats or --trace")
+    if options.trace_parameters and options.trace is None:
+        raise ConfigError("--trace-parameters is about traces", expected="--trace with a file")
     policy = None if options.policy is None else read_policy(options.policy)
     if options.verify is not None:
         if policy is None:
@@ -142,7 +154,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _is_observed(options: argparse.Namespace) -> bool:
-    return bool(options.stats or options.stats_file is not None or options.trace is not None)
+    return bool(options.stats or options.stats_file is not None or options.trace is not None or options.analyze)
 
 
 def _create(file: Path) -> TextIO:
@@ -169,8 +181,10 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
             from controlplane.observation import Observation  # only here: a plain run starts faster without it
 
             watched = None if redirection is None else redirection.watched(options.verify)
-            observation = stack.enter_context(Observation(options.trace, records=observed_run, policy=watched))
-            layers.append(observation.change(options.timing))
+            observation = stack.enter_context(
+                Observation(options.trace, records=observed_run, policy=watched, analyse=options.analyze)
+            )
+            layers.append(observation.change(options.timing, parameters=options.trace_parameters))
         code = launch.run(options.command, launch.compose(layers, os.environ))
         launches = None if redirection is None else redirection.launches()
         return Outcome(code, launches, None if observation is None else observation.finish())
@@ -200,10 +214,23 @@ def _report(
         sys.stderr.write(f"\n{NAME}: {tables}")
     if options.trace is not None and options.summary and outcome.report is not None:
         sys.stderr.write(_trace_line(outcome.report))
+    if options.analyze and options.summary and outcome.report is not None:
+        sys.stderr.write(_analysis_line(outcome.report))
     if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
         from controlplane import report_text
 
         sys.stderr.write(f"\n{NAME}: {report_text.to_text(outcome.report)}")
+
+
+def _analysis_line(report: Report) -> str:
+    found = report.analysis
+    if found is None:
+        return ""
+    pending = found.functions - found.known - found.unknown
+    return (
+        f"{NAME}: of {found.functions} functions, what {found.known} read and write is known, of {found.unknown} it is not, "
+        f"{pending} were not analysed in time; {found.cached} were in the cache\n"
+    )
 
 
 def _trace_line(report: Report) -> str:

@@ -44,6 +44,7 @@ class Kind(IntEnum):
     SYNCHRONIZE = 15
     CAPTURE = 16
     TIME = 17
+    PARAMETERS = 18
 
 
 class Flag(IntFlag):
@@ -70,6 +71,7 @@ class Message(IntEnum):
 
     HELLO = 1
     RING = 2
+    CODE = 3
 
 
 def _columns(ctype: FFI.CType, name: str, offset: int) -> Iterator[tuple[str, object, int]]:

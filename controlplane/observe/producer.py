@@ -52,7 +52,10 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process from its first record to its end. index: unique in this run, as pids come again."""
+    """A process from its first record to its end. index: unique in this run, as pids come again.
+
+    emulated: its GPUs are, and run PTX only.
+    """
 
     index: int
     pid: int
@@ -60,6 +63,7 @@ class Process:
     program: str
     driver_version: int
     own_gpu_clock: bool
+    emulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +179,13 @@ class Journal:
         program = bytes(header["program"]).split(b"\0")[0].decode("utf-8", "replace")
         own_clock = int(header["gpu_clock"]) == OWN_CLOCK
         return Process(
-            index, int(header["pid"]), int(header["parent"]), program, int(header["driver_version"]), own_clock
+            index,
+            int(header["pid"]),
+            int(header["parent"]),
+            program,
+            int(header["driver_version"]),
+            own_clock,
+            bool(header["emulated"]),
         )
 
     def clock(self) -> Clock:

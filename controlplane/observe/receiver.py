@@ -2,11 +2,12 @@
 
 One process that breaks the protocol is given up, with a message, and what it had written until then is kept. Where
 records go is the sinks' business; they are told everything about a process in this order: begin, then any mixture
-of ring, define, records and state, and end.
+of ring, define, code, records and state, and end.
 """
 
 import os
 import socket
+import stat
 import struct
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from controlplane.observe.layout import GPUS, Message, Records, constant, dtype
 from controlplane.observe.producer import Clock, Counters, Entry, Journal, Process, Ring
 
 RINGS_PER_PROCESS = 65536
+LARGEST_CODE = 64 << 20  # more is never handed over
 STATE_SECONDS = 1.0
 GATHER_SECONDS = 0.1  # for which records may wait in a ring that has room
 FULL_SHARE = 0.125  # of a ring: from there on they do not wait
@@ -41,6 +43,23 @@ class Batch:
     records: Records
 
 
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """Code that a process has loaded: `size` bytes of a file from `offset` on; see struct tsr_records_message.
+
+    `descriptor` is valid only during the call; whoever needs it longer makes a copy. `path`: of the file that it is;
+    empty: a memory file. `module`: the number of its definition; 0: it is linked into the image `linked_into`.
+    """
+
+    module: int
+    hash: int
+    linked_into: int
+    descriptor: int
+    offset: int
+    size: int
+    path: str
+
+
 class Sink(Protocol):
     """Somebody who wants records. Definitions come before the records that refer to them."""
 
@@ -48,6 +67,7 @@ class Sink(Protocol):
     def ring(self, process: Process, number: int, thread: int) -> None: ...
     def define(self, process: Process, entries: Sequence[Entry]) -> None: ...
     def records(self, process: Process, batches: Sequence[Batch]) -> None: ...
+    def code(self, process: Process, code: HandedOver) -> None: ...
     def state(self, process: Process, clock: Clock, counters: Counters) -> None: ...
     def end(self, process: Process) -> None: ...
 
@@ -95,6 +115,7 @@ class Receiver:
         if share >= FULL_SHARE or now >= self._read_due:
             self._read_due = now + GATHER_SECONDS
             for connection in list(self._connections):
+                self._receive(connection)  # what code is linked from comes before whoever uses it
                 self._drain(connection)
         if now >= self._state_due:
             self._state_due = now + STATE_SECONDS
@@ -158,7 +179,8 @@ class Receiver:
 
     def _message(self, connection: _Connection, data: bytes, descriptors: list[int]) -> None:
         """Empties the list of descriptors that it takes over."""
-        kind, number = _parse(data)
+        message = _parse(data)
+        kind, number = int(message["kind"]), int(message["number"])
         if len(descriptors) != 1:
             raise WireError(f"a message came with {len(descriptors)} descriptors")
         if kind == Message.HELLO and connection.journal is None:
@@ -174,6 +196,10 @@ class Receiver:
             connection.rings[number] = ring
             for sink in self._sinks:
                 sink.ring(connection.process, number, ring.thread)
+        elif kind == Message.CODE and connection.process is not None:
+            code = _handed_over(message, descriptors[0])
+            for sink in self._sinks:
+                sink.code(connection.process, code)
         else:
             raise WireError(f"message {kind} is out of turn")
 
@@ -240,13 +266,23 @@ class Receiver:
             self._loop.watch(self._listener, self._accept)
 
 
-def _parse(data: bytes) -> tuple[int, int]:
+def _parse(data: bytes) -> np.void:
     layout = dtype("tsr_records_message")
     if len(data) != layout.itemsize:
         raise WireError(f"a message has {len(data)} bytes")
-    message = np.frombuffer(data, layout)[0]
+    message: np.void = np.frombuffer(data, layout)[0]
     if int(message["magic"]) != constant("TSR_RECORDS_MAGIC"):
         raise WireError("a message is none of ours")
     if int(message["version"]) != constant("TSR_RECORDS_VERSION"):
         raise WireError(f"it speaks version {int(message['version'])} of records")
-    return int(message["kind"]), int(message["number"])
+    return message
+
+
+def _handed_over(message: np.void, descriptor: int) -> HandedOver:
+    offset, size, hash_value = (int(message[name]) for name in ("offset", "bytes", "hash"))
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or not 0 < size <= LARGEST_CODE or not hash_value:
+        raise WireError(f"code of {size} bytes is not in a file")
+    path = os.readlink(f"/proc/self/fd/{descriptor}")
+    named = "" if path.startswith("/memfd:") else path
+    return HandedOver(int(message["number"]), hash_value, int(message["linked_into"]), descriptor, offset, size, named)

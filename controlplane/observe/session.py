@@ -1,8 +1,15 @@
-"""What the control plane does with records in one run: statistics always, a trace if asked for."""
+"""What the control plane does with records in one run: statistics always, a trace and analyses if asked for."""
 
+import os
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 
+from controlplane.analysis.analyst import Analyst
+from controlplane.analysis.cache import Cache
+from controlplane.analysis.pool import Pool
+from controlplane.analysis.service import AnalysisService
+from controlplane.analysis.table import Table
 from controlplane.loop import Service
 from controlplane.observe.receiver import Receiver, Sink
 from controlplane.observe.report import report
@@ -21,10 +28,21 @@ class Session:
         self._trace = None if setup.trace is None else TraceWriter(setup.trace, setup.trace_name, complain)
         if self._trace is not None:
             sinks.append(self._trace)
+        self._analysis = None if setup.templates < 0 else _analysis(setup.templates)
+        if self._analysis is not None:
+            sinks.append(self._analysis)
         receiver = Receiver(socket.socket(fileno=setup.records), sinks, complain)
         # In this order: what the receiver takes in last is to be written, too.
-        self.services: list[Service] = [receiver, *([] if self._trace is None else [self._trace])]
+        others = [self._trace, self._analysis]
+        self.services: list[Service] = [receiver, *(each for each in others if each is not None)]
 
     def finish(self) -> Report:
         """The report, once the services have finished."""
-        return report(self._statistics, None if self._trace is None else self._trace.report())
+        found = report(self._statistics, None if self._trace is None else self._trace.report())
+        return found if self._analysis is None else replace(found, analysis=self._analysis.report())
+
+
+def _analysis(templates: int) -> AnalysisService:
+    table = Table(templates)
+    os.close(templates)
+    return AnalysisService(Analyst(Cache(), Pool()), table)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from controlplane.observe.layout import CUT_OFF_TICKS, GPUS, EntryKind, Flag, Kind, Records
 from controlplane.observe.memory import MemoryUse
 from controlplane.observe.producer import Clock, Counters, Entry, Process
-from controlplane.observe.receiver import Batch
+from controlplane.observe.receiver import Batch, HandedOver
 
 HISTORY = 65536  # records of a ring within which a launch's time must arrive; a power of two
 MAX_FUNCTIONS = 1 << 20
@@ -134,6 +134,9 @@ class Statistics:
         stats = self.processes[process.index]
         stats.clock, stats.counters = clock, counters
         _compare_waiting(stats)
+
+    def code(self, process: Process, code: HandedOver) -> None:
+        """Modules are counted by their records."""
 
     def end(self, process: Process) -> None:
         """Forgets what only matters while records come."""

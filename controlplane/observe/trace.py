@@ -13,15 +13,26 @@ from controlplane.observe.layout import EntryKind, Kind, Records, joined
 from controlplane.observe.producer import Anchor, Clock, Counters, Entry, Process
 from controlplane.observe.receiver import Batch
 from controlplane.observe.stats import UNKNOWN_FUNCTION, Statistics
-from controlplane.observe.tracefile import EXPECTED, Fact, RecordsOf, TraceReader
+from controlplane.observe.tracefile import EXPECTED, CodeOf, Fact, RecordsOf, TraceReader
 
 NO_CLOCK = Clock(Anchor(0, 0, 0), Anchor(0, 0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """Where code lies: `size` bytes of a file from `offset` on; without a path, in the trace."""
+
+    path: str
+    offset: int
+    size: int
 
 
 @dataclass
 class TracedProcess:
     """One process of a trace. By number: functions, the modules they are of, those modules' hashes, contexts (their
-    device), devices; rings (their first owner)."""
+    device), devices and their architectures; rings (their first owner). code: what was loaded, by hash; linked: hashes
+    of the PTX in an image, by its hash.
+    """
 
     process: Process
     clock: Clock = NO_CLOCK
@@ -31,6 +42,9 @@ class TracedProcess:
     hashes: dict[int, int] = field(default_factory=dict)
     contexts: dict[int, int] = field(default_factory=dict)
     devices: dict[int, str] = field(default_factory=dict)
+    architectures: dict[int, int] = field(default_factory=dict)
+    code: dict[int, CodePlace] = field(default_factory=dict)
+    linked: dict[int, list[int]] = field(default_factory=dict)
     rings: dict[int, int] = field(default_factory=dict)
     pieces: list[RecordsOf] = field(default_factory=list)
 
@@ -57,11 +71,12 @@ class Calls:
 
 @dataclass
 class Trace:
-    """A whole file. cut_off: offset at which it ends too early, if it does."""
+    """A whole file. code: by hash, what lies in no file. cut_off: offset at which it ends too early, if it does."""
 
     file: Path
     processes: list[TracedProcess]
     cut_off: int | None = None
+    code: dict[int, bytes] = field(default_factory=dict)
 
     def statistics(self) -> Statistics:
         """The same as the run's own."""
@@ -86,7 +101,11 @@ def load(file: Path, pid: int | None = None) -> Trace:
     """Reads a trace, of one pid only if it is given. Raises ConfigError."""
     reader = TraceReader(file)
     processes: dict[int, TracedProcess] = {}
+    code: dict[int, bytes] = {}
     for item in reader:
+        if isinstance(item, CodeOf):
+            code[item.hash] = item.data
+            continue
         if isinstance(item, RecordsOf):
             if item.process in processes:
                 processes[item.process].pieces.append(item)
@@ -101,7 +120,7 @@ def load(file: Path, pid: int | None = None) -> Trace:
     if pid is not None and not chosen:
         there = ", ".join(str(traced.process.pid) for traced in processes.values())
         raise ConfigError(f"there is no process {pid}", expected=f"one of {there}", file=file)
-    return Trace(file, chosen, reader.cut_off)
+    return Trace(file, chosen, reader.cut_off, code)
 
 
 def _add(processes: dict[int, TracedProcess], fact: Fact) -> None:
@@ -117,9 +136,18 @@ def _add(processes: dict[int, TracedProcess], fact: Fact) -> None:
         traced.clock = Clock(Anchor(**clock["first"]), Anchor(**clock["last"]))
         launches = tuple(data["counters"].pop("launches"))
         traced.counters = Counters(launches=launches, **data["counters"])
+    elif fact.what == "code":
+        _add_code(traced, data)
     elif fact.what == "definitions":
         for entry in data["entries"]:
             _define(traced, Entry(**{**entry, "kind": EntryKind(entry["kind"])}))
+
+
+def _add_code(traced: TracedProcess, data: Any) -> None:
+    hash_value, linked_into = int(data["hash"]), int(data["linked_into"])
+    traced.code[hash_value] = CodePlace(str(data["path"]), int(data["offset"]), int(data["size"]))
+    if linked_into:
+        traced.linked.setdefault(linked_into, []).append(hash_value)
 
 
 def _define(traced: TracedProcess, entry: Entry) -> None:
@@ -132,6 +160,7 @@ def _define(traced: TracedProcess, entry: Entry) -> None:
         traced.contexts[entry.number] = entry.parent
     elif entry.kind is EntryKind.DEVICE:
         traced.devices[entry.number] = entry.text
+        traced.architectures[entry.number] = entry.parent
 
 
 def calls(traced: TracedProcess) -> Calls:
@@ -147,7 +176,7 @@ def calls(traced: TracedProcess) -> Calls:
     timed, gpu_start_ns, gpu_ns = _times(records, rings, numbers)
     start_ns = traced.clock.nanoseconds(records["start"])
     end_ns = traced.clock.nanoseconds(records["start"] + records["ticks"])
-    kept = np.isin(records["kind"], (Kind.THREAD, Kind.ATTRIBUTE, Kind.TIME), invert=True)
+    kept = np.isin(records["kind"], (Kind.THREAD, Kind.ATTRIBUTE, Kind.TIME, Kind.PARAMETERS), invert=True)
     return Calls(
         records[kept], threads[kept], start_ns[kept], end_ns[kept], timed[kept], gpu_start_ns[kept], gpu_ns[kept]
     )

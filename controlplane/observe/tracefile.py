@@ -3,8 +3,9 @@
     file   magic, version                                       16 bytes
     chunk  kind, bytes of the content, CRC-32 of both and it     12 bytes, then the content
 
-    FACT     JSON: a process, a ring, definitions, or the state of a process (clock, counters)
+    FACT     JSON: a process, a ring, definitions, code, or the state of a process (clock, counters)
     RECORDS  process, ring, count, number of the first; then consecutive records of that ring (codec.py)
+    CODE     hash, size; then the deflated code, of which facts know only the hash
 
 A file that ends within a chunk was cut off, and everything before is good. Numbers are little-endian; a change of
 the format or of the records in it changes the version.
@@ -24,13 +25,15 @@ from controlplane.observe import codec
 from controlplane.observe.layout import Records, constant
 
 MAGIC = b"TSRTRACE"
-FORMAT = 1
+FORMAT = 2
 EXPECTED = "a trace that tessera-run --trace of this release wrote"
 FILE_HEADER = struct.Struct("<8sII")  # magic, format, version of the records
 CHUNK_HEADER = struct.Struct("<III")  # kind, bytes, crc
 RECORDS_HEADER = struct.Struct("<IIIIQ")  # process, ring, count, reserved, first
+CODE_HEADER = struct.Struct("<QQ")  # hash, size
 MAX_CHUNK_BYTES = 1 << 26
 MAX_CHUNK_RECORDS = 1 << 18
+MAX_CODE_BYTES = 60 << 20  # deflating what cannot be deflated makes it a little longer
 
 
 class Chunk(IntEnum):
@@ -38,6 +41,7 @@ class Chunk(IntEnum):
 
     FACT = 1
     RECORDS = 2
+    CODE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,17 @@ class RecordsOf:
     records: Records
 
 
+@dataclass(frozen=True, slots=True)
+class CodeOf:
+    """Code that lies in no file."""
+
+    hash: int
+    data: bytes
+
+
+Item = Fact | RecordsOf | CodeOf
+
+
 def file_header() -> bytes:
     return FILE_HEADER.pack(MAGIC, FORMAT, constant("TSR_RECORDS_VERSION"))
 
@@ -71,11 +86,13 @@ def _checksum(kind: int, content: bytes) -> int:
     return zlib.crc32(content, zlib.crc32(struct.pack("<II", kind, len(content))))
 
 
-def pack(item: Fact | RecordsOf) -> bytes:
+def pack(item: Item) -> bytes:
     """The chunk with this content."""
     if isinstance(item, Fact):
         text = json.dumps({"what": item.what, "process": item.process, "data": item.data}, separators=(",", ":"))
         return _chunk(Chunk.FACT, zlib.compress(text.encode(), 1))
+    if isinstance(item, CodeOf):
+        return _chunk(Chunk.CODE, CODE_HEADER.pack(item.hash, len(item.data)) + zlib.compress(item.data, 1))
     head = RECORDS_HEADER.pack(item.process, item.ring, len(item.records), 0, item.first)
     return _chunk(Chunk.RECORDS, head + codec.encode(item.records))
 
@@ -87,14 +104,14 @@ class TraceReader:
         self.file = file
         self.cut_off: int | None = None
 
-    def __iter__(self) -> Iterator[Fact | RecordsOf]:
+    def __iter__(self) -> Iterator[Item]:
         try:
             with self.file.open("rb") as stream:
                 yield from self._items(stream)
         except OSError as error:
             raise ConfigError(error.strerror or str(error), expected=EXPECTED, file=self.file) from error
 
-    def _items(self, stream: BinaryIO) -> Iterator[Fact | RecordsOf]:
+    def _items(self, stream: BinaryIO) -> Iterator[Item]:
         self._check_header(stream.read(FILE_HEADER.size))
         offset = FILE_HEADER.size
         while head := stream.read(CHUNK_HEADER.size):
@@ -127,10 +144,16 @@ class TraceReader:
         return ConfigError(f"offset {offset}: {what}", expected=EXPECTED, file=self.file)
 
 
-def _unpack(kind: Chunk, content: bytes) -> Fact | RecordsOf:
+def _unpack(kind: Chunk, content: bytes) -> Item:
     if kind is Chunk.FACT:
         data = json.loads(zlib.decompress(content))
         return Fact(str(data["what"]), int(data["process"]), dict(data["data"]))
+    if kind is Chunk.CODE:
+        hash_value, size = CODE_HEADER.unpack_from(content)
+        code = zlib.decompressobj().decompress(content[CODE_HEADER.size :], min(size, MAX_CODE_BYTES) + 1)
+        if len(code) != size:
+            raise WireError(f"code of {size} bytes unpacks to {len(code)}")
+        return CodeOf(hash_value, code)
     process, ring, count, _, first = RECORDS_HEADER.unpack_from(content)
     if count > MAX_CHUNK_RECORDS:
         raise WireError(f"a chunk with {count} records")

@@ -14,14 +14,15 @@ from dataclasses import asdict
 from controlplane.loop import Loop
 from controlplane.observe.layout import Kind, joined
 from controlplane.observe.producer import Clock, Counters, Entry, Process
-from controlplane.observe.receiver import Batch
-from controlplane.observe.tracefile import Fact, RecordsOf, file_header, pack
+from controlplane.observe.receiver import Batch, HandedOver
+from controlplane.observe.tracefile import MAX_CODE_BYTES, CodeOf, Fact, Item, RecordsOf, file_header, pack
 from controlplane.report import TraceReport
 
 CHUNK_RECORDS = 8192  # a chunk is packed in a few milliseconds
 FLUSH_SECONDS = 1.0
 WAITING_ITEMS = 512  # of at most CHUNK_RECORDS + a ring's records each
 CLOSE_SECONDS = 8.0
+CODE_BYTES = 256 << 20  # that are kept in a trace because they lie in no file
 
 
 class TraceWriter:
@@ -30,9 +31,11 @@ class TraceWriter:
     def __init__(self, descriptor: int, name: str, complain: Callable[[str], None]) -> None:
         """Takes the descriptor over; the file is empty."""
         self._descriptor, self._name, self._complain = descriptor, name, complain
-        self._waiting: queue.Queue[Fact | RecordsOf | None] = queue.Queue(WAITING_ITEMS)
+        self._waiting: queue.Queue[Item | None] = queue.Queue(WAITING_ITEMS)
         self._gathered: dict[tuple[int, int], list[Batch]] = {}
         self._states: dict[int, tuple[Clock, Counters]] = {}
+        self._code: set[int] = set()  # hashes of what was kept
+        self._code_bytes = 0
         self._flush_due = 0.0
         self._launches = self._left_out = 0
         self._bytes = 0  # of the thread, until it is joined
@@ -75,6 +78,13 @@ class TraceWriter:
     def define(self, process: Process, entries: Sequence[Entry]) -> None:
         self._put(Fact("definitions", process.index, {"entries": [asdict(entry) for entry in entries]}))
 
+    def code(self, process: Process, code: HandedOver) -> None:
+        path = code.path if _is_still(code) else ""
+        if not path and code.hash not in self._code:
+            self._keep(code)
+        fields = {"module": code.module, "hash": code.hash, "linked_into": code.linked_into, "size": code.size}
+        self._put(Fact("code", process.index, {**fields, "path": path, "offset": code.offset}))
+
     def records(self, process: Process, batches: Sequence[Batch]) -> None:
         for batch in batches:
             gathered = self._gathered.setdefault((process.index, batch.ring), [])
@@ -93,6 +103,14 @@ class TraceWriter:
                 self._pass_on(index, ring)
         self._states.pop(process.index, None)
 
+    def _keep(self, code: HandedOver) -> None:
+        if code.size > MAX_CODE_BYTES or self._code_bytes + code.size > CODE_BYTES:
+            return
+        data = os.pread(code.descriptor, code.size, code.offset)
+        if len(data) == code.size and self._put(CodeOf(code.hash, data)):
+            self._code.add(code.hash)
+            self._code_bytes += code.size
+
     def _flush(self) -> None:
         for key in list(self._gathered):
             self._pass_on(*key)
@@ -105,7 +123,7 @@ class TraceWriter:
         else:
             self._left_out += len(records)
 
-    def _put(self, item: Fact | RecordsOf) -> bool:
+    def _put(self, item: Item) -> bool:
         if self._failed:
             return True
         try:
@@ -133,3 +151,12 @@ class TraceWriter:
         except OSError as error:
             self._failed = True
             self._complain(f"--trace {self._name}: {error.strerror}; the trace ends here, the program goes on")
+
+
+def _is_still(code: HandedOver) -> bool:
+    """Whether the file can be found by its name."""
+    try:
+        named, opened = os.stat(code.path), os.fstat(code.descriptor)
+    except OSError:
+        return False
+    return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)

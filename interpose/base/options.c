@@ -42,7 +42,7 @@ static bool parse_COUNT(uint64_t *result, const char *text)
     return true;
 }
 
-__attribute__((unused)) static bool parse_FLAG(bool *result, const char *text)
+static bool parse_FLAG(bool *result, const char *text)
 {
     if ((*text != '0' && *text != '1') || text[1])
         return false;

@@ -10,7 +10,9 @@ static size_t tsr_image_bytes(const void *image)
 {
     return image ? 3 : 0;
 }
+#include "shim/record/code.c"
 #include "shim/record/definitions.c"
+#include "shim/record/parameters.c"
 
 #include "check.h"
 
@@ -27,8 +29,13 @@ bool tsr_writer_define(struct tsr_entry *entry, const char *text)
     if (entry_count == MOST)
         return false;
     entries[entry_count] = *entry;
-    snprintf(texts[entry_count++], sizeof texts[0], "%s", text);
+    snprintf(texts[entry_count++], sizeof texts[0], "%.63s", text);
     return true;
+}
+
+bool tsr_writer_hand_over(struct tsr_records_message message, int descriptor)
+{
+    return message.hash && descriptor >= 0;
 }
 
 struct tsr_journal *tsr_writer_journal(void)
@@ -39,6 +46,13 @@ struct tsr_journal *tsr_writer_journal(void)
 static CUcontext current;
 static const char *named; /* what the driver says of any function; NULL: it is too old to say */
 static int version = 13000;
+
+static CUresult attribute(int *value, CUdevice_attribute asked, CUdevice device)
+{
+    (void)device;
+    *value = asked == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 2;
+    return CUDA_SUCCESS;
+}
 
 static CUresult get_current(CUcontext *context)
 {
@@ -121,6 +135,7 @@ static void begin(void)
     tsr_real.cuDeviceGet = get;
     tsr_real.cuDeviceGetName = device_name;
     tsr_real.cuDeviceTotalMem_v2 = memory;
+    tsr_real.cuDeviceGetAttribute = attribute;
     tsr_real.cuFuncGetName = function_name;
     tsr_real.cuKernelGetName = kernel_name;
     tsr_real.cuFuncGetParamInfo = function_parameter;

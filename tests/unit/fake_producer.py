@@ -97,11 +97,20 @@ class FakeProcess:
         self.peer.connect("\0" + name)
         self.send(Message.HELLO, 0, [self.journal.descriptor])
 
-    def send(self, kind: int, number: int, descriptors: list[int], magic: int | None = None, version: int = 0) -> None:
+    def send(
+        self,
+        kind: int,
+        number: int,
+        descriptors: list[int],
+        magic: int | None = None,
+        version: int = 0,
+        code: tuple[int, int, int, int] = (0, 0, 0, 0),
+    ) -> None:
+        """code: hash, hash of what it is linked into, offset and size."""
         assert self.peer is not None
         magic = constant("TSR_RECORDS_MAGIC") if magic is None else magic
         version = version or constant("TSR_RECORDS_VERSION")
-        message = struct.pack("<QIIII", magic, version, kind, os.getpid(), number)
+        message = struct.pack("<QIIII4Q", magic, version, kind, os.getpid(), number, *code)
         socket.send_fds(self.peer, [message], descriptors)
 
     def ring(self, thread: int = 0) -> FakeRing:

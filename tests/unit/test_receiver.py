@@ -18,7 +18,7 @@ from controlplane.loop import Loop
 from controlplane.observe import receiver
 from controlplane.observe.layout import EntryKind, Kind, Message, constant
 from controlplane.observe.producer import Clock, Counters, Entry, Process
-from controlplane.observe.receiver import Batch, Receiver
+from controlplane.observe.receiver import Batch, HandedOver, Receiver
 from controlplane.observe.report import report
 from controlplane.observe.stats import Statistics
 
@@ -32,6 +32,7 @@ class Notes:
         self.entries: list[Entry] = []
         self.batches: list[Batch] = []
         self.counters: dict[int, Counters] = {}
+        self.code_read: list[tuple[HandedOver, bytes]] = []
         self.ended: list[int] = []
 
     def begin(self, process: Process) -> None:
@@ -48,6 +49,9 @@ class Notes:
 
     def state(self, process: Process, clock: Clock, counters: Counters) -> None:  # noqa: ARG002
         self.counters[process.index] = counters
+
+    def code(self, process: Process, code: HandedOver) -> None:  # noqa: ARG002
+        self.code_read.append((code, os.pread(code.descriptor, code.size, code.offset)))
 
     def end(self, process: Process) -> None:
         self.ended.append(process.index)
@@ -178,6 +182,29 @@ def test_records_wait_for_others_unless_the_ring_fills(rig: Rig, monkeypatch: py
         ring.launch(1)
     rig.turn()
     assert ring.record.head == ring.record.tail
+
+
+def test_code_arrives_with_the_file_that_it_lies_in(rig: Rig, tmp_path: Path) -> None:
+    producer = rig.process()
+    file = tmp_path / "library.so"
+    file.write_bytes(b"before the image behind")
+    with file.open("rb") as opened:
+        producer.send(Message.CODE, 3, [opened.fileno()], code=(77, 0, 7, 9))
+    memory = os.memfd_create("code")
+    os.write(memory, b"linked")
+    producer.send(Message.CODE, 0, [memory], code=(78, 77, 0, 6))
+    rig.turn()
+    (first, data), (second, linked) = rig.notes.code_read
+    assert (first.module, first.hash, first.path, data) == (3, 77, str(file), b"the image")
+    assert (second.module, second.linked_into, second.path, linked) == (0, 77, "", b"linked")
+    assert rig.complaints == []
+    for wrong in ((79, 0, 0, 1 << 40), (0, 0, 0, 6), (79, 0, 0, 0)):
+        other = rig.process()
+        other.send(Message.CODE, 1, [memory], code=wrong)
+        rig.turn()
+    os.close(memory)
+    assert len(rig.complaints) == 3
+    assert len(rig.notes.code_read) == 2
 
 
 def test_descriptors_are_given_back(rig: Rig) -> None:

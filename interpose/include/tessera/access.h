@@ -195,8 +195,8 @@ struct tsr_access_launch {
 
 /* Bytes first to last, offsets from `base`; of these, `width` at every multiple of `stride` from first on (stride 0: all). */
 struct tsr_access_range {
-    uint32_t kind;     /* enum tsr_access_kind */
-    uint32_t whole;    /* 1: little is known but the allocation; first and last are its ends, or 0 and -1 when it is not known */
+    uint32_t kind;  /* enum tsr_access_kind */
+    uint32_t whole; /* 1: little is known but the allocation; first and last are its ends, or 0 and -1 when it is not known */
     int32_t parameter; /* index of the kernel parameter that holds the base; -1: none does */
     int32_t symbol;    /* the module's variable that is the base; -1: none. Without either the base is 0 */
     uint32_t offset;   /* of the base in the parameter block */

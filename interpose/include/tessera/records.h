@@ -3,7 +3,8 @@
  *
  * A process that initialises CUDA connects to the SOCK_SEQPACKET socket in the abstract namespace that TESSERA_RECORDS names and sends a
  * tsr_records_message HELLO with the memory file of its journal; each thread owns a ring, whose memory file follows in a RING message when
- * the thread makes its first record. The end of the connection is the end of the process; nothing is answered.
+ * the thread makes its first record. If the control plane wants code (TESSERA_CODE), every image that the application loads follows in a
+ * CODE message, with a memory file or the file that it lies in; so does the PTX that the driver links into an image. The end of the connection is the end of the process; nothing is answered.
  *
  *   ring     one writer (the thread), one reader (the control plane); records of 64 bytes. A record that finds the ring full is counted in
  *            `lost` and gone: a slow or dead reader costs records, never time. The counters beside it count what was lost, too.
@@ -23,20 +24,23 @@
 #include <stdint.h>
 
 #define TSR_RECORDS_MAGIC 0x4452434552525354ull
-#define TSR_RECORDS_VERSION 2u
+#define TSR_RECORDS_VERSION 3u
 #define TSR_RING_RECORDS 16384u          /* a power of two */
 #define TSR_RING_RECORDS_OFFSET 4096u    /* of the first record in the ring's file */
 #define TSR_JOURNAL_ENTRIES_OFFSET 4096u /* of the first entry in the journal's file */
 #define TSR_JOURNAL_BYTES (64u << 20)    /* most that a journal grows to */
 
 /* cffi: begin */
-enum tsr_records_message_kind { TSR_RECORDS_HELLO = 1, TSR_RECORDS_RING };
+enum tsr_records_message_kind { TSR_RECORDS_HELLO = 1, TSR_RECORDS_RING, TSR_RECORDS_CODE };
 
-struct tsr_records_message { /* descriptor: the journal, or the ring */
+struct tsr_records_message { /* descriptor: the journal, the ring, or the file with the code */
     uint64_t magic;
     uint32_t version, kind;
     uint32_t pid;
-    uint32_t number; /* RING: the ring's, from 0 on */
+    uint32_t number;        /* RING: the ring's, from 0 on. CODE: the module's, 0 for what is linked into an image */
+    uint64_t hash;          /* CODE: of the image; what the file has there may have changed since */
+    uint64_t linked_into;   /* CODE: hash of the image that the driver linked it into; 0: it is what was loaded */
+    uint64_t offset, bytes; /* CODE: where the image lies in the file */
 };
 
 struct tsr_anchor { /* the same moment on three clocks */
@@ -52,8 +56,10 @@ struct tsr_journal {
     uint64_t magic;
     uint32_t version, bytes; /* bytes: of this struct */
     uint32_t pid, parent;
-    uint32_t gpu_clock;        /* enum tsr_gpu_clock */
-    uint32_t driver_version;   /* as cuDriverGetVersion has it: 13000 */
+    uint32_t gpu_clock;      /* enum tsr_gpu_clock */
+    uint32_t driver_version; /* as cuDriverGetVersion has it: 13000 */
+    uint32_t emulated;       /* 1: the GPUs are; they run PTX only */
+    uint32_t reserved;
     struct tsr_anchor first;   /* when the process initialised CUDA */
     struct tsr_anchor last;    /* renewed now and then: for the rate of the ticks; read it until two readings agree */
     uint64_t used;             /* atomic, release: bytes of complete entries */
@@ -98,7 +104,8 @@ enum tsr_record_kind {
     TSR_RECORD_HOST,         /* a host function, a memory operation or another thing enqueued in a stream */
     TSR_RECORD_SYNCHRONIZE,  /* the host waited: for a stream, an event, a context */
     TSR_RECORD_CAPTURE,      /* begin or end of a stream's capture: by `call` */
-    TSR_RECORD_TIME          /* when an earlier launch of this process ran on its GPU */
+    TSR_RECORD_TIME,         /* when an earlier launch of this process ran on its GPU */
+    TSR_RECORD_PARAMETERS    /* of the launch before it, behind its attributes, in order; as many bytes as its `detail` says */
 };
 
 enum tsr_record_flags {
@@ -139,7 +146,7 @@ struct tsr_record {
     uint16_t result;  /* CUresult */
     uint16_t context; /* number of the context's definition; 0: none or unknown */
     uint32_t
-        detail; /* ATTRIBUTE: CUlaunchAttributeID. STREAM: flags. EVENT_RECORD, EVENT_WAIT: flags. MEMSET: bytes of an element */
+        detail; /* LAUNCH: bytes of parameters that follow. ATTRIBUTE: CUlaunchAttributeID. STREAM: flags. EVENT_RECORD, EVENT_WAIT: flags. MEMSET: bytes of an element */
     uint64_t stream; /* CUstream, 1 for the legacy default stream, 2 for the thread's own; 0: none */
     union {
         struct {
@@ -151,7 +158,8 @@ struct tsr_record {
             uint32_t shared_bytes;
             uint32_t reason; /* of KEPT_HOME: enum tsr_reason */
         } launch;
-        uint8_t attribute[32]; /* the first bytes of the CUlaunchAttributeValue */
+        uint8_t attribute[32];  /* the first bytes of the CUlaunchAttributeValue */
+        uint8_t parameters[32]; /* the next bytes of the parameter block */
         struct {
             uint64_t exec; /* CUgraphExec */
             uint32_t kernels, nodes;
@@ -192,7 +200,7 @@ struct tsr_record {
 
 enum tsr_entry_kind {
     TSR_ENTRY_FUNCTION = 1, /* text: the function's name as the driver knows it */
-    TSR_ENTRY_MODULE,       /* text: the file it was loaded from, or empty */
+    TSR_ENTRY_MODULE,       /* text: the file it was loaded from, or that its image lies in; or empty */
     TSR_ENTRY_CONTEXT,
     TSR_ENTRY_DEVICE /* text: its name */
 };
@@ -202,9 +210,9 @@ struct tsr_entry {  /* the text follows, with its NUL, padded to a multiple of 8
     uint32_t kind;  /* enum tsr_entry_kind */
     uint32_t
         number; /* by which records refer to it; functions, modules and contexts count from 1, devices are the driver's numbers */
-    uint32_t parent; /* FUNCTION: its module, 0 if unknown. CONTEXT: its device */
+    uint32_t parent; /* FUNCTION: its module, 0 if unknown. CONTEXT: its device. DEVICE: its architecture, 90 for 9.0 */
     uint64_t handle; /* the driver's, as long as it is valid */
-    uint64_t hash;   /* MODULE: of the image (base/hash.h), 0 if it is larger than 64 MiB or in a file. Others: 0 */
+    uint64_t hash;   /* MODULE: of the image (base/hash.h), 0 if it is larger than 64 MiB. Others: 0 */
     uint64_t size;   /* MODULE: bytes of the image. DEVICE: bytes of memory. FUNCTION: bytes of its parameters */
 };
 /* cffi: end */

@@ -9,14 +9,13 @@
 
 #include <tessera/records.h>
 
-#include "base/hash.h"
 #include "base/map.h"
 #include "shim/launch/functions.h"
+#include "shim/record/code.h"
 #include "shim/entry/real.h"
 #include "shim/record/writer.h"
 
 #define CONTEXTS 4096u
-#define HASHED_BYTES (64u << 20) /* hashing more would be noticed: 10 ms */
 #define NAMES_SINCE 12030 /* driver version from which on functions tell their names */
 
 struct known_module {
@@ -60,7 +59,14 @@ static void define_device(CUdevice device)
     size_t bytes = 0;
     tsr_real.cuDeviceGetName(name, sizeof name, device);
     tsr_real.cuDeviceTotalMem_v2(&bytes, device);
-    struct tsr_entry entry = {.kind = TSR_ENTRY_DEVICE, .number = (uint32_t)device, .handle = (uint64_t)device, .size = bytes};
+    int major = 0, minor = 0;
+    tsr_real.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    tsr_real.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    struct tsr_entry entry = {.kind = TSR_ENTRY_DEVICE,
+                              .number = (uint32_t)device,
+                              .parent = (uint32_t)(10 * major + minor),
+                              .handle = (uint64_t)device,
+                              .size = bytes};
     tsr_writer_define(&entry, name);
 }
 
@@ -223,17 +229,17 @@ void tsr_module_define(const void *handle, const void *image, const char *path, 
     struct known_module *module = calloc(1, sizeof *module);
     if (!module)
         return;
-    struct tsr_entry entry = {.kind = TSR_ENTRY_MODULE, .handle = key_of(handle)};
-    if (image) {
-        const void *code = tsr_image_unwrap(image);
-        entry.size = tsr_image_bytes(code);
-        entry.hash = entry.size <= HASHED_BYTES ? tsr_hash(code, entry.size) : 0;
-    }
+    const void *data = image ? tsr_image_unwrap(image) : NULL;
+    struct tsr_code code;
+    tsr_code_find(&code, data, data ? tsr_image_bytes(data) : 0, path);
+    struct tsr_entry entry = {.kind = TSR_ENTRY_MODULE, .handle = key_of(handle), .size = code.bytes, .hash = code.hash};
     module->context = is_library ? 0 : current_context();
     pthread_mutex_lock(&lock);
     entry.number = module->number = ++last_module;
-    tsr_writer_define(&entry, path);
+    tsr_writer_define(&entry, code.path);
     pthread_mutex_unlock(&lock);
+    tsr_code_hand_over(&code, entry.number, 0);
+    tsr_code_done(&code);
     tsr_map_set(&modules, key_of(handle), module);
 }
 
@@ -276,16 +282,6 @@ void tsr_function_note(const void *handle, const void *owner, const char *name, 
     pthread_mutex_unlock(&lock);
 }
 
-static uint32_t parameter_bytes(const void *handle, bool is_kernel)
-{
-    size_t end = 0, offset, bytes;
-    for (size_t i = 0; (is_kernel ? tsr_real.cuKernelGetParamInfo((CUkernel)handle, i, &offset, &bytes)
-                                  : tsr_real.cuFuncGetParamInfo((CUfunction)handle, i, &offset, &bytes)) == CUDA_SUCCESS;
-         i++)
-        end = offset + bytes;
-    return (uint32_t)end;
-}
-
 static void number_locked(struct tsr_known_function *function, const void *handle)
 {
     const char *name = NULL;
@@ -297,7 +293,7 @@ static void number_locked(struct tsr_known_function *function, const void *handl
                               .number = last_function + 1,
                               .parent = function->module,
                               .handle = key_of(handle),
-                              .size = parameter_bytes(handle, function->is_kernel)};
+                              .size = tsr_parameters_read(&function->parameters, handle, function->is_kernel)};
     tsr_writer_define(&entry, name);
     __atomic_store_n(&function->number, ++last_function, __ATOMIC_RELEASE);
 }

@@ -5,14 +5,18 @@
 #include "shim/record/capture.h"
 #include "shim/record/definitions.h"
 #include "shim/launch/launch.h"
+#include "shim/record/parameters.h"
 #include "shim/record/recorder.h"
 #include "shim/record/timing.h"
 #include "shim/record/writer.h"
 
 #include <string.h>
 
+#include "base/options.h"
+
 #define MOST_ATTRIBUTES 64u
 #define MEASURE_ONE_OF 16u /* a power of two */
+#define PIECE_BYTES ((uint32_t)sizeof((struct tsr_record *)0)->u.parameters)
 
 static uint32_t next_random(struct tsr_thread *thread)
 {
@@ -97,12 +101,26 @@ static void write_attributes(const struct tsr_launch *launch, uint32_t count, co
     }
 }
 
+static void write_parameters(const struct tsr_launch *launch, uint32_t first, const uint8_t *block, uint32_t pieces,
+                             const struct tsr_record *of)
+{
+    for (uint32_t i = 0; i < pieces; i++) {
+        struct tsr_record record = {
+            .start = of->start, .call = of->call, .kind = TSR_RECORD_PARAMETERS, .context = of->context, .stream = of->stream};
+        memcpy(record.u.parameters, block + i * sizeof record.u.parameters, sizeof record.u.parameters);
+        *tsr_ring_at(&launch->thread->writer, first + i) = record;
+    }
+}
+
 /* Returns the record's number in the ring; UINT64_MAX: there is no room. */
 static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t device)
 {
     uint32_t attributes = launch->attribute_count < MOST_ATTRIBUTES ? launch->attribute_count : MOST_ATTRIBUTES;
     struct tsr_ring_writer *writer = &launch->thread->writer;
-    if (!tsr_ring_has_room(writer, 1 + attributes))
+    uint8_t block[TSR_PARAMETER_BYTES];
+    uint32_t bytes = tsr_options()->parameters ? tsr_parameters_gather(launch, block) : 0;
+    uint32_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
+    if (!tsr_ring_has_room(writer, 1 + attributes + pieces))
         return UINT64_MAX;
     unsigned flags = (launch->captured ? TSR_RECORD_CAPTURED : 0u) | (launch->taken ? TSR_RECORD_REDIRECTED : 0u) |
                      (launch->reason ? TSR_RECORD_KEPT_HOME : 0u) | (is_cooperative(launch) ? TSR_RECORD_COOPERATIVE : 0u);
@@ -115,6 +133,7 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
         .flags = (uint8_t)flags,
         .result = (uint16_t)result,
         .context = launch->context,
+        .detail = bytes,
         .stream = (uintptr_t)launch->stream,
         .u.launch = {.function = launch->known ? __atomic_load_n(&launch->known->number, __ATOMIC_ACQUIRE) : 0,
                      .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
@@ -125,8 +144,10 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
                      .reason = launch->reason}};
     if (attributes)
         write_attributes(launch, attributes, record);
-    tsr_ring_commit(writer, 1 + attributes);
-    return writer->tail - 1 - attributes;
+    if (pieces)
+        write_parameters(launch, 1 + attributes, block, pieces, record);
+    tsr_ring_commit(writer, 1 + attributes + pieces);
+    return writer->tail - 1 - attributes - pieces;
 }
 
 static void measure_overhead(const struct tsr_launch *launch)

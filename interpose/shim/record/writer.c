@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/options.h"
 #include "base/os.h"
 #include "shim/entry/engaged.h"
 #include "shim/record/journal.h"
@@ -55,10 +56,11 @@ static int connect_abstract(const char *name)
 }
 
 /* errno tells why not: EPIPE and its like when nobody listens, EAGAIN when nobody has read for long. */
-static bool send_locked(uint32_t kind, uint32_t number, int passed)
+static bool send_message_locked(struct tsr_records_message message, int passed)
 {
-    struct tsr_records_message message = {
-        .magic = TSR_RECORDS_MAGIC, .version = TSR_RECORDS_VERSION, .kind = kind, .pid = (uint32_t)getpid(), .number = number};
+    message.magic = TSR_RECORDS_MAGIC;
+    message.version = TSR_RECORDS_VERSION;
+    message.pid = (uint32_t)getpid();
     struct iovec part = {&message, sizeof message};
     union {
         struct cmsghdr align;
@@ -85,6 +87,11 @@ static bool send_locked(uint32_t kind, uint32_t number, int passed)
     }
     errno = EAGAIN;
     return false;
+}
+
+static bool send_locked(uint32_t kind, uint32_t number, int passed)
+{
+    return send_message_locked((struct tsr_records_message){.kind = kind, .number = number}, passed);
 }
 
 /* A new ring that the control plane knows, taken; NULL: no memory, or it does not listen. */
@@ -202,6 +209,7 @@ static bool connect_locked(const char *socket_name, struct tsr_anchor first)
     connection = tsr_os_file_keep(descriptor);
     if (!tsr_journal_create(&journal))
         goto close_connection;
+    journal.journal->emulated = tsr_options()->machine[0] != 0;
     journal.journal->first = first;
     journal.journal->last = tsr_ticks_anchor();
     if (send_locked(TSR_RECORDS_HELLO, 0, journal.file.descriptor))
@@ -237,6 +245,17 @@ bool tsr_writer_define(struct tsr_entry *entry, const char *text)
     pthread_mutex_unlock(&lock);
     errno = saved_errno;
     return appended;
+}
+
+bool tsr_writer_hand_over(struct tsr_records_message message, int descriptor)
+{
+    int saved_errno = errno;
+    message.kind = TSR_RECORDS_CODE;
+    pthread_mutex_lock(&lock);
+    bool sent = journal.journal && send_message_locked(message, descriptor);
+    pthread_mutex_unlock(&lock);
+    errno = saved_errno;
+    return sent;
 }
 
 bool tsr_writer_is_alone(void)

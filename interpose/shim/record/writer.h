@@ -58,6 +58,10 @@ struct tsr_journal *tsr_writer_journal(void);
 /* Appends a definition to the journal; the entry's bytes are filled in. False: the journal is full or there is none. */
 bool tsr_writer_define(struct tsr_entry *entry, const char *text);
 
+/* Sends a CODE message: number, hash, linked_into, offset and bytes are the caller's, and so is the descriptor. False: the control
+   plane has gone, or did not read for too long. */
+bool tsr_writer_hand_over(struct tsr_records_message message, int descriptor);
+
 /* Whether the control plane has gone. */
 bool tsr_writer_is_alone(void);
 

@@ -1,0 +1,168 @@
+"""Analyses on disk, one file each, by what they are of: code, architecture, function, and the analyser's own version.
+
+A file is written aside and renamed, so that readers see a whole one or none, and writers of the same one do not meet.
+It repeats what it is of and has a checksum: one that is damaged, or of something else, is removed and made again.
+Without a directory that can be written, nothing is kept. The oldest files go when the directory grows too large.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import ptxtools
+from controlplane.analysis.kernel import Analysis
+
+MAGIC = b"TSRANLZ1"
+HEADER = struct.Struct("<8sIII")  # magic, CRC-32 of what follows, bytes of the key's JSON, bytes of the description's
+LIMIT_BYTES = 512 << 20
+SUFFIX = ".analysis"
+SECONDS_BETWEEN_TOUCHES = 86400  # what is used once a day stays
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Of which function an analysis is: `code` and `code_bytes` are the image's hash (controlplane/content.py) and size.
+
+    `sources`: hashes of the PTX that is known to be linked into the image.
+    """
+
+    code: int
+    code_bytes: int
+    architecture: int
+    ptx_only: bool
+    function: str
+    sources: tuple[int, ...] = ()
+
+    def to_json(self) -> bytes:
+        fields = (self.code, self.code_bytes, self.architecture, self.ptx_only, self.function, self.sources)
+        return json.dumps([analyser_version(), *fields]).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the cache holds, of every version."""
+
+    directory: Path
+    files: int
+    size_bytes: int
+    limit_bytes: int
+
+
+@cache
+def analyser_version() -> str:
+    """Of the analysis' own code: by another code, it is another analysis."""
+    digest = hashlib.blake2b(digest_size=8)
+    package = Path(ptxtools.__path__[0])
+    for source in sorted(package.rglob("*.py")):
+        digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def default_directory() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "tessera" / "analysis"
+
+
+class Cache:
+    """Errors of the file system mean that something is not kept; they are nobody's business."""
+
+    def __init__(self, directory: Path | None = None, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.directory, self.limit_bytes = directory or default_directory(), limit_bytes
+
+    def get(self, key: Key) -> Analysis | None:
+        file, wanted = self._place(key)
+        try:
+            data = file.read_bytes()
+        except OSError:
+            return None
+        found = decode(data, wanted)
+        with contextlib.suppress(OSError):
+            if found is None:
+                file.unlink()
+            elif time.time() - file.stat().st_mtime > SECONDS_BETWEEN_TOUCHES:
+                os.utime(file)
+        return found
+
+    def put(self, key: Key, analysis: Analysis) -> None:
+        file, wanted = self._place(key)
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor, partial = tempfile.mkstemp(dir=file.parent, prefix=".partial-")
+            try:
+                with os.fdopen(descriptor, "wb") as stream:
+                    stream.write(encode(wanted, analysis))
+                Path(partial).rename(file)
+            except OSError:
+                Path(partial).unlink()
+                raise
+
+    def usage(self) -> Usage:
+        sizes = [size for _, size, _ in self._files()]
+        return Usage(self.directory, len(sizes), sum(sizes), self.limit_bytes)
+
+    def clear(self) -> int:
+        """Removes everything; the result is how many files went."""
+        return sum(_removed(file) for _, _, file in list(self._files()))
+
+    def trim(self) -> int:
+        """Removes the files that were not used for longest until the rest is within the limit."""
+        files = sorted(self._files())
+        excess, gone = sum(size for _, size, _ in files) - self.limit_bytes, 0
+        for _, size, file in files:
+            if excess <= 0:
+                break
+            excess -= size
+            gone += _removed(file)
+        return gone
+
+    def _place(self, key: Key) -> tuple[Path, bytes]:
+        wanted = key.to_json()
+        name = hashlib.blake2b(wanted, digest_size=16).hexdigest()
+        return self.directory / name[:2] / (name[2:] + SUFFIX), wanted
+
+    def _files(self) -> Iterator[tuple[float, int, Path]]:
+        """Time of the last use, size, path; what was left half-written, too."""
+        for file in self.directory.glob("??/*"):
+            with contextlib.suppress(OSError):
+                status = file.stat()
+                yield status.st_mtime, status.st_size, file
+
+
+def _removed(file: Path) -> bool:
+    try:
+        file.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def encode(key: bytes, analysis: Analysis) -> bytes:
+    description = json.dumps(analysis.description, separators=(",", ":")).encode()
+    rest = key + description + analysis.template
+    return HEADER.pack(MAGIC, zlib.crc32(rest), len(key), len(description)) + rest
+
+
+def decode(data: bytes, key: bytes) -> Analysis | None:
+    """None: damaged, or of something else."""
+    if len(data) < HEADER.size:
+        return None
+    magic, checksum, key_bytes, description_bytes = HEADER.unpack_from(data)
+    rest = data[HEADER.size :]
+    if magic != MAGIC or zlib.crc32(rest) != checksum or rest[:key_bytes] != key:
+        return None
+    end = key_bytes + description_bytes
+    try:
+        return Analysis(json.loads(rest[key_bytes:end]), rest[end:])
+    except ValueError:
+        return None

@@ -1,0 +1,128 @@
+"""The analysis service of a run: a sink that learns what functions a program uses, and gives the shim their templates.
+
+Functions are analysed in the order of their first launch, each once per code, whatever process it is in. Nobody waits
+for it: until a template is there, launches of the function are unknown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from controlplane.analysis.analyst import Analyst, Opened
+from controlplane.analysis.cache import Key
+from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.table import Table
+from controlplane.analysis.worker import Place
+from controlplane.loop import Loop
+from controlplane.observe.layout import EntryKind
+from controlplane.observe.producer import Clock, Counters, Entry, Process
+from controlplane.observe.receiver import Batch, HandedOver
+from controlplane.report import AnalysisReport
+
+LAST_SECONDS = 4.0
+MOST_IMAGES = 4096  # descriptors that are kept open
+
+
+@dataclass
+class _Uses:
+    """Of one process: its modules' (hash, size), its GPUs' architectures, functions of modules not known yet."""
+
+    emulated: bool
+    modules: dict[int, tuple[int, int]] = field(default_factory=dict)
+    architectures: set[int] = field(default_factory=set)
+
+
+class AnalysisService:
+    """A sink of records and a service of the control plane."""
+
+    def __init__(self, analyst: Analyst, table: Table | None) -> None:
+        self._analyst, self._table = analyst, table
+        self._uses: dict[int, _Uses] = {}
+        self._images: dict[int, Opened] = {}
+        self._linked: dict[int, list[int]] = {}
+        self._waiting: dict[int, list[Key]] = {}  # for the image with this hash
+        self._wanted: set[Key] = set()
+        self._known = self._unknown = 0
+
+    def start(self, loop: Loop) -> None:
+        self._analyst.pool.start(loop)
+
+    def tick(self) -> float | None:
+        return self._analyst.pool.tick()
+
+    def finish(self) -> None:
+        """What is not analysed after a last moment, for the cache, stays for another run."""
+        self._analyst.pool.wait(LAST_SECONDS)
+        self._analyst.pool.finish()
+        for image in self._images.values():
+            os.close(image.descriptor)
+        self._images.clear()
+        self._analyst.cache.trim()
+
+    def report(self) -> AnalysisReport:
+        analyst = self._analyst
+        return AnalysisReport(len(self._wanted), self._known, self._unknown, analyst.cached, analyst.made)
+
+    def begin(self, process: Process) -> None:
+        self._uses[process.index] = _Uses(process.emulated)
+
+    def ring(self, process: Process, number: int, thread: int) -> None:
+        """Threads do not matter here."""
+
+    def define(self, process: Process, entries: Sequence[Entry]) -> None:
+        uses = self._uses[process.index]
+        for entry in entries:
+            if entry.kind is EntryKind.MODULE and entry.hash:
+                uses.modules[entry.number] = (entry.hash, entry.size)
+            elif entry.kind is EntryKind.DEVICE:
+                uses.architectures.add(entry.parent)
+            elif entry.kind is EntryKind.FUNCTION and entry.parent in uses.modules:
+                self._use(uses, entry)
+
+    def code(self, process: Process, code: HandedOver) -> None:  # noqa: ARG002
+        if code.linked_into:
+            self._linked.setdefault(code.linked_into, []).append(code.hash)
+        if code.hash not in self._images and len(self._images) < MOST_IMAGES:
+            self._images[code.hash] = Opened(os.dup(code.descriptor), Place(code.offset, code.size))
+        for key in self._waiting.pop(code.hash, []):
+            self._make(key)
+
+    def records(self, process: Process, batches: Sequence[Batch]) -> None:
+        """A function's definition comes with its first launch."""
+
+    def state(self, process: Process, clock: Clock, counters: Counters) -> None:
+        """Nothing of it matters here."""
+
+    def end(self, process: Process) -> None:
+        self._uses.pop(process.index)
+
+    def _use(self, uses: _Uses, function: Entry) -> None:
+        code, size = uses.modules[function.parent]
+        sources = tuple(self._linked.get(code, []))
+        for architecture in sorted(uses.architectures):
+            key = Key(code, size, architecture, uses.emulated, function.text, sources)
+            if key in self._wanted:
+                continue
+            self._wanted.add(key)
+            found = self._analyst.remembered(key)
+            if found is not None:
+                self._done(key, found)
+            elif code in self._images:
+                self._make(key)
+            else:
+                self._waiting.setdefault(code, []).append(key)
+
+    def _make(self, key: Key) -> None:
+        images = [self._images[each] for each in (key.code, *key.sources) if each in self._images]
+        if len(images) == 1 + len(key.sources):
+            self._analyst.make(key, images, lambda analysis: self._done(key, analysis))
+
+    def _done(self, key: Key, analysis: Analysis) -> None:
+        if analysis.is_known:
+            self._known += 1
+        else:
+            self._unknown += 1
+        if self._table is not None:
+            self._table.publish(key, analysis)

@@ -1,0 +1,90 @@
+"""The table through which templates reach the shim (tessera/templates.h), from the writer's side."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from typing import Any, cast
+
+from controlplane import records
+from controlplane.analysis.cache import Key
+from controlplane.analysis.kernel import Analysis
+from controlplane.content import MASK, STEP, content_hash
+
+HEADER = "templates.h"
+F_ADD_SEALS, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 2, 4
+ALIGNMENT = 8
+
+
+def _constant(name: str) -> int:
+    return records.constant(records.header(HEADER)[1], name, HEADER)
+
+
+def create() -> int:
+    """A memory file with an empty table; the descriptor is the caller's."""
+    descriptor = os.memfd_create("tessera-templates", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, _constant("TSR_TEMPLATES_BYTES"))
+    fcntl.fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)
+    with mmap.mmap(descriptor, mmap.PAGESIZE) as view:
+        ffi, _ = records.header(HEADER)
+        content = ffi.from_buffer(view, require_writable=True)
+        header: Any = cast("Any", ffi.cast("struct tsr_templates *", content))
+        header.magic, header.version = _constant("TSR_TEMPLATES_MAGIC"), _constant("TSR_TEMPLATES_VERSION")
+        header.bytes = ffi.sizeof("struct tsr_templates")
+        del header
+        ffi.release(content)
+    return descriptor
+
+
+def place(code: int, function: int, architecture: int) -> int:
+    """Where looking for a slot begins; tsr_templates_place."""
+    return ((code ^ function ^ architecture) * STEP & MASK) >> 32 & 0xFFFFFFFF
+
+
+class Table:
+    """Only one process writes. What finds no room is not published, and stays unknown."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Does not keep the descriptor."""
+        ffi, _ = records.header(HEADER)
+        self._slots_count = _constant("TSR_TEMPLATES_SLOTS")
+        self._size = _constant("TSR_TEMPLATES_BYTES")
+        self._view = mmap.mmap(descriptor, self._size)
+        content = ffi.from_buffer(self._view, require_writable=True)
+        start = _constant("TSR_TEMPLATES_SLOTS_OFFSET")
+        self._header: Any = cast("Any", ffi.cast("struct tsr_templates *", content))
+        self._slots: Any = cast("Any", ffi.cast("struct tsr_templates_slot *", content + start))
+        self._next = start + self._slots_count * ffi.sizeof("struct tsr_templates_slot")
+
+    @property
+    def published(self) -> int:
+        return int(self._header.published)
+
+    def publish(self, key: Key, analysis: Analysis) -> bool:
+        """Stores are seen in their order, as everywhere on x86-64. False: no room."""
+        template = analysis.template if analysis.is_known else b""
+        function = content_hash(key.function.encode())
+        slot = self._free(key.code, function, key.architecture)
+        if slot is None or self._next + len(template) > self._size:
+            return False
+        self._view[self._next : self._next + len(template)] = template
+        slot.code, slot.function, slot.architecture = key.code, function, key.architecture
+        slot.bytes = len(template)
+        slot.offset = self._next
+        self._next += -(-max(len(template), 1) // ALIGNMENT) * ALIGNMENT
+        self._header.published += 1
+        return True
+
+    def _free(self, code: int, function: int, architecture: int) -> Any | None:
+        """The empty slot for a key; None when it has one, or there are too many."""
+        if self.published >= self._slots_count // 2:
+            return None
+        at = place(code, function, architecture)
+        while True:
+            slot = self._slots[at % self._slots_count]
+            if not slot.offset:
+                return slot
+            if (slot.code, slot.function, slot.architecture) == (code, function, architecture):
+                return None
+            at += 1

@@ -1,0 +1,127 @@
+"""A process that analyses functions, one after the other, with the machine's spare time.
+
+It is asked over a SOCK_SEQPACKET socket: a message is a Task in JSON, with a descriptor of the image and one for each
+source. It answers with the encoded analysis (cache.encode) in a memory file. It ends when the socket does. What an
+analysis does wrong, or the memory that it takes, is this process' own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import socket
+import sys
+from collections import OrderedDict
+from dataclasses import asdict, dataclass
+
+from controlplane.analysis.cache import Cache, Key, encode
+from controlplane.analysis.describe import unknown_description
+from controlplane.analysis.kernel import Analysis, Image
+from controlplane.content import content_hash
+
+NICE = 15
+MEMORY_BYTES = 8 << 30
+MOST_DESCRIPTORS = 64
+IMAGES_KEPT = 8
+ANSWER = b"done"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Bytes of a file."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A function to analyse; images lie in the descriptors that come along, at these places, the code's first."""
+
+    key: Key
+    places: tuple[Place, ...]
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Task:
+        value = json.loads(data)
+        key = {**value["key"], "sources": tuple(value["key"]["sources"])}
+        return cls(Key(**key), tuple(Place(**place) for place in value["places"]))
+
+
+class Analyser:
+    """Keeps the images seen last, which have been read as far as it was needed."""
+
+    def __init__(self) -> None:
+        self._images: OrderedDict[tuple[int, int, bool, tuple[int, ...]], Image] = OrderedDict()
+
+    def analyse(self, task: Task, descriptors: list[int]) -> Analysis:
+        try:
+            image = self._image(task, descriptors)
+            return image.analyse(task.key.function)
+        except Exception as problem:
+            return Analysis(unknown_description(task.key.function, f"the analysis failed: {problem!r}"))
+
+    def _image(self, task: Task, descriptors: list[int]) -> Image:
+        key = task.key
+        known = (key.code, key.architecture, key.ptx_only, key.sources)
+        if known not in self._images:
+            hashes = (key.code, *key.sources)
+            wanted = zip(descriptors, task.places, hashes, strict=True)
+            data, *sources = [_contents(descriptor, place, expected) for descriptor, place, expected in wanted]
+            self._images[known] = Image(data, key.architecture, key.ptx_only, sources)
+            if len(self._images) > IMAGES_KEPT:
+                self._images.popitem(last=False)
+        self._images.move_to_end(known)
+        return self._images[known]
+
+
+def _contents(descriptor: int, place: Place, expected: int) -> bytes:
+    """Errors: ValueError when the file has other contents than the program had in its memory."""
+    data = os.pread(descriptor, place.size, place.offset)
+    while len(data) < place.size:  # one call reads at most 2 GiB
+        more = os.pread(descriptor, place.size - len(data), place.offset + len(data))
+        if not more:
+            break
+        data += more
+    if content_hash(data) != expected:
+        raise ValueError("the file with the code has changed")
+    return data
+
+
+def main() -> int:
+    os.nice(NICE)
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MEMORY_BYTES, most)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+    sys.setrecursionlimit(20000)
+    peer = socket.socket(fileno=int(sys.argv[1]))
+    cache, analyser = Cache(), Analyser()
+    with contextlib.suppress(OSError):
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(peer, 1 << 16, MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+            if not data:
+                break
+            task = Task.from_json(data)
+            analysis = analyser.analyse(task, descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            cache.put(task.key, analysis)
+            _answer(peer, encode(task.key.to_json(), analysis))
+    return 0
+
+
+def _answer(peer: socket.socket, data: bytes) -> None:
+    answer = os.memfd_create("tessera-analysis", os.MFD_CLOEXEC)
+    with os.fdopen(answer, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        socket.send_fds(peer, [ANSWER], [stream.fileno()])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
