@@ -168,7 +168,7 @@ def _registry(rows: list[tuple[Row, str, int]], groups: list[str]) -> str:
     for level in levels:
         lines += [f"extern tsr_op_fn *const tsr_lane_{group}_{level}[];\n" for group in groups]
     lines.append("\nconst struct tsr_lane_group tsr_lane_groups[] = {\n")
-    lines += ["    {{" + ", ".join(f"tsr_lane_{group}_{level}" for level in levels) + "}},\n" for group in groups]
+    lines += [f"    {{TSR_LEVELS(tsr_lane_{group})}},\n" for group in groups]
     lines.append("};\n\nconst struct tsr_lane_row tsr_lane_rows[] = {\n")
     for row, group, index in rows:
         sources = ", ".join(_type_name(kind) for kind in row.sources)

@@ -1,6 +1,7 @@
 /* The registry: look-up of every operation, and issue costs. */
 #include "check.h"
 
+#include "emulator/exec/level.h"
 #include "emulator/exec/registry.h"
 #include "tessera/machine.h"
 
@@ -74,5 +75,5 @@ TEST(levels)
     REQUIRE(op != NULL);
     CHECK(op->run == tsr_op_run_at(op, tsr_op_level()));
     CHECK(tsr_op_run_at(op, 0) != NULL);
-    CHECK(tsr_op_run_at(op, 3) == NULL);
+    CHECK(tsr_op_run_at(op, TSR_LEVEL_COUNT) == NULL);
 }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/os.h"
+#include "level.h"
 #include "printf.h"
 #include "registry.h"
 #include "state.h"
@@ -122,7 +123,7 @@ static CUresult limit_residents(struct tsr_grid *grid)
 
 CUresult tsr_grid_create(const struct tsr_grid_desc *desc, struct tsr_grid **out)
 {
-    static tsr_loop_fn *const loops[] = {tsr_loop_0, tsr_loop_1, tsr_loop_2};
+    static tsr_loop_fn *const loops[] = TSR_LEVELS(tsr_loop);
     struct tsr_grid *grid = calloc(1, sizeof *grid);
     if (grid == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;

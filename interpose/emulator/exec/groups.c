@@ -1,10 +1,12 @@
 #include "groups.h"
 
+#include "level.h"
+
 const struct tsr_op_group *tsr_exec_op_groups(unsigned level)
 {
-    static struct tsr_op_group groups[3][12];
-    const struct tsr_op_group *const memory[] = {&tsr_memory_ops_0, &tsr_memory_ops_1, &tsr_memory_ops_2};
-    const struct tsr_op_group *const collective[] = {&tsr_collective_ops_0, &tsr_collective_ops_1, &tsr_collective_ops_2};
+    static struct tsr_op_group groups[TSR_LEVEL_COUNT][12];
+    const struct tsr_op_group *const memory[] = TSR_LEVELS(&tsr_memory_ops);
+    const struct tsr_op_group *const collective[] = TSR_LEVELS(&tsr_collective_ops);
     struct tsr_op_group *out = groups[level];
     out[0] = *memory[level];
     out[1] = *collective[level];

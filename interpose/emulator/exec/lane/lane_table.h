@@ -2,9 +2,9 @@
 #ifndef TSR_LANE_LANE_TABLE_H
 #define TSR_LANE_LANE_TABLE_H
 
+#include "emulator/exec/level.h"
 #include "emulator/exec/op.h"
 
-#define TSR_LEVEL_COUNT 3 /* exec/level.h */
 
 /* The functions of one generated file, at each level. */
 struct tsr_lane_group {

@@ -28,7 +28,7 @@ static uint16_t slots[SLOTS]; /* number + 1; 0: free */
 static unsigned level_in_use;
 static pthread_once_t built = PTHREAD_ONCE_INIT;
 
-static const char *const level_names[TSR_LEVEL_COUNT] = {"baseline", "v3", "v4"};
+static const char *const level_names[] = {"baseline", "v3", "v4"};
 
 static bool level_runs(unsigned level)
 {
