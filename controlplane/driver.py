@@ -1,4 +1,4 @@
-"""Where the real driver is: the same places in the same order as the shim looks (interpose/shim/entry/driver_file.h)."""
+"""Where the real driver is: the places where the shim looks, in its order (interpose/shim/entry/driver_file.h)."""
 
 import re
 import struct
