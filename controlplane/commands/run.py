@@ -228,8 +228,8 @@ def _analysis_line(report: Report) -> str:
         return ""
     pending = found.functions - found.known - found.unknown
     return (
-        f"{NAME}: of {found.functions} functions, what {found.known} read and write is known, of {found.unknown} it is not, "
-        f"{pending} were not analysed in time; {found.cached} were in the cache\n"
+        f"{NAME}: of {found.functions} functions, what {found.known} read and write is known, "
+        f"of {found.unknown} it is not, {pending} were not analysed in time; {found.cached} were in the cache\n"
     )
 
 

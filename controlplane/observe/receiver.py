@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -283,6 +284,6 @@ def _handed_over(message: np.void, descriptor: int) -> HandedOver:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or not 0 < size <= LARGEST_CODE or not hash_value:
         raise WireError(f"code of {size} bytes is not in a file")
-    path = os.readlink(f"/proc/self/fd/{descriptor}")
+    path = str(Path(f"/proc/self/fd/{descriptor}").readlink())
     named = "" if path.startswith("/memfd:") else path
     return HandedOver(int(message["number"]), hash_value, int(message["linked_into"]), descriptor, offset, size, named)

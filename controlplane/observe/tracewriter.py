@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from controlplane.loop import Loop
 from controlplane.observe.layout import Kind, joined
@@ -156,7 +157,7 @@ class TraceWriter:
 def _is_still(code: HandedOver) -> bool:
     """Whether the file can be found by its name."""
     try:
-        named, opened = os.stat(code.path), os.fstat(code.descriptor)
+        named, opened = Path(code.path).stat(), os.fstat(code.descriptor)
     except OSError:
         return False
     return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)

@@ -1,5 +1,6 @@
-"""Where code comes from: text, fat binaries, cubins and executables. `texts` finds the PTX in any of them, `running` what
-a GPU runs.
+"""Where code comes from: text, fat binaries, cubins and executables.
+
+`texts` finds the PTX in any of them, `running` what a GPU runs.
 """
 
 from ptxtools.image.resolve import Code, Text, best, running, texts
