@@ -52,8 +52,17 @@ def write(template: Template, tier: Tier = Tier.PTX) -> bytes:
 
 def read(data: bytes) -> Template:
     """The template in some bytes. Errors: ValueError when they are damaged or of another version."""
+    return _reader(data).template
+
+
+def symbols(data: bytes) -> Sequence[str]:
+    """Names of the symbols whose addresses an evaluation asks for, in its order. Errors: as read()."""
+    return _reader(data).names
+
+
+def _reader(data: bytes) -> _Reader:
     try:
-        return _Reader(data).template
+        return _Reader(data)
     except (IndexError, struct.error, UnicodeDecodeError) as problem:
         raise ValueError(f"damaged template: {problem}") from problem
 

@@ -225,21 +225,23 @@ struct tsr_access_result {
 #define TSR_ACCESS_SCRATCH_BYTES (512u << 10) /* enough for nearly all kernels */
 #define TSR_ACCESS_MEMO_ENTRIES 16u
 
+#define TSR_ACCESS_API __attribute__((visibility("default"))) /* exported by libtessera_access.so.1 only */
+
 struct tsr_access; /* a checked template and what is remembered of its launches; any number of threads may evaluate it */
 
 /*
  * Checks a template and copies it. NULL: it is damaged, of another version, or memory is out. `memo_entries`: launches that are
  * remembered at most.
  */
-struct tsr_access *tsr_access_create(const void *bytes, size_t size, uint32_t memo_entries);
-void tsr_access_destroy(struct tsr_access *access);
-const struct tsr_access_template *tsr_access_template_of(const struct tsr_access *access);
+TSR_ACCESS_API struct tsr_access *tsr_access_create(const void *bytes, size_t size, uint32_t memo_entries);
+TSR_ACCESS_API void tsr_access_destroy(struct tsr_access *access);
+TSR_ACCESS_API const struct tsr_access_template *tsr_access_template_of(const struct tsr_access *access);
 
 /*
  * The ranges of a launch. Bounded work, no allocation; `scratch` is the calling thread's, aligned to 16 bytes. With a level of
  * TSR_LEVEL_UNKNOWN, the launch may touch anything.
  */
-void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,
-                         struct tsr_access_result *result);
+TSR_ACCESS_API void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_launch *launch, void *scratch,
+                                        size_t scratch_bytes, struct tsr_access_result *result);
 
 #endif

@@ -1,0 +1,238 @@
+/* See tessera/access.h. */
+#include "access/memo.h"
+#include "access/template.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tsr_access {
+    void *bytes;
+    struct tsr_inputs inputs;
+    struct tsr_memo memo;
+    struct tsr_input items[];
+};
+
+static bool is_listed(const struct tsr_access *access, const struct tsr_access_node *node)
+{
+    for (uint32_t i = 0; i < access->inputs.count; i++)
+        if (access->items[i].offset == node->number && access->items[i].size == node->width / 8u)
+            return true;
+    return false;
+}
+
+static void list_inputs(struct tsr_access *access)
+{
+    const struct tsr_sections *template = &access->inputs.template;
+    for (uint32_t i = 0; i < template->header->nodes; i++) {
+        const struct tsr_access_node *node = &template->nodes[i];
+        if (node->op == TSR_OP_PARAMETER && !is_listed(access, node))
+            access->items[access->inputs.count++] = (struct tsr_input){(uint32_t)node->number, node->width / 8u};
+    }
+    access->inputs.items = access->items;
+}
+
+static uint32_t parameter_nodes(const struct tsr_sections *template)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < template->header->nodes; i++)
+        count += template->nodes[i].op == TSR_OP_PARAMETER;
+    return count;
+}
+
+struct tsr_access *tsr_access_create(const void *bytes, size_t size, uint32_t memo_entries)
+{
+    struct tsr_sections sections;
+    void *copy = malloc(size ? size : 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, bytes, size); /* what is checked is what is used: the bytes may be in shared memory */
+    if (!tsr_template_read(copy, size, &sections))
+        goto no_template;
+    struct tsr_access *access = calloc(1, sizeof *access + parameter_nodes(&sections) * sizeof access->items[0]);
+    if (!access)
+        goto no_template;
+    access->bytes = copy;
+    access->inputs.template = sections;
+    list_inputs(access);
+    if (tsr_memo_init(&access->memo, memo_entries, access->inputs.count + sections.header->symbols))
+        return access;
+    free(access);
+no_template:
+    free(copy);
+    return NULL;
+}
+
+void tsr_access_destroy(struct tsr_access *access)
+{
+    if (!access)
+        return;
+    tsr_memo_fini(&access->memo);
+    free(access->bytes);
+    free(access);
+}
+
+const struct tsr_access_template *tsr_access_template_of(const struct tsr_access *access)
+{
+    return access->inputs.template.header;
+}
+
+static uint64_t word_at(const struct tsr_access_launch *launch, uint32_t offset, uint32_t size)
+{
+    uint64_t word = 0;
+    uint32_t half;
+    const char *from = (const char *)launch->parameters + offset;
+    if (offset + size > launch->parameter_bytes)
+        return 0;
+    if (size == sizeof word) {
+        memcpy(&word, from, sizeof word);
+    } else if (size == sizeof half) {
+        memcpy(&half, from, sizeof half);
+        word = half;
+    } else {
+        memcpy(&word, from, size);
+    }
+    return word;
+}
+
+/* All that a launch's ranges may depend on. */
+static void fill_key(const struct tsr_access *access, const struct tsr_access_launch *launch, uint64_t *key)
+{
+    const struct tsr_inputs *inputs = &access->inputs;
+    *key++ = launch->grid[0] | (uint64_t)launch->grid[1] << 32;
+    *key++ = launch->grid[2] | (uint64_t)launch->block[0] << 32;
+    *key++ = launch->block[1] | (uint64_t)launch->block[2] << 32;
+    *key++ = launch->parameter_bytes;
+    for (uint32_t i = 0; i < inputs->count; i++)
+        *key++ = word_at(launch, inputs->items[i].offset, inputs->items[i].size);
+    for (uint32_t i = 0; i < inputs->template.header->symbols; i++)
+        *key++ = launch->symbols ? launch->symbols[i] : 0;
+}
+
+/* The allocation that a range's base lies in, as offsets from it. */
+static bool allocation_of(const struct tsr_sections *template, const struct tsr_access_launch *launch,
+                          const struct tsr_access_range *range, int64_t *first, int64_t *last)
+{
+    uint64_t begin, end;
+    *first = 0;
+    if (range->symbol >= 0) {
+        *last = (int64_t)template->symbols[range->symbol].size - 1;
+        return *last >= 0;
+    }
+    if (range->parameter < 0 || !launch->allocation || !launch->allocation(launch->allocation_context, range->base, &begin, &end))
+        return false;
+    *first = (int64_t)(begin - range->base);
+    *last = (int64_t)(end - range->base) - 1;
+    return true;
+}
+
+/* False: nothing is left of the range. */
+static bool clamp(const struct tsr_sections *template, const struct tsr_access_launch *launch, struct tsr_access_range *range)
+{
+    int64_t first, last;
+    if (!allocation_of(template, launch, range, &first, &last)) {
+        if (range->whole) {
+            range->first = 0;
+            range->last = -1;
+        }
+        return true;
+    }
+    if (range->first < first) {
+        range->first = first;
+        range->stride = range->width = 0;
+    }
+    if (range->last > last)
+        range->last = last;
+    return range->first <= range->last;
+}
+
+/* Fewer ranges, each as long as all of its kind and base. */
+static uint32_t without_strides(struct tsr_access_range *ranges, uint32_t count)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct tsr_access_range *last = kept ? &ranges[kept - 1] : NULL, *each = &ranges[i];
+        each->stride = each->width = 0;
+        if (last && last->kind == each->kind && last->whole == each->whole && last->parameter == each->parameter &&
+            last->symbol == each->symbol && last->offset == each->offset) {
+            last->first = each->first < last->first ? each->first : last->first;
+            last->last = each->last > last->last ? each->last : last->last;
+        } else {
+            ranges[kept++] = *each;
+        }
+    }
+    return kept;
+}
+
+/* The ranges with their bases, as far as there is room for them. */
+static void hand_over(const struct tsr_access *access, const struct tsr_access_launch *launch, struct tsr_found *found,
+                      struct tsr_access_result *result)
+{
+    const struct tsr_sections *template = &access->inputs.template;
+    result->level = found->level;
+    if (found->count > result->capacity) {
+        found->count = without_strides(found->ranges, found->count);
+        result->level = found->level > TSR_LEVEL_INTERVALS ? found->level : TSR_LEVEL_INTERVALS;
+    }
+    result->whys = found->whys;
+    for (uint32_t i = 0; i < found->whys && i < 8; i++)
+        result->why[i] = found->why[i];
+    if (found->count > result->capacity) {
+        result->level = TSR_LEVEL_UNKNOWN;
+        result->why[0] = (struct tsr_access_why){0, TSR_REASON_BUDGET, NULL};
+        result->whys = result->whys ? result->whys : 1;
+        return;
+    }
+    for (uint32_t i = 0; i < found->count; i++) {
+        struct tsr_access_range *to = &result->ranges[result->count];
+        *to = found->ranges[i];
+        if (to->symbol >= 0)
+            to->base = launch->symbols ? launch->symbols[to->symbol] : 0;
+        else if (to->parameter >= 0)
+            to->base = word_at(launch, to->offset, sizeof to->base);
+        result->count += clamp(template, launch, to);
+    }
+}
+
+static bool is_launchable(const struct tsr_access_launch *launch)
+{
+    uint64_t shape = 1;
+    for (int axis = 0; axis < 3; axis++)
+        shape &= launch->grid[axis] && launch->block[axis];
+    return shape;
+}
+
+static void give_up(struct tsr_access_result *result)
+{
+    result->level = TSR_LEVEL_UNKNOWN;
+    result->whys = 1;
+    result->why[0] = (struct tsr_access_why){0, TSR_REASON_BUDGET, NULL};
+}
+
+void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,
+                         struct tsr_access_result *result)
+{
+    struct tsr_found found;
+    uint32_t inputs = access->memo.inputs;
+    size_t words = (TSR_MEMO_SHAPE + 2 * (size_t)inputs) * sizeof(uint64_t);
+    size_t used = (words + sizeof(struct tsr_access_range) * TSR_MEMO_RANGES + 15) & ~(size_t)15;
+    uint64_t *key = scratch, *seen = key + TSR_MEMO_SHAPE + inputs;
+    bool may_remember = !(launch->options & (TSR_ACCESS_NO_MEMO | TSR_ACCESS_ALL_REASONS));
+    result->count = result->level = result->remembered = result->whys = result->steps = 0;
+    if (!is_launchable(launch))
+        return;
+    if (scratch_bytes < used + TSR_RANGES_SCRATCH) {
+        give_up(result);
+        return;
+    }
+    fill_key(access, launch, key);
+    struct tsr_access_range *ranges = (struct tsr_access_range *)(seen + inputs);
+    if (may_remember && tsr_memo_find(&access->memo, key, &found, ranges)) {
+        result->remembered = 1;
+    } else {
+        tsr_ranges_find(&access->inputs, launch, (char *)scratch + used, scratch_bytes - used, &found, seen);
+        result->steps = found.steps;
+        if (may_remember)
+            tsr_memo_add(&access->memo, key, seen, &found);
+    }
+    hand_over(access, launch, &found, result);
+}

@@ -1,0 +1,135 @@
+/* Forms of nodes that are one of several values; see ptxtools/ranges/arithmetic.py. */
+#include "access/evaluation.h"
+
+struct option {
+    const struct tsr_form *form;
+    const struct tsr_facts *facts;
+};
+
+static const struct tsr_form *extreme(struct tsr_evaluation *e, const struct tsr_access_node *node)
+{
+    const struct tsr_form *sides[2];
+    tsr_wide low[2], high[2];
+    bool is_min = node->op == TSR_OP_MIN;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t operand = tsr_node_operand(e, node, i);
+        sides[i] = tsr_node_viewed(e, operand, node->width, tsr_node_is_signed(node), node->context);
+        low[i] = tsr_form_low(e, sides[i]), high[i] = tsr_form_high(e, sides[i]);
+    }
+    if (is_min ? high[0] <= low[1] : low[0] >= high[1])
+        return sides[0];
+    if (is_min ? high[1] <= low[0] : low[1] >= high[0])
+        return sides[1];
+    tsr_wide bottom = is_min ? tsr_wide_least(low[0], low[1]) : tsr_wide_most(low[0], low[1]);
+    tsr_wide top = is_min ? tsr_wide_least(high[0], high[1]) : tsr_wide_most(high[0], high[1]);
+    const struct tsr_form *result = tsr_form_between(e, bottom, top, sides[0], sides[1], -1);
+    for (int i = 0; i < 2; i++)
+        tsr_symbol_relate(e, result,
+                          is_min ? tsr_form_plus(e, result, sides[i], -1) : tsr_form_plus(e, sides[i], result, -1));
+    return result;
+}
+
+static bool is_base(const struct tsr_evaluation *e, uint32_t number)
+{
+    const struct tsr_symbol *symbol = tsr_symbol_at(e, number);
+    return tsr_symbol_is_pointer(symbol) || symbol->choice_count;
+}
+
+/* Whether all pointers of a are among those of b. */
+static bool bases_within(const struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b)
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        if (is_base(e, a->terms[i].symbol) && !tsr_form_coefficient(b, a->terms[i].symbol))
+            return false;
+    return true;
+}
+
+/* The options as the symbol's choices, when they begin with different pointers. */
+static bool set_choices(struct tsr_evaluation *e, struct tsr_symbol *symbol, const struct option *options, uint32_t count)
+{
+    bool differ = false;
+    for (uint32_t i = 1; i < count; i++)
+        differ |= !bases_within(e, options[0].form, options[i].form) || !bases_within(e, options[i].form, options[0].form);
+    if (!differ)
+        return false;
+    const struct tsr_form **choices = tsr_scratch_take(e, count * sizeof *choices);
+    for (uint32_t i = 0; i < count; i++)
+        choices[i] = options[i].form;
+    symbol->choices = choices;
+    symbol->choice_count = count;
+    return true;
+}
+
+/* How far the result can be from the first option, when that is bounded. */
+static void relate_to_first(struct tsr_evaluation *e, const struct tsr_form *result, const struct option *options, uint32_t count)
+{
+    const struct tsr_form *first = options[0].form;
+    tsr_wide low = 0, high = 0;
+    for (uint32_t i = 1; i < count; i++) {
+        const struct tsr_form *difference = tsr_form_plus(e, options[i].form, first, -1);
+        low = tsr_wide_least(low, tsr_bound_lower(e, difference, options[i].facts));
+        high = tsr_wide_most(high, tsr_bound_upper(e, difference, options[i].facts));
+    }
+    if (tsr_wide_fits(high))
+        tsr_symbol_relate(e, result, tsr_form_moved(e, tsr_form_plus(e, result, first, -1), -high));
+    if (tsr_wide_fits(low))
+        tsr_symbol_relate(e, result, tsr_form_moved(e, tsr_form_plus(e, first, result, -1), low));
+}
+
+static const struct tsr_form *one_of(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct option *options,
+                                     uint32_t count)
+{
+    bool are_equal = true;
+    if (count == 0)
+        return &tsr_form_zero;
+    for (uint32_t i = 1; i < count && are_equal; i++)
+        are_equal = tsr_form_equal(options[i].form, options[0].form);
+    if (are_equal)
+        return options[0].form;
+    struct tsr_symbol symbol = tsr_symbol_new(TSR_INFINITE, -TSR_INFINITE, e->template->blocks[node->block]);
+    for (uint32_t i = 0; i < count; i++) {
+        symbol.low = tsr_wide_least(symbol.low, tsr_bound_lower(e, options[i].form, options[i].facts));
+        symbol.high = tsr_wide_most(symbol.high, tsr_bound_upper(e, options[i].form, options[i].facts));
+        symbol.loops |= tsr_form_loops(e, options[i].form);
+        symbol.loaded |= tsr_form_loaded(e, options[i].form);
+    }
+    bool has_choices = set_choices(e, &symbol, options, count);
+    const struct tsr_form *result = tsr_symbol_add(e, &symbol);
+    if (result->count && !has_choices)
+        relate_to_first(e, result, options, count);
+    return result;
+}
+
+static const struct tsr_form *selected(struct tsr_evaluation *e, const struct tsr_access_node *node)
+{
+    struct option options[2];
+    uint32_t count = 0;
+    const struct tsr_facts *before = tsr_context_facts(e, node->context);
+    for (uint32_t side = 0; side < 2; side++) {
+        const struct tsr_facts *facts = tsr_predicate_facts(e, tsr_node_operand(e, node, 0), side == 0);
+        if (!before || !facts || tsr_facts_impossible(e, facts, before))
+            continue;
+        const struct tsr_form *form = tsr_node_value(e, tsr_node_operand(e, node, 1 + side));
+        options[count++] = (struct option){form, tsr_facts_joined(e, before, facts)};
+    }
+    return one_of(e, node, options, count);
+}
+
+static const struct tsr_form *joined(struct tsr_evaluation *e, const struct tsr_access_node *node)
+{
+    struct option *options = tsr_scratch_take(e, node->count * sizeof *options);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < node->count; i++) {
+        const struct tsr_facts *facts = tsr_context_facts(e, tsr_node_operand(e, node, node->count + i));
+        if (facts)
+            options[count++] = (struct option){tsr_node_value(e, tsr_node_operand(e, node, i)), facts};
+    }
+    return one_of(e, node, options, count);
+}
+
+const struct tsr_form *tsr_choice_value(struct tsr_evaluation *e, const struct tsr_access_node *node)
+{
+    if (node->op == TSR_OP_SELECT)
+        return selected(e, node);
+    return node->op == TSR_OP_JOIN ? joined(e, node) : extreme(e, node);
+}

@@ -1,0 +1,113 @@
+/* Quotients and remainders by a number as symbols with value = divisor * quotient + remainder; see ptxtools/ranges/divide.py. */
+#include "access/evaluation.h"
+
+/* form = divisor * whole + rest, the coefficients of the rest being smaller than the divisor. */
+static void split(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor, const struct tsr_form **whole,
+                  const struct tsr_form **rest)
+{
+    size_t bytes = sizeof(struct tsr_form) + form->count * sizeof(struct tsr_term);
+    struct tsr_form *first = tsr_scratch_take(e, bytes), *second = tsr_scratch_take(e, bytes);
+    tsr_evaluation_spend(e, 1 + form->count);
+    first->count = second->count = 0;
+    for (uint32_t i = 0; i < form->count; i++) {
+        tsr_wide c = form->terms[i].coefficient;
+        tsr_wide times = c >= 0 ? tsr_wide_divide(c, divisor) : -tsr_wide_divide(-c, divisor);
+        if (times)
+            first->terms[first->count++] = (struct tsr_term){times, form->terms[i].symbol};
+        if (c != times * divisor)
+            second->terms[second->count++] = (struct tsr_term){c - times * divisor, form->terms[i].symbol};
+    }
+    first->constant = tsr_wide_divide(form->constant, divisor);
+    second->constant = tsr_wide_modulo(form->constant, divisor);
+    *whole = first, *rest = second;
+}
+
+static const struct tsr_division *known(const struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor, uint64_t hash)
+{
+    const struct tsr_division *each = e->divisions;
+    while (each && (each->hash != hash || each->divisor != divisor || !tsr_form_equal(each->form, form)))
+        each = each->older;
+    return each;
+}
+
+static void connect(struct tsr_evaluation *e, struct tsr_division *division)
+{
+    const struct tsr_form *quotient = division->quotient, *form = division->form;
+    const struct tsr_form *rest = tsr_form_plus(e, form, quotient, -division->divisor);
+    rest = tsr_form_plus(e, rest, division->remainder, -1);
+    const struct tsr_form *negative = tsr_form_times(e, rest, -1);
+    const struct tsr_form *both[] = {quotient, division->remainder};
+    for (int i = 0; i < 2; i++)
+        if (both[i]->count) {
+            tsr_symbol_relate(e, both[i], rest);
+            tsr_symbol_relate(e, both[i], negative);
+            tsr_symbol_at(e, both[i]->terms[0].symbol)->zero = rest->count ? rest : NULL;
+        }
+    struct tsr_symbol *symbol = tsr_symbol_at(e, quotient->terms[0].symbol);
+    symbol->origin = form;
+    symbol->divisor = division->divisor;
+}
+
+static const struct tsr_division *divided(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor)
+{
+    uint64_t hash = tsr_form_hash(form);
+    const struct tsr_division *found = known(e, form, divisor, hash);
+    if (found)
+        return found;
+    struct tsr_division *division = tsr_scratch_take(e, sizeof *division);
+    tsr_wide low = tsr_form_low(e, form), high = tsr_form_high(e, form);
+    uint64_t loops = tsr_form_loops(e, form);
+    struct tsr_symbol quotient = tsr_symbol_new(tsr_wide_fits(low) ? tsr_wide_divide(low, divisor) : low,
+                                                tsr_wide_fits(high) ? tsr_wide_divide(high, divisor) : high, loops);
+    *division = (struct tsr_division){.older = e->divisions, .form = form, .divisor = divisor, .hash = hash};
+    division->quotient = tsr_symbol_add(e, &quotient);
+    if (division->quotient->count) {
+        struct tsr_symbol remainder = tsr_symbol_new(0, divisor - 1, loops);
+        if ((divisor & (divisor - 1)) == 0)
+            remainder.mask = divisor - 1;
+        division->remainder = tsr_symbol_add(e, &remainder);
+        connect(e, division);
+    } else {
+        division->remainder = tsr_form_plus(e, form, division->quotient, -divisor);
+    }
+    e->divisions = division;
+    return division;
+}
+
+/* With divisor > 1: the quotient, or the remainder. */
+static const struct tsr_form *either(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor, bool quotient)
+{
+    const struct tsr_form *whole, *rest;
+    split(e, form, divisor, &whole, &rest);
+    if (tsr_form_low(e, rest) >= 0 && tsr_form_high(e, rest) < divisor)
+        return quotient ? whole : rest;
+    const struct tsr_division *division = divided(e, rest, divisor);
+    return quotient ? tsr_form_plus(e, division->quotient, whole, 1) : division->remainder;
+}
+
+/* The value divided by a positive number, rounded down. A quotient divided again is a quotient by the product. */
+const struct tsr_form *tsr_divide_quotient(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor)
+{
+    const struct tsr_symbol *origin = tsr_divide_origin(e, form);
+    tsr_wide product;
+    if (origin && tsr_wide_times(divisor, origin->divisor, &product)) {
+        form = origin->origin;
+        divisor = product;
+    }
+    return divisor == 1 ? form : either(e, form, divisor, true);
+}
+
+/* What rounding down leaves: at least 0 and below the divisor. */
+const struct tsr_form *tsr_divide_remainder(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor)
+{
+    return divisor == 1 ? &tsr_form_zero : either(e, form, divisor, false);
+}
+
+/* The symbol of a form that is nothing but a quotient. */
+const struct tsr_symbol *tsr_divide_origin(const struct tsr_evaluation *e, const struct tsr_form *form)
+{
+    if (form->count != 1 || form->constant != 0 || form->terms[0].coefficient != 1)
+        return NULL;
+    const struct tsr_symbol *symbol = tsr_symbol_at(e, form->terms[0].symbol);
+    return symbol->origin ? symbol : NULL;
+}

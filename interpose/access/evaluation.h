@@ -1,0 +1,287 @@
+/*
+ * The evaluation of a template for one launch; private to this directory. It mirrors ptxtools/ranges file by file, which says why each
+ * step is right: form.c (form.py), bounds.c, divide.c, predicates.c, loops.c, arithmetic.c and bits.c and choices.c (arithmetic.py),
+ * evaluate.c, shape.c (strides.py, rewrite.py), merge.c, ranges.c (launch.py).
+ *
+ * All memory is taken from the caller's scratch, forms from below and symbols from above, and never given back within an evaluation.
+ * When it or the budget of steps is used up, or values depend on each other too deeply, the evaluation is left by a jump to
+ * ranges.c, which gives coarser ranges for the accesses that are left. Nothing is held that the jump would lose.
+ */
+#ifndef TESSERA_ACCESS_EVALUATION_H
+#define TESSERA_ACCESS_EVALUATION_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tessera/access.h>
+
+#include "access/wide.h"
+
+#define TSR_FORM_TERMS 40u  /* of a form; one that would have more becomes a symbol */
+#define TSR_VIEW_BUCKETS 32u
+#define TSR_DEPTH 250u /* of values that depend on each other */
+
+/* A template's sections, checked. */
+struct tsr_sections {
+    const struct tsr_access_template *header;
+    const struct tsr_access_parameter *parameters;
+    const struct tsr_access_node *nodes;
+    const uint32_t *operands;
+    const struct tsr_access_context *contexts;
+    const struct tsr_access_loop *loops;
+    const uint64_t *blocks;
+    const struct tsr_access_access *accesses;
+    const struct tsr_access_unknown *unknowns;
+    const struct tsr_access_symbol *symbols;
+    const char *text;
+};
+
+/* A part of the parameter block that a template reads. */
+struct tsr_input {
+    uint32_t offset, size;
+};
+
+/* What evaluation depends on besides grid and block: the inputs' values, then the symbols' addresses. */
+struct tsr_inputs {
+    struct tsr_sections template;
+    const struct tsr_input *items;
+    uint32_t count;
+};
+
+struct tsr_term {
+    tsr_wide coefficient; /* not 0 */
+    uint32_t symbol;
+};
+
+/* constant + sum of coefficient * symbol, congruent to the machine's value. Never changed once made. */
+struct tsr_form {
+    tsr_wide constant;
+    uint32_t count;
+    struct tsr_term terms[];
+};
+
+/* Forms that are at most 0. Where a pointer to facts is NULL, the launch never gets there. */
+struct tsr_facts {
+    uint32_t count;
+    const struct tsr_form *items[];
+};
+
+struct tsr_fact_link {
+    const struct tsr_form *form;
+    struct tsr_fact_link *next;
+};
+
+/* An unknown integer. */
+struct tsr_symbol {
+    tsr_wide low, high;
+    tsr_wide mask;  /* bits that may be set; -1: not known */
+    uint64_t loops; /* in which it takes new values */
+    int64_t slot;   /* offset of the kernel parameter whose value it is; -1: none's */
+    int32_t variable; /* the template's symbol whose address it is; -1: none's */
+    bool loaded;      /* from memory */
+    bool seen;        /* its bounds were looked at */
+    uint64_t seen_bits; /* of its value that were looked at otherwise */
+    struct tsr_fact_link *facts, *last_fact;
+    const struct tsr_form *zero; /* a form that is 0; its first term is what was divided */
+    const struct tsr_form *origin; /* of a quotient: what was divided, by `divisor` */
+    tsr_wide divisor;
+    const struct tsr_form *const *choices; /* forms of which it is one */
+    uint32_t choice_count;
+};
+
+struct tsr_view {
+    struct tsr_view *next;
+    const struct tsr_form *form, *result;
+    uint64_t hash;
+    uint32_t width;
+    bool is_signed;
+};
+
+struct tsr_division {
+    struct tsr_division *older;
+    const struct tsr_form *form, *quotient, *remainder;
+    tsr_wide divisor;
+    uint64_t hash;
+};
+
+struct tsr_undo {
+    struct tsr_undo *older;
+    uint32_t index;
+};
+
+struct tsr_assumed {
+    struct tsr_assumed *next;
+    const struct tsr_form *form;
+    tsr_wide low, high;
+};
+
+/* A loop whose iterations are being counted. */
+struct tsr_trial {
+    struct tsr_trial *outer;
+    uint32_t symbol;
+    bool assume;
+    struct tsr_assumed *assumed; /* forms that are taken to lie between two numbers */
+    struct tsr_undo *values, *facts;
+    struct tsr_division *divisions;
+};
+
+/* The symbol of a kernel parameter or of a variable. */
+struct tsr_named {
+    struct tsr_named *next;
+    int64_t slot;
+    int32_t variable;
+    const struct tsr_form *form;
+};
+
+struct tsr_evaluation {
+    const struct tsr_sections *template;
+    const struct tsr_access_launch *launch;
+    char *next;                /* free scratch from here */
+    struct tsr_symbol *lowest; /* to here; symbol n is top[-1 - n] */
+    struct tsr_symbol *top;
+    uint32_t symbol_count;
+    uint32_t depth, trial_depth;
+    uint32_t steps, most_steps;
+    bool coarse;                   /* facts and strides are no longer looked for */
+    const struct tsr_form **values; /* by node */
+    uint8_t *active;                /* by node: trial_depth + 1 of the innermost trial in which it is being made */
+    const struct tsr_facts **facts; /* by context; NULL: not made yet */
+    const struct tsr_form **counts; /* by loop */
+    const struct tsr_form *special[TSR_SPECIAL_OTHER];
+    struct tsr_named *named;
+    struct tsr_view *views[TSR_VIEW_BUCKETS];
+    struct tsr_division *divisions;
+    struct tsr_trial *trial;
+    jmp_buf out;
+};
+
+extern const struct tsr_form tsr_form_zero;
+extern const struct tsr_facts tsr_facts_none;
+
+/* form.c */
+void *tsr_scratch_take(struct tsr_evaluation *e, size_t bytes);
+void tsr_evaluation_leave(struct tsr_evaluation *e) __attribute__((noreturn));
+
+static inline void tsr_evaluation_spend(struct tsr_evaluation *e, uint32_t steps)
+{
+    e->steps += steps;
+    if (e->steps > e->most_steps / 2)
+        e->coarse = true;
+    if (e->steps > e->most_steps)
+        tsr_evaluation_leave(e);
+}
+
+static inline struct tsr_symbol *tsr_symbol_at(const struct tsr_evaluation *e, uint32_t number)
+{
+    return &e->top[-1 - (ptrdiff_t)number];
+}
+
+static inline bool tsr_symbol_is_pointer(const struct tsr_symbol *symbol)
+{
+    return symbol->slot >= 0 || symbol->variable >= 0;
+}
+
+struct tsr_symbol tsr_symbol_new(tsr_wide low, tsr_wide high, uint64_t loops);
+const struct tsr_form *tsr_symbol_add(struct tsr_evaluation *e, const struct tsr_symbol *symbol);
+void tsr_symbol_relate(struct tsr_evaluation *e, const struct tsr_form *symbol, const struct tsr_form *fact);
+
+const struct tsr_form *tsr_form_number(struct tsr_evaluation *e, tsr_wide value);
+const struct tsr_form *tsr_form_symbol(struct tsr_evaluation *e, uint32_t symbol, tsr_wide coefficient);
+const struct tsr_form *tsr_form_plus(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b, tsr_wide factor);
+const struct tsr_form *tsr_form_moved(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide distance);
+const struct tsr_form *tsr_form_times(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide factor);
+const struct tsr_form *tsr_form_without(struct tsr_evaluation *e, const struct tsr_form *a, uint32_t symbol);
+const struct tsr_form *tsr_form_fact(struct tsr_evaluation *e, const struct tsr_form *a);
+tsr_wide tsr_form_coefficient(const struct tsr_form *a, uint32_t symbol); /* 0: not there */
+tsr_wide tsr_form_content(const struct tsr_form *a);
+bool tsr_form_equal(const struct tsr_form *a, const struct tsr_form *b);
+uint64_t tsr_form_hash(const struct tsr_form *a);
+tsr_wide tsr_form_low(struct tsr_evaluation *e, const struct tsr_form *a);
+tsr_wide tsr_form_high(struct tsr_evaluation *e, const struct tsr_form *a);
+bool tsr_form_value(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide *value); /* when it has only one */
+uint64_t tsr_form_loops(const struct tsr_evaluation *e, const struct tsr_form *a);
+bool tsr_form_loaded(const struct tsr_evaluation *e, const struct tsr_form *a);
+tsr_wide tsr_form_mask(struct tsr_evaluation *e, const struct tsr_form *a); /* -1: not known */
+struct tsr_facts *tsr_facts_room(struct tsr_evaluation *e, uint32_t count); /* empty */
+const struct tsr_facts *tsr_facts_joined(struct tsr_evaluation *e, const struct tsr_facts *a, const struct tsr_facts *b);
+
+/* bounds.c */
+tsr_wide tsr_bound_upper(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts);
+tsr_wide tsr_bound_lower(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts);
+
+/* divide.c */
+const struct tsr_form *tsr_divide_quotient(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor);
+const struct tsr_form *tsr_divide_remainder(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor);
+const struct tsr_symbol *tsr_divide_origin(const struct tsr_evaluation *e, const struct tsr_form *form); /* NULL: no quotient */
+
+/* evaluate.c */
+const struct tsr_form *tsr_node_value(struct tsr_evaluation *e, uint32_t node);
+const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, unsigned width, bool is_signed, uint32_t context);
+const struct tsr_form *tsr_form_viewed(struct tsr_evaluation *e, const struct tsr_form *form, unsigned width, bool is_signed,
+                                       uint32_t context);
+const struct tsr_facts *tsr_context_facts(struct tsr_evaluation *e, uint32_t context); /* NULL: never gets there */
+bool tsr_facts_impossible(struct tsr_evaluation *e, const struct tsr_facts *found, const struct tsr_facts *before);
+void tsr_trial_begin(struct tsr_evaluation *e, struct tsr_trial *trial, uint32_t symbol, bool assume);
+void tsr_trial_end(struct tsr_evaluation *e);
+tsr_wide tsr_limit_low(unsigned width, bool is_signed);
+tsr_wide tsr_limit_high(unsigned width, bool is_signed);
+
+static inline uint32_t tsr_node_operand(const struct tsr_evaluation *e, const struct tsr_access_node *node, uint32_t position)
+{
+    return e->template->operands[node->first + position];
+}
+
+static inline bool tsr_node_is_signed(const struct tsr_access_node *node)
+{
+    return node->flags & TSR_NODE_SIGNED;
+}
+
+/* arithmetic.c, bits.c, choices.c */
+const struct tsr_form *tsr_arithmetic_value(struct tsr_evaluation *e, const struct tsr_access_node *node);
+const struct tsr_form *tsr_bits_value(struct tsr_evaluation *e, const struct tsr_access_node *node);
+const struct tsr_form *tsr_choice_value(struct tsr_evaluation *e, const struct tsr_access_node *node);
+const struct tsr_form *tsr_form_between(struct tsr_evaluation *e, tsr_wide low, tsr_wide high, const struct tsr_form *a,
+                                        const struct tsr_form *b, tsr_wide mask);
+
+/* predicates.c */
+const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t node, bool truth); /* NULL: cannot be so */
+
+/* loops.c */
+const struct tsr_form *tsr_loop_value(struct tsr_evaluation *e, const struct tsr_access_node *node);
+const struct tsr_form *tsr_loop_count(struct tsr_evaluation *e, uint32_t loop);
+bool tsr_loop_assumed(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide low, tsr_wide high);
+
+/* shape.c */
+struct tsr_shape {
+    tsr_wide first, last, stride, width;
+    uint32_t size;
+};
+
+bool tsr_shape_find(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts, uint32_t size,
+                    struct tsr_shape *shape);
+const struct tsr_form *tsr_form_rewritten(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero);
+uint32_t tsr_form_writings(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *found[5]);
+
+/* merge.c */
+uint32_t tsr_ranges_merge(struct tsr_access_range *ranges, uint32_t count); /* in place; how many are left */
+
+/* ranges.c */
+
+#define TSR_RANGES_SCRATCH 4096u /* the least that it works with */
+
+/* What evaluating found: ranges relative to their bases, not clamped. */
+struct tsr_found {
+    struct tsr_access_range *ranges;
+    uint32_t count, whys, steps;
+    enum tsr_access_level level;
+    struct tsr_access_why why[8];
+};
+
+/*
+ * Evaluates; `seen` gets, for each parameter of the list and then for each symbol, the bits of its value that mattered.
+ */
+void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,
+                     struct tsr_found *found, uint64_t *seen);
+
+#endif

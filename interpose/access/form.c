@@ -1,0 +1,302 @@
+/* See evaluation.h and ptxtools/ranges/form.py. */
+#include "access/evaluation.h"
+
+#include <string.h>
+
+const struct tsr_form tsr_form_zero;
+const struct tsr_facts tsr_facts_none;
+
+void tsr_evaluation_leave(struct tsr_evaluation *e)
+{
+    longjmp(e->out, 1);
+}
+
+void *tsr_scratch_take(struct tsr_evaluation *e, size_t bytes)
+{
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (bytes > (size_t)((char *)e->lowest - e->next))
+        tsr_evaluation_leave(e);
+    void *taken = e->next;
+    e->next += bytes;
+    return taken;
+}
+
+struct tsr_symbol tsr_symbol_new(tsr_wide low, tsr_wide high, uint64_t loops)
+{
+    return (struct tsr_symbol){.low = low, .high = high, .loops = loops, .mask = -1, .slot = -1, .variable = -1};
+}
+
+const struct tsr_form *tsr_symbol_add(struct tsr_evaluation *e, const struct tsr_symbol *symbol)
+{
+    if (symbol->low == symbol->high && tsr_wide_fits(symbol->low) && !tsr_symbol_is_pointer(symbol))
+        return tsr_form_number(e, symbol->low);
+    if ((char *)e->lowest - e->next < (ptrdiff_t)sizeof *symbol)
+        tsr_evaluation_leave(e);
+    *--e->lowest = *symbol;
+    return tsr_form_symbol(e, e->symbol_count++, 1);
+}
+
+/* Adds a fact to each symbol of a form, which is one symbol or a number. */
+void tsr_symbol_relate(struct tsr_evaluation *e, const struct tsr_form *symbol, const struct tsr_form *fact)
+{
+    for (uint32_t i = 0; i < symbol->count; i++) {
+        struct tsr_symbol *of = tsr_symbol_at(e, symbol->terms[i].symbol);
+        struct tsr_fact_link *link = tsr_scratch_take(e, sizeof *link);
+        *link = (struct tsr_fact_link){.form = fact};
+        if (of->last_fact)
+            of->last_fact->next = link;
+        else
+            of->facts = link;
+        of->last_fact = link;
+    }
+}
+
+static struct tsr_form *room(struct tsr_evaluation *e, uint32_t terms)
+{
+    tsr_evaluation_spend(e, 1 + terms);
+    return tsr_scratch_take(e, sizeof(struct tsr_form) + terms * sizeof(struct tsr_term));
+}
+
+const struct tsr_form *tsr_form_number(struct tsr_evaluation *e, tsr_wide value)
+{
+    if (value == 0)
+        return &tsr_form_zero;
+    struct tsr_form *form = room(e, 0);
+    *form = (struct tsr_form){.constant = value};
+    return form;
+}
+
+const struct tsr_form *tsr_form_symbol(struct tsr_evaluation *e, uint32_t symbol, tsr_wide coefficient)
+{
+    struct tsr_form *form = room(e, 1);
+    form->constant = 0;
+    form->count = 1;
+    form->terms[0] = (struct tsr_term){coefficient, symbol};
+    return form;
+}
+
+/* A form too large to be written down: a symbol that has its value. */
+static const struct tsr_form *too_large(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b)
+{
+    struct tsr_symbol symbol = tsr_symbol_new(-TSR_INFINITE, TSR_INFINITE, tsr_form_loops(e, a) | tsr_form_loops(e, b));
+    symbol.loaded = tsr_form_loaded(e, a) || tsr_form_loaded(e, b);
+    return tsr_symbol_add(e, &symbol);
+}
+
+static uint32_t position_of(const struct tsr_form *form, uint32_t symbol)
+{
+    uint32_t i = 0;
+    while (i < form->count && form->terms[i].symbol != symbol)
+        i++;
+    return i;
+}
+
+static bool add_term(struct tsr_form *form, uint32_t symbol, tsr_wide coefficient)
+{
+    uint32_t i = position_of(form, symbol);
+    if (i == form->count) {
+        form->terms[form->count++] = (struct tsr_term){coefficient, symbol};
+        return true;
+    }
+    tsr_wide total = form->terms[i].coefficient + coefficient;
+    form->terms[i].coefficient = total;
+    if (total == 0)
+        memmove(&form->terms[i], &form->terms[i + 1], (--form->count - i) * sizeof form->terms[0]);
+    return tsr_wide_fits(total);
+}
+
+static bool fill_sum(struct tsr_form *sum, const struct tsr_form *a, const struct tsr_form *b, tsr_wide factor)
+{
+    tsr_wide product;
+    sum->count = a->count;
+    memcpy(sum->terms, a->terms, a->count * sizeof a->terms[0]);
+    if (!tsr_wide_times(b->constant, factor, &product))
+        return false;
+    sum->constant = a->constant + product;
+    for (uint32_t i = 0; i < b->count && factor; i++)
+        if (!tsr_wide_times(b->terms[i].coefficient, factor, &product) || !add_term(sum, b->terms[i].symbol, product))
+            return false;
+    return tsr_wide_fits(sum->constant) && sum->count <= TSR_FORM_TERMS;
+}
+
+/* a + factor * b. */
+const struct tsr_form *tsr_form_plus(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b, tsr_wide factor)
+{
+    struct tsr_form *sum = room(e, a->count + b->count);
+    return fill_sum(sum, a, b, factor) ? sum : too_large(e, a, b);
+}
+
+const struct tsr_form *tsr_form_moved(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide distance)
+{
+    if (distance == 0)
+        return a;
+    const struct tsr_form by = {.constant = distance};
+    return tsr_form_plus(e, a, &by, 1);
+}
+
+const struct tsr_form *tsr_form_times(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide factor)
+{
+    if (factor == 1)
+        return a;
+    return factor == 0 ? &tsr_form_zero : tsr_form_plus(e, &tsr_form_zero, a, factor);
+}
+
+/* The form less its term with a symbol. */
+const struct tsr_form *tsr_form_without(struct tsr_evaluation *e, const struct tsr_form *a, uint32_t symbol)
+{
+    struct tsr_form *rest = room(e, a->count);
+    rest->constant = a->constant;
+    rest->count = 0;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->terms[i].symbol != symbol)
+            rest->terms[rest->count++] = a->terms[i];
+    return rest;
+}
+
+/* The strongest form of a <= 0 over integers. */
+const struct tsr_form *tsr_form_fact(struct tsr_evaluation *e, const struct tsr_form *a)
+{
+    tsr_wide divisor = tsr_form_content(a);
+    if (divisor <= 1)
+        return a;
+    struct tsr_form *result = room(e, a->count);
+    result->constant = -tsr_wide_divide(-a->constant, divisor);
+    result->count = a->count;
+    for (uint32_t i = 0; i < a->count; i++)
+        result->terms[i] = (struct tsr_term){a->terms[i].coefficient / divisor, a->terms[i].symbol};
+    return result;
+}
+
+tsr_wide tsr_form_coefficient(const struct tsr_form *a, uint32_t symbol)
+{
+    uint32_t i = position_of(a, symbol);
+    return i < a->count ? a->terms[i].coefficient : 0;
+}
+
+tsr_wide tsr_form_content(const struct tsr_form *a)
+{
+    tsr_wide common = 0;
+    for (uint32_t i = 0; i < a->count && common != 1; i++)
+        common = tsr_wide_common(common, a->terms[i].coefficient);
+    return common;
+}
+
+/* Whatever the order of the terms. */
+bool tsr_form_equal(const struct tsr_form *a, const struct tsr_form *b)
+{
+    if (a == b)
+        return true;
+    if (a->constant != b->constant || a->count != b->count)
+        return false;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (tsr_form_coefficient(b, a->terms[i].symbol) != a->terms[i].coefficient)
+            return false;
+    return true;
+}
+
+uint64_t tsr_form_hash(const struct tsr_form *a)
+{
+    uint64_t hash = (uint64_t)a->constant * 0x9e3779b97f4a7c15ull;
+    for (uint32_t i = 0; i < a->count; i++) {
+        uint64_t term = ((uint64_t)a->terms[i].coefficient + 0x9e3779b97f4a7c15ull * (a->terms[i].symbol + 1)) * 0xbf58476d1ce4e5b9ull;
+        hash += term ^ term >> 29;
+    }
+    return hash ^ hash >> 32;
+}
+
+/* The greatest value of sign * form. */
+static tsr_wide end(struct tsr_evaluation *e, const struct tsr_form *a, bool upper)
+{
+    tsr_wide total = a->constant;
+    for (uint32_t i = 0; i < a->count; i++) {
+        struct tsr_symbol *symbol = tsr_symbol_at(e, a->terms[i].symbol);
+        tsr_wide c = a->terms[i].coefficient;
+        symbol->seen = true;
+        total = tsr_bound_plus(total, tsr_bound_times(c, (c > 0) == upper ? symbol->high : symbol->low));
+    }
+    return total;
+}
+
+tsr_wide tsr_form_low(struct tsr_evaluation *e, const struct tsr_form *a)
+{
+    return end(e, a, false);
+}
+
+tsr_wide tsr_form_high(struct tsr_evaluation *e, const struct tsr_form *a)
+{
+    return end(e, a, true);
+}
+
+bool tsr_form_value(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide *value)
+{
+    *value = a->constant;
+    if (a->count == 0)
+        return true;
+    *value = tsr_form_low(e, a);
+    return tsr_wide_fits(*value) && *value == tsr_form_high(e, a);
+}
+
+uint64_t tsr_form_loops(const struct tsr_evaluation *e, const struct tsr_form *a)
+{
+    uint64_t loops = 0;
+    for (uint32_t i = 0; i < a->count; i++)
+        loops |= tsr_symbol_at(e, a->terms[i].symbol)->loops;
+    return loops;
+}
+
+bool tsr_form_loaded(const struct tsr_evaluation *e, const struct tsr_form *a)
+{
+    bool loaded = false;
+    for (uint32_t i = 0; i < a->count; i++)
+        loaded |= tsr_symbol_at(e, a->terms[i].symbol)->loaded;
+    return loaded;
+}
+
+/* From the bounds, and from the powers of two that divide everything. */
+static tsr_wide loose_mask(struct tsr_evaluation *e, const struct tsr_form *a)
+{
+    tsr_wide low = tsr_form_low(e, a), high = tsr_form_high(e, a);
+    if (low < 0 || high >= TSR_INFINITE)
+        return -1;
+    tsr_wide common = tsr_wide_common(tsr_form_content(a), a->constant);
+    tsr_wide lowest = common ? common & -common : 1;
+    return tsr_wide_below(high) & ~(lowest - 1);
+}
+
+/* The bits that may be set in a value that is never negative. */
+tsr_wide tsr_form_mask(struct tsr_evaluation *e, const struct tsr_form *a)
+{
+    if (a->constant < 0)
+        return -1;
+    tsr_wide result = a->constant, bits;
+    for (uint32_t i = 0; i < a->count; i++) {
+        struct tsr_symbol *symbol = tsr_symbol_at(e, a->terms[i].symbol);
+        tsr_wide c = a->terms[i].coefficient;
+        symbol->seen = true;
+        if (c < 0 || c & (c - 1) || symbol->low < 0 || symbol->high >= TSR_INFINITE)
+            return loose_mask(e, a);
+        if (!tsr_wide_times(symbol->mask >= 0 ? symbol->mask : tsr_wide_below(symbol->high), c, &bits) || result & bits)
+            return loose_mask(e, a);
+        result |= bits;
+    }
+    return result;
+}
+
+struct tsr_facts *tsr_facts_room(struct tsr_evaluation *e, uint32_t count)
+{
+    tsr_evaluation_spend(e, 1 + count / 4);
+    struct tsr_facts *facts = tsr_scratch_take(e, sizeof *facts + count * sizeof facts->items[0]);
+    facts->count = 0;
+    return facts;
+}
+
+const struct tsr_facts *tsr_facts_joined(struct tsr_evaluation *e, const struct tsr_facts *a, const struct tsr_facts *b)
+{
+    if (a->count == 0 || b->count == 0)
+        return a->count ? a : b;
+    struct tsr_facts *both = tsr_facts_room(e, a->count + b->count);
+    memcpy(both->items, a->items, a->count * sizeof a->items[0]);
+    memcpy(both->items + a->count, b->items, b->count * sizeof b->items[0]);
+    both->count = a->count + b->count;
+    return both;
+}

@@ -1,0 +1,106 @@
+/* What a predicate's value says about numbers; see ptxtools/ranges/predicates.py. A conclusion not drawn is a fact less. */
+#include "access/evaluation.h"
+
+static const uint8_t opposite[] = {TSR_COMPARE_GE, TSR_COMPARE_GT, TSR_COMPARE_LE, TSR_COMPARE_LT, TSR_COMPARE_NE, TSR_COMPARE_EQ};
+
+/* Both hold when "both" is true or "either" false. Otherwise at least one does: known when the other cannot. */
+static const struct tsr_facts *of_two(struct tsr_evaluation *e, const struct tsr_access_node *node, bool truth)
+{
+    const struct tsr_facts *possible[2];
+    int count = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct tsr_facts *side = tsr_predicate_facts(e, tsr_node_operand(e, node, i), truth);
+        if (side && !tsr_facts_impossible(e, side, &tsr_facts_none))
+            possible[count++] = side;
+    }
+    if ((node->op == TSR_OP_BOTH) == truth)
+        return count == 2 ? tsr_facts_joined(e, possible[0], possible[1]) : NULL;
+    if (count == 0)
+        return NULL;
+    return count == 1 ? possible[0] : &tsr_facts_none;
+}
+
+static bool between(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide low, tsr_wide high)
+{
+    return low <= tsr_form_low(e, form) && tsr_form_high(e, form) <= high;
+}
+
+/* Both sides as the comparison sees them. Equality does not depend on the sign. */
+static void operands(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct tsr_form *sides[2])
+{
+    bool is_signed = tsr_node_is_signed(node);
+    if (node->code == TSR_COMPARE_EQ || node->code == TSR_COMPARE_NE) {
+        for (uint32_t i = 0; i < 2; i++)
+            sides[i] = tsr_node_value(e, tsr_node_operand(e, node, i));
+        for (int sign = 1; sign >= 0; sign--) {
+            tsr_wide low = tsr_limit_low(node->width, sign), high = tsr_limit_high(node->width, sign);
+            if (between(e, sides[0], low, high) && between(e, sides[1], low, high))
+                return;
+        }
+        is_signed = false;
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        sides[i] = tsr_node_viewed(e, tsr_node_operand(e, node, i), node->width, is_signed, node->context);
+}
+
+/* A single fact, strengthened; NULL: it cannot hold. */
+static const struct tsr_facts *add_fact(struct tsr_evaluation *e, struct tsr_facts *facts, const struct tsr_form *form)
+{
+    form = tsr_form_fact(e, form);
+    if (tsr_form_low(e, form) > 0)
+        return NULL;
+    if (form->count)
+        facts->items[facts->count++] = form;
+    return facts;
+}
+
+/* Not equal: at an end of its range, a difference is at least one further in. */
+static const struct tsr_facts *different(struct tsr_evaluation *e, const struct tsr_form *difference)
+{
+    tsr_wide low = tsr_form_low(e, difference), high = tsr_form_high(e, difference);
+    if (low == 0 && high == 0)
+        return NULL;
+    if (low != 0 && high != 0)
+        return &tsr_facts_none;
+    struct tsr_facts *facts = tsr_facts_room(e, 1);
+    facts->items[facts->count++] = tsr_form_moved(e, low == 0 ? tsr_form_times(e, difference, -1) : difference, 1);
+    return facts;
+}
+
+static const struct tsr_facts *compared(struct tsr_evaluation *e, const struct tsr_access_node *node, bool truth)
+{
+    const struct tsr_form *sides[2];
+    uint8_t code = truth ? node->code : opposite[node->code];
+    operands(e, node, sides);
+    const struct tsr_form *difference = tsr_form_plus(e, sides[0], sides[1], -1);
+    if (code == TSR_COMPARE_NE)
+        return different(e, difference);
+    struct tsr_facts *facts = tsr_facts_room(e, 2);
+    const struct tsr_facts *found = facts;
+    if (code == TSR_COMPARE_LT || code == TSR_COMPARE_LE || code == TSR_COMPARE_EQ)
+        found = add_fact(e, facts, tsr_form_moved(e, difference, code == TSR_COMPARE_LT));
+    if (found && (code == TSR_COMPARE_GT || code == TSR_COMPARE_GE || code == TSR_COMPARE_EQ))
+        found = add_fact(e, facts, tsr_form_moved(e, tsr_form_times(e, difference, -1), code == TSR_COMPARE_GT));
+    return found;
+}
+
+/* Forms that are at most 0 when the predicate has this value. */
+const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t index, bool truth)
+{
+    const struct tsr_access_node *node = &e->template->nodes[index];
+    for (; node->op == TSR_OP_OPPOSITE; truth = !truth) {
+        tsr_evaluation_spend(e, 1);
+        node = &e->template->nodes[tsr_node_operand(e, node, 0)];
+    }
+    if (++e->depth > TSR_DEPTH)
+        tsr_evaluation_leave(e);
+    const struct tsr_facts *found = &tsr_facts_none;
+    if (node->op == TSR_OP_BOTH || node->op == TSR_OP_EITHER)
+        found = of_two(e, node, truth);
+    else if (node->op == TSR_OP_NUMBER)
+        found = (node->number != 0) == truth ? &tsr_facts_none : NULL;
+    else if (node->op == TSR_OP_COMPARE && node->code < TSR_COMPARE_OTHER)
+        found = compared(e, node, truth);
+    e->depth--;
+    return found;
+}

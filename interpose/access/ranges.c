@@ -1,0 +1,391 @@
+/* The ranges of a launch, access by access; see ptxtools/ranges/launch.py. */
+#include "access/evaluation.h"
+
+#include <string.h>
+
+#define CHOICES 16u
+#define LARGEST ((tsr_wide)1 << 40) /* bytes; a range beyond is no range */
+#define INDEX ((tsr_wide)1 << 31)   /* what an index of 32 bits spans */
+#define RANGES 2048u                /* while they are collected */
+#define STEPS 200000u
+#define SYMBOL_BASE 0x80000000u
+
+/* The shape of addresses that differ by a number is found once. */
+struct known_shape {
+    struct known_shape *next;
+    const struct tsr_form *form;
+    uint64_t hash;
+    uint32_t context, size;
+    bool is_bounded;
+    struct tsr_shape shape;
+};
+
+struct run {
+    struct tsr_evaluation e;
+    struct known_shape *shapes[TSR_VIEW_BUCKETS];
+    struct tsr_found *found;
+    uint32_t capacity, at; /* at: the access that is looked at */
+};
+
+static void why(struct run *run, uint32_t line, enum tsr_access_reason reason, const char *text)
+{
+    struct tsr_found *found = run->found;
+    for (uint32_t i = 0; i < found->whys && i < 8; i++)
+        if (found->why[i].line == line && found->why[i].reason == reason && found->why[i].text == text)
+            return;
+    if (found->whys < 8)
+        found->why[found->whys] = (struct tsr_access_why){line, reason, text};
+    found->whys++;
+    found->level = TSR_LEVEL_UNKNOWN;
+}
+
+/* False: there is no room. */
+static bool add(struct run *run, const struct tsr_access_range *range)
+{
+    struct tsr_found *found = run->found;
+    if (found->count == run->capacity)
+        found->count = tsr_ranges_merge(found->ranges, found->count);
+    if (found->count == run->capacity)
+        return false;
+    found->ranges[found->count++] = *range;
+    return true;
+}
+
+static int32_t parameter_at(const struct tsr_sections *template, uint32_t offset)
+{
+    for (uint32_t i = 0; i < template->header->parameters; i++)
+        if (offset - template->parameters[i].offset < template->parameters[i].size)
+            return (int32_t)template->parameters[i].index;
+    return -1;
+}
+
+static struct tsr_access_range range_of(const struct tsr_sections *template, uint32_t kind, int64_t slot, int32_t variable)
+{
+    struct tsr_access_range range = {.kind = kind, .parameter = -1, .symbol = variable};
+    if (slot >= 0) {
+        range.offset = (uint32_t)slot;
+        range.parameter = parameter_at(template, range.offset);
+    }
+    return range;
+}
+
+/* All of the allocation that a pointer points into: a program does not leave it. */
+static void make_whole(struct tsr_access_range *range)
+{
+    range->whole = 1;
+    range->first = INT64_MIN;
+    range->last = INT64_MAX;
+    range->stride = range->width = 0;
+}
+
+static bool is_allocated(struct run *run, struct tsr_symbol *symbol)
+{
+    uint64_t begin, end;
+    const struct tsr_access_launch *launch = run->e.launch;
+    symbol->seen = true;
+    if (symbol->variable >= 0)
+        return run->e.template->symbols[symbol->variable].size != 0;
+    return launch->allocation && launch->allocation(launch->allocation_context, (uint64_t)symbol->low, &begin, &end);
+}
+
+static bool is_private_symbol(const struct tsr_evaluation *e, const struct tsr_symbol *symbol)
+{
+    return symbol->variable >= 0 && e->template->symbols[symbol->variable].private;
+}
+
+/* Whether the address is one of shared, local or parameter memory. */
+static bool is_private(struct run *run, const struct tsr_form *form)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < form->count; i++)
+        found |= form->terms[i].coefficient == 1 && is_private_symbol(&run->e, tsr_symbol_at(&run->e, form->terms[i].symbol));
+    for (uint32_t i = 0; i < form->count && found; i++) {
+        struct tsr_symbol *symbol = tsr_symbol_at(&run->e, form->terms[i].symbol);
+        if (form->terms[i].coefficient == 1 && tsr_symbol_is_pointer(symbol) && !is_private_symbol(&run->e, symbol))
+            found = !is_allocated(run, symbol);
+    }
+    return found;
+}
+
+/* The number of the only pointer that the address begins with; -1 without a single one. */
+static int64_t base_of(struct run *run, const struct tsr_form *form)
+{
+    uint32_t count = 0, inside = 0;
+    int64_t base = -1, only = -1;
+    for (uint32_t i = 0; i < form->count; i++)
+        if (form->terms[i].coefficient == 1 && tsr_symbol_is_pointer(tsr_symbol_at(&run->e, form->terms[i].symbol))) {
+            base = form->terms[i].symbol;
+            count++;
+        }
+    for (uint32_t i = 0; i < form->count && count > 1; i++) {
+        struct tsr_symbol *symbol = tsr_symbol_at(&run->e, form->terms[i].symbol);
+        if (form->terms[i].coefficient == 1 && tsr_symbol_is_pointer(symbol) && is_allocated(run, symbol)) {
+            only = form->terms[i].symbol;
+            inside++;
+        }
+    }
+    if (count <= 1)
+        return base;
+    return inside == 1 ? only : -1;
+}
+
+/* Bytes of one access at most; false when there is no bound. */
+static bool size_of(struct run *run, const struct tsr_access_access *access, const struct tsr_facts *facts, uint32_t *size)
+{
+    *size = access->size;
+    if (access->length < 0)
+        return true;
+    const struct tsr_form *length = tsr_node_viewed(&run->e, (uint32_t)access->length, 32, false, access->context);
+    tsr_wide high = tsr_bound_upper(&run->e, length, facts);
+    *size = high > 0 ? (uint32_t)high : 0;
+    return high <= UINT32_MAX;
+}
+
+/* The rows of a matrix, `pitch` bytes apart. */
+static bool repeat(struct run *run, const struct tsr_access_access *access, const struct tsr_facts *facts, struct tsr_shape *shape)
+{
+    const struct tsr_form *pitch = tsr_node_value(&run->e, (uint32_t)access->pitch);
+    tsr_wide low = tsr_bound_lower(&run->e, pitch, facts), high = tsr_bound_upper(&run->e, pitch, facts);
+    if (low < 0 || high >= LARGEST)
+        return false;
+    bool is_one = shape->first + shape->size - 1 == shape->last && low == high && high > shape->size;
+    shape->last += (access->rows - 1) * high;
+    shape->stride = is_one ? high : 0;
+    shape->width = is_one ? shape->size : 0;
+    return true;
+}
+
+static bool shape_of(struct run *run, const struct tsr_form *offset, uint32_t context, const struct tsr_facts *facts, uint32_t size,
+                     struct tsr_shape *shape)
+{
+    struct tsr_evaluation *e = &run->e;
+    const struct tsr_form *form = tsr_form_moved(e, offset, -offset->constant);
+    uint64_t hash = tsr_form_hash(form);
+    struct known_shape **bucket = &run->shapes[hash % TSR_VIEW_BUCKETS], *each = *bucket;
+    while (each && (each->hash != hash || each->context != context || each->size != size || !tsr_form_equal(each->form, form)))
+        each = each->next;
+    if (!each) {
+        each = tsr_scratch_take(e, sizeof *each);
+        *each = (struct known_shape){*bucket, form, hash, context, size, false, {0}};
+        each->is_bounded = tsr_shape_find(e, form, facts, size, &each->shape);
+        *bucket = each;
+    }
+    *shape = each->shape;
+    shape->first += offset->constant;
+    shape->last += offset->constant;
+    return each->is_bounded;
+}
+
+/* Whether the bounds only say how many bits an index has. */
+static bool is_anywhere(const struct tsr_evaluation *e, const struct tsr_form *offset, tsr_wide length)
+{
+    bool is_index = false;
+    for (uint32_t i = 0; i < offset->count; i++) {
+        const struct tsr_symbol *symbol = tsr_symbol_at(e, offset->terms[i].symbol);
+        is_index |= symbol->high - symbol->low >= INDEX - 1;
+    }
+    return length >= LARGEST || (length >= INDEX && is_index);
+}
+
+static bool place(struct tsr_access_range *range, const struct tsr_shape *shape, bool has_base)
+{
+    tsr_wide first = has_base ? tsr_wide_wrap(shape->first, 64) : (tsr_wide)(uint64_t)shape->first; /* the machine adds modulo 2^64 */
+    tsr_wide last = first + shape->last - shape->first;
+    if (range->whole) /* to be cut to the allocation */
+        last = tsr_wide_least(last, INT64_MAX);
+    if (!tsr_wide_is_small(first) || !tsr_wide_is_small(last) || !tsr_wide_is_small(shape->stride))
+        return false;
+    range->first = (int64_t)first;
+    range->last = (int64_t)last;
+    range->stride = (int64_t)shape->stride;
+    range->width = (int64_t)shape->width;
+    return true;
+}
+
+/* Adds the ranges of an access at the addresses of a form. */
+static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_access *access, const struct tsr_form *form,
+                                      const struct tsr_facts *facts)
+{
+    struct tsr_evaluation *e = &run->e;
+    struct tsr_shape shape;
+    uint32_t size;
+    if (is_private(run, form))
+        return access->generic ? TSR_REASON_NONE : TSR_REASON_PRIVATE;
+    bool is_sized = size_of(run, access, facts, &size);
+    if (is_sized && size == 0)
+        return TSR_REASON_NONE;
+    int64_t base = base_of(run, form);
+    const struct tsr_form *offset = base < 0 ? form : tsr_form_without(e, form, (uint32_t)base);
+    if (base < 0 && tsr_form_loaded(e, offset))
+        return TSR_REASON_LOADED;
+    bool is_bounded = is_sized && shape_of(run, offset, access->context, facts, size, &shape);
+    if (is_bounded && access->rows > 1)
+        is_bounded = repeat(run, access, facts, &shape);
+    bool anywhere = is_bounded && is_anywhere(e, offset, shape.last - shape.first);
+    if (base < 0 && (!is_bounded || anywhere))
+        return TSR_REASON_NO_BASE;
+    const struct tsr_symbol *symbol = base < 0 ? NULL : tsr_symbol_at(e, (uint32_t)base);
+    struct tsr_access_range range = range_of(e->template, access->kind, symbol ? symbol->slot : -1, symbol ? symbol->variable : -1);
+    range.whole = anywhere;
+    if (!is_bounded || !place(&range, &shape, symbol != NULL)) {
+        if (!symbol)
+            return TSR_REASON_NO_BASE;
+        make_whole(&range);
+    }
+    return add(run, &range) ? TSR_REASON_NONE : TSR_REASON_BUDGET;
+}
+
+static const struct tsr_symbol *with_choices(const struct tsr_evaluation *e, const struct tsr_form *form, uint32_t *number)
+{
+    for (uint32_t i = 0; i < form->count; i++) {
+        const struct tsr_symbol *symbol = tsr_symbol_at(e, form->terms[i].symbol);
+        *number = form->terms[i].symbol;
+        if (form->terms[i].coefficient == 1 && symbol->choice_count)
+            return symbol;
+    }
+    return NULL;
+}
+
+/* The form for each of the pointers that it may begin with. */
+static uint32_t choices_of(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *found[CHOICES])
+{
+    uint32_t done = 0, pending = 1, number; /* those that are done stand first, those that are pending last */
+    const struct tsr_form *waiting[CHOICES];
+    waiting[0] = form;
+    while (pending) {
+        tsr_evaluation_spend(e, 1);
+        const struct tsr_form *each = waiting[--pending];
+        const struct tsr_symbol *symbol = with_choices(e, each, &number);
+        if (!symbol) {
+            found[done++] = each;
+            continue;
+        }
+        if (done + pending + symbol->choice_count > CHOICES) {
+            found[0] = form;
+            return 1;
+        }
+        const struct tsr_form *rest = tsr_form_without(e, each, number);
+        for (uint32_t i = 0; i < symbol->choice_count; i++)
+            waiting[pending++] = tsr_form_plus(e, rest, symbol->choices[i], 1);
+    }
+    return done;
+}
+
+static enum tsr_access_reason access_of(struct run *run, const struct tsr_access_access *access)
+{
+    struct tsr_evaluation *e = &run->e;
+    const struct tsr_form *forms[CHOICES];
+    const struct tsr_facts *facts = tsr_context_facts(e, access->context);
+    if (!facts)
+        return TSR_REASON_NONE;
+    enum tsr_access_reason reason = TSR_REASON_NONE;
+    uint32_t count = choices_of(e, tsr_node_value(e, access->address), forms);
+    for (uint32_t i = 0; i < count && !reason; i++)
+        reason = form_of(run, access, tsr_form_moved(e, forms[i], access->displacement), facts);
+    return reason;
+}
+
+/* Without an evaluation: the allocations that the address may begin in. */
+static void give_whole(struct run *run, const struct tsr_access_access *access)
+{
+    const struct tsr_sections *template = run->e.template;
+    bool fits = access->based;
+    for (uint32_t i = 0; i < access->bases && fits; i++) {
+        uint32_t base = template->operands[access->first_base + i];
+        bool is_symbol = base & SYMBOL_BASE;
+        struct tsr_access_range range =
+            range_of(template, access->kind, is_symbol ? -1 : (int64_t)base, is_symbol ? (int32_t)(base & ~SYMBOL_BASE) : -1);
+        make_whole(&range);
+        fits = add(run, &range);
+    }
+    if (!fits)
+        why(run, access->line, TSR_REASON_BUDGET, NULL);
+}
+
+static bool goes_on(const struct run *run)
+{
+    return run->found->whys == 0 || run->e.launch->options & TSR_ACCESS_ALL_REASONS;
+}
+
+static void evaluate_accesses(struct run *run)
+{
+    const struct tsr_sections *template = run->e.template;
+    for (; run->at < template->header->accesses && goes_on(run); run->at++) {
+        const struct tsr_access_access *access = &template->accesses[run->at];
+        enum tsr_access_reason reason = access_of(run, access);
+        if (reason)
+            why(run, access->line, reason, NULL);
+    }
+}
+
+/* Tables by node, context and loop, and room for the ranges. */
+static void take_tables(struct run *run)
+{
+    const struct tsr_access_template *header = run->e.template->header;
+    struct tsr_evaluation *e = &run->e;
+    size_t pointers = (size_t)header->nodes + header->contexts + header->loops;
+    size_t bytes = pointers * sizeof(void *) + header->nodes;
+    char *tables = tsr_scratch_take(e, bytes);
+    memset(tables, 0, bytes);
+    e->values = (const struct tsr_form **)tables;
+    e->facts = (const struct tsr_facts **)(e->values + header->nodes);
+    e->counts = (const struct tsr_form **)(e->facts + header->contexts);
+    e->active = (uint8_t *)(e->counts + header->loops);
+    e->facts[0] = &tsr_facts_none;
+    uint32_t wanted = 4 * header->accesses + CHOICES, capacity = wanted < RANGES ? wanted : RANGES;
+    run->found->ranges = tsr_scratch_take(e, capacity * sizeof *run->found->ranges);
+    run->capacity = capacity;
+}
+
+static void start(struct run *run, const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, char *scratch,
+                  size_t scratch_bytes, struct tsr_found *found)
+{
+    uintptr_t end = (uintptr_t)(scratch + scratch_bytes) & ~(uintptr_t)15;
+    memset(run, 0, sizeof *run);
+    memset(found, 0, offsetof(struct tsr_found, why));
+    run->found = found;
+    run->e.template = &inputs->template;
+    run->e.launch = launch;
+    run->e.most_steps = launch->steps ? launch->steps : STEPS;
+    run->e.next = (char *)run + ((sizeof *run + 15) & ~(size_t)15);
+    run->e.lowest = run->e.top = (struct tsr_symbol *)end;
+}
+
+static void note_seen(const struct run *run, const struct tsr_inputs *inputs, uint64_t *seen)
+{
+    for (uint32_t i = 0; i < inputs->count; i++)
+        seen[i] = inputs->items[i].size < 8 ? UINT64_MAX : 0;
+    memset(seen + inputs->count, 0, inputs->template.header->symbols * sizeof *seen);
+    for (uint32_t number = 0; number < run->e.symbol_count; number++) {
+        const struct tsr_symbol *symbol = tsr_symbol_at(&run->e, number);
+        uint64_t bits = symbol->seen ? UINT64_MAX : symbol->seen_bits;
+        if (symbol->variable >= 0)
+            seen[inputs->count + (uint32_t)symbol->variable] |= bits;
+        for (uint32_t i = 0; symbol->slot >= 0 && i < inputs->count; i++)
+            if (inputs->items[i].offset == symbol->slot && inputs->items[i].size == 8)
+                seen[i] |= bits;
+    }
+}
+
+void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,
+                     struct tsr_found *found, uint64_t *seen)
+{
+    const struct tsr_sections *template = &inputs->template;
+    struct run *run = scratch;
+    start(run, inputs, launch, scratch, scratch_bytes, found);
+    for (uint32_t i = 0; i < template->header->unknowns && goes_on(run); i++)
+        why(run, template->unknowns[i].line, TSR_REASON_TEMPLATE, template->text + template->unknowns[i].reason);
+    if (_setjmp(run->e.out) == 0) {
+        take_tables(run);
+        evaluate_accesses(run);
+    } else {
+        found->level = found->level > TSR_LEVEL_WHOLE ? found->level : TSR_LEVEL_WHOLE;
+        for (; run->at < template->header->accesses && goes_on(run); run->at++)
+            give_whole(run, &template->accesses[run->at]);
+    }
+    if (run->e.coarse && found->level == TSR_LEVEL_FULL)
+        found->level = TSR_LEVEL_INTERVALS;
+    found->steps = run->e.steps;
+    found->count = tsr_ranges_merge(found->ranges, found->count);
+    note_seen(run, inputs, seen);
+}

@@ -1,0 +1,174 @@
+/* The set of bytes that an address form describes, as first, last, stride and width; see ptxtools/ranges/strides.py and rewrite.py. */
+#include "access/evaluation.h"
+
+#define REWRITES 4 /* one after the other */
+#define MOST_FACTS 24
+#define MOST_ZEROS 16
+#define SPARSE 0.95 /* a stride is worth naming when fewer bytes than this share are inside */
+
+/* The form plus a multiple of a zero that removes what was divided, which is its first term; NULL: it is not there. */
+const struct tsr_form *tsr_form_rewritten(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero)
+{
+    tsr_wide coefficient = zero->terms[0].coefficient, present = tsr_form_coefficient(form, zero->terms[0].symbol);
+    if (present == 0 || present % coefficient)
+        return NULL;
+    return tsr_form_plus(e, form, zero, -(present / coefficient));
+}
+
+static const struct tsr_form *better(struct tsr_evaluation *e, const struct tsr_form *form)
+{
+    const struct tsr_form *found = NULL;
+    for (uint32_t i = 0; i < form->count && !found; i++) {
+        const struct tsr_form *zero = tsr_symbol_at(e, form->terms[i].symbol)->zero;
+        found = zero ? tsr_form_rewritten(e, form, zero) : NULL;
+    }
+    return found;
+}
+
+/* The form, and what it is with divided values written as divisor * quotient + remainder. */
+uint32_t tsr_form_writings(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *found[5])
+{
+    uint32_t count = 0;
+    while (form && count <= REWRITES) {
+        found[count++] = form;
+        form = better(e, form);
+    }
+    return count;
+}
+
+/* Terms with the largest coefficients first. */
+static struct tsr_term *sorted(struct tsr_evaluation *e, const struct tsr_form *form)
+{
+    struct tsr_term *terms = tsr_scratch_take(e, form->count * sizeof *terms);
+    for (uint32_t i = 0; i < form->count; i++) {
+        tsr_wide size = tsr_wide_distance(form->terms[i].coefficient);
+        uint32_t to = i;
+        for (; to > 0 && tsr_wide_distance(terms[to - 1].coefficient) < size; to--)
+            terms[to] = terms[to - 1];
+        terms[to] = form->terms[i];
+    }
+    return terms;
+}
+
+static const struct tsr_form *of_terms(struct tsr_evaluation *e, tsr_wide constant, const struct tsr_term *terms, uint32_t count)
+{
+    struct tsr_form *form = tsr_scratch_take(e, sizeof *form + count * sizeof *terms);
+    tsr_evaluation_spend(e, 1 + count);
+    form->constant = constant;
+    form->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        form->terms[i] = terms[i];
+    return form;
+}
+
+static void append(struct tsr_facts *facts, const struct tsr_form *form, uint32_t most)
+{
+    if (facts->count < most)
+        facts->items[facts->count++] = form;
+}
+
+/* A fact, and what it says without its smallest terms: what is left can be divided and rounded. */
+static void add_rounded(struct tsr_evaluation *e, struct tsr_facts *to, const struct tsr_form *each)
+{
+    const struct tsr_term *terms = sorted(e, each);
+    tsr_wide step = 0;
+    append(to, each, MOST_FACTS);
+    for (uint32_t count = 1; count < each->count && to->count < MOST_FACTS; count++) {
+        step = tsr_wide_common(step, terms[count - 1].coefficient);
+        if (step <= tsr_wide_distance(terms[count].coefficient))
+            continue;
+        tsr_wide least = tsr_form_low(e, of_terms(e, 0, terms + count, each->count - count));
+        if (tsr_wide_fits(least) && tsr_wide_fits(each->constant + least))
+            append(to, tsr_form_fact(e, of_terms(e, each->constant + least, terms, count)), MOST_FACTS);
+    }
+}
+
+static uint32_t zeros_of(struct tsr_evaluation *e, const struct tsr_form *const *written, uint32_t count, const struct tsr_form **zeros)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t n = 0; n < written[i]->count; n++) {
+            const struct tsr_form *zero = tsr_symbol_at(e, written[i]->terms[n].symbol)->zero;
+            bool is_new = zero != NULL;
+            for (uint32_t z = 0; z < found && is_new; z++)
+                is_new = !tsr_form_equal(zeros[z], zero);
+            if (is_new && found < MOST_ZEROS)
+                zeros[found++] = zero;
+        }
+    return found;
+}
+
+/* The facts, and facts about divided values as facts about quotients: without the remainders, they can be rounded. */
+static const struct tsr_facts *with_rewritten(struct tsr_evaluation *e, const struct tsr_form *const *written, uint32_t count,
+                                              const struct tsr_facts *facts)
+{
+    const struct tsr_form *zeros[MOST_ZEROS];
+    uint32_t zero_count = zeros_of(e, written, count, zeros);
+    if (!zero_count || !facts->count)
+        return facts;
+    const struct tsr_facts *all = facts, *latest = facts;
+    for (int round = 0; round < REWRITES && latest->count; round++) {
+        struct tsr_facts *next = tsr_facts_room(e, MOST_FACTS);
+        for (uint32_t i = 0; i < latest->count; i++)
+            for (uint32_t z = 0; z < zero_count && next->count < MOST_FACTS; z++) {
+                const struct tsr_form *form = tsr_form_rewritten(e, latest->items[i], zeros[z]);
+                if (form)
+                    add_rounded(e, next, form);
+            }
+        all = tsr_facts_joined(e, all, next);
+        latest = next;
+    }
+    return all;
+}
+
+/*
+ * Stride and width with the least share of bytes inside, if that is less than `best`. The terms with the largest coefficients are taken
+ * as whole steps of their common divisor, the others as what is inside of a step.
+ */
+static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts, struct tsr_shape *shape,
+                        double *best)
+{
+    const struct tsr_term *terms = sorted(e, form);
+    tsr_wide step = 0;
+    for (uint32_t count = 1; count <= form->count; count++) {
+        step = tsr_wide_common(step, terms[count - 1].coefficient);
+        if (count < form->count && terms[count].coefficient % step == 0)
+            continue;
+        const struct tsr_form *inner = of_terms(e, form->constant, terms + count, form->count - count);
+        tsr_wide low = tsr_bound_lower(e, inner, facts), high = tsr_bound_upper(e, inner, facts);
+        if (!tsr_wide_fits(low) || !tsr_wide_fits(high) || (shape->first - low) % step)
+            continue;
+        tsr_wide width = high - low + shape->size;
+        double share = (double)width / (double)step;
+        if (share < *best) {
+            *best = share;
+            shape->stride = step;
+            shape->width = width;
+        }
+    }
+}
+
+/* Bytes of accesses of `size` bytes at the addresses of a form; false when there is no bound. */
+bool tsr_shape_find(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts, uint32_t size,
+                    struct tsr_shape *shape)
+{
+    const struct tsr_form *written[5];
+    uint32_t count = e->coarse ? 1 : tsr_form_writings(e, form, written);
+    double best = SPARSE;
+    written[0] = form;
+    if (!e->coarse)
+        facts = with_rewritten(e, written, count, facts);
+    tsr_wide low = -TSR_INFINITE, high = TSR_INFINITE;
+    for (uint32_t i = 0; i < count; i++) {
+        low = tsr_wide_most(low, tsr_bound_lower(e, written[i], facts));
+        high = tsr_wide_least(high, tsr_bound_upper(e, written[i], facts));
+    }
+    if (!tsr_wide_fits(low) || !tsr_wide_fits(high))
+        return false;
+    *shape = (struct tsr_shape){.first = low, .last = high + size - 1, .size = size};
+    for (uint32_t i = 0; i < count && !e->coarse; i++)
+        find_stride(e, written[i], facts, shape, &best);
+    if (shape->stride && shape->first + shape->width - 1 >= shape->last)
+        shape->stride = shape->width = 0;
+    return true;
+}

@@ -1,0 +1,122 @@
+"""The evaluator in C (interpose/access), which launches are evaluated with in the application's process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cffi import FFI
+
+from controlplane import native, records
+from ptxtools.access import flat
+from ptxtools.access.template import AccessKind, Template
+from ptxtools.ranges.launch import Launch, Range, Result
+
+LIBRARY = "access/libtessera_access.so.1"
+_FUNCTIONS = """
+struct tsr_access *tsr_access_create(const void *bytes, size_t size, uint32_t memo_entries);
+void tsr_access_destroy(struct tsr_access *access);
+void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_launch *launch, void *scratch,
+                         size_t scratch_bytes, struct tsr_access_result *result);
+"""
+_RANGES = 1024
+_MEMO_ENTRIES = 16
+_REASONS = {
+    "TSR_REASON_LOADED": "pointer loaded from memory",
+    "TSR_REASON_NO_BASE": "address without a known base",
+    "TSR_REASON_PRIVATE": "private memory in a global access",
+    "TSR_REASON_BUDGET": "too much to be evaluated",
+}
+_KINDS = tuple(AccessKind)
+
+
+class Library:
+    """The functions, and room for one evaluation. Not for several threads at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.ffi = FFI()
+        header, text = records.header("access.h")
+        self.ffi.include(header)
+        self.ffi.cdef(_FUNCTIONS)
+        self.functions: Any = self.ffi.dlopen(str(path))
+        self.scratch_bytes = records.constant(text, "TSR_ACCESS_SCRATCH_BYTES", "access.h")
+        self.scratch = self.ffi.new("long double[]", self.scratch_bytes // self.ffi.sizeof("long double"))
+        self.result = _new(self.ffi, "struct tsr_access_result *")
+        self.ranges = self.ffi.new("struct tsr_access_range[]", _RANGES)
+        self.result.ranges, self.result.capacity = self.ranges, _RANGES
+        reasons = self.ffi.typeof("enum tsr_access_reason").relements
+        self.reasons = {reasons[name]: text for name, text in _REASONS.items()}
+
+
+def _new(ffi: FFI, declaration: str) -> Any:
+    """Memory for a C type; a type checker knows nothing of its members."""
+    return ffi.new(declaration)
+
+
+@cache
+def library() -> Library:
+    """The library of this installation. Errors: InternalError when it is missing."""
+    return Library(native.file(LIBRARY))
+
+
+class Evaluator:
+    """A template for C. `level`, `remembered` and `steps` are those of the last evaluation (tessera/access.h).
+
+    With a memo, an evaluation ends at the first access that is unknown. Errors: ValueError when the template is
+    refused.
+    """
+
+    def __init__(self, template: bytes | Template, memo: bool = False, steps: int = 0) -> None:
+        data = flat.write(template) if isinstance(template, Template) else template
+        self.level, self.remembered, self.steps = 0, False, 0
+        self._names = flat.symbols(data)
+        self._library = library()
+        functions, ffi = self._library.functions, self._library.ffi
+        made = functions.tsr_access_create(data, len(data), _MEMO_ENTRIES if memo else 0)
+        if made == ffi.NULL:
+            raise ValueError("the evaluator refuses the template")
+        self._access = ffi.gc(made, functions.tsr_access_destroy)
+        self._launch = _new(ffi, "struct tsr_access_launch *")
+        self._launch.options = 0 if memo else 1  # TSR_ACCESS_ALL_REASONS
+        self._launch.steps = steps
+
+    def evaluate(self, launch: Launch) -> Result:
+        """The ranges of a launch."""
+        library, given = self._library, self._launch
+        ffi, result = library.ffi, library.result
+        parameters = ffi.from_buffer(launch.parameters)
+        symbols = ffi.new("uint64_t[]", [launch.variables.get(name, 0) for name in self._names] or 1)
+        allocation = ffi.callback("int(void *, uint64_t, uint64_t *, uint64_t *)", _asked(launch))
+        given.grid, given.block = list(launch.grid), list(launch.block)
+        given.parameters, given.parameter_bytes = parameters, len(launch.parameters)
+        given.symbols, given.allocation = symbols, allocation
+        library.functions.tsr_access_evaluate(self._access, given, library.scratch, library.scratch_bytes, result)
+        self.level, self.remembered, self.steps = result.level, bool(result.remembered), result.steps
+        whys = [self._why(result.why[number]) for number in range(min(result.whys, len(result.why)))]
+        return Result([self._range(library.ranges[number]) for number in range(result.count)], sorted(set(whys)))
+
+    def _why(self, why: Any) -> tuple[int, str]:
+        ffi = self._library.ffi
+        text: Any = ffi.string(why.text) if why.text != ffi.NULL else self._library.reasons[why.reason].encode()
+        return why.line, text.decode()
+
+    def _range(self, of: Any) -> Range:
+        parameter = of.parameter if of.parameter >= 0 else None
+        variable = self._names[of.symbol] if of.symbol >= 0 else None
+        ends = (of.first, of.last, of.stride, of.width)
+        return Range(_KINDS[of.kind], parameter, variable, of.base, *ends, bool(of.whole))
+
+
+def _asked(launch: Launch) -> Callable[[Any, int, Any, Any], int]:
+    """The launch's allocations, as C asks for them."""
+
+    def allocation(_: Any, address: int, begin: Any, end: Any) -> int:
+        found = launch.allocation(address)
+        if found is None:
+            return 0
+        begin[0], end[0] = found
+        return 1
+
+    return allocation

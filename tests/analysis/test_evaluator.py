@@ -1,0 +1,150 @@
+"""The evaluator in C gives the ranges that Python gives; when it gives up something, they hold the same bytes or more."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from ptxtools.access import flat
+from ptxtools.access.build import build
+from ptxtools.access.template import Template
+from ptxtools.ranges import Launch, Range, Result, evaluate
+from ptxtools.ranges.native import Evaluator
+from ptxtools.reader import read
+from tests.analysis.oracle import inside, spread, union
+from tests.analysis.plan import Kernel, kernels
+
+ROOT = Path(__file__).parents[2]
+TEXTS = [
+    *sorted((ROOT / "tests" / "corpus" / "ptx").glob("*.ptx")),
+    ROOT / "scripts" / "bench" / "emulator_kernels.ptx",
+]
+BUFFER = 1 << 28
+FULL, INTERVALS, WHOLE, UNKNOWN = range(4)
+
+
+@pytest.fixture(autouse=True)
+def _native(native_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+
+
+def buffers(address: int) -> tuple[int, int] | None:
+    """Six allocations, far from each other."""
+    begin = address & ~(2 * BUFFER - 1)
+    return (begin, begin + BUFFER) if address - begin < BUFFER and 0 < begin >> 29 <= 6 else None
+
+
+def random_launch(kernel: Kernel, chance: random.Random) -> Launch:
+    job = json.loads(kernel.job(chance))
+    block = bytearray(bytes.fromhex(job["values"]))
+    for offset, number in job["pointers"].items():
+        address = (number + 1) * 2 * BUFFER + BUFFER // 2 + chance.choice((0, 0, 4, 256))
+        block[int(offset) : int(offset) + 8] = struct.pack("<Q", address)
+    return Launch(bytes(block), tuple(job["grid"]), tuple(job["block"]), buffers)
+
+
+@cache
+def corpus() -> list[tuple[Kernel, Template]]:
+    found = []
+    for text in TEXTS:
+        module = read(text.read_text())
+        found += [(kernel, build(module, module.functions[kernel.name])) for kernel in kernels(text)]
+    return found
+
+
+def campaign(launches: int, seed: int) -> Iterator[tuple[Template, Launch]]:
+    chance = random.Random(seed)
+    for kernel, template in corpus():
+        for _ in range(launches):
+            yield template, random_launch(kernel, chance)
+
+
+def same(one: Result, other: Result) -> bool:
+    return set(one.ranges) == set(other.ranges) and bool(one.unknown) == bool(other.unknown)
+
+
+def covers(larger: Result, smaller: Result) -> bool:
+    """Whether all bytes of the smaller one are in the larger one. Both know their allocations."""
+    return bool(larger.unknown) or all(
+        inside(piece, union(part for each in larger.ranges if each.kind is wanted.kind for part in spread(each)))
+        for wanted in smaller.ranges
+        for piece in union(spread(wanted))
+    )
+
+
+def test_equal_to_python() -> None:
+    launches = list(campaign(5, 1))
+    evaluators = {template.name: Evaluator(template) for template, _ in launches}
+    different = [
+        template.name
+        for template, launch in launches
+        if not same(evaluators[template.name].evaluate(launch), evaluate(template, launch))
+    ]
+    assert len(launches) >= 150
+    assert not different
+
+
+@pytest.mark.parametrize("steps", [1, 30, 100, 300, 1000])
+def test_with_little_time_ranges_are_coarser_and_never_narrower(steps: int) -> None:
+    levels = set()
+    for template, launch in campaign(1, steps):
+        evaluator = Evaluator(template, steps=steps)
+        assert covers(evaluator.evaluate(launch), evaluate(template, launch)), template.name
+        assert evaluator.steps <= steps + 200 or evaluator.level == FULL
+        levels.add(evaluator.level)
+    assert levels != {FULL}
+
+
+def test_what_is_remembered_is_right() -> None:
+    chance = random.Random(3)
+    remembered = 0
+    for kernel, template in corpus():
+        evaluator = Evaluator(template, memo=True)
+        launch = random_launch(kernel, chance)
+        for _ in range(6):
+            moved = Launch(moved_pointers(kernel, launch, chance), launch.grid, launch.block, buffers)
+            assert same(evaluator.evaluate(moved), evaluate(template, moved)), kernel.name
+            remembered += evaluator.remembered
+    assert remembered >= 100
+
+
+def moved_pointers(kernel: Kernel, launch: Launch, chance: random.Random) -> bytes:
+    """The same parameters with other addresses."""
+    block = bytearray(launch.parameters)
+    for offset in kernel.pointers:
+        address = chance.randrange(1, 7) * 2 * BUFFER + BUFFER // 2 + chance.choice((0, 256, 4096))
+        block[offset : offset + 8] = struct.pack("<Q", address)
+    return bytes(block)
+
+
+def test_a_template_that_is_damaged_is_refused() -> None:
+    template = next(campaign(1, 1))[0]
+    data = flat.write(template)
+    assert Evaluator(data).evaluate(next(campaign(1, 1))[1]).ranges
+    header = flat.HEADER.unpack_from(data)
+    for position in range(6, len(header)):
+        damaged = bytearray(data)
+        struct.pack_into("<I", damaged, 8 + 4 * (position - 1), 0xFFFFFFFF)
+        with pytest.raises(ValueError, match=r"template"):
+            Evaluator(bytes(damaged))
+
+
+def test_the_reason_is_named() -> None:
+    text = """.version 8.0
+.target sm_80
+.entry k(.param .u64 p) {
+    .reg .b64 %rd<4>; .reg .b32 %r<2>;
+    ld.param.u64 %rd1, [p]; ld.global.u64 %rd2, [%rd1]; st.global.u32 [%rd2], 1; ret; }"""
+    module = read(text)
+    template = build(module, module.functions["k"])
+    launch = Launch(struct.pack("<Q", 1 << 40), (1, 1, 1), (1, 1, 1))
+    found, expected = Evaluator(template).evaluate(launch), evaluate(template, launch)
+    assert found == expected
+    assert [reason for _, reason in found.unknown] == ["pointer loaded from memory"]
+    assert found.ranges == [Range(found.ranges[0].kind, 0, None, 1 << 40, 0, 7)]
