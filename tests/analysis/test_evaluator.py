@@ -1,4 +1,4 @@
-"""The evaluator in C gives the ranges that Python gives; when it gives up something, they hold the same bytes or more."""
+"""The evaluator in C gives the ranges that Python gives; when it gives something up, the same bytes or more."""
 
 from __future__ import annotations
 
