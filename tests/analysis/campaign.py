@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from time import monotonic, sleep
 
 from tests.analysis.oracle import Oracle, Verdict, launches
 from tests.analysis.plan import Kernel
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
-_TIMEOUT_S = 60
+_STALL_S = 60  # a launch that takes longer is given up
+_POLL_S = 0.05
 
 
 def verdicts(
@@ -32,27 +35,50 @@ def verdicts(
     yield from judged([kernel.job(chance) for kernel in wanted for _ in range(launches_each)], directory, environment)
 
 
-def judged(jobs: Sequence[str], directory: Path, environment: Mapping[str, str]) -> Iterator[Verdict]:
-    """Verdicts on the launcher's jobs."""
+def judged(
+    jobs: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str] = {},
+    oracle: Oracle | None = None,
+    stall_s: float = _STALL_S,
+    how: Counter[str] | None = None,
+) -> Iterator[Verdict]:
+    """Verdicts on the launcher's jobs, each with its job. `how` counts how jobs ended."""
+    oracle = oracle or Oracle()
+    ends = launched(jobs, directory, environment, stall_s)
+    if how is not None:
+        how.update(ends)
+    elif len(ends) < len(jobs):
+        print(f"{len(jobs) - len(ends)} of {len(jobs)} launches were not made in time", file=sys.stderr)
+    made = [(job, end) for job, end in zip(jobs, ends, strict=False) if end != "refused"]
+    trace = directory / "trace"
+    if trace.exists():
+        for (job, end), traced in zip(made, launches(trace), strict=False):
+            verdict = oracle.judge(traced)
+            verdict.complete, verdict.job = end == "right", job
+            yield verdict
+
+
+def launched(jobs: Sequence[str], directory: Path, environment: Mapping[str, str], stall_s: float) -> list[str]:
+    """How each job ended, up to the first that takes too long. What it touched lies in the file `trace`."""
     listed, ends, trace = directory / "jobs", directory / "ends", directory / "trace"
     listed.write_text("".join(f"{job}\n" for job in jobs))
-    trace.unlink(missing_ok=True)
+    for file in (trace, *directory.glob("trace.*.ptx")):
+        file.unlink(missing_ok=True)
+    ends.write_text("")
     tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
     command = [str(tessera_run), "--emulate", "1", "--", sys.executable, str(_LAUNCHER), str(listed), str(ends)]
     surroundings = {**os.environ, **environment, "TESSERA_ACCESS_TRACE": str(trace)}
     running = subprocess.Popen(
         command, env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
-    try:
-        running.wait(_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        print(f"{len(jobs)} launches took too long", file=sys.stderr)
-        os.killpg(running.pid, signal.SIGKILL)  # the program, too
-        running.wait()
-    if trace.exists():
-        oracle = Oracle()
-        how = ends.read_text().split()
-        for number, traced in enumerate(launches(trace)):
-            verdict = oracle.judge(traced)
-            verdict.complete = number < len(how) and how[number] == "right"
-            yield verdict
+    length, changed = 0, monotonic()
+    while running.poll() is None:
+        sleep(_POLL_S)
+        now = ends.stat().st_size
+        if now != length:
+            length, changed = now, monotonic()
+        elif monotonic() - changed > stall_s:
+            os.killpg(running.pid, signal.SIGKILL)  # the program, too
+            running.wait()
+    return ends.read_text().split()

@@ -16,6 +16,7 @@ from ptxtools.reader import read
 
 Interval = tuple[int, int]
 _KINDS = {AccessKind.READ: "reads", AccessKind.WRITE: "writes", AccessKind.ATOMIC: "atomics"}
+_TEMPLATES = 64
 _LARGEST_COUNT = 1 << 16  # steps of a strided range that are looked at one by one
 
 
@@ -32,7 +33,10 @@ class Traced:
 
 @dataclass(slots=True)
 class Verdict:
-    """Of one launch. `missed`: traced bytes outside of the prediction. `complete`: the launch came to its end."""
+    """Of one launch. `missed`: traced bytes outside of the prediction. `complete`: the launch came to its end.
+
+    `job`: the launcher's line, when it comes from one.
+    """
 
     function: str
     result: Result
@@ -42,18 +46,22 @@ class Verdict:
     evaluate_ns: int
     clamped: bool = False
     complete: bool = True
+    job: str = ""
 
 
 @dataclass(slots=True)
 class Oracle:
-    """Keeps templates by module text and function."""
+    """Keeps the latest templates by module text and function."""
 
-    templates: dict[tuple[Path, str], Template] = field(default_factory=dict)
+    templates: dict[tuple[str, str], Template] = field(default_factory=dict)
 
     def template(self, text: Path, function: str) -> Template:
-        key = (text, function)
+        source = text.read_text()
+        key = (source, function)
         if key not in self.templates:
-            module = read(text.read_text())
+            if len(self.templates) >= _TEMPLATES:
+                del self.templates[next(iter(self.templates))]
+            module = read(source)
             self.templates[key] = build(module, module.functions[function])
         return self.templates[key]
 
@@ -74,9 +82,11 @@ class Oracle:
 
 
 def launches(trace: Path) -> Iterator[Traced]:
-    """The launches of a trace file."""
+    """The launches of a trace file, up to where it is cut off."""
     with trace.open() as lines:
         for line in lines:
+            if not line.endswith("\n"):
+                return  # the program was ended while it wrote
             entry = json.loads(line)
             memory = _joined(entry["memory"])
             launch = Launch(

@@ -28,6 +28,14 @@ class Kernel:
         self.pointers = sorted(pointers)
         self.blocks = _blocks(function, source)
 
+    @staticmethod
+    def read(text: Path) -> Kernel:
+        """The first kernel of a file. Errors: PtxError."""
+        source = text.read_text()
+        module = read(source)
+        function = module.kernels[0]
+        return Kernel(text, function, summarise(build(module, function)).pointers, source)
+
     def job(self, chance: random.Random) -> str:
         """A launch as a line of the launcher's list."""
         grid = [chance.choice((1, 1, 2, 3, 4, 7)), chance.choice((1, 1, 1, 2, 3)), chance.choice((1, 1, 1, 1, 2))]
@@ -82,3 +90,9 @@ def kernels(text: Path) -> Iterator[Kernel]:
         summary = summarise(build(module, function))
         if summary.tier != "unknown":
             yield Kernel(text, function, summary.pointers, source)
+
+
+def understood(text: Path) -> list[str]:
+    """Why the accesses of a file's first kernel are not all understood: nothing when they are. Errors: PtxError."""
+    module = read(text.read_text())
+    return sorted({reason for _, reason in summarise(build(module, module.kernels[0])).unknown})

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from tests.analysis.oracle import Verdict
+
+_KEPT = 200  # numbers of each kernel
 
 
 @dataclass(slots=True)
@@ -21,9 +24,19 @@ class Row:
     evaluate_ns: list[int] = field(default_factory=list)
     example: str = ""
 
+    @staticmethod
+    def of(entry: dict[str, Any]) -> Row:
+        """The row that `entry` described."""
+        return Row(**{**entry, "unknown": Counter(entry["unknown"])})
+
+    def entry(self) -> dict[str, Any]:
+        """For JSON."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
     def add(self, verdict: Verdict) -> None:
         self.launches += 1
-        self.evaluate_ns.append(verdict.evaluate_ns)
+        if len(self.evaluate_ns) < _KEPT:
+            self.evaluate_ns.append(verdict.evaluate_ns)
         if verdict.result.unknown:
             self.unknown.update({reason for _, reason in verdict.result.unknown})
             return
@@ -31,7 +44,7 @@ class Row:
             self.violations += 1
             self.example = self.example or f"{verdict.missed[:2]}"
         self.whole += verdict.clamped
-        if verdict.traced_bytes and verdict.complete and not verdict.clamped:
+        if verdict.traced_bytes and verdict.complete and not verdict.clamped and len(self.ratios) < _KEPT:
             self.ratios.append(verdict.predicted_bytes / verdict.traced_bytes)
 
 
