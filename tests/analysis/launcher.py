@@ -1,6 +1,6 @@
 """Launches what a list of jobs says; run under `tessera-run --emulate`. Only the standard library is used.
 
-    launcher.py JOBS ENDS
+    launcher.py JOBS ENDS SECONDS
 
 A job is a line of JSON: {"text": file, "function": name, "grid": [..], "block": [..], "shared": bytes, "pointers":
 {offset: buffer}, "values": "hex"}. Each of the buffers is large, and its address lies in its middle, so that kernels
@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import random
 import sys
+import threading
+import time
 from pathlib import Path
 
 BUFFERS = 6
 BUFFER_BYTES = 1 << 28
 FILLED_BYTES = 1 << 16
 REFILL = 50  # launches
+LOOK_S = 0.2
 POOL_WORDS = 1 << 18
 
 
@@ -117,12 +121,32 @@ def run(device: Device, job: dict[str, object]) -> str:
     return "right\n"
 
 
+class Watch:
+    """Ends the program when a launch takes too long."""
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = most_s
+        self._begin = time.process_time()
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def again(self) -> None:
+        """A launch begins."""
+        self._begin = time.process_time()
+
+    def _look(self) -> None:
+        while time.process_time() - self._begin < self._most_s:
+            time.sleep(LOOK_S)
+        os._exit(1)
+
+
 def main() -> int:
     device = Device(1)
+    watch = Watch(float(sys.argv[3]))
     with Path(sys.argv[1]).open() as jobs, Path(sys.argv[2]).open("w", buffering=1) as ends:
         for number, line in enumerate(jobs):
             if number % REFILL == REFILL - 1:
                 device.fill()
+            watch.again()
             ends.write(run(device, json.loads(line)))
     return 0
 

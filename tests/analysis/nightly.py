@@ -2,7 +2,7 @@
 
 The corpus is a directory of directories (where the kernels come from) of PTX files of one kernel each. Everything that
 is known lies in the state directory: `survey.json` (which kernels can be launched, and why the others cannot),
-`progress.json` (how far the run is, and its numbers by kernel), `violations.jsonl` (each with the launch that shows it).
+`progress.json` (how far the run is, and its numbers by kernel), `violations.jsonl` (each with its launch).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tests.analysis.oracle import Oracle, Verdict
 from tests.analysis.plan import Kernel, understood
 from tests.analysis.table import Row
 
-KERNELS_TOGETHER = 10
+KERNELS_TOGETHER = 20
 LAUNCHES_EACH = 20
-STALL_S = 20.0
-_MOST_STALLS = 3  # of a kernel: then it is left out
+STALL_S = 1.0
+_MOST_STALLS = 2  # of a kernel: then it is left out
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class Nightly:
         return [file for file in files if self.progress.stalls[file] < _MOST_STALLS]
 
     def _launched(self, jobs: list[str]) -> Iterator[Verdict]:
-        """What takes too long is left out, with that kernel's other launches of this batch."""
+        """Without those that take too long; a kernel of which several do is left out from then on."""
         while jobs:
             ends: Counter[str] = Counter()
             yield from judged(jobs, self.state, {"TESSERA_WORKERS": "1"}, self.oracle, STALL_S, ends)
@@ -111,7 +111,9 @@ class Nightly:
                 return
             stalled = json.loads(jobs[made])["text"]
             self.progress.stalls[self._file(stalled)] += 1
-            jobs = [job for job in jobs[made:] if json.loads(job)["text"] != stalled]
+            jobs = jobs[made + 1 :]
+            if self.progress.stalls[self._file(stalled)] >= _MOST_STALLS:
+                jobs = [job for job in jobs if json.loads(job)["text"] != stalled]
 
     def _file(self, text: str) -> str:
         return str(Path(text).relative_to(self.corpus))

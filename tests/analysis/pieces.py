@@ -9,7 +9,9 @@ from ptxtools.reader import Function, Module, read
 
 # Of a newer architecture than the emulated GPU has, a text is tried all the same.
 _TARGET = re.compile(r"^(\s*\.target\s+)sm_1\d\d[af]?\b", re.MULTILINE)
-_VARIABLE = re.compile(r"^\s*(?:\.(?:visible|extern|weak|common)\s+)*\.(?:global|const|shared)\b([^;=]*)[^;]*;", re.M)
+_VARIABLE = re.compile(
+    r"^\s*(?:\.(?:visible|extern|weak|common)\s+)*\.(?:global|const|shared)\b([^;=]*)[^;]*;", re.MULTILINE
+)
 _NAME = re.compile(r"[%A-Za-z_$][\w$]*")
 
 

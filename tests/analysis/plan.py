@@ -56,10 +56,11 @@ def _blocks(function: Function, source: str) -> Sequence[tuple[int, ...]]:
     sizes = {name: tuple(int(part) for part in text.split(",")) for name, text in directives.items()}
     if "reqntid" in sizes:
         return [sizes["reqntid"]]
-    most = 1
-    for part in sizes.get("maxntid", (1024,)):
-        most *= part
-    return [shape for shape in _BLOCKS if _product(shape) <= most]
+    if "maxntid" not in sizes:
+        return _BLOCKS
+    most = sizes["maxntid"]
+    smaller = [shape for shape in _BLOCKS if _product(shape) <= _product(most)]
+    return [*smaller, *[most] * len(smaller)]  # often the one that the kernel was made for
 
 
 def _product(shape: Sequence[int]) -> int:
