@@ -1,16 +1,35 @@
 /*
- * Library calls: which entry point of NVIDIA's libraries (tessera/library_calls.h) the calling thread is in. A library of its own, preloaded
- * beside the shim when a policy asks for it, exports those names, and calls the real functions. Calls that reach a library in
- * another way (a look-up in its own handle, from library to library) are not seen.
+ * Library calls: which entry point of NVIDIA's libraries (tessera/library_calls.h) the calling thread is in, and what the launches inside
+ * it may read and write. A library of its own, preloaded beside the shim when it is asked for, exports those names, and calls the real
+ * functions. Calls that reach a library in another way (a look-up in its own handle, from library to library) are not seen.
  */
 #ifndef TSR_CALLS_CALLS_H
 #define TSR_CALLS_CALLS_H
 
 #include <stdint.h>
 
+struct tsr_access_range;
+
+#define TESSERA_CALL __attribute__((weak, visibility("default")))
+
 /* Number of the outermost entry point that the thread is in, from 1; 0: none. */
-uint32_t tessera_library_call(void) __attribute__((weak, visibility("default")));
+uint32_t tessera_library_call(void) TESSERA_CALL;
 /* Its name; NULL: there is no such number. */
-const char *tessera_library_call_name(uint32_t number) __attribute__((weak, visibility("default")));
+const char *tessera_library_call_name(uint32_t number) TESSERA_CALL;
+
+/* From now on calls are looked at for their operands. */
+void tessera_library_operands_wanted(void) TESSERA_CALL;
+
+/*
+ * The bytes of the call that the thread is in: of its operands, its work area, and memory that the library allocated for itself. Each launch inside
+ * may read and write those, and variables of its own module. A range without ends (`whole`) is the allocation that `base` lies in.
+ * Gives how many ranges there are; -1: they are not known, and `why` says why. `other_gpus`: the launches also reach memory of other
+ * GPUs and must stay where they are. The ranges stay as they are until the call ends.
+ */
+int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why) TESSERA_CALL;
+
+/* The application has got memory from the driver, or given it back. */
+void tessera_library_memory(uint64_t address, uint64_t bytes) TESSERA_CALL;
+void tessera_library_memory_gone(uint64_t address) TESSERA_CALL;
 
 #endif

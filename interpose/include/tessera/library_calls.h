@@ -1,6 +1,8 @@
 /*
- * Entry points of NVIDIA's libraries that a policy can name (library_call): those that launch work. X(family, function). All return an int that is
- * 0 on success. Read by C and, line by line, by Python.
+ * Entry points of NVIDIA's libraries. X(family, function); all return an int that is 0 on success.
+ *
+ *   TSR_LIBRARY_CALLS  those that launch work: a policy can name them (library_call). Read by C and, line by line, by Python.
+ *   TSR_LIBRARY_NOTES  those that say something about the operands of later calls. W(family, function)
  */
 #ifndef TESSERA_LIBRARY_CALLS_H
 #define TESSERA_LIBRARY_CALLS_H
@@ -113,7 +115,46 @@
     X(curand, curandGenerateUniform) \
     X(curand, curandGenerateUniformDouble) \
     X(curand, curandGenerateNormal) \
-    X(curand, curandGenerateNormalDouble)
+    X(curand, curandGenerateNormalDouble) \
+    X(nccl, ncclAllReduce) \
+    X(nccl, ncclBroadcast) \
+    X(nccl, ncclBcast) \
+    X(nccl, ncclReduce) \
+    X(nccl, ncclAllGather) \
+    X(nccl, ncclReduceScatter) \
+    X(nccl, ncclSend) \
+    X(nccl, ncclRecv) \
+    X(nccl, ncclGroupEnd)
+
+#define TSR_LIBRARY_NOTES(W) \
+    W(cublas, cublasCreate_v2) \
+    W(cublas, cublasDestroy_v2) \
+    W(cublas, cublasSetStream_v2) \
+    W(cublas, cublasSetWorkspace_v2) \
+    W(cublasLt, cublasLtCreate) \
+    W(cudnn, cudnnCreate) \
+    W(cudnn, cudnnBackendSetAttribute) \
+    W(cudnn, cudnnBackendGetAttribute) \
+    W(cudnn, cudnnBackendDestroyDescriptor) \
+    W(cufft, cufftPlan1d) \
+    W(cufft, cufftPlan2d) \
+    W(cufft, cufftPlan3d) \
+    W(cufft, cufftPlanMany) \
+    W(cufft, cufftMakePlan1d) \
+    W(cufft, cufftMakePlan2d) \
+    W(cufft, cufftMakePlan3d) \
+    W(cufft, cufftMakePlanMany) \
+    W(cufft, cufftMakePlanMany64) \
+    W(cufft, cufftXtMakePlanMany) \
+    W(cufft, cufftXtSetCallback) \
+    W(cufft, cufftXtSetJITCallback) \
+    W(cufft, cufftSetWorkArea) \
+    W(cufft, cufftDestroy) \
+    W(cusparse, cusparseCreate) \
+    W(nccl, ncclCommInitRank) \
+    W(nccl, ncclCommInitRankConfig) \
+    W(nccl, ncclCommInitAll) \
+    W(nccl, ncclGroupStart)
 /* clang-format on */
 
 #define TSR_LIBRARY_CALLS_MOST 256

@@ -209,11 +209,25 @@ OTHERS = {
 
 # Before the driver is called, in a process whose launches may run elsewhere.
 BEFOREHAND = {"cuStreamDestroy": "tsr_pool_stream_ends(hStream);"}
-# After a success: handles that the driver may give out again, and settings that the executors are to have, too.
+# After a success: handles that the driver may give out again, settings that the executors are to have, too, and memory
+# that may be a library's.
+_GOT, _GAVE = "tsr_call_got_memory({}, {});", "tsr_call_gave_memory({});"
 AFTERWARDS = {
     "cuStreamDestroy": "tsr_stream_gone(hStream);",
     "cuGreenCtxDestroy": "tsr_handles_changed();",
     "cuFuncSetCacheConfig": "outcome = tsr_function_set_cache(hfunc, config);",
     "cuKernelSetCacheConfig": "outcome = tsr_function_set_cache(kernel, config);",
     "cuCtxSetLimit": "tsr_executors_limit(limit, value);",
+    "cuMemAlloc": _GOT.format("*dptr", "bytesize"),
+    "cuMemAllocAsync": _GOT.format("*dptr", "bytesize"),
+    "cuMemAllocFromPoolAsync": _GOT.format("*dptr", "bytesize"),
+    "cuMemAllocPitch": _GOT.format("*dptr", "(size_t)*pPitch * Height"),
+    "cuMemAllocManaged": _GOT.format("*dptr", "bytesize"),
+    "cuMemAllocHost": _GOT.format("(uintptr_t)*pp", "bytesize"),
+    "cuMemHostAlloc": _GOT.format("(uintptr_t)*pp", "bytesize"),
+    "cuMemMap": _GOT.format("ptr", "size"),
+    "cuMemFree": _GAVE.format("dptr"),
+    "cuMemFreeAsync": _GAVE.format("dptr"),
+    "cuMemFreeHost": _GAVE.format("(uintptr_t)p"),
+    "cuMemUnmap": _GAVE.format("ptr"),
 }

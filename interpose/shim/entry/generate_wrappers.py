@@ -33,6 +33,7 @@ from interpose.shim.entry.classes import (  # noqa: E402
 INCLUDES = """#include "shim/launch/copy_shape.h"
 #include "shim/record/definitions.h"
 #include "shim/order/executors.h"
+#include "shim/launch/call_memory.h"
 #include "shim/launch/functions.h"
 #include "shim/order/order.h"
 #include "shim/memory/pool.h"

@@ -1,0 +1,99 @@
+/* See operands.h. */
+#include "calls/operands.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool has_key;
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&key, free) == 0;
+}
+
+struct tsr_call_thread *tsr_call_thread(void)
+{
+    pthread_once(&once, make_key);
+    struct tsr_call_thread *thread = has_key ? pthread_getspecific(key) : NULL;
+    if (thread || !has_key)
+        return thread;
+    thread = calloc(1, sizeof *thread);
+    if (thread && pthread_setspecific(key, thread) != 0) {
+        free(thread);
+        return NULL;
+    }
+    return thread;
+}
+
+void tsr_operands_clear(struct tsr_operands *operands)
+{
+    operands->unknown = NULL;
+    operands->count = 0;
+    operands->other_gpus = false;
+}
+
+void tsr_operands_unknown(struct tsr_operands *operands, const char *why)
+{
+    if (!operands->unknown)
+        operands->unknown = why;
+}
+
+static void add(struct tsr_operands *operands, const struct tsr_access_range *range)
+{
+    if (operands->count == TSR_OPERAND_RANGES)
+        tsr_operands_unknown(operands, "more operands than there is room for");
+    else
+        operands->ranges[operands->count++] = *range;
+}
+
+void tsr_operands_add_box(struct tsr_operands *operands, enum tsr_operand_access access, const struct tsr_box *box)
+{
+    struct tsr_access_range ranges[TSR_BOX_RANGES];
+    uint32_t count = tsr_box_ranges(box, TSR_ACCESS_READ, ranges);
+    for (uint32_t i = 0; i < count; i++) {
+        if (access & TSR_OPERAND_READ)
+            add(operands, &ranges[i]);
+        ranges[i].kind = TSR_ACCESS_WRITE;
+        if (access & TSR_OPERAND_WRITE)
+            add(operands, &ranges[i]);
+    }
+}
+
+void tsr_operands_add_bytes(struct tsr_operands *operands, enum tsr_operand_access access, uint64_t address, uint64_t bytes)
+{
+    if (address)
+        tsr_operands_add_box(operands, access, &(struct tsr_box){.address = address, .element_bytes = bytes});
+}
+
+void tsr_operands_add_whole(struct tsr_operands *operands, enum tsr_operand_access access, uint64_t address)
+{
+    struct tsr_access_range range = {.whole = 1, .parameter = -1, .symbol = -1, .base = address, .first = 0, .last = -1};
+    range.kind = TSR_ACCESS_READ;
+    if (address && (access & TSR_OPERAND_READ))
+        add(operands, &range);
+    range.kind = TSR_ACCESS_WRITE;
+    if (address && (access & TSR_OPERAND_WRITE))
+        add(operands, &range);
+}
+
+void tsr_operands_add_matrix(struct tsr_operands *operands, enum tsr_operand_access access, const struct tsr_matrix *matrix)
+{
+    if (!matrix->address || !matrix->rows)
+        return;
+    tsr_operands_add_box(operands, access,
+                         &(struct tsr_box){.address = matrix->address,
+                                           .element_bytes = (matrix->rows * matrix->bits + 7) / 8,
+                                           .axes = 2,
+                                           .extents = {matrix->columns, matrix->count},
+                                           .strides = {matrix->pitch * matrix->bits / 8, matrix->stride * matrix->bits / 8}});
+}
+
+uint32_t tsr_type_bits(int32_t type)
+{
+    /* cudaDataType of CUDA 13 in order, from CUDA_R_32F to CUDA_R_4F_E2M1; formats of 6 bits take a byte. */
+    static const uint8_t bits[] = {32, 64, 16, 8, 64, 128, 32, 16, 8, 16, 32, 64, 32, 64, 16, 32, 4,
+                                   8,  4,  8,  16, 32, 16, 32, 64, 128, 64, 128, 8, 8, 8, 8, 8, 4};
+    return type >= 0 && (uint32_t)type < sizeof bits ? bits[type] : 0;
+}
