@@ -32,7 +32,7 @@ static const struct row {
 static uint64_t size(const struct tsr_arguments *arguments, uint32_t position)
 {
     int64_t value = arguments->call == TSR_CALL_cublasGemmEx_64 ? (int64_t)tsr_argument(arguments, position)
-                                                                 : tsr_argument_int(arguments, position);
+                                                                : tsr_argument_int(arguments, position);
     return value > 0 ? (uint64_t)value : 0;
 }
 

@@ -102,7 +102,8 @@ static int32_t number(get_function *get, void *operation, int attribute, int32_t
 }
 
 /* Added, or as a gradient written. Where its type is not said, it is the largest that it may be. */
-static void add_bias(struct tsr_operands *operands, get_function *get, void *operation, const struct layout *d, int32_t epilogue)
+static void add_bias(struct tsr_operands *operands, get_function *get, void *operation, const struct layout *d,
+                     int32_t epilogue)
 {
     bool gradient = epilogue & (CUBLASLT_EPILOGUE_BGRAD | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
     uint64_t batch = 0;
@@ -119,7 +120,9 @@ static void add_bias(struct tsr_operands *operands, get_function *get, void *ope
                                 .columns = d->batches > 0 ? (uint64_t)d->batches : 0,
                                 .pitch = batch,
                                 .count = 1,
-                                .bits = bits ? bits : scale > own ? scale : own};
+                                .bits = bits          ? bits
+                                        : scale > own ? scale
+                                                      : own};
     tsr_operands_add_matrix(operands, gradient ? TSR_OPERAND_WRITE : TSR_OPERAND_READ, &matrix);
 }
 

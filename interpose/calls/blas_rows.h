@@ -11,17 +11,17 @@
  * A type is a cudaDataType, or ARGUMENT(position) of one. Calls without rows have operands that only memory names.
  */
 #define GEMM(call, type)                                                                                                       \
-    MATRIX(call, READ, 7, type, 2, 4, 6, 8, 0, 0) MATRIX(call, READ, 9, type, 3, 6, 5, 10, 0, 0)                               \
-    MATRIX(call, BOTH, 12, type, 0, 4, 5, 13, 0, 0) SCALAR(call, READ, 6, type) SCALAR(call, READ, 11, type)
+    MATRIX(call, READ, 8, type, 2, 4, 6, 9, 0, 0) MATRIX(call, READ, 10, type, 3, 6, 5, 11, 0, 0)                              \
+    MATRIX(call, BOTH, 13, type, 0, 4, 5, 14, 0, 0) SCALAR(call, READ, 7, type) SCALAR(call, READ, 12, type)
 #define GEMM_EX(call, scale)                                                                                                   \
-    MATRIX(call, READ, 7, ARGUMENT(8), 2, 4, 6, 9, 0, 0) MATRIX(call, READ, 10, ARGUMENT(11), 3, 6, 5, 12, 0, 0)               \
-    MATRIX(call, BOTH, 14, ARGUMENT(15), 0, 4, 5, 16, 0, 0) SCALAR(call, READ, 6, scale) SCALAR(call, READ, 13, scale)
+    MATRIX(call, READ, 8, ARGUMENT(9), 2, 4, 6, 10, 0, 0) MATRIX(call, READ, 11, ARGUMENT(12), 3, 6, 5, 13, 0, 0)              \
+    MATRIX(call, BOTH, 15, ARGUMENT(16), 0, 4, 5, 17, 0, 0) SCALAR(call, READ, 7, scale) SCALAR(call, READ, 14, scale)
 #define GEMM_STRIDED(call, type)                                                                                               \
-    MATRIX(call, READ, 7, type, 2, 4, 6, 8, 9, 17) MATRIX(call, READ, 10, type, 3, 6, 5, 11, 12, 17)                           \
-    MATRIX(call, BOTH, 14, type, 0, 4, 5, 15, 16, 17) SCALAR(call, READ, 6, type) SCALAR(call, READ, 13, type)
+    MATRIX(call, READ, 8, type, 2, 4, 6, 9, 10, 18) MATRIX(call, READ, 11, type, 3, 6, 5, 12, 13, 18)                          \
+    MATRIX(call, BOTH, 15, type, 0, 4, 5, 16, 17, 18) SCALAR(call, READ, 7, type) SCALAR(call, READ, 14, type)
 #define GEMM_STRIDED_EX(call, scale)                                                                                           \
-    MATRIX(call, READ, 7, ARGUMENT(8), 2, 4, 6, 9, 10, 20) MATRIX(call, READ, 11, ARGUMENT(12), 3, 6, 5, 13, 14, 20)           \
-    MATRIX(call, BOTH, 16, ARGUMENT(17), 0, 4, 5, 18, 19, 20) SCALAR(call, READ, 6, scale) SCALAR(call, READ, 15, scale)
+    MATRIX(call, READ, 8, ARGUMENT(9), 2, 4, 6, 10, 11, 21) MATRIX(call, READ, 12, ARGUMENT(13), 3, 6, 5, 14, 15, 21)          \
+    MATRIX(call, BOTH, 17, ARGUMENT(18), 0, 4, 5, 19, 20, 21) SCALAR(call, READ, 7, scale) SCALAR(call, READ, 16, scale)
 #define GEMV(call, type)                                                                                                       \
     MATRIX(call, READ, 6, type, 0, 3, 4, 7, 0, 0) VECTOR(call, READ, 8, type, 2, 4, 3, 9)                                      \
     VECTOR(call, BOTH, 11, type, 2, 3, 4, 12) SCALAR(call, READ, 5, type) SCALAR(call, READ, 10, type)

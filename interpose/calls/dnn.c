@@ -34,8 +34,8 @@ struct descriptor {
     bool is_known_pack;
     TSR_VEC(struct link) links;
     struct tensor tensor;
-    TSR_VEC(int64_t) numbers;     /* of a variant pack */
-    TSR_VEC(uint64_t) addresses;  /* the same */
+    TSR_VEC(int64_t) numbers;    /* of a variant pack */
+    TSR_VEC(uint64_t) addresses; /* the same */
     uint64_t workspace;
     bool intermediates, overrides; /* the pack has attributes that change what tensors are */
     bool incomplete;               /* memory was out */
@@ -85,12 +85,25 @@ static enum tsr_operand_access access_of(int32_t attribute)
 {
     static const struct {
         int16_t first, last;
-    } inputs[] = {{703, 704},   {709, 709},   {711, 711},   {716, 717},   {751, 752},   {757, 758},   {772, 772},
-                  {782, 787},   {1520, 1521}, {1525, 1527}, {1610, 1610}, {1613, 1613}, {1621, 1625}, {1710, 1710},
-                  {1721, 1722}, {1801, 1801}, {1950, 1950}, {1952, 1953}, {2002, 2002}, {2005, 2010}, {2101, 2106},
-                  {2200, 2200}, {2500, 2500}, {2600, 2601}, {2800, 2802}, {2805, 2810}, {2815, 2816}, {2820, 2827},
-                  {2851, 2858}, {2862, 2863}, {2870, 2873}, {3000, 3005}, {3008, 3009}, {3100, 3100}, {3200, 3200},
-                  {3300, 3300}, {3400, 3400}, {CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC}};
+    } inputs[] = {{703, 704},   {709, 709},
+                  {711, 711},   {716, 717},
+                  {751, 752},   {757, 758},
+                  {772, 772},   {782, 787},
+                  {1520, 1521}, {1525, 1527},
+                  {1610, 1610}, {1613, 1613},
+                  {1621, 1625}, {1710, 1710},
+                  {1721, 1722}, {1801, 1801},
+                  {1950, 1950}, {1952, 1953},
+                  {2002, 2002}, {2005, 2010},
+                  {2101, 2106}, {2200, 2200},
+                  {2500, 2500}, {2600, 2601},
+                  {2800, 2802}, {2805, 2810},
+                  {2815, 2816}, {2820, 2827},
+                  {2851, 2858}, {2862, 2863},
+                  {2870, 2873}, {3000, 3005},
+                  {3008, 3009}, {3100, 3100},
+                  {3200, 3200}, {3300, 3300},
+                  {3400, 3400}, {CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC}};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
         if (attribute >= inputs[i].first && attribute <= inputs[i].last)
             return TSR_OPERAND_READ;

@@ -14,7 +14,15 @@ enum tsr_call_index {
 #undef TSR_CALL_INDEX
 };
 
-enum tsr_call_family { TSR_FAMILY_cublas, TSR_FAMILY_cublasLt, TSR_FAMILY_cudnn, TSR_FAMILY_cufft, TSR_FAMILY_cusparse, TSR_FAMILY_curand, TSR_FAMILY_nccl };
+enum tsr_call_family {
+    TSR_FAMILY_cublas,
+    TSR_FAMILY_cublasLt,
+    TSR_FAMILY_cudnn,
+    TSR_FAMILY_cufft,
+    TSR_FAMILY_cusparse,
+    TSR_FAMILY_curand,
+    TSR_FAMILY_nccl
+};
 #define TSR_FAMILIES 7
 
 /* Of a launching call, before it: adds its operands. What it cannot know makes them unknown. */

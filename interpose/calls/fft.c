@@ -10,7 +10,7 @@
 #define MOST_PLANS 4096u /* a power of two; cuFFT numbers plans from 0 or 1 on */
 #define DIMENSIONS 3u
 
-struct side { /* of the input or the output */
+struct side {     /* of the input or the output */
     int32_t type; /* cudaDataType */
     bool dense;   /* the sizes of the transform say how it lies; else the following */
     int64_t embed[DIMENSIONS], stride, distance;

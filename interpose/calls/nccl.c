@@ -26,14 +26,10 @@ static const struct row {
     uint8_t read, write, count, type, communicator;
     bool each_read, each_write;
 } rows[] = {
-    {TSR_CALL_ncclAllReduce, 1, 2, 3, 4, 6, false, false},
-    {TSR_CALL_ncclBroadcast, 1, 2, 3, 4, 6, false, false},
-    {TSR_CALL_ncclBcast, 1, 1, 2, 3, 5, false, false},
-    {TSR_CALL_ncclReduce, 1, 2, 3, 4, 7, false, false},
-    {TSR_CALL_ncclAllGather, 1, 2, 3, 4, 5, false, true},
-    {TSR_CALL_ncclReduceScatter, 1, 2, 3, 4, 6, true, false},
-    {TSR_CALL_ncclSend, 1, 0, 2, 3, 5, false, false},
-    {TSR_CALL_ncclRecv, 0, 1, 2, 3, 5, false, false},
+    {TSR_CALL_ncclAllReduce, 1, 2, 3, 4, 6, false, false}, {TSR_CALL_ncclBroadcast, 1, 2, 3, 4, 6, false, false},
+    {TSR_CALL_ncclBcast, 1, 1, 2, 3, 5, false, false},     {TSR_CALL_ncclReduce, 1, 2, 3, 4, 7, false, false},
+    {TSR_CALL_ncclAllGather, 1, 2, 3, 4, 5, false, true},  {TSR_CALL_ncclReduceScatter, 1, 2, 3, 4, 6, true, false},
+    {TSR_CALL_ncclSend, 1, 0, 2, 3, 5, false, false},      {TSR_CALL_ncclRecv, 0, 1, 2, 3, 5, false, false},
 };
 
 static void add_call(const struct row *row, const struct tsr_arguments *of, struct tsr_operands *operands)
@@ -47,7 +43,8 @@ static void add_call(const struct row *row, const struct tsr_arguments *of, stru
     if (row->read)
         tsr_operands_add_bytes(operands, TSR_OPERAND_READ, tsr_argument(of, row->read), total * (row->each_read ? parts : 1));
     if (row->write)
-        tsr_operands_add_bytes(operands, TSR_OPERAND_WRITE, tsr_argument(of, row->write), total * (row->each_write ? parts : 1));
+        tsr_operands_add_bytes(operands, TSR_OPERAND_WRITE, tsr_argument(of, row->write),
+                               total * (row->each_write ? parts : 1));
 }
 
 static void take_group(const struct tsr_operands *grouped, struct tsr_operands *operands)

@@ -93,7 +93,7 @@ void tsr_operands_add_matrix(struct tsr_operands *operands, enum tsr_operand_acc
 uint32_t tsr_type_bits(int32_t type)
 {
     /* cudaDataType of CUDA 13 in order, from CUDA_R_32F to CUDA_R_4F_E2M1; formats of 6 bits take a byte. */
-    static const uint8_t bits[] = {32, 64, 16, 8, 64, 128, 32, 16, 8, 16, 32, 64, 32, 64, 16, 32, 4,
-                                   8,  4,  8,  16, 32, 16, 32, 64, 128, 64, 128, 8, 8, 8, 8, 8, 4};
+    static const uint8_t bits[] = {32, 64, 16, 8,  64, 128, 32, 16, 8,   16, 32,  64, 32, 64, 16, 32, 4,
+                                   8,  4,  8,  16, 32, 16,  32, 64, 128, 64, 128, 8,  8,  8,  8,  8,  4};
     return type >= 0 && (uint32_t)type < sizeof bits ? bits[type] : 0;
 }

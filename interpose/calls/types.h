@@ -64,8 +64,8 @@ enum { /* cublasLt.h */
 enum { /* bits of cublasLt's epilogues that have no name of their own there */
        CUBLASLT_EPILOGUE_BGRAD = 16,
        CUBLASLT_EPILOGUE_AUX = 128,
-       CUBLASLT_EPILOGUE_FORWARD = 2 | 32,  /* RELU, GELU */
-       CUBLASLT_EPILOGUE_ANY_RELU = 2 | 8   /* RELU, DRELU */
+       CUBLASLT_EPILOGUE_FORWARD = 2 | 32, /* RELU, GELU */
+       CUBLASLT_EPILOGUE_ANY_RELU = 2 | 8  /* RELU, DRELU */
 };
 
 enum { /* cufft.h */

@@ -90,9 +90,8 @@ static void note(const struct encoded *encoded)
     if ((size_t)encoded->type >= sizeof type_bytes || encoded->interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
         encoded->rank > TSR_BOX_AXES)
         return;
-    struct tsr_box box = {.address = (uintptr_t)encoded->address,
-                          .element_bytes = type_bytes[encoded->type],
-                          .axes = encoded->rank};
+    struct tsr_box box = {
+        .address = (uintptr_t)encoded->address, .element_bytes = type_bytes[encoded->type], .axes = encoded->rank};
     for (cuuint32_t i = 0; i < encoded->rank; i++) {
         box.extents[i] = encoded->dims[i];
         box.strides[i] = i ? encoded->strides[i - 1] : box.element_bytes;
@@ -143,10 +142,10 @@ TSR_REDIRECTED(cuTensorMapEncodeIm2colWide)(CUtensorMap *tensorMap, CUtensorMapD
                                             CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle,
                                             CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
-    CUresult result = tsr_real.cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,
-                                                           globalStrides, pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth,
-                                                           channelsPerPixel, pixelsPerColumn, elementStrides, interleave, mode,
-                                                           swizzle, l2Promotion, oobFill);
+    CUresult result =
+        tsr_real.cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
+                                             pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel,
+                                             pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
     NOTED(result);
     return result;
 }

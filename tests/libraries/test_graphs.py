@@ -1,0 +1,140 @@
+"""Operands of cuDNN's graph API, from the descriptors that the application makes."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+
+from tests.libraries.model import tensor
+from tests.libraries.stand_ins import READ, WRITE, Marks
+
+X, W, Y, Z, WORK = (0x7D0000000000 + i * 0x10000000 for i in range(5))
+FLOAT, HALF, INT8X32 = 0, 2, 8  # cudnnDataType_t
+DATA_TYPE, BOOLEAN, INT64, POINTER, DESCRIPTOR, INT32 = 1, 2, 3, 6, 15, 23  # cudnnBackendAttributeType_t
+CONVOLUTION = {"w": 703, "x": 704, "y": 705}
+POINTWISE = {"x": 751, "y": 753}
+
+
+class Graph:
+    """Descriptors are places of their own; a plan's first 8 bytes are the size of its work area, for the stand-in."""
+
+    def __init__(self, marks: Marks) -> None:
+        self.marks = marks
+        self.kept: list[ctypes.c_int64] = []
+
+    def make(self, value: int = 0) -> int:
+        self.kept.append(ctypes.c_int64(value))
+        return ctypes.addressof(self.kept[-1])
+
+    def set(self, descriptor: int, name: int, kind: int, values: Any) -> None:
+        assert self.marks.tell("cudnnBackendSetAttribute", descriptor, name, kind, len(values), values) == 0
+
+    def refer(self, descriptor: int, name: int, *others: int) -> None:
+        self.set(descriptor, name, DESCRIPTOR, (ctypes.c_int64 * len(others))(*others))
+
+    def drop(self, descriptor: int) -> None:
+        assert self.marks.tell("cudnnBackendDestroyDescriptor", descriptor) == 0
+
+    def tensor(self, number: int, kind: int, dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
+        made = self.make()
+        self.set(made, 906, INT64, (ctypes.c_int64 * 1)(number))
+        self.set(made, 901, DATA_TYPE, (ctypes.c_int32 * 1)(kind))
+        self.set(made, 902, INT64, (ctypes.c_int64 * len(dims))(*dims))
+        self.set(made, 903, INT64, (ctypes.c_int64 * len(strides))(*strides))
+        return made
+
+    def operation(self, **tensors: tuple[int, int]) -> int:
+        made = self.make()
+        for name, descriptor in tensors.values():
+            self.refer(made, name, descriptor)
+        return made
+
+    def plan(self, *operations: int, work: int = 16, heuristic: bool = False) -> int:
+        graph, engine, configuration, plan = self.make(), self.make(), self.make(), self.make(work)
+        self.refer(graph, 801, *operations)
+        if heuristic:
+            asked, count = self.make(), ctypes.c_int64()
+            self.refer(asked, 201, graph)
+            given = (ctypes.c_int64 * 1)(configuration)
+            assert (
+                self.marks.tell("cudnnBackendGetAttribute", asked, 202, DESCRIPTOR, 1, ctypes.byref(count), given) == 0
+            )
+            self.drop(asked)
+        else:
+            self.refer(engine, 1300, graph)
+            self.refer(configuration, 300, engine)
+        self.refer(plan, 401, configuration)
+        for each in (*operations, graph, engine, configuration):
+            self.drop(each)
+        return plan
+
+    def pack(self, addresses: dict[int, int], work: int = WORK) -> int:
+        made, count = self.make(), len(addresses)
+        self.set(made, 1001, POINTER, (ctypes.c_int64 * count)(*addresses.values()))
+        self.set(made, 1000, INT64, (ctypes.c_int64 * count)(*addresses))
+        self.set(made, 1003, POINTER, (ctypes.c_int64 * 1)(work))
+        return made
+
+
+NHWC = ((2, 3, 4, 5), (60, 1, 15, 3))
+
+
+@pytest.mark.parametrize("heuristic", [False, True])
+def test_a_convolution_with_an_operation_behind_it(marks: Marks, heuristic: bool) -> None:
+    g = Graph(marks)
+    x = g.tensor(10, HALF, *NHWC)
+    w = g.tensor(11, HALF, (6, 3, 1, 1), (3, 1, 3, 3))
+    between = g.tensor(12, FLOAT, (2, 6, 4, 5), (120, 1, 30, 6))
+    g.set(between, 907, BOOLEAN, (ctypes.c_bool * 1)(True))
+    y = g.tensor(13, FLOAT, (2, 6, 4, 5), (130, 1, 32, 6))  # rows with a pitch
+    first = g.operation(x=(CONVOLUTION["x"], x), w=(CONVOLUTION["w"], w), y=(CONVOLUTION["y"], between))
+    second = g.operation(x=(POINTWISE["x"], between), y=(POINTWISE["y"], y))
+    plan = g.plan(first, second, heuristic=heuristic)
+    for each in (x, w, between, y):
+        g.drop(each)  # the plan needs the application's descriptors no more
+    found = marks.call("cudnnBackendExecute", 1, plan, g.pack({13: Y, 10: X, 11: W}))
+    work = set(range(WORK, WORK + 16))
+    inputs = tensor(X, 2, *NHWC) | tensor(W, 2, (6, 3, 1, 1), (3, 1, 3, 3))
+    outputs = tensor(Y, 4, (2, 6, 4, 5), (130, 1, 32, 6))
+    assert (found.unknown, found.whole) == (None, set())
+    assert found.writes == outputs | work
+    assert found.reads == inputs | outputs | work  # an output may be added to
+    g.drop(plan)
+    again = marks.call("cudnnBackendExecute", 1, plan, g.pack({13: Y, 10: X, 11: W}))
+    assert again.whole == {(kind, at) for kind in (READ, WRITE) for at in (X, W, Y)}
+
+
+def test_tensors_of_other_layouts_are_whole(marks: Marks) -> None:
+    g = Graph(marks)
+    packed, reordered, ragged = (g.tensor(number, HALF, (2, 2), (2, 1)) for number in (1, 2, 3))
+    g.set(packed, 901, DATA_TYPE, (ctypes.c_int32 * 1)(INT8X32))
+    g.set(reordered, 909, INT32, (ctypes.c_int32 * 1)(1))
+    g.refer(ragged, 913, packed)
+    operation = g.operation(a=(751, packed), b=(752, reordered), c=(751, ragged))
+    found = marks.call("cudnnBackendExecute", 1, g.plan(operation), g.pack({1: X, 2: W, 3: Y}))
+    assert found.whole == {(READ, X), (READ, W), (READ, Y)}
+
+
+def test_values_on_the_host_are_no_operands(marks: Marks) -> None:
+    g = Graph(marks)
+    scale = g.tensor(1, FLOAT, (1,), (1,))
+    g.set(scale, 908, BOOLEAN, (ctypes.c_bool * 1)(True))
+    found = marks.call("cudnnBackendExecute", 1, g.plan(g.operation(a=(751, scale)), work=0), g.pack({1: X}, 0))
+    assert (found.unknown, found.whole, found.reads, found.writes) == (None, set(), set(), set())
+
+
+def test_shapes_that_the_pack_overrides_are_whole(marks: Marks) -> None:
+    g = Graph(marks)
+    plan, pack = g.plan(g.operation(a=(751, g.tensor(1, FLOAT, (4,), (1,)))), work=0), g.pack({1: X}, 0)
+    g.set(pack, 1010, INT64, (ctypes.c_int64 * 1)(1))
+    assert marks.call("cudnnBackendExecute", 1, plan, pack).whole == {(READ, X), (WRITE, X)}
+
+
+def test_packs_with_intermediates_or_that_nobody_saw_are_unknown(marks: Marks) -> None:
+    g = Graph(marks)
+    plan, pack = g.plan(g.operation(a=(751, g.tensor(1, FLOAT, (4,), (1,))))), g.pack({1: X})
+    g.set(pack, 1002, POINTER, (ctypes.c_int64 * 1)(Z))
+    for each in (pack, g.make()):
+        assert marks.call("cudnnBackendExecute", 1, plan, each).unknown == "a variant pack that is not known"
