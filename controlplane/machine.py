@@ -20,7 +20,11 @@ ROW_VALID = 2
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """What one device has done so far, all processes together; times are virtual."""
+    """What one device has done so far, all processes together; times are virtual.
+
+    local_bytes, remote_bytes: of its own and of other devices' memory that its kernels touched, in lines of 128 bytes,
+    each once per launch.
+    """
 
     launches: int
     copies: int
@@ -28,6 +32,8 @@ class DeviceUse:
     busy_ns: int
     last_ns: int
     memory_used_bytes: int
+    local_bytes: int
+    remote_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,8 @@ class MachineFile:
                 live[i].busy_ns,
                 live[i].last_ns,
                 live[i].memory_used_bytes,
+                live[i].local_bytes,
+                live[i].remote_bytes,
             )
             for i in range(self._record.device_count)
         ]

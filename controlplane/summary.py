@@ -20,13 +20,18 @@ NAME_BYTES = 111  # of a kernel in the machine's table
 
 @dataclass(frozen=True, slots=True)
 class DeviceLine:
-    """device: number; busy_ns: virtual time its kernels ran; last_ns: virtual end of its last operation."""
+    """device: number; busy_ns: virtual time its kernels ran; last_ns: virtual end of its last operation.
+
+    local_bytes, remote_bytes: of its own and of other GPUs' memory that its kernels touched (controlplane/machine.py).
+    """
 
     device: int
     name: str
     launches: int
     busy_ns: int
     last_ns: int
+    local_bytes: int
+    remote_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,10 @@ def collect(machine: Machine, file: MachineFile) -> Summary:
     return Summary(
         file.processes,
         file.virtual_ns,
-        tuple(DeviceLine(i, names[i], use.launches, use.busy_ns, use.last_ns) for i, use in enumerate(uses)),
+        tuple(
+            DeviceLine(i, names[i], use.launches, use.busy_ns, use.last_ns, use.local_bytes, use.remote_bytes)
+            for i, use in enumerate(uses)
+        ),
         tuple(KernelLine(row.device, row.name, row.launches, row.virtual_ns) for row in kernels),
         tuple(CopyLine(i, use.copies, use.copied_bytes) for i, use in enumerate(uses)),
     )
@@ -92,6 +100,11 @@ def to_json(summary: Summary | None, launches: Launches | None, report: Report |
             "kept_home": launches.kept_home,
         }
     if launches is not None:
+        data["placement"] = {
+            "created_bytes": {str(device): count for device, count in launches.created_bytes.items()},
+            "moved": launches.moved,
+            "moved_bytes": launches.moved_bytes,
+        }
         data["kept_home_by_reason"] = launches.kept_reasons
         data["verify"] = {
             "verified": launches.verified,
@@ -123,6 +136,12 @@ def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels:
         if launches.copies:
             followed = ", ".join(f"GPU {gpu}: {count}" for gpu, count in launches.copies.items())
             parts.append(f"  copies and memsets that followed their stream: {followed}")
+        if launches.created_bytes or launches.moved:
+            created = ", ".join(f"{amount(count)} on GPU {gpu}" for gpu, count in launches.created_bytes.items())
+            parts.append(
+                f"  memory away from home: {created or 'none'} when it was allocated; {launches.moved} times memory "
+                f"moved to another GPU, {amount(launches.moved_bytes)}"
+            )
         if launches.verified or launches.not_verified:
             parts.append(
                 f"  verified, run at home too: {launches.verified}, of which {launches.different} gave other bytes; "
@@ -141,6 +160,13 @@ def _machine(summary: Summary, *, with_kernels: bool) -> list[str]:
         ),
     ]
     parts = ["what ran where (emulated GPUs, virtual time)", *table(lines, right=(0, 2, 3, 4, 5))]
+    if any(device.remote_bytes for device in summary.devices):
+        touched = "; ".join(
+            f"GPU {d.device}: {amount(d.local_bytes)} of its own, {amount(d.remote_bytes)} of others'"
+            for d in summary.devices
+            if d.local_bytes or d.remote_bytes
+        )
+        parts.append(f"  memory that kernels touched: {touched}")
     if summary.kernels and with_kernels:
         shown = sorted(summary.kernels, key=lambda row: -row.virtual_ns)[:LARGEST_KERNELS]
         shown.sort(key=lambda row: row.device)

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from controlplane import emulate, gpus, shim
 from controlplane.errors import WireError
 from controlplane.policy import Policy, read_policy
-from controlplane.policy.explain import Finding, Gpu, Severity, explain_default, explain_rule, findings
+from controlplane.policy.explain import (
+    Finding,
+    Gpu,
+    Severity,
+    explain_default,
+    explain_memory,
+    explain_rule,
+    findings,
+)
+from controlplane.policy.language import FOLLOW
 from controlplane.policy.schema import SCHEMA
 
 if TYPE_CHECKING:
@@ -70,6 +79,7 @@ def _text(policy: Policy, found: Sequence[Finding], there: Sequence[Gpu] | None,
         lines.append(f"line {rule.line}: {explain_rule(policy, rule)}")
         lines += [f"  takes {_launches(trial.by_line[rule.line])} of the trace"] if trial else []
     lines.append(f"default: {explain_default(policy)}")
+    lines.append(f"memory: {explain_memory(policy)}")
     if trial:
         lines.append(f"  takes {_launches(trial.default)} of the trace")
         lines += [f"not decided: {_launches(trial.elsewhere)} on other GPUs"] if trial.elsewhere else []
@@ -94,6 +104,10 @@ def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> st
             {"line": rule.line, "device": rule.device, "text": explain_rule(policy, rule)} for rule in policy.rules
         ],
         "default": {"device": policy.default, "text": explain_default(policy)},
+        "memory": {
+            "place": "follow" if policy.memory_place == FOLLOW else policy.memory_place,
+            "text": explain_memory(policy),
+        },
         "verify": policy.verify,
         "findings": [
             {"severity": finding.severity.value, "line": finding.line, "text": finding.text} for finding in found

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from controlplane.policy.language import MOST, Executor, Interval, Match, Nth, Policy, Rule
+from controlplane.policy.language import FOLLOW, MOST, Executor, Interval, Match, Nth, Policy, Rule
 from controlplane.policy.pattern import glob_matches, regex
 
 MOST_BLOCK_THREADS = 1024
@@ -51,6 +51,19 @@ def explain_rule(policy: Policy, rule: Rule) -> str:
 def explain_default(policy: Policy) -> str:
     verb = "stay on" if policy.default == policy.home else "run on"
     return f"launches that no rule matches {verb} {place(policy, policy.default)}"
+
+
+def main_gpu(policy: Policy) -> int:
+    """Where launches run that no rule with a condition takes: as far as one can tell, most of them."""
+    return next((rule.device for rule in policy.rules if implies(Match(), rule.match)), policy.default)
+
+
+def explain_memory(policy: Policy) -> str:
+    """One sentence."""
+    if policy.memory_place != FOLLOW:
+        return f"the program's memory lies on {place(policy, policy.memory_place)}"
+    where = place(policy, main_gpu(policy))
+    return f"the program's memory lies on the GPU whose launches use it, and on {where} at first"
 
 
 def _conditions(match: Match) -> Iterable[str]:

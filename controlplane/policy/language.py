@@ -10,6 +10,7 @@ EXECUTORS = 15
 RULES = 256
 PATTERN_BYTES = 247
 MOST = 2**64 - 1
+FOLLOW = -1  # as the place of memory
 
 Signature: TypeAlias = tuple[int, int, int]  # of a file's state: what changes when it is edited or replaced
 
@@ -104,7 +105,8 @@ class Policy:
     """`home` is the GPU the application uses; the first rule that matches a launch, or `default`, decides.
 
     Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to
-    look at exceeds verify_limit_bytes.
+    look at exceeds verify_limit_bytes. Memory that the application allocates on its GPU lies on GPU `memory_place`, or,
+    if that is FOLLOW, on the GPU whose launches use it.
     """
 
     file: Path
@@ -115,6 +117,7 @@ class Policy:
     verify: int = 0
     log: Log = Log.OFF
     verify_limit_bytes: int | None = None
+    memory_place: int = FOLLOW
     devices_line: int = field(default=1, compare=False)
     signature: Signature | None = field(default=None, compare=False)
 

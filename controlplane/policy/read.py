@@ -10,6 +10,7 @@ from typing import TypeVar
 from controlplane.policy import schema
 from controlplane.policy.language import (
     EXECUTORS,
+    FOLLOW,
     GPUS,
     MOST,
     PATTERN_BYTES,
@@ -65,8 +66,17 @@ def policy_of(root: Value) -> Policy:
     default = _place(entries["default"], gpus) if "default" in entries else home
     verify, verify_limit = _verify(entries["verify"]) if "verify" in entries else (0, None)
     log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
+    memory_place = _memory(entries["memory"], gpus) if "memory" in entries else FOLLOW
     devices_line = entries["devices"].node.start_mark.line + 1
-    return Policy(root.file, home, executors, rules, default, verify, log, verify_limit, devices_line)
+    return Policy(root.file, home, executors, rules, default, verify, log, verify_limit, memory_place, devices_line)
+
+
+def _memory(value: Value, gpus: tuple[int, ...]) -> int:
+    entries = value.mapping(schema.MEMORY)
+    if "place" not in entries:
+        raise value.error("'place' is missing", "memory: {place: follow}, {place: home} or {place: 1}")
+    place = entries["place"]
+    return FOLLOW if place.text() == "follow" else _place(place, gpus, "follow, home", "for memory")
 
 
 def _verify(value: Value) -> tuple[int, int | None]:
@@ -235,10 +245,10 @@ def _share(value: Value) -> Share:
     return Share(entries["fraction"].number(0, 1), seed)
 
 
-def _place(value: Value, gpus: tuple[int, ...]) -> int:
+def _place(value: Value, gpus: tuple[int, ...], others: str = "home", use: str = "to run") -> int:
     if value.text() == "home":
         return gpus[0]
     if not value.text().isdigit() or int(value.text()) not in gpus:
-        expected = f"home, or a GPU of this policy: {', '.join(map(str, gpus))}"
-        raise value.error(f"{value.text()!r} is not a place to run", expected)
+        expected = f"{others}, or a GPU of this policy: {', '.join(map(str, gpus))}"
+        raise value.error(f"{value.text()!r} is not a place {use}", expected)
     return int(value.text())

@@ -83,6 +83,16 @@ _VERIFY = _object(
         "memory_limit": _described("None while the program has more memory than this on the home GPU.", **_AMOUNT),
     },
 )
+_MEMORY = _object(
+    [],
+    {
+        "place": _described(
+            "Where memory lies that the program allocates on the home GPU: on a GPU of the policy, home, or, with "
+            "follow, on the GPU whose launches use it (follow).",
+            anyOf=[{"enum": ["follow", "home"]}, _GPU],
+        ),
+    },
+)
 _MATCH = _object(
     [],
     {
@@ -135,6 +145,7 @@ SCHEMA: dict[str, Json] = {
                 "Every n-th launch that runs elsewhere is run at home too and compared: n, 0 for none (0).",
                 anyOf=[{"type": "integer", "minimum": 0}, _VERIFY],
             ),
+            "memory": _described("The program's memory.", **_MEMORY),
             "log": _described("decisions: log what is first decided for each function.", enum=["off", "decisions"]),
         },
     ),
@@ -148,4 +159,5 @@ def _keys(schema: dict[str, Json]) -> frozenset[str]:
 
 
 TOP, DEVICES, EXECUTOR, RULE = _keys(SCHEMA), _keys(_DEVICES), _keys(_EXECUTOR), _keys(_RULE)
-MATCH, GRID, NTH, SHARE, VERIFY = _keys(_MATCH), _keys(_GRID), _keys(_NTH), _keys(_SHARE), _keys(_VERIFY)
+MATCH, GRID, NTH, SHARE = _keys(_MATCH), _keys(_GRID), _keys(_NTH), _keys(_SHARE)
+VERIFY, MEMORY = _keys(_VERIFY), _keys(_MEMORY)

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from controlplane import records
 from controlplane.errors import ConfigError
+from controlplane.policy.explain import main_gpu
 from controlplane.policy.language import GPUS, Interval, Log, Match, Policy, Rule
 
 HEADER = "policy.h"
@@ -28,6 +29,8 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
         record.executors[place].socket = socket.encode()
     record.generation = FIRST_GENERATION
     record.library_calls = policy.marks_library_calls
+    record.memory_place = policy.memory_place
+    record.memory_first = main_gpu(policy)
     _write_rules(record.tables[FIRST_GENERATION % 2], policy)
     return bytes(ffi.buffer(record))
 
@@ -60,6 +63,12 @@ def live_devices(buffer: Any) -> Devices:
     record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
     executors = [record.executors[place] for place in range(record.executor_count)]
     return int(record.home), [(int(e.device), int(e.sm_limit), int(e.memory_limit_bytes)) for e in executors]
+
+
+def live_memory_place(buffer: Any) -> int:
+    """Where memory lies in the run of a live record."""
+    record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
+    return int(record.memory_place)
 
 
 def live_verify(buffer: Any) -> int:
@@ -143,7 +152,8 @@ class Launches:
     by_device: launches by GPU, those of the policy and others that the program used itself. kept_home: how many stayed
     home although a rule sent them elsewhere; kept_reasons: of these, by reason. verified: launches that ran at home
     too; different: of these, those that gave other bytes; not_verified: left out, no room or no quiet moment.
-    copies: copies and memsets that followed their stream to another GPU, by GPU.
+    copies: copies and memsets that followed their stream to another GPU, by GPU. created_bytes: memory that was created
+    on a GPU other than home; moved, moved_bytes: moves of memory from one GPU to another while the program ran.
     """
 
     by_device: dict[int, int]
@@ -153,6 +163,9 @@ class Launches:
     different: int = 0
     not_verified: int = 0
     copies: dict[int, int] = field(default_factory=dict)
+    created_bytes: dict[int, int] = field(default_factory=dict)
+    moved: int = 0
+    moved_bytes: int = 0
 
 
 def read_launches(policy: Policy, table: bytes) -> Launches:
@@ -173,4 +186,7 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         int(record.different),
         int(record.not_verified),
         {gpu: int(record.copies[gpu]) for gpu in range(GPUS) if record.copies[gpu]},
+        {gpu: int(record.created_bytes[gpu]) for gpu in range(GPUS) if record.created_bytes[gpu]},
+        int(record.moved),
+        int(record.moved_bytes),
     )

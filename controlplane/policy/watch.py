@@ -13,7 +13,14 @@ from typing import Any
 from controlplane.errors import ConfigError
 from controlplane.policy.language import Signature
 from controlplane.policy.read import read_policy, signature
-from controlplane.policy.table import devices_of, live_devices, live_library_calls, live_verify, replace_rules
+from controlplane.policy.table import (
+    devices_of,
+    live_devices,
+    live_library_calls,
+    live_memory_place,
+    live_verify,
+    replace_rules,
+)
 
 INTERVAL_S = 0.2
 
@@ -56,6 +63,12 @@ class Watcher:
                     expected="the home GPU and the executors that the run began with",
                     file=self._file,
                     line=policy.devices_line,
+                )
+            if policy.memory_place != live_memory_place(self._table):
+                raise ConfigError(
+                    "where memory lies cannot change while the program runs",
+                    expected="the place of memory that the run began with",
+                    file=self._file,
                 )
             if policy.marks_library_calls and not live_library_calls(self._table):
                 raise ConfigError(

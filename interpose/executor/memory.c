@@ -1,17 +1,26 @@
 /* See memory.h. */
 #include "executor/memory.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/map.h"
 #include "base/os.h"
+#include "executor/share.h"
 
 #define PAGE (2u << 20)
 
+struct physical {
+    CUmemGenericAllocationHandle handle;
+    uint64_t charged_bytes; /* of what this executor may allocate */
+    int32_t flags;          /* CUmemAccess_flags */
+};
+
 struct mapping {
-    CUmemGenericAllocationHandle memory;
     uint64_t bytes;
+    bool moving; /* between MOVE and MOVED: */
+    struct physical now, before;
 };
 
 struct tsr_memory {
@@ -57,11 +66,43 @@ CUresult tsr_memory_create(CUdevice device, struct tsr_memory **out)
     return CUDA_SUCCESS;
 }
 
-static CUresult set_access(const struct tsr_memory *memory, const struct tsr_message *message)
+static CUresult set_access(const struct tsr_memory *memory, uint64_t address, uint64_t bytes, int32_t flags)
 {
     CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = memory->device},
-                              .flags = (CUmemAccess_flags)message->detail};
-    return cuMemSetAccess(message->address, message->bytes, &access, 1);
+                              .flags = (CUmemAccess_flags)flags};
+    return cuMemSetAccess(address, bytes, &access, 1);
+}
+
+/* Memory that is on this executor's GPU is part of what it may allocate. */
+static CUresult take(const struct tsr_memory *memory, const struct tsr_message *message, int descriptor, struct physical *out)
+{
+    *out = (struct physical){.flags = message->detail,
+                             .charged_bytes = message->value - 1 == memory->device ? message->bytes : 0};
+    if (!tsr_share_take(out->charged_bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = cuMemImportFromShareableHandle(&out->handle, (void *)(intptr_t)descriptor,
+                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (result != CUDA_SUCCESS)
+        tsr_share_give(out->charged_bytes);
+    return result;
+}
+
+static void give(const struct physical *physical)
+{
+    cuMemRelease(physical->handle);
+    tsr_share_give(physical->charged_bytes);
+}
+
+static CUresult show(const struct tsr_memory *memory, uint64_t address, uint64_t bytes, const struct physical *physical)
+{
+    CUresult result = cuMemMap(address, bytes, 0, physical->handle, 0);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (physical->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        result = set_access(memory, address, bytes, physical->flags);
+    if (result != CUDA_SUCCESS)
+        cuMemUnmap(address, bytes);
+    return result;
 }
 
 static CUresult map(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
@@ -70,22 +111,18 @@ static CUresult map(struct tsr_memory *memory, const struct tsr_message *message
     if (!mapping)
         return CUDA_ERROR_OUT_OF_MEMORY;
     mapping->bytes = message->bytes;
-    CUresult result = cuMemImportFromShareableHandle(&mapping->memory, (void *)(intptr_t)descriptor,
-                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUresult result = take(memory, message, descriptor, &mapping->now);
     if (result != CUDA_SUCCESS)
         goto drop;
-    result = cuMemMap(message->address, message->bytes, 0, mapping->memory, 0);
+    result = show(memory, message->address, message->bytes, &mapping->now);
     if (result != CUDA_SUCCESS)
         goto release;
-    if (message->detail != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-        result = set_access(memory, message);
-    if (result == CUDA_SUCCESS && !tsr_map_set(&memory->mappings, message->address, mapping))
-        result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (result == CUDA_SUCCESS)
+    if (tsr_map_set(&memory->mappings, message->address, mapping))
         return CUDA_SUCCESS;
+    result = CUDA_ERROR_OUT_OF_MEMORY;
     cuMemUnmap(message->address, message->bytes);
 release:
-    cuMemRelease(mapping->memory);
+    give(&mapping->now);
 drop:
     free(mapping);
     return result;
@@ -98,9 +135,54 @@ static CUresult unmap(struct tsr_memory *memory, uint64_t address)
         return CUDA_ERROR_INVALID_VALUE;
     cuCtxSynchronize();
     CUresult result = cuMemUnmap(address, mapping->bytes);
-    cuMemRelease(mapping->memory);
+    give(&mapping->now);
     free(mapping);
     return result;
+}
+
+/* Other memory stands where mapping->now stood. Errors: then it still stands there, if the driver maps it again. */
+static CUresult replace(const struct tsr_memory *memory, uint64_t address, const struct mapping *mapping,
+                        const struct physical *other)
+{
+    cuCtxSynchronize();
+    CUresult result = cuMemUnmap(address, mapping->bytes);
+    if (result == CUDA_SUCCESS && (result = show(memory, address, mapping->bytes, other)) != CUDA_SUCCESS)
+        show(memory, address, mapping->bytes, &mapping->now);
+    return result;
+}
+
+static CUresult move(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
+{
+    struct mapping *mapping = tsr_map_find(&memory->mappings, message->address);
+    struct physical other;
+    if (!mapping || mapping->moving || mapping->bytes != message->bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = take(memory, message, descriptor, &other);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = replace(memory, message->address, mapping, &other);
+    if (result != CUDA_SUCCESS) {
+        give(&other);
+        return result;
+    }
+    mapping->before = mapping->now;
+    mapping->now = other;
+    mapping->moving = true;
+    return CUDA_SUCCESS;
+}
+
+static CUresult moved(struct tsr_memory *memory, uint64_t address, bool stays)
+{
+    struct mapping *mapping = tsr_map_find(&memory->mappings, address);
+    if (!mapping || !mapping->moving)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = stays ? CUDA_SUCCESS : replace(memory, address, mapping, &mapping->before);
+    if (result != CUDA_SUCCESS)
+        return result;
+    give(stays ? &mapping->before : &mapping->now);
+    mapping->now = stays ? mapping->now : mapping->before;
+    mapping->moving = false;
+    return CUDA_SUCCESS;
 }
 
 static CUresult add_host(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
@@ -143,8 +225,12 @@ CUresult tsr_memory_apply(struct tsr_memory *memory, const struct tsr_message *m
         return map(memory, message, descriptor);
     case TSR_MESSAGE_UNMAP:
         return unmap(memory, message->address);
+    case TSR_MESSAGE_MOVE:
+        return move(memory, message, descriptor);
+    case TSR_MESSAGE_MOVED:
+        return moved(memory, message->address, message->detail != 0);
     case TSR_MESSAGE_ACCESS:
-        return set_access(memory, message);
+        return set_access(memory, message->address, message->bytes, message->detail);
     case TSR_MESSAGE_RESERVE:
         return reserve(memory, message->address, message->bytes);
     case TSR_MESSAGE_UNRESERVE:
@@ -163,7 +249,9 @@ static void drop_mapping(uint64_t address, void *value, void *argument)
     struct mapping *mapping = value;
     (void)argument;
     cuMemUnmap(address, mapping->bytes);
-    cuMemRelease(mapping->memory);
+    give(&mapping->now);
+    if (mapping->moving)
+        give(&mapping->before);
     free(mapping);
 }
 

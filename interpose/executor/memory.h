@@ -1,5 +1,6 @@
 /*
  * The application's memory in an executor: the arena's address range, and in it what the shim has mapped at home, at the same addresses.
+ * The memory itself is the home GPU's, this executor's or another's.
  */
 #ifndef TSR_EXECUTOR_MEMORY_H
 #define TSR_EXECUTOR_MEMORY_H

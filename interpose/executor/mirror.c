@@ -114,6 +114,8 @@ CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *m
     switch (message->kind) {
     case TSR_MESSAGE_MAP:
     case TSR_MESSAGE_UNMAP:
+    case TSR_MESSAGE_MOVE:
+    case TSR_MESSAGE_MOVED:
     case TSR_MESSAGE_ACCESS:
     case TSR_MESSAGE_RESERVE:
     case TSR_MESSAGE_UNRESERVE:

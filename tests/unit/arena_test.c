@@ -1,7 +1,10 @@
 /* The arena over a driver that only keeps books and can fail at any call: allocations never overlap, what is mapped is bounded, a call
    that fails changes nothing, the executors have exactly what home has, and in the end nothing is left. */
+#include "shim/memory/residency.c"
+#include "shim/memory/uses.c"
 #include "shim/memory/allocation.c"
 #include "shim/memory/arena.c"
+#include "shim/memory/backing.c"
 #include "shim/memory/home_only.c"
 
 #include "check.h"

@@ -148,12 +148,13 @@ def test_the_report_says_what_ran_where(environment: dict[str, str], tmp_path: P
     assert ["1", "NVIDIA", "L4", "3", "4.500", "us", "0", "0", "B"] in lines
     assert ["0", "NVIDIA", "H100", "80GB", "HBM3", "0", "0", "ns", "2", "4.1", "kB"] in lines
     assert ["1", "saxpy", "3", "4.500", "us"] in lines
+    touched = {"local_bytes": 0, "remote_bytes": 0}
     assert json.loads(output.read_text()) == {
         "processes": 1,
         "virtual_ns": 5000,
         "devices": [
-            {"device": 0, "name": "NVIDIA H100 80GB HBM3", "launches": 0, "busy_ns": 0, "last_ns": 0},
-            {"device": 1, "name": "NVIDIA L4", "launches": 3, "busy_ns": 4500, "last_ns": 5000},
+            {"device": 0, "name": "NVIDIA H100 80GB HBM3", "launches": 0, "busy_ns": 0, "last_ns": 0, **touched},
+            {"device": 1, "name": "NVIDIA L4", "launches": 3, "busy_ns": 4500, "last_ns": 5000, **touched},
         ],
         "kernels": [{"device": 1, "name": "saxpy", "launches": 3, "virtual_ns": 4500}],
         "copies": [{"device": 0, "copies": 2, "copied_bytes": 4096}, {"device": 1, "copies": 0, "copied_bytes": 0}],

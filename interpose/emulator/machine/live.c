@@ -176,6 +176,13 @@ void tsr_live_kernel(struct tsr_machine *machine, uint32_t device, const char *n
     raise_to(&machine->virtual_ns, end_ns);
 }
 
+void tsr_live_touched(struct tsr_machine *machine, uint32_t device, uint32_t location, uint64_t bytes)
+{
+    struct tsr_device_live *live = &machine->live[tsr_machine_number(device)];
+    if (location < TSR_MACHINE_DEVICES && bytes)
+        __atomic_add_fetch(location == device ? &live->local_bytes : &live->remote_bytes, bytes, __ATOMIC_RELAXED);
+}
+
 void tsr_live_copy(struct tsr_machine *machine, uint32_t device, uint64_t bytes, uint64_t end_ns)
 {
     struct tsr_device_live *live = &machine->live[tsr_machine_number(device)];

@@ -23,6 +23,8 @@ void tsr_live_memory_give(struct tsr_machine *machine, int row, uint32_t device,
 
 /* For the engine, after each grid and copy. busy: time on the device; end_ns: virtual time of its end. */
 void tsr_live_kernel(struct tsr_machine *machine, uint32_t device, const char *name, uint64_t busy_ns, uint64_t end_ns);
+/* For the engine, after each grid: bytes of memory that it touched, by the location of the memory (a device, or beyond them the host). */
+void tsr_live_touched(struct tsr_machine *machine, uint32_t device, uint32_t location, uint64_t bytes);
 void tsr_live_copy(struct tsr_machine *machine, uint32_t device, uint64_t bytes, uint64_t end_ns);
 
 #endif

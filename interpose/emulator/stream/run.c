@@ -56,6 +56,12 @@ static bool start(struct tsr_item *item)
     return false;
 }
 
+static void count_touched(struct tsr_machine *machine, uint32_t device, const struct tsr_cost *cost)
+{
+    for (uint32_t location = 0; location < TSR_MACHINE_DEVICES; location++)
+        tsr_live_touched(machine, device, location, cost->dram_read_bytes[location] + cost->dram_write_bytes[location]);
+}
+
 static uint64_t place_kernel(struct tsr_item *item)
 {
     const struct tsr_grid_desc *desc = &item->work.kernel.desc;
@@ -63,6 +69,7 @@ static uint64_t place_kernel(struct tsr_item *item)
     struct tsr_kernel_time time = tsr_clock_kernel(machine, desc->device, desc->sm_count, tsr_grid_cost(item->grid));
     uint64_t start_ns = tsr_timeline_place_kernel(tsr_engine_timeline(), desc->device, time, item->ready_ns);
     tsr_live_kernel(machine, desc->device, desc->function->name, time.ns, start_ns + time.ns);
+    count_touched(machine, desc->device, tsr_grid_cost(item->grid));
     tsr_debug("kernel %s on device %u: %llu to %llu ns, bound by %s", desc->function->name, desc->device,
               (unsigned long long)start_ns, (unsigned long long)(start_ns + time.ns), time.bound);
     return start_ns + time.ns;

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TSR_LANE_VERSION 2u
+#define TSR_LANE_VERSION 3u
 #define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
 #define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
 #define TSR_LANE_ADDRESS 0x1ffff0000000ull /* the lane is mapped here in both processes, so its semaphores have one address */
@@ -24,8 +24,10 @@
 
 enum tsr_message_kind {
     TSR_MESSAGE_HELLO,     /* descriptor: the lane */
-    TSR_MESSAGE_MAP,       /* descriptor: memory; address, bytes; detail: CUmemAccess_flags; mapped remote */
+    TSR_MESSAGE_MAP,       /* descriptor: memory; address, bytes; detail: CUmemAccess_flags; value: 1 + the GPU it is on, 0: home */
     TSR_MESSAGE_UNMAP,     /* address, bytes of a MAP */
+    TSR_MESSAGE_MOVE,      /* as MAP, of an address that is mapped: other memory stands there from now on; MOVED follows */
+    TSR_MESSAGE_MOVED,     /* address of a MOVE; detail: 1: it is final, 0: what was there before is mapped again */
     TSR_MESSAGE_ACCESS,    /* address, bytes: whole MAPs; detail: CUmemAccess_flags */
     TSR_MESSAGE_RESERVE,   /* address, bytes: of the application's own, outside the arena */
     TSR_MESSAGE_UNRESERVE, /* address, bytes of a RESERVE */

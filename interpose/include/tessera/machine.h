@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define TSR_MACHINE_MAGIC 0x3143414d52535454ull /* "TTSRMAC1" in memory order is irrelevant: compared as a number */
-#define TSR_MACHINE_VERSION 1u
+#define TSR_MACHINE_VERSION 2u
 #define TSR_MACHINE_DEVICES 16
 #define TSR_MACHINE_PROCESSES 256
 #define TSR_MACHINE_KERNELS 4096 /* rows of the "what ran where" table; further kernels share the last row, named "(others)" */
@@ -89,7 +89,8 @@ struct tsr_device_live {
     uint64_t copies, copied_bytes; /* atomic add */
     uint64_t busy_ns;              /* atomic add: virtual time kernels ran */
     uint64_t last_ns;              /* atomic max: virtual end of the last operation */
-    uint64_t reserved[2];
+    uint64_t local_bytes;          /* atomic add: lines of its own memory that its kernels read and wrote, each once per launch */
+    uint64_t remote_bytes;         /* atomic add: the same of other GPUs' memory */
 };
 
 /* When a value that streams of any process wait for was written: cuStreamWriteValue and its kin. */

@@ -14,9 +14,10 @@
 #include <stdint.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 4u
+#define TSR_POLICY_VERSION 5u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
+#define TSR_POLICY_FOLLOW (-1) /* as memory_place: on the GPU whose launches use it */
 
 /* cffi: begin */
 struct tsr_policy_executor {
@@ -76,6 +77,8 @@ struct tsr_policy {
     struct tsr_policy_executor executors[15];
     uint32_t generation;    /* atomic, release; from 1 on */
     uint32_t library_calls; /* 1: they are marked in this run */
+    int32_t memory_place;   /* GPU where the application's memory lies; TSR_POLICY_FOLLOW */
+    uint32_t memory_first;  /* TSR_POLICY_FOLLOW: the GPU where memory is created of which nothing is known */
     struct tsr_policy_table tables[2];
     /* live: written by the shim, atomic */
     uint64_t launches[16];     /* by GPU that ran them */
@@ -85,6 +88,8 @@ struct tsr_policy {
     uint64_t verified;         /* launches that were run at home too */
     uint64_t different;        /* of these, those that gave other bytes */
     uint64_t not_verified;     /* whose turn it was, but there was no room, or no quiet moment */
+    uint64_t created_bytes[16]; /* of memory that was created on another GPU than home, by GPU */
+    uint64_t moved, moved_bytes; /* moves of memory from one GPU to another, and their bytes */
 };
 /* cffi: end */
 

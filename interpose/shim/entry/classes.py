@@ -230,4 +230,7 @@ AFTERWARDS = {
     "cuMemFreeAsync": _GAVE.format("dptr"),
     "cuMemFreeHost": _GAVE.format("(uintptr_t)p"),
     "cuMemUnmap": _GAVE.format("ptr"),
+    **dict.fromkeys(
+        ("cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuMemcpyDtoH"), "tsr_migrate_consider();"
+    ),
 }

@@ -1,6 +1,6 @@
 /*
- * The gate: every call that gives work to a GPU, or begins a capture, passes it, and a verified launch closes it to have memory for itself.
- * It stands open in sessions that verify nothing, and then costs a load and a branch.
+ * The gate: every call that gives work to a GPU, or begins a capture, passes it, and a verified launch, or who moves memory,
+ * closes it to have memory for itself. It stands open in sessions that verify and move nothing, and then costs a load and a branch.
  */
 #ifndef TSR_SHIM_GATE_H
 #define TSR_SHIM_GATE_H

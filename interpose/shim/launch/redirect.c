@@ -11,6 +11,7 @@
 #include "shim/launch/decide.h"
 #include "shim/launch/functions.h"
 #include "shim/memory/home_only.h"
+#include "shim/memory/uses.h"
 #include "shim/order/lane_client.h"
 #include "shim/launch/launch.h"
 #include "shim/order/order.h"
@@ -150,9 +151,21 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
     }
     launch->taken = true;
     launch->device = (uint8_t)decision.device;
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         count(session, decision.device);
+        tsr_uses_count(block, record.value ? (uint32_t)(record.value >> 32) : record.param_bytes, decision.device);
+    }
     return result;
+}
+
+/* What a launch uses that stays home. */
+static void count_uses(const struct tsr_launch *launch, const struct tsr_function_record *function, uint32_t gpu)
+{
+    uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
+    uint32_t bytes;
+    if (tsr_uses_pages && function && !launch->opaque && function->parameters_known && function->param_bytes <= MOST_PARAM_BYTES &&
+        gather(function, launch->params, launch->extra, block, &bytes))
+        tsr_uses_count(block, bytes, gpu);
 }
 
 CUresult tsr_redirect(struct tsr_launch *launch)
@@ -166,5 +179,6 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     if (launch->taken)
         return result;
     count(session, gpu);
+    count_uses(launch, function, gpu);
     return tsr_order_enter(launch->stream, false, &launch->hold);
 }

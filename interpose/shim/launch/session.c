@@ -13,6 +13,7 @@
 #include "shim/launch/gate.h"
 #include "shim/order/lane_client.h"
 #include "shim/order/order.h"
+#include "shim/memory/arena.h"
 #include "shim/memory/memory.h"
 
 static struct tsr_session *current; /* atomic */
@@ -53,7 +54,9 @@ static struct tsr_session *create(void)
     session->policy = policy;
     pthread_mutex_init(&session->rules_lock, NULL);
     tsr_order_start();
-    tsr_gate_start(policy->tables[policy->generation % 2].verify_every != 0);
+    bool may_move = policy->memory_place != (int32_t)policy->home;
+    tsr_gate_start(may_move || policy->tables[policy->generation % 2].verify_every != 0);
+    tsr_arena_start(policy);
     for (uint32_t i = 0; i < policy->executor_count && i < 15; i++) {
         struct tsr_lane_client *lane = tsr_lane_client_create(policy->executors[i].socket, i);
         if (!lane) {

@@ -1,15 +1,14 @@
 /* See verify.h. */
 #include "shim/launch/verify.h"
 
-#include <poll.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/os.h"
 #include "shim/memory/allocation.h"
 #include "shim/record/capture.h"
 #include "shim/launch/functions.h"
 #include "shim/launch/gate.h"
+#include "shim/launch/quiet.h"
 #include "shim/memory/memory.h"
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
@@ -46,34 +45,6 @@ static CUresult wait_for(CUstream stream)
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuStreamSynchronize(stream);
     return result == CUDA_SUCCESS ? tsr_order_state() : result;
-}
-
-static CUresult poll_event(CUevent event, uint64_t deadline)
-{
-    CUresult result;
-    while ((result = tsr_real.cuEventQuery(event)) == CUDA_ERROR_NOT_READY && tsr_os_monotonic_ns() < deadline)
-        poll(NULL, 0, 1);
-    return result;
-}
-
-/* All work of the context that was enqueued before is complete; NOT_READY: not within the time. */
-static CUresult become_quiet(void)
-{
-    uint64_t deadline = tsr_os_monotonic_ns() + QUIET_NS;
-    CUcontext context;
-    CUevent event;
-    CUresult result = tsr_order_join_all();
-    if (result == CUDA_SUCCESS)
-        result = tsr_real.cuCtxGetCurrent(&context);
-    if (result == CUDA_SUCCESS)
-        result = tsr_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = tsr_real.cuCtxRecordEvent(context, event);
-    if (result == CUDA_SUCCESS)
-        result = poll_event(event, deadline);
-    tsr_real.cuEventDestroy_v2(event);
-    return result;
 }
 
 /* Both would act on memory that no snapshot holds. */
@@ -179,7 +150,7 @@ CUresult tsr_verify(const struct tsr_verify_launch *launch)
         tsr_memory_lock();
         if (tsr_gate_close(QUIET_NS)) {
             /* Asking a context about all its work would end captures in it. */
-            if (!tsr_is_any_capture() && become_quiet() == CUDA_SUCCESS)
+            if (!tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS)
                 result = verify_locked(launch, &ran);
             tsr_gate_open();
         }

@@ -3,14 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <tessera/lane.h>
 
 #include "base/blocks.h"
 #include "base/log.h"
-#include "shim/order/executors.h"
-#include "shim/memory/home_only.h"
+#include "shim/memory/backing.h"
+#include "shim/memory/uses.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
 
@@ -22,6 +21,7 @@ static struct tsr_blocks space;           /* who has which addresses; owner of a
 static CUdeviceptr arena;                 /* 0: not reserved yet */
 static uint64_t mapped_pages[PAGES / 64]; /* atomic words; bit n: page n is mapped everywhere */
 static bool any_marked;                   /* memory lock */
+static struct tsr_residency_plan plan;    /* memory lock */
 
 static CUresult reserve(void)
 {
@@ -63,63 +63,30 @@ bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes)
     return true;
 }
 
-/* All executors or none; then the memory is the home GPU's alone. */
-static void share(struct tsr_extent *extent)
+void tsr_arena_start(const struct tsr_policy *policy)
 {
-    int descriptor = -1;
-    struct tsr_message map = {.kind = TSR_MESSAGE_MAP,
-                              .address = extent->address,
-                              .bytes = extent->bytes,
-                              .detail = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    struct tsr_message unmap = {.kind = TSR_MESSAGE_UNMAP, .address = extent->address, .bytes = extent->bytes};
-    CUresult result =
-        tsr_real.cuMemExportToShareableHandle(&descriptor, extent->memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    if (result == CUDA_SUCCESS)
-        result = tsr_executors_ask(&map, descriptor, &unmap);
-    if (descriptor >= 0)
-        close(descriptor);
-    extent->shared = result == CUDA_SUCCESS;
-    if (extent->shared) {
-        tsr_arena_mark(extent->address, extent->bytes, true);
+    plan = (struct tsr_residency_plan){.gpu = (uint8_t)policy->memory_place};
+    if (policy->memory_place != TSR_POLICY_FOLLOW)
         return;
-    }
-    tsr_warn("memory of %llu bytes cannot be shared with the executors (error %d); launches that use it stay home",
-             (unsigned long long)extent->bytes, (int)result);
-    tsr_home_only_add(extent->address, extent->bytes, TSR_REASON_MEMORY_NOT_SHARED);
+    plan.gpu = (uint8_t)policy->memory_first;
+    plan.follows = tsr_uses_start();
 }
 
-CUresult tsr_arena_grant(const struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags)
+struct tsr_residency_plan *tsr_arena_plan(void)
 {
-    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}, .flags = flags};
-    return tsr_real.cuMemSetAccess(extent->address, extent->bytes, &access, 1);
+    return &plan;
 }
 
-static CUresult map_home(struct tsr_extent *extent, CUdevice home, uint32_t peers)
+/* On the GPU where it should lie, or else at home. */
+static CUresult back(struct tsr_extent *extent, uint32_t peers)
 {
-    CUmemAllocationProp properties = {
-        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = home},
-    };
-    int rdma = 0; /* ordinary memory can do it where the GPU can */
-    tsr_real.cuDeviceGetAttribute(&rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, home);
-    properties.allocFlags.gpuDirectRDMACapable = rdma != 0;
-    CUresult result = tsr_real.cuMemCreate(&extent->memory, extent->bytes, &properties, 0);
+    struct tsr_policy *policy = tsr_session()->policy;
+    uint32_t gpu = tsr_residency_first(&plan, extent->bytes);
+    CUresult result = gpu == policy->home ? CUDA_ERROR_NOT_SUPPORTED : tsr_backing_make(extent, gpu, peers);
     if (result != CUDA_SUCCESS)
-        return result;
-    result = tsr_real.cuMemMap(extent->address, extent->bytes, 0, extent->memory, 0);
-    if (result != CUDA_SUCCESS)
-        goto release;
-    result = tsr_arena_grant(extent, home, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    for (CUdevice device = 0; peers >> device && result == CUDA_SUCCESS; device++)
-        if (peers >> device & 1)
-            result = tsr_arena_grant(extent, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    if (result == CUDA_SUCCESS)
-        return CUDA_SUCCESS;
-    tsr_real.cuMemUnmap(extent->address, extent->bytes);
-release:
-    tsr_real.cuMemRelease(extent->memory);
-    return result;
+        return tsr_backing_make(extent, policy->home, peers);
+    __atomic_fetch_add(&policy->created_bytes[gpu], extent->bytes, __ATOMIC_RELAXED);
+    return CUDA_SUCCESS;
 }
 
 CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
@@ -135,30 +102,29 @@ CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
     }
     block->owner = extent;
     *extent = (struct tsr_extent){.address = tsr_block_address(block), .bytes = bytes, .block = block};
-    result = map_home(extent, (CUdevice)tsr_session()->policy->home, peers);
+    result = back(extent, peers);
     if (result != CUDA_SUCCESS) {
         tsr_blocks_give(&space, block, TSR_BLOCKS_FREE);
         free(extent);
         return result;
     }
-    share(extent);
     *out = extent;
     return CUDA_SUCCESS;
 }
 
 void tsr_arena_unmap(struct tsr_extent *extent)
 {
-    if (extent->shared) {
-        struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = extent->address, .bytes = extent->bytes};
-        tsr_arena_mark(extent->address, extent->bytes, false);
-        tsr_executors_tell(&message);
-    } else {
-        tsr_home_only_remove(extent->address);
-    }
-    tsr_real.cuMemUnmap(extent->address, extent->bytes);
-    tsr_real.cuMemRelease(extent->memory);
+    tsr_backing_drop(extent);
+    if (plan.follows)
+        tsr_uses_clear(extent->address, extent->bytes);
     tsr_blocks_give(&space, extent->block, TSR_BLOCKS_FREE);
     free(extent);
+}
+
+CUresult tsr_arena_grant(struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags)
+{
+    extent->residency.fixed = true;
+    return tsr_backing_grant(extent, device, flags);
 }
 
 struct tsr_extent *tsr_arena_find(CUdeviceptr address)
@@ -179,6 +145,9 @@ void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), vo
 
 void tsr_arena_forget(void)
 {
+    tsr_backing_forget();
+    tsr_uses_stop();
+    plan = (struct tsr_residency_plan){0};
     space = (struct tsr_blocks){0};
     arena = 0;
     if (any_marked) /* else the table is left untouched, and costs no memory */

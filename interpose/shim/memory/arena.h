@@ -1,9 +1,9 @@
 /*
- * The arena at home: physical memory at addresses that are the same in the application and in every executor.
+ * The arena: physical memory at addresses that are the same in the application and in every executor.
  *
- * Memory comes in extents of whole 2 MiB pages, each one physical allocation, mapped at home and handed to every executor, which maps it at
- * the same address. An extent that an executor cannot map exists at home only (home_only.h). What stands in an extent is the
- * holder's affair (allocation.h). All functions but tsr_arena_holds are called with the memory lock held.
+ * Memory comes in extents of whole 2 MiB pages, each one physical allocation on the home GPU or, as residency.h decides, on another,
+ * mapped at home and in every executor at the same address (backing.h). An extent that an executor cannot map exists at home
+ * only (home_only.h). What stands in an extent is the holder's affair (allocation.h). All functions but tsr_arena_holds are called with the memory lock held.
  */
 #ifndef TSR_SHIM_ARENA_H
 #define TSR_SHIM_ARENA_H
@@ -16,11 +16,14 @@
 
 #include <tessera/lane.h>
 
+#include "shim/memory/residency.h"
+
 #define TSR_ARENA_PAGE (2ull << 20)
 
 struct tsr_block;
 struct tsr_heap;
 struct tsr_allocation;
+struct tsr_policy;
 
 struct tsr_extent {
     CUdeviceptr address;
@@ -30,16 +33,21 @@ struct tsr_extent {
     struct tsr_heap *heap;             /* holder: allocations share it ... */
     struct tsr_allocation *allocation; /* ... or it is one */
     bool shared;                       /* all executors have it */
+    struct tsr_residency residency;    /* where the memory is */
 };
 
+/* A session begins whose policy says where memory lies; nothing is mapped yet. */
+void tsr_arena_start(const struct tsr_policy *policy);
+struct tsr_residency_plan *tsr_arena_plan(void);
+
 /*
- * New memory of the home GPU: bytes is a multiple of TSR_ARENA_PAGE. Devices whose bit is set in `peers` may access it, too. Errors: the
+ * New memory, of the home GPU or where the policy wants it: bytes is a multiple of TSR_ARENA_PAGE. Devices whose bit is set in `peers` may access it, too. Errors: the
  * driver's; NOT_SUPPORTED when the arena cannot be had at all, OUT_OF_MEMORY also when its addresses are used up.
  */
 CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out);
 void tsr_arena_unmap(struct tsr_extent *extent);
-/* Lets another GPU of the application at it, or not any more. */
-CUresult tsr_arena_grant(const struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags);
+/* Lets another GPU of the application at it, or not any more. From then on its memory does not move. */
+CUresult tsr_arena_grant(struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags);
 
 /* The extent that holds the address, or NULL. */
 struct tsr_extent *tsr_arena_find(CUdeviceptr address);

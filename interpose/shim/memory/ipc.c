@@ -15,6 +15,7 @@
 #include "base/os.h"
 #include "shim/memory/allocation.h"
 #include "shim/memory/arena.h"
+#include "shim/memory/migrate.h"
 #include "shim/entry/real.h"
 
 #define MAGIC 0x315f4350495f5254ull
@@ -141,6 +142,7 @@ CUresult tsr_ipc_offer(CUdeviceptr address, struct tsr_ipc_name *out)
     const struct tsr_allocation *allocation = tsr_allocation_find(address);
     if (allocation && !(allocation->heap && allocation->heap->pool)) {
         bool listens = listen_locked();
+        tsr_migrate_fix_locked(allocation->extent);
         *out = (struct tsr_ipc_name){.magic = MAGIC,
                                      .secret = secret,
                                      .pid = (uint32_t)getpid(),

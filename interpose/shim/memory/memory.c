@@ -4,6 +4,7 @@
 #include "base/vec.h"
 #include "shim/memory/allocation.h"
 #include "shim/memory/arena.h"
+#include "shim/memory/backing.h"
 #include "shim/record/capture.h"
 #include "shim/entry/engaged.h"
 #include "shim/memory/home_only.h"
@@ -251,18 +252,18 @@ TSR_REDIRECTED(cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdev
     return CUDA_SUCCESS;
 }
 
-/* Chunks that hold nothing are mapped and yet free. */
+/* Chunks that hold nothing are mapped and yet free; memory that lies elsewhere is the home GPU's all the same. */
 TSR_REDIRECTED(cuMemGetInfo_v2)(size_t *free, size_t *total)
 {
     if (!free || !tsr_memory_at_home())
         return tsr_real.cuMemGetInfo_v2(free, total);
     tsr_memory_lock();
     tsr_pool_settle_all_locked();
-    uint64_t idle = tsr_heap_idle_bytes(&small);
+    uint64_t idle = tsr_heap_idle_bytes(&small), away = tsr_backing_away_bytes();
     tsr_memory_unlock();
     CUresult result = tsr_real.cuMemGetInfo_v2(free, total);
     if (result == CUDA_SUCCESS)
-        *free += idle;
+        *free = *free + idle > away ? *free + idle - away : 0;
     return result;
 }
 
@@ -276,6 +277,7 @@ static void give_if_owned(struct tsr_allocation *allocation, void *context)
 void tsr_memory_context_gone(CUcontext context)
 {
     tsr_memory_lock();
+    tsr_memory_context_ended_locked(context);
     give_doomed_locked();
     tsr_allocation_each(give_if_owned, context);
     tsr_heap_trim(&small, 0);

@@ -52,6 +52,13 @@ void tsr_memory_context_gone(CUcontext context);
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext));
 CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice));
 
+/*
+ * The application's contexts on the home GPU, the memory lock held. False: there are more, or such as cannot be waited for (green ones).
+ */
+#define TSR_MEMORY_CONTEXTS 16u
+bool tsr_memory_contexts_locked(CUcontext contexts[TSR_MEMORY_CONTEXTS], unsigned *count);
+void tsr_memory_context_ended_locked(CUcontext context);
+
 /* From now on another device of the application may access ordinary memory of the home GPU. */
 CUresult tsr_memory_open_to(CUdevice device);
 void tsr_memory_context_forget(void);

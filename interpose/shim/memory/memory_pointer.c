@@ -5,6 +5,7 @@
 #include "shim/memory/arena.h"
 #include "shim/entry/engaged.h"
 #include "shim/memory/memory.h"
+#include "shim/memory/migrate.h"
 #include "shim/memory/pool.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
@@ -25,6 +26,9 @@ static bool answer(const struct tsr_allocation *allocation, CUpointer_attribute 
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         PUT(CUcontext, pool ? NULL : allocation->context);
+        return true;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        PUT(int, tsr_session()->policy->home);
         return true;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         PUT(char, allocation->sync_memops);
@@ -105,8 +109,10 @@ TSR_REDIRECTED(cuPointerSetAttribute)(const void *value, CUpointer_attribute att
         return result;
     tsr_memory_lock();
     struct tsr_allocation *allocation = tsr_allocation_find(ptr);
-    if (allocation)
+    if (allocation) {
         allocation->sync_memops = *(const unsigned *)value != 0;
+        tsr_migrate_fix_locked(allocation->extent); /* what other devices are about to read and write by themselves asks for this */
+    }
     tsr_memory_unlock();
     return result;
 }

@@ -1,0 +1,137 @@
+"""Buffers and what is done with them, as it is told: a JSON object on standard input.
+
+{"buffers": [bytes, ...], "steps": [step, ...]}. A step is one of
+
+    {"launch": "alpha" or "beta", "buffers": [n, ...], "times": 1}   each element of each buffer becomes one more
+    {"wait": "context", "stream", "event" or "copy"}
+    {"copy": [from, to]}      a whole buffer into another of the same size, in the stream
+    {"replace": n}            the buffer is freed and allocated again, zero
+    {"attribute": n}          SYNC_MEMOPS is set
+    {"capture": "alpha", "buffers": [n, ...], "times": 1}             the same launches, in a graph that is launched once
+
+Prints, for each buffer, the sum of its elements and the device that its pointer names; and then how much less memory is
+free than before the buffers were allocated.
+"""
+
+import ctypes
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+from cuda.bindings import driver
+
+KERNEL = """
+.visible .entry {name}(.param .u64 buffer, .param .u32 count)
+{{
+    .reg .b64 %a<3>;
+    .reg .b32 %r<5>;
+    .reg .pred %p;
+    ld.param.u64 %a1, [buffer];
+    ld.param.u32 %r1, [count];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.u32 %r2, %r2, %r3, %r4;
+    setp.ge.u32 %p, %r2, %r1;
+    @%p bra done;
+    mul.wide.u32 %a2, %r2, 4;
+    add.u64 %a1, %a1, %a2;
+    ld.global.u32 %r1, [%a1];
+    add.u32 %r1, %r1, 1;
+    st.global.u32 [%a1], %r1;
+done:
+    ret;
+}}
+"""
+PTX = ".version 7.0\n.target sm_70\n.address_size 64\n" + "".join(KERNEL.format(name=name) for name in ("alpha", "beta"))
+ORDINAL = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+SYNC = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
+RELAXED = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+def call(result: tuple[Any, ...]) -> Any:
+    """Unpacks (error, value...) and raises on an error."""
+    error, *values = result
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(str(error))
+    return values[0] if len(values) == 1 else values
+
+
+class Program:
+    """Buffers of 32-bit numbers, all zero at first."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        call(driver.cuInit(0))
+        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+        module = call(driver.cuModuleLoadData(PTX.encode()))
+        self._functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in ("alpha", "beta")}
+        self._stream, self._event = call(driver.cuStreamCreate(1)), call(driver.cuEventCreate(0))
+        self._sizes, self._free = sizes, call(driver.cuMemGetInfo())[0]
+        self._buffers = [self._allocate(size) for size in sizes]
+
+    def _allocate(self, size: int) -> Any:
+        buffer = call(driver.cuMemAlloc(size))
+        call(driver.cuMemsetD8(buffer, 0, size))
+        return buffer
+
+    def launch(self, step: dict[str, Any], name: str) -> None:
+        for _ in range(step.get("times", 1)):
+            for number in step["buffers"]:
+                count = self._sizes[number] // 4
+                parameters = ((self._buffers[number], count), (None, ctypes.c_uint32))
+                shape = (-(-count // 256), 1, 1, 256, 1, 1)
+                call(driver.cuLaunchKernel(self._functions[name], *shape, 0, self._stream, parameters, 0))
+
+    def wait(self, _step: dict[str, Any], what: str) -> None:
+        if what == "context":
+            call(driver.cuCtxSynchronize())
+        elif what == "stream":
+            call(driver.cuStreamSynchronize(self._stream))
+        elif what == "copy":
+            call(driver.cuMemcpyDtoH(numpy.zeros(1, numpy.uint32), self._buffers[0], 4))
+        else:
+            call(driver.cuEventRecord(self._event, self._stream))
+            call(driver.cuEventSynchronize(self._event))
+
+    def copy(self, _step: dict[str, Any], pair: list[int]) -> None:
+        source, target = pair
+        size = self._sizes[source]
+        call(driver.cuMemcpyDtoDAsync(self._buffers[target], self._buffers[source], size, self._stream))
+
+    def replace(self, _step: dict[str, Any], number: int) -> None:
+        call(driver.cuMemFree(self._buffers[number]))
+        self._buffers[number] = self._allocate(self._sizes[number])
+
+    def attribute(self, _step: dict[str, Any], number: int) -> None:
+        call(driver.cuPointerSetAttribute(1, SYNC, self._buffers[number]))
+
+    def capture(self, step: dict[str, Any], name: str) -> None:
+        call(driver.cuStreamBeginCapture(self._stream, RELAXED))
+        self.launch(step, name)
+        graph = call(driver.cuGraphInstantiate(call(driver.cuStreamEndCapture(self._stream)), 0))
+        call(driver.cuGraphLaunch(graph, self._stream))
+
+    def show(self) -> None:
+        call(driver.cuCtxSynchronize())
+        for buffer, size in zip(self._buffers, self._sizes, strict=True):
+            numbers = numpy.zeros(size // 4, numpy.uint32)
+            call(driver.cuMemcpyDtoH(numbers, buffer, numbers.nbytes))
+            print(int(numbers.sum()), int(call(driver.cuPointerGetAttribute(ORDINAL, buffer))))
+        print(self._free - call(driver.cuMemGetInfo())[0])
+
+
+def main() -> None:
+    told = json.load(sys.stdin)
+    program = Program(told["buffers"])
+    for step in told["steps"]:
+        for kind in ("launch", "wait", "copy", "replace", "attribute", "capture"):
+            if kind in step:
+                action: Callable[[dict[str, Any], Any], None] = getattr(program, kind)
+                action(step, step[kind])
+    program.show()
+
+
+if __name__ == "__main__":
+    main()
