@@ -11,6 +11,7 @@ RULES = 256
 PATTERN_BYTES = 247
 MOST = 2**64 - 1
 FOLLOW = -1  # as the place of memory
+MOVE_AFTER = 16
 
 Signature: TypeAlias = tuple[int, int, int]  # of a file's state: what changes when it is edited or replaced
 
@@ -106,7 +107,7 @@ class Policy:
 
     Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to
     look at exceeds verify_limit_bytes. Memory that the application allocates on its GPU lies on GPU `memory_place`, or,
-    if that is FOLLOW, on the GPU whose launches use it.
+    if that is FOLLOW, on the GPU whose launches use it: it moves when another GPU has used it `move_after` times more.
     """
 
     file: Path
@@ -118,6 +119,7 @@ class Policy:
     log: Log = Log.OFF
     verify_limit_bytes: int | None = None
     memory_place: int = FOLLOW
+    move_after: int = MOVE_AFTER
     devices_line: int = field(default=1, compare=False)
     signature: Signature | None = field(default=None, compare=False)
 

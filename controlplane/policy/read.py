@@ -13,6 +13,7 @@ from controlplane.policy.language import (
     FOLLOW,
     GPUS,
     MOST,
+    MOVE_AFTER,
     PATTERN_BYTES,
     RULES,
     Executor,
@@ -66,17 +67,23 @@ def policy_of(root: Value) -> Policy:
     default = _place(entries["default"], gpus) if "default" in entries else home
     verify, verify_limit = _verify(entries["verify"]) if "verify" in entries else (0, None)
     log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
-    memory_place = _memory(entries["memory"], gpus) if "memory" in entries else FOLLOW
+    memory = _memory(entries["memory"], gpus) if "memory" in entries else (FOLLOW, MOVE_AFTER)
     devices_line = entries["devices"].node.start_mark.line + 1
-    return Policy(root.file, home, executors, rules, default, verify, log, verify_limit, memory_place, devices_line)
+    return Policy(root.file, home, executors, rules, default, verify, log, verify_limit, *memory, devices_line)
 
 
-def _memory(value: Value, gpus: tuple[int, ...]) -> int:
+def _memory(value: Value, gpus: tuple[int, ...]) -> tuple[int, int]:
+    """Where it lies, and when it moves."""
     entries = value.mapping(schema.MEMORY)
     if "place" not in entries:
         raise value.error("'place' is missing", "memory: {place: follow}, {place: home} or {place: 1}")
     place = entries["place"]
-    return FOLLOW if place.text() == "follow" else _place(place, gpus, "follow, home", "for memory")
+    if place.text() == "follow":
+        after = entries["move_after"].integer(0, 2**24) if "move_after" in entries else MOVE_AFTER
+        return FOLLOW, after
+    if "move_after" in entries:
+        raise entries["move_after"].error("only memory that follows its use moves", "place: follow")
+    return _place(place, gpus, "follow, home", "for memory"), MOVE_AFTER
 
 
 def _verify(value: Value) -> tuple[int, int | None]:

@@ -91,6 +91,12 @@ _MEMORY = _object(
             "follow, on the GPU whose launches use it (follow).",
             anyOf=[{"enum": ["follow", "home"]}, _GPU],
         ),
+        "move_after": _described(
+            "With follow: how many more launches of another GPU must have used memory before it moves there; 0: whenever "
+            "there is an occasion, for tests (16).",
+            type="integer",
+            minimum=0,
+        ),
     },
 )
 _MATCH = _object(

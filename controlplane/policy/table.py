@@ -31,6 +31,7 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
     record.library_calls = policy.marks_library_calls
     record.memory_place = policy.memory_place
     record.memory_first = main_gpu(policy)
+    record.memory_move_after = policy.move_after
     _write_rules(record.tables[FIRST_GENERATION % 2], policy)
     return bytes(ffi.buffer(record))
 
@@ -65,10 +66,10 @@ def live_devices(buffer: Any) -> Devices:
     return int(record.home), [(int(e.device), int(e.sm_limit), int(e.memory_limit_bytes)) for e in executors]
 
 
-def live_memory_place(buffer: Any) -> int:
-    """Where memory lies in the run of a live record."""
+def live_memory(buffer: Any) -> tuple[int, int]:
+    """Where memory lies in the run of a live record, and when it moves."""
     record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
-    return int(record.memory_place)
+    return int(record.memory_place), int(record.memory_move_after)
 
 
 def live_verify(buffer: Any) -> int:

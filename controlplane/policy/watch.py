@@ -17,7 +17,7 @@ from controlplane.policy.table import (
     devices_of,
     live_devices,
     live_library_calls,
-    live_memory_place,
+    live_memory,
     live_verify,
     replace_rules,
 )
@@ -64,10 +64,10 @@ class Watcher:
                     file=self._file,
                     line=policy.devices_line,
                 )
-            if policy.memory_place != live_memory_place(self._table):
+            if (policy.memory_place, policy.move_after) != live_memory(self._table):
                 raise ConfigError(
                     "where memory lies cannot change while the program runs",
-                    expected="the place of memory that the run began with",
+                    expected="the memory that the run began with",
                     file=self._file,
                 )
             if policy.marks_library_calls and not live_library_calls(self._table):

@@ -76,12 +76,12 @@ static CUresult set_access(const struct tsr_memory *memory, uint64_t address, ui
 /* Memory that is on this executor's GPU is part of what it may allocate. */
 static CUresult take(const struct tsr_memory *memory, const struct tsr_message *message, int descriptor, struct physical *out)
 {
-    *out = (struct physical){.flags = message->detail,
-                             .charged_bytes = message->value - 1 == memory->device ? message->bytes : 0};
+    *out =
+        (struct physical){.flags = message->detail, .charged_bytes = message->value - 1 == memory->device ? message->bytes : 0};
     if (!tsr_share_take(out->charged_bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = cuMemImportFromShareableHandle(&out->handle, (void *)(intptr_t)descriptor,
-                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUresult result =
+        cuMemImportFromShareableHandle(&out->handle, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     if (result != CUDA_SUCCESS)
         tsr_share_give(out->charged_bytes);
     return result;

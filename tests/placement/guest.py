@@ -2,7 +2,7 @@
 
 {"buffers": [bytes, ...], "steps": [step, ...]}. A step is one of
 
-    {"launch": "alpha" or "beta", "buffers": [n, ...], "times": 1}   each element of each buffer becomes one more
+    {"launch": "alpha" or "beta", "buffers": [n, ...], "times": 1}   the first elements of each buffer, 4096 at most, become one more
     {"wait": "context", "stream", "event" or "copy"}
     {"copy": [from, to]}      a whole buffer into another of the same size, in the stream
     {"replace": n}            the buffer is freed and allocated again, zero
@@ -45,7 +45,10 @@ done:
     ret;
 }}
 """
-PTX = ".version 7.0\n.target sm_70\n.address_size 64\n" + "".join(KERNEL.format(name=name) for name in ("alpha", "beta"))
+PTX = ".version 7.0\n.target sm_70\n.address_size 64\n" + "".join(
+    KERNEL.format(name=name) for name in ("alpha", "beta")
+)
+MOST = 4096
 ORDINAL = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 SYNC = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
 RELAXED = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
@@ -67,7 +70,7 @@ class Program:
         call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
         module = call(driver.cuModuleLoadData(PTX.encode()))
         self._functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in ("alpha", "beta")}
-        self._stream, self._event = call(driver.cuStreamCreate(1)), call(driver.cuEventCreate(0))
+        self._stream, self._event = call(driver.cuStreamCreate(0)), call(driver.cuEventCreate(0))
         self._sizes, self._free = sizes, call(driver.cuMemGetInfo())[0]
         self._buffers = [self._allocate(size) for size in sizes]
 
@@ -79,7 +82,7 @@ class Program:
     def launch(self, step: dict[str, Any], name: str) -> None:
         for _ in range(step.get("times", 1)):
             for number in step["buffers"]:
-                count = self._sizes[number] // 4
+                count = min(self._sizes[number] // 4, MOST)
                 parameters = ((self._buffers[number], count), (None, ctypes.c_uint32))
                 shape = (-(-count // 256), 1, 1, 256, 1, 1)
                 call(driver.cuLaunchKernel(self._functions[name], *shape, 0, self._stream, parameters, 0))

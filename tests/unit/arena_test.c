@@ -23,6 +23,10 @@ static struct books {
     unsigned calls, fail_at; /* fail_at: number of the call that fails; 0: none */
     CUresult failure;
     bool refuse_away;
+    bool moving; /* between the two messages about it */
+    unsigned moves_back;
+    uint64_t copied_bytes;
+    int created_on; /* GPU of the last physical memory */
 } books;
 
 struct tsr_real tsr_real;
@@ -62,7 +66,7 @@ static CUresult CUDAAPI reserve_range(CUdeviceptr *out, size_t bytes, size_t ali
                                       unsigned long long flags)
 {
     (void)bytes, (void)alignment, (void)flags;
-    *out = hint;
+    *out = hint ? hint : 0x7000000000000000ull; /* one at a time */
     return fails() ? books.failure : CUDA_SUCCESS;
 }
 
@@ -82,6 +86,7 @@ static CUresult CUDAAPI create_memory(CUmemGenericAllocationHandle *out, size_t 
     if (books.capacity_bytes - books.physical_bytes < bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     books.physical++;
+    books.created_on = properties->location.id;
     books.physical_bytes += bytes;
     *out = bytes; /* enough of a handle to count it out again */
     return CUDA_SUCCESS;
@@ -131,9 +136,39 @@ static CUresult CUDAAPI export_memory(void *out, CUmemGenericAllocationHandle ha
     return fails() ? books.failure : CUDA_SUCCESS;
 }
 
+static CUresult CUDAAPI create_stream(CUstream *out, unsigned flags)
+{
+    *out = NULL;
+    CHECK_EQ(flags, CU_STREAM_NON_BLOCKING);
+    return fails() ? books.failure : CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI on_stream(CUstream stream)
+{
+    (void)stream;
+    return fails() ? books.failure : CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI copy_memory(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    (void)stream;
+    CHECK(to != from && bytes % TSR_ARENA_PAGE == 0);
+    if (fails())
+        return books.failure;
+    books.copied_bytes += bytes;
+    return CUDA_SUCCESS;
+}
+
 CUresult tsr_executors_ask(const struct tsr_message *message, int descriptor, const struct tsr_message *undo)
 {
     (void)descriptor;
+    if (message->kind == TSR_MESSAGE_MOVE) {
+        CHECK(undo->kind == TSR_MESSAGE_MOVED && undo->detail == 0 && !books.moving);
+        if (fails())
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        books.moving = true;
+        return CUDA_SUCCESS;
+    }
     CHECK(message->kind == TSR_MESSAGE_MAP && undo->kind == TSR_MESSAGE_UNMAP);
     if (fails() || books.refuse_away)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -143,6 +178,12 @@ CUresult tsr_executors_ask(const struct tsr_message *message, int descriptor, co
 
 void tsr_executors_tell(const struct tsr_message *message)
 {
+    if (message->kind == TSR_MESSAGE_MOVED) {
+        CHECK(books.moving);
+        books.moving = false;
+        books.moves_back += message->detail == 0;
+        return;
+    }
     CHECK_EQ(message->kind, TSR_MESSAGE_UNMAP);
     remove_range(books.away, &books.away_count, message->address, message->bytes);
 }
@@ -159,6 +200,10 @@ static void open_books(void)
     tsr_real.cuMemSetAccess = set_access;
     tsr_real.cuDeviceGetAttribute = get_attribute;
     tsr_real.cuMemExportToShareableHandle = export_memory;
+    tsr_real.cuStreamCreate = create_stream;
+    tsr_real.cuStreamSynchronize = on_stream;
+    tsr_real.cuStreamDestroy_v2 = on_stream;
+    tsr_real.cuMemcpyDtoDAsync_v2 = copy_memory;
     tsr_blocks_fini(&space);
     tsr_arena_forget();
     tsr_home_only_forget();
@@ -302,6 +347,65 @@ TEST(what_an_executor_refuses_is_home_only)
     CHECK_EQ(tsr_home_only_reason(held[1]->address), TSR_REASON_MEMORY_NOT_SHARED);
     CHECK(!tsr_arena_holds(held[0]->address, 1));
     finish(held);
+}
+
+TEST(memory_is_created_where_the_policy_says_or_else_at_home)
+{
+    static struct tsr_allocation *held[SLOTS];
+    open_books();
+    memset(held, 0, sizeof held);
+    heap = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};
+    policy.memory_place = 1;
+    tsr_arena_start(&policy);
+    held[0] = allocate(5 << 20);
+    REQUIRE(held[0]);
+    CHECK_EQ(held[0]->extent->residency.gpu, 1);
+    CHECK_EQ(books.created_on, 1);
+    CHECK_EQ(tsr_backing_away_bytes(), 6 << 20);
+    books.fail_at = books.calls + 1; /* the GPU is full */
+    held[1] = allocate(3 << 20);
+    REQUIRE(held[1]);
+    CHECK_EQ(held[1]->extent->residency.gpu, 0);
+    books.refuse_away = true; /* nor at home */
+    held[2] = allocate(2 << 20);
+    REQUIRE(held[2]);
+    CHECK_EQ(held[2]->extent->residency.gpu, 0);
+    CHECK_EQ(tsr_home_only_reason(held[2]->address), TSR_REASON_MEMORY_NOT_SHARED);
+    CHECK_EQ(tsr_backing_away_bytes(), 6 << 20);
+    finish(held);
+    CHECK_EQ(tsr_backing_away_bytes(), 0);
+    policy.memory_place = 0;
+}
+
+TEST(memory_moves_as_a_whole_or_stays)
+{
+    static struct tsr_allocation *held[SLOTS];
+    unsigned calls = 0;
+    for (unsigned nth = 0; nth <= calls; nth++) { /* 0: nothing fails */
+        open_books();
+        memset(held, 0, sizeof held);
+        heap = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};
+        held[0] = allocate(5 << 20);
+        REQUIRE(held[0]);
+        struct tsr_extent *extent = held[0]->extent;
+        CHECK_EQ(tsr_backing_grant(extent, 2, CU_MEM_ACCESS_FLAGS_PROT_READWRITE), CUDA_SUCCESS);
+        unsigned before = books.calls;
+        books.fail_at = nth ? before + nth : 0;
+        CUresult result = tsr_backing_move(extent, 1);
+        books.fail_at = 0;
+        calls = nth ? calls : books.calls - before;
+        CHECK_EQ(extent->residency.gpu, result == CUDA_SUCCESS ? 1 : 0);
+        CHECK_EQ(tsr_backing_away_bytes(), result == CUDA_SUCCESS ? 6 << 20 : 0);
+        CHECK(result == CUDA_SUCCESS ? books.copied_bytes == 6 << 20 : nth > 0);
+        CHECK_EQ(extent->peers, 1u << 2);
+        CHECK_EQ(books.physical, 1);
+        CHECK_EQ(books.home_count, 1);
+        CHECK_EQ(books.away_count, 1);
+        CHECK(!books.moving);
+        CHECK(tsr_arena_holds(held[0]->address, 5 << 20));
+        finish(held);
+    }
+    CHECK(calls >= 10);
 }
 
 TEST(too_much_is_refused)

@@ -23,11 +23,11 @@
 #define TSR_HOST_BYTES (1ull << 40)
 
 enum tsr_message_kind {
-    TSR_MESSAGE_HELLO,     /* descriptor: the lane */
-    TSR_MESSAGE_MAP,       /* descriptor: memory; address, bytes; detail: CUmemAccess_flags; value: 1 + the GPU it is on, 0: home */
-    TSR_MESSAGE_UNMAP,     /* address, bytes of a MAP */
-    TSR_MESSAGE_MOVE,      /* as MAP, of an address that is mapped: other memory stands there from now on; MOVED follows */
-    TSR_MESSAGE_MOVED,     /* address of a MOVE; detail: 1: it is final, 0: what was there before is mapped again */
+    TSR_MESSAGE_HELLO, /* descriptor: the lane */
+    TSR_MESSAGE_MAP,   /* descriptor: memory; address, bytes; detail: CUmemAccess_flags; value: 1 + the GPU it is on, 0: home */
+    TSR_MESSAGE_UNMAP, /* address, bytes of a MAP */
+    TSR_MESSAGE_MOVE,  /* as MAP, of an address that is mapped: other memory stands there from now on; MOVED follows */
+    TSR_MESSAGE_MOVED, /* address of a MOVE; detail: 1: it is final, 0: what was there before is mapped again */
     TSR_MESSAGE_ACCESS,    /* address, bytes: whole MAPs; detail: CUmemAccess_flags */
     TSR_MESSAGE_RESERVE,   /* address, bytes: of the application's own, outside the arena */
     TSR_MESSAGE_UNRESERVE, /* address, bytes of a RESERVE */

@@ -89,8 +89,8 @@ struct tsr_device_live {
     uint64_t copies, copied_bytes; /* atomic add */
     uint64_t busy_ns;              /* atomic add: virtual time kernels ran */
     uint64_t last_ns;              /* atomic max: virtual end of the last operation */
-    uint64_t local_bytes;          /* atomic add: lines of its own memory that its kernels read and wrote, each once per launch */
-    uint64_t remote_bytes;         /* atomic add: the same of other GPUs' memory */
+    uint64_t local_bytes;  /* atomic add: lines of its own memory that its kernels read and wrote, each once per launch */
+    uint64_t remote_bytes; /* atomic add: the same of other GPUs' memory */
 };
 
 /* When a value that streams of any process wait for was written: cuStreamWriteValue and its kin. */

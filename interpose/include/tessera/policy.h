@@ -75,20 +75,21 @@ struct tsr_policy {
     uint32_t home; /* number of the GPU the application uses */
     uint32_t executor_count;
     struct tsr_policy_executor executors[15];
-    uint32_t generation;    /* atomic, release; from 1 on */
-    uint32_t library_calls; /* 1: they are marked in this run */
-    int32_t memory_place;   /* GPU where the application's memory lies; TSR_POLICY_FOLLOW */
-    uint32_t memory_first;  /* TSR_POLICY_FOLLOW: the GPU where memory is created of which nothing is known */
+    uint32_t generation;        /* atomic, release; from 1 on */
+    uint32_t library_calls;     /* 1: they are marked in this run */
+    int32_t memory_place;       /* GPU where the application's memory lies; TSR_POLICY_FOLLOW */
+    uint32_t memory_first;      /* TSR_POLICY_FOLLOW: the GPU where memory is created of which nothing is known */
+    uint32_t memory_move_after; /* TSR_POLICY_FOLLOW: so many more uses by another GPU before it moves */
     struct tsr_policy_table tables[2];
     /* live: written by the shim, atomic */
-    uint64_t launches[16];     /* by GPU that ran them */
-    uint64_t copies[16];       /* copies and memsets that followed their stream to another GPU, by GPU */
-    uint64_t kept_home;        /* launches that a rule sent elsewhere and that stayed */
-    uint64_t kept_reasons[32]; /* of these, by enum tsr_reason (tessera/records.h) */
-    uint64_t verified;         /* launches that were run at home too */
-    uint64_t different;        /* of these, those that gave other bytes */
-    uint64_t not_verified;     /* whose turn it was, but there was no room, or no quiet moment */
-    uint64_t created_bytes[16]; /* of memory that was created on another GPU than home, by GPU */
+    uint64_t launches[16];       /* by GPU that ran them */
+    uint64_t copies[16];         /* copies and memsets that followed their stream to another GPU, by GPU */
+    uint64_t kept_home;          /* launches that a rule sent elsewhere and that stayed */
+    uint64_t kept_reasons[32];   /* of these, by enum tsr_reason (tessera/records.h) */
+    uint64_t verified;           /* launches that were run at home too */
+    uint64_t different;          /* of these, those that gave other bytes */
+    uint64_t not_verified;       /* whose turn it was, but there was no room, or no quiet moment */
+    uint64_t created_bytes[16];  /* of memory that was created on another GPU than home, by GPU */
     uint64_t moved, moved_bytes; /* moves of memory from one GPU to another, and their bytes */
 };
 /* cffi: end */

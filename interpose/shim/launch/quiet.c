@@ -45,10 +45,10 @@ CUresult tsr_quiet_wait(uint64_t timeout_ns)
 {
     uint64_t deadline = tsr_os_monotonic_ns() + timeout_ns;
     CUcontext contexts[TSR_MEMORY_CONTEXTS];
-    unsigned count;
+    unsigned count = 0;
     if (!tsr_memory_contexts_locked(contexts, &count))
         return CUDA_ERROR_NOT_SUPPORTED;
-    CUresult result = tsr_order_join_all();
+    CUresult result = tsr_order_join_all_until(deadline);
     for (unsigned i = 0; i < count && result == CUDA_SUCCESS; i++)
         result = wait_for(contexts[i], deadline);
     return result;

@@ -1,5 +1,5 @@
 /*
- * Quiet moments: all work that the application has given the home GPU and the executors is complete. What keeps it so is the gate
+ * Quiet moments: all work that the application has given its GPUs and the executors is complete. What keeps it so is the gate
  * (gate.h), closed by the caller, who holds the memory lock.
  */
 #ifndef TSR_SHIM_QUIET_H

@@ -163,8 +163,8 @@ static void count_uses(const struct tsr_launch *launch, const struct tsr_functio
 {
     uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
     uint32_t bytes;
-    if (tsr_uses_pages && function && !launch->opaque && function->parameters_known && function->param_bytes <= MOST_PARAM_BYTES &&
-        gather(function, launch->params, launch->extra, block, &bytes))
+    if (tsr_uses_pages && function && !launch->opaque && function->parameters_known &&
+        function->param_bytes <= MOST_PARAM_BYTES && gather(function, launch->params, launch->extra, block, &bytes))
         tsr_uses_count(block, bytes, gpu);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "shim/memory/arena.h"
+#include "shim/memory/backing.h"
 
 #define UNIT 512ull
 #define FIRST_ID (1ull << 40) /* the driver counts its own from 1 */
@@ -95,7 +96,7 @@ static void grant_one(struct tsr_extent *extent, void *argument)
 {
     struct grant *grant = argument;
     bool meant = extent->heap == grant->heap && (extent->heap || extent->allocation);
-    CUresult result = meant ? tsr_arena_grant(extent, grant->device, grant->flags) : CUDA_SUCCESS;
+    CUresult result = meant ? tsr_backing_grant(extent, grant->device, grant->flags) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         grant->result = result;
 }

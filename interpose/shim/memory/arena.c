@@ -69,6 +69,7 @@ void tsr_arena_start(const struct tsr_policy *policy)
     if (policy->memory_place != TSR_POLICY_FOLLOW)
         return;
     plan.gpu = (uint8_t)policy->memory_first;
+    plan.move_uses = policy->memory_move_after;
     plan.follows = tsr_uses_start();
 }
 
@@ -119,12 +120,6 @@ void tsr_arena_unmap(struct tsr_extent *extent)
         tsr_uses_clear(extent->address, extent->bytes);
     tsr_blocks_give(&space, extent->block, TSR_BLOCKS_FREE);
     free(extent);
-}
-
-CUresult tsr_arena_grant(struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags)
-{
-    extent->residency.fixed = true;
-    return tsr_backing_grant(extent, device, flags);
 }
 
 struct tsr_extent *tsr_arena_find(CUdeviceptr address)

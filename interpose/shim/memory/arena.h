@@ -33,6 +33,7 @@ struct tsr_extent {
     struct tsr_heap *heap;             /* holder: allocations share it ... */
     struct tsr_allocation *allocation; /* ... or it is one */
     bool shared;                       /* all executors have it */
+    uint32_t peers;                    /* bit n: device n of the application may access it, too */
     struct tsr_residency residency;    /* where the memory is */
 };
 
@@ -46,8 +47,6 @@ struct tsr_residency_plan *tsr_arena_plan(void);
  */
 CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out);
 void tsr_arena_unmap(struct tsr_extent *extent);
-/* Lets another GPU of the application at it, or not any more. From then on its memory does not move. */
-CUresult tsr_arena_grant(struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags);
 
 /* The extent that holds the address, or NULL. */
 struct tsr_extent *tsr_arena_find(CUdeviceptr address);

@@ -56,18 +56,25 @@ static CUresult allow(CUdeviceptr address, uint64_t bytes, CUdevice device, CUme
     return tsr_real.cuMemSetAccess(address, bytes, &access, 1);
 }
 
-CUresult tsr_backing_grant(const struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags)
+CUresult tsr_backing_grant(struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags)
 {
-    return allow(extent->address, extent->bytes, device, flags);
+    CUresult result = allow(extent->address, extent->bytes, device, flags);
+    uint32_t bit = 1u << device;
+    if (result == CUDA_SUCCESS)
+        extent->peers = flags == READ_WRITE ? extent->peers | bit : extent->peers & ~bit;
+    return result;
 }
 
-/* In the application's process, where the home GPU may use it from then on. */
-static CUresult map(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle memory)
+/* In the application's process, where the home GPU and these others may use it from then on. */
+static CUresult map(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle memory, uint32_t peers)
 {
     CUresult result = tsr_real.cuMemMap(address, bytes, 0, memory, 0);
     if (result != CUDA_SUCCESS)
         return result;
     result = allow(address, bytes, (CUdevice)home(), READ_WRITE);
+    for (CUdevice device = 0; peers >> device && result == CUDA_SUCCESS; device++)
+        if (peers >> device & 1)
+            result = allow(address, bytes, device, READ_WRITE);
     if (result != CUDA_SUCCESS)
         tsr_real.cuMemUnmap(address, bytes);
     return result;
@@ -78,17 +85,9 @@ static CUresult map_home(struct tsr_extent *extent, uint32_t gpu, uint32_t peers
     CUresult result = create_on(&extent->memory, extent->bytes, gpu);
     if (result != CUDA_SUCCESS)
         return result;
-    result = map(extent->address, extent->bytes, extent->memory);
+    result = map(extent->address, extent->bytes, extent->memory, peers);
     if (result != CUDA_SUCCESS)
-        goto release;
-    for (CUdevice device = 0; peers >> device && result == CUDA_SUCCESS; device++)
-        if (peers >> device & 1)
-            result = tsr_backing_grant(extent, device, READ_WRITE);
-    if (result == CUDA_SUCCESS)
-        return CUDA_SUCCESS;
-    tsr_real.cuMemUnmap(extent->address, extent->bytes);
-release:
-    tsr_real.cuMemRelease(extent->memory);
+        tsr_real.cuMemRelease(extent->memory);
     return result;
 }
 
@@ -104,8 +103,7 @@ static CUresult hand(struct tsr_message *ask, CUmemGenericAllocationHandle memor
     int descriptor = -1;
     ask->detail = READ_WRITE;
     ask->value = (int32_t)gpu + 1;
-    CUresult result =
-        tsr_real.cuMemExportToShareableHandle(&descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    CUresult result = tsr_real.cuMemExportToShareableHandle(&descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     if (result == CUDA_SUCCESS)
         result = tsr_executors_ask(ask, descriptor, undo);
     if (descriptor >= 0)
@@ -138,7 +136,8 @@ CUresult tsr_backing_make(struct tsr_extent *extent, uint32_t gpu, uint32_t peer
         unmap_home(extent);
         return result;
     }
-    extent->residency = (struct tsr_residency){.gpu = (uint8_t)gpu, .fixed = peers != 0};
+    extent->peers = peers;
+    extent->residency = (struct tsr_residency){.gpu = (uint8_t)gpu};
     count_away(extent, true);
     if (result != CUDA_SUCCESS) {
         tsr_warn("memory of %llu bytes cannot be shared with the executors (error %d); launches that use it stay home",
@@ -169,7 +168,7 @@ static CUresult fill(CUmemGenericAllocationHandle memory, CUdeviceptr from, uint
     CUresult result = tsr_real.cuMemAddressReserve(&at, bytes, TSR_ARENA_PAGE, 0, 0);
     if (result != CUDA_SUCCESS)
         return result;
-    result = map(at, bytes, memory);
+    result = map(at, bytes, memory, 0);
     if (result != CUDA_SUCCESS)
         goto free_addresses;
     result = tsr_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
@@ -189,8 +188,8 @@ free_addresses:
 static CUresult exchange(const struct tsr_extent *extent, CUmemGenericAllocationHandle memory)
 {
     CUresult result = tsr_real.cuMemUnmap(extent->address, extent->bytes);
-    if (result == CUDA_SUCCESS && (result = map(extent->address, extent->bytes, memory)) != CUDA_SUCCESS &&
-        map(extent->address, extent->bytes, extent->memory) != CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS && (result = map(extent->address, extent->bytes, memory, extent->peers)) != CUDA_SUCCESS &&
+        map(extent->address, extent->bytes, extent->memory, extent->peers) != CUDA_SUCCESS)
         tsr_error("memory of %llu bytes at 0x%llx could neither move nor stay; what uses it fails",
                   (unsigned long long)extent->bytes, (unsigned long long)extent->address);
     return result;
@@ -217,7 +216,7 @@ CUresult tsr_backing_move(struct tsr_extent *extent, uint32_t gpu)
     count_away(extent, false);
     extent->memory = memory;
     extent->residency.gpu = (uint8_t)gpu;
-    extent->residency.moves++;
+    extent->residency.moves += extent->residency.moves < TSR_RESIDENCY_MOST_MOVES;
     count_away(extent, true);
     return CUDA_SUCCESS;
 release:

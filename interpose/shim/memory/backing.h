@@ -25,8 +25,8 @@ void tsr_backing_drop(struct tsr_extent *extent);
  */
 CUresult tsr_backing_move(struct tsr_extent *extent, uint32_t gpu);
 
-/* Lets another GPU of the application at it, or not any more. */
-CUresult tsr_backing_grant(const struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags);
+/* Lets another GPU of the application at it, or not any more; wherever it moves. */
+CUresult tsr_backing_grant(struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags);
 
 /* Bytes of extents whose memory is not on the home GPU. */
 uint64_t tsr_backing_away_bytes(void);

@@ -53,7 +53,7 @@ CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext));
 CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice));
 
 /*
- * The application's contexts on the home GPU, the memory lock held. False: there are more, or such as cannot be waited for (green ones).
+ * The application's contexts, the memory lock held. False: there are more, or such as cannot be waited for (green ones).
  */
 #define TSR_MEMORY_CONTEXTS 16u
 bool tsr_memory_contexts_locked(CUcontext contexts[TSR_MEMORY_CONTEXTS], unsigned *count);

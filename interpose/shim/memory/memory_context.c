@@ -6,10 +6,10 @@
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
 
-static uint32_t devices_used; /* atomic; bit n: device n may access ordinary memory of the home GPU */
-static CUcontext contexts[TSR_MEMORY_CONTEXTS]; /* memory lock; of the home GPU */
+static uint32_t devices_used;                   /* atomic; bit n: device n may access ordinary memory of the home GPU */
+static CUcontext contexts[TSR_MEMORY_CONTEXTS]; /* memory lock */
 static unsigned context_count;                  /* memory lock */
-static bool others;                             /* memory lock; there are contexts on the home GPU that are not in the list */
+static bool others;                             /* memory lock; there are contexts that are not in the list */
 
 bool tsr_memory_contexts_locked(CUcontext out[TSR_MEMORY_CONTEXTS], unsigned *count)
 {
@@ -72,7 +72,7 @@ static CUresult used(CUresult result, CUdevice device, const CUcontext *context)
     int possible = 0;
     CUdevice home = (CUdevice)tsr_session()->policy->home;
     uint32_t bit = 1u << (device & 31);
-    if (result == CUDA_SUCCESS && device == home)
+    if (result == CUDA_SUCCESS)
         note(*context);
     if (result != CUDA_SUCCESS || device == home || __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE) & bit)
         return result;

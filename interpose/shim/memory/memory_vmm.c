@@ -1,7 +1,9 @@
 /* Wrappers of the application's own virtual memory management (vmm.h). */
+#include "shim/memory/allocation.h"
 #include "shim/memory/arena.h"
 #include "shim/entry/engaged.h"
 #include "shim/memory/memory.h"
+#include "shim/memory/migrate.h"
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
 #include "shim/memory/vmm.h"
@@ -110,6 +112,20 @@ TSR_REDIRECTED(cuMemSetAccess)(CUdeviceptr ptr, size_t size, const CUmemAccessDe
 TSR_REDIRECTED(cuMemGetAccess)(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
 {
     return tsr_arena_covers(ptr) ? CUDA_ERROR_INVALID_VALUE : tsr_real.cuMemGetAccess(flags, location, ptr);
+}
+
+/* Whoever gets such a handle has the physical memory. */
+TSR_REDIRECTED(cuMemGetHandleForAddressRange)(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
+                                              unsigned long long flags)
+{
+    tsr_memory_lock();
+    for (uint64_t at = 0; tsr_arena_covers(dptr) && at < size; at += TSR_ARENA_PAGE) {
+        struct tsr_extent *extent = tsr_arena_find(dptr + at);
+        if (extent)
+            tsr_migrate_fix_locked(extent);
+    }
+    tsr_memory_unlock();
+    return tsr_real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
 }
 
 TSR_REDIRECTED(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle *handle, void *addr)

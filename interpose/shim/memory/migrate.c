@@ -37,7 +37,7 @@ static void judge(struct tsr_extent *extent, void *argument)
     moves->pages += extent->bytes / TSR_ARENA_PAGE;
     if (extent->shared && wanted != extent->residency.gpu)
         (void)tsr_vec_push(&moves->list, (struct move){extent, wanted});
-    for (unsigned i = 0; i < 32 && tsr_residency_is_stale(&extent->residency, &uses); i++) {
+    for (unsigned i = 0; i < 32 && tsr_residency_is_stale(tsr_arena_plan(), &extent->residency, &uses); i++) {
         tsr_uses_halve(extent->address, extent->bytes);
         uses = tsr_uses_of(extent->address, extent->bytes);
     }
@@ -48,7 +48,8 @@ static CUresult move_locked(struct tsr_extent *extent, uint32_t gpu)
     struct tsr_policy *policy = tsr_session()->policy;
     CUresult result = tsr_backing_move(extent, gpu);
     if (result != CUDA_SUCCESS) {
-        extent->residency.moves++; /* so that it is not tried again at once, and not for ever */
+        extent->residency.moves +=
+            extent->residency.moves < TSR_RESIDENCY_MOST_MOVES; /* not tried again at once, nor for ever */
         return result;
     }
     tsr_uses_clear(extent->address, extent->bytes);
@@ -75,7 +76,7 @@ static bool move_all_locked(const struct moves *moves)
 /* After a look that found nothing quiet, twice as many launches. */
 static void set_due(const struct moves *moves, bool quiet)
 {
-    uint64_t due = LEAST_DUE + moves->pages / PAGES_PER_LAUNCH;
+    uint64_t due = tsr_arena_plan()->move_uses ? LEAST_DUE + moves->pages / PAGES_PER_LAUNCH : 1;
     if (!quiet)
         due = 2ull * __atomic_load_n(&tsr_migrate_due, __ATOMIC_RELAXED);
     __atomic_store_n(&tsr_migrate_due, due < MOST_DUE ? (uint32_t)due : MOST_DUE, __ATOMIC_RELAXED);
@@ -103,7 +104,8 @@ void tsr_migrate_fix_locked(struct tsr_extent *extent)
     uint32_t home = tsr_session()->policy->home;
     if (!extent->residency.fixed && extent->residency.gpu != home && extent->shared &&
         tsr_vec_push(&moves.list, (struct move){extent, home}) && !move_all_locked(&moves))
-        tsr_info("memory of GPU %u is given to others as it is: there was no quiet moment to bring it home", extent->residency.gpu);
+        tsr_info("memory of GPU %u is given to others as it is: there was no quiet moment to bring it home",
+                 extent->residency.gpu);
     extent->residency.fixed = true;
     tsr_vec_fini(&moves.list);
 }

@@ -24,9 +24,16 @@ static uint32_t most_used(const struct tsr_uses *uses)
     return best;
 }
 
-static uint64_t threshold(const struct tsr_residency *of)
+static uint64_t threshold(const struct tsr_residency_plan *plan, const struct tsr_residency *of)
 {
-    return (uint64_t)TSR_RESIDENCY_MOVE_USES << 2 * of->moves;
+    return (uint64_t)plan->move_uses << 2 * of->moves;
+}
+
+static bool pays(const struct tsr_residency_plan *plan, const struct tsr_residency *of, uint64_t there, uint64_t here)
+{
+    if (plan->move_uses == 0)
+        return there > here;
+    return of->moves < TSR_RESIDENCY_MOST_MOVES && there >= 2 * here && there - here >= threshold(plan, of);
 }
 
 uint32_t tsr_residency_wanted(struct tsr_residency_plan *plan, const struct tsr_residency *of, uint64_t bytes,
@@ -34,20 +41,19 @@ uint32_t tsr_residency_wanted(struct tsr_residency_plan *plan, const struct tsr_
 {
     uint32_t best = most_used(uses), class = class_of(bytes);
     uint64_t there = uses->by_gpu[best], here = uses->by_gpu[of->gpu];
-    if (!plan->follows || there < TSR_RESIDENCY_MOVE_USES)
+    if (!plan->follows || there == 0 || there < plan->move_uses)
         return of->gpu;
     if (best == of->gpu || there >= 2 * here) {
         plan->classes[class].known = true;
         plan->classes[class].gpu = (uint8_t)best;
     }
-    bool pays = there >= 2 * here && there - here >= threshold(of);
-    return pays && !of->fixed && of->moves < TSR_RESIDENCY_MOST_MOVES ? best : of->gpu;
+    return !of->fixed && pays(plan, of, there, here) ? best : of->gpu;
 }
 
-bool tsr_residency_is_stale(const struct tsr_residency *of, const struct tsr_uses *uses)
+bool tsr_residency_is_stale(const struct tsr_residency_plan *plan, const struct tsr_residency *of, const struct tsr_uses *uses)
 {
     uint64_t sum = 0;
     for (uint32_t gpu = 0; gpu < TSR_USES_GPUS; gpu++)
         sum += uses->by_gpu[gpu];
-    return sum > STALE_USES * threshold(of);
+    return sum > STALE_USES * threshold(plan, of);
 }

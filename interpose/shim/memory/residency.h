@@ -3,9 +3,9 @@
  *
  * Under a fixed place everything is created there and stays. Otherwise memory follows its use: it is created where memory of its size was
  * used last (at first where the policy sends most launches), and moves when launches of another GPU have used it so much more than
- * those of its own that a move would have paid for itself: a move costs about as much as MOVE_USES uses from afar, so that it costs at
+ * those of its own that a move would have paid for itself: a move costs about as much as move_uses uses from afar, so that it costs at
  * most twice what the best choice in hindsight would have cost. Each move makes the next one of the same memory four times as
- * hard, which bounds moving for any program.
+ * hard, which bounds moving for any program. With a move_uses of 0 memory moves whenever it can, which is for tests.
  */
 #ifndef TSR_SHIM_RESIDENCY_H
 #define TSR_SHIM_RESIDENCY_H
@@ -15,7 +15,6 @@
 
 #include "shim/memory/uses.h"
 
-#define TSR_RESIDENCY_MOVE_USES 16u
 #define TSR_RESIDENCY_MOST_MOVES 8u /* of one piece of memory; then it stays */
 #define TSR_RESIDENCY_CLASSES 41u   /* sizes by powers of two, to that of the arena */
 
@@ -30,6 +29,7 @@ struct tsr_residency {
 struct tsr_residency_plan {
     bool follows;
     uint8_t gpu; /* where memory is created of which nothing is known; if it does not follow, all */
+    uint32_t move_uses;
     struct {
         bool known;
         uint8_t gpu;
@@ -44,6 +44,6 @@ uint32_t tsr_residency_wanted(struct tsr_residency_plan *plan, const struct tsr_
                               const struct tsr_uses *uses);
 
 /* Whether the counts are so old that they would hide a change: they are to be halved. */
-bool tsr_residency_is_stale(const struct tsr_residency *of, const struct tsr_uses *uses);
+bool tsr_residency_is_stale(const struct tsr_residency_plan *plan, const struct tsr_residency *of, const struct tsr_uses *uses);
 
 #endif

@@ -20,7 +20,8 @@ struct tsr_uses {
     uint32_t by_gpu[TSR_USES_GPUS];
 };
 
-extern struct tsr_uses *tsr_uses_pages __attribute__((visibility("hidden"))); /* by page of the arena; NULL: nothing is counted */
+extern struct tsr_uses *tsr_uses_pages
+    __attribute__((visibility("hidden"))); /* by page of the arena; NULL: nothing is counted */
 
 /* Begins to count, from zero. False: no memory, nothing is counted. */
 bool tsr_uses_start(void);

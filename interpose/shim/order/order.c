@@ -1,8 +1,10 @@
 /* See order.h. Locks, in this order: `related` (shared by blocking streams, exclusive for legacy ones), a stream's, the lane's. */
 #include "shim/order/order.h"
 
+#include <poll.h>
 #include <pthread.h>
 
+#include "base/os.h"
 #include "shim/record/capture.h"
 #include "shim/launch/gate.h"
 #include "shim/order/lane_client.h"
@@ -10,6 +12,8 @@
 #include "shim/launch/session.h"
 #include "shim/order/streams.h"
 #include "shim/order/watch.h"
+
+#define FOR_EVER UINT64_MAX
 
 static pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
 static uint32_t away[TSR_STREAM_KINDS]; /* atomic; streams with a lane or something owed, by kind */
@@ -270,8 +274,20 @@ static CUresult join_all_locked(void)
     return result;
 }
 
+static CUresult await(struct tsr_lane_client *lane, uint32_t slot, uint64_t value, uint64_t deadline_ns)
+{
+    if (deadline_ns == FOR_EVER)
+        return tsr_lane_await(lane, slot, value);
+    while (tsr_lane_away_value(slot, lane) < value) {
+        if (tsr_os_monotonic_ns() >= deadline_ns)
+            return CUDA_ERROR_NOT_READY;
+        poll(NULL, 0, 1);
+    }
+    return tsr_lane_state(lane);
+}
+
 /* Waits, on the host and holding nothing, for work of a stream that nobody here can enqueue in. */
-static CUresult await_foreign(struct tsr_stream *stream)
+static CUresult await_foreign(struct tsr_stream *stream, uint64_t deadline_ns)
 {
     pthread_mutex_lock(&stream->lock);
     bool awaited = stream->live && stream->owed && is_foreign(stream);
@@ -281,7 +297,7 @@ static CUresult await_foreign(struct tsr_stream *stream)
     pthread_mutex_unlock(&stream->lock);
     if (!awaited)
         return CUDA_SUCCESS;
-    CUresult result = tsr_lane_await(lane, slot, value);
+    CUresult result = await(lane, slot, value, deadline_ns);
     pthread_mutex_lock(&stream->lock);
     if (result == CUDA_SUCCESS && stream->live && stream->owed == lane && stream->owed_value == value)
         settle_locked(stream);
@@ -291,6 +307,11 @@ static CUresult await_foreign(struct tsr_stream *stream)
 
 CUresult tsr_order_join_all(void)
 {
+    return tsr_order_join_all_until(FOR_EVER);
+}
+
+CUresult tsr_order_join_all_until(uint64_t deadline_ns)
+{
     if (!any_away())
         return CUDA_SUCCESS;
     pthread_rwlock_wrlock(&related);
@@ -298,7 +319,7 @@ CUresult tsr_order_join_all(void)
     pthread_rwlock_unlock(&related);
     for (struct tsr_stream *at = tsr_stream_first(); at && result == CUDA_SUCCESS && any_away(); at = at->next)
         if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && at->kind == TSR_STREAM_OWN)
-            result = await_foreign(at);
+            result = await_foreign(at, deadline_ns);
     return result;
 }
 

@@ -49,6 +49,8 @@ void tsr_order_leave(struct tsr_order_hold *hold);
 /* Before something waits for the stream's work, or asks for it, at home. Errors as above. */
 CUresult tsr_order_join(CUstream stream, bool per_thread);
 CUresult tsr_order_join_all(void);
+/* The same with a bound for what has to be waited for on the host. Errors: also NOT_READY: it was not complete by then (monotonic time). */
+CUresult tsr_order_join_all_until(uint64_t deadline_ns);
 
 /* Before the stream, or contexts, are destroyed: as joining, and what is known of them is forgotten. */
 CUresult tsr_order_destroy(CUstream stream);

@@ -1,0 +1,133 @@
+/* The rules of where memory lies, and the counts that they go by. */
+#include "shim/memory/residency.c"
+#include "shim/memory/uses.c"
+
+#include "check.h"
+
+#define PAGE (2ull << 20)
+
+static struct tsr_residency_plan following(void)
+{
+    return (struct tsr_residency_plan){.follows = true, .gpu = 0, .move_uses = 16};
+}
+
+static struct tsr_uses used(uint32_t on_0, uint32_t on_1)
+{
+    return (struct tsr_uses){.by_gpu = {on_0, on_1}};
+}
+
+static uint32_t wanted(struct tsr_residency_plan *plan, const struct tsr_residency *of, uint32_t on_0, uint32_t on_1)
+{
+    struct tsr_uses uses = used(on_0, on_1);
+    return tsr_residency_wanted(plan, of, PAGE, &uses);
+}
+
+TEST(memory_moves_once_it_would_have_paid)
+{
+    struct tsr_residency_plan plan = following();
+    struct tsr_residency at_home = {.gpu = 0};
+    CHECK_EQ(wanted(&plan, &at_home, 0, 0), 0);
+    CHECK_EQ(wanted(&plan, &at_home, 0, 15), 0);
+    CHECK_EQ(wanted(&plan, &at_home, 0, 16), 1);
+    CHECK_EQ(wanted(&plan, &at_home, 16, 32), 1);
+    CHECK_EQ(wanted(&plan, &at_home, 17, 33), 0); /* not twice as much */
+    CHECK_EQ(wanted(&plan, &at_home, 1000, 1500), 0);
+    CHECK_EQ(wanted(&plan, &at_home, 100, 0), 0);
+}
+
+TEST(each_move_is_harder_than_the_one_before)
+{
+    struct tsr_residency_plan plan = following();
+    struct tsr_residency of = {.gpu = 0};
+    for (; of.moves < TSR_RESIDENCY_MOST_MOVES; of.moves++) {
+        uint32_t enough = 16u << 2 * of.moves;
+        CHECK_EQ(wanted(&plan, &of, 0, enough - 1), 0);
+        CHECK_EQ(wanted(&plan, &of, 0, enough), 1);
+    }
+    CHECK_EQ(wanted(&plan, &of, 0, UINT32_MAX), 0);
+}
+
+TEST(what_others_have_stays)
+{
+    struct tsr_residency_plan plan = following();
+    struct tsr_residency fixed = {.gpu = 0, .fixed = true};
+    CHECK_EQ(wanted(&plan, &fixed, 0, 1000), 0);
+}
+
+TEST(a_fixed_place_is_the_first_one_and_the_last)
+{
+    struct tsr_residency_plan plan = {.gpu = 1};
+    struct tsr_residency there = {.gpu = 1};
+    CHECK_EQ(tsr_residency_first(&plan, PAGE), 1);
+    CHECK_EQ(wanted(&plan, &there, 1000, 0), 1);
+    CHECK_EQ(tsr_residency_first(&plan, PAGE), 1);
+}
+
+TEST(new_memory_goes_where_memory_of_its_size_was_used)
+{
+    struct tsr_residency_plan plan = following();
+    struct tsr_residency at_home = {.gpu = 0}, away = {.gpu = 1};
+    CHECK_EQ(tsr_residency_first(&plan, PAGE), 0);
+    wanted(&plan, &at_home, 0, 16);
+    CHECK_EQ(tsr_residency_first(&plan, PAGE), 1);
+    CHECK_EQ(tsr_residency_first(&plan, 2 * PAGE - 1), 1);
+    CHECK_EQ(tsr_residency_first(&plan, 2 * PAGE), 0);
+    wanted(&plan, &away, 20, 1); /* used at home again */
+    CHECK_EQ(tsr_residency_first(&plan, PAGE), 0);
+    wanted(&plan, &at_home, 17, 20); /* by both: nothing is learnt */
+    CHECK_EQ(tsr_residency_first(&plan, PAGE), 0);
+}
+
+TEST(old_counts_do_not_hide_a_change)
+{
+    struct tsr_residency_plan plan = following();
+    struct tsr_residency of = {.gpu = 1};
+    struct tsr_uses few = used(64, 64), many = used(0, 129);
+    CHECK(!tsr_residency_is_stale(&plan, &of, &few));
+    CHECK(tsr_residency_is_stale(&plan, &of, &many));
+}
+
+/* Any program: so many moves at most, and never more often from afar than a few times what staying at the best place costs. */
+TEST(moving_is_bounded_whatever_the_program_does)
+{
+    for (uint32_t seed = 1; seed <= 50; seed++) {
+        struct tsr_residency_plan plan = following();
+        struct tsr_residency of = {.gpu = 0};
+        struct tsr_uses uses = {{0}};
+        uint32_t drawn = seed * 2654435761u, moves = 0, phase = 1 + seed * 7, used_on = 0;
+        for (uint32_t launch = 0; launch < 100000; launch++) {
+            drawn = drawn * 1664525u + 1013904223u;
+            if (launch % phase == 0)
+                used_on = seed % 2 ? drawn >> 31 : 1 - used_on;
+            uses.by_gpu[used_on]++;
+            uint32_t to = tsr_residency_wanted(&plan, &of, PAGE, &uses);
+            if (to != of.gpu) {
+                of.gpu = (uint8_t)to;
+                of.moves++;
+                moves++;
+                uses = (struct tsr_uses){{0}};
+            }
+        }
+        CHECK(moves <= TSR_RESIDENCY_MOST_MOVES);
+    }
+}
+
+TEST(words_that_are_addresses_count_for_their_page)
+{
+    uint64_t block[4] = {TSR_ARENA_ADDRESS + 5 * PAGE + 100, 77, TSR_ARENA_ADDRESS - 1, TSR_ARENA_ADDRESS + TSR_ARENA_BYTES};
+    tsr_uses_count(block, sizeof block, 1); /* before counting begins: nothing happens */
+    REQUIRE(tsr_uses_start());
+    tsr_uses_count(block, sizeof block, 1);
+    tsr_uses_count(block, sizeof block - 1, 1);
+    tsr_uses_count(block, 7, 1); /* no whole word */
+    CHECK_EQ(tsr_uses_launches, 3);
+    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS + 5 * PAGE, PAGE).by_gpu[1], 2);
+    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS + 5 * PAGE, PAGE).by_gpu[0], 0);
+    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS, 5 * PAGE).by_gpu[1], 0);
+    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 2);
+    tsr_uses_halve(TSR_ARENA_ADDRESS, 10 * PAGE);
+    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 1);
+    tsr_uses_clear(TSR_ARENA_ADDRESS, 10 * PAGE);
+    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 0);
+    tsr_uses_stop();
+}
