@@ -92,8 +92,8 @@ _MEMORY = _object(
             anyOf=[{"enum": ["follow", "home"]}, _GPU],
         ),
         "move_after": _described(
-            "With follow: how many more launches of another GPU must have used memory before it moves there; 0: whenever "
-            "there is an occasion, for tests (16).",
+            "With follow: how many more launches of another GPU must have used memory before it moves there; 0: at "
+            "every occasion, for tests (16).",
             type="integer",
             minimum=0,
         ),

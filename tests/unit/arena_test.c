@@ -25,8 +25,8 @@ static struct books {
     bool refuse_away;
     bool moving; /* between the two messages about it */
     unsigned moves_back;
-    uint64_t copied_bytes;
-    int created_on; /* GPU of the last physical memory */
+    uint64_t copied_bytes, home_bytes; /* home_bytes: what the home GPU says is in use */
+    int created_on;                    /* GPU of the last physical memory */
 } books;
 
 struct tsr_real tsr_real;
@@ -136,6 +136,13 @@ static CUresult CUDAAPI export_memory(void *out, CUmemGenericAllocationHandle ha
     return fails() ? books.failure : CUDA_SUCCESS;
 }
 
+static CUresult CUDAAPI get_info(size_t *free, size_t *total)
+{
+    *total = books.capacity_bytes;
+    *free = books.capacity_bytes - books.home_bytes;
+    return CUDA_SUCCESS;
+}
+
 static CUresult CUDAAPI create_stream(CUstream *out, unsigned flags)
 {
     *out = NULL;
@@ -200,6 +207,7 @@ static void open_books(void)
     tsr_real.cuMemSetAccess = set_access;
     tsr_real.cuDeviceGetAttribute = get_attribute;
     tsr_real.cuMemExportToShareableHandle = export_memory;
+    tsr_real.cuMemGetInfo_v2 = get_info;
     tsr_real.cuStreamCreate = create_stream;
     tsr_real.cuStreamSynchronize = on_stream;
     tsr_real.cuStreamDestroy_v2 = on_stream;
@@ -366,6 +374,10 @@ TEST(memory_is_created_where_the_policy_says_or_else_at_home)
     held[1] = allocate(3 << 20);
     REQUIRE(held[1]);
     CHECK_EQ(held[1]->extent->residency.gpu, 0);
+    books.home_bytes = books.capacity_bytes - (10 << 20); /* 6 MiB of it are spoken for by what lies elsewhere */
+    CHECK(!allocate(5 << 20));
+    CHECK_EQ(books.physical, 2);
+    books.home_bytes = 0;
     books.refuse_away = true; /* nor at home */
     held[2] = allocate(2 << 20);
     REQUIRE(held[2]);
@@ -401,7 +413,7 @@ TEST(memory_moves_as_a_whole_or_stays)
         CHECK_EQ(books.physical, 1);
         CHECK_EQ(books.home_count, 1);
         CHECK_EQ(books.away_count, 1);
-        CHECK(!books.moving);
+        CHECK(!books.moving && books.moves_back <= (result != CUDA_SUCCESS));
         CHECK(tsr_arena_holds(held[0]->address, 5 << 20));
         finish(held);
     }

@@ -78,11 +78,13 @@ struct tsr_residency_plan *tsr_arena_plan(void)
     return &plan;
 }
 
-/* On the GPU where it should lie, or else at home. */
+/* On the GPU where it should lie, or else at home; but no more than home alone could hold. */
 static CUresult back(struct tsr_extent *extent, uint32_t peers)
 {
     struct tsr_policy *policy = tsr_session()->policy;
     uint32_t gpu = tsr_residency_first(&plan, extent->bytes);
+    if ((gpu != policy->home || tsr_backing_away_bytes()) && !tsr_backing_fits(extent->bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = gpu == policy->home ? CUDA_ERROR_NOT_SUPPORTED : tsr_backing_make(extent, gpu, peers);
     if (result != CUDA_SUCCESS)
         return tsr_backing_make(extent, policy->home, peers);

@@ -32,6 +32,12 @@ uint64_t tsr_backing_away_bytes(void)
     return away_bytes;
 }
 
+bool tsr_backing_fits(uint64_t bytes)
+{
+    size_t free, total;
+    return tsr_real.cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS || (free >= away_bytes && free - away_bytes >= bytes);
+}
+
 void tsr_backing_forget(void)
 {
     away_bytes = 0;

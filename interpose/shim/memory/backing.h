@@ -7,6 +7,7 @@
 
 #include "api/driver.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct tsr_extent;
@@ -30,6 +31,8 @@ CUresult tsr_backing_grant(struct tsr_extent *extent, CUdevice device, CUmemAcce
 
 /* Bytes of extents whose memory is not on the home GPU. */
 uint64_t tsr_backing_away_bytes(void);
+/* Whether the home GPU would have room for this as well if all memory were there: to the application it is. Needs a context there. */
+bool tsr_backing_fits(uint64_t bytes);
 void tsr_backing_forget(void);
 
 #endif

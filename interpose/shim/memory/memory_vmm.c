@@ -1,6 +1,7 @@
 /* Wrappers of the application's own virtual memory management (vmm.h). */
 #include "shim/memory/allocation.h"
 #include "shim/memory/arena.h"
+#include "shim/memory/backing.h"
 #include "shim/entry/engaged.h"
 #include "shim/memory/memory.h"
 #include "shim/memory/migrate.h"
@@ -41,6 +42,15 @@ static bool may_map(CUdeviceptr ptr, size_t size)
     return !tsr_vmm_find(ptr, &base, &bytes) || (base && ptr - base < bytes && size <= bytes - (ptr - base));
 }
 
+/* Memory of the home GPU that lies elsewhere takes room all the same. */
+static bool has_room(const CUmemLocation *location, size_t size)
+{
+    tsr_memory_lock();
+    bool fits = !tsr_memory_is_home(location) || !tsr_backing_away_bytes() || tsr_backing_fits(size);
+    tsr_memory_unlock();
+    return fits;
+}
+
 /* Memory that the application does not mean to share is made such that it can be. */
 static CUresult create_shareable(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop)
 {
@@ -48,6 +58,8 @@ static CUresult create_shareable(CUmemGenericAllocationHandle *handle, size_t si
     if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE || prop->allocFlags.compressionType)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (!has_room(&prop->location, size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     shareable.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     return tsr_real.cuMemCreate(handle, size, &shareable, 0);
 }
