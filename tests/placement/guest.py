@@ -8,7 +8,7 @@
     {"copy": [from, to]}      a whole buffer into another of the same size, in the stream
     {"replace": n}            the buffer is freed and allocated again, zero
     {"attribute": n}          SYNC_MEMOPS is set
-    {"capture": "alpha", "buffers": [n, ...], "times": 1}             the same launches, in a graph that is launched once
+    {"capture": "alpha", "buffers": [n, ...], "times": 1}    the same launches, in a graph that is launched once
 
 Prints, for each buffer, the sum of its elements and the device that its pointer names; then how much less memory is
 free than before the buffers were allocated.
