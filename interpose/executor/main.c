@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,28 +113,30 @@ struct guest {
     struct tsr_lane_reader *reader;
 };
 
-static CUresult answer(struct guest *guest, CUdevice device, CUcontext context, const struct tsr_message *message,
-                       int descriptor)
+static CUresult greet(struct guest *guest, CUdevice device, CUcontext context, const struct tsr_message *hello, int descriptor)
 {
+    if (guest->reader)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = tsr_mirror_create(device, &guest->mirror);
+    return result == CUDA_SUCCESS ? tsr_lane_reader_start(hello, descriptor, guest->mirror, context, &guest->reader) : result;
+}
+
+static void answer(struct guest *guest, CUdevice device, CUcontext context, const struct tsr_message *message, int descriptor,
+                   struct tsr_reply *reply)
+{
+    bool first = message->kind == TSR_MESSAGE_HELLO;
     if (message->version != TSR_LANE_VERSION)
-        return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
-    if (message->kind != TSR_MESSAGE_HELLO && !guest->reader)
-        return CUDA_ERROR_NOT_INITIALIZED;
-    switch (message->kind) {
-    case TSR_MESSAGE_HELLO: {
-        if (guest->reader)
-            return CUDA_ERROR_INVALID_VALUE;
-        CUresult result = tsr_mirror_create(device, &guest->mirror);
-        return result == CUDA_SUCCESS ? tsr_lane_reader_start(message, descriptor, guest->mirror, context, &guest->reader)
-                                      : result;
-    }
-    case TSR_MESSAGE_UNLOAD:
-    case TSR_MESSAGE_ATTRIBUTE: /* launches that were posted before it are not to notice */
-    case TSR_MESSAGE_STREAM:
-        tsr_lane_reader_drain(guest->reader);
-        return tsr_mirror_apply(guest->mirror, message, descriptor);
-    default:
-        return tsr_mirror_apply(guest->mirror, message, descriptor);
+        reply->result = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+    else if (first)
+        reply->result = (int32_t)greet(guest, device, context, message, descriptor);
+    else if (!guest->reader)
+        reply->result = CUDA_ERROR_NOT_INITIALIZED;
+    else {
+        bool noticed = message->kind == TSR_MESSAGE_UNLOAD || message->kind == TSR_MESSAGE_ATTRIBUTE ||
+                       message->kind == TSR_MESSAGE_STREAM; /* by launches that were posted before it */
+        if (noticed)
+            tsr_lane_reader_drain(guest->reader);
+        tsr_mirror_apply(guest->mirror, message, descriptor, reply);
     }
 }
 
@@ -143,7 +146,8 @@ static void serve(int guest_socket, CUdevice device, CUcontext context)
     static struct tsr_message message;
     int descriptor;
     while (receive(guest_socket, &message, &descriptor)) {
-        struct tsr_reply reply = {.result = (int32_t)answer(&guest, device, context, &message, descriptor)};
+        struct tsr_reply reply = {0};
+        answer(&guest, device, context, &message, descriptor, &reply);
         if (descriptor >= 0)
             close(descriptor);
         if (send(guest_socket, &reply, sizeof reply, MSG_NOSIGNAL) != (ssize_t)sizeof reply)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/map.h"
+#include "uses/uses.h"
 #include "executor/memory.h"
 #include "executor/share.h"
 
@@ -16,10 +17,12 @@ struct module {
     CUlibrary library; /* set instead when it was loaded as one */
     void *image;
     uint64_t bytes;
+    struct tsr_uses *uses; /* NULL: not looked at yet */
 };
 
 struct tsr_mirror {
     struct tsr_memory *memory;
+    uint32_t arch;            /* of the GPU, for example 90 */
     struct tsr_map modules;   /* by id: struct module */
     struct tsr_map functions; /* by id: CUfunction */
     CUstream streams[TSR_LANE_STREAMS];
@@ -30,6 +33,10 @@ CUresult tsr_mirror_create(CUdevice device, struct tsr_mirror **out)
     struct tsr_mirror *mirror = calloc(1, sizeof *mirror);
     if (!mirror)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    int major = 0, minor = 0;
+    cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    mirror->arch = (uint32_t)(10 * major + minor);
     CUresult result = tsr_memory_create(device, &mirror->memory);
     if (result != CUDA_SUCCESS) {
         free(mirror);
@@ -63,19 +70,31 @@ drop:
     return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
 }
 
-static CUresult unload(struct tsr_mirror *mirror, uint32_t id)
+static CUresult drop(struct module *module)
 {
-    struct module *module = tsr_map_remove(&mirror->modules, id);
-    if (!module)
-        return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = module->library ? cuLibraryUnload(module->library) : cuModuleUnload(module->module);
     munmap(module->image, module->bytes);
     tsr_share_give(module->bytes);
+    tsr_uses_destroy(module->uses);
     free(module);
     return result;
 }
 
-static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message *message)
+static CUresult unload(struct tsr_mirror *mirror, uint32_t id)
+{
+    struct module *module = tsr_map_remove(&mirror->modules, id);
+    return module ? drop(module) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* NULL: out of memory. */
+static const struct tsr_uses *uses_of(const struct tsr_mirror *mirror, struct module *module)
+{
+    if (!module->uses)
+        module->uses = tsr_uses_read(module->image, module->bytes, mirror->arch);
+    return module->uses;
+}
+
+static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message *message, struct tsr_reply *reply)
 {
     struct module *module = tsr_map_find(&mirror->modules, message->parent);
     if (!module)
@@ -90,9 +109,15 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
     } else {
         result = cuModuleGetFunction(&function, module->module, message->text);
     }
-    if (result == CUDA_SUCCESS && !tsr_map_set(&mirror->functions, message->id, function))
+    const struct tsr_uses *uses = result == CUDA_SUCCESS ? uses_of(mirror, module) : NULL;
+    if (result == CUDA_SUCCESS && (!uses || !tsr_map_set(&mirror->functions, message->id, function)))
         result = CUDA_ERROR_OUT_OF_MEMORY;
-    return result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct tsr_use use = tsr_uses_function(uses, message->text);
+    reply->flags = use.flags;
+    reply->variables = use.variables;
+    return CUDA_SUCCESS;
 }
 
 static CUresult add_stream(struct tsr_mirror *mirror, const struct tsr_message *message)
@@ -109,7 +134,7 @@ static CUresult add_stream(struct tsr_mirror *mirror, const struct tsr_message *
     return CUDA_SUCCESS;
 }
 
-CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor)
+static CUresult apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor, struct tsr_reply *reply)
 {
     switch (message->kind) {
     case TSR_MESSAGE_MAP:
@@ -127,7 +152,7 @@ CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *m
     case TSR_MESSAGE_UNLOAD:
         return unload(mirror, message->id);
     case TSR_MESSAGE_FUNCTION:
-        return add_function(mirror, message);
+        return add_function(mirror, message, reply);
     case TSR_MESSAGE_ATTRIBUTE: {
         CUfunction function = tsr_mirror_function(mirror, message->id);
         if (!function)
@@ -145,6 +170,11 @@ CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *m
     }
 }
 
+void tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor, struct tsr_reply *reply)
+{
+    reply->result = (int32_t)apply(mirror, message, descriptor, reply);
+}
+
 CUfunction tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id)
 {
     return id ? tsr_map_find(&mirror->functions, id) : NULL;
@@ -157,15 +187,8 @@ CUstream tsr_mirror_stream(const struct tsr_mirror *mirror, uint32_t slot)
 
 static void drop_module(uint64_t id, void *value, void *argument)
 {
-    struct module *module = value;
     (void)id, (void)argument;
-    if (module->library)
-        cuLibraryUnload(module->library);
-    else
-        cuModuleUnload(module->module);
-    munmap(module->image, module->bytes);
-    tsr_share_give(module->bytes);
-    free(module);
+    drop(value);
 }
 
 void tsr_mirror_destroy(struct tsr_mirror *mirror)

@@ -15,8 +15,8 @@ struct tsr_mirror;
 CUresult tsr_mirror_create(CUdevice device, struct tsr_mirror **out);
 void tsr_mirror_destroy(struct tsr_mirror *mirror);
 
-/* Carries out a control message other than HELLO. Takes the descriptor (-1: none). */
-CUresult tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor);
+/* Carries out a control message other than HELLO, and fills in the answer. Takes the descriptor (-1: none). */
+void tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor, struct tsr_reply *reply);
 
 /* NULL: unknown id. */
 CUfunction tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id);

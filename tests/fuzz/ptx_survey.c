@@ -171,6 +171,12 @@ static void decode_module(struct module *module, uint32_t arch)
     fflush(stdout);
 }
 
+static bool is_ptx(void *context, uint32_t arch, bool machine)
+{
+    (void)context, (void)arch;
+    return !machine;
+}
+
 static void visit(void *context, struct tsr_span text, uint32_t arch)
 {
     struct module module = {.file = context, .length = text.size};
@@ -201,7 +207,7 @@ static void survey(char *name, struct tsr_span file)
             continue;
         }
         found = true;
-        if (tsr_fatbin_each((struct tsr_span){next, size + 16}, visit, name) != CUDA_SUCCESS)
+        if (tsr_fatbin_each((struct tsr_span){next, size + 16}, is_ptx, visit, name) != CUDA_SUCCESS)
             fprintf(stderr, "%s: damaged container at %zu\n", name, at);
         at += size + 16;
     }

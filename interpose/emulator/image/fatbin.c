@@ -180,6 +180,7 @@ CUresult tsr_fatbin_resolve(struct tsr_span data, bool unbounded, uint32_t devic
 }
 
 struct each {
+    tsr_fatbin_wanted *wanted;
     tsr_fatbin_visit *visit;
     void *context;
     CUresult result;
@@ -190,7 +191,8 @@ static bool visit_each(const struct entry *entry, void *context)
     struct each *each = context;
     struct tsr_span plain;
     uint8_t *owned;
-    if (entry->kind != KIND_PTX)
+    if ((entry->kind != KIND_PTX && entry->kind != KIND_ELF) ||
+        !each->wanted(each->context, entry->arch, entry->kind == KIND_ELF))
         return true;
     each->result = unpack(entry, &plain, &owned);
     if (each->result != CUDA_SUCCESS)
@@ -200,8 +202,8 @@ static bool visit_each(const struct entry *entry, void *context)
     return true;
 }
 
-CUresult tsr_fatbin_each(struct tsr_span data, tsr_fatbin_visit *visit, void *context)
+CUresult tsr_fatbin_each(struct tsr_span data, tsr_fatbin_wanted *wanted, tsr_fatbin_visit *visit, void *context)
 {
-    struct each each = {visit, context, CUDA_SUCCESS};
+    struct each each = {wanted, visit, context, CUDA_SUCCESS};
     return walk(data, false, visit_each, &each) ? each.result : CUDA_ERROR_INVALID_IMAGE;
 }

@@ -25,9 +25,10 @@ struct tsr_image_seen {
 CUresult tsr_fatbin_resolve(struct tsr_span data, bool unbounded, uint32_t device_arch, struct tsr_image *out,
                             struct tsr_image_seen *seen);
 
-/* Every PTX entry of the containers, unpacked; for tools that survey libraries. */
-typedef void tsr_fatbin_visit(void *context, struct tsr_span text, uint32_t arch);
-CUresult tsr_fatbin_each(struct tsr_span data, tsr_fatbin_visit *visit, void *context);
+/* Every entry of the containers with PTX, or machine code, that is wanted, unpacked. */
+typedef bool tsr_fatbin_wanted(void *context, uint32_t arch, bool machine);
+typedef void tsr_fatbin_visit(void *context, struct tsr_span entry, uint32_t arch);
+CUresult tsr_fatbin_each(struct tsr_span data, tsr_fatbin_wanted *wanted, tsr_fatbin_visit *visit, void *context);
 
 /* elf.c: the PTX in a cubin's debug section. NOT_FOUND: none. size 0: the file's own headers decide. */
 CUresult tsr_elf_resolve(struct tsr_span file, struct tsr_image *out, struct tsr_image_seen *seen);

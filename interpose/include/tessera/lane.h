@@ -35,7 +35,7 @@ enum tsr_message_kind {
     TSR_MESSAGE_HOST_FREE, /* address of a HOST */
     TSR_MESSAGE_MODULE,    /* descriptor: image; id, bytes, detail: 1 when loaded as a library */
     TSR_MESSAGE_UNLOAD,    /* id */
-    TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text */
+    TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text. Answered with its uses */
     TSR_MESSAGE_LIMIT,     /* detail: CUlimit; bytes: its value */
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute, TSR_ATTRIBUTE_CACHE: CUfunc_cache; value */
     TSR_MESSAGE_STREAM /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
@@ -51,10 +51,26 @@ struct tsr_message {
     char text[4032];
 };
 
-struct tsr_reply {
-    int32_t result; /* CUresult */
-    uint32_t reserved;
+enum tsr_use_flag { /* what a function uses that its module's functions share and an executor has a copy of */
+                    TSR_USES_STATE = 1,  /* a variable that may be written, or what is not known */
+                    TSR_USES_PRINTF = 2, /* printf */
+                    TSR_USES_HEAP = 4    /* malloc, free */
 };
+
+struct tsr_reply {
+    int32_t result;     /* CUresult */
+    uint32_t flags;     /* FUNCTION: enum tsr_use_flag */
+    uint64_t variables; /* FUNCTION: those that it may read, by tsr_variable_bit() */
+};
+
+/* Variables of a module by their names; some share a bit. */
+static inline uint64_t tsr_variable_bit(const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 0x100000001b3ull;
+    return 1ull << (hash >> 58);
+}
 
 enum tsr_lane_record_kind {
     TSR_LANE_SKIP,

@@ -122,10 +122,12 @@ enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
                   TSR_REASON_ATTRIBUTE = 2,  /* it has a launch attribute that is not translated */
                   TSR_REASON_PARAMETERS = 3, /* the layout of its parameters is unknown, or they are too many */
                   TSR_REASON_SHAPE = 4,      /* the driver would refuse it; the application is to get that error */
-                  TSR_REASON_MODULE =
-                      5, /* its code cannot be loaded elsewhere, or the application uses a variable of its module */
-                  TSR_REASON_EXECUTOR = 6, /* the executor cannot take it */
-                  TSR_REASON_VERIFY = 7,   /* its results were different elsewhere */
+                  TSR_REASON_MODULE = 5,     /* its code cannot be sent elsewhere */
+                  TSR_REASON_EXECUTOR = 6,   /* the executor cannot take it */
+                  TSR_REASON_VERIFY = 7,     /* its results were different elsewhere */
+                  TSR_REASON_VARIABLE = 8, /* it uses a variable of its module that is written, or that the application uses */
+                  TSR_REASON_PRINTF = 9,   /* it prints: its lines would come in another order */
+                  TSR_REASON_HEAP = 10,    /* it allocates or frees memory of the heap that kernels share */
                   TSR_REASON_MEMORY_MANAGED =
                       16, /* from here on: a parameter points to memory that exists at home only: managed memory */
                   TSR_REASON_MEMORY_REGISTERED = 17,   /* the application's own memory, page-locked */

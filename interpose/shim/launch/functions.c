@@ -32,7 +32,7 @@ struct tsr_module_record {
     char name[64];    /* cut off if longer */
     uint16_t sent;    /* lock; bit k: executor k has it */
     uint16_t refused; /* lock; bit k: executor k cannot load it: no room, or no code for its GPU */
-    bool at_home;     /* atomic; the application holds the address of one of its variables */
+    uint64_t held;    /* atomic; variables whose address the application has, by tsr_variable_bit() */
 };
 
 struct fatbin_wrapper {
@@ -208,7 +208,10 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     if (strlen(function->name) >= sizeof name.text)
         return CUDA_ERROR_NOT_SUPPORTED;
     strcpy(name.text, function->name);
-    result = tsr_lane_ask(lane, &name, -1);
+    struct tsr_reply reply;
+    result = tsr_lane_inquire(lane, &name, &reply);
+    __atomic_fetch_or(&function->uses, reply.flags, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&function->variables, reply.variables, __ATOMIC_RELAXED);
     if (result == CUDA_SUCCESS)
         result = send_attributes_locked(function, lane);
     if (result == CUDA_SUCCESS)
@@ -270,9 +273,16 @@ void tsr_module_drop(const void *handle)
     module->image = -1;
 }
 
-bool tsr_function_at_home(const struct tsr_function_record *function)
+enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function)
 {
-    return __atomic_load_n(&function->module->at_home, __ATOMIC_RELAXED);
+    uint32_t uses = __atomic_load_n(&function->uses, __ATOMIC_RELAXED);
+    uint64_t held = __atomic_load_n(&function->module->held, __ATOMIC_RELAXED);
+    if (uses & TSR_USES_PRINTF)
+        return TSR_REASON_PRINTF;
+    if (uses & TSR_USES_HEAP)
+        return TSR_REASON_HEAP;
+    bool variable = (uses & TSR_USES_STATE) || (held & __atomic_load_n(&function->variables, __ATOMIC_RELAXED));
+    return variable ? TSR_REASON_VARIABLE : TSR_REASON_NONE;
 }
 
 bool tsr_function_sendable(const struct tsr_function_record *function)
@@ -299,13 +309,11 @@ uint64_t tsr_module_hash(struct tsr_module_record *module)
     return hash;
 }
 
-void tsr_module_keep_at_home(const void *owner)
+void tsr_module_hold(const void *owner, const char *variable)
 {
     struct tsr_module_record *module = owner ? tsr_map_find(&modules, (uint64_t)(uintptr_t)owner) : NULL;
-    if (!module || __atomic_exchange_n(&module->at_home, true, __ATOMIC_RELAXED))
-        return;
-    if (module->sent)
-        tsr_warn("a variable of a module is used whose functions have run on another GPU; what they wrote to it stays there");
+    if (module)
+        __atomic_fetch_or(&module->held, variable ? tsr_variable_bit(variable) : UINT64_MAX, __ATOMIC_RELAXED);
 }
 
 void tsr_function_alias(const void *handle, const void *of)

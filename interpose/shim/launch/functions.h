@@ -34,14 +34,16 @@ struct tsr_function_record {
     uint32_t most_shared_bytes; /* dynamic, per block, as things stand */
     uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
     int attributes[TSR_FUNCTION_ATTRIBUTES];
-    uint16_t sent; /* atomic; bit k: executor k knows the function */
+    uint16_t sent;      /* atomic; bit k: executor k knows the function */
+    uint32_t uses;      /* atomic; enum tsr_use_flag; what an executor says is there before its bit in `sent` */
+    uint64_t variables; /* atomic; of its module, that it may read, by tsr_variable_bit(); the same */
 };
 
 /* NULL: a handle that the shim has not seen. */
 struct tsr_function_record *tsr_function_find(const void *handle);
 
-/* Whether it must run at home: the application holds the address of a variable of its module, of which an executor has a copy of its own. */
-bool tsr_function_at_home(const struct tsr_function_record *function);
+/* Why it must run at home although it has been sent: it would use what an executor has a copy of its own of. */
+enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function);
 
 /* False: its module's image is of a form that cannot be sent to an executor. */
 bool tsr_function_sendable(const struct tsr_function_record *function);
@@ -64,8 +66,8 @@ void tsr_function_alias(const void *handle, const void *of); /* another handle o
 CUresult tsr_function_set_attribute(const void *handle, CUfunction_attribute attribute, int value);
 CUresult tsr_function_set_cache(const void *handle, CUfunc_cache config);
 
-/* The application will read or write a variable of the module, at home; so from now on its functions must run there too. */
-void tsr_module_keep_at_home(const void *owner);
+/* The application will read or write a variable of the module (NULL: any), at home; so from now on functions that use it must run there, too. */
+void tsr_module_hold(const void *owner, const char *variable);
 
 /* The image itself, of what may be a wrapper around its address. */
 const void *tsr_image_unwrap(const void *image);

@@ -1,8 +1,8 @@
 /*
  * Launches that run elsewhere: decide.c says where one runs; here it is posted.
  * What the application launches on another GPU than home stays where it is, and is none of a policy's business.
- * What cannot be posted (during capture, some launch attributes, parameters of unknown layout, a module whose variables the application
- * uses) runs at home after joining, and is counted.
+ * What cannot be posted (during capture, some launch attributes, parameters of unknown layout, functions that write variables of their
+ * module) runs at home after joining, and is counted.
  */
 #include <string.h>
 
@@ -94,12 +94,12 @@ static enum tsr_reason add_attributes(const struct tsr_launch *launch, uint32_t 
 }
 
 /* Why the launch cannot be posted; TSR_REASON_NONE: it can, and its parameters and attributes are in block. */
-static enum tsr_reason hindrance(const struct tsr_function_record *function, const struct tsr_launch *launch, uint32_t device,
-                                 struct tsr_lane_record *record, uint8_t *block)
+static enum tsr_reason hindrance(struct tsr_function_record *function, const struct tsr_launch *launch,
+                                 const struct tsr_decision *decision, struct tsr_lane_record *record, uint8_t *block)
 {
     if (__atomic_load_n(&function->different, __ATOMIC_RELAXED))
         return TSR_REASON_VERIFY;
-    if (!tsr_function_sendable(function) || tsr_function_at_home(function))
+    if (!tsr_function_sendable(function))
         return TSR_REASON_MODULE;
     if (!shape_is_valid(function, record))
         return TSR_REASON_SHAPE;
@@ -109,7 +109,9 @@ static enum tsr_reason hindrance(const struct tsr_function_record *function, con
         !gather(function, launch->params, launch->extra, block, &record->param_bytes))
         return TSR_REASON_PARAMETERS;
     enum tsr_reason reason = tsr_home_only_scan(block, record->param_bytes);
-    return reason ? reason : add_attributes(launch, device, record, block);
+    if (!reason && tsr_function_send(function, decision->lane) == CUDA_SUCCESS)
+        reason = tsr_function_hindrance(function);
+    return reason ? reason : add_attributes(launch, decision->device, record, block);
 }
 
 static void count(struct tsr_session *session, uint32_t gpu)
@@ -128,7 +130,7 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
                                      .block = {launch->block[0], launch->block[1], launch->block[2]},
                                      .shared_bytes = launch->shared_bytes};
     uint8_t block[MOST_PARAM_BYTES + TSR_MOST_ATTRIBUTES * sizeof(CUlaunchAttribute)] __attribute__((aligned(16)));
-    launch->reason = hindrance(function, launch, decision.device, &record, block);
+    launch->reason = hindrance(function, launch, &decision, &record, block);
     if (launch->reason) {
         tsr_decide_kept(launch->reason);
         return CUDA_SUCCESS;

@@ -85,19 +85,30 @@ static bool receive_reply(struct tsr_lane_client *lane, struct tsr_reply *reply)
     return false;
 }
 
-CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor)
+static CUresult ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor, struct tsr_reply *reply)
 {
-    struct tsr_reply reply = {.result = CUDA_SUCCESS};
+    *reply = (struct tsr_reply){.result = CUDA_SUCCESS};
     message->version = TSR_LANE_VERSION;
     pthread_mutex_lock(&lane->ask_lock);
     __atomic_store_n(&lane->asking, 1, __ATOMIC_RELEASE);
-    bool answered = !tsr_lane_is_lost(lane) && send_message(lane->socket, message, descriptor) && receive_reply(lane, &reply);
+    bool answered = !tsr_lane_is_lost(lane) && send_message(lane->socket, message, descriptor) && receive_reply(lane, reply);
     __atomic_store_n(&lane->asking, 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lane->ask_lock);
     if (answered)
-        return (CUresult)reply.result;
+        return (CUresult)reply->result;
     __atomic_store_n(&lane->broken, 1, __ATOMIC_SEQ_CST);
     return tsr_lane_state(lane);
+}
+
+CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor)
+{
+    struct tsr_reply reply;
+    return ask(lane, message, descriptor, &reply);
+}
+
+CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *message, struct tsr_reply *reply)
+{
+    return ask(lane, message, -1, reply);
 }
 
 struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number)

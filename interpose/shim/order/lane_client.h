@@ -20,6 +20,8 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t
 /* Sends, waits for the answer. descriptor -1: none. Errors: the executor's CUresult. Success when it is lost without harm: then
    nothing goes to it any more (tsr_lane_enter). */
 CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor);
+/* The same with all of the answer; zero bytes when it is lost. */
+CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *message, struct tsr_reply *reply);
 
 /* Appends a record and its parameter block. Errors: as tsr_lane_ask. */
 CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_lane_record *record, const void *params);

@@ -64,11 +64,11 @@ static __attribute__((noinline)) CUresult found(enum tsr_row row, CUresult resul
     return result;
 }
 
-static __attribute__((noinline)) CUresult got_variable(enum tsr_row row, CUresult result, const void *owner,
+static __attribute__((noinline)) CUresult got_variable(enum tsr_row row, CUresult result, const void *owner, const char *name,
                                                        const CUdeviceptr *address)
 {
     if (result == CUDA_SUCCESS) {
-        tsr_module_keep_at_home(owner);
+        tsr_module_hold(owner, name);
         tsr_memory_variable(address);
     }
     tsr_record_failure(row, result);
@@ -77,17 +77,19 @@ static __attribute__((noinline)) CUresult got_variable(enum tsr_row row, CUresul
 
 TSR_ENGAGED(cuModuleGetGlobal_v2)(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
-    return got_variable(TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod, dptr);
+    return got_variable(TSR_ROW_cuModuleGetGlobal_v2, tsr_real.cuModuleGetGlobal_v2(dptr, bytes, hmod, name), hmod, name, dptr);
 }
 
 TSR_ENGAGED(cuLibraryGetGlobal)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-    return got_variable(TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library, dptr);
+    return got_variable(TSR_ROW_cuLibraryGetGlobal, tsr_real.cuLibraryGetGlobal(dptr, bytes, library, name), library, name,
+                        dptr);
 }
 
 TSR_ENGAGED(cuLibraryGetManaged)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-    return got_variable(TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library, dptr);
+    return got_variable(TSR_ROW_cuLibraryGetManaged, tsr_real.cuLibraryGetManaged(dptr, bytes, library, name), library, name,
+                        dptr);
 }
 
 TSR_ENGAGED(cuModuleLoad)(CUmodule *module, const char *fname)

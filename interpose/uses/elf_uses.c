@@ -1,0 +1,347 @@
+/*
+ * Uses of variables in machine code of sm_70 and later, without disassembling it. Instructions are 16 bytes; one that has an operand in constant
+ * memory has the bank in bits 54 to 58. Bank 3 are the program's own constants; bank 4 holds the addresses of variables and of
+ * the driver's functions, relocated entry by entry. Where an operand lies within bank 4 depends on the instruction: each reading of the field
+ * counts. What a register points to counts as every entry whose place the register is ever set to.
+ *
+ * Machine code does not tell loads from stores here: a variable in global memory that is used counts as written, unless it is a text that the
+ * compiler made.
+ *
+ * A kernel's section holds copies of all that it calls, also through pointers. Functions with a section of their own are of code that is still
+ * to be linked.
+ */
+#include <string.h>
+
+#include "uses/uses_object.h"
+
+enum { HEADER_BYTES = 64, SECTION_BYTES = 64, SYMBOL_BYTES = 24, INSTRUCTION_BYTES = 16 };
+enum { TYPE_SYMTAB = 2, TYPE_RELA = 4, TYPE_NOBITS = 8, TYPE_REL = 9 };
+enum { SYMBOL_OBJECT = 1, SYMBOL_FUNCTION = 2 };
+enum { INFO_LONG = 4, INFO_EXTERNS = 15, MACHINE_MIN = 70, MACHINE_UNIFORM = 100, OTHER_ENTRY = 0x10 };
+enum { LOAD_CONSTANT = 0xb82, LOAD_UNIFORM = 0x7ac, ALWAYS_ZERO = 0xff };
+
+struct section {
+    const char *name;
+    uint32_t type, link, info;
+    bool has_kernel;
+    struct tsr_span bytes;
+};
+
+struct symbol {
+    const char *name;
+    uint8_t type, other;
+    uint16_t section;
+};
+
+struct entry { /* of bank 4 */
+    uint64_t offset;
+    struct symbol symbol;
+};
+
+struct elf {
+    struct tsr_uses *uses;
+    struct tsr_span file;
+    uint32_t machine; /* its GPU, for example 90 */
+    TSR_VEC(struct section) sections;
+    const struct section *symbols;
+    TSR_VEC(struct entry) entries;
+};
+
+static bool part(struct tsr_span file, uint64_t offset, uint64_t size, struct tsr_span *out)
+{
+    if (offset > file.size || size > file.size - offset)
+        return false;
+    *out = (struct tsr_span){file.data + offset, size};
+    return true;
+}
+
+/* NULL: not inside, or without an end. */
+static const char *text_at(struct tsr_span strings, uint64_t offset)
+{
+    return offset < strings.size && memchr(strings.data + offset, 0, strings.size - offset)
+               ? (const char *)strings.data + offset
+               : NULL;
+}
+
+static bool begins(const char *name, const char *with)
+{
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+static bool read_sections(struct elf *elf)
+{
+    struct tsr_span table, names;
+    uint16_t count = tsr_read16(elf->file.data + 60), names_index = tsr_read16(elf->file.data + 62);
+    if (tsr_read16(elf->file.data + 58) != SECTION_BYTES || names_index >= count ||
+        !part(elf->file, tsr_read64(elf->file.data + 40), (uint64_t)count * SECTION_BYTES, &table))
+        return false;
+    const uint8_t *at = table.data + (size_t)names_index * SECTION_BYTES;
+    if (!part(elf->file, tsr_read64(at + 24), tsr_read64(at + 32), &names))
+        return false;
+    for (at = table.data; at < table.data + table.size; at += SECTION_BYTES) {
+        struct section section = {
+            .name = text_at(names, tsr_read32(at)), .type = tsr_read32(at + 4), .link = tsr_read32(at + 40), .info = tsr_read32(at + 44)};
+        bool empty = section.type == TYPE_NOBITS || section.type == 0;
+        if (!section.name || (!empty && !part(elf->file, tsr_read64(at + 24), tsr_read64(at + 32), &section.bytes)))
+            return false;
+        if (!tsr_vec_push(&elf->sections, section)) {
+            elf->uses->failed = true;
+            return false;
+        }
+    }
+    for (size_t i = 0; i < elf->sections.count; i++)
+        if (elf->sections.data[i].type == TYPE_SYMTAB)
+            elf->symbols = &elf->sections.data[i];
+    return elf->symbols && elf->symbols->link < count;
+}
+
+static bool read_symbol(const struct elf *elf, uint64_t index, struct symbol *out)
+{
+    if (index >= elf->symbols->bytes.size / SYMBOL_BYTES)
+        return false;
+    const uint8_t *at = elf->symbols->bytes.data + index * SYMBOL_BYTES;
+    *out = (struct symbol){text_at(elf->sections.data[elf->symbols->link].bytes, tsr_read32(at)), at[4] & 15, at[5], tsr_read16(at + 6)};
+    return out->name != NULL;
+}
+
+/* NULL: the symbol is defined elsewhere. */
+static const struct section *section_of(const struct elf *elf, const struct symbol *symbol)
+{
+    return symbol->section && symbol->section < elf->sections.count ? &elf->sections.data[symbol->section] : NULL;
+}
+
+static bool is_text(const char *name)
+{
+    return begins(name, "$str") || begins(name, "__unnamed_") || strstr(name, "__PRETTY_FUNCTION__") ||
+           strstr(name, "__FUNCTION__") || strstr(name, "__func__");
+}
+
+/* Its bit, or 0 for what is no variable. */
+static uint64_t bit_of(const struct elf *elf, const struct symbol *symbol)
+{
+    const struct section *section = section_of(elf, symbol);
+    bool global = section && begins(section->name, ".nv.global"), constant = section && begins(section->name, ".nv.constant3");
+    if (symbol->type != SYMBOL_OBJECT || (!global && !constant))
+        return 0;
+    struct tsr_uses_name *name = tsr_uses_add(elf->uses, symbol->name, strlen(symbol->name), TSR_NAME_VARIABLE);
+    if (!name)
+        return 0;
+    uint64_t bit = tsr_uses_bit(elf->uses, name);
+    if (global && !is_text(symbol->name))
+        elf->uses->state |= bit;
+    return bit;
+}
+
+static void note(const struct elf *elf, struct tsr_uses_function_use *use, const struct symbol *symbol)
+{
+    const struct section *section = section_of(elf, symbol);
+    if (symbol->type == SYMBOL_FUNCTION)
+        use->own.flags |= symbol->section ? 0 : tsr_uses_extern(symbol->name, strlen(symbol->name));
+    else if (symbol->type == SYMBOL_OBJECT)
+        use->own.variables |= bit_of(elf, symbol);
+    else if (section && (begins(section->name, ".nv.global") || begins(section->name, ".nv.constant3")))
+        use->own.flags |= TSR_USES_STATE; /* somewhere in it */
+}
+
+static void note_every_entry(const struct elf *elf, struct tsr_uses_function_use *use)
+{
+    for (size_t i = 0; i < elf->entries.count; i++)
+        note(elf, use, &elf->entries.data[i].symbol);
+}
+
+/* MOV, CS2R, and the arithmetic that the compiler moves numbers with. */
+static bool moves(uint16_t instruction)
+{
+    uint8_t kind = (uint8_t)instruction;
+    return kind == 0x02 || kind == 0x05 || kind == 0x24 || kind == 0x31 || kind == 0x35;
+}
+
+/* Whether the register is ever set to the number; to 0 also by naming the register that is always 0. */
+static bool is_set_to(struct tsr_span code, uint8_t index, uint64_t number)
+{
+    for (size_t at = 0; at + INSTRUCTION_BYTES <= code.size; at += INSTRUCTION_BYTES) {
+        uint32_t operand = tsr_read32(code.data + at + 4);
+        bool zero = number == 0 && (operand == 0 || operand == ALWAYS_ZERO) && moves(tsr_read16(code.data + at));
+        if (code.data[at + 2] == index && (zero || (number && operand == number)))
+            return true;
+    }
+    return false;
+}
+
+/* What an operand in bank 4 is that a register points to. */
+static void note_indexed(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code, uint8_t index)
+{
+    bool any = false;
+    for (size_t i = 0; i < elf->entries.count; i++)
+        if (is_set_to(code, index, elf->entries.data[i].offset)) {
+            note(elf, use, &elf->entries.data[i].symbol);
+            any = true;
+        }
+    if (!any)
+        note_every_entry(elf, use);
+}
+
+static void note_operand(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code, uint64_t instruction)
+{
+    uint16_t kind = instruction & 0xfff;
+    uint64_t word = instruction >> 38 & 0xfff8, other = instruction >> 37 & 0xfff8; /* entries have 8 bytes */
+    uint8_t index = (uint8_t)(instruction >> 24);
+    bool any = false, indexed = kind == LOAD_CONSTANT && index != ALWAYS_ZERO;
+    if (indexed && word == 0) {
+        note_indexed(elf, use, code, index);
+        return;
+    }
+    for (size_t i = 0; i < elf->entries.count && !indexed; i++)
+        if ((elf->entries.data[i].offset == word && kind != LOAD_UNIFORM) ||
+            (elf->entries.data[i].offset == other && kind != LOAD_CONSTANT && elf->machine >= MACHINE_UNIFORM)) {
+            note(elf, use, &elf->entries.data[i].symbol);
+            any = true;
+        }
+    if (!any)
+        note_every_entry(elf, use);
+}
+
+static void note_constants(const struct elf *elf, struct tsr_uses_function_use *use)
+{
+    struct symbol symbol;
+    for (uint64_t i = 0; read_symbol(elf, i, &symbol); i++) {
+        const struct section *section = section_of(elf, &symbol);
+        if (symbol.type == SYMBOL_OBJECT && section && begins(section->name, ".nv.constant3"))
+            use->own.variables |= bit_of(elf, &symbol);
+    }
+}
+
+static void scan_code(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code)
+{
+    bool constants = false;
+    for (size_t at = 0; at + INSTRUCTION_BYTES <= code.size; at += INSTRUCTION_BYTES) {
+        uint64_t instruction = tsr_read64(code.data + at), bank = instruction >> 54 & 31;
+        constants |= bank == 3;
+        if (bank == 4)
+            note_operand(elf, use, code, instruction);
+    }
+    if (constants)
+        note_constants(elf, use);
+}
+
+/* The symbols of a section's relocations, one by one. False: the end. */
+static bool next_relocation(const struct elf *elf, const struct section *section, size_t *at, uint64_t *offset, struct symbol *symbol)
+{
+    size_t step = section->type == TYPE_RELA ? 24 : 16;
+    for (; *at + step <= section->bytes.size; *at += step) {
+        *offset = tsr_read64(section->bytes.data + *at);
+        if (!read_symbol(elf, tsr_read64(section->bytes.data + *at + 8) >> 32, symbol))
+            continue;
+        *at += step;
+        return true;
+    }
+    return false;
+}
+
+static bool relocates(const struct elf *elf, const struct section *section, const char *what)
+{
+    bool is = section->type == TYPE_RELA || section->type == TYPE_REL;
+    return is && section->info < elf->sections.count && begins(elf->sections.data[section->info].name, what);
+}
+
+static void read_entries(struct elf *elf)
+{
+    for (size_t i = 0; i < elf->sections.count; i++) {
+        struct entry entry;
+        size_t at = 0;
+        while (relocates(elf, &elf->sections.data[i], ".nv.constant4") &&
+               next_relocation(elf, &elf->sections.data[i], &at, &entry.offset, &entry.symbol))
+            if (!tsr_vec_push(&elf->entries, entry))
+                elf->uses->failed = true;
+    }
+}
+
+/* Relocations of its code, and the driver's functions that it is said to call. */
+static void read_attached(const struct elf *elf, struct tsr_uses_function_use *use, uint16_t text)
+{
+    struct symbol symbol;
+    uint64_t offset;
+    for (size_t i = 0; i < elf->sections.count; i++) {
+        const struct section *section = &elf->sections.data[i];
+        size_t at = 0;
+        if (section->info != text)
+            continue;
+        while (relocates(elf, section, ".text") && next_relocation(elf, section, &at, &offset, &symbol))
+            note(elf, use, &symbol);
+        for (at = 0; begins(section->name, ".nv.info.") && at + 4 <= section->bytes.size;) {
+            const uint8_t *info = section->bytes.data + at;
+            size_t bytes = info[0] == INFO_LONG ? tsr_read16(info + 2) : 0;
+            for (size_t k = 0; info[1] == INFO_EXTERNS && k + 4 <= bytes && at + 8 + k <= section->bytes.size; k += 4)
+                if (read_symbol(elf, tsr_read32(info + 4 + k), &symbol))
+                    note(elf, use, &symbol);
+            at += 4 + bytes;
+        }
+    }
+}
+
+/* Addresses of variables in data: out of sight, and any function may have found them there. */
+static void read_data(struct elf *elf)
+{
+    for (size_t i = 0; i < elf->sections.count; i++) {
+        const struct section *section = &elf->sections.data[i];
+        struct symbol symbol;
+        uint64_t offset;
+        size_t at = 0;
+        bool data = relocates(elf, section, ".nv.") && !relocates(elf, section, ".nv.constant4");
+        while (data && next_relocation(elf, section, &at, &offset, &symbol)) {
+            uint64_t bit = bit_of(elf, &symbol);
+            elf->uses->state |= bit;
+            if (!relocates(elf, section, ".nv.global") && !relocates(elf, section, ".nv.constant3"))
+                elf->uses->every_one |= bit;
+        }
+    }
+}
+
+static void find_kernels(struct elf *elf)
+{
+    struct symbol symbol;
+    for (uint64_t i = 0; read_symbol(elf, i, &symbol); i++)
+        if (symbol.type == SYMBOL_FUNCTION && (symbol.other & OTHER_ENTRY) && section_of(elf, &symbol))
+            elf->sections.data[symbol.section].has_kernel = true;
+}
+
+static void read_functions(struct elf *elf)
+{
+    struct symbol symbol;
+    for (uint64_t i = 0; read_symbol(elf, i, &symbol); i++) {
+        const struct section *section = section_of(elf, &symbol);
+        bool kernel = symbol.other & OTHER_ENTRY;
+        if (symbol.type != SYMBOL_FUNCTION || !section || (section->has_kernel && !kernel))
+            continue;
+        struct tsr_uses_function_use *use = tsr_uses_define(elf->uses, symbol.name, strlen(symbol.name));
+        if (!use)
+            return;
+        use->callable |= !kernel;
+        use->indirect = true; /* who calls whom is not looked at */
+        scan_code(elf, use, section->bytes);
+        read_attached(elf, use, symbol.section);
+    }
+}
+
+/* sm number: in the low byte of the flags, or for newer files in the second one. */
+static uint32_t machine_of(struct tsr_span file)
+{
+    uint32_t flags = tsr_read32(file.data + 48);
+    return file.data[8] >= 8 ? flags >> 8 & 0xff : flags & 0xff;
+}
+
+void tsr_uses_scan_elf(struct tsr_uses *uses, struct tsr_span file)
+{
+    struct elf elf = {.uses = uses, .file = file};
+    elf.machine = file.size >= HEADER_BYTES ? machine_of(file) : 0;
+    if (elf.machine >= MACHINE_MIN && read_sections(&elf)) {
+        read_entries(&elf);
+        find_kernels(&elf);
+        read_functions(&elf);
+        read_data(&elf);
+    } else {
+        uses->every |= TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP;
+    }
+    tsr_vec_fini(&elf.entries);
+    tsr_vec_fini(&elf.sections);
+}

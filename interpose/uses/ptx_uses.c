@@ -1,0 +1,415 @@
+/*
+ * Uses of variables in PTX. Per function, without regard to order: which registers may hold the address of a variable (they are few), and what
+ * becomes of them. Loading through one is a use; storing through one, storing the address itself, handing it to a function or to
+ * an instruction that is not known to be harmless makes the variable one whose state matters.
+ */
+#include <string.h>
+
+#include "uses/uses_object.h"
+#include "uses/ptx_words.h"
+
+#define MOST_REGISTERS 4096u
+
+struct holder { /* what may hold an address */
+    uint64_t key, variables;
+};
+
+struct scan {
+    struct tsr_uses *uses;
+    struct tsr_ptx_text text;
+    bool names_only; /* the first of two times */
+    TSR_VEC(struct tsr_ptx_word) words;
+    size_t function; /* in whose body it is */
+    TSR_VEC(struct holder) registers;
+    TSR_VEC(struct holder) parameters; /* of calls, declared in the body: as the text stands, since their names are used again */
+    bool grew;                         /* a register may hold more than before */
+};
+
+static struct tsr_uses_function_use *use(struct scan *scan)
+{
+    return &scan->uses->functions.data[scan->function];
+}
+
+/* Of a register's name the part before the dot: the other is a component. */
+static uint64_t key_of(const struct tsr_ptx_word *word)
+{
+    const char *dot = word->text[0] == '%' ? memchr(word->text, '.', word->length) : NULL;
+    return tsr_uses_key(word->text, dot ? (size_t)(dot - word->text) : word->length);
+}
+
+static struct holder *find_register(const struct scan *scan, uint64_t key)
+{
+    for (size_t i = 0; i < scan->registers.count; i++)
+        if (scan->registers.data[i].key == key)
+            return &scan->registers.data[i];
+    return NULL;
+}
+
+static struct holder *find_parameter(const struct scan *scan, uint64_t key)
+{
+    for (size_t i = 0; i < scan->parameters.count; i++)
+        if (scan->parameters.data[i].key == key)
+            return &scan->parameters.data[i];
+    return NULL;
+}
+
+static void hold(struct scan *scan, const struct tsr_ptx_word *word, uint64_t variables)
+{
+    uint64_t key = key_of(word);
+    struct holder *holder = find_register(scan, key);
+    if (!variables || (holder && (holder->variables | variables) == holder->variables))
+        return;
+    if (holder)
+        holder->variables |= variables;
+    else if (scan->registers.count >= MOST_REGISTERS || !tsr_vec_push(&scan->registers, (struct holder){key, variables})) {
+        scan->uses->state |= variables;
+        return;
+    }
+    scan->grew = true;
+}
+
+/* Variables whose address the word may mean. Naming a function makes its address known. */
+static uint64_t meant(struct scan *scan, const struct tsr_ptx_word *word)
+{
+    if (word->kind != 'w')
+        return 0;
+    uint64_t key = key_of(word);
+    struct tsr_uses_name *name = word->text[0] == '%' ? NULL : tsr_uses_find(scan->uses, word->text, word->length);
+    if (!name) {
+        const struct holder *in_register = find_register(scan, key), *parameter = find_parameter(scan, key);
+        return (in_register ? in_register->variables : 0) | (parameter ? parameter->variables : 0);
+    }
+    if (name->kind == TSR_NAME_FUNCTION)
+        use(scan)->indirect = true;
+    else if (name->kind == TSR_NAME_DECLARED)
+        use(scan)->own.flags |= tsr_uses_extern(word->text, word->length);
+    else {
+        uint64_t bit = tsr_uses_bit(scan->uses, name);
+        use(scan)->own.variables |= bit;
+        return bit;
+    }
+    return 0;
+}
+
+struct operands {
+    uint64_t first_address, other_addresses, values; /* variables: in brackets of the first operand and of others; not in brackets */
+    bool has_address;
+    size_t targets; /* words from here on that make up the first operand, when it is none in brackets */
+    size_t target_count;
+};
+
+static struct operands read_operands(struct scan *scan, size_t begin)
+{
+    struct operands all = {.targets = begin};
+    unsigned operand = 0, depth = 0, brackets = 0;
+    for (size_t i = begin; i < scan->words.count; i++) {
+        const struct tsr_ptx_word *word = &scan->words.data[i];
+        operand += word->kind == ',' && depth == 0;
+        depth += word->kind == '{' || word->kind == '[' || word->kind == '(';
+        brackets += word->kind == '[';
+        all.has_address |= word->kind == '[';
+        if (operand == 0 && !brackets)
+            all.target_count = i + 1 - begin;
+        else if (brackets)
+            *(operand == 0 ? &all.first_address : &all.other_addresses) |= meant(scan, word);
+        else
+            all.values |= meant(scan, word);
+        depth -= word->kind == '}' || word->kind == ']' || word->kind == ')';
+        brackets -= word->kind == ']';
+    }
+    return all;
+}
+
+static bool is_one_of(const struct tsr_ptx_word *opcode, const char *const names[])
+{
+    for (; *names; names++)
+        if (tsr_ptx_begins(opcode, *names))
+            return true;
+    return false;
+}
+
+static uint64_t targets_meant(struct scan *scan, const struct operands *all)
+{
+    uint64_t variables = 0;
+    for (size_t i = 0; i < all->target_count; i++)
+        variables |= meant(scan, &scan->words.data[all->targets + i]);
+    return variables;
+}
+
+/* What goes into a parameter of a call goes to the function that is called; into any other parameter, to whoever called this one. */
+static void store_parameter(struct scan *scan, size_t begin, uint64_t values)
+{
+    const struct tsr_ptx_word *name = begin + 1 < scan->words.count ? &scan->words.data[begin + 1] : NULL;
+    struct holder *parameter = name ? find_parameter(scan, key_of(name)) : NULL;
+    if (parameter)
+        parameter->variables |= values;
+    else
+        scan->uses->state |= values;
+}
+
+static void instruction(struct scan *scan, const struct tsr_ptx_word *opcode, size_t begin)
+{
+    static const char *const textures[] = {"tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep", NULL};
+    static const char *const loads[] = {"ld", "ldu", "ldmatrix", "prefetch", "prefetchu", NULL};
+    static const char *const comparisons[] = {"setp", "set", "isspacep", NULL};
+    struct operands all = read_operands(scan, begin);
+    if (is_one_of(opcode, textures))
+        use(scan)->own.flags |= TSR_USES_STATE;
+    if (is_one_of(opcode, loads) || is_one_of(opcode, comparisons))
+        return;
+    if (!all.has_address) {
+        for (size_t i = 0; i < all.target_count; i++)
+            if (scan->words.data[all.targets + i].kind == 'w')
+                hold(scan, &scan->words.data[all.targets + i], all.values);
+    } else if (tsr_ptx_begins(opcode, "st.param")) {
+        store_parameter(scan, begin, all.values);
+    } else {
+        bool copies = tsr_ptx_begins(opcode, "cp");
+        scan->uses->state |= all.first_address | all.values | targets_meant(scan, &all) | (copies ? 0 : all.other_addresses);
+    }
+}
+
+/* call{.uni} {(results),} callee {, (arguments)} {, prototype}; */
+static void call(struct scan *scan, size_t at)
+{
+    while (at < scan->words.count && scan->words.data[at].kind == '(') {
+        while (at < scan->words.count && scan->words.data[at].kind != ')')
+            at++;
+        at += 2;
+    }
+    if (at >= scan->words.count)
+        return;
+    const struct tsr_ptx_word *callee = &scan->words.data[at];
+    const struct tsr_uses_name *name = tsr_uses_find(scan->uses, callee->text, callee->length);
+    uint64_t given = 0;
+    for (size_t i = at + 1; i < scan->words.count; i++)
+        given |= meant(scan, &scan->words.data[i]);
+    bool only_reads = tsr_ptx_is(callee, "vprintf") || tsr_ptx_is(callee, "__assertfail");
+    if (name && name->kind == TSR_NAME_DECLARED)
+        use(scan)->own.flags |= tsr_uses_extern(callee->text, callee->length);
+    else if (!name)
+        use(scan)->indirect = true;
+    else if (name->kind == TSR_NAME_FUNCTION && !tsr_vec_push(&use(scan)->calls, name->number))
+        scan->uses->failed = true;
+    if (!only_reads || !name || name->kind != TSR_NAME_DECLARED)
+        scan->uses->state |= given;
+}
+
+static bool is_name(const struct tsr_ptx_word *word)
+{
+    return word->kind == 'w' && word->text[0] != '.' && (word->text[0] < '0' || word->text[0] > '9');
+}
+
+static void declare_variables(struct scan *scan, const struct tsr_ptx_word *words, size_t count, bool managed)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct tsr_uses_name *name =
+            is_name(&words[i]) ? tsr_uses_add(scan->uses, words[i].text, words[i].length, TSR_NAME_VARIABLE) : NULL;
+        if (name)
+            name->managed |= managed;
+    }
+}
+
+static void declare_parameter(struct scan *scan, const struct tsr_ptx_word *word)
+{
+    uint64_t key = key_of(word);
+    struct holder *parameter = find_parameter(scan, key);
+    if (parameter)
+        parameter->variables = 0;
+    else if (!tsr_vec_push(&scan->parameters, (struct holder){key, 0}))
+        scan->uses->failed = true;
+}
+
+static void directive(struct scan *scan, size_t at)
+{
+    const struct tsr_ptx_word *words = &scan->words.data[at];
+    size_t count = scan->words.count - at;
+    if (tsr_ptx_is(words, ".global") || tsr_ptx_is(words, ".const"))
+        declare_variables(scan, words, count, false);
+    for (size_t i = 0; i < count && tsr_ptx_is(words, ".param"); i++)
+        if (is_name(&words[i]))
+            declare_parameter(scan, &words[i]);
+}
+
+static void statement(struct scan *scan)
+{
+    size_t at = 0, count = scan->words.count;
+    if (count && scan->words.data[0].kind == '@')
+        at = count > 1 && scan->words.data[1].kind == '!' ? 3 : 2;
+    if (at >= count || scan->words.data[at].kind != 'w')
+        return;
+    const struct tsr_ptx_word opcode = scan->words.data[at];
+    if (opcode.text[0] == '.')
+        directive(scan, at);
+    else if (scan->names_only)
+        return;
+    else if (tsr_ptx_begins(&opcode, "call"))
+        call(scan, at + 1);
+    else
+        instruction(scan, &opcode, at + 1);
+}
+
+/* From behind the opening brace to the one that closes it. False: it never comes. */
+static bool pass_over_body(struct scan *scan)
+{
+    unsigned depth = 1, inner = 0;
+    tsr_vec_clear(&scan->words);
+    while (depth) {
+        struct tsr_ptx_word word = tsr_ptx_next(&scan->text);
+        size_t count = scan->words.count;
+        if (!word.kind)
+            return false;
+        if (count == 0 && (word.kind == '{' || word.kind == '}')) {
+            depth += word.kind == '{' ? 1u : UINT32_MAX;
+            continue;
+        }
+        if (word.kind == ':' && count == 1) { /* a label */
+            tsr_vec_clear(&scan->words);
+            continue;
+        }
+        inner += word.kind == '{' ? 1u : word.kind == '}' ? UINT32_MAX : 0;
+        if (word.kind == ';' && inner == 0) {
+            statement(scan);
+            tsr_vec_clear(&scan->words);
+        } else if (!tsr_vec_push(&scan->words, word)) {
+            scan->uses->failed = true;
+        }
+    }
+    return true;
+}
+
+/* Again as long as a register is seen to hold more: what stands above may come after. */
+static bool read_body(struct scan *scan)
+{
+    struct tsr_ptx_text begin = scan->text;
+    bool whole;
+    tsr_vec_clear(&scan->registers);
+    tsr_vec_clear(&scan->parameters);
+    do {
+        scan->text = begin;
+        scan->grew = false;
+        tsr_vec_clear(&use(scan)->calls);
+        whole = pass_over_body(scan);
+    } while (whole && scan->grew);
+    return whole;
+}
+
+/* A variable whose address is another's initial value is out of sight. */
+static void read_initial_value(struct scan *scan, struct tsr_ptx_word word)
+{
+    const struct tsr_uses_name *name = word.kind == 'w' ? tsr_uses_find(scan->uses, word.text, word.length) : NULL;
+    if (name && name->kind == TSR_NAME_VARIABLE)
+        scan->uses->state |= tsr_uses_bit(scan->uses, (struct tsr_uses_name *)name);
+}
+
+static const struct tsr_ptx_word *function_name(const struct scan *scan)
+{
+    bool behind = false;
+    unsigned depth = 0;
+    for (size_t i = 0; i < scan->words.count; i++) {
+        const struct tsr_ptx_word *word = &scan->words.data[i];
+        depth += word->kind == '(' ? 1u : word->kind == ')' ? UINT32_MAX : 0;
+        if (behind && depth == 0 && word->kind == 'w' && word->text[0] != '.')
+            return word;
+        behind |= tsr_ptx_is(word, ".entry") || tsr_ptx_is(word, ".func");
+    }
+    return NULL;
+}
+
+static bool has(const struct scan *scan, const char *text)
+{
+    for (size_t i = 0; i < scan->words.count; i++)
+        if (tsr_ptx_is(&scan->words.data[i], text))
+            return true;
+    return false;
+}
+
+/* A function's header has been read. False: what follows cannot be read. */
+static bool function(struct scan *scan, bool body)
+{
+    const struct tsr_ptx_word *name = function_name(scan);
+    if (!name)
+        return false;
+    if (!body)
+        return tsr_uses_add(scan->uses, name->text, name->length, TSR_NAME_DECLARED) != NULL;
+    struct tsr_uses_function_use *defined = tsr_uses_define(scan->uses, name->text, name->length);
+    if (!defined)
+        return false;
+    defined->callable |= has(scan, ".func");
+    scan->function = (size_t)(defined - scan->uses->functions.data);
+    return scan->names_only ? pass_over_body(scan) : read_body(scan);
+}
+
+/* .alias a, b; */
+static void alias(struct scan *scan)
+{
+    const struct tsr_ptx_word *words = scan->words.data;
+    if (scan->words.count < 4 || !tsr_ptx_is(words, ".alias"))
+        return;
+    struct tsr_uses_function_use *made = tsr_uses_define(scan->uses, words[1].text, words[1].length);
+    const struct tsr_uses_name *of = tsr_uses_find(scan->uses, words[3].text, words[3].length);
+    if (made)
+        made->callable = true;
+    if (made && of && of->kind == TSR_NAME_FUNCTION && !tsr_vec_push(&made->calls, of->number))
+        scan->uses->failed = true;
+}
+
+static void variable(struct scan *scan)
+{
+    static const char *const spaces[] = {".global", ".const", ".texref", ".surfref", ".samplerref", NULL};
+    for (size_t i = 0; i < scan->words.count; i++)
+        if (scan->words.data[i].text[0] == '.' && is_one_of(&scan->words.data[i], spaces))
+            declare_variables(scan, scan->words.data + i, scan->words.count - i, has(scan, ".managed"));
+}
+
+/* One pass over the module. False: it ends too early. */
+static bool pass(struct scan *scan)
+{
+    unsigned depth = 0; /* of braces in an initial value */
+    bool initial_value = false;
+    tsr_vec_clear(&scan->words);
+    for (struct tsr_ptx_word word; (word = tsr_ptx_next(&scan->text)).kind;) {
+        bool is_function = has(scan, ".entry") || has(scan, ".func");
+        bool pragma = scan->words.count && tsr_ptx_is(&scan->words.data[scan->words.count - 1], ".pragma");
+        if (initial_value) {
+            depth += word.kind == '{' ? 1u : word.kind == '}' ? UINT32_MAX : 0;
+            if (!scan->names_only)
+                read_initial_value(scan, word);
+            if ((word.kind != ';' && word.kind != ',') || depth)
+                continue;
+            initial_value = false;
+        }
+        if (is_function && (word.kind == '{' || word.kind == ';') && !pragma) {
+            if (!function(scan, word.kind == '{'))
+                return false;
+            tsr_vec_clear(&scan->words);
+        } else if (word.kind == ';' && !pragma) {
+            if (scan->names_only)
+                variable(scan);
+            else
+                alias(scan);
+            tsr_vec_clear(&scan->words);
+        } else if (!tsr_vec_push(&scan->words, word)) {
+            scan->uses->failed = true;
+        } else {
+            initial_value = word.kind == '=';
+        }
+    }
+    return true;
+}
+
+void tsr_uses_scan_ptx(struct tsr_uses *uses, struct tsr_span text)
+{
+    struct scan scan = {.uses = uses, .names_only = true};
+    const char *begin = (const char *)text.data;
+    struct tsr_ptx_text all = {begin, begin + strnlen(begin, text.size)};
+    scan.text = all;
+    bool whole = pass(&scan);
+    scan.names_only = false;
+    scan.text = all;
+    if (!whole || !pass(&scan))
+        uses->every |= TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP;
+    tsr_vec_fini(&scan.words);
+    tsr_vec_fini(&scan.registers);
+    tsr_vec_fini(&scan.parameters);
+}

@@ -1,0 +1,32 @@
+/*
+ * What a module's functions share with each other behind a program's back: variables, the device heap, the buffer of printf. An executor has
+ * its own of each, so a function that uses one of them may run there only if that cannot be noticed: it reads variables that
+ * no function of the module ever writes.
+ *
+ * Light scans of PTX (ptx_uses.c) and of machine code (elf_uses.c) answer; they err to the side of `state`. Looked at is all that the driver may
+ * choose for the GPU: machine code that fits it, without that the PTX. What cannot be read uses everything.
+ */
+#ifndef TSR_USES_H
+#define TSR_USES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tessera/lane.h>
+
+struct tsr_uses;
+
+struct tsr_use {
+    uint32_t flags;     /* enum tsr_use_flag (tessera/lane.h) */
+    uint64_t variables; /* those that it may read, by tsr_variable_bit() */
+};
+
+/* image: as given to cuModuleLoadData, in `bytes` bytes. arch: the GPU's, for example 90. NULL: out of memory. */
+struct tsr_uses *tsr_uses_read(const void *image, size_t bytes, uint32_t arch);
+void tsr_uses_destroy(struct tsr_uses *uses);
+
+/* Of a kernel, by the name that cuModuleGetFunction takes; all flags when there is none of that name. */
+struct tsr_use tsr_uses_function(const struct tsr_uses *uses, const char *name);
+
+#endif

@@ -1,0 +1,175 @@
+/* What functions use behind a program's back, from PTX and from machine code. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "uses/uses.h"
+
+#define HEADER ".version 8.0\n.target sm_80\n.address_size 64\n"
+
+static struct tsr_use use_in(const char *ptx, const char *function)
+{
+    struct tsr_uses *uses = tsr_uses_read(ptx, strlen(ptx) + 1, 90);
+    struct tsr_use use = uses ? tsr_uses_function(uses, function) : (struct tsr_use){0};
+    CHECK(uses != NULL);
+    tsr_uses_destroy(uses);
+    return use;
+}
+
+static uint32_t flags_in(const char *ptx)
+{
+    return use_in(ptx, "f").flags;
+}
+
+/* A module with one kernel f around the instructions, a variable v and a table t. */
+#define BODY(text)                                                                                                             \
+    HEADER ".global .u32 v;\n.global .align 4 .b8 t[8] = {1,0,0,0, 2};\n.visible .entry f(.param .u64 p)\n{\n.reg .b64 %rd<9>;\n" \
+           ".reg .b32 %r<9>;\n" text "\nret;\n}\n"
+
+TEST(what_is_only_read_has_no_state)
+{
+    CHECK_EQ(flags_in(BODY("ld.global.u32 %r1, [v];")), 0);
+    CHECK_EQ(flags_in(BODY("mov.u64 %rd1, t; add.s64 %rd2, %rd1, 4; @!%p1 ld.global.u32 %r1, [%rd2+4];")), 0);
+    CHECK_EQ(use_in(BODY("ld.global.u32 %r1, [v];"), "f").variables, tsr_variable_bit("v"));
+    CHECK_EQ(use_in(BODY("mov.u32 %r1, 3;"), "f").variables, 0);
+}
+
+TEST(what_is_written_has_state)
+{
+    CHECK_EQ(flags_in(BODY("st.global.u32 [v], %r1;")), TSR_USES_STATE);
+    CHECK_EQ(flags_in(BODY("mov.u64 %rd1, v; atom.global.add.u32 %r1, [%rd1], 1;")), TSR_USES_STATE);
+    CHECK_EQ(flags_in(BODY("mov.u64 %rd1, v; cvta.global.u64 %rd2, %rd1; add.s64 %rd3, %rd2, %rd4; red.add.u32 [%rd3], 1;")),
+             TSR_USES_STATE);
+    CHECK_EQ(flags_in(BODY("cp.async.bulk.global.shared::cta [v], [%r1], 16;")), TSR_USES_STATE);
+}
+
+/* The loop's back edge carries the address to an instruction that stands above. */
+TEST(the_order_of_instructions_does_not_matter)
+{
+    CHECK_EQ(flags_in(BODY("$L1: st.global.u32 [%rd3], %r1; mov.b64 %rd3, %rd2; mov.u64 %rd2, v; bra $L1;")), TSR_USES_STATE);
+}
+
+TEST(an_address_that_leaves_the_function_has_state)
+{
+    CHECK_EQ(flags_in(BODY("ld.param.u64 %rd1, [p]; mov.u64 %rd2, v; st.global.u64 [%rd1], %rd2;")), TSR_USES_STATE);
+    CHECK_EQ(flags_in(BODY("mov.u64 %rd2, v; { .param .b64 param0; st.param.b64 [param0+0], %rd2; call.uni g, (param0); }")),
+             TSR_USES_STATE);
+    CHECK_EQ(flags_in(HEADER ".global .u32 v;\n.global .u64 a = generic(v);\n.entry f()\n{ ld.global.u32 %r1, [v]; ret; }"),
+             TSR_USES_STATE);
+    CHECK_EQ(flags_in(HEADER ".global .u32 v;\n.func (.param .b64 r) g() { mov.u64 %rd1, v; st.param.b64 [r+0], %rd1; ret; }\n"
+                             ".entry f() { .param .b64 q; call.uni (q), g; ret; }"),
+             TSR_USES_STATE);
+}
+
+TEST(one_function_that_writes_is_enough_for_those_that_read)
+{
+    const char *ptx = HEADER ".global .u32 v, w;\n.global .u32 x;\n.entry f() { ld.global.u32 %r1, [v]; }\n"
+                             ".entry g() { st.global.u32 [v], 1; }\n.entry h() { ld.global.u32 %r1, [x]; }";
+    CHECK_EQ(use_in(ptx, "f").flags, TSR_USES_STATE);
+    CHECK_EQ(use_in(ptx, "g").flags, TSR_USES_STATE);
+    CHECK_EQ(use_in(ptx, "h").flags, 0);
+}
+
+TEST(what_is_called_counts)
+{
+    const char *functions = HEADER
+        ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n.extern .func (.param .b64 r) malloc (.param .b64 a);\n"
+        ".global .u32 v;\n.global .align 1 .b8 $str[3] = {104, 105};\n"
+        ".func inner() { st.global.u32 [v], 1; ret; }\n.func outer() { call.uni inner; ret; }\n"
+        ".entry deep() { call.uni outer; ret; }\n"
+        ".entry through_pointer() { mov.u64 %rd1, outer; call %rd1, (), proto; ret; }\n"
+        ".entry prints() { mov.u64 %rd3, $str; cvta.global.u64 %rd4, %rd3; { .param .b64 param0; st.param.b64 [param0+0], %rd4;\n"
+        ".param .b64 param1; .param .b32 retval0; call.uni (retval0), vprintf, (param0, param1); } ret; }\n"
+        ".entry allocates() { .param .b64 q; .param .b64 s; call.uni (q), malloc, (s); ret; }\n.entry none() { ret; }";
+    CHECK_EQ(use_in(functions, "deep").flags, TSR_USES_STATE);
+    CHECK_EQ(use_in(functions, "through_pointer").flags, TSR_USES_STATE);
+    CHECK_EQ(use_in(functions, "prints").flags, TSR_USES_PRINTF);
+    CHECK_EQ(use_in(functions, "allocates").flags, TSR_USES_HEAP);
+    CHECK_EQ(use_in(functions, "none").flags, 0);
+}
+
+TEST(managed_variables_and_textures_have_state)
+{
+    CHECK_EQ(flags_in(HEADER ".visible .global .attribute(.managed) .align 4 .u32 v;\n.entry f() { ld.global.u32 %r1, [v]; }"),
+             TSR_USES_STATE);
+    CHECK_EQ(flags_in(BODY("tex.1d.v4.f32.s32 {%f1,%f2,%f3,%f4}, [%rd1, {%r1}];")), TSR_USES_STATE);
+}
+
+TEST(statements_that_end_without_a_semicolon)
+{
+    CHECK_EQ(flags_in(BODY(".loc 1 2 3\nst.global.u32 [v], 1; // [\n/* ; */ .pragma \"nounroll;\";")), TSR_USES_STATE);
+    CHECK_EQ(flags_in(".version 8.0 .target sm_80, debug .address_size 64 .file 1 \"a;{\"\n.entry f() .pragma \"x\"; .maxntid 1, 1, 1 "
+                      "{ ret; }\n.section .debug_info { .b8 1 }"),
+             0);
+}
+
+TEST(what_cannot_be_read_uses_everything)
+{
+    uint32_t all = TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP;
+    CHECK_EQ(flags_in(HEADER ".entry f() { ret;"), all);
+    CHECK_EQ(flags_in(HEADER ".entry g() { ret; }"), all);
+    CHECK_EQ(flags_in("\177ELF"), all);
+    CHECK_EQ(flags_in("x"), all);
+}
+
+static void expect_machine_code(const void *image, size_t bytes, uint32_t arch)
+{
+    static const struct {
+        const char *name;
+        uint32_t flags;
+    } expected[] = {
+        {"count", TSR_USES_STATE}, {"look_up", TSR_USES_STATE}, {"add_bias", 0}, {"print", TSR_USES_PRINTF},
+        {"check", 0}, {"keep", TSR_USES_STATE}, {"plain", 0}, {"allocate", TSR_USES_HEAP}, {"through_call", TSR_USES_STATE}};
+    struct tsr_uses *uses = tsr_uses_read(image, bytes, arch);
+    REQUIRE(uses != NULL);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        uint32_t flags = tsr_uses_function(uses, expected[i].name).flags;
+        if (!CHECK_EQ(expected[i].flags ? flags & expected[i].flags : flags, expected[i].flags))
+            fprintf(stderr, "sm_%u %s\n", arch, expected[i].name);
+    }
+    CHECK_EQ(tsr_uses_function(uses, "add_bias").variables, tsr_variable_bit("bias"));
+    CHECK_EQ(tsr_uses_function(uses, "plain").variables, 0);
+    tsr_uses_destroy(uses);
+}
+
+static uint8_t *read_machine_code(size_t *bytes)
+{
+    FILE *stream = fopen(TSR_TEST_DATA "/corpus/uses/uses.fatbin", "rb");
+    uint8_t *image = malloc(1 << 20);
+    if (!CHECK(stream != NULL))
+        return image;
+    *bytes = fread(image, 1, 1 << 20, stream);
+    fclose(stream);
+    return image;
+}
+
+TEST(machine_code)
+{
+    size_t bytes = 0;
+    uint8_t *image = read_machine_code(&bytes);
+    const uint32_t archs[] = {80, 86, 90, 100, 120};
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
+        expect_machine_code(image, bytes, archs[i]);
+    struct tsr_uses *other = tsr_uses_read(image, bytes, 75);
+    CHECK_EQ(tsr_uses_function(other, "plain").flags, TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP);
+    tsr_uses_destroy(other);
+    free(image);
+}
+
+/* Every damage is answered, none is followed out of the image. */
+TEST(damaged_machine_code)
+{
+    size_t bytes = 0;
+    uint8_t *image = read_machine_code(&bytes);
+    uint32_t state = 1;
+    for (int i = 0; i < 300; i++) {
+        uint8_t *copy = malloc(bytes);
+        memcpy(copy, image, bytes);
+        for (int k = 0; k < 8; k++) {
+            state = state * 1664525u + 1013904223u;
+            copy[state % bytes] = (uint8_t)(state >> 24);
+        }
+        tsr_uses_destroy(tsr_uses_read(copy, bytes - state % 64, 90));
+        free(copy);
+    }
+    free(image);
+}
