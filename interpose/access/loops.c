@@ -86,14 +86,27 @@ static bool is_multiple(const struct tsr_form *form, tsr_wide step)
     return multiple;
 }
 
+/* The form with the number for each symbol that has only one value. */
+static const struct tsr_form *settled(struct tsr_evaluation *e, const struct tsr_form *form)
+{
+    const struct tsr_form *result = form;
+    tsr_wide value;
+    for (uint32_t i = 0; i < form->count; i++) {
+        const struct tsr_form *term = tsr_form_symbol(e, form->terms[i].symbol, form->terms[i].coefficient);
+        if (tsr_form_value(e, term, &value))
+            result = tsr_form_moved(e, tsr_form_without(e, result, form->terms[i].symbol), value);
+    }
+    return result;
+}
+
 static bool comes_to_zero(struct tsr_evaluation *e, const struct tsr_form *rest, tsr_wide step)
 {
     const struct tsr_form *written[5];
-    uint32_t count = tsr_form_writings(e, rest, written);
-    for (uint32_t i = 0; i < count; i++)
-        if (is_multiple(written[i], step))
-            return true;
-    return false;
+    bool found = is_multiple(settled(e, rest), step);
+    uint32_t count = found ? 0 : tsr_form_writings(e, rest, written);
+    for (uint32_t i = 0; i < count && !found; i++)
+        found = is_multiple(written[i], step);
+    return found;
 }
 
 static const struct tsr_facts *without(struct tsr_evaluation *e, const struct tsr_facts *facts, uint32_t symbol)

@@ -116,6 +116,17 @@ class Symbols:
         low, high = self.low(form), self.high(form)
         return int(low) if low == high else None
 
+    def settled(self, form: Form) -> Form:
+        """The form with the number for each symbol that has only one value."""
+        constant, terms = form.constant, {}
+        for number, c in form.terms.items():
+            symbol = self.all[number]
+            if symbol.low == symbol.high:
+                constant += c * int(symbol.low)
+            else:
+                terms[number] = c
+        return Form(constant, terms)
+
     def loops(self, forms: Iterable[Form]) -> frozenset[int]:
         """The loops in which any of the forms takes new values."""
         found: frozenset[int] = frozenset()

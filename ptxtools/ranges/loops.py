@@ -142,7 +142,8 @@ class Trips:
         rest = difference.plus(Form(0, {symbol: step}), -1)
         if step == 0 or self._of.symbols.loops([rest]) & self._of.symbols.all[symbol].loops - self._outer(symbol):
             return None
-        if not any(_is_multiple(each, step) for each in writings(self._of.symbols, rest)):
+        written = [self._of.symbols.settled(rest), *writings(self._of.symbols, rest)]
+        if not any(_is_multiple(each, step) for each in written):
             return None
         constant = [each for each in facts if symbol not in each.terms]
         return difference.moved(step) if self._of.upper(rest, constant) < step else None  # 0 then, or less
