@@ -12,7 +12,8 @@ from ptxtools.access.build import build
 from ptxtools.access.summary import Summary, summarise
 from ptxtools.access.template import Template
 from ptxtools.image import Text, best, texts
-from ptxtools.ranges import Launch, Range, Result, evaluate
+from ptxtools.ranges import Launch, Range, Result
+from ptxtools.ranges.native import EVALUATORS
 from ptxtools.reader import Function, Parameter, read
 
 HELP = "say what the kernels of a PTX text, fat binary, cubin or executable read and write"
@@ -28,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--block", metavar="X,Y,Z", help="threads of a block")
     parser.add_argument("--args", metavar="V0,V1,...", help="values of the parameters; addresses as 0x...")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--evaluator", choices=EVALUATORS, default="python", help="what finds the ranges; c is what runs in programs"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     template, function = found[0]
     parameters = _parameters(function.parameters, options.args)
     launch = Launch(parameters, _shape("--grid", options.grid), _shape("--block", options.block))
-    _print_launch(summarise(template), evaluate(template, launch), options.json)
+    _print_launch(summarise(template), EVALUATORS[options.evaluator](template)(launch), options.json)
     return 0
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from cffi import FFI
 from controlplane import native, records
 from ptxtools.access import flat
 from ptxtools.access.template import AccessKind, Template
-from ptxtools.ranges.launch import Launch, Range, Result
+from ptxtools.ranges.launch import Launch, Range, Result, evaluate
 
 LIBRARY = "access/libtessera_access.so.1"
 _FUNCTIONS = """
@@ -120,3 +120,15 @@ def _asked(launch: Launch) -> Callable[[Any, int, Any, Any], int]:
         return 1
 
     return allocation
+
+
+def _in_python(template: Template) -> Callable[[Launch], Result]:
+    return partial(evaluate, template)
+
+
+def _in_c(template: Template) -> Callable[[Launch], Result]:
+    return Evaluator(template).evaluate
+
+
+# By name: what makes a function of a launch from a template.
+EVALUATORS: Mapping[str, Callable[[Template], Callable[[Launch], Result]]] = {"python": _in_python, "c": _in_c}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns
+from typing import ClassVar
 
 from ptxtools.access.build import build
-from ptxtools.access.template import AccessKind, Template
-from ptxtools.ranges import Launch, Range, Result, evaluate
+from ptxtools.access.template import AccessKind
+from ptxtools.ranges import Launch, Range, Result
+from ptxtools.ranges.native import EVALUATORS
 from ptxtools.reader import read
 
 Interval = tuple[int, int]
@@ -51,24 +53,28 @@ class Verdict:
 
 @dataclass(slots=True)
 class Oracle:
-    """Keeps the latest templates by module text and function."""
+    """Keeps the latest templates, ready to be evaluated, by module text and function.
 
-    templates: dict[tuple[str, str], Template] = field(default_factory=dict)
+    `evaluator`: one of EVALUATORS, of all oracles that are made from then on.
+    """
 
-    def template(self, text: Path, function: str) -> Template:
+    evaluator: ClassVar[str] = "python"
+    templates: dict[tuple[str, str], Callable[[Launch], Result]] = field(default_factory=dict)
+
+    def template(self, text: Path, function: str) -> Callable[[Launch], Result]:
         source = text.read_text()
         key = (source, function)
         if key not in self.templates:
             if len(self.templates) >= _TEMPLATES:
                 del self.templates[next(iter(self.templates))]
             module = read(source)
-            self.templates[key] = build(module, module.functions[function])
+            self.templates[key] = EVALUATORS[self.evaluator](build(module, module.functions[function]))
         return self.templates[key]
 
     def judge(self, traced: Traced) -> Verdict:
-        template = self.template(traced.text, traced.function)
+        evaluate = self.template(traced.text, traced.function)
         begin = perf_counter_ns()
-        result = evaluate(template, traced.launch)
+        result = evaluate(traced.launch)
         duration = perf_counter_ns() - begin
         missed: list[tuple[AccessKind, Interval]] = []
         predicted = actual = 0
