@@ -118,7 +118,8 @@ static bool allocation_of(const struct tsr_sections *template, const struct tsr_
         *last = (int64_t)template->symbols[range->symbol].size - 1;
         return *last >= 0;
     }
-    if (range->parameter < 0 || !launch->allocation || !launch->allocation(launch->allocation_context, range->base, &begin, &end))
+    if (range->parameter < 0 || !launch->allocation ||
+        !launch->allocation(launch->allocation_context, range->base, &begin, &end))
         return false;
     *first = (int64_t)(begin - range->base);
     *last = (int64_t)(end - range->base) - 1;

@@ -87,8 +87,8 @@ static bool disjoint_low(const struct tsr_form *form, tsr_wide number)
 }
 
 /* Or, and exclusive or, of forms whose bits may overlap. */
-static const struct tsr_form *overlapping(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct tsr_form *a,
-                                          const struct tsr_form *b)
+static const struct tsr_form *overlapping(struct tsr_evaluation *e, const struct tsr_access_node *node,
+                                          const struct tsr_form *a, const struct tsr_form *b)
 {
     tsr_wide bits = tsr_form_mask(e, a), more = tsr_form_mask(e, b), low = 0;
     if (bits < 0 || more < 0 || (bits | more) >> node->width) {

@@ -24,8 +24,7 @@ static const struct tsr_form *extreme(struct tsr_evaluation *e, const struct tsr
     tsr_wide top = is_min ? tsr_wide_least(high[0], high[1]) : tsr_wide_most(high[0], high[1]);
     const struct tsr_form *result = tsr_form_between(e, bottom, top, sides[0], sides[1], -1);
     for (int i = 0; i < 2; i++)
-        tsr_symbol_relate(e, result,
-                          is_min ? tsr_form_plus(e, result, sides[i], -1) : tsr_form_plus(e, sides[i], result, -1));
+        tsr_symbol_relate(e, result, is_min ? tsr_form_plus(e, result, sides[i], -1) : tsr_form_plus(e, sides[i], result, -1));
     return result;
 }
 
@@ -61,7 +60,8 @@ static bool set_choices(struct tsr_evaluation *e, struct tsr_symbol *symbol, con
 }
 
 /* How far the result can be from the first option, when that is bounded. */
-static void relate_to_first(struct tsr_evaluation *e, const struct tsr_form *result, const struct option *options, uint32_t count)
+static void relate_to_first(struct tsr_evaluation *e, const struct tsr_form *result, const struct option *options,
+                            uint32_t count)
 {
     const struct tsr_form *first = options[0].form;
     tsr_wide low = 0, high = 0;

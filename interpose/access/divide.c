@@ -22,7 +22,8 @@ static void split(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wid
     *whole = first, *rest = second;
 }
 
-static const struct tsr_division *known(const struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor, uint64_t hash)
+static const struct tsr_division *known(const struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor,
+                                        uint64_t hash)
 {
     const struct tsr_division *each = e->divisions;
     while (each && (each->hash != hash || each->divisor != divisor || !tsr_form_equal(each->form, form)))

@@ -195,7 +195,8 @@ void tsr_trial_end(struct tsr_evaluation *e)
 
 /* Numbers. */
 
-const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, unsigned width, bool is_signed, uint32_t context)
+const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, unsigned width, bool is_signed,
+                                       uint32_t context)
 {
     return tsr_form_viewed(e, tsr_node_value(e, node), width, is_signed, context);
 }
@@ -211,8 +212,8 @@ static const struct tsr_form *fitted(struct tsr_evaluation *e, const struct tsr_
     return top - distance <= tsr_limit_high(width, is_signed) ? tsr_form_moved(e, form, -distance) : NULL;
 }
 
-static const struct tsr_form *known_view(const struct tsr_evaluation *e, const struct tsr_form *form, unsigned width, bool is_signed,
-                                         uint64_t hash)
+static const struct tsr_form *known_view(const struct tsr_evaluation *e, const struct tsr_form *form, unsigned width,
+                                         bool is_signed, uint64_t hash)
 {
     for (struct tsr_view *each = e->views[hash % TSR_VIEW_BUCKETS]; each; each = each->next)
         if (each->hash == hash && each->width == width && each->is_signed == is_signed && tsr_form_equal(each->form, form))
@@ -220,8 +221,8 @@ static const struct tsr_form *known_view(const struct tsr_evaluation *e, const s
     return NULL;
 }
 
-static const struct tsr_form *remember_view(struct tsr_evaluation *e, const struct tsr_form *form, unsigned width, bool is_signed,
-                                            uint64_t hash, const struct tsr_form *result)
+static const struct tsr_form *remember_view(struct tsr_evaluation *e, const struct tsr_form *form, unsigned width,
+                                            bool is_signed, uint64_t hash, const struct tsr_form *result)
 {
     struct tsr_view *view = tsr_scratch_take(e, sizeof *view);
     struct tsr_view **bucket = &e->views[hash % TSR_VIEW_BUCKETS];

@@ -75,15 +75,15 @@ struct tsr_fact_link {
 /* An unknown integer. */
 struct tsr_symbol {
     tsr_wide low, high;
-    tsr_wide mask;  /* bits that may be set; -1: not known */
-    uint64_t loops; /* in which it takes new values */
-    int64_t slot;   /* offset of the kernel parameter whose value it is; -1: none's */
-    int32_t variable; /* the template's symbol whose address it is; -1: none's */
-    bool loaded;      /* from memory */
-    bool seen;        /* its bounds were looked at */
+    tsr_wide mask;      /* bits that may be set; -1: not known */
+    uint64_t loops;     /* in which it takes new values */
+    int64_t slot;       /* offset of the kernel parameter whose value it is; -1: none's */
+    int32_t variable;   /* the template's symbol whose address it is; -1: none's */
+    bool loaded;        /* from memory */
+    bool seen;          /* its bounds were looked at */
     uint64_t seen_bits; /* of its value that were looked at otherwise */
     struct tsr_fact_link *facts, *last_fact;
-    const struct tsr_form *zero; /* a form that is 0; its first term is what was divided */
+    const struct tsr_form *zero;   /* a form that is 0; its first term is what was divided */
     const struct tsr_form *origin; /* of a quotient: what was divided, by `divisor` */
     tsr_wide divisor;
     const struct tsr_form *const *choices; /* forms of which it is one */
@@ -143,7 +143,7 @@ struct tsr_evaluation {
     uint32_t symbol_count;
     uint32_t depth, trial_depth;
     uint32_t steps, most_steps;
-    bool coarse;                   /* facts and strides are no longer looked for */
+    bool coarse;                    /* facts and strides are no longer looked for */
     const struct tsr_form **values; /* by node */
     uint8_t *active;                /* by node: trial_depth + 1 of the innermost trial in which it is being made */
     const struct tsr_facts **facts; /* by context; NULL: not made yet */
@@ -188,7 +188,8 @@ void tsr_symbol_relate(struct tsr_evaluation *e, const struct tsr_form *symbol, 
 
 const struct tsr_form *tsr_form_number(struct tsr_evaluation *e, tsr_wide value);
 const struct tsr_form *tsr_form_symbol(struct tsr_evaluation *e, uint32_t symbol, tsr_wide coefficient);
-const struct tsr_form *tsr_form_plus(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b, tsr_wide factor);
+const struct tsr_form *tsr_form_plus(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b,
+                                     tsr_wide factor);
 const struct tsr_form *tsr_form_moved(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide distance);
 const struct tsr_form *tsr_form_times(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide factor);
 const struct tsr_form *tsr_form_without(struct tsr_evaluation *e, const struct tsr_form *a, uint32_t symbol);
@@ -217,7 +218,8 @@ const struct tsr_symbol *tsr_divide_origin(const struct tsr_evaluation *e, const
 
 /* evaluate.c */
 const struct tsr_form *tsr_node_value(struct tsr_evaluation *e, uint32_t node);
-const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, unsigned width, bool is_signed, uint32_t context);
+const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, unsigned width, bool is_signed,
+                                       uint32_t context);
 const struct tsr_form *tsr_form_viewed(struct tsr_evaluation *e, const struct tsr_form *form, unsigned width, bool is_signed,
                                        uint32_t context);
 const struct tsr_facts *tsr_context_facts(struct tsr_evaluation *e, uint32_t context); /* NULL: never gets there */
@@ -281,7 +283,7 @@ struct tsr_found {
 /*
  * Evaluates; `seen` gets, for each parameter of the list and then for each symbol, the bits of its value that mattered.
  */
-void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,
-                     struct tsr_found *found, uint64_t *seen);
+void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch,
+                     size_t scratch_bytes, struct tsr_found *found, uint64_t *seen);
 
 #endif

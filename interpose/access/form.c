@@ -120,7 +120,8 @@ static bool fill_sum(struct tsr_form *sum, const struct tsr_form *a, const struc
 }
 
 /* a + factor * b. */
-const struct tsr_form *tsr_form_plus(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b, tsr_wide factor)
+const struct tsr_form *tsr_form_plus(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b,
+                                     tsr_wide factor)
 {
     struct tsr_form *sum = room(e, a->count + b->count);
     return fill_sum(sum, a, b, factor) ? sum : too_large(e, a, b);
@@ -198,7 +199,8 @@ uint64_t tsr_form_hash(const struct tsr_form *a)
 {
     uint64_t hash = (uint64_t)a->constant * 0x9e3779b97f4a7c15ull;
     for (uint32_t i = 0; i < a->count; i++) {
-        uint64_t term = ((uint64_t)a->terms[i].coefficient + 0x9e3779b97f4a7c15ull * (a->terms[i].symbol + 1)) * 0xbf58476d1ce4e5b9ull;
+        uint64_t term =
+            ((uint64_t)a->terms[i].coefficient + 0x9e3779b97f4a7c15ull * (a->terms[i].symbol + 1)) * 0xbf58476d1ce4e5b9ull;
         hash += term ^ term >> 29;
     }
     return hash ^ hash >> 32;

@@ -177,7 +177,8 @@ static bool contains(const struct tests *tests, struct test test)
 }
 
 /* A condition for going on, as the iteration after sees it; NULL: it says nothing there. */
-static const struct tsr_form *seen_after(struct tsr_evaluation *e, const struct tsr_access_loop *place, uint32_t symbol, const struct tsr_form *form)
+static const struct tsr_form *seen_after(struct tsr_evaluation *e, const struct tsr_access_loop *place, uint32_t symbol,
+                                         const struct tsr_form *form)
 {
     tsr_wide c = tsr_form_coefficient(form, symbol);
     const struct tsr_form *moved = tsr_form_moved(e, form, -c);

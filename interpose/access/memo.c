@@ -26,14 +26,16 @@ void tsr_memo_fini(struct tsr_memo *memo)
     free(memo->masks);
 }
 
+/* What is read of an entry is read before its sequence number is looked at again, */
 static uint64_t load(const uint64_t *word)
 {
-    return __atomic_load_n(word, __ATOMIC_RELAXED);
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
+/* and what is written to it after the number was made odd. */
 static void store(uint64_t *word, uint64_t value)
 {
-    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
 static uint64_t mixed(uint64_t hash, uint64_t word)
@@ -64,7 +66,8 @@ static bool is_same(const struct tsr_memo *memo, const uint64_t *entry, const ui
     return difference == 0;
 }
 
-static void read_entry(const struct tsr_memo *memo, const uint64_t *entry, struct tsr_found *found, struct tsr_access_range *ranges)
+static void read_entry(const struct tsr_memo *memo, const uint64_t *entry, struct tsr_found *found,
+                       struct tsr_access_range *ranges)
 {
     const uint64_t *from = entry + KEY + TSR_MEMO_SHAPE + 2 * (size_t)memo->inputs;
     uint64_t counts = load(&entry[COUNTS]), why = load(&entry[WHY]);
@@ -83,11 +86,10 @@ static bool try_entry(const struct tsr_memo *memo, uint32_t number, const uint64
                       struct tsr_access_range *ranges)
 {
     const uint64_t *entry = memo->store + number * memo->words;
-    uint64_t before = __atomic_load_n(&entry[SEQUENCE], __ATOMIC_ACQUIRE);
+    uint64_t before = load(&entry[SEQUENCE]);
     if (before & 1 || !is_same(memo, entry, key))
         return false;
     read_entry(memo, entry, found, ranges);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return load(&entry[SEQUENCE]) == before;
 }
 
@@ -132,8 +134,7 @@ void tsr_memo_add(struct tsr_memo *memo, const uint64_t *key, const uint64_t *se
     uint64_t *entry = memo->store + number * memo->words, even = load(&entry[SEQUENCE]) & ~1ull;
     if (!__atomic_compare_exchange_n(&entry[SEQUENCE], &even, even + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         return;
-    __atomic_thread_fence(__ATOMIC_RELEASE);
     write_entry(memo, entry, key, seen, found);
     store(&memo->hashes[number], hash_of(memo, key));
-    __atomic_store_n(&entry[SEQUENCE], even + 2, __ATOMIC_RELEASE);
+    store(&entry[SEQUENCE], even + 2);
 }

@@ -1,7 +1,8 @@
 /* What a predicate's value says about numbers; see ptxtools/ranges/predicates.py. A conclusion not drawn is a fact less. */
 #include "access/evaluation.h"
 
-static const uint8_t opposite[] = {TSR_COMPARE_GE, TSR_COMPARE_GT, TSR_COMPARE_LE, TSR_COMPARE_LT, TSR_COMPARE_NE, TSR_COMPARE_EQ};
+static const uint8_t opposite[] = {TSR_COMPARE_GE, TSR_COMPARE_GT, TSR_COMPARE_LE,
+                                   TSR_COMPARE_LT, TSR_COMPARE_NE, TSR_COMPARE_EQ};
 
 /* Both hold when "both" is true or "either" false. Otherwise at least one does: known when the other cannot. */
 static const struct tsr_facts *of_two(struct tsr_evaluation *e, const struct tsr_access_node *node, bool truth)

@@ -142,7 +142,8 @@ static bool size_of(struct run *run, const struct tsr_access_access *access, con
 }
 
 /* The rows of a matrix, `pitch` bytes apart. */
-static bool repeat(struct run *run, const struct tsr_access_access *access, const struct tsr_facts *facts, struct tsr_shape *shape)
+static bool repeat(struct run *run, const struct tsr_access_access *access, const struct tsr_facts *facts,
+                   struct tsr_shape *shape)
 {
     const struct tsr_form *pitch = tsr_node_value(&run->e, (uint32_t)access->pitch);
     tsr_wide low = tsr_bound_lower(&run->e, pitch, facts), high = tsr_bound_upper(&run->e, pitch, facts);
@@ -155,8 +156,8 @@ static bool repeat(struct run *run, const struct tsr_access_access *access, cons
     return true;
 }
 
-static bool shape_of(struct run *run, const struct tsr_form *offset, uint32_t context, const struct tsr_facts *facts, uint32_t size,
-                     struct tsr_shape *shape)
+static bool shape_of(struct run *run, const struct tsr_form *offset, uint32_t context, const struct tsr_facts *facts,
+                     uint32_t size, struct tsr_shape *shape)
 {
     struct tsr_evaluation *e = &run->e;
     const struct tsr_form *form = tsr_form_moved(e, offset, -offset->constant);
@@ -189,7 +190,8 @@ static bool is_anywhere(const struct tsr_evaluation *e, const struct tsr_form *o
 
 static bool place(struct tsr_access_range *range, const struct tsr_shape *shape, bool has_base)
 {
-    tsr_wide first = has_base ? tsr_wide_wrap(shape->first, 64) : (tsr_wide)(uint64_t)shape->first; /* the machine adds modulo 2^64 */
+    tsr_wide first =
+        has_base ? tsr_wide_wrap(shape->first, 64) : (tsr_wide)(uint64_t)shape->first; /* the machine adds modulo 2^64 */
     tsr_wide last = first + shape->last - shape->first;
     if (range->whole) /* to be cut to the allocation */
         last = tsr_wide_least(last, INT64_MAX);
@@ -225,7 +227,8 @@ static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_a
     if (base < 0 && (!is_bounded || anywhere))
         return TSR_REASON_NO_BASE;
     const struct tsr_symbol *symbol = base < 0 ? NULL : tsr_symbol_at(e, (uint32_t)base);
-    struct tsr_access_range range = range_of(e->template, access->kind, symbol ? symbol->slot : -1, symbol ? symbol->variable : -1);
+    struct tsr_access_range range =
+        range_of(e->template, access->kind, symbol ? symbol->slot : -1, symbol ? symbol->variable : -1);
     range.whole = anywhere;
     if (!is_bounded || !place(&range, &shape, symbol != NULL)) {
         if (!symbol)
@@ -367,8 +370,8 @@ static void note_seen(const struct run *run, const struct tsr_inputs *inputs, ui
     }
 }
 
-void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,
-                     struct tsr_found *found, uint64_t *seen)
+void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch,
+                     size_t scratch_bytes, struct tsr_found *found, uint64_t *seen)
 {
     const struct tsr_sections *template = &inputs->template;
     struct run *run = scratch;

@@ -50,7 +50,8 @@ static struct tsr_term *sorted(struct tsr_evaluation *e, const struct tsr_form *
     return terms;
 }
 
-static const struct tsr_form *of_terms(struct tsr_evaluation *e, tsr_wide constant, const struct tsr_term *terms, uint32_t count)
+static const struct tsr_form *of_terms(struct tsr_evaluation *e, tsr_wide constant, const struct tsr_term *terms,
+                                       uint32_t count)
 {
     struct tsr_form *form = tsr_scratch_take(e, sizeof *form + count * sizeof *terms);
     tsr_evaluation_spend(e, 1 + count);
@@ -83,7 +84,8 @@ static void add_rounded(struct tsr_evaluation *e, struct tsr_facts *to, const st
     }
 }
 
-static uint32_t zeros_of(struct tsr_evaluation *e, const struct tsr_form *const *written, uint32_t count, const struct tsr_form **zeros)
+static uint32_t zeros_of(struct tsr_evaluation *e, const struct tsr_form *const *written, uint32_t count,
+                         const struct tsr_form **zeros)
 {
     uint32_t found = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -125,8 +127,8 @@ static const struct tsr_facts *with_rewritten(struct tsr_evaluation *e, const st
  * Stride and width with the least share of bytes inside, if that is less than `best`. The terms with the largest coefficients are taken
  * as whole steps of their common divisor, the others as what is inside of a step.
  */
-static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts, struct tsr_shape *shape,
-                        double *best)
+static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts,
+                        struct tsr_shape *shape, double *best)
 {
     const struct tsr_term *terms = sorted(e, form);
     tsr_wide step = 0;

@@ -8,20 +8,42 @@
 
 /* What is asked of an operation's node. */
 struct demand {
-    uint8_t operands;   /* at least */
-    bool is_machine;    /* the width is that of a machine's number, 1 to 64 */
+    uint8_t operands; /* at least */
+    bool is_machine;  /* the width is that of a machine's number, 1 to 64 */
     bool names_a_loop;
 };
 
 static const struct demand demands[TSR_OPS] = {
-    [TSR_OP_PARAMETER] = {.is_machine = true}, [TSR_OP_ADD] = {2}, [TSR_OP_SUB] = {2}, [TSR_OP_MUL] = {2, true},
-    [TSR_OP_MUL_WIDE] = {2, true}, [TSR_OP_MUL_HIGH] = {2, true}, [TSR_OP_SHL] = {2, true}, [TSR_OP_SHR] = {2, true},
-    [TSR_OP_AND] = {2, true}, [TSR_OP_OR] = {2, true}, [TSR_OP_XOR] = {2, true}, [TSR_OP_NOT] = {1}, [TSR_OP_NEG] = {1},
-    [TSR_OP_ABS] = {1, true}, [TSR_OP_MIN] = {2, true}, [TSR_OP_MAX] = {2, true}, [TSR_OP_DIV] = {2, true},
-    [TSR_OP_REM] = {2, true}, [TSR_OP_CONVERT] = {1, true}, [TSR_OP_EXTRACT] = {3}, [TSR_OP_PACK] = {1, true},
-    [TSR_OP_SELECT] = {3}, [TSR_OP_JOIN] = {1}, [TSR_OP_LOOP] = {2, .names_a_loop = true},
-    [TSR_OP_CHANGED] = {.names_a_loop = true}, [TSR_OP_COUNT] = {.names_a_loop = true}, [TSR_OP_COMPARE] = {2, true},
-    [TSR_OP_BOTH] = {2}, [TSR_OP_EITHER] = {2}, [TSR_OP_OPPOSITE] = {1},
+    [TSR_OP_PARAMETER] = {.is_machine = true},
+    [TSR_OP_ADD] = {2},
+    [TSR_OP_SUB] = {2},
+    [TSR_OP_MUL] = {2, true},
+    [TSR_OP_MUL_WIDE] = {2, true},
+    [TSR_OP_MUL_HIGH] = {2, true},
+    [TSR_OP_SHL] = {2, true},
+    [TSR_OP_SHR] = {2, true},
+    [TSR_OP_AND] = {2, true},
+    [TSR_OP_OR] = {2, true},
+    [TSR_OP_XOR] = {2, true},
+    [TSR_OP_NOT] = {1},
+    [TSR_OP_NEG] = {1},
+    [TSR_OP_ABS] = {1, true},
+    [TSR_OP_MIN] = {2, true},
+    [TSR_OP_MAX] = {2, true},
+    [TSR_OP_DIV] = {2, true},
+    [TSR_OP_REM] = {2, true},
+    [TSR_OP_CONVERT] = {1, true},
+    [TSR_OP_EXTRACT] = {3},
+    [TSR_OP_PACK] = {1, true},
+    [TSR_OP_SELECT] = {3},
+    [TSR_OP_JOIN] = {1},
+    [TSR_OP_LOOP] = {2, .names_a_loop = true},
+    [TSR_OP_CHANGED] = {.names_a_loop = true},
+    [TSR_OP_COUNT] = {.names_a_loop = true},
+    [TSR_OP_COMPARE] = {2, true},
+    [TSR_OP_BOTH] = {2},
+    [TSR_OP_EITHER] = {2},
+    [TSR_OP_OPPOSITE] = {1},
 };
 
 /* Where a section begins, and the end of it in `place`; NULL: it does not fit. */

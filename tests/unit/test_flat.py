@@ -63,3 +63,12 @@ def test_the_layout_is_the_one_of_the_header() -> None:
     assert [ops[f"TSR_OP_{op.name}"] for op in flat.OPS] == list(range(ops["TSR_OPS"]))
     kinds = ffi.typeof("enum tsr_access_kind").relements
     assert [kinds[f"TSR_ACCESS_{kind.name}"] for kind in flat.KINDS] == [0, 1, 2]
+
+
+def test_the_corpus_of_templates_is_what_is_written_now() -> None:
+    kept = sorted((ROOT / "tests" / "corpus" / "access").glob("*.template"))
+    found = {template.name: template for text in TEXTS for template in templates(text)}
+    assert len(kept) >= 6
+    for file in kept:
+        name = "_Z3addPKfS0_Pfi" if file.stem == "vector_add" else file.stem
+        assert file.read_bytes() == flat.write(found[name]), file.name

@@ -24,8 +24,9 @@
 struct tsr_templates {
     uint64_t magic;
     uint32_t version;
-    uint32_t bytes;     /* of this struct */
-    uint32_t published; /* atomic, release: slots in use; whoever did not find a function need not look again before it changes */
+    uint32_t bytes; /* of this struct */
+    uint32_t
+        published; /* atomic, release: slots in use; whoever did not find a function need not look again before it changes */
     uint32_t reserved;
 };
 

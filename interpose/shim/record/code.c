@@ -108,7 +108,8 @@ static int copy(const struct tsr_code *code)
     if (__atomic_add_fetch(&copied_bytes, code->bytes, __ATOMIC_RELAXED) > BUDGET_BYTES)
         return -1;
     int descriptor = tsr_os_memfd("tessera-code", 0);
-    if (descriptor < 0 || (tsr_os_allocate(descriptor, 0, code->bytes) && tsr_os_write_all(descriptor, code->data, code->bytes)))
+    if (descriptor < 0 ||
+        (tsr_os_allocate(descriptor, 0, code->bytes) && tsr_os_write_all(descriptor, code->data, code->bytes)))
         return descriptor;
     close(descriptor);
     return -1;

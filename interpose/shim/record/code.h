@@ -12,12 +12,12 @@
 #define TSR_CODE_PATH_BYTES 1024u
 
 struct tsr_code {
-    const void *data; /* the application's, or `read` */
-    size_t bytes;     /* 0: of an unknown form */
-    uint64_t hash;    /* 0: not known */
-    uint64_t offset;  /* of the image in the file */
-    int file;         /* it lies there; -1: in memory only */
-    void *read;       /* what was read from a file that the application named */
+    const void *data;               /* the application's, or `read` */
+    size_t bytes;                   /* 0: of an unknown form */
+    uint64_t hash;                  /* 0: not known */
+    uint64_t offset;                /* of the image in the file */
+    int file;                       /* it lies there; -1: in memory only */
+    void *read;                     /* what was read from a file that the application named */
     char path[TSR_CODE_PATH_BYTES]; /* of the file; empty: none is known */
 };
 
