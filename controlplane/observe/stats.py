@@ -53,11 +53,11 @@ class LaunchTable:
 
 
 class RingHistory:
-    """The last launches of one ring, for times that arrive later. Untouched pages of the arrays cost nothing."""
+    """What a ring's last launches, copies and memsets were, for times that arrive later. Untouched pages of the arrays cost nothing."""
 
     def __init__(self) -> None:
         self.number = np.zeros(HISTORY, np.uint64)  # of the record, plus one; 0: none
-        self.row = np.zeros(HISTORY, np.int64)  # of the launch table; -1: launch of a graph
+        self.row = np.zeros(HISTORY, np.int64)  # of the launch table; -1: not one kernel's
         self.start = np.zeros(HISTORY, np.uint64)
 
 
@@ -187,6 +187,10 @@ def _add_graphs(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> 
     graphs = batch.records[chosen]
     _count(stats.graphs, graphs, 0)
     stats.graph_kernels += int(graphs["graph.kernels"].sum(dtype=np.int64))
+    _remember_work(stats, batch, chosen)
+
+
+def _remember_work(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
     _remember(stats, batch, chosen, np.full(len(chosen), -1))
 
 
@@ -214,11 +218,13 @@ def _add_copies(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> 
         direction = direction_name(key & 255, key >> 8 & 255)
         some = copies[keys == key]
         _count(stats.copies.setdefault((device, direction), Tally()), some, int(some["copy.bytes"].sum(dtype=object)))
+    _remember_work(stats, batch, chosen)
 
 
 def _add_memsets(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
     memsets = batch.records[chosen]
     _count(stats.memsets, memsets, int(memsets["memset.bytes"].sum(dtype=object)))
+    _remember_work(stats, batch, chosen)
 
 
 def _add_synchronisations(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
