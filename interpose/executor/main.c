@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/socket.h"
 #include "executor/lane_reader.h"
 #include "executor/mirror.h"
 #include "executor/share.h"
@@ -68,43 +68,13 @@ static int report(const char *what, CUresult result)
     return 1;
 }
 
-static int listen_abstract(const char *name)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t length = strlen(name);
-    if (length + 1 > sizeof address.sun_path)
-        return -1;
-    memcpy(address.sun_path + 1, name, length);
-    int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
-    if (descriptor >= 0 && (bind(descriptor, (struct sockaddr *)&address, bytes) != 0 || listen(descriptor, 8) != 0)) {
-        close(descriptor);
-        descriptor = -1;
-    }
-    return descriptor;
-}
-
 /* One packet and, if one came, its descriptor. False: the peer has closed. */
 static int receive(int from, struct tsr_message *message, int *descriptor)
 {
-    struct iovec part = {message, sizeof *message};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr header = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-    *descriptor = -1;
-    ssize_t got;
-    do
-        got = recvmsg(from, &header, MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = tsr_socket_receive(from, message, sizeof *message, descriptor, 0);
     if (got < (ssize_t)offsetof(struct tsr_message, text))
         return 0;
     message->text[sizeof message->text - 1] = 0;
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-    if (rights && rights->cmsg_type == SCM_RIGHTS)
-        memcpy(descriptor, CMSG_DATA(rights), sizeof *descriptor);
     return 1;
 }
 
@@ -256,7 +226,7 @@ int main(int count, char **values)
                         "(started by tessera-run)\n");
         return 2;
     }
-    int listener = listen_abstract(arguments.socket);
+    int listener = tsr_socket_listen(arguments.socket, SOCK_NONBLOCK, 8);
     struct worker *workers = mmap(NULL, WORKERS * sizeof *workers, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (listener < 0 || workers == MAP_FAILED) {
         fprintf(stderr, "tessera-executor: cannot listen on %s: %s\n", arguments.socket, strerror(errno));

@@ -22,26 +22,14 @@ struct arrived {
 
 static bool receive(struct arrived *arrived)
 {
-    struct iovec part = {&arrived->message, sizeof arrived->message};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr header = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-    if (recvmsg(peer, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != (ssize_t)sizeof arrived->message)
-        return false;
-    memcpy(&arrived->descriptor, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof(int));
-    return true;
+    return tsr_socket_receive(peer, &arrived->message, sizeof arrived->message, &arrived->descriptor, MSG_DONTWAIT) ==
+               (ssize_t)sizeof arrived->message &&
+           arrived->descriptor >= 0;
 }
 
 static void listen_as(const char *name)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path + 1, name, strlen(name));
-    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    bind(listener, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name)));
-    listen(listener, 4);
+    listener = tsr_socket_listen(name, 0, 4);
 }
 
 static bool start(void)

@@ -3,34 +3,32 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/format.h"
 #include "base/os.h"
+#include "base/socket.h"
 #include "shim/memory/allocation.h"
 #include "shim/memory/arena.h"
 #include "shim/memory/migrate.h"
 #include "shim/entry/real.h"
 
 #define MAGIC 0x315f4350495f5254ull
+#define NAME_BYTES 64 /* of a socket */
 #define TIMEOUT_MS 5000
 #define REQUEST_TIMEOUT_MS 1000 /* a peer that connects and says nothing holds up the others for so long */
 
 static int listener = -1; /* memory lock; -1: no thread yet */
 static uint64_t secret;   /* memory lock */
 
-static socklen_t name_socket(struct sockaddr_un *address, uint32_t pid, uint64_t of)
+static const char *name_socket(char name[NAME_BYTES], uint32_t pid, uint64_t of)
 {
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    size_t length =
-        tsr_format(address->sun_path + 1, sizeof address->sun_path - 1, "tessera-ipc-%u-%llx", pid, (unsigned long long)of);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+    tsr_format(name, NAME_BYTES, "tessera-ipc-%u-%llx", pid, (unsigned long long)of);
+    return name;
 }
 
 static bool same_user(int peer)
@@ -50,26 +48,6 @@ static bool readable(int descriptor, int timeout_ms)
     return ready > 0;
 }
 
-union rights {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int))];
-};
-
-static void send_memory(int peer, struct tsr_ipc_memory *memory, int descriptor)
-{
-    union rights rights = {0};
-    struct iovec part = {memory, sizeof *memory};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (descriptor >= 0) {
-        message.msg_control = rights.bytes;
-        message.msg_controllen = sizeof rights.bytes;
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-        memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-    }
-    sendmsg(peer, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 static void answer(int peer)
 {
     struct tsr_ipc_name name;
@@ -87,7 +65,7 @@ static void answer(int peer)
         memory.offset = allocation->address - allocation->extent->address;
     }
     tsr_memory_unlock();
-    send_memory(peer, &memory, descriptor);
+    tsr_socket_send(peer, &memory, sizeof memory, descriptor, MSG_DONTWAIT);
     if (descriptor >= 0)
         close(descriptor);
 }
@@ -110,16 +88,14 @@ static void *serve(void *argument)
 
 static bool listen_locked(void)
 {
-    struct sockaddr_un address;
+    char name[NAME_BYTES];
     pthread_t thread;
     if (listener >= 0)
         return true;
     if (getrandom(&secret, sizeof secret, 0) != (ssize_t)sizeof secret)
         return false;
-    int at = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    socklen_t bytes = name_socket(&address, (uint32_t)getpid(), secret);
-    if (at >= 0 && bind(at, (struct sockaddr *)&address, bytes) == 0 && listen(at, 64) == 0 &&
-        tsr_os_thread_start(&thread, "tessera-ipc", serve, (void *)(intptr_t)at)) {
+    int at = tsr_socket_listen(name_socket(name, (uint32_t)getpid(), secret), 0, 64);
+    if (at >= 0 && tsr_os_thread_start(&thread, "tessera-ipc", serve, (void *)(intptr_t)at)) {
         pthread_detach(thread);
         listener = at;
         return true;
@@ -157,28 +133,19 @@ CUresult tsr_ipc_offer(CUdeviceptr address, struct tsr_ipc_name *out)
 
 static bool receive(int from, struct tsr_ipc_memory *memory, int *descriptor)
 {
-    union rights rights;
-    struct iovec part = {memory, sizeof *memory};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof rights.bytes};
-    if (!readable(from, TIMEOUT_MS) || recvmsg(from, &message, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof *memory)
-        return false;
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header && header->cmsg_type == SCM_RIGHTS)
-        memcpy(descriptor, CMSG_DATA(header), sizeof *descriptor);
-    return true;
+    return readable(from, TIMEOUT_MS) &&
+           tsr_socket_receive(from, memory, sizeof *memory, descriptor, 0) == (ssize_t)sizeof *memory;
 }
 
 CUresult tsr_ipc_ask(const struct tsr_ipc_name *name, struct tsr_ipc_memory *out, int *descriptor)
 {
-    struct sockaddr_un address;
-    socklen_t bytes = name_socket(&address, name->pid, name->secret);
-    int to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    char socket_name[NAME_BYTES];
+    int to = tsr_socket_connect(name_socket(socket_name, name->pid, name->secret), 0);
     *descriptor = -1;
     if (to < 0)
-        return CUDA_ERROR_OPERATING_SYSTEM;
-    bool answered = connect(to, (struct sockaddr *)&address, bytes) == 0 && same_user(to) &&
-                    send(to, name, sizeof *name, MSG_NOSIGNAL) == (ssize_t)sizeof *name && receive(to, out, descriptor);
+        return errno == ECONNREFUSED ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OPERATING_SYSTEM;
+    bool answered = same_user(to) && tsr_socket_send(to, name, sizeof *name, -1, 0) == (ssize_t)sizeof *name &&
+                    receive(to, out, descriptor);
     close(to);
     if (!answered)
         return CUDA_ERROR_INVALID_VALUE;

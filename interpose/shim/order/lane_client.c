@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/os.h"
+#include "base/socket.h"
 #include "shim/order/lane_object.h"
 #include "shim/entry/real.h"
 #include "shim/order/watch.h"
@@ -26,49 +26,19 @@
 
 _Static_assert(sizeof(struct tsr_lane) <= TSR_LANE_SPACING, "lanes do not overlap");
 
-static int connect_abstract(const char *name)
+static int connect_within(const char *name, uint64_t ns)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t length = strlen(name);
-    if (length + 1 > sizeof address.sun_path)
-        return -1;
-    memcpy(address.sun_path + 1, name, length);
-    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
-    uint64_t deadline = tsr_os_monotonic_ns() + CONNECT_TIMEOUT_NS;
-    do {
-        int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        if (descriptor < 0)
-            return -1;
-        if (connect(descriptor, (struct sockaddr *)&address, bytes) == 0)
-            return descriptor;
-        close(descriptor);
+    uint64_t deadline = tsr_os_monotonic_ns() + ns;
+    int descriptor;
+    while ((descriptor = tsr_socket_connect(name, 0)) < 0 && errno != ENAMETOOLONG && tsr_os_monotonic_ns() < deadline)
         poll(NULL, 0, 5);
-    } while (tsr_os_monotonic_ns() < deadline);
-    return -1;
+    return descriptor;
 }
 
-static bool send_message(int descriptor, const struct tsr_message *message, int passed)
+static bool send_message(int to, const struct tsr_message *message, int descriptor)
 {
-    struct iovec part = {(void *)message, offsetof(struct tsr_message, text) + strlen(message->text) + 1};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-    if (passed >= 0) {
-        header.msg_control = control.bytes;
-        header.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(rights), &passed, sizeof passed);
-    }
-    ssize_t sent;
-    do
-        sent = sendmsg(descriptor, &header, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
-    return sent == (ssize_t)part.iov_len;
+    size_t bytes = offsetof(struct tsr_message, text) + strlen(message->text) + 1;
+    return tsr_socket_send(to, message, bytes, descriptor, 0) == (ssize_t)bytes;
 }
 
 /* Until the answer is there, the executor has gone, or whoever watches it has given it up. */
@@ -125,7 +95,7 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t
     if (!client->lane)
         goto drop_memory;
     client->lane->version = TSR_LANE_VERSION;
-    client->socket = connect_abstract(socket_name);
+    client->socket = connect_within(socket_name, CONNECT_TIMEOUT_NS);
     if (client->socket < 0)
         goto unmap_lane;
     struct tsr_message hello = {

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/options.h"
 #include "base/os.h"
+#include "base/socket.h"
 #include "shim/entry/engaged.h"
 #include "shim/record/journal.h"
 #include "shim/record/ticks.h"
@@ -33,25 +33,13 @@ static struct tsr_ring *overflow; /* of threads beyond the limit; only its count
 static struct tsr_ring nowhere;   /* takes the overflow's place when there is no memory for it */
 static pthread_key_t thread_key;
 
-static int connect_abstract(const char *name)
+static int connect_within(const char *name, uint64_t ns)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t length = strlen(name);
-    if (length == 0 || length + 1 > sizeof address.sun_path)
-        return -1;
-    memcpy(address.sun_path + 1, name, length);
-    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
-    int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (descriptor < 0)
-        return -1;
-    uint64_t deadline = tsr_os_monotonic_ns() + CONNECT_TIMEOUT_NS;
-    while (connect(descriptor, (struct sockaddr *)&address, bytes) != 0) {
-        if ((errno != EAGAIN && errno != EINTR) || tsr_os_monotonic_ns() > deadline) {
-            close(descriptor);
-            return -1;
-        }
+    uint64_t deadline = tsr_os_monotonic_ns() + ns;
+    int descriptor;
+    while ((descriptor = tsr_socket_connect(name, SOCK_NONBLOCK)) < 0 && (errno == EAGAIN || errno == EINTR) &&
+           tsr_os_monotonic_ns() < deadline)
         poll(NULL, 0, 2);
-    }
     return descriptor;
 }
 
@@ -61,27 +49,15 @@ static bool send_message_locked(struct tsr_records_message message, int passed)
     message.magic = TSR_RECORDS_MAGIC;
     message.version = TSR_RECORDS_VERSION;
     message.pid = (uint32_t)getpid();
-    struct iovec part = {&message, sizeof message};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr header = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(rights), &passed, sizeof passed);
     if (!tsr_os_file_is_ours(&connection)) {
         errno = EBADF;
         return false;
     }
     struct pollfd wait = {.fd = connection.descriptor, .events = POLLOUT};
     for (int attempt = 0; attempt < 3; attempt++) {
-        if (sendmsg(connection.descriptor, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof message)
+        if (tsr_socket_send(connection.descriptor, &message, sizeof message, passed, MSG_DONTWAIT) == (ssize_t)sizeof message)
             return true;
-        if (errno != EAGAIN && errno != EINTR)
+        if (errno != EAGAIN)
             return false;
         poll(&wait, 1, SEND_TIMEOUT_MS);
     }
@@ -203,7 +179,7 @@ static void prepare(void)
 
 static bool connect_locked(const char *socket_name, struct tsr_anchor first)
 {
-    int descriptor = connect_abstract(socket_name);
+    int descriptor = connect_within(socket_name, CONNECT_TIMEOUT_NS);
     if (descriptor < 0)
         return false;
     connection = tsr_os_file_keep(descriptor);
