@@ -53,7 +53,7 @@ class LaunchTable:
 
 
 class RingHistory:
-    """What a ring's last launches, copies and memsets were, for times that arrive later. Untouched pages of the arrays cost nothing."""
+    """A ring's last launches, copies, memsets: times arrive later. Untouched pages of the arrays cost nothing."""
 
     def __init__(self) -> None:
         self.number = np.zeros(HISTORY, np.uint64)  # of the record, plus one; 0: none
