@@ -55,6 +55,7 @@ class Flag(IntFlag):
     KEPT_HOME = 4
     BLOCKING = 8
     COOPERATIVE = 16
+    UNDERSTOOD = 32
 
 
 class EntryKind(IntEnum):

@@ -113,7 +113,8 @@ enum tsr_record_flags {
     TSR_RECORD_REDIRECTED = 2, /* ran on another GPU than the application's */
     TSR_RECORD_KEPT_HOME = 4,  /* a rule sent it elsewhere and it stayed; u.launch.reason says why */
     TSR_RECORD_BLOCKING = 8,   /* the call waits for what it enqueues */
-    TSR_RECORD_COOPERATIVE = 16
+    TSR_RECORD_COOPERATIVE = 16,
+    TSR_RECORD_UNDERSTOOD = 32 /* what its function reads and writes was known (tessera/templates.h) */
 };
 
 enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */

@@ -4,6 +4,7 @@
 #include "shim/record/recorder.h"
 #include "shim/entry/seen.h"
 #include "shim/launch/session.h"
+#include "shim/launch/templates.h"
 
 CUresult CUDAAPI cuInit(unsigned int Flags)
 {
@@ -16,6 +17,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
         return result;
     tsr_engaged_prepare();
     tsr_recorder_start(before_init);
+    tsr_templates_start();
     tsr_session_start();
     return result;
 }

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/options.h"
 #include "base/os.h"
 #include "shim/order/lane_client.h"
 #include "shim/order/order.h"
@@ -156,6 +157,8 @@ void tsr_function_remember(const void *handle, const void *owner, const char *na
     }
     function->module = module;
     function->name_hash = tsr_hash(name, strlen(name));
+    function->template = (struct tsr_template_link){.code = tsr_options()->templates[0] ? tsr_module_hash(module) : 0,
+                                                    .function = function->name_hash};
     read_parameters(function, handle, kernel);
     function->max_threads = (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
     function->most_shared_bytes =

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "shim/launch/decide.h"
+#include "shim/launch/templates.h"
 
 struct tsr_lane_client;
 struct tsr_module_record;
@@ -25,6 +26,7 @@ struct tsr_function_record {
     struct tsr_module_record *module;
     char *name;
     uint64_t name_hash;
+    struct tsr_template_link template;
     bool parameters_known;
     struct tsr_decide_cache decide;
     bool different; /* atomic; a verified launch gave other bytes elsewhere than at home */
@@ -56,6 +58,14 @@ CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane
 const char *tsr_module_name(const struct tsr_module_record *module);
 /* Of the image (base/hash.h); made when first asked for; 0: not known. */
 uint64_t tsr_module_hash(struct tsr_module_record *module);
+
+/* Flat bytes (tessera/access.h) that say what launches of the function read and write; NULL: that is unknown, as yet or for good. */
+static inline const void *tsr_function_template(struct tsr_function_record *function, uint32_t *bytes)
+{
+    const void *found = tsr_template_find(&function->template);
+    *bytes = found ? function->template.bytes : 0;
+    return found;
+}
 
 /* What the wrappers have seen: nothing is kept without a session. */
 void tsr_module_remember(const void *handle, const void *image, bool library);

@@ -9,6 +9,7 @@
 
 #include <tessera/records.h>
 
+#include "base/hash.h"
 #include "base/map.h"
 #include "shim/launch/functions.h"
 #include "shim/record/code.h"
@@ -22,6 +23,7 @@ struct known_module {
     struct tsr_forgotten forgotten;
     uint32_t number;
     uint16_t context; /* 0: a library, of every context */
+    uint64_t hash;    /* of its image; 0: not known */
 };
 
 uint32_t tsr_handles_epoch_now TSR_HOT;
@@ -233,6 +235,7 @@ void tsr_module_define(const void *handle, const void *image, const char *path, 
     struct tsr_code code;
     tsr_code_find(&code, data, data ? tsr_image_bytes(data) : 0, path);
     struct tsr_entry entry = {.kind = TSR_ENTRY_MODULE, .handle = key_of(handle), .size = code.bytes, .hash = code.hash};
+    module->hash = code.hash;
     module->context = is_library ? 0 : current_context();
     pthread_mutex_lock(&lock);
     entry.number = module->number = ++last_module;
@@ -263,6 +266,7 @@ static struct tsr_known_function *note_locked(const void *handle, const void *ow
     const struct known_module *module = owner ? tsr_map_find(&modules, key_of(owner)) : NULL;
     function->owner = owner;
     function->module = module ? module->number : 0;
+    function->template.code = module ? module->hash : 0;
     function->is_kernel = is_kernel;
     function->name = name && driver_version < NAMES_SINCE ? strdup(name) : NULL;
     return function;
@@ -295,6 +299,7 @@ static void number_locked(struct tsr_known_function *function, const void *handl
                               .handle = key_of(handle),
                               .size = tsr_parameters_read(&function->parameters, handle, function->is_kernel)};
     tsr_writer_define(&entry, name);
+    function->template.function = tsr_hash(name, strlen(name));
     __atomic_store_n(&function->number, ++last_function, __ATOMIC_RELEASE);
 }
 

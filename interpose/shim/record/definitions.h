@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/launch/templates.h"
 #include "shim/record/parameters.h"
 
 /* First member of what is remembered by a handle: its place in the list when the handle has ended. */
@@ -21,15 +22,16 @@ struct tsr_forgotten {
 
 struct tsr_known_function {
     struct tsr_forgotten forgotten;
-    uint32_t number;                  /* atomic; 0 before the first launch */
-    uint32_t launches;                /* relaxed; of which timing takes samples */
-    uint32_t module;                  /* number; 0: unknown */
-    uint16_t context;                 /* of a CUfunction; 0: a CUkernel, or unknown */
-    bool is_kernel;                   /* the handle is a CUkernel */
-    const void *owner;                /* CUmodule or CUlibrary; NULL: unknown */
-    char *name;                       /* where the driver cannot tell it; else NULL */
-    struct tsr_parameters parameters; /* complete once `number` is given */
-    uint32_t block[3];                /* of the forms of launch that set it beforehand */
+    uint32_t number;                   /* atomic; 0 before the first launch */
+    uint32_t launches;                 /* relaxed; of which timing takes samples */
+    uint32_t module;                   /* number; 0: unknown */
+    uint16_t context;                  /* of a CUfunction; 0: a CUkernel, or unknown */
+    bool is_kernel;                    /* the handle is a CUkernel */
+    const void *owner;                 /* CUmodule or CUlibrary; NULL: unknown */
+    char *name;                        /* where the driver cannot tell it; else NULL */
+    struct tsr_template_link template; /* complete once `number` is given */
+    struct tsr_parameters parameters;  /* complete once `number` is given */
+    uint32_t block[3];                 /* of the forms of launch that set it beforehand */
     uint32_t shared_bytes;
 };
 

@@ -1,0 +1,103 @@
+/* See templates.h. */
+#include "shim/launch/templates.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tessera/templates.h>
+
+#include "base/log.h"
+#include "base/options.h"
+#include "shim/entry/real.h"
+
+static const uint32_t nothing_published;
+const uint32_t *tsr_templates_published = &nothing_published;
+
+static const struct tsr_templates *table; /* of TSR_TEMPLATES_BYTES; NULL: none */
+static uint32_t architecture;             /* of all GPUs; 0: they differ */
+
+static uint32_t architecture_of(CUdevice device)
+{
+    int major = 0, minor = 0;
+    tsr_real.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    tsr_real.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    return (uint32_t)(10 * major + minor);
+}
+
+static uint32_t common_architecture(void)
+{
+    uint32_t common = 0;
+    int count = 0;
+    tsr_real.cuDeviceGetCount(&count);
+    for (int i = 0; i < count; i++) {
+        CUdevice device;
+        uint32_t own = tsr_real.cuDeviceGet(&device, i) == CUDA_SUCCESS ? architecture_of(device) : 0;
+        if (own == 0 || (common && own != common))
+            return 0;
+        common = own;
+    }
+    return common;
+}
+
+static const struct tsr_templates *map_table(const char *path)
+{
+    struct stat status;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return NULL;
+    const struct tsr_templates *mapped = MAP_FAILED;
+    if (fstat(descriptor, &status) == 0 && status.st_size == TSR_TEMPLATES_BYTES)
+        mapped = mmap(NULL, TSR_TEMPLATES_BYTES, PROT_READ, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+    close(descriptor);
+    if (mapped == MAP_FAILED)
+        return NULL;
+    if (mapped->magic == TSR_TEMPLATES_MAGIC && mapped->version == TSR_TEMPLATES_VERSION && mapped->bytes == sizeof *mapped)
+        return mapped;
+    munmap((void *)mapped, TSR_TEMPLATES_BYTES);
+    return NULL;
+}
+
+void tsr_templates_start(void)
+{
+    const char *path = tsr_options()->templates;
+    if (table || !path[0])
+        return;
+    architecture = common_architecture();
+    table = map_table(path);
+    if (table)
+        __atomic_store_n(&tsr_templates_published, &table->published, __ATOMIC_RELEASE);
+    else
+        tsr_warn("the table of templates cannot be used; what launches read and write is unknown");
+}
+
+static const struct tsr_templates_slot *slot_of(const struct tsr_template_link *link)
+{
+    const struct tsr_templates_slot *slots = (const void *)((const char *)table + TSR_TEMPLATES_SLOTS_OFFSET);
+    uint32_t place = tsr_templates_place(link->code, link->function, architecture);
+    for (uint32_t i = 0; i < TSR_TEMPLATES_SLOTS; i++) {
+        const struct tsr_templates_slot *slot = &slots[(place + i) % TSR_TEMPLATES_SLOTS];
+        if (!__atomic_load_n(&slot->offset, __ATOMIC_ACQUIRE))
+            return NULL;
+        if (slot->code == link->code && slot->function == link->function && slot->architecture == architecture)
+            return slot;
+    }
+    return NULL;
+}
+
+const void *tsr_template_search(struct tsr_template_link *link)
+{
+    uint32_t published = __atomic_load_n(tsr_templates_published, __ATOMIC_ACQUIRE);
+    const struct tsr_templates_slot *slot = table && architecture && link->code ? slot_of(link) : NULL;
+    uint64_t offset = slot ? slot->offset : 0;
+    uint32_t bytes = slot ? slot->bytes : 0;
+    if (!bytes || offset % 8 || offset > TSR_TEMPLATES_BYTES || bytes > TSR_TEMPLATES_BYTES - offset) {
+        __atomic_store_n(&link->seen, published, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    const void *found = (const char *)table + offset;
+    __atomic_store_n(&link->bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&link->found, found, __ATOMIC_RELEASE);
+    return found;
+}

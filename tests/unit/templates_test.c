@@ -1,0 +1,128 @@
+/* shim/launch/templates: a table that is written beside the reader, and tables that are wrong. */
+#include "shim/launch/templates.c"
+
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/os.h"
+
+struct tsr_real tsr_real;
+
+static int major_of_second = 9;
+static struct tsr_templates *written;
+static struct tsr_templates_slot *slots;
+static uint64_t next = TSR_TEMPLATES_SLOTS_OFFSET + TSR_TEMPLATES_SLOTS * sizeof(struct tsr_templates_slot);
+
+static CUresult count(int *number)
+{
+    *number = 2;
+    return CUDA_SUCCESS;
+}
+
+static CUresult get(CUdevice *device, int number)
+{
+    *device = number;
+    return CUDA_SUCCESS;
+}
+
+static CUresult attribute(int *value, CUdevice_attribute asked, CUdevice device)
+{
+    *value = asked != CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 0 : device == 1 ? major_of_second : 9;
+    return CUDA_SUCCESS;
+}
+
+static void publish(uint64_t code, const char *name, uint32_t sm, const char *text, uint64_t offset)
+{
+    uint64_t function = tsr_hash(name, strlen(name));
+    uint32_t place = tsr_templates_place(code, function, sm);
+    while (slots[place % TSR_TEMPLATES_SLOTS].offset)
+        place++;
+    struct tsr_templates_slot *slot = &slots[place % TSR_TEMPLATES_SLOTS];
+    *slot = (struct tsr_templates_slot){code, function, sm, (uint32_t)strlen(text), 0};
+    if (!offset) {
+        memcpy((char *)written + next, text, strlen(text));
+        offset = next;
+        next += (strlen(text) + 8) / 8 * 8;
+    }
+    __atomic_store_n(&slot->offset, offset, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&written->published, 1, __ATOMIC_RELEASE);
+}
+
+static struct tsr_template_link link_to(uint64_t code, const char *name)
+{
+    return (struct tsr_template_link){.code = code, .function = tsr_hash(name, strlen(name))};
+}
+
+TEST(without_a_table_nothing_is_known)
+{
+    static char path[64];
+    tsr_real.cuDeviceGetCount = count;
+    tsr_real.cuDeviceGet = get;
+    tsr_real.cuDeviceGetAttribute = attribute;
+    int file = tsr_os_memfd("templates", TSR_TEMPLATES_BYTES);
+    REQUIRE(file >= 0);
+    written = mmap(NULL, TSR_TEMPLATES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    slots = (void *)((char *)written + TSR_TEMPLATES_SLOTS_OFFSET);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    setenv("TESSERA_TEMPLATES", path, 1);
+    struct tsr_template_link link = link_to(5, "kernel");
+    CHECK(!tsr_template_find(&link));
+    CHECK(!map_table(path)); /* of another release */
+    *written =
+        (struct tsr_templates){.magic = TSR_TEMPLATES_MAGIC, .version = TSR_TEMPLATES_VERSION, .bytes = sizeof *written};
+    tsr_templates_start();
+    CHECK(!tsr_template_find(&link));
+}
+
+TEST(what_is_published_is_found)
+{
+    struct tsr_template_link link = link_to(5, "kernel"), other = link_to(6, "kernel"), none = link_to(0, "kernel");
+    CHECK(!tsr_template_find(&link));
+    publish(5, "kernel", 80, "of another architecture", 0);
+    CHECK(!tsr_template_find(&link));
+    CHECK_EQ(link.seen, 1);
+    publish(5, "kernel", 90, "template", 0);
+    REQUIRE(tsr_template_find(&link));
+    CHECK(memcmp(tsr_template_find(&link), "template", 8) == 0);
+    CHECK_EQ(link.bytes, 8);
+    CHECK(!tsr_template_find(&other));
+    CHECK(!tsr_template_find(&none));
+}
+
+TEST(thousands_are_told_apart)
+{
+    char name[32];
+    for (int i = 0; i < 5000; i++) {
+        snprintf(name, sizeof name, "kernel %d", i);
+        publish(7, name, 90, name, 0);
+    }
+    for (int i = 0; i < 5000; i++) {
+        snprintf(name, sizeof name, "kernel %d", i);
+        struct tsr_template_link link = link_to(7, name);
+        const char *found = tsr_template_find(&link);
+        REQUIRE(found);
+        CHECK(memcmp(found, name, strlen(name)) == 0);
+    }
+}
+
+TEST(slots_that_are_wrong_lead_nowhere)
+{
+    struct tsr_template_link unknown = link_to(8, "analysed"), beyond = link_to(8, "beyond"), crooked = link_to(8, "crooked");
+    publish(8, "analysed", 90, "", 0);
+    publish(8, "beyond", 90, "text", TSR_TEMPLATES_BYTES - 2);
+    publish(8, "crooked", 90, "text", 65);
+    CHECK(!tsr_template_find(&unknown));
+    CHECK(!tsr_template_find(&beyond));
+    CHECK(!tsr_template_find(&crooked));
+}
+
+TEST(gpus_of_different_architectures_have_none)
+{
+    CHECK_EQ(common_architecture(), 90);
+    major_of_second = 8;
+    CHECK_EQ(common_architecture(), 0);
+}
