@@ -1,4 +1,4 @@
-"""`tessera analyze`: what the kernels of a file read and write, and the ranges of bytes of one launch."""
+"""`tessera analyze`: what the kernels of a file or of a trace read and write, and the ranges of bytes of one launch."""
 
 import argparse
 import fnmatch
@@ -7,6 +7,8 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
+from controlplane.analysis.describe import describe, reasons
+from controlplane.commands.analyze_trace import run_cache, run_trace
 from controlplane.errors import ConfigError
 from ptxtools.access.build import build
 from ptxtools.access.summary import Summary, summarise
@@ -22,7 +24,15 @@ _KEYS = {"first": 14, "last": 14, "stride": 10, "width": 10}  # of a range, with
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("file", metavar="FILE", type=Path, nargs="?")
+    parser.add_argument("--trace", metavar="TRACE", type=Path, help="the kernels of a tessera-run --trace instead")
+    parser.add_argument("--coverage", action="store_true", help="of a trace: how many launches have known ranges")
+    parser.add_argument("--svg", metavar="FILE", type=Path, help="of a trace: a picture of the same")
+    parser.add_argument(
+        "--launches", metavar="N", type=int, default=64, help="of a trace: different launches of a kernel to look at"
+    )
+    parser.add_argument("--cache-info", action="store_true", help="say what the cache of analyses holds")
+    parser.add_argument("--clear-cache", action="store_true", help="empty the cache of analyses")
     parser.add_argument("--function", metavar="GLOB", default="*", help="only kernels whose name matches")
     parser.add_argument("--arch", metavar="SM", type=int, default=_NEWEST, help="the GPU's architecture, as in 90")
     parser.add_argument("--grid", metavar="X,Y,Z", help="blocks of a launch; with --block and --args")
@@ -35,6 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.cache_info or options.clear_cache:
+        return run_cache(options.clear_cache)
+    if (options.file is None) == (options.trace is None):
+        raise ConfigError("what to analyse is not clear", expected="a file, or --trace with a trace")
+    if options.trace is not None:
+        return run_trace(options)
+    if options.coverage or options.svg is not None:
+        raise ConfigError("--coverage and --svg are about traces", expected="--trace with a trace")
     found = _kernels(options.file, options.arch, options.function)
     launched = [options.grid, options.block, options.args]
     if all(each is None for each in launched):
@@ -108,34 +126,9 @@ def _packed(slot: Parameter, value: str) -> bytes:
 
 def _print_summaries(summaries: Sequence[Summary], as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"functions": [_function_json(summary) for summary in summaries]}, indent=2))
+        print(json.dumps({"functions": [describe(summary) for summary in summaries]}, indent=2))
     else:
         print("\n\n".join(_summary_text(summary) for summary in summaries))
-
-
-def _function_json(summary: Summary) -> dict[str, object]:
-    parameters = [
-        {
-            "index": use.index,
-            "offset": use.offset,
-            "size": use.size,
-            "reads": use.reads,
-            "writes": use.writes,
-            "atomics": use.atomics,
-            "indirect": use.indirect,
-        }
-        for use in summary.parameters
-    ]
-    variables = [
-        {"name": name, "kinds": sorted(kind.value for kind in kinds)} for name, kinds in summary.variables.items()
-    ]
-    unknown = _unknown_json(summary.unknown)
-    named = {"name": summary.name, "tier": summary.tier}
-    return {**named, "parameters": parameters, "variables": variables, "unknown": unknown}
-
-
-def _unknown_json(unknown: Sequence[tuple[int, str]]) -> list[dict[str, object]]:
-    return [{"line": line, "reason": reason} for line, reason in unknown]
 
 
 def _summary_text(summary: Summary) -> str:
@@ -153,7 +146,7 @@ def _summary_text(summary: Summary) -> str:
 def _print_launch(summary: Summary, result: Result, as_json: bool) -> None:
     if as_json:
         ranges = [_range_json(each) for each in result.ranges]
-        report = {"functions": [_function_json(summary)], "ranges": ranges, "unknown": _unknown_json(result.unknown)}
+        report = {"functions": [describe(summary)], "ranges": ranges, "unknown": reasons(result.unknown)}
         print(json.dumps(report, indent=2))
         return
     print(summary.name)

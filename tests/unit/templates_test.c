@@ -72,8 +72,7 @@ TEST(without_a_table_nothing_is_known)
     struct tsr_template_link link = link_to(5, "kernel");
     CHECK(!tsr_template_find(&link));
     CHECK(!map_table(path)); /* of another release */
-    *written =
-        (struct tsr_templates){.magic = TSR_TEMPLATES_MAGIC, .version = TSR_TEMPLATES_VERSION, .bytes = sizeof *written};
+    *written = (struct tsr_templates){.magic = TSR_TEMPLATES_MAGIC, .version = TSR_TEMPLATES_VERSION, .bytes = sizeof *written};
     tsr_templates_start();
     CHECK(!tsr_template_find(&link));
 }

@@ -1,0 +1,162 @@
+"""The functions that a trace's launches run, with the code that they are of, and those launches' parameters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.analysis.allocations import Allocations
+from controlplane.analysis.analyst import Opened
+from controlplane.analysis.cache import Key
+from controlplane.analysis.worker import Place
+from controlplane.observe.layout import Kind, Records, driver_functions, joined
+from controlplane.observe.trace import Trace, TracedProcess
+
+NO_CODE = "its code was not recorded"
+LOST_CODE = "its code's file has gone or changed"
+MAPPINGS = ("cuMemMap", "cuMemMapArrayAsync")
+
+
+@dataclass(frozen=True, slots=True)
+class TracedLaunch:
+    """`parameters`: empty if they were not recorded, or there are none."""
+
+    function: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    parameters: bytes
+    is_complete: bool
+    device: int
+
+
+@dataclass
+class UsedFunction:
+    """A function of one process. `key`: its code; None: it is not known."""
+
+    name: str
+    key: Key | None
+    launches: int = 0
+
+
+@dataclass
+class Used:
+    """What one process used, by the functions' numbers, and its launches in the order of time."""
+
+    traced: TracedProcess
+    records: Records = field(default_factory=lambda: joined([]))
+    functions: dict[int, UsedFunction] = field(default_factory=dict)
+
+
+def used(traced: TracedProcess) -> Used:
+    pieces = sorted(traced.pieces, key=lambda piece: (piece.ring, piece.first))
+    result = Used(traced, joined([piece.records for piece in pieces]))
+    launches = result.records[(result.records["kind"] == Kind.LAUNCH) & (result.records["result"] == 0)]
+    numbers, counts = np.unique(launches["launch.function"], return_counts=True)
+    architectures = set(traced.architectures.values())
+    architecture = architectures.pop() if len(architectures) == 1 else 0
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        key = _key(traced, number, architecture) if architecture else None
+        result.functions[number] = UsedFunction(traced.function(number), key, count)
+    return result
+
+
+def _key(traced: TracedProcess, number: int, architecture: int) -> Key | None:
+    code = traced.hashes.get(traced.modules.get(number, 0), 0)
+    place = traced.code.get(code)
+    if place is None or number not in traced.functions:
+        return None
+    sources = tuple(traced.linked.get(code, []))
+    return Key(code, place.size, architecture, traced.process.emulated, traced.functions[number], sources)
+
+
+def launches(of: Used) -> Iterator[tuple[TracedLaunch, Allocations]]:
+    """In the order of time, each with what is allocated when it is called; the allocations are valid until the next."""
+    records = of.records
+    events = np.flatnonzero(
+        np.isin(records["kind"], (Kind.LAUNCH, Kind.ALLOCATE, Kind.FREE)) & (records["result"] == 0)
+    )
+    events = events[np.argsort(records["start"][events], kind="stable")]
+    mappings = {row for row, name in enumerate(driver_functions()) if name in MAPPINGS}
+    blocks = _parameter_rows(records)
+    allocations = Allocations()
+    for row in events.tolist():
+        record = records[row]
+        kind = int(record["kind"])
+        if kind == Kind.ALLOCATE:
+            mapped = int(record["call"]) in mappings
+            allocations.add(int(record["memory.address"]), int(record["memory.bytes"]), mapped=mapped)
+        elif kind == Kind.FREE:
+            allocations.remove(int(record["memory.address"]), int(record["memory.bytes"]))
+        else:
+            yield _launch(records, row, blocks), allocations
+
+
+def _parameter_rows(records: Records) -> NDArray[np.bool_]:
+    return np.asarray(records["kind"] == Kind.PARAMETERS)
+
+
+def _launch(records: Records, row: int, is_parameters: NDArray[np.bool_]) -> TracedLaunch:
+    record = records[row]
+    size = int(record["detail"])
+    first = row + 1 + int(record["launch.attributes"])
+    last = first + -(-size // 32)
+    whole = last <= len(records) and bool(is_parameters[first:last].all())
+    parameters = records["parameters"][first:last].tobytes()[:size] if whole else b""
+    x, y, z = record["launch.grid"].tolist()
+    width, height, depth = record["launch.block"].tolist()
+    return TracedLaunch(
+        int(record["launch.function"]),
+        (x, y, z),
+        (width, height, depth),
+        int(record["launch.shared_bytes"]),
+        parameters,
+        whole and size > 0,
+        int(record["launch.device"]),
+    )
+
+
+class Images:
+    """The code of a trace, opened where it lies when it is asked for; a context manager."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace, self._stack = trace, ExitStack()
+        self._opened: dict[int, Opened | None] = {}
+
+    def __enter__(self) -> Images:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def of(self, process: TracedProcess, key: Key) -> list[Opened] | None:
+        """The image and its sources; None when one of them is not there any more."""
+        found = [self._open(process, each) for each in (key.code, *key.sources)]
+        return [each for each in found if each is not None] if None not in found else None
+
+    def _open(self, process: TracedProcess, code: int) -> Opened | None:
+        if code not in self._opened:
+            self._opened[code] = self._found(process, code)
+        return self._opened[code]
+
+    def _found(self, process: TracedProcess, code: int) -> Opened | None:
+        place = process.code[code]
+        try:
+            if place.path:
+                descriptor, offset = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC), place.offset
+            elif code in self._trace.code:
+                descriptor, offset = os.memfd_create("tessera-code", os.MFD_CLOEXEC), 0
+            else:
+                return None
+        except OSError:
+            return None
+        self._stack.callback(os.close, descriptor)
+        if not place.path:
+            with os.fdopen(os.dup(descriptor), "wb") as stream:
+                stream.write(self._trace.code[code])
+        return Opened(descriptor, Place(offset, place.size))

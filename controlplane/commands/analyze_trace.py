@@ -1,0 +1,54 @@
+"""`tessera analyze --trace` and what concerns the cache of analyses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from controlplane.errors import ConfigError
+from controlplane.tables import amount
+
+
+def run_trace(options: argparse.Namespace) -> int:
+    # numpy and all that uses it: only where it is needed, so that other commands start quickly.
+    from controlplane.analysis import coverage_svg, coverage_text
+    from controlplane.analysis.analyst import Analyst
+    from controlplane.analysis.cache import Cache
+    from controlplane.analysis.coverage import measure
+    from controlplane.analysis.pool import Pool
+    from controlplane.observe import trace
+
+    loaded = trace.load(options.trace)
+    found = measure(loaded, Analyst(Cache(), Pool()), options.function, options.launches, _say)
+    if not found.functions:
+        raise ConfigError(
+            f"no launch of a kernel that matches '{options.function}' is in it", expected="another pattern"
+        )
+    if options.svg is not None:
+        try:
+            options.svg.write_text(coverage_svg.draw(found, options.trace.name))
+        except OSError as error:
+            raise ConfigError(f"--svg {options.svg}: {error.strerror}", expected="a writable file") from error
+    if options.json:
+        print(json.dumps(coverage_text.to_json(found), indent=2))
+    else:
+        print(coverage_text.summary(found) if options.coverage else coverage_text.functions(found))
+    return 0
+
+
+def run_cache(clear: bool) -> int:
+    from controlplane.analysis.cache import Cache
+
+    cache = Cache()
+    usage = cache.usage()
+    if clear:
+        print(f"removed {cache.clear()} of {usage.files} analyses from {usage.directory}")
+    else:
+        most = amount(usage.limit_bytes)
+        print(f"{usage.directory}: {usage.files} analyses, {amount(usage.size_bytes)} of at most {most}")
+    return 0
+
+
+def _say(message: str) -> None:
+    print(f"tessera: {message}", file=sys.stderr)
