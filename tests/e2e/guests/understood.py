@@ -1,0 +1,84 @@
+"""Launches a kernel of a module and one that is linked from PTX; again once templates of both are published."""
+
+import ctypes
+import mmap
+import os
+import struct
+import time
+from typing import Any
+
+from cuda.bindings import driver
+
+TEXT = """.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry {name}(.param .u64 to, .param .u32 count)
+{{
+    .reg .b64 %a<3>;
+    .reg .b32 %r<3>;
+    .reg .pred %p;
+    mov.u32 %r1, %tid.x;
+    ld.param.u32 %r2, [count];
+    setp.ge.u32 %p, %r1, %r2;
+    @%p bra done;
+    ld.param.u64 %a1, [to];
+    mul.wide.u32 %a2, %r1, 4;
+    add.u64 %a1, %a1, %a2;
+    st.global.u32 [%a1], %r1;
+done:
+    ret;
+}}
+"""
+AGAIN = 5
+PUBLISHED_OFFSET = 16  # in struct tsr_templates
+WAIT_S = 60.0
+
+
+def call(result: tuple[Any, ...]) -> Any:
+    """Unpacks (error, value...) and raises on an error."""
+    error, *values = result
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(str(error))
+    return values[0] if len(values) == 1 else values
+
+
+def linked(text: bytes) -> Any:
+    state = call(driver.cuLinkCreate(0, [], []))
+    kind = driver.CUjitInputType.CU_JIT_INPUT_PTX
+    call(driver.cuLinkAddData(state, kind, text, len(text), b"", 0, [], []))
+    image, _ = call(driver.cuLinkComplete(state))
+    module = call(driver.cuModuleLoadData(image))
+    call(driver.cuLinkDestroy(state))
+    return module
+
+
+def wait_for(count: int) -> None:
+    with open(os.environ["TESSERA_TEMPLATES"], "rb") as file:  # noqa: PTH123
+        table = mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ)
+    end = time.monotonic() + WAIT_S
+    while struct.unpack_from("<I", table, PUBLISHED_OFFSET)[0] < count:
+        if time.monotonic() > end:
+            raise TimeoutError("no templates")
+        time.sleep(0.01)
+
+
+def main() -> None:
+    call(driver.cuInit(0))
+    context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
+    call(driver.cuCtxSetCurrent(context))
+    modules = {"loaded": call(driver.cuModuleLoadData(TEXT.format(name="loaded").encode() + b"\0"))}
+    modules["linked"] = linked(TEXT.format(name="linked").encode() + b"\0")
+    memory = call(driver.cuMemAlloc(4096))
+    arguments = ((memory, 100), (ctypes.c_void_p, ctypes.c_uint32))
+    functions = [call(driver.cuModuleGetFunction(module, name.encode())) for name, module in modules.items()]
+    for function in functions:
+        call(driver.cuLaunchKernel(function, 1, 1, 1, 128, 1, 1, 0, 0, arguments, 0))
+    wait_for(len(functions))
+    for _ in range(AGAIN):
+        for function in functions:
+            call(driver.cuLaunchKernel(function, 1, 1, 1, 128, 1, 1, 0, 0, arguments, 0))
+    call(driver.cuCtxSynchronize())
+
+
+if __name__ == "__main__":
+    main()
