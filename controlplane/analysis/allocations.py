@@ -1,4 +1,4 @@
-"""What memory is allocated at a moment of a trace, so that ranges can end with the allocation that a pointer lies in."""
+"""What memory is allocated at a moment of a trace: ranges end with the allocation that a pointer lies in."""
 
 from __future__ import annotations
 

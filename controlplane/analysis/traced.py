@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,7 +129,7 @@ class Images:
         self._trace, self._stack = trace, ExitStack()
         self._opened: dict[int, Opened | None] = {}
 
-    def __enter__(self) -> Images:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
