@@ -1,9 +1,10 @@
-"""A worker of launch_overhead.py: PyTorch programs whose host side is the bottleneck, run a batch at a time.
+"""A worker of launch_overhead.py and prefill.py: PyTorch programs, run a batch at a time.
 
-    turns.py decode|micro STEPS
+    turns.py decode|micro|prefill STEPS
 
 Says "ready" once warm; for each line on standard input runs STEPS steps and prints how long they took, in seconds. All
-workers use one and the same CPU, as only one has a turn at a time.
+workers use one and the same CPU, as only one has a turn at a time. The host side of decode and micro is the bottleneck;
+prefill keeps a GPU busy.
 """
 
 import os
@@ -46,9 +47,22 @@ def micro() -> Callable[[], None]:
     return step
 
 
+def prefill() -> Callable[[], None]:
+    """A request of 2048 tokens through 16 layers of a 7B model's size; its answer is awaited."""
+    length = 2048
+    model = build(Shape(hidden=4096, heads=32, kv_heads=8, intermediate=14336, context=length))
+    tokens = torch.arange(length, device="cuda")[None] % model.shape.vocabulary
+    position = torch.arange(length, device="cuda")
+
+    def step() -> None:
+        model(tokens, position).argmax(-1).item()
+
+    return step
+
+
 @torch.inference_mode()
 def main() -> None:
-    step, steps = {"decode": decode, "micro": micro}[sys.argv[1]](), int(sys.argv[2])
+    step, steps = {"decode": decode, "micro": micro, "prefill": prefill}[sys.argv[1]](), int(sys.argv[2])
     for _ in range(20):
         step()
     torch.cuda.synchronize()

@@ -52,6 +52,16 @@ def test_launches_on_other_gpus_change_nothing(native_build: Path, policy: Path)
     assert re.search(r"followed their stream: GPU 1: \d\d", said), f"no copies ran elsewhere:\n{said}"
 
 
+def test_memory_that_moves_all_the_time_changes_nothing(native_build: Path, tmp_path: Path) -> None:
+    moving = tmp_path / "moving.yaml"
+    moving.write_text(POLICY + "memory: {place: follow, move_after: 0}\n")
+    said = run(native_build, ["--policy", str(moving)], ["--seed", "30000", "--programs", "150"])
+    assert "150 programs, 0 differ" in said
+    moves = re.search(r"(\d+) times memory moved", said)
+    assert moves, said
+    assert int(moves[1]) >= 50, said
+
+
 def test_what_differed_once(native_build: Path, policy: Path) -> None:
     assert len(CORPUS) >= 4
     said = run(native_build, ["--policy", str(policy)], [str(path) for path in CORPUS])

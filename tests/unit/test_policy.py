@@ -24,6 +24,7 @@ from controlplane.policy import (
     replace_rules,
     schema,
 )
+from controlplane.policy.language import FOLLOW
 
 SMALLEST = """version: 1
 devices: {home: 0, executors: [1]}
@@ -64,6 +65,10 @@ def test_without_rules_everything_stays_home(tmp_path: Path) -> None:
         (SMALLEST.replace("function:", "kernel:"), 4, "unknown key 'kernel'"),
         (SMALLEST.replace("default: home", "default: 7"), 6, "'7' is not a place to run"),
         (SMALLEST.replace('"*"', f'"{"x" * 300}"'), 4, "the pattern does not fit"),
+        (SMALLEST + "memory: {place: 3}\n", 7, "'3' is not a place for memory"),
+        (SMALLEST + "memory: {move_after: 3}\n", 7, "'place' is missing"),
+        (SMALLEST + "memory: {place: follow, move_after: -1}\n", 7, "'-1' is not usable here"),
+        (SMALLEST + "memory: {place: home, move_after: 3}\n", 7, "only memory that follows its use moves"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
@@ -97,6 +102,7 @@ rules:
     device: 0
 default: 2
 verify: {every: 100, memory_limit: 8GiB}
+memory: {place: follow, move_after: 5}
 log: decisions
 """
 
@@ -106,6 +112,7 @@ def test_every_key_is_understood(tmp_path: Path) -> None:
     assert policy.executors == (Executor(0), Executor(1, 48, 20 << 30))
     assert (policy.verify, policy.log, policy.default) == (100, Log.DECISIONS, 2)
     assert policy.verify_limit_bytes == 8 << 30
+    assert (policy.memory_place, policy.move_after) == (FOLLOW, 5)
     first, second = (rule.match for rule in policy.rules)
     assert first == Match(
         function="*gemm*",
@@ -174,6 +181,7 @@ def test_the_table_holds_what_the_policy_says(tmp_path: Path) -> None:
     assert record.magic == records.constant(text, "TSR_POLICY_MAGIC", "policy.h")
     assert record.bytes == len(buffer) == ffi.sizeof("struct tsr_policy")
     assert (record.home, record.executor_count, record.generation) == (2, 2, 1)
+    assert (record.memory_place, record.memory_first, record.memory_move_after) == (FOLLOW, 2, 5)
     assert ffi.string(record.executors[1].socket) == b"socket-1"
     executor = record.executors[1]
     assert (executor.device, executor.sm_limit, executor.memory_limit_bytes) == (1, 48, 20 << 30)
@@ -201,6 +209,26 @@ def test_the_table_holds_what_the_policy_says(tmp_path: Path) -> None:
     absent = ("FUNCTION", "FUNCTION_REGEX", "MODULE", "PROCESS", "LIBRARY_CALL", "THREADS", "BLOCK_THREADS")
     assert second.conditions == sum(bits.values()) - sum(bits[f"TSR_POLICY_{name}"] for name in absent)
     assert (second.stream, second.nth_every, second.nth_offset, second.share) == (0, 0, 2, 2**63)
+
+
+@pytest.mark.parametrize(
+    ("rules", "first"),
+    [
+        ('[{match: {function: "*"}, device: 1}]', 1),
+        ('[{match: {function: "a*"}, device: 1}]', 0),
+        ('[{match: {function: "a*"}, device: home}, {match: {share: 1}, device: 1}]', 1),
+        ("[{match: {nth: {every: 2}}, device: 1}]", 0),
+    ],
+)
+def test_memory_begins_where_launches_without_conditions_run(tmp_path: Path, rules: str, first: int) -> None:
+    policy = read_policy(written(tmp_path, f"version: 1\ndevices: {{executors: [1]}}\nrules: {rules}\n"))
+    assert table_of(policy)[0].memory_first == first
+
+
+@pytest.mark.parametrize(("place", "gpu"), [("home", 0), ("0", 0), ("1", 1), ("follow", FOLLOW)])
+def test_places_of_memory(tmp_path: Path, place: str, gpu: int) -> None:
+    policy = read_policy(written(tmp_path, f"{SMALLEST}memory: {{place: {place}}}\n"))
+    assert table_of(policy)[0].memory_place == policy.memory_place == gpu
 
 
 def test_other_rules_are_the_next_generation(tmp_path: Path) -> None:
@@ -238,8 +266,10 @@ def test_counters_are_read_back_by_gpu_and_reason(tmp_path: Path) -> None:
     record, buffer = table_of(policy)
     record.launches[0], record.launches[1], record.launches[7], record.kept_home = 3, 0, 5, 2
     record.kept_reasons[1] = 2
+    record.created_bytes[1], record.moved, record.moved_bytes = 4096, 2, 8192
     launches = read_launches(policy, bytes(buffer))
     assert launches.by_device == {0: 3, 1: 0, 7: 5}
+    assert (launches.created_bytes, launches.moved, launches.moved_bytes) == ({1: 4096}, 2, 8192)
     assert launches.kept_home == 2
     assert launches.kept_reasons == {"capture": 2}
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from controlplane.commands.main import main
 from controlplane.policy import Interval, Match, Nth, Policy, Rule, Share, read_policy
 from controlplane.policy.decide import Decider, Launch, drawn, holds
-from controlplane.policy.explain import Gpu, Severity, explain_default, explain_rule, findings, implies
+from controlplane.policy.explain import Gpu, Severity, explain_default, explain_memory, explain_rule, findings, implies
 
 POLICY = """version: 1
 devices: {home: 0, executors: [1, {gpu: 2, sm_limit: 400, memory_limit: 1TiB}, 9]}
@@ -53,6 +54,9 @@ def test_rules_in_plain_words(policy: Policy) -> None:
     explained = "\n".join(explain_rule(policy, rule) for rule in policy.rules)
     assert explained == EXPLAINED.strip()
     assert explain_default(policy) == "launches that no rule matches run on GPU 1"
+    follows = "the program's memory lies on the GPU whose launches use it, and on GPU 1 at first"
+    assert explain_memory(policy) == follows
+    assert explain_memory(replace(policy, memory_place=0)) == "the program's memory lies on GPU 0 (home)"
 
 
 def test_what_is_wrong_is_found(policy: Policy) -> None:
@@ -163,6 +167,7 @@ def test_a_good_policy_has_no_findings(tmp_path: Path, capsys: pytest.CaptureFix
         "executor: GPU 1",
         "line 3: all launches run on GPU 1",
         "default: launches that no rule matches stay on GPU 0 (home)",
+        "memory: the program's memory lies on the GPU whose launches use it, and on GPU 1 at first",
     ]
 
 

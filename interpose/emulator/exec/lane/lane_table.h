@@ -5,7 +5,6 @@
 #include "emulator/exec/level.h"
 #include "emulator/exec/op.h"
 
-
 /* The functions of one generated file, at each level. */
 struct tsr_lane_group {
     tsr_op_fn *const *functions[TSR_LEVEL_COUNT];
