@@ -65,6 +65,12 @@ class Graph:
         """Completes a join that had to exist before its operands."""
         self.nodes[index] = replace(self.nodes[index], args=tuple(operands), contexts=contexts)
 
+    def substitute(self, index: int, by: int) -> None:
+        """Lets another node stand for this one from now on; operands are rewritten by `simplify`."""
+        by = self.resolve(by)
+        if by != index:
+            self._alias[index] = by
+
     def simplify(self) -> None:
         """Replaces joins of one value by that value, until there are none, and rewrites all operands."""
         joins = [index for index, node in enumerate(self.nodes) if node.op in (Op.JOIN, Op.LOOP)]

@@ -24,7 +24,7 @@ class Use:
 
 @dataclass(slots=True)
 class Summary:
-    """`tier`: "ptx", or "unknown" when some access may be anywhere. `variables`: used ones of the module, by kind.
+    """`tier`: "ptx" or "machine", or "unknown" when some access may be anywhere. `variables`: used ones of the module, by kind.
 
     `pointers`: offsets in the parameter block of what addresses begin with.
     """
@@ -40,7 +40,7 @@ class Summary:
 def summarise(template: Template) -> Summary:
     """The summary of a kernel."""
     uses = [Use(slot.index, slot.offset, slot.size) for slot in template.slots]
-    summary = Summary(template.name, "ptx", uses)
+    summary = Summary(template.name, template.tier, uses)
     summary.unknown = [(each.line, each.reason) for each in template.unknown]
     for access in template.accesses:
         _note(template, summary, access)

@@ -150,7 +150,7 @@ class Slot:
 
 @dataclass(slots=True)
 class Template:
-    """`private`: names of symbols in shared, local or parameter memory. `sizes`: bytes of the module's variables.
+    """`tier`: what it was made from. `private`: names of symbols in shared, local or parameter memory. `sizes`: bytes of the module's variables.
 
     `block_loops`: for each block the loops (indices) that contain it.
     """
@@ -166,3 +166,4 @@ class Template:
     private: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
     tensors: list[TensorAccess] = field(default_factory=list)
+    tier: str = "ptx"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
 _HEADER = 64
 _SECTION_HEADER = 64
@@ -45,3 +46,34 @@ def _contents(data: bytes, header: int) -> bytes:
     if offset + size > len(data):
         raise ValueError("a section lies outside of the file")
     return data[offset : offset + size]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """`link` and `info` as in the section's header; `contents` empty where the file holds none."""
+
+    name: str
+    kind: int
+    link: int
+    info: int
+    contents: bytes
+
+
+def sections(data: bytes) -> list[Section]:
+    """All sections, in order. Errors: ValueError when the file is damaged."""
+    if not is_elf(data) or len(data) < _HEADER:
+        raise ValueError("not a 64-bit ELF file")
+    (table,) = struct.unpack_from("<Q", data, 0x28)
+    entry, count, names_index = struct.unpack_from("<HHH", data, 0x3A)
+    if not count:
+        return []
+    if entry < _SECTION_HEADER or names_index >= count or table + entry * count > len(data):
+        raise ValueError("the section table lies outside of the file")
+    names = _contents(data, table + entry * names_index)
+    found = []
+    for at in range(table, table + entry * count, entry):
+        offset, kind = struct.unpack_from("<II", data, at)
+        link, info = struct.unpack_from("<II", data, at + 0x28)
+        name = names[offset : names.find(b"\0", offset)].decode(errors="replace") if offset < len(names) else ""
+        found.append(Section(name, kind, link, info, _contents(data, at)))
+    return found

@@ -1,0 +1,163 @@
+"""Builds a kernel's template from its machine code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ptxtools.access.flow import Flow
+from ptxtools.access.graph import Graph
+from ptxtools.access.steps import find_steps
+from ptxtools.access.template import Access, AccessKind, Node, Op, Template, Unknown
+from ptxtools.machine import pairs
+from ptxtools.machine.banks import Banks
+from ptxtools.machine.code import Code, MachineInstruction, read
+from ptxtools.machine.cubin import Cubin, Kernel
+from ptxtools.machine.disassembler import Line
+from ptxtools.machine.lower import lower
+from ptxtools.machine.operand import Operand, Sort, addresses, global_address
+from ptxtools.machine.table import ROWS, Effect, Row
+from ptxtools.machine.values import MachineValues
+
+TIER = "machine"
+_KINDS = {Effect.READ: AccessKind.READ, Effect.WRITE: AccessKind.WRITE, Effect.ATOMIC: AccessKind.ATOMIC}
+_SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16, "256": 32}
+_PACKED = {"F16X4": 8, "BF16X4": 8, "F32X2": 8, "F16X8": 16, "BF16X8": 16, "F32X4": 16}
+_PREDICATE = re.compile(r"(!?)(U?P\d)(?![\w])")
+
+
+def build(cubin: Cubin, kernel: Kernel, lines: Sequence[Line]) -> Template:
+    """The template of a kernel."""
+    template = Template(kernel.name, tier=TIER)
+    template.slots = list(kernel.slots)
+    code = read(lines, kernel, cubin.routines.get(kernel.name, {}))
+    template.unknown = [Unknown(offset, reason) for offset, reason in code.unknown]
+    if not code.body.instructions:
+        return template
+    try:
+        _Builder(template, code, cubin, kernel).build()
+    except RecursionError:
+        template.accesses.clear()
+        template.unknown.append(Unknown(0, "values depend on each other too deeply"))
+    return template
+
+
+class _Builder:
+    def __init__(self, template: Template, code: Code, cubin: Cubin, kernel: Kernel) -> None:
+        self.template, self.code = template, code
+        self.graph = Graph(template)
+        self.flow = Flow(code.body, template, 0, frozenset())
+        self.banks = Banks(cubin, kernel, template)
+        self.values = MachineValues(code, self.flow, self.graph, self.banks)
+
+    def build(self) -> None:
+        for number, block in enumerate(self.flow.blocks):
+            for index in range(block.begin, block.end):
+                instruction = self.code.body.instructions[index]
+                if isinstance(instruction, MachineInstruction):
+                    self.instruction(instruction, number, index)
+        while self.flow.pending:
+            for context, edge in list(self.flow.pending.items()):
+                self.flow.settle(context, self.values.at_exit(edge.guard, edge.source))
+        self.graph.simplify()
+        pairs.join(self.graph, self.flow.dominators.dominates)
+        self.graph.simplify()
+        lower(self.graph)
+        self.graph.simplify()
+        self.template.accesses = [
+            replace(access, address=self.graph.resolve(access.address)) for access in self.template.accesses
+        ]
+        find_steps(self.graph)
+
+    def instruction(self, instruction: MachineInstruction, block: int, index: int) -> None:
+        row = ROWS.get(instruction.base)
+        try:
+            if row is None:
+                raise ValueError(f"{instruction.opcode} is not analysed")
+            if row.effect is Effect.UNKNOWN:
+                raise ValueError(row.reason)
+            if row.effect is not Effect.NONE:
+                self.access(instruction, row, block, index)
+            for operand in instruction.sources:
+                if operand.sort is Sort.CONSTANT and operand.bank == 3:
+                    self.constant(instruction, operand, block, index)
+        except ValueError as problem:
+            self.template.unknown.append(Unknown(instruction.offset, str(problem)))
+
+    def context(self, instruction: MachineInstruction, block: int, index: int) -> int:
+        context = self.flow.contexts[block]
+        if not instruction.guard:
+            return context
+        guard = self.values.register(instruction.guard, block, index)
+        return self.graph.context(context, guard, not instruction.guard_negated)
+
+    def access(self, instruction: MachineInstruction, row: Row, block: int, index: int) -> None:
+        """Errors: ValueError when the address cannot be read."""
+        text = instruction.text
+        context = self.context(instruction, block, index)
+        if instruction.base == "LDGSTS":
+            context = self.copied(instruction, context, block, index)
+            where = _copied_from(text)
+        else:
+            where = global_address(text)
+        wide = "E" in instruction.parts or any("64" in parts for _, parts in where.terms)
+        if not wide:
+            raise ValueError(f"{instruction.opcode} has an address of 32 bits")
+        address = self.values.place(block, index).address(where, wide)
+        self.template.accesses.append(
+            Access(
+                _KINDS[row.effect],
+                address,
+                where.displacement,
+                _size(instruction.parts),
+                context,
+                instruction.offset,
+                row.generic,
+                block=self.flow.base + block,
+            )
+        )
+
+    def copied(self, instruction: MachineInstruction, context: int, block: int, index: int) -> int:
+        """A copy to shared memory reads only when its predicate is true."""
+        match = _PREDICATE.search(instruction.text)
+        if match is None:
+            return context
+        return self.graph.context(context, self.values.register(match[2], block, index), not match[1])
+
+    def constant(self, instruction: MachineInstruction, operand: Operand, block: int, index: int) -> None:
+        """A variable in constant memory is read."""
+        found = self.banks.constants(operand)
+        if found is None:
+            raise ValueError("constant memory without a variable")
+        name, offset = found
+        place = self.values.place(block, index)
+        self.template.sizes[name] = self.banks.cubin.sizes[name]
+        address = self.graph.add(Node(Op.SYMBOL, name=name))
+        if operand.name:
+            moved = place.make.node(Op.CONVERT, (place.register(operand.name),), 32, True)
+            address = place.make.add(address, moved, 64)
+        context = self.context(instruction, block, index)
+        size = _size(instruction.parts) if "LDC" in instruction.base else 4
+        self.template.accesses.append(
+            Access(AccessKind.READ, address, offset, size, context, instruction.offset, block=self.flow.base + block)
+        )
+
+
+def _copied_from(text: str):  # type: ignore[no-untyped-def]
+    """Of LDGSTS, the address in global memory: the one behind a descriptor, or with 64 bits."""
+    try:
+        return global_address(text)
+    except ValueError:
+        wide = [each for each in addresses(text) if any("64" in parts for _, parts in each.terms)]
+        if len(wide) != 1:
+            raise
+        return wide[0]
+
+
+def _size(parts: Sequence[str]) -> int:
+    for part in parts[1:]:
+        found = _SIZES.get(part) or _PACKED.get(part.upper().partition("_")[0])
+        if found:
+            return found
+    return 4

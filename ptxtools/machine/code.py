@@ -1,0 +1,329 @@
+"""A function's machine code as a body: instructions with guards and the registers that they write, labels, branches.
+
+Branches get the names that PTX gives them, so that `ptxtools.flow` reads both. A routine inside a function is taken as if it stood where
+it is called, once for each call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ptxtools.machine.cubin import Kernel
+from ptxtools.machine.disassembler import Line
+from ptxtools.machine.operand import Operand, Sort, parse, split
+from ptxtools.machine.table import CONTROL, ROWS, words
+from ptxtools.reader.body import Body
+from ptxtools.reader.instruction import Instruction
+
+STEP = 16  # bytes of an instruction
+_DEPTH = 6  # calls in calls
+_INSTRUCTIONS = 50_000
+_REGISTERS = 255
+_GUARD = re.compile(r"@(!?)(U?P(?:\d+|T))\Z")
+_TARGET = re.compile(r"0x[0-9a-f]+\Z")
+_ONLY_PREDICATES = {"ISETP", "UISETP", "PLOP3", "UPLOP3", "FSETP", "DSETP", "HSETP2", "UFSETP", "UHSETP2", "PSETP"}
+BOTH = "both"  # of predicates: the guard of a branch that has a condition besides
+
+
+class MachineInstruction(Instruction):
+    """`operands`: the sources, `results`: registers written in order, `predicates`: predicates written in order.
+
+    "" stands for one that is thrown away. `offset` is that in the function.
+    """
+
+    __slots__ = ("sources", "predicates", "results", "text")
+
+    def __init__(self, opcode: str, text: str, guard: str, negated: bool, offset: int) -> None:
+        super().__init__(opcode, "", guard, negated, offset)
+        self.text = text
+        self.results: list[str] = []
+        self.predicates: list[str] = []
+        self.sources: list[Operand] = []
+        self._divide()
+
+    def _divide(self) -> None:
+        """Tells what is written from what is read."""
+        row = ROWS.get(self.base)
+        if row is None:
+            return
+        texts = split(self.text)
+        operands = [parse(text) for text in texts]
+        position = 0
+        if self.base in _ONLY_PREDICATES:
+            while position < min(2, len(operands)) and _is_written_predicate(operands[position]):
+                self.predicates.append(operands[position].name)
+                position += 1
+            self.sources = operands[position:]
+            return
+        count = words(self.opcode)
+        if count == 0:
+            self.sources = operands
+            return
+        most = 1 if self.base in ("VOTE", "VOTEU") else len(operands)
+        while position < min(most, len(operands)) and _is_written_predicate(operands[position]):
+            self.predicates.append(operands[position].name)
+            position += 1
+        if position < len(operands) and operands[position].sort is Sort.REGISTER and not operands[position].sign:
+            self.results = _registers(operands[position].name, count)
+            position += 1
+            last = position + 1 if most == 1 else len(operands)
+            while position < min(last, len(operands)) and _is_written_predicate(operands[position]):
+                self.predicates.append(operands[position].name)
+                position += 1
+        self.sources = operands[position:]
+
+    @property
+    def written(self) -> list[str]:
+        return [name for name in (*self.results, *self.predicates) if name]
+
+
+class Condition(Instruction):
+    """A predicate of its own: both of two others (name, negated)."""
+
+    __slots__ = ("name", "others")
+
+    def __init__(self, name: str, others: tuple[tuple[str, bool], ...], offset: int) -> None:
+        super().__init__(BOTH, "", "", False, offset)
+        self.name, self.others = name, others
+
+    @property
+    def written(self) -> list[str]:
+        return [self.name]
+
+
+class Branch(Instruction):
+    """bra, brx, exit or trap; of a branch, `label` names where it goes."""
+
+    __slots__ = ()
+
+    def __init__(self, base: str, label: str, guard: str, negated: bool, offset: int) -> None:
+        super().__init__(base, label, guard, negated, offset)
+
+    @property
+    def written(self) -> list[str]:
+        return []
+
+
+def _is_written_predicate(operand: Operand) -> bool:
+    return operand.sort is Sort.PREDICATE and not operand.sign
+
+
+def _registers(name: str, count: int) -> list[str]:
+    """As many registers from this one on."""
+    if not name:
+        return [""] * min(count, _REGISTERS)
+    prefix = name.rstrip("0123456789")
+    first = int(name[len(prefix) :])
+    return [f"{prefix}{number}" for number in range(first, min(first + count, _REGISTERS))]
+
+
+@dataclass(slots=True)
+class Code:
+    """`body` for `ptxtools.flow`. `unknown`: (offset, reason) of what is not understood of the flow."""
+
+    body: Body = field(default_factory=Body)
+    unknown: list[tuple[int, str]] = field(default_factory=list)
+
+
+def read(lines: Sequence[Line], kernel: Kernel, routines: Mapping[str, int]) -> Code:
+    """The body of a kernel."""
+    reader = _Reader(lines, kernel, routines)
+    reader.copy(0, 0, None, ())
+    reader.finish()
+    return reader.code
+
+
+class _Reader:
+    """Copies of the code that an entry reaches: copy 0 is the kernel itself, each call makes one more."""
+
+    def __init__(self, lines: Sequence[Line], kernel: Kernel, routines: Mapping[str, int]) -> None:
+        self.lines, self.kernel, self.routines = lines, kernel, routines
+        self.code = Code()
+        self.out: list[Instruction] = []
+        self.copies = 1
+        self.pending: list[tuple[int, int, str, tuple[int, ...]]] = []
+        self.joins = self._joins()
+
+    def _joins(self) -> dict[str, set[int]]:
+        """Where threads go on together, by barrier register."""
+        found: dict[str, set[int]] = {}
+        for line in self.lines:
+            if line.opcode.startswith("BSSY"):
+                register, _, target = line.operands.partition(",")
+                if _TARGET.match(target):
+                    found.setdefault(register, set()).add(int(target, 16) // STEP)
+        return found
+
+    def finish(self) -> None:
+        while self.pending:
+            number, entry, back, callers = self.pending.pop()
+            self.copy(number, entry, back, callers)
+        self.code.body.instructions = self.out
+
+    def copy(self, number: int, entry: int, back: str | None, callers: tuple[int, ...]) -> None:
+        """Adds what an instruction reaches. `back`: the label behind the call; None for the kernel itself."""
+        if len(self.out) > _INSTRUCTIONS:
+            self.code.unknown.append((entry * STEP, "too many calls in calls"))
+            self.code.body.labels[f"{number}:{entry}"] = len(self.out)
+            self.out.append(Branch("trap", "", "", False, entry * STEP))
+            return
+        successors = {}
+        waiting = [entry]
+        while waiting:
+            index = waiting.pop()
+            if index in successors or not 0 <= index < len(self.lines):
+                continue
+            successors[index] = self.successors(index)
+            waiting += successors[index]
+        order = sorted(successors)
+        for position, index in enumerate(order):
+            self.code.body.labels[f"{number}:{index}"] = len(self.out)
+            self.add(index, number, back, callers)
+            following = order[position + 1] if position + 1 < len(order) else -1
+            if following != index + 1 and not isinstance(self.out[-1], Branch):
+                self.out.append(Branch("trap", "", "", False, index * STEP))  # the code ends here
+
+    def target(self, line: Line) -> int:
+        """The instruction that a branch goes to; -1 when it is not written."""
+        last = split(line.operands)[-1] if line.operands else ""
+        return int(last, 16) // STEP if _TARGET.match(last) else -1
+
+    def successors(self, index: int) -> list[int]:
+        line = self.lines[index]
+        base = line.opcode.partition(".")[0]
+        following = index + 1
+        if base in ("EXIT", "RET", "KILL") or line.opcode == "BPT.TRAP":
+            return [following] if line.guard else []
+        if base in ("BRA", "JMP"):
+            always = not line.guard and "," not in line.operands
+            return [self.target(line)] if always else [self.target(line), following]
+        if base in ("BRX", "BRXU", "JMX", "JMXU"):
+            return [target // STEP for target in self.kernel.branches.get(index * STEP, [])] + (
+                [following] if line.guard else []
+            )
+        if base == "BSYNC":
+            return [following, *self.elsewhere(index)]
+        if base == "WARPSYNC" and "COLLECTIVE" in line.opcode:
+            return [following, self.target(line)]
+        return [following]
+
+    def elsewhere(self, index: int) -> list[int]:
+        """Where threads that waited for each other go on, unless that is right behind.
+
+        A barrier register is used again and again: the place behind belongs to the use that ends there.
+        """
+        register = split(self.lines[index].operands)[-1]
+        places = self.joins.get(register, set())
+        return [] if index + 1 in places else sorted(places)
+
+    def add(self, index: int, number: int, back: str | None, callers: tuple[int, ...]) -> None:
+        line = self.lines[index]
+        base = line.opcode.partition(".")[0]
+        offset = index * STEP
+        match = _GUARD.match(line.guard)
+        guard, negated = (match[2], bool(match[1])) if match else ("", False)
+        if guard.endswith("T"):
+            if negated:
+                self.out.append(MachineInstruction("NOP", "", "", False, offset))
+                return
+            guard = ""
+        if base not in CONTROL:
+            self.out.append(MachineInstruction(line.opcode, line.operands, guard, negated, offset))
+        elif line.opcode == "BPT.TRAP":
+            self.out.append(Branch("trap", "", guard, negated, offset))
+        elif base in ("EXIT", "KILL"):
+            self.leave(line, guard, negated, offset)
+        elif base == "RET":
+            self.returned(back, guard, negated, offset)
+        elif base == "CALL":
+            self.call(index, number, guard, negated, callers)
+        else:
+            self.branch(index, number, base, guard, negated)
+
+    def leave(self, line: Line, guard: str, negated: bool, offset: int) -> None:
+        guard, negated = self.condition(line, guard, negated, offset)
+        self.out.append(Branch("exit", "", guard, negated, offset))
+
+    def returned(self, back: str | None, guard: str, negated: bool, offset: int) -> None:
+        if back is None:
+            self.out.append(Branch("exit", "", guard, negated, offset))
+        else:
+            self.out.append(Branch("bra", back, guard, negated, offset))
+
+    def condition(self, line: Line, guard: str, negated: bool, offset: int) -> tuple[str, bool]:
+        """The guard, and a predicate among a branch's operands."""
+        found = [parse(text) for text in split(line.operands)]
+        more = [(each.name, each.sign == "!") for each in found if each.sort is Sort.PREDICATE and each.name]
+        if not more:
+            return guard, negated
+        others = ((guard, negated), *more) if guard else tuple(more)
+        if len(others) == 1:
+            return others[0]
+        name = f"G{offset}"
+        self.out.append(Condition(name, others, offset))
+        return name, False
+
+    def branch(self, index: int, number: int, base: str, guard: str, negated: bool) -> None:
+        line, offset = self.lines[index], index * STEP
+        if base in ("BRA", "JMP"):
+            target = self.target(line)
+            if not 0 <= target < len(self.lines):
+                self.unknown(index, "a branch to somewhere else")
+                return
+            guard, negated = self.condition(line, guard, negated, offset)
+            if ".DIV" in line.opcode or ".CONV" in line.opcode:
+                self.either(number, [target, index + 1], offset)
+                return
+            self.out.append(Branch("bra", f"{number}:{target}", guard, negated, offset))
+        elif base in ("BRX", "BRXU", "JMX", "JMXU"):
+            targets = [target // STEP for target in self.kernel.branches.get(offset, [])]
+            if not targets:
+                self.unknown(index, "a branch through a register")
+                return
+            self.either(number, targets + ([index + 1] if guard else []), offset)
+        elif base == "BSYNC" or "COLLECTIVE" in line.opcode:
+            targets = self.elsewhere(index) if base == "BSYNC" else [self.target(line)]
+            if targets:
+                self.either(number, [index + 1, *targets], offset)
+            else:
+                self.out.append(MachineInstruction("NOP", "", "", False, offset))
+        else:
+            self.out.append(MachineInstruction("NOP", "", "", False, offset))
+
+    def either(self, number: int, targets: Sequence[int], offset: int) -> None:
+        """One of several places; nothing is known of which."""
+        name = f"{number}:{offset}:targets"
+        self.code.body.lists[name] = [f"{number}:{target}" for target in dict.fromkeys(targets)]
+        self.out.append(Branch("brx", name, "", False, offset))
+
+    def unknown(self, index: int, reason: str) -> None:
+        self.code.unknown.append((index * STEP, reason))
+        self.out.append(Branch("trap", "", "", False, index * STEP))
+
+    def call(self, index: int, number: int, guard: str, negated: bool, callers: tuple[int, ...]) -> None:
+        line = self.lines[index]
+        name = split(line.operands)[-1] if line.operands else ""
+        entry = self.routines[name] // STEP if name in self.routines else self.target(line)
+        back = self.back(index)
+        if not 0 <= entry < len(self.lines) or line.opcode.startswith("CALL.ABS"):
+            self.unknown(index, f"call of {name or 'what a register says'}")
+        elif back < 0:
+            self.unknown(index, f"call of {name}: where it returns to is not clear")
+        elif entry in callers or len(callers) >= _DEPTH:
+            self.unknown(index, f"call of {name}: too many calls in calls")
+        else:
+            self.pending.append((self.copies, entry, f"{number}:{back}", (*callers, entry)))
+            self.out.append(Branch("bra", f"{self.copies}:{entry}", guard, negated, index * STEP))
+            self.copies += 1
+
+    def back(self, index: int) -> int:
+        """Where the routine returns to: behind the call, if a register is given that place just before; or -1."""
+        place = f"{(index + 1) * STEP:#x}"
+        for line in reversed(self.lines[max(0, index - 24) : index]):
+            if line.opcode.partition(".")[0] in CONTROL:
+                break
+            if place in split(line.operands):
+                return index + 1
+        return -1

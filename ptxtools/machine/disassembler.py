@@ -1,0 +1,140 @@
+"""Runs nvdisasm, NVIDIA's disassembler, on a cubin. It comes with CUDA's toolkit or from PyPI, never with us.
+
+It is asked for JSON. On some relocatable cubins nvdisasm 13.5 crashes while it writes JSON and not when it writes text: then the
+text is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+_PACKAGE = "nvidia-cuda-nvdisasm"
+_VARIABLE = "TESSERA_NVDISASM"
+_HOW = f"install {_PACKAGE} (pip install 'tessera[analysis]'), or name nvdisasm in {_VARIABLE}"
+_SECONDS = 60.0
+_SECONDS_PER_MEGABYTE = 10.0
+_KEYS = ("function-name", "sass-instructions")
+
+
+_SECTION = re.compile(r"\s*\.section\s+(?:\.text\.)?([^,\s]+)")
+_LABEL = re.compile(r"(\.L_\w+):")
+_INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]+)\*/\s+(?:(@!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;?\s*\Z")
+_TARGET = re.compile(r"`\(([^()]*)\)")
+_SPACE = re.compile(r"(?<=\w) (?=[`-])")
+_ANNOTATION = re.compile(r"\s*\(\*.*\*\)\s*;?\Z")
+
+
+class DisassemblyError(ValueError):
+    """A cubin could not be disassembled; the text says why, and how to mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One instruction as nvdisasm writes it: "@!P0", "IMAD.WIDE", "R2,R0,0x4,R4"."""
+
+    guard: str
+    opcode: str
+    operands: str
+
+
+def locate() -> Path | None:
+    """Where nvdisasm is: what the environment names, the PyPI package, then PATH."""
+    named = os.environ.get(_VARIABLE)
+    if named:
+        return Path(named)
+    try:
+        files = metadata.files(_PACKAGE) or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        path = Path(str(file.locate()))
+        if file.name == "nvdisasm" and path.is_file():
+            return path
+    found = shutil.which("nvdisasm")
+    return Path(found) if found else None
+
+
+def disassemble(cubin: bytes) -> dict[str, list[Line]]:
+    """The instructions of each function of a cubin. Errors: DisassemblyError."""
+    tool = locate()
+    if tool is None:
+        raise DisassemblyError(f"nvdisasm is not here: {_HOW}")
+    seconds = _SECONDS + _SECONDS_PER_MEGABYTE * len(cubin) / 1e6
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        output = _output(tool, ["-json", file.name], seconds)
+        if output is None:
+            text = _output(tool, ["-c", file.name], seconds)
+            if text is None:
+                raise DisassemblyError(f"{tool} crashed")
+            return _in_text(text.decode(errors="replace"))
+    try:
+        return dict(_functions(json.loads(output)))
+    except (TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError) as problem:
+        raise DisassemblyError(f"{tool} wrote JSON of a form that is not known: {problem!r}") from problem
+
+
+def _output(tool: Path, arguments: list[str], seconds: float) -> bytes | None:
+    """What it wrote; None when it crashed. Errors: DisassemblyError."""
+    try:
+        done = subprocess.run([tool, *arguments], capture_output=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired as problem:
+        raise DisassemblyError(f"{tool} took longer than {seconds:.0f} s") from problem
+    except OSError as problem:
+        raise DisassemblyError(f"{tool} cannot be run ({problem.strerror}): {_HOW}") from problem
+    if done.returncode == -signal.SIGSEGV:
+        return None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines() or ["without a word"]
+        raise DisassemblyError(f"{tool} failed: {said[-1]}; a newer one may know this architecture")
+    return done.stdout
+
+
+def _functions(document: object) -> Iterator[tuple[str, list[Line]]]:
+    """Of the form [description, [function, ...]]."""
+    if not isinstance(document, list) or len(document) < 2 or not isinstance(document[1], list):
+        raise TypeError("no list of functions")
+    for function in document[1]:
+        name, code = (function[key] for key in _KEYS)
+        if function.get("start"):
+            raise ValueError(f"{name} does not begin at 0")
+        yield name, [Line(each.get("predicate", ""), each["opcode"], each.get("operands", "")) for each in code or []]
+
+
+def _in_text(text: str) -> dict[str, list[Line]]:
+    """Functions of the listing. Labels become offsets, as JSON has them."""
+    found: dict[str, list[Line]] = {}
+    labels: dict[str, int] = {}
+    pending: list[str] = []
+    code: list[Line] = []
+    for line in text.splitlines():
+        if match := _SECTION.match(line):
+            code = found.setdefault(match[1], [])
+        elif match := _LABEL.match(line):
+            pending.append(match[1])
+        elif match := _INSTRUCTION.match(_ANNOTATION.sub("", line)):
+            labels.update(dict.fromkeys(pending, int(match[1], 16)))
+            pending.clear()
+            code.append(Line(match[2] or "", match[3], _SPACE.sub(",", match[4].replace(", ", ","))))
+    return {name: [_resolved(each, labels) for each in lines] for name, lines in found.items()}
+
+
+def _resolved(line: Line, labels: dict[str, int]) -> Line:
+    if "`" not in line.operands:
+        return line
+
+    def place(match: re.Match[str]) -> str:
+        return hex(labels[match[1]]) if match[1] in labels else match[1]
+
+    return Line(line.guard, line.opcode, _TARGET.sub(place, line.operands))

@@ -1,0 +1,45 @@
+"""Takes apart what stands in a graph for the time of building only."""
+
+from __future__ import annotations
+
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Node, Op
+from ptxtools.machine.maker import HIGH_OF_SHIFT, LOW_OF_SHIFT, SUM, Maker
+
+
+def lower(graph: Graph) -> None:
+    """Rewrites sums with carries, funnel shifts and lower words; what has no meaning without its place becomes any value."""
+    for index in range(len(graph.nodes)):
+        node = graph.nodes[index]
+        if node.op is Op.EXTRACT and node.width == 64 and _is_low(graph, node):
+            graph.substitute(index, node.args[0])  # words are looked at modulo 2^32
+        elif node.op is Op.UNKNOWN and node.name:
+            found = _lowered(graph, node)
+            graph.substitute(index, found)
+
+
+def _is_low(graph: Graph, node: Node) -> bool:
+    return graph.number_of(node.args[1]) == 0 and graph.number_of(node.args[2]) == 32
+
+
+def _lowered(graph: Graph, node: Node) -> int:
+    make = Maker(graph, node.block, node.context)
+    args = [graph.resolve(arg) for arg in node.args]
+    if node.name == SUM:
+        return _sum(make, args, node.number)
+    if node.name in (HIGH_OF_SHIFT, LOW_OF_SHIFT):
+        count = make.of(args[2]) or 0
+        if node.name == HIGH_OF_SHIFT:
+            return make.add(make.shift_left(args[1], count), make.shift_right(args[0], 32 - count, False))
+        return make.add(make.shift_right(args[0], count, False), make.shift_left(args[1], 32 - count))
+    return make.any(node.width)
+
+
+def _sum(make: Maker, args: list[int], number: int) -> int:
+    count = number >> 8
+    total = make.number(0)
+    for position, term in enumerate(args[:count]):
+        total = make.subtract(total, term) if number >> position & 1 else make.add(total, term)
+    for predicate in args[count:]:
+        total = make.add(total, make.select(predicate, make.number(1), make.number(0)))
+    return total

@@ -1,0 +1,351 @@
+"""Makes 64-bit values of pairs of words, so that addresses get the form that PTX gives them.
+
+Every rule is an identity modulo 2^64 over unsigned words: low + 2^32 * high. A sum of words with its carries, for instance, is the sum
+of the pairs, however low and high words are matched, if all carries of the lower sum go into the upper one. Pairs that no rule
+fits stay pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Node, Op
+from ptxtools.machine.maker import CARRY, HIGH_OF_SHIFT, LOW_OF_SHIFT, SUM, Maker
+
+_WORD = (1 << 32) - 1
+_DEPTH = 60
+_STEPS = 100_000
+_BITWISE = {Op.AND, Op.OR, Op.XOR}
+_PURE = {Op.NUMBER, Op.PARAMETER, Op.SPECIAL, Op.SYMBOL}
+
+Dominates = Callable[[int, int], bool]
+
+
+def join(graph: Graph, dominates: Dominates) -> None:
+    """Replaces the pairs of a graph. `dominates`: whether every way to the second block leads through the first."""
+    pairs = Pairs(graph, dominates)
+    index = 0
+    while index < len(graph.nodes):  # rules may make further pairs
+        node = graph.nodes[index]
+        if node.op is Op.PACK and node.width == 32 and len(node.args) == 2:
+            whole = pairs.whole(*node.args, Maker(graph, node.block, node.context))
+            if whole != index:
+                graph.substitute(index, whole)
+        index += 1
+
+
+class Pairs:
+    """`whole` is the 64-bit value of two words."""
+
+    def __init__(self, graph: Graph, dominates: Dominates) -> None:
+        self.graph, self.dominates = graph, dominates
+        self.known: dict[tuple[int, int, int], int] = {}
+        self.depth = self.steps = 0
+        self.rules = (
+            self.of_halves,
+            self.extended,
+            self.summed,
+            self.added_above,
+            self.shifted,
+            self.bitwise,
+            self.chosen,
+            self.met,
+        )
+
+    def node(self, index: int) -> Node:
+        return self.graph.nodes[self.graph.resolve(index)]
+
+    def whole(self, low: int, high: int, make: Maker) -> int:
+        low, high = self.graph.resolve(low), self.graph.resolve(high)
+        key = (low, high, make.context)
+        known = self.known.get(key)
+        if known is not None:
+            return self.graph.resolve(known)
+        self.steps += 1
+        plain = make.pack(low, high)
+        if self.depth > _DEPTH or self.steps > _STEPS or make.of(plain) is not None:
+            return plain
+        self.depth += 1
+        found = plain
+        for rule in self.rules:
+            result = rule(low, high, make)
+            if result is not None:
+                found = result
+                break
+        self.depth -= 1
+        self.known[key] = found
+        return found
+
+    # Halves of one value.
+
+    def half(self, index: int) -> tuple[int, int]:
+        """(value, 0 or 1) when a node is the lower or upper word of a value; otherwise (-1, 0)."""
+        node = self.node(index)
+        if node.op is Op.EXTRACT and node.width == 64 and self.graph.number_of(node.args[2]) == 32:
+            return self.graph.resolve(node.args[0]), 1 if self.graph.number_of(node.args[1]) == 32 else 0
+        return -1, 0
+
+    def of_halves(self, low: int, high: int, make: Maker) -> int | None:
+        (one, first), (other, second) = self.half(low), self.half(high)
+        if one >= 0 and one == other and (first, second) == (0, 1):
+            return one
+        a, b = self.node(low), self.node(high)
+        if a.op is b.op is Op.PARAMETER and a.width == b.width == 32 and b.number == a.number + 4:
+            return self.graph.add(replace(a, width=64, signed=False))
+        return None
+
+    def extended(self, low: int, high: int, make: Maker) -> int | None:
+        """The upper word is 0 or repeats the sign."""
+        if self.graph.number_of(high) == 0:
+            return make.node(Op.CONVERT, (low,), 32)
+        sign = self.sign_of(high)
+        if sign < 0:
+            return None
+        node = self.node(low)
+        shifted = node.op is Op.SHR and node.signed and self.graph.resolve(node.args[0]) == sign
+        return make.node(Op.CONVERT, (low,), 32, True) if sign == low or shifted else None
+
+    def sign_of(self, index: int) -> int:
+        """The word whose sign a word repeats; -1 when it is no such word."""
+        node = self.node(index)
+        if node.op is Op.SHR and node.signed and node.width == 32 and self.graph.number_of(node.args[1]) == 31:
+            return self.graph.resolve(node.args[0])
+        return -1
+
+    # Sums.
+
+    def scratch(self, index: int, name: str) -> Node | None:
+        node = self.node(index)
+        return node if node.op is Op.UNKNOWN and node.name == name else None
+
+    def parts(self, node: Node) -> tuple[list[int], int, list[int]]:
+        """Terms of a sum with carries, which of them are negated, and what is carried in."""
+        count = node.number >> 8
+        args = [self.graph.resolve(arg) for arg in node.args]
+        return args[:count], node.number & 255, args[count:]
+
+    def summed(self, low: int, high: int, make: Maker) -> int | None:
+        """Sums whose lower one carries into the upper one."""
+        lower, upper = self.scratch(low, SUM), self.scratch(high, SUM)
+        if lower is None or upper is None:
+            return None
+        lows, negated, into = self.parts(lower)
+        highs, inverted, carries = self.parts(upper)
+        if into or inverted or len(lows) + bin(negated).count("1") > 3:
+            return None
+        if not self.all_carries(low, carries, len(lows) - 1 + bin(negated).count("1")):
+            return None
+        minus = [term for number, term in enumerate(lows) if negated >> number & 1]
+        plus = [term for number, term in enumerate(lows) if not negated >> number & 1]
+        total = make.number(0)
+        for term in minus:
+            opposite = self.take(highs, lambda each: self.node(each).op in (Op.NOT, Op.NUMBER), make.number(0))
+            total = make.subtract(total, self.whole(term, self.inverse(opposite, make), make), 64)
+        for term, partner in self.matched(plus, highs, make):
+            total = make.add(total, self.whole(term, partner, make), 64)
+        return total
+
+    def all_carries(self, low: int, carries: Sequence[int], most: int) -> bool:
+        """Whether these are all carries that a sum can have."""
+        found = set()
+        for index in carries:
+            node = self.scratch(index, CARRY)
+            if node is None or self.graph.resolve(node.args[0]) != low:
+                return False
+            found.add(node.number)
+        return len(found) == len(carries) == most
+
+    def take(self, words: list[int], fits: Callable[[int], bool], otherwise: int) -> int:
+        for position, word in enumerate(words):
+            if fits(word):
+                return words.pop(position)
+        return otherwise
+
+    def inverse(self, index: int, make: Maker) -> int:
+        node = self.node(index)
+        return node.args[0] if node.op is Op.NOT else make.inverse(index)
+
+    def matched(self, lows: list[int], highs: list[int], make: Maker) -> list[tuple[int, int]]:
+        """Words that belong together; those left over are with 0."""
+        lows, highs, found = list(lows), list(highs), []
+        while lows and highs:
+            low, high = max(((a, b) for a in lows for b in highs), key=lambda pair: self.closeness(*pair))
+            lows.remove(low)
+            highs.remove(high)
+            found.append((low, high))
+        zero = make.number(0)
+        return [*found, *((low, zero) for low in lows), *((zero, high) for high in highs)]
+
+    def closeness(self, low: int, high: int) -> int:
+        """How much two words look like one value's. Any match is right; a good one is simple."""
+        a, b = self.node(low), self.node(high)
+        (one, first), (other, second) = self.half(low), self.half(high)
+        if one >= 0 and one == other and first < second:
+            return 10
+        if a.op is b.op is Op.PARAMETER and b.number == a.number + 4:
+            return 10
+        if self.sign_of(high) == low or self.belong(low, high):
+            return 9
+        if a.op is b.op and a.op in (Op.JOIN, Op.LOOP) and a.block == b.block:
+            return 7
+        if a.op is b.op is Op.SELECT and a.args[0] == b.args[0]:
+            return 7
+        if a.op is b.op is Op.NUMBER:
+            return 6
+        return 1 if b.op is Op.NUMBER else 0
+
+    def belong(self, low: int, high: int) -> bool:
+        """Whether one was computed with the other."""
+        a, b = self.node(low), self.node(high)
+        if b.op is Op.UNKNOWN and b.name == HIGH_OF_SHIFT:
+            return a.op is Op.SHL and a.args[0] == b.args[0]
+        if a.op is b.op is Op.UNKNOWN and a.name == b.name == SUM:
+            return any(self.scratch(each, CARRY) is not None and low in self.node(each).args for each in b.args)
+        value, part = self.half(low)
+        if value >= 0 and part == 0:
+            return any(self.half(term) == (value, 1) for term, _ in self.terms(high))
+        if b.op is Op.SHR and not b.signed and a.op is Op.SHL:
+            x, y = self.graph.number_of(a.args[1]), self.graph.number_of(b.args[1])
+            return a.args[0] == b.args[0] and x is not None and y is not None and x + y == 32
+        return False
+
+    def terms(self, index: int) -> list[tuple[int, bool]]:
+        """Words that are added up in a word, and which are subtracted."""
+        found: list[tuple[int, bool]] = []
+        pending = [(index, False)]
+        while pending and len(found) < 8:
+            each, minus = pending.pop()
+            node = self.node(each)
+            if node.op in (Op.ADD, Op.SUB) and node.width == 32:
+                pending += [(node.args[0], minus), (node.args[1], minus ^ (node.op is Op.SUB))]
+            else:
+                found.append((self.graph.resolve(each), minus))
+        return [*found, *pending]
+
+    def added_above(self, low: int, high: int, make: Maker) -> int | None:
+        """The lower word of a value, and its upper word with something added."""
+        value, part = self.half(low)
+        if value < 0 or part:
+            return None
+        terms = self.terms(high)
+        own = next((each for each in terms if self.half(each[0]) == (value, 1) and not each[1]), None)
+        if own is None:
+            return None
+        terms.remove(own)
+        product = self.product(value, terms, make)
+        if product is not None:
+            return product
+        total = make.number(0)
+        for term, minus in terms:
+            total = make.subtract(total, term) if minus else make.add(total, term)
+        return make.add(value, make.shift_left(total, 32, 64), 64)
+
+    def product(self, value: int, terms: Sequence[tuple[int, bool]], make: Maker) -> int | None:
+        """a * b of 64 bits: al * bl in full, and ah * bl and al * bh in the upper word."""
+        node, addend = self.node(value), None
+        if node.op is Op.ADD and self.node(node.args[0]).op is Op.MUL_WIDE:
+            node, addend = self.node(node.args[0]), node.args[1]
+        elif node.op is Op.ADD and self.node(node.args[1]).op is Op.MUL_WIDE:
+            node, addend = self.node(node.args[1]), node.args[0]
+        if node.op is not Op.MUL_WIDE or node.signed:
+            return None
+        a, b = (self.graph.resolve(arg) for arg in node.args)
+        above = {a: make.number(0), b: make.number(0)}
+        for term, minus in terms:
+            factors = self.node(term)
+            if minus or factors.op is not Op.MUL:
+                return None
+            x, y = (self.graph.resolve(arg) for arg in factors.args)
+            for one, other in ((x, y), (y, x)):
+                partner = next((each for each in (a, b) if self.same(each, one)), None)
+                if partner is not None:
+                    opposite = b if partner == a else a
+                    above[opposite] = make.add(above[opposite], other)
+                    break
+            else:
+                return None
+        sides = [self.whole(each, above[each], make) for each in (a, b)]
+        total = make.multiply(*sides, 64)
+        return total if addend is None else make.add(total, addend, 64)
+
+    def same(self, a: int, b: int) -> bool:
+        x, y = self.graph.number_of(a), self.graph.number_of(b)
+        return a == b or (x is not None and y is not None and (x - y) & _WORD == 0)
+
+    # Shifts and bits.
+
+    def shifted(self, low: int, high: int, make: Maker) -> int | None:
+        a, b = self.node(low), self.node(high)
+        if a.op is Op.SHL and b.op is Op.UNKNOWN and b.name == HIGH_OF_SHIFT and a.args == (b.args[0], b.args[2]):
+            whole = self.whole(b.args[0], b.args[1], make)
+            return make.node(Op.SHL, (whole, b.args[2]), 64)
+        if a.op is Op.SHL and b.op is Op.SHR and self.belong(low, high):
+            return make.node(Op.SHL, (make.node(Op.CONVERT, (a.args[0],), 32), a.args[1]), 64)
+        if a.op is Op.UNKNOWN and a.name == LOW_OF_SHIFT and b.op is Op.SHR and b.args == (a.args[1], a.args[2]):
+            whole = self.whole(a.args[0], a.args[1], make)
+            return make.node(Op.SHR, (whole, a.args[2]), 64, b.signed)
+        return None
+
+    def bitwise(self, low: int, high: int, make: Maker) -> int | None:
+        a, b = self.node(low), self.node(high)
+        if a.op is b.op is Op.NOT:
+            return make.inverse(self.whole(a.args[0], b.args[0], make), 64)
+        if a.op is b.op and a.op in _BITWISE:
+            pairs = self.matched(list(a.args), list(b.args), make)
+            if len(pairs) == 2:
+                return make.node(a.op, (self.whole(*pairs[0], make), self.whole(*pairs[1], make)), 64)
+        number = self.graph.number_of(a.args[1]) if a.op in _BITWISE else None
+        if number is None or b.op in _BITWISE:
+            return None
+        number &= _WORD
+        if a.op is Op.AND:
+            number |= _WORD << 32
+        return make.node(a.op, (self.whole(a.args[0], high, make), make.number(number)), 64)
+
+    # Choices.
+
+    def chosen(self, low: int, high: int, make: Maker) -> int | None:
+        a, b = self.node(low), self.node(high)
+        if a.op is b.op is Op.SELECT and a.args[0] == b.args[0]:
+            sides = [self.whole(x, y, make) for x, y in zip(a.args[1:], b.args[1:], strict=True)]
+        elif a.op is Op.SELECT:
+            return make.select(a.args[0], self.whole(a.args[1], high, make), self.whole(a.args[2], high, make), 64)
+        elif b.op is Op.SELECT:
+            return make.select(b.args[0], self.whole(low, b.args[1], make), self.whole(low, b.args[2], make), 64)
+        else:
+            return None
+        return make.select(a.args[0], sides[0], sides[1], 64)
+
+    def met(self, low: int, high: int, make: Maker) -> int | None:
+        """Where paths meet: each path's pair. A word that was there before is the same on all of them."""
+        a, b = self.node(low), self.node(high)
+        shape = a if a.op in (Op.JOIN, Op.LOOP) else b
+        if shape.op not in (Op.JOIN, Op.LOOP) or not shape.args:
+            return None
+        sides: list[tuple[int, ...]] = []
+        for index, node in ((low, a), (high, b)):
+            if node.op is shape.op and node.block == shape.block and len(node.args) == len(shape.args):
+                sides.append(node.args)
+            elif self.is_before(index, shape.block):
+                sides.append((index,) * len(shape.args))
+            else:
+                return None
+        whole = self.graph.fresh(replace(shape, args=()))
+        self.known[low, high, make.context] = whole
+        pairs = [
+            self.whole(x, y, Maker(self.graph, shape.block, context))
+            for x, y, context in zip(*sides, shape.contexts, strict=True)
+        ]
+        self.graph.set_operands(whole, pairs, shape.contexts)
+        return whole
+
+    def is_before(self, index: int, block: int, depth: int = 8) -> bool:
+        """Whether a value is there whenever the block begins, and does not change until it is left."""
+        node = self.node(index)
+        if node.op in _PURE:
+            return True
+        if node.op in (Op.UNKNOWN, Op.EXTRACT) and node.args:
+            return depth > 0 and all(self.is_before(arg, block, depth - 1) for arg in node.args)
+        return node.block != block and self.dominates(node.block, block)

@@ -1,0 +1,183 @@
+"""Machine instructions: how many registers each writes, what it does to memory, and what its result is.
+
+An instruction that is not listed is unknown. One without a meaning writes any values. Opcodes are those of Turing to Blackwell;
+those of the uniform datapath have a U before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+
+
+class Width(Enum):
+    """How many registers of 32 bits the result has."""
+
+    NONE = "none"
+    ONE = "one"
+    TWO = "two"
+    BY_SIZE = "by size"  # .64, .128, .256
+    BY_WIDE = "by wide"  # two with .WIDE or .64
+    BY_TYPE = "by type"  # two when the type it converts to has 64 bits
+    EIGHT = "eight"
+    FRAGMENT = "fragment"  # of a matrix: eight of the oldest shape, otherwise at most four
+    MATRIX = "matrix"  # by the number of matrices
+    ALL = "all"  # from the first one on, as many as there are
+
+
+class Effect(Enum):
+    """On memory that others see."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+    ATOMIC = "atomic"
+    UNKNOWN = "unknown"
+
+
+class Meaning(Enum):
+    """How the result is computed; see `values`."""
+
+    ANY = "any"
+    COPY = "copy"
+    ADD = "add"
+    MULTIPLY = "multiply"
+    LEA = "lea"
+    SHIFT = "shift"
+    FUNNEL = "funnel"
+    LOGIC = "logic"
+    SELECT = "select"
+    MINMAX = "minmax"
+    ADD_MINMAX = "add, then minmax"
+    ABSOLUTE = "absolute"
+    COMPARE = "compare"
+    PREDICATES = "predicates"
+    PERMUTE = "permute"
+    SIGN_EXTEND = "sign extend"
+    SPECIAL = "special"
+    CONSTANT = "constant"
+    LOADED = "loaded"
+    HALVES = "halves"
+    TO_FLOAT = "to float"
+    RECIPROCAL = "reciprocal"
+    FROM_FLOAT = "from float"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    width: Width
+    effect: Effect = Effect.NONE
+    meaning: Meaning = Meaning.ANY
+    generic: bool = False
+    reason: str = ""
+
+
+def _rows(names: str, width: Width, meaning: Meaning = Meaning.ANY) -> dict[str, Row]:
+    return {name: Row(width, meaning=meaning) for name in names.split()}
+
+
+def _unknown(names: str, reason: str) -> dict[str, Row]:
+    return {name: Row(Width.ALL, Effect.UNKNOWN, reason=reason) for name in names.split()}
+
+
+_READ, _WRITE, _ATOMIC = Effect.READ, Effect.WRITE, Effect.ATOMIC
+
+ROWS: dict[str, Row] = {
+    # Integers.
+    **_rows("MOV UMOV MOV64IUR R2UR IMOV", Width.BY_WIDE, Meaning.COPY),
+    **_rows("IADD3 UIADD3 VIADD UVIADD IADD UIADD IADD32I", Width.BY_WIDE, Meaning.ADD),
+    **_rows("IMAD UIMAD", Width.BY_WIDE, Meaning.MULTIPLY),
+    **_rows("LEA ULEA", Width.ONE, Meaning.LEA),
+    **_rows("SHF USHF", Width.ONE, Meaning.FUNNEL),
+    **_rows("SHL USHL SHR USHR", Width.BY_WIDE, Meaning.SHIFT),
+    **_rows("LOP3 ULOP3 LOP LOP32I", Width.ONE, Meaning.LOGIC),
+    **_rows("SEL USEL", Width.BY_WIDE, Meaning.SELECT),
+    **_rows("IMNMX UIMNMX VIMNMX UVIMNMX", Width.ONE, Meaning.MINMAX),
+    **_rows("VIADDMNMX UVIADDMNMX", Width.ONE, Meaning.ADD_MINMAX),
+    **_rows("IABS UIABS", Width.ONE, Meaning.ABSOLUTE),
+    **_rows("ISETP UISETP", Width.NONE, Meaning.COMPARE),
+    **_rows("PLOP3 UPLOP3", Width.NONE, Meaning.PREDICATES),
+    **_rows("PRMT UPRMT", Width.ONE, Meaning.PERMUTE),
+    **_rows("SGXT USGXT", Width.ONE, Meaning.SIGN_EXTEND),
+    **_rows("S2R S2UR", Width.BY_WIDE, Meaning.SPECIAL),
+    **_rows("CS2R CS2UR", Width.TWO, Meaning.SPECIAL),
+    **_rows("LDC ULDC LDCU", Width.BY_SIZE, Meaning.CONSTANT),
+    **_rows("HFMA2", Width.ONE, Meaning.HALVES),
+    **_rows("BMSK UBMSK BREV UBREV FLO UFLO POPC UPOPC IDP IDP4A I2I I2IP VABSDIFF VABSDIFF4 IMUL ISCADD", Width.ONE),
+    **_rows("VIMNMX3 UVIMNMX3 VIADDMNMX3 VHMNMX P2R P2UR UP2UR VOTE VOTEU REDUX CREDUX UREDUX ISET ICMP", Width.ONE),
+    **_rows("R2B B2R R2P UR2UP FCHK PSETP CSETP ELECT UELECT BMOV SHFL USHFL MATCH", Width.ONE),
+    **_rows("LEPC GETLMEMBASE", Width.TWO),
+    # Numbers with a point.
+    **_rows("FADD FMUL FFMA FMNMX FSEL FSET FSWZADD FADD32I FMUL32I FFMA32I FMNMX3 UFADD UFMUL UFFMA", Width.ONE),
+    **_rows("UFMNMX UFSEL UFSET UFMNMX3 F2FP UF2FP F2IP UF2IP I2FP UI2FP", Width.ONE),
+    **_rows("HADD2 HMUL2 HMNMX2 HSET2 HADD2_32I HMUL2_32I HFMA2_32I UHADD2 UHFMA2 HMNMX HADD HFMA", Width.ONE),
+    **_rows("F2F UF2F FRND UFRND UI2F", Width.BY_TYPE),
+    **_rows("FADD2 FMUL2 FFMA2 DADD DMUL DFMA DMNMX", Width.TWO),
+    **_rows("FSETP DSETP HSETP2 UFSETP UHSETP2", Width.NONE),
+    **_rows("MUFU UMUFU", Width.ONE, Meaning.RECIPROCAL),
+    **_rows("I2F", Width.BY_TYPE, Meaning.TO_FLOAT),
+    **_rows("F2I UF2I", Width.BY_TYPE, Meaning.FROM_FLOAT),
+    # Matrices.
+    **_rows("HMMA IMMA BMMA QMMA OMMA", Width.FRAGMENT),
+    **_rows("DMMA", Width.EIGHT),
+    **_rows("HGMMA IGMMA BGMMA QGMMA", Width.ALL),
+    **_rows("LDSM MOVM", Width.MATRIX),
+    **_rows("LDT LDTM UTCLD", Width.ALL),
+    **_rows("WARPGROUP WARPGROUPSET STT STTM UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCBAR UTCCP UTCSHIFT UTCATOMSWS", Width.NONE),
+    # Memory of a block or thread.
+    **_rows("LDS", Width.BY_SIZE, Meaning.LOADED),
+    **_rows("LDL", Width.BY_SIZE, Meaning.LOADED),
+    **_rows("ATOMS ATOMSWS SYNCS", Width.TWO),
+    **_rows("STS STL STSM STAS REDAS", Width.NONE),
+    # Global memory.
+    "LDG": Row(Width.BY_SIZE, _READ, Meaning.LOADED),
+    "LD": Row(Width.BY_SIZE, _READ, Meaning.LOADED, generic=True),
+    "STG": Row(Width.NONE, _WRITE),
+    "ST": Row(Width.NONE, _WRITE, generic=True),
+    "LDGSTS": Row(Width.NONE, _READ),
+    "RED": Row(Width.NONE, _ATOMIC),
+    "REDG": Row(Width.NONE, _ATOMIC),
+    "ATOMG": Row(Width.BY_SIZE, _ATOMIC, Meaning.LOADED),
+    "ATOM": Row(Width.BY_SIZE, _ATOMIC, Meaning.LOADED, generic=True),
+    **_unknown("UTMALDG UTMASTG UTMAREDG", "TMA tensor copy"),
+    **_unknown("UBLKCP UBLKRED", "bulk copy"),
+    **_unknown("LDGMC REDGMC", "multimem reaches other devices' memory"),
+    **_unknown("TEX TLD TLD4 TMML TXD TXQ SULD SUST SURED SUATOM SUQUERY", "texture or surface"),
+    # No registers and no memory of the program.
+    **_rows("NOP BAR DEPBAR LDGDEPBAR LDG_DEPBAR MEMBAR ERRBAR FENCE CCTL CCTLL CCTLT UCCTL WARPSYNC YIELD NANOSLEEP", Width.NONE),
+    **_rows("BSSY BSYNC BREAK BPT PMTRIG UTMAPF UBLKPF UTMACCTL UTMACMDFLUSH ARRIVES UARRIVES", Width.NONE),
+    **_rows("UCGABAR_ARV UCGABAR_WAIT UCGABAR_GET UCGABAR_SET USETMAXREG USETSHMSZ ACQBULK PREEXIT KILL SETCTAID", Width.NONE),
+    **_rows("UVIRTCOUNT ENDCOLLECTIVE CGAERRBAR RPCMOV SETLMEMBASE UGETNEXTWORKID ACQSHMINIT UPREFETCH", Width.NONE),
+    **_rows("QSPC", Width.ONE),
+}
+
+CONTROL = {"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "EXIT", "RET", "CALL", "BSYNC", "BREAK", "WARPSYNC", "KILL"}
+
+
+@cache
+def words(opcode: str) -> int:
+    """How many registers the result of an opcode has, as far as that is bounded by it; 256 for all."""
+    parts = opcode.split(".")
+    row = ROWS.get(parts[0])
+    if row is None:
+        return 256
+    return _words(row.width, parts)
+
+
+def _words(width: Width, parts: Sequence[str]) -> int:
+    if width is Width.BY_SIZE:
+        return next((int(part) // 32 for part in ("256", "128", "96", "64") if part in parts), 1)
+    if width is Width.BY_WIDE:
+        return 2 if "WIDE" in parts or "64" in parts else 1
+    if width is Width.BY_TYPE:
+        return 2 if {"F64", "S64", "U64"} & set(parts) else 1
+    if width is Width.MATRIX:
+        return int(parts[-1]) if parts[-1] in ("1", "2", "4") else 4
+    if width is Width.FRAGMENT:
+        return 8 if "884" in parts else 4
+    return _COUNTS[width]
+
+
+_COUNTS = {Width.NONE: 0, Width.ONE: 1, Width.TWO: 2, Width.EIGHT: 8, Width.ALL: 256}

@@ -1,0 +1,127 @@
+"""Values of machine registers as nodes of a template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ptxtools.access.flow import Flow
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Node, Op
+from ptxtools.access.walk import Walk
+from ptxtools.machine import meanings
+from ptxtools.machine.banks import Banks
+from ptxtools.machine.code import Code, Condition, MachineInstruction
+from ptxtools.machine.maker import Maker
+from ptxtools.machine.operand import Address, Operand, Sort
+from ptxtools.machine.table import ROWS
+from ptxtools.reader.instruction import Instruction
+
+
+class MachineValues(Walk):
+    """Nodes of a kernel's registers and operands. `banks`: what its constant banks hold."""
+
+    def __init__(self, code: Code, flow: Flow, graph: Graph, banks: Banks) -> None:
+        super().__init__(code.body.instructions, flow, graph)
+        self.banks = banks
+        self.loaded: dict[tuple[int, int], int] = {}  # by instruction and number of the pair
+
+    def offset(self, index: int) -> int:
+        """Where in the function an instruction lies."""
+        return self._code[index].offset
+
+    def maker(self, block: int) -> Maker:
+        return Maker(self._graph, self._at(block), self._flow.contexts[block])
+
+    def place(self, block: int, index: int) -> Place:
+        """What an instruction sees."""
+        return Place(self, self.maker(block), block, index)
+
+    def _computed(self, instruction: Instruction, name: str, block: int, index: int) -> int:
+        place = self.place(block, index)
+        if isinstance(instruction, Condition):
+            total = place.make.number(1)
+            for other, negated in instruction.others:
+                value = place.register(other)
+                total = place.make.both(total, place.make.opposite(value) if negated else value)
+            return total
+        if not isinstance(instruction, MachineInstruction):
+            raise ValueError(f"{instruction.opcode} writes no register")
+        of: Sequence[str] = instruction.results if name in instruction.results else instruction.predicates
+        is_predicate = of is not instruction.results
+        meaning = meanings.MEANINGS.get(ROWS[instruction.base].meaning)
+        found = None if meaning is None else meaning(place, instruction, is_predicate, of.index(name))
+        return self.opaque(1 if is_predicate else 32, block) if found is None else found
+
+
+class Place:
+    """Operands as an instruction at one place sees them. `make` makes nodes there."""
+
+    def __init__(self, values: MachineValues, make: Maker, block: int, index: int) -> None:
+        self.values, self.make = values, make
+        self.block, self.index = block, index
+
+    def register(self, name: str) -> int:
+        return self.values.register(name, self.block, self.index) if name else self.make.number(0)
+
+    def predicate(self, operand: Operand) -> int:
+        """Errors: ValueError when the operand is none."""
+        if operand.sort is not Sort.PREDICATE:
+            raise ValueError("not a predicate")
+        value = self.register(operand.name) if operand.name else self.make.number(1)
+        return self.make.opposite(value) if operand.sign == "!" else value
+
+    def word(self, operand: Operand, position: int = 0) -> int:
+        """A word of an operand, without its sign. Errors: ValueError when it is not a plain word."""
+        if operand.absolute or (operand.part and operand.part not in ("64", "U32", "S32")):
+            raise ValueError(f"a part of {operand.name}")
+        if operand.sort is Sort.NUMBER:
+            return self.make.number(operand.number if position == 0 else operand.number >> 32)
+        if operand.sort is Sort.REGISTER:
+            return self.register(_following(operand.name, position))
+        if operand.sort is Sort.CONSTANT:
+            return self.values.banks.word(self.make, operand, position, self.register)
+        if operand.sort is Sort.ADDRESS_HALF:
+            return self.values.banks.half_of_address(self.make, operand)
+        raise ValueError(f"'{operand.name}' is no number")
+
+    def value(self, operand: Operand) -> int:
+        """A word with its sign."""
+        value = self.word(operand)
+        return self.signed(operand, value, 32)
+
+    def signed(self, operand: Operand, value: int, width: int) -> int:
+        if operand.sign == "-":
+            return self.make.negative(value, width)
+        return self.make.inverse(value, width) if operand.sign == "~" else value
+
+    def pair(self, operand: Operand) -> int:
+        """A 64-bit value: two registers or words in a row, with its sign."""
+        if operand.sort is Sort.NUMBER:
+            return self.signed(operand, self.make.number(operand.number), 64)
+        return self.signed(operand, self.make.pack(self.word(operand), self.word(operand, 1)), 64)
+
+    def address(self, address: Address, wide: bool) -> int:
+        """The sum of registers; one of them a pair when the address has 64 bits. Errors: ValueError."""
+        total = self.make.number(0)
+        for name, parts in address.terms:
+            if "U32" in parts:
+                term = self.make.node(Op.CONVERT, (self.register(name),), 32)
+            elif wide and ("64" in parts or name.startswith("UR") or len(address.terms) == 1):
+                term = self.make.pack(self.register(name), self.register(_following(name, 1)))
+            elif not parts and wide:
+                term = self.make.node(Op.CONVERT, (self.register(name),), 32, True)
+            else:
+                raise ValueError(f"an address with {name}.{'.'.join(parts)}")
+            total = self.make.add(total, term, 64)
+        return total
+
+
+def _following(name: str, distance: int) -> str:
+    """The register that many places on; "" stands for the one that is always 0."""
+    if not name or not distance:
+        return name
+    prefix = name.rstrip("0123456789")
+    return f"{prefix}{int(name[len(prefix) :]) + distance}"
+
+
+Meaning = Callable[[Place, MachineInstruction, bool, int], "int | None"]

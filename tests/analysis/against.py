@@ -1,0 +1,161 @@
+"""Compares what machine code says with what PTX says of the same kernel, for random launches."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ptxtools.access.build import build
+from ptxtools.access.summary import summarise
+from ptxtools.access.template import AccessKind, Template
+from ptxtools.machine import build as machine
+from ptxtools.machine.cubin import Cubin
+from ptxtools.machine.cubin import read as read_cubin
+from ptxtools.machine.disassembler import Line, disassemble
+from ptxtools.ranges import Launch, Result, evaluate
+from ptxtools.reader import Function, Module, read
+from tests.analysis.oracle import Interval, inside, spread, union
+from tests.analysis.plan import Kernel
+
+_BUFFERS = 0x7F00_0000_0000  # where the first lies; they are as far apart as twice their size
+_BUFFER_BYTES = 1 << 28
+_SEED = 7
+
+
+class Code:
+    """The machine code of a cubin; a kernel's template is made when it is asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        self.cubin: Cubin = read_cubin(data)
+        self.lines: dict[str, list[Line]] = disassemble(data)
+
+    def template(self, name: str) -> Template | None:
+        kernel = self.cubin.kernels.get(name)
+        return machine.build(self.cubin, kernel, self.lines[name]) if kernel and name in self.lines else None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Of one kernel. `missing`: launches whose machine ranges lack bytes of the PTX's; `unequal`: those that differ."""
+
+    name: str
+    launches: int = 0
+    missing: int = 0
+    unequal: int = 0
+    ptx_unknown: set[str] = field(default_factory=set)
+    machine_unknown: set[str] = field(default_factory=set)
+    example: str = ""
+    excess: float = 0.0
+
+    @property
+    def is_superset(self) -> bool:
+        return self.missing == 0
+
+    @property
+    def is_equal(self) -> bool:
+        return self.missing == 0 and self.unequal == 0
+
+
+def assemble(text: Path, architecture: int, directory: Path) -> bytes:
+    """The cubin that ptxas makes of a PTX text. Errors: ValueError with what it said."""
+    tool = shutil.which("ptxas")
+    if tool is None:
+        raise ValueError("ptxas is not here")
+    output = directory / f"{text.stem}.{architecture}.cubin"
+    done = subprocess.run(
+        [tool, f"-arch=sm_{architecture}", "-o", output, text], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise ValueError(done.stderr.strip().splitlines()[-1] if done.stderr else "ptxas failed")
+    return output.read_bytes()
+
+
+def verdicts(source: str, path: Path, code: Code, launches: int, only: str = "") -> Iterator[Verdict]:
+    """A verdict on each kernel that is in both. `source`: the PTX, which lies in `path`."""
+    module = read(source)
+    for function in module.kernels:
+        if only in function.name and function.name in code.lines:
+            yield verdict(module, function, source, path, code, launches)
+
+
+def verdict(module: Module, function: Function, source: str, path: Path, code: Code, launches: int) -> Verdict:
+    found = Verdict(function.name)
+    theirs, ours = build(module, function), code.template(function.name)
+    if ours is None:
+        found.machine_unknown.add("no description of its parameters")
+        return found
+    chance = random.Random(_SEED)
+    kernel = Kernel(path, function, summarise(theirs).pointers, source)
+    for _ in range(launches):
+        launch = launch_of(json.loads(kernel.job(chance)))
+        compare(found, evaluate(theirs, launch), evaluate(ours, launch))
+    return found
+
+
+def launch_of(job: dict[str, object]) -> Launch:
+    """The launch that a job describes, in buffers that lie nowhere."""
+    values = bytearray(bytes.fromhex(str(job["values"])))
+    pointers = job["pointers"]
+    assert isinstance(pointers, dict)
+    for offset, number in pointers.items():
+        address = _BUFFERS + 2 * number * _BUFFER_BYTES + _BUFFER_BYTES // 2
+        values[int(offset) : int(offset) + 8] = address.to_bytes(8, "little")
+    return Launch(bytes(values), _shape(job["grid"]), _shape(job["block"]), _allocation)
+
+
+def _shape(sizes: object) -> tuple[int, int, int]:
+    assert isinstance(sizes, list)
+    x, y, z = sizes
+    return x, y, z
+
+
+def _allocation(address: int) -> Interval | None:
+    number, place = divmod(address - _BUFFERS, 2 * _BUFFER_BYTES)
+    if not 0 <= number < 6 or place >= _BUFFER_BYTES:
+        return None
+    begin = _BUFFERS + 2 * number * _BUFFER_BYTES
+    return begin, begin + _BUFFER_BYTES
+
+
+def compare(found: Verdict, theirs: Result, ours: Result) -> None:
+    """Adds one launch's ranges to a verdict."""
+    found.launches += 1
+    found.ptx_unknown |= {reason for _, reason in theirs.unknown}
+    found.machine_unknown |= {reason for _, reason in ours.unknown}
+    if theirs.unknown or ours.unknown:
+        found.unequal += bool(ours.unknown) != bool(theirs.unknown)
+        if ours.unknown and not found.example:
+            found.example = str(ours.unknown[:2])
+        return
+    unequal = False
+    for kind in AccessKind:
+        expected, seen = bytes_of(theirs, kind), bytes_of(ours, kind)
+        missed = [each for each in expected if not covered(each, seen)]
+        if missed:
+            found.missing += 1
+            found.example = f"missing {kind.value} {missed[:2]} of {expected[:3]}, found {seen[:3]}"
+            return
+        if expected != seen:
+            unequal = True
+            found.example = found.example or f"{kind.value}: expected {expected[:3]}, found {seen[:3]}"
+    found.unequal += unequal
+
+
+def bytes_of(result: Result, kind: AccessKind) -> list[tuple[str, int, int]]:
+    """Ascending intervals, by variable; pointers have addresses."""
+    found: list[tuple[str, int, int]] = []
+    names = {each.variable or "" for each in result.ranges}
+    for name in sorted(names):
+        ranges = [each for each in result.ranges if each.kind is kind and (each.variable or "") == name]
+        found += [(name, begin, end) for begin, end in union(i for each in ranges for i in spread(each))]
+    return found
+
+
+def covered(interval: tuple[str, int, int], seen: Sequence[tuple[str, int, int]]) -> bool:
+    name, begin, end = interval
+    return inside((begin, end), [(first, last) for other, first, last in seen if other == name])
