@@ -24,7 +24,9 @@ class Use:
 
 @dataclass(slots=True)
 class Summary:
-    """`tier`: "ptx" or "machine", or "unknown" when some access may be anywhere. `variables`: used ones of the module, by kind.
+    """`tier`: "ptx" or "machine", or "unknown" when some access may be anywhere.
+
+    `variables`: used ones of the module, by kind.
 
     `pointers`: offsets in the parameter block of what addresses begin with.
     """

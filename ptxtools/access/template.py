@@ -150,7 +150,9 @@ class Slot:
 
 @dataclass(slots=True)
 class Template:
-    """`tier`: what it was made from. `private`: names of symbols in shared, local or parameter memory. `sizes`: bytes of the module's variables.
+    """`tier`: what it was made from. `private`: names of symbols in shared, local or parameter memory.
+
+    `sizes`: bytes of the module's variables.
 
     `block_loops`: for each block the loops (indices) that contain it.
     """

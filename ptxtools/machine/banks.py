@@ -1,4 +1,4 @@
-"""Constant banks: parameters and the shape of the launch in bank 0, constants of the program in bank 3, addresses in bank 4."""
+"""Constant banks: 0 holds parameters and the launch's shape, 3 the program's constants, 4 addresses."""
 
 from __future__ import annotations
 
@@ -52,6 +52,9 @@ class Banks:
                 if begin in self.cubin.addresses:
                     name, addend = self.cubin.addresses[begin]
                     return half(make.add(self.symbol(make, name), make.number(addend), 64))
+        numbers = self.cubin.numbers.get((self.kernel.name, bank), b"")
+        if bits == 32 and 0 <= offset <= len(numbers) - 4:
+            return make.number(int.from_bytes(numbers[offset : offset + 4], "little"))
         return make.loaded(bits, signed, 0) if bank in (_CONSTANTS, -1) else make.any(bits)
 
     def _system(self, make: Maker, offset: int, bits: int, signed: bool) -> int:

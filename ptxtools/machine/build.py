@@ -16,7 +16,7 @@ from ptxtools.machine.code import Code, MachineInstruction, read
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
 from ptxtools.machine.lower import lower
-from ptxtools.machine.operand import Operand, Sort, addresses, global_address
+from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
 from ptxtools.machine.table import ROWS, Effect, Row
 from ptxtools.machine.values import MachineValues
 
@@ -144,15 +144,14 @@ class _Builder:
         )
 
 
-def _copied_from(text: str):  # type: ignore[no-untyped-def]
-    """Of LDGSTS, the address in global memory: the one behind a descriptor, or with 64 bits."""
-    try:
+def _copied_from(text: str) -> Address:
+    """Of LDGSTS, the address in global memory: behind a descriptor, or of 64 bits. Errors: ValueError."""
+    if "desc[" in text:
         return global_address(text)
-    except ValueError:
-        wide = [each for each in addresses(text) if any("64" in parts for _, parts in each.terms)]
-        if len(wide) != 1:
-            raise
-        return wide[0]
+    wide = [each for each in addresses(text) if any("64" in parts for _, parts in each.terms)]
+    if len(wide) != 1:
+        raise ValueError(f"'{text}' has no single address of 64 bits")
+    return wide[0]
 
 
 def _size(parts: Sequence[str]) -> int:

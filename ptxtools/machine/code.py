@@ -1,7 +1,7 @@
 """A function's machine code as a body: instructions with guards and the registers that they write, labels, branches.
 
-Branches get the names that PTX gives them, so that `ptxtools.flow` reads both. A routine inside a function is taken as if it stood where
-it is called, once for each call.
+Branches get the names that PTX gives them, so that `ptxtools.flow` reads both. A routine inside a function is taken as
+if it stood where it is called, once for each call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MachineInstruction(Instruction):
     "" stands for one that is thrown away. `offset` is that in the function.
     """
 
-    __slots__ = ("sources", "predicates", "results", "text")
+    __slots__ = ("predicates", "results", "sources", "text")
 
     def __init__(self, opcode: str, text: str, guard: str, negated: bool, offset: int) -> None:
         super().__init__(opcode, "", guard, negated, offset)

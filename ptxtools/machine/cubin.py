@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ _INFO = ".nv.info."
 _TEXT = ".text."
 _ADDRESSES = ".nv.constant4"
 _CONSTANTS = ".nv.constant3"
+_NUMBERS = re.compile(r"\.nv\.constant([12])\.(.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Cubin:
     """`sizes`: bytes of variables. `addresses`: for offsets of constant bank 4, whose address is there, and how far in.
 
     `constants`: (begin, end, name) of variables in constant bank 3. `routines`: by function, offsets of what it calls
-    inside of itself.
+    inside of itself. `numbers`: by function and bank, what the compiler put into a constant bank.
     """
 
     kernels: dict[str, Kernel] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class Cubin:
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict)
     constants: list[tuple[int, int, str]] = field(default_factory=list)
     routines: dict[str, dict[str, int]] = field(default_factory=dict)
+    numbers: dict[tuple[str, int], bytes] = field(default_factory=dict)
 
 
 def read(data: bytes) -> Cubin:
@@ -75,8 +78,14 @@ def _read(sections: Sequence[Section]) -> Cubin:
             kernel = _kernel(section.name[len(_INFO) :], section.contents)
             if kernel is not None:
                 cubin.kernels[kernel.name] = kernel
+        elif match := _NUMBERS.match(section.name):
+            cubin.numbers[match[2], int(match[1])] = section.contents
         elif section.kind in (_REL, _RELA) and section.name.endswith(_ADDRESSES):
             cubin.addresses.update(_addresses(section, symbols))
+    for section in sections:
+        match = _NUMBERS.search(section.name) if section.kind in (_REL, _RELA) and section.contents else None
+        if match:
+            cubin.numbers.pop((match[2], int(match[1])), None)  # the loader changes them
     for symbol in symbols:
         place = sections[symbol.section].name if symbol.section < len(sections) else ""
         if symbol.kind == _OBJECT:

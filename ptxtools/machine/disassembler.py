@@ -1,7 +1,7 @@
 """Runs nvdisasm, NVIDIA's disassembler, on a cubin. It comes with CUDA's toolkit or from PyPI, never with us.
 
-It is asked for JSON. On some relocatable cubins nvdisasm 13.5 crashes while it writes JSON and not when it writes text: then the
-text is read.
+It is asked for JSON. On some relocatable cubins nvdisasm 13.5 crashes while it writes JSON and not when it writes
+text: then the text is read.
 """
 
 from __future__ import annotations

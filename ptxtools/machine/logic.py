@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from itertools import permutations, product
-from typing import TypeVar
+from itertools import product
 
 _TABLES = (0xF0, 0xCC, 0xAA)
 _FULL = 0xFF
@@ -15,49 +15,74 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "xor": lambda a, b: a ^ b,
 }
 
-Literal = tuple[int, bool]  # which operand, and whether it is inverted
-Value = TypeVar("Value")
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """All bits 0, or all 1."""
+
+    ones: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """An operand, perhaps inverted."""
+
+    operand: int
+    inverted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """`operation`: and, or, xor."""
+
+    operation: str
+    left: Plan
+    right: Plan
+
+
+Plan = Number | Literal | Combined
+Constant = tuple[int | None, ...]
 
 
 @cache
-def plan(table: int, constant: tuple[int | None, int | None, int | None]) -> tuple[object, ...] | None:
-    """How to make a table: ("number", 0 or -1), ("literal", literal), or (operation, plan, plan); None when it takes more.
+def plan(table: int, constant: Constant) -> Plan | None:
+    """How to make a table; None when it takes more than two operations.
 
-    `constant`: of each operand the bit that it is everywhere, None when it varies.
+    `constant`: of each of the three operands the bit that it is everywhere, None when it varies.
     """
     table = _reduced(table, constant)
-    varying = [number for number in range(3) if constant[number] is None]
     if table in (0, _FULL):
-        return ("number", -1 if table else 0)
-    literals = {(number, inverted): _bits(number, inverted) for number in varying for inverted in (False, True)}
-    for literal, bits in literals.items():
-        if bits == table:
-            return ("literal", literal)
-    for (a, x), (b, y) in product(literals.items(), repeat=2):
-        if a[0] < b[0]:
+        return Number(table == _FULL)
+    varying = [number for number in range(3) if constant[number] is None]
+    literals = [Literal(number, inverted) for number in varying for inverted in (False, True)]
+    for each in literals:
+        if _bits(each) == table:
+            return each
+    for left, right in product(literals, repeat=2):
+        if left.operand < right.operand:
             for name, operation in _OPERATIONS.items():
-                if operation(x, y) == table:
-                    return (name, ("literal", a), ("literal", b))
-    if len(varying) < 3:
-        return None
-    for first, second, third in permutations(range(3)):
-        if second > third:
-            continue
-        for one, two, three in product((False, True), repeat=3):
+                if operation(_bits(left), _bits(right)) == table:
+                    return Combined(name, left, right)
+    return _of_three(table) if len(varying) == 3 else None
+
+
+def _of_three(table: int) -> Plan | None:
+    for first, second, third in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
+        for signs in product((False, True), repeat=3):
+            one, two, three = map(Literal, (first, second, third), signs)
             for inner, combine in _OPERATIONS.items():
-                inside = combine(_bits(second, two), _bits(third, three))
+                inside = combine(_bits(two), _bits(three))
                 for outer, operation in _OPERATIONS.items():
-                    if operation(_bits(first, one), inside) == table:
-                        pair = (inner, ("literal", (second, two)), ("literal", (third, three)))
-                        return (outer, ("literal", (first, one)), pair)
+                    if operation(_bits(one), inside) == table:
+                        return Combined(outer, one, Combined(inner, two, three))
     return None
 
 
-def _bits(number: int, inverted: bool) -> int:
-    return _TABLES[number] ^ (_FULL if inverted else 0)
+def _bits(literal: Literal) -> int:
+    return _TABLES[literal.operand] ^ (_FULL if literal.inverted else 0)
 
 
-def _reduced(table: int, constant: tuple[int | None, int | None, int | None]) -> int:
+def _reduced(table: int, constant: Constant) -> int:
     """The table when some operands are constant, for any value of these."""
     result = 0
     for index in range(8):

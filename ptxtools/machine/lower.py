@@ -8,7 +8,7 @@ from ptxtools.machine.maker import HIGH_OF_SHIFT, LOW_OF_SHIFT, SUM, Maker
 
 
 def lower(graph: Graph) -> None:
-    """Rewrites sums with carries, funnel shifts and lower words; what has no meaning without its place becomes any value."""
+    """Rewrites sums with carries, funnel shifts and lower words; the rest becomes any value."""
     for index in range(len(graph.nodes)):
         node = graph.nodes[index]
         if node.op is Op.EXTRACT and node.width == 64 and _is_low(graph, node):

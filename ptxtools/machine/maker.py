@@ -8,7 +8,7 @@ from __future__ import annotations
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
 
-SUM = "sum"  # of 32 bits; args: terms, then predicates that are carried in; number: which terms are negated, how many there are
+SUM = "sum"  # args: words, then predicates that are carried in; number: which words are negated, their count << 8
 CARRY = "carry"  # out of the sum args[0]: its carry number `number`
 HIGH_OF_SHIFT = "high of shift"  # args: low, high, count: the upper half of high:low shifted to the left
 LOW_OF_SHIFT = "low of shift"  # the lower half of high:low shifted to the right

@@ -16,25 +16,30 @@ from ptxtools.machine.table import Meaning
 if TYPE_CHECKING:
     from ptxtools.machine.values import Place
 
-Maker = Callable[["Place", MachineInstruction, bool, int], "int | None"]
+Maker = Callable[["Place", MachineInstruction], "int | None"]
 
 _COMPARISONS = {"LT": "lt", "LE": "le", "GT": "gt", "GE": "ge", "EQ": "eq", "NE": "ne"}
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
-_SPECIAL = {f"SR_{name}.{axis.upper()}": f"{word}.{axis}" for axis in "xyz" for name, word in (("TID", "tid"), ("CTAID", "ctaid"))}
+_SPECIAL = {
+    f"SR_{name}.{axis.upper()}": f"{word}.{axis}"
+    for axis in "xyz"
+    for name, word in (("TID", "tid"), ("CTAID", "ctaid"))
+}
 _SPECIAL["SR_LANEID"] = "laneid"
+_BITWISE = {"and": Op.AND, "or": Op.OR, "xor": Op.XOR}
 _WORD = (1 << 32) - 1
 _SIGN = 31
 
 
-def _copy(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
-    if is_predicate or not code.sources:
+def _copy(at: Place, code: MachineInstruction) -> int | None:
+    if at.is_predicate or not code.sources:
         return None
     source = next((each for each in code.sources if each.sort is not Sort.PREDICATE), None)
     if source is None:
         return None
     if source.sort is Sort.NUMBER:
-        return at.make.number(source.number if position == 0 else source.number >> 32)
-    return at.signed(source, at.word(source, position), 32) if not source.sign else None
+        return at.make.number(source.number if at.position == 0 else source.number >> 32)
+    return at.signed(source, at.word(source, at.position), 32) if not source.sign else None
 
 
 # Sums.
@@ -42,7 +47,9 @@ def _copy(at: Place, code: MachineInstruction, is_predicate: bool, position: int
 
 def _terms(at: Place, sources: list[Operand]) -> tuple[list[int], int, list[int]]:
     """Words that are added; which are negated, as bits; predicates that are carried in."""
-    terms, negated, carries = [], 0, []
+    terms: list[int] = []
+    carries: list[int] = []
+    negated = 0
     for source in sources:
         if source.sort is Sort.PREDICATE:
             predicate = at.predicate(source)
@@ -71,13 +78,15 @@ def _plain(at: Place, terms: list[int], negated: int) -> int:
     return total
 
 
-def _add(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _add(at: Place, code: MachineInstruction) -> int | None:
     if "64" in code.parts:
-        return _add_pairs(at, code, is_predicate, position)
+        return _add_pairs(at, code)
     sources = code.sources
     extended = "X" in code.parts
-    terms, negated, carries = _terms(at, sources if extended else [each for each in sources if each.sort is not Sort.PREDICATE])
-    return _summed(at, code, terms, negated, carries, is_predicate, position)
+    terms, negated, carries = _terms(
+        at, sources if extended else [each for each in sources if each.sort is not Sort.PREDICATE]
+    )
+    return _summed(at, code, terms, negated, carries)
 
 
 def _summed(
@@ -86,20 +95,18 @@ def _summed(
     terms: list[int],
     negated: int,
     carries: list[int],
-    is_predicate: bool,
-    position: int,
 ) -> int | None:
     """A sum, or a carry out of it. With more than two terms there may be two carries: both must be asked for."""
     if not carries and not any(code.predicates):
         return _plain(at, terms, negated)
     whole = _sum(at, terms, negated, carries)
-    if not is_predicate:
+    if not at.is_predicate:
         return whole
-    return at.make.scratch(CARRY, (whole,), position, 1)
+    return at.make.scratch(CARRY, (whole,), at.position, 1)
 
 
-def _add_pairs(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
-    if is_predicate:
+def _add_pairs(at: Place, code: MachineInstruction) -> int | None:
+    if at.is_predicate:
         return None
     total = at.make.number(0)
     for source in code.sources:
@@ -108,10 +115,10 @@ def _add_pairs(at: Place, code: MachineInstruction, is_predicate: bool, position
                 return None
         else:
             total = at.make.add(total, at.pair(source), 64)
-    return at.make.high(total) if position else at.make.low(total)
+    return at.make.high(total) if at.position else at.make.low(total)
 
 
-def _multiply(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _multiply(at: Place, code: MachineInstruction) -> int | None:
     parts = code.parts
     numbers = [each for each in code.sources if each.sort is not Sort.PREDICATE]
     if len(numbers) < 3:
@@ -119,14 +126,16 @@ def _multiply(at: Place, code: MachineInstruction, is_predicate: bool, position:
     a, b, c = numbers[:3]
     signed = "U32" not in parts
     if "WIDE" in parts or "HI" in parts:
-        if is_predicate or "X" in parts or any(each.sort is Sort.PREDICATE for each in code.sources):
+        if at.is_predicate or "X" in parts or any(each.sort is Sort.PREDICATE for each in code.sources):
             return None
-        return _multiply_wide(at, (a, b, c), signed, "HI" in parts or position == 1)
-    terms, negated, carries = _terms(at, [each for each in code.sources[2:] if "X" in parts or each.sort is not Sort.PREDICATE])
+        return _multiply_wide(at, (a, b, c), signed, "HI" in parts or at.position == 1)
+    terms, negated, carries = _terms(
+        at, [each for each in code.sources[2:] if "X" in parts or each.sort is not Sort.PREDICATE]
+    )
     product = at.make.multiply(at.value(a), at.value(b))
     if at.make.of(product) != 0:
         terms, negated = [product, *terms], negated << 1
-    return _summed(at, code, terms, negated, carries, is_predicate, position)
+    return _summed(at, code, terms, negated, carries)
 
 
 def _multiply_wide(at: Place, operands: tuple[Operand, Operand, Operand], signed: bool, high: bool) -> int | None:
@@ -138,7 +147,7 @@ def _multiply_wide(at: Place, operands: tuple[Operand, Operand, Operand], signed
     return at.make.high(total) if high else at.make.low(total)
 
 
-def _lea(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _lea(at: Place, code: MachineInstruction) -> int | None:
     """a << s + b; .HI: the high word of c:a << s, plus b; .SX32: with a's sign as c."""
     parts = code.parts
     numbers = [each for each in code.sources if each.sort is not Sort.PREDICATE]
@@ -146,18 +155,20 @@ def _lea(at: Place, code: MachineInstruction, is_predicate: bool, position: int)
     if shift.sort is not Sort.NUMBER or not 0 <= shift.number < 32 or numbers[0].sign not in ("", "-"):
         return None
     count = shift.number
-    terms, negated, carries = _terms(at, [numbers[1], *(each for each in code.sources if each.sort is Sort.PREDICATE and "X" in parts)])
+    terms, negated, carries = _terms(
+        at, [numbers[1], *(each for each in code.sources if each.sort is Sort.PREDICATE and "X" in parts)]
+    )
     if "HI" not in parts:
         shifted = at.make.shift_left(at.value(numbers[0]), count)
     elif numbers[0].sign:
         return None
     else:
         low = at.word(numbers[0])
-        high = at.make.shift_right(low, _SIGN, True) if "SX32" in parts else at.make.number(0)
-        if "SX32" not in parts and len(numbers) > 3:
-            high = at.value(numbers[2])
-        shifted = _high_of_shift(at, low, high, count)
-    return _summed(at, code, [shifted, *terms], negated << 1, carries, is_predicate, position)
+        if "SX32" in parts:
+            shifted = at.make.shift_right(low, min(32 - count, _SIGN), True)
+        else:
+            shifted = _high_of_shift(at, low, at.value(numbers[2]) if len(numbers) > 3 else at.make.number(0), count)
+    return _summed(at, code, [shifted, *terms], negated << 1, carries)
 
 
 def _high_of_shift(at: Place, low: int, high: int, count: int) -> int:
@@ -171,9 +182,9 @@ def _high_of_shift(at: Place, low: int, high: int, count: int) -> int:
 # Shifts, bits.
 
 
-def _shift(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _shift(at: Place, code: MachineInstruction) -> int | None:
     """sm_100's shifts of one value."""
-    if is_predicate or len(code.sources) < 2:
+    if at.is_predicate or len(code.sources) < 2:
         return None
     a, b = code.sources[:2]
     wide = "64" in code.parts or "S64" in code.parts or "U64" in code.parts
@@ -184,9 +195,9 @@ def _shift(at: Place, code: MachineInstruction, is_predicate: bool, position: in
     return at.make.node(op, (at.word(a), at.word(b)), 32, signed and op is Op.SHR)
 
 
-def _funnel(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _funnel(at: Place, code: MachineInstruction) -> int | None:
     parts = code.parts
-    if is_predicate or len(code.sources) < 3 or any(each.sign for each in code.sources[:3]):
+    if at.is_predicate or len(code.sources) < 3 or any(each.sign for each in code.sources[:3]):
         return None
     low, count, high = code.sources[:3]
     left, upper = "L" in parts, "HI" in parts
@@ -198,7 +209,11 @@ def _funnel(at: Place, code: MachineInstruction, is_predicate: bool, position: i
     if number >= 32:
         return _funnel_far(at, low, high, number, left, upper, is_64, signed)
     if left:
-        return _high_of_shift(at, at.word(low), at.word(high), number) if upper else at.make.shift_left(at.word(low), number)
+        return (
+            _high_of_shift(at, at.word(low), at.word(high), number)
+            if upper
+            else at.make.shift_left(at.word(low), number)
+        )
     if upper:
         return at.make.shift_right(at.word(high), number, signed)
     x, y = at.word(low), at.word(high)
@@ -220,7 +235,9 @@ def _funnel_far(
     return at.make.shift_right(at.word(high), number - 32, signed)
 
 
-def _funnel_unknown(at: Place, code: MachineInstruction, left: bool, upper: bool, is_64: bool, signed: bool) -> int | None:
+def _funnel_unknown(
+    at: Place, code: MachineInstruction, left: bool, upper: bool, is_64: bool, signed: bool
+) -> int | None:
     """By a number that is not known, of one word: the other is 0 or not looked at."""
     low, count, high = code.sources[:3]
     if is_64 or "W" in code.parts:
@@ -234,33 +251,34 @@ def _funnel_unknown(at: Place, code: MachineInstruction, left: bool, upper: bool
     return None
 
 
-def _logic(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _logic(at: Place, code: MachineInstruction) -> int | None:
     numbers = [each for each in code.sources if each.sort is not Sort.PREDICATE]
-    if code.parts[-1] != "LUT" or len(numbers) < 4 or numbers[3].sort is not Sort.NUMBER or any(each.sign for each in numbers[:3]):
+    if (
+        code.parts[-1] != "LUT"
+        or len(numbers) < 4
+        or numbers[3].sort is not Sort.NUMBER
+        or any(each.sign for each in numbers[:3])
+    ):
         return None
     found = _by_table(at, [at.word(each) for each in numbers[:3]], numbers[3].number)
-    if not is_predicate or found is None:
+    if not at.is_predicate or found is None:
         return found
     return at.make.node(Op.COMPARE, (found, at.make.number(0)), 32, name="ne")
 
 
 def _by_table(at: Place, operands: list[int], table: int) -> int | None:
-    constant = tuple(_bit(at.make.of(each)) for each in operands)
-    planned = logic.plan(table, constant)  # type: ignore[arg-type]
-    if planned is None:
-        return None
-    operations = {"and": Op.AND, "or": Op.OR, "xor": Op.XOR}
+    planned = logic.plan(table, tuple(_bit(at.make.of(each)) for each in operands))
+    return None if planned is None else _bits_of(at, planned, operands)
 
-    def build(part: tuple[object, ...]) -> int:
-        name = part[0]
-        if name == "number":
-            return at.make.number(part[1])  # type: ignore[arg-type]
-        if name == "literal":
-            number, inverted = part[1]  # type: ignore[misc]
-            return at.make.inverse(operands[number]) if inverted else operands[number]
-        return at.make.node(operations[str(name)], (build(part[1]), build(part[2])), 32)  # type: ignore[arg-type]
 
-    return build(planned)
+def _bits_of(at: Place, planned: logic.Plan, operands: list[int]) -> int:
+    if isinstance(planned, logic.Number):
+        return at.make.number(-1 if planned.ones else 0)
+    if isinstance(planned, logic.Literal):
+        value = operands[planned.operand]
+        return at.make.inverse(value) if planned.inverted else value
+    sides = (_bits_of(at, planned.left, operands), _bits_of(at, planned.right, operands))
+    return at.make.node(_BITWISE[planned.operation], sides, 32)
 
 
 def _bit(number: int | None) -> int | None:
@@ -268,34 +286,31 @@ def _bit(number: int | None) -> int | None:
     return None if number is None else {0: 0, _WORD: 1}.get(number & _WORD)
 
 
-def _predicates(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _predicates(at: Place, code: MachineInstruction) -> int | None:
     sources = [each for each in code.sources if each.sort is Sort.PREDICATE]
     tables = [each.number for each in code.sources if each.sort is Sort.NUMBER]
-    if len(sources) != 3 or position >= len(tables):
+    if len(sources) != 3 or at.position >= len(tables):
         return None
     operands = [at.predicate(each) for each in sources]
-    constant = tuple(at.make.of(each) for each in operands)
-    planned = logic.plan(tables[position], constant)  # type: ignore[arg-type]
-    if planned is None:
+    planned = logic.plan(tables[at.position], tuple(at.make.of(each) for each in operands))
+    return None if planned is None else _predicate_of(at, planned, operands)
+
+
+def _predicate_of(at: Place, planned: logic.Plan, operands: list[int]) -> int | None:
+    if isinstance(planned, logic.Number):
+        return at.make.number(int(planned.ones))
+    if isinstance(planned, logic.Literal):
+        value = operands[planned.operand]
+        return at.make.opposite(value) if planned.inverted else value
+    one, other = (_predicate_of(at, side, operands) for side in (planned.left, planned.right))
+    if one is None or other is None or planned.operation == "xor":
         return None
-
-    def build(part: tuple[object, ...]) -> int | None:
-        if part[0] == "number":
-            return at.make.number(1 if part[1] else 0)
-        if part[0] == "literal":
-            number, inverted = part[1]  # type: ignore[misc]
-            return at.make.opposite(operands[number]) if inverted else operands[number]
-        one, other = build(part[1]), build(part[2])  # type: ignore[arg-type]
-        if one is None or other is None or part[0] == "xor":
-            return None
-        return at.make.both(one, other) if part[0] == "and" else at.make.either(one, other)
-
-    return build(planned)
+    return at.make.both(one, other) if planned.operation == "and" else at.make.either(one, other)
 
 
-def _permute(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _permute(at: Place, code: MachineInstruction) -> int | None:
     """Bytes of a (0 to 3) and c (4 to 7); from 8 on, the sign of the byte. Known are runs of bytes of one operand."""
-    if is_predicate or len(code.sources) < 3 or code.parts[-1] != code.base:
+    if at.is_predicate or len(code.sources) < 3 or code.parts[-1] != code.base:
         return None
     a, selector, c = code.sources[:3]
     if selector.sort is not Sort.NUMBER or a.sign or c.sign:
@@ -321,9 +336,9 @@ def _extract(at: Place, value: int, first: int, count: int, signed: bool) -> int
     return at.make.node(Op.EXTRACT, (value, at.make.number(first), at.make.number(count)), 32, signed)
 
 
-def _sign_extend(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _sign_extend(at: Place, code: MachineInstruction) -> int | None:
     a, count = code.sources[:2]
-    if is_predicate or count.sort is not Sort.NUMBER or not 0 < count.number <= 32 or a.sign:
+    if at.is_predicate or count.sort is not Sort.NUMBER or not 0 < count.number <= 32 or a.sign:
         return None
     return _extract(at, at.word(a), 0, count.number, "U32" not in code.parts)
 
@@ -331,18 +346,18 @@ def _sign_extend(at: Place, code: MachineInstruction, is_predicate: bool, positi
 # Choices and comparisons.
 
 
-def _select(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
-    if is_predicate or len(code.sources) < 3:
+def _select(at: Place, code: MachineInstruction) -> int | None:
+    if at.is_predicate or len(code.sources) < 3:
         return None
     a, b, predicate = code.sources[0], code.sources[1], code.sources[-1]
-    x, y = (at.signed(each, at.word(each, position), 32) for each in (a, b))
+    x, y = (at.signed(each, at.word(each, at.position), 32) for each in (a, b))
     return at.make.select(at.predicate(predicate), x, y)
 
 
-def _minmax(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _minmax(at: Place, code: MachineInstruction) -> int | None:
     numbers = [each for each in code.sources if each.sort is not Sort.PREDICATE]
     choice = [each for each in code.sources if each.sort is Sort.PREDICATE]
-    if is_predicate or len(numbers) != 2 or not choice or "S64" in code.parts or "U64" in code.parts:
+    if at.is_predicate or len(numbers) != 2 or not choice or "S64" in code.parts or "U64" in code.parts:
         return None
     return _least_or_greatest(at, at.value(numbers[0]), at.value(numbers[1]), choice[-1], "U32" not in code.parts)
 
@@ -354,20 +369,20 @@ def _least_or_greatest(at: Place, a: int, b: int, choice: Operand, signed: bool)
     return at.make.node(Op.MIN if is_least else Op.MAX, (a, b), 32, signed)
 
 
-def _add_minmax(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _add_minmax(at: Place, code: MachineInstruction) -> int | None:
     numbers = [each for each in code.sources if each.sort is not Sort.PREDICATE]
     choice = [each for each in code.sources if each.sort is Sort.PREDICATE]
-    if is_predicate or len(numbers) != 3 or not choice or code.parts[1:] not in ([], ["U32"]):
+    if at.is_predicate or len(numbers) != 3 or not choice or code.parts[1:] not in ([], ["U32"]):
         return None
     total = at.make.add(at.value(numbers[0]), at.value(numbers[1]))
     return _least_or_greatest(at, total, at.value(numbers[2]), choice[-1], "U32" not in code.parts)
 
 
-def _absolute(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
-    return None if is_predicate else at.make.node(Op.ABS, (at.value(code.sources[0]),), 32, True)
+def _absolute(at: Place, code: MachineInstruction) -> int | None:
+    return None if at.is_predicate else at.make.node(Op.ABS, (at.value(code.sources[0]),), 32, True)
 
 
-def _compare(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _compare(at: Place, code: MachineInstruction) -> int | None:
     """Destination 0 gets the comparison and the predicate, destination 1 its opposite and the predicate."""
     parts = code.parts
     name = _COMPARISONS.get(parts[1])
@@ -382,7 +397,7 @@ def _compare(at: Place, code: MachineInstruction, is_predicate: bool, position: 
         test = at.make.node(Op.COMPARE, (at.pair(numbers[0]), at.pair(numbers[1])), 64, signed, name)
     else:
         test = at.make.node(Op.COMPARE, (at.value(numbers[0]), at.value(numbers[1])), 32, signed, name)
-    if position == 1:
+    if at.position == 1:
         test = at.make.opposite(test)
     combine = at.make.either if "OR" in parts else at.make.both
     return combine(test, at.predicate(predicates[0]))
@@ -405,55 +420,55 @@ def _compare_pairs(at: Place, numbers: list[Operand], name: str, signed: bool, l
 # Where values come from.
 
 
-def _special(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _special(at: Place, code: MachineInstruction) -> int | None:
     name = code.sources[0].name if code.sources else ""
     if name == "SRZ":
         return at.make.number(0)
     if name == "SR_SWINHI":
         return at.make.high(at.values.banks.window(at.make))
-    if name in _SPECIAL and not is_predicate and position == 0:
+    if name in _SPECIAL and not at.is_predicate and at.position == 0:
         return at.make.graph.add(Node(Op.SPECIAL, name=_SPECIAL[name]))
     return None
 
 
-def _constant(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _constant(at: Place, code: MachineInstruction) -> int | None:
     source = next((each for each in code.sources if each.sort is Sort.CONSTANT), None)
-    if is_predicate or source is None:
+    if at.is_predicate or source is None:
         return None
     small = [part for part in code.parts if part in ("U8", "S8", "U16", "S16")]
     if small:
         return at.values.banks.small(at.make, source, small[0])
     if source.name and at.make.of(at.register(source.name)) is None:
-        whole = _loaded_pair(at, position, len(code.results))
+        whole = _loaded_pair(at, len(code.results))
         return at.make.loaded(32, False, code.offset) if whole is None else whole
-    return at.word(source, position)
+    return at.word(source, at.position)
 
 
-def _loaded(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
-    if is_predicate:
+def _loaded(at: Place, code: MachineInstruction) -> int | None:
+    if at.is_predicate:
         return None
     for part, (bits, signed) in {"U8": (8, False), "S8": (8, True), "U16": (16, False), "S16": (16, True)}.items():
         if part in code.parts:
             return at.make.loaded(bits, signed, code.offset)
-    whole = _loaded_pair(at, position, len(code.results))
+    whole = _loaded_pair(at, len(code.results))
     return at.make.loaded(32, False, code.offset) if whole is None else whole
 
 
-def _loaded_pair(at: Place, position: int, count: int) -> int | None:
+def _loaded_pair(at: Place, count: int) -> int | None:
     """One of the words of a vector: each two are a value of 64 bits."""
     if count < 2:
         return None
-    key = (at.index, position // 2)
+    key = (at.index, at.position // 2)
     known = at.values.loaded.get(key)
     if known is None:
         known = at.values.loaded[key] = at.make.loaded(64, False, at.values.offset(at.index))
-    return at.make.high(known) if position % 2 else at.make.low(known)
+    return at.make.high(known) if at.position % 2 else at.make.low(known)
 
 
-def _halves(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _halves(at: Place, code: MachineInstruction) -> int | None:
     """-0 * 0 + two halves: how compilers load a number with the multiplier."""
     sources = code.sources
-    if is_predicate or len(sources) != 4 or any(each.sort is not Sort.REGISTER or each.name for each in sources[:2]):
+    if at.is_predicate or len(sources) != 4 or any(each.sort is not Sort.REGISTER or each.name for each in sources[:2]):
         return None
     bits = 0
     for each in sources[2:]:
@@ -465,29 +480,35 @@ def _halves(at: Place, code: MachineInstruction, is_predicate: bool, position: i
     return at.make.number(bits)
 
 
-def _to_float(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
-    if is_predicate or code.parts[1:] not in (["U32", "RP"], ["RP"]) or code.sources[0].sign:
+def _to_float(at: Place, code: MachineInstruction) -> int | None:
+    if at.is_predicate or code.parts[1:] not in (["U32", "RP"], ["RP"]) or code.sources[0].sign:
         return None
     return at.make.scratch(FLOAT, (at.word(code.sources[0]),), int("U32" in code.parts))
 
 
-def _reciprocal(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
-    if is_predicate or code.parts[1:] != ["RCP"] or code.sources[0].sign:
+def _reciprocal(at: Place, code: MachineInstruction) -> int | None:
+    if at.is_predicate or code.parts[1:] != ["RCP"] or code.sources[0].sign:
         return None
     value = at.word(code.sources[0])
     node = at.make.graph.nodes[value]
-    return at.make.scratch(RECIPROCAL, node.args, node.number) if node.op is Op.UNKNOWN and node.name == FLOAT else None
+    if node.op is not Op.UNKNOWN or node.name != FLOAT:
+        return None
+    return at.make.scratch(RECIPROCAL, node.args, node.number)
 
 
-def _from_float(at: Place, code: MachineInstruction, is_predicate: bool, position: int) -> int | None:
+def _from_float(at: Place, code: MachineInstruction) -> int | None:
     """The reciprocal's bits moved by 0xffffffe, as an integer: just below 2^32 / divisor."""
-    if is_predicate or code.parts[1:] != ["FTZ", "U32", "TRUNC", "NTZ"] or code.sources[0].sign:
+    if at.is_predicate or code.parts[1:] != ["FTZ", "U32", "TRUNC", "NTZ"] or code.sources[0].sign:
         return None
     node = at.make.graph.nodes[at.word(code.sources[0])]
     if node.op is not Op.ADD or at.make.of(node.args[1]) != 0xFFFFFFE:
         return None
     source = at.make.graph.nodes[node.args[0]]
-    return at.make.scratch(ESTIMATE, source.args, source.number) if source.op is Op.UNKNOWN and source.name == RECIPROCAL else None
+    return (
+        at.make.scratch(ESTIMATE, source.args, source.number)
+        if source.op is Op.UNKNOWN and source.name == RECIPROCAL
+        else None
+    )
 
 
 MEANINGS: Mapping[Meaning, Maker] = {

@@ -42,6 +42,7 @@ class Pairs:
     def __init__(self, graph: Graph, dominates: Dominates) -> None:
         self.graph, self.dominates = graph, dominates
         self.known: dict[tuple[int, int, int], int] = {}
+        self.meetings: dict[tuple[int, int], int] = {}  # the same in every context
         self.depth = self.steps = 0
         self.rules = (
             self.of_halves,
@@ -60,7 +61,7 @@ class Pairs:
     def whole(self, low: int, high: int, make: Maker) -> int:
         low, high = self.graph.resolve(low), self.graph.resolve(high)
         key = (low, high, make.context)
-        known = self.known.get(key)
+        known = self.known.get(key, self.meetings.get((low, high)))
         if known is not None:
             return self.graph.resolve(known)
         self.steps += 1
@@ -206,7 +207,7 @@ class Pairs:
         value, part = self.half(low)
         if value >= 0 and part == 0:
             return any(self.half(term) == (value, 1) for term, _ in self.terms(high))
-        if b.op is Op.SHR and not b.signed and a.op is Op.SHL:
+        if b.op is Op.SHR and a.op is Op.SHL:
             x, y = self.graph.number_of(a.args[1]), self.graph.number_of(b.args[1])
             return a.args[0] == b.args[0] and x is not None and y is not None and x + y == 32
         return False
@@ -267,7 +268,7 @@ class Pairs:
             else:
                 return None
         sides = [self.whole(each, above[each], make) for each in (a, b)]
-        total = make.multiply(*sides, 64)
+        total = make.multiply(sides[0], sides[1], 64)
         return total if addend is None else make.add(total, addend, 64)
 
     def same(self, a: int, b: int) -> bool:
@@ -282,7 +283,7 @@ class Pairs:
             whole = self.whole(b.args[0], b.args[1], make)
             return make.node(Op.SHL, (whole, b.args[2]), 64)
         if a.op is Op.SHL and b.op is Op.SHR and self.belong(low, high):
-            return make.node(Op.SHL, (make.node(Op.CONVERT, (a.args[0],), 32), a.args[1]), 64)
+            return make.node(Op.SHL, (make.node(Op.CONVERT, (a.args[0],), 32, b.signed), a.args[1]), 64)
         if a.op is Op.UNKNOWN and a.name == LOW_OF_SHIFT and b.op is Op.SHR and b.args == (a.args[1], a.args[2]):
             whole = self.whole(a.args[0], a.args[1], make)
             return make.node(Op.SHR, (whole, a.args[2]), 64, b.signed)
@@ -333,7 +334,7 @@ class Pairs:
             else:
                 return None
         whole = self.graph.fresh(replace(shape, args=()))
-        self.known[low, high, make.context] = whole
+        self.meetings[low, high] = whole
         pairs = [
             self.whole(x, y, Maker(self.graph, shape.block, context))
             for x, y, context in zip(*sides, shape.contexts, strict=True)

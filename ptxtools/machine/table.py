@@ -125,7 +125,9 @@ ROWS: dict[str, Row] = {
     **_rows("HGMMA IGMMA BGMMA QGMMA", Width.ALL),
     **_rows("LDSM MOVM", Width.MATRIX),
     **_rows("LDT LDTM UTCLD", Width.ALL),
-    **_rows("WARPGROUP WARPGROUPSET STT STTM UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCBAR UTCCP UTCSHIFT UTCATOMSWS", Width.NONE),
+    **_rows(
+        "WARPGROUP WARPGROUPSET STT STTM UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCBAR UTCCP UTCSHIFT UTCATOMSWS", Width.NONE
+    ),
     # Memory of a block or thread.
     **_rows("LDS", Width.BY_SIZE, Meaning.LOADED),
     **_rows("LDL", Width.BY_SIZE, Meaning.LOADED),
@@ -146,9 +148,15 @@ ROWS: dict[str, Row] = {
     **_unknown("LDGMC REDGMC", "multimem reaches other devices' memory"),
     **_unknown("TEX TLD TLD4 TMML TXD TXQ SULD SUST SURED SUATOM SUQUERY", "texture or surface"),
     # No registers and no memory of the program.
-    **_rows("NOP BAR DEPBAR LDGDEPBAR LDG_DEPBAR MEMBAR ERRBAR FENCE CCTL CCTLL CCTLT UCCTL WARPSYNC YIELD NANOSLEEP", Width.NONE),
+    **_rows(
+        "NOP BAR DEPBAR LDGDEPBAR LDG_DEPBAR MEMBAR ERRBAR FENCE CCTL CCTLL CCTLT UCCTL WARPSYNC YIELD NANOSLEEP",
+        Width.NONE,
+    ),
     **_rows("BSSY BSYNC BREAK BPT PMTRIG UTMAPF UBLKPF UTMACCTL UTMACMDFLUSH ARRIVES UARRIVES", Width.NONE),
-    **_rows("UCGABAR_ARV UCGABAR_WAIT UCGABAR_GET UCGABAR_SET USETMAXREG USETSHMSZ ACQBULK PREEXIT KILL SETCTAID", Width.NONE),
+    **_rows(
+        "UCGABAR_ARV UCGABAR_WAIT UCGABAR_GET UCGABAR_SET USETMAXREG USETSHMSZ ACQBULK PREEXIT KILL SETCTAID",
+        Width.NONE,
+    ),
     **_rows("UVIRTCOUNT ENDCOLLECTIVE CGAERRBAR RPCMOV SETLMEMBASE UGETNEXTWORKID ACQSHMINIT UPREFETCH", Width.NONE),
     **_rows("QSPC", Width.ONE),
 }
@@ -174,7 +182,7 @@ def _words(width: Width, parts: Sequence[str]) -> int:
     if width is Width.BY_TYPE:
         return 2 if {"F64", "S64", "U64"} & set(parts) else 1
     if width is Width.MATRIX:
-        return int(parts[-1]) if parts[-1] in ("1", "2", "4") else 4
+        return (int(parts[-1]) if parts[-1] in ("2", "4") else 1) * (1 if {"M88", "MT88"} & set(parts) else 2)
     if width is Width.FRAGMENT:
         return 8 if "884" in parts else 4
     return _COUNTS[width]

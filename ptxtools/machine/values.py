@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
-from ptxtools.access.template import Node, Op
+from ptxtools.access.template import Op
 from ptxtools.access.walk import Walk
 from ptxtools.machine import meanings
 from ptxtools.machine.banks import Banks
@@ -32,6 +32,16 @@ class MachineValues(Walk):
     def maker(self, block: int) -> Maker:
         return Maker(self._graph, self._at(block), self._flow.contexts[block])
 
+    def guard(self, block: int, index: int) -> tuple[int, bool]:
+        """The predicate that an instruction is guarded by, and its value when the instruction runs; (-1, True) without one."""
+        instruction = self._code[index]
+        if not instruction.guard:
+            return -1, True
+        predicate = self.register(instruction.guard, block, index)
+        truth = not instruction.guard_negated
+        node = self._graph.nodes[predicate]
+        return (self._graph.resolve(node.args[0]), not truth) if node.op is Op.OPPOSITE else (predicate, truth)
+
     def place(self, block: int, index: int) -> Place:
         """What an instruction sees."""
         return Place(self, self.maker(block), block, index)
@@ -49,19 +59,43 @@ class MachineValues(Walk):
         of: Sequence[str] = instruction.results if name in instruction.results else instruction.predicates
         is_predicate = of is not instruction.results
         meaning = meanings.MEANINGS.get(ROWS[instruction.base].meaning)
-        found = None if meaning is None else meaning(place, instruction, is_predicate, of.index(name))
+        place.is_predicate, place.position = is_predicate, of.index(name)
+        found = None if meaning is None else meaning(place, instruction)
         return self.opaque(1 if is_predicate else 32, block) if found is None else found
 
 
 class Place:
-    """Operands as an instruction at one place sees them. `make` makes nodes there."""
+    """Operands as an instruction at one place sees them. `make` makes nodes there.
+
+    `is_predicate`, `position`: which of the instruction's results is asked for.
+    """
 
     def __init__(self, values: MachineValues, make: Maker, block: int, index: int) -> None:
         self.values, self.make = values, make
         self.block, self.index = block, index
+        self.is_predicate, self.position = False, 0
+        self.guard, self.truth = values.guard(block, index)
 
     def register(self, name: str) -> int:
-        return self.values.register(name, self.block, self.index) if name else self.make.number(0)
+        """A register's value while the instruction's guard holds; "" is 0."""
+        if not name:
+            return self.make.number(0)
+        value = self.values.register(name, self.block, self.index)
+        while self.guard >= 0:
+            node = self.make.graph.nodes[value]
+            if node.op is not Op.SELECT:
+                break
+            predicate, truth = self.plain(node.args[0], self.truth)
+            if predicate != self.guard:
+                break
+            value = self.make.graph.resolve(node.args[1 if truth else 2])
+        return value
+
+    def plain(self, predicate: int, truth: bool) -> tuple[int, bool]:
+        """A predicate that is no opposite, and its value when the given one has the other."""
+        predicate = self.make.graph.resolve(predicate)
+        node = self.make.graph.nodes[predicate]
+        return (self.make.graph.resolve(node.args[0]), not truth) if node.op is Op.OPPOSITE else (predicate, truth)
 
     def predicate(self, operand: Operand) -> int:
         """Errors: ValueError when the operand is none."""
@@ -122,6 +156,3 @@ def _following(name: str, distance: int) -> str:
         return name
     prefix = name.rstrip("0123456789")
     return f"{prefix}{int(name[len(prefix) :]) + distance}"
-
-
-Meaning = Callable[[Place, MachineInstruction, bool, int], "int | None"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.reader import Function, Module, read
 from tests.analysis.oracle import Interval, inside, spread, union
 from tests.analysis.plan import Kernel
+from tests.e2e.build import find_toolkit
 
 _BUFFERS = 0x7F00_0000_0000  # where the first lies; they are as far apart as twice their size
 _BUFFER_BYTES = 1 << 28
@@ -63,9 +63,7 @@ class Verdict:
 
 def assemble(text: Path, architecture: int, directory: Path) -> bytes:
     """The cubin that ptxas makes of a PTX text. Errors: ValueError with what it said."""
-    tool = shutil.which("ptxas")
-    if tool is None:
-        raise ValueError("ptxas is not here")
+    tool = find_toolkit().nvcc.resolve().with_name("ptxas")
     output = directory / f"{text.stem}.{architecture}.cubin"
     done = subprocess.run(
         [tool, f"-arch=sm_{architecture}", "-o", output, text], capture_output=True, text=True, check=False

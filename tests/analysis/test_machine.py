@@ -1,0 +1,42 @@
+"""What machine code says of a kernel holds what PTX says, and is mostly the same; what cannot be disassembled says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptxtools.machine import disassembler
+from ptxtools.machine.disassembler import DisassemblyError
+from tests.analysis.against import Code, assemble, verdicts
+
+TEXT = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_model.ptx"
+
+
+@pytest.mark.parametrize("architecture", [80, 90])
+def test_machine_code_holds_what_ptx_says(architecture: int, tmp_path: Path) -> None:
+    code = Code(assemble(TEXT, architecture, tmp_path))
+    found = list(verdicts(TEXT.read_text(), TEXT, code, 2))
+    assert len(found) == len(code.cubin.kernels)
+    assert [each.name for each in found if each.machine_unknown and not each.ptx_unknown] == []
+
+
+def test_without_a_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSERA_NVDISASM", "/nowhere/nvdisasm")
+    with pytest.raises(DisassemblyError, match="install nvidia-cuda-nvdisasm"):
+        disassembler.disassemble(b"")
+
+
+def test_a_disassembler_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, script, said in (
+        ("fails", "echo no such architecture >&2; exit 3", "no such architecture"),
+        ("strange", "echo '{}'", "form that is not known"),
+        ("newer", 'echo \'[{}, [{"name": "k"}]]\'', "form that is not known"),
+        ("crashes", "kill -SEGV $$", "crashed"),
+    ):
+        tool = tmp_path / name
+        tool.write_text(f"#!/bin/sh\n{script}\n")
+        tool.chmod(0o755)
+        monkeypatch.setenv("TESSERA_NVDISASM", str(tool))
+        with pytest.raises(DisassemblyError, match=said):
+            disassembler.disassemble(b"")
