@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ptxtools.image import elf, fatbin
@@ -22,13 +22,6 @@ class Cubin:
     exact: bool = False
     family: bool = False
 
-    def runs_on(self, architecture: int) -> bool:
-        if not self.container:
-            return True
-        if self.exact:
-            return self.architecture == architecture
-        return self.architecture // 10 == architecture // 10 and self.architecture <= architecture
-
 
 def cubins(data: bytes) -> Iterator[Cubin]:
     """All cubins in the data, unpacked one by one. Errors: ValueError when the data is damaged."""
@@ -43,17 +36,3 @@ def cubins(data: bytes) -> Iterator[Cubin]:
             if elf.is_cubin(plain):
                 exact, family = bool(entry.flags & Flag.ARCHITECTURE_SPECIFIC), bool(entry.flags & Flag.FAMILY)
                 yield Cubin(plain, entry.architecture, number, exact, family)
-
-
-def best_cubins(found: Iterable[Cubin], architecture: int) -> list[Cubin]:
-    """Of each container the cubin that the driver takes for the architecture; all cubins outside of containers."""
-    chosen: dict[int, Cubin] = {}
-    others = []
-    for each in found:
-        if not each.container:
-            others.append(each)
-        elif each.runs_on(architecture):
-            before = chosen.get(each.container)
-            if before is None or each.architecture > before.architecture:
-                chosen[each.container] = each
-    return others + list(chosen.values())

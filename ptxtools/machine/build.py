@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ptxtools.access.depth import deep
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.steps import find_steps
@@ -17,6 +18,7 @@ from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
 from ptxtools.machine.lower import lower
 from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
+from ptxtools.machine.rebase import rebase
 from ptxtools.machine.table import ROWS, Effect, Row
 from ptxtools.machine.values import MachineValues
 
@@ -36,7 +38,8 @@ def build(cubin: Cubin, kernel: Kernel, lines: Sequence[Line]) -> Template:
     if not code.body.instructions:
         return template
     try:
-        _Builder(template, code, cubin, kernel).build()
+        with deep():
+            _Builder(template, code, cubin, kernel).build()
     except RecursionError:
         template.accesses.clear()
         template.unknown.append(Unknown(0, "values depend on each other too deeply"))
@@ -69,6 +72,7 @@ class _Builder:
             replace(access, address=self.graph.resolve(access.address)) for access in self.template.accesses
         ]
         find_steps(self.graph)
+        rebase(self.graph)
 
     def instruction(self, instruction: MachineInstruction, block: int, index: int) -> None:
         row = ROWS.get(instruction.base)

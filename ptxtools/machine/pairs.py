@@ -1,8 +1,8 @@
 """Makes 64-bit values of pairs of words, so that addresses get the form that PTX gives them.
 
-Every rule is an identity modulo 2^64 over unsigned words: low + 2^32 * high. A sum of words with its carries, for instance, is the sum
-of the pairs, however low and high words are matched, if all carries of the lower sum go into the upper one. Pairs that no rule
-fits stay pairs.
+Every rule is an identity modulo 2^64 over unsigned words: low + 2^32 * high. A sum of words with its carries, for
+instance, is the sum of the pairs, however low and high words are matched, if all carries of the lower sum go into the
+upper one. Pairs that no rule fits stay pairs.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Pairs:
             return self.graph.resolve(node.args[0]), 1 if self.graph.number_of(node.args[1]) == 32 else 0
         return -1, 0
 
-    def of_halves(self, low: int, high: int, make: Maker) -> int | None:
+    def of_halves(self, low: int, high: int, _: Maker) -> int | None:
         (one, first), (other, second) = self.half(low), self.half(high)
         if one >= 0 and one == other and (first, second) == (0, 1):
             return one
@@ -134,10 +134,10 @@ class Pairs:
             return None
         lows, negated, into = self.parts(lower)
         highs, inverted, carries = self.parts(upper)
-        if into or inverted or len(lows) + bin(negated).count("1") > 3:
+        if into or inverted or len(lows) > 3 or negated.bit_count() > 1:
             return None
-        if not self.all_carries(low, carries, len(lows) - 1 + bin(negated).count("1")):
-            return None
+        if not self.all_carries(low, carries, max(len(lows) - 1, negated.bit_count())):
+            return None  # -b is ~b + 1: with a, at most one carry
         minus = [term for number, term in enumerate(lows) if negated >> number & 1]
         plus = [term for number, term in enumerate(lows) if not negated >> number & 1]
         total = make.number(0)
@@ -319,7 +319,7 @@ class Pairs:
             return None
         return make.select(a.args[0], sides[0], sides[1], 64)
 
-    def met(self, low: int, high: int, make: Maker) -> int | None:
+    def met(self, low: int, high: int, _: Maker) -> int | None:
         """Where paths meet: each path's pair. A word that was there before is the same on all of them."""
         a, b = self.node(low), self.node(high)
         shape = a if a.op in (Op.JOIN, Op.LOOP) else b

@@ -1,7 +1,7 @@
 """Machine instructions: how many registers each writes, what it does to memory, and what its result is.
 
-An instruction that is not listed is unknown. One without a meaning writes any values. Opcodes are those of Turing to Blackwell;
-those of the uniform datapath have a U before them.
+An instruction that is not listed is unknown. One without a meaning writes any values. Opcodes are those of Turing to
+Blackwell; those of the uniform datapath have a U before them.
 """
 
 from __future__ import annotations

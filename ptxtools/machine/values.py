@@ -33,7 +33,7 @@ class MachineValues(Walk):
         return Maker(self._graph, self._at(block), self._flow.contexts[block])
 
     def guard(self, block: int, index: int) -> tuple[int, bool]:
-        """The predicate that an instruction is guarded by, and its value when the instruction runs; (-1, True) without one."""
+        """The predicate that guards an instruction, and its value when the instruction runs; (-1, True) without one."""
         instruction = self._code[index]
         if not instruction.guard:
             return -1, True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import product
 from math import inf
 from typing import TYPE_CHECKING
@@ -340,9 +340,6 @@ class Arithmetic:
         first = options[0][0]
         if all(form.key == first.key for form, _ in options):
             return first
-        base = self._common_base(form for form, _ in options)
-        if base is not None:
-            return self._one_of(node, [(form.plus(base, -1), facts) for form, facts in options]).plus(base)
         low = min(self._of.lower(form, facts) for form, facts in options)
         high = max(self._of.upper(form, facts) for form, facts in options)
         loops = self._of.symbols.loops(form for form, _ in options) | self._of.template.block_loops[node.block]
@@ -352,16 +349,6 @@ class Arithmetic:
         if result.terms and not choices:
             self._related(result, self._apart(result, options))
         return result
-
-    def _common_base(self, forms: Iterable[Form]) -> Form | None:
-        """The one pointer that all forms begin with."""
-        symbols = self._of.symbols.all
-        bases = {
-            tuple(n for n, c in form.terms.items() if c == 1 and (symbols[n].slot is not None or symbols[n].variable))
-            for form in forms
-        }
-        (base, *others) = bases
-        return Form(0, {base[0]: 1}) if len(base) == 1 and not others else None
 
     def _apart(self, result: Form, options: list[tuple[Form, list[Form]]]) -> tuple[Form, ...]:
         """How far the result can be from the first option, when that is bounded."""

@@ -101,15 +101,9 @@ class Evaluation:
         return self.arithmetic.value(node)
 
     def _changed(self, node: Node) -> Form:
-        ways = [way for arg in node.args for way in bases(self.template, arg)]
-        loaded = any(each.op is Op.LOADED and each.width == 64 for way in ways for each in way)
-        changed = self.symbols.add(Symbol(loops=self.template.loops[node.number].within, loaded=loaded))
-        pointers = {frozenset(each for each in way if _is_pointer(each)) for way in ways}
-        (pointer, *others) = pointers or {frozenset()}
-        if others or len(pointer) != 1 or loaded:
-            return changed
-        (base,) = pointer
-        return changed.plus(self._compute(base))  # what it begins with does not change
+        sources = (each for arg in node.args for way in bases(self.template, arg) for each in way)
+        loaded = any(each.op is Op.LOADED and each.width == 64 for each in sources)
+        return self.symbols.add(Symbol(loops=self.template.loops[node.number].within, loaded=loaded))
 
     def _parameter(self, node: Node) -> Form:
         size = node.width // 8
@@ -227,10 +221,6 @@ class Evaluation:
     def impossible(self, found: Sequence[Form], before: Sequence[Form]) -> bool:
         """Whether a fact cannot hold."""
         return any(self.lower(each, before) > 0 for each in found)
-
-
-def _is_pointer(node: Node) -> bool:
-    return node.op is Op.SYMBOL or (node.op is Op.PARAMETER and node.width == 64)
 
 
 def limits(width: int, signed: bool) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
+from ptxtools.access.depth import deep
 from ptxtools.access.template import Access, AccessKind, Template, TensorAccess
 from ptxtools.ranges.box import boxes
 from ptxtools.ranges.evaluate import Evaluation
@@ -76,7 +77,8 @@ class Result:
 
 def evaluate(template: Template, launch: Launch) -> Result:
     """The ranges of a launch."""
-    return _Launch(template, launch).result()
+    with deep():
+        return _Launch(template, launch).result()
 
 
 class _Launch:
