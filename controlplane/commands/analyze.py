@@ -13,10 +13,13 @@ from controlplane.errors import ConfigError
 from ptxtools.access.build import build
 from ptxtools.access.summary import Summary, summarise
 from ptxtools.access.template import Template
-from ptxtools.image import Text, best, texts
+from ptxtools.image import Code, running, texts
+from ptxtools.image.cubins import cubins
+from ptxtools.machine.consent import Consent, may_disassemble
+from ptxtools.machine.kernels import templates
 from ptxtools.ranges import Launch, Range, Result
 from ptxtools.ranges.native import EVALUATORS
-from ptxtools.reader import Function, Parameter, read
+from ptxtools.reader import Parameter, read
 
 HELP = "say what the kernels of a PTX text, fat binary, cubin or executable read and write"
 _NEWEST = 1000
@@ -40,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--args", metavar="V0,V1,...", help="values of the parameters; addresses as 0x...")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
+        "--disassemble",
+        choices=[each.value for each in Consent],
+        default=Consent.OPEN.value,
+        help="whose machine code may be disassembled; open: all but NVIDIA's closed libraries",
+    )
+    parser.add_argument(
         "--evaluator", choices=EVALUATORS, default="python", help="what finds the ranges; c is what runs in programs"
     )
 
@@ -53,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         return run_trace(options)
     if options.coverage or options.svg is not None:
         raise ConfigError("--coverage and --svg are about traces", expected="--trace with a trace")
-    found = _kernels(options.file, options.arch, options.function)
+    found = _kernels(options.file, options.arch, options.function, Consent(options.disassemble))
     launched = [options.grid, options.block, options.args]
     if all(each is None for each in launched):
         _print_summaries([summarise(template) for template, _ in found], options.json)
@@ -63,34 +72,48 @@ def run(options: argparse.Namespace) -> int:
             f"{len(found)} kernels match '{options.function}'",
             expected="one kernel, and --grid, --block and --args together, for the ranges of a launch",
         )
-    template, function = found[0]
-    parameters = _parameters(function.parameters, options.args)
+    template, slots = found[0]
+    parameters = _parameters(slots, options.args)
     launch = Launch(parameters, _shape("--grid", options.grid), _shape("--block", options.block))
     _print_launch(summarise(template), EVALUATORS[options.evaluator](template)(launch), options.json)
     return 0
 
 
-def _kernels(file: Path, architecture: int, pattern: str) -> list[tuple[Template, Function]]:
-    """Templates of the kernels that match, in the order of the file."""
-    found = []
-    for text in best(_texts(file), architecture):
-        module = read(text.text)
-        wanted = (each for each in module.kernels if fnmatch.fnmatchcase(each.name, pattern))
-        found += [(build(module, function), function) for function in wanted]
+def _kernels(file: Path, architecture: int, pattern: str, consent: Consent) -> list[tuple[Template, list[Parameter]]]:
+    """Templates of the kernels that match, in the order of the file: from the code that runs on the architecture."""
+    found: list[tuple[Template, list[Parameter]]] = []
+    refusal = "" if may_disassemble(consent, file.name) else "machine code that may not be disassembled (--disassemble)"
+    for code in _codes(file, architecture):
+        if code.text is not None:
+            module = read(code.text)
+            wanted = (each for each in module.kernels if fnmatch.fnmatchcase(each.name, pattern))
+            found += [(build(module, function), list(function.parameters)) for function in wanted]
+        elif code.cubin is not None:
+            made = templates(code.cubin, lambda name: fnmatch.fnmatchcase(name, pattern), refusal)
+            found += [(template, _slots(template)) for template in made]
     if not found:
-        raise ConfigError(f"no kernel's PTX in it matches '{pattern}'", expected="another pattern", file=file)
+        raise ConfigError(f"no kernel in it matches '{pattern}'", expected="another pattern", file=file)
     return found
 
 
-def _texts(file: Path) -> list[Text]:
+def _slots(template: Template) -> list[Parameter]:
+    """Parameters as machine code describes them: sizes without types."""
+    return [Parameter("", f"b{8 * slot.size}", slot.index, slot.offset, slot.size) for slot in template.slots]
+
+
+def _codes(file: Path, architecture: int) -> list[Code]:
+    """What the architecture runs; without one, PTX, or the newest machine code where there is no PTX."""
     try:
-        found = texts(file.read_bytes())
+        data = file.read_bytes()
+        if architecture == _NEWEST and not texts(data):
+            architecture = max((each.architecture for each in cubins(data)), default=0)
+        found = running(data, architecture)
     except OSError as problem:
         raise ConfigError(str(problem.strerror), expected="a file", file=file) from problem
     except ValueError as problem:
         raise ConfigError(str(problem), expected="PTX, a fat binary, a cubin or an executable", file=file) from problem
     if not found:
-        raise ConfigError("it holds machine code and no PTX", expected="a file with PTX", file=file)
+        raise ConfigError("it holds no code for this architecture", expected="another --arch", file=file)
     return found
 
 

@@ -57,10 +57,27 @@ def test_images(capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert [each["writes"] for each in found["parameters"]] == [True, False, False]  # type: ignore[attr-defined]
 
 
+def test_machine_code(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = report(capsys, str(CORPUS / "image" / "plain.cubin"))["functions"]
+    assert found["tier"] == "machine"
+    assert [each["writes"] for each in found["parameters"]] == [True, False, False]  # type: ignore[attr-defined]
+
+
+def test_nobody_is_disassembled_who_may_not(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    closed = tmp_path / "libcublasLt.so.13"
+    closed.write_bytes((CORPUS / "image" / "plain.cubin").read_bytes())
+    for arguments, tier in (
+        ((str(closed),), "unknown"),
+        ((str(closed), "--disassemble", "all"), "machine"),
+        ((str(CORPUS / "image" / "plain.cubin"), "--disassemble", "none"), "unknown"),
+    ):
+        (found,) = report(capsys, *arguments)["functions"]
+        assert found["tier"] == tier
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((str(CORPUS / "image" / "plain.cubin"),), "machine code and no PTX"),
         ((str(CORPUS / "image" / "header_only.cubin"),), "outside of the file"),
         ((str(Path(__file__)),), "neither PTX nor a fat binary"),
         (("/nonexistent",), "No such file"),
