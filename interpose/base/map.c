@@ -1,4 +1,7 @@
-/* See map.h. A removed entry keeps its key with a NULL value, so probing goes on past it; growing drops such entries. */
+/*
+ * See map.h. A removed entry keeps its key with a NULL value, so probing goes on past it; a new table drops such entries. A table that was
+ * replaced is written anew when one of its size is needed: a look-up that is still in it sees by its version that it must begin again.
+ */
 #include "base/map.h"
 
 #include <stdlib.h>
@@ -12,7 +15,8 @@ struct slot {
 };
 
 struct tsr_map_table {
-    struct tsr_map_table *older; /* replaced by this one */
+    struct tsr_map_table *older; /* lock; replaced before this one */
+    uint64_t version;            /* atomic; odd while the table is written anew */
     uint32_t mask;
     struct slot slots[];
 };
@@ -33,18 +37,28 @@ static struct slot *probe(struct tsr_map_table *table, uint64_t key)
     }
 }
 
-void *tsr_map_find(const struct tsr_map *map, uint64_t key)
+static bool look_up(struct tsr_map_table *table, uint64_t key, void **value)
 {
-    struct tsr_map_table *table = __atomic_load_n(&map->table, __ATOMIC_ACQUIRE);
-    if (!table)
-        return NULL;
+    uint64_t version = __atomic_load_n(&table->version, __ATOMIC_ACQUIRE);
     struct slot *slot = probe(table, key);
-    return __atomic_load_n(&slot->key, __ATOMIC_RELAXED) == key ? __atomic_load_n(&slot->value, __ATOMIC_ACQUIRE) : NULL;
+    *value = __atomic_load_n(&slot->key, __ATOMIC_ACQUIRE) == key ? __atomic_load_n(&slot->value, __ATOMIC_ACQUIRE) : NULL;
+    return !(version & 1) && __atomic_load_n(&table->version, __ATOMIC_RELAXED) == version;
 }
 
-static void insert(struct tsr_map *map, struct tsr_map_table *table, uint64_t key, void *value)
+void *tsr_map_find(const struct tsr_map *map, uint64_t key)
+{
+    struct tsr_map_table *table;
+    void *value = NULL;
+    do
+        table = __atomic_load_n(&map->table, __ATOMIC_ACQUIRE);
+    while (table && !look_up(table, key, &value));
+    return value;
+}
+
+static void insert_locked(struct tsr_map *map, struct tsr_map_table *table, uint64_t key, void *value)
 {
     struct slot *slot = probe(table, key);
+    map->live += (value != NULL) - (slot->value != NULL);
     __atomic_store_n(&slot->value, value, __ATOMIC_RELEASE);
     if (slot->key == EMPTY) {
         __atomic_store_n(&slot->key, key, __ATOMIC_RELEASE);
@@ -52,19 +66,48 @@ static void insert(struct tsr_map *map, struct tsr_map_table *table, uint64_t ke
     }
 }
 
-static bool grow_locked(struct tsr_map *map)
+/* One that was replaced, empty and with an odd version; NULL: there is none of that size. */
+static struct tsr_map_table *reuse_locked(struct tsr_map *map, uint32_t slots)
 {
-    struct tsr_map_table *old = map->table;
-    uint32_t slots = old ? 2 * (old->mask + 1) : FIRST_SLOTS;
+    struct tsr_map_table **at = map->table ? &map->table->older : NULL;
+    while (at && *at && (*at)->mask != slots - 1)
+        at = &(*at)->older;
+    struct tsr_map_table *table = at ? *at : NULL;
+    if (!table)
+        return NULL;
+    *at = table->older;
+    __atomic_store_n(&table->version, table->version + 1, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < slots; i++) {
+        __atomic_store_n(&table->slots[i].value, NULL, __ATOMIC_RELEASE);
+        __atomic_store_n(&table->slots[i].key, EMPTY, __ATOMIC_RELEASE);
+    }
+    return table;
+}
+
+static struct tsr_map_table *make(uint32_t slots)
+{
     struct tsr_map_table *table = calloc(1, sizeof *table + slots * sizeof table->slots[0]);
     if (!table)
-        return false;
+        return NULL;
+    table->version = 1;
     table->mask = slots - 1;
+    return table;
+}
+
+/* Doubles unless most of what fills the table has been removed. */
+static bool replace_locked(struct tsr_map *map)
+{
+    struct tsr_map_table *old = map->table;
+    uint32_t slots = !old ? FIRST_SLOTS : 4 * map->live > old->mask ? 2 * (old->mask + 1) : old->mask + 1;
+    struct tsr_map_table *table = reuse_locked(map, slots);
+    if (!table && !(table = make(slots)))
+        return false;
     table->older = old;
-    map->used = 0;
+    map->used = map->live = 0;
     for (uint32_t i = 0; old && i <= old->mask; i++)
         if (old->slots[i].key != EMPTY && old->slots[i].value)
-            insert(map, table, old->slots[i].key, old->slots[i].value);
+            insert_locked(map, table, old->slots[i].key, old->slots[i].value);
+    __atomic_store_n(&table->version, table->version + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&map->table, table, __ATOMIC_RELEASE);
     return true;
 }
@@ -73,9 +116,9 @@ bool tsr_map_set(struct tsr_map *map, uint64_t key, void *value)
 {
     pthread_mutex_lock(&map->lock);
     bool room = map->table && 2 * (map->used + 1) <= map->table->mask;
-    bool fits = room || grow_locked(map);
+    bool fits = room || replace_locked(map);
     if (fits)
-        insert(map, map->table, key, value);
+        insert_locked(map, map->table, key, value);
     pthread_mutex_unlock(&map->lock);
     return fits;
 }
@@ -88,6 +131,7 @@ void *tsr_map_remove(struct tsr_map *map, uint64_t key)
         struct slot *slot = probe(map->table, key);
         if (slot->key == key)
             value = __atomic_exchange_n(&slot->value, NULL, __ATOMIC_ACQ_REL);
+        map->live -= value != NULL;
     }
     pthread_mutex_unlock(&map->lock);
     return value;
@@ -109,5 +153,5 @@ void tsr_map_fini(struct tsr_map *map)
         free(table);
     }
     map->table = NULL;
-    map->used = 0;
+    map->used = map->live = 0;
 }

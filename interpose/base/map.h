@@ -1,7 +1,8 @@
 /*
  * A map from 64-bit keys (handles, addresses) to pointers: open addressing, look-up without a lock, changes under the map's own lock.
  * A look-up that runs beside a change sees the old or the new value. Tables that have been replaced stay allocated until
- * tsr_map_fini, because a look-up may still be in them; their sizes form a geometric series, so that at most doubles the map.
+ * tsr_map_fini, because a look-up may still be in them, and are used again; there are at most two of a size, and the sizes form a
+ * geometric series: the map takes memory for the most entries that it has had at a time, however many have come and gone.
  * Keys 0 and UINT64_MAX are not allowed.
  */
 #ifndef TESSERA_BASE_MAP_H
@@ -18,6 +19,7 @@ struct tsr_map {
     pthread_mutex_t lock;
     struct tsr_map_table *table; /* atomic */
     uint32_t used;               /* lock; slots that are not empty, removed ones included */
+    uint32_t live;               /* lock; of which have a value */
 };
 
 void *tsr_map_find(const struct tsr_map *map, uint64_t key);      /* NULL: absent */

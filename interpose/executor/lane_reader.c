@@ -15,6 +15,7 @@
 
 struct tsr_lane_reader {
     struct tsr_lane *lane;
+    pthread_mutex_t watching;    /* held while streams are asked that no record refers to: they must not be replaced then */
     bool busy[TSR_LANE_STREAMS]; /* thread; has been given work that was not seen to be complete */
     uint64_t bytes;
     struct tsr_mirror *mirror;
@@ -167,8 +168,7 @@ static CUresult carry_out(struct tsr_lane_reader *reader, uint64_t position, uin
     }
 }
 
-/* A launch fails after the driver has taken it, and then what stands behind it in the stream never runs. True: all work is complete. */
-static bool watch(struct tsr_lane_reader *reader)
+static bool watch_locked(struct tsr_lane_reader *reader)
 {
     bool idle = true;
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {
@@ -183,6 +183,15 @@ static bool watch(struct tsr_lane_reader *reader)
         if (result != CUDA_SUCCESS && !reader->lane->dead)
             fail(reader, result);
     }
+    return idle;
+}
+
+/* A launch fails after the driver has taken it, and then what stands behind it in the stream never runs. True: all work is complete. */
+static bool watch(struct tsr_lane_reader *reader)
+{
+    pthread_mutex_lock(&reader->watching);
+    bool idle = watch_locked(reader);
+    pthread_mutex_unlock(&reader->watching);
     return idle;
 }
 
@@ -246,12 +255,21 @@ static void *beat(void *argument)
     return NULL;
 }
 
-void tsr_lane_reader_drain(const struct tsr_lane_reader *reader)
+static void drain(const struct tsr_lane_reader *reader)
 {
     struct tsr_lane *lane = reader->lane;
     uint64_t end = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
     while (__atomic_load_n(&lane->head, __ATOMIC_ACQUIRE) < end)
         tsr_os_futex_wait(&lane->never, 0, DRAIN_LOOK_NS, true);
+}
+
+void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor,
+                            struct tsr_reply *reply)
+{
+    drain(reader);
+    pthread_mutex_lock(&reader->watching);
+    tsr_mirror_apply(reader->mirror, message, descriptor, reply);
+    pthread_mutex_unlock(&reader->watching);
 }
 
 CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, struct tsr_mirror *mirror, CUcontext context,
@@ -262,6 +280,7 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = CUDA_ERROR_MAP_FAILED;
     *reader = (struct tsr_lane_reader){.bytes = hello->bytes, .mirror = mirror, .context = context};
+    pthread_mutex_init(&reader->watching, NULL);
     reader->lane = tsr_os_map((void *)(uintptr_t)hello->address, hello->bytes, PROT_READ | PROT_WRITE, descriptor, 0);
     if (!reader->lane)
         goto drop;

@@ -13,8 +13,9 @@ struct tsr_lane_reader;
 /* Maps the lane at its address, registers it with the current context and starts the thread. */
 CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, struct tsr_mirror *mirror, CUcontext context,
                                struct tsr_lane_reader **out);
-/* Until all that is on the lane now has been given to the driver. */
-void tsr_lane_reader_drain(const struct tsr_lane_reader *reader);
+/* Applies a change of what records refer to, once all that is on the lane now has been given to the driver. */
+void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor,
+                            struct tsr_reply *reply);
 void tsr_lane_reader_stop(struct tsr_lane_reader *reader);
 
 #endif

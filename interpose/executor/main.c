@@ -105,8 +105,9 @@ static void answer(struct guest *guest, CUdevice device, CUcontext context, cons
         bool noticed = message->kind == TSR_MESSAGE_UNLOAD || message->kind == TSR_MESSAGE_ATTRIBUTE ||
                        message->kind == TSR_MESSAGE_STREAM; /* by launches that were posted before it */
         if (noticed)
-            tsr_lane_reader_drain(guest->reader);
-        tsr_mirror_apply(guest->mirror, message, descriptor, reply);
+            tsr_lane_reader_change(guest->reader, message, descriptor, reply);
+        else
+            tsr_mirror_apply(guest->mirror, message, descriptor, reply);
     }
 }
 

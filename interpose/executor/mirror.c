@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/map.h"
+#include "base/vec.h"
 #include "uses/uses.h"
 #include "executor/memory.h"
 #include "executor/share.h"
@@ -17,7 +18,8 @@ struct module {
     CUlibrary library; /* set instead when it was loaded as one */
     void *image;
     uint64_t bytes;
-    struct tsr_uses *uses; /* NULL: not looked at yet */
+    struct tsr_uses *uses;       /* NULL: not looked at yet */
+    TSR_VEC(uint32_t) functions; /* ids */
 };
 
 struct tsr_mirror {
@@ -72,6 +74,7 @@ drop:
 
 static CUresult drop(struct module *module)
 {
+    tsr_vec_fini(&module->functions);
     CUresult result = module->library ? cuLibraryUnload(module->library) : cuModuleUnload(module->module);
     munmap(module->image, module->bytes);
     tsr_share_give(module->bytes);
@@ -83,6 +86,8 @@ static CUresult drop(struct module *module)
 static CUresult unload(struct tsr_mirror *mirror, uint32_t id)
 {
     struct module *module = tsr_map_remove(&mirror->modules, id);
+    for (size_t i = 0; module && i < module->functions.count; i++)
+        tsr_map_remove(&mirror->functions, module->functions.data[i]);
     return module ? drop(module) : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -110,7 +115,8 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
         result = cuModuleGetFunction(&function, module->module, message->text);
     }
     const struct tsr_uses *uses = result == CUDA_SUCCESS ? uses_of(mirror, module) : NULL;
-    if (result == CUDA_SUCCESS && (!uses || !tsr_map_set(&mirror->functions, message->id, function)))
+    if (result == CUDA_SUCCESS &&
+        (!uses || !tsr_vec_push(&module->functions, message->id) || !tsr_map_set(&mirror->functions, message->id, function)))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS)
         return result;

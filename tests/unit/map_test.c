@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/os.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 #define KEYS 500
@@ -88,6 +89,70 @@ TEST(look_ups_beside_changes_see_a_value_that_was_set)
         }
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     pthread_join(reader, NULL);
+    CHECK_EQ(wrong, 0);
+    tsr_map_fini(&shared);
+}
+
+/* Keys that never come again, as handles with generations. */
+static uint64_t passing_key(unsigned generation, unsigned n)
+{
+    return key_of(generation * 64 + n);
+}
+
+static void pass(struct tsr_map *map, unsigned first, unsigned last, uint32_t *now)
+{
+    for (unsigned generation = first; generation <= last; generation++) {
+        for (unsigned n = 0; n < 64; n++) {
+            uint64_t key = passing_key(generation, n);
+            tsr_map_set(map, key, (void *)(uintptr_t)key);
+            tsr_map_remove(map, passing_key(generation - 1, n));
+        }
+        __atomic_store_n(now, generation, __ATOMIC_RELEASE);
+    }
+}
+
+TEST(keys_that_come_and_go_leave_nothing)
+{
+    struct tsr_map map = {0};
+    uint32_t now = 0;
+    pass(&map, 1, 20, &now);
+    size_t before = mallinfo2().uordblks;
+    pass(&map, 21, 5000, &now);
+    CHECK(mallinfo2().uordblks <= before + 4096);
+    for (unsigned n = 0; n < 64; n++)
+        CHECK(tsr_map_find(&map, passing_key(5000, n)) == (void *)(uintptr_t)passing_key(5000, n));
+    tsr_map_fini(&map);
+}
+
+static uint32_t generation_now;
+
+static void *look_up_passing(void *argument)
+{
+    const uint32_t *stop = argument;
+    while (!__atomic_load_n(stop, __ATOMIC_RELAXED)) {
+        uint32_t generation = __atomic_load_n(&generation_now, __ATOMIC_ACQUIRE);
+        for (unsigned n = 0; n < 64; n++) {
+            uint64_t key = passing_key(generation, n);
+            void *value = tsr_map_find(&shared, key);
+            bool right = (!value || value == (void *)(uintptr_t)key) && tsr_map_find(&shared, 64) == &shared;
+            __atomic_fetch_add(&wrong, !right, __ATOMIC_RELAXED);
+        }
+    }
+    return NULL;
+}
+
+TEST(look_ups_beside_tables_that_are_used_again_find_what_is_there)
+{
+    pthread_t readers[2];
+    uint32_t stop = 0;
+    wrong = 0;
+    tsr_map_set(&shared, 64, &shared);
+    for (int i = 0; i < 2; i++)
+        REQUIRE(tsr_os_thread_start(&readers[i], "reader", look_up_passing, &stop));
+    pass(&shared, 1, 2000, &generation_now);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < 2; i++)
+        pthread_join(readers[i], NULL);
     CHECK_EQ(wrong, 0);
     tsr_map_fini(&shared);
 }

@@ -7,11 +7,15 @@
 #include "graph.h"
 #include "host_clock.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
-static uint64_t next_id = 1;          /* lock */
-static uint64_t next_thread = 1;      /* atomic */
-static __thread uint64_t thread_here; /* identity of the thread for per-thread streams; 0 until asked */
+static uint64_t next_id = 1;                /* lock */
+static uint64_t next_thread = 1;            /* atomic */
+static __thread uint64_t thread_here;       /* identity of the thread for per-thread streams; 0 until asked */
+static __thread struct tsr_stream *my_last; /* of the thread's default streams, of all contexts; references */
+static pthread_key_t thread_key;
+static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
 
 static uint64_t thread_identity(void)
 {
@@ -170,6 +174,38 @@ CUresult tsr_stream_destroy(CUstream handle)
     return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+static void end_thread(void *unused)
+{
+    (void)unused;
+    tsr_engine_lock();
+    for (struct tsr_stream *stream = my_last, *next; stream; stream = next) {
+        next = stream->of_thread;
+        stream->destroyed = true;
+        if (stream->streams) {
+            tsr_capture_leave_locked(stream);
+            prune_locked(stream->streams);
+        }
+        stream_put_locked(stream);
+    }
+    my_last = NULL;
+    tsr_engine_unlock();
+}
+
+static void make_thread_key(void)
+{
+    pthread_key_create(&thread_key, end_thread);
+}
+
+/* Its streams end with the thread. */
+static void own_locked(struct tsr_stream *stream)
+{
+    stream->references++;
+    stream->of_thread = my_last;
+    my_last = stream;
+    pthread_once(&thread_key_once, make_thread_key);
+    pthread_setspecific(thread_key, stream);
+}
+
 static struct tsr_stream *per_thread_locked(struct tsr_streams *streams)
 {
     uint64_t thread = thread_identity();
@@ -180,6 +216,7 @@ static struct tsr_stream *per_thread_locked(struct tsr_streams *streams)
     if (stream) {
         stream->handle = CU_STREAM_PER_THREAD;
         stream->thread = thread;
+        own_locked(stream);
     }
     return stream;
 }

@@ -28,8 +28,9 @@ struct tsr_stream {
     CUsynchronizationPolicy sync_policy;
     CUlaunchMemSyncDomain memory_domain;
     CUlaunchMemSyncDomainMap memory_domains;
-    bool destroyed;          /* lock */
-    struct tsr_stream *next; /* lock; of the context */
+    bool destroyed;               /* lock */
+    struct tsr_stream *next;      /* lock; of the context */
+    struct tsr_stream *of_thread; /* its thread's; the next of the thread's default streams */
 };
 
 /* The streams of one context. */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/log.h"
+#include "base/quarantine.h"
 #include "calls/calls.h"
 #include "shim/launch/functions.h"
 #include "shim/order/lane_client.h"
@@ -11,6 +12,8 @@
 #include "shim/launch/stream_number.h"
 
 static pthread_mutex_t candidate_lock = PTHREAD_MUTEX_INITIALIZER; /* writing a function's candidates */
+
+static struct tsr_quarantine old_rules; /* a launch on another thread may still look at some */
 
 /* The rules of the present generation, or the ones before while another thread reads the new ones. NULL: there are none yet. */
 static struct tsr_rules *rules_now(struct tsr_session *session)
@@ -26,8 +29,10 @@ static struct tsr_rules *rules_now(struct tsr_session *session)
     rules = __atomic_load_n(&session->rules, __ATOMIC_ACQUIRE);
     if (!rules || rules->generation != generation) {
         struct tsr_rules *fresh = tsr_rules_create(session->policy);
-        if (fresh)
+        if (fresh) {
             __atomic_store_n(&session->rules, fresh, __ATOMIC_RELEASE);
+            tsr_rules_destroy(tsr_quarantine_pass(&old_rules, rules));
+        }
         rules = fresh ? fresh : rules;
     }
     pthread_mutex_unlock(&session->rules_lock);

@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "base/options.h"
 #include "base/os.h"
+#include "base/quarantine.h"
 #include "shim/order/lane_client.h"
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
@@ -51,6 +52,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sending and creating
 static struct tsr_map modules;                           /* CUmodule or CUlibrary */
 static struct tsr_map functions;                         /* CUfunction or CUkernel */
 static uint32_t next_id = 1;                             /* lock */
+static struct tsr_quarantine old_modules, old_functions; /* a launch on another thread may still hold one */
 
 static size_t elf_bytes(const Elf64_Ehdr *header)
 {
@@ -144,6 +146,24 @@ static int attribute_of(const void *handle, bool kernel, CUfunction_attribute at
     return value;
 }
 
+static void free_function(struct tsr_function_record *function)
+{
+    if (!function)
+        return;
+    free(function->param_offsets);
+    free(function->param_sizes);
+    free(function->name);
+    free(function);
+}
+
+/* False: the handle has a record, or there is no memory. */
+static bool add_handle_locked(struct tsr_function_record *function, const void *handle)
+{
+    bool added = !tsr_function_find(handle) && tsr_map_set(&functions, (uint64_t)(uintptr_t)handle, function);
+    function->handles += added;
+    return added;
+}
+
 void tsr_function_remember(const void *handle, const void *owner, const char *name, bool kernel)
 {
     struct tsr_session *session = tsr_session();
@@ -165,8 +185,10 @@ void tsr_function_remember(const void *handle, const void *owner, const char *na
         (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 48 << 10);
     pthread_mutex_lock(&lock);
     function->id = next_id++;
+    bool kept = add_handle_locked(function, handle);
     pthread_mutex_unlock(&lock);
-    tsr_map_set(&functions, (uint64_t)(uintptr_t)handle, function);
+    if (!kept)
+        free_function(function);
 }
 
 struct tsr_function_record *tsr_function_find(const void *handle)
@@ -254,18 +276,31 @@ static void collect(uint64_t key, void *value, void *argument)
     of->keys[of->count++] = key;
 }
 
-/* Records stay allocated (a launch on another thread may hold one), but the handles, which the driver may give out again, no longer lead to them. */
+static void forget_functions(const struct tsr_module_record *module)
+{
+    struct handles_of of = {.module = module};
+    tsr_map_each(&functions, collect, &of);
+    for (size_t i = 0; i < of.count; i++) {
+        struct tsr_function_record *function = tsr_map_remove(&functions, of.keys[i]);
+        if (!function)
+            continue;
+        pthread_mutex_lock(&lock);
+        bool last = --function->handles == 0;
+        pthread_mutex_unlock(&lock);
+        if (last)
+            free_function(tsr_quarantine_pass(&old_functions, function));
+    }
+    free(of.keys);
+}
+
+/* The driver may give the handles out again, so they no longer lead to the records. */
 void tsr_module_drop(const void *handle)
 {
     struct tsr_module_record *module = tsr_map_remove(&modules, (uint64_t)(uintptr_t)handle);
     struct tsr_session *session = tsr_session();
     if (!module || !session)
         return;
-    struct handles_of of = {.module = module};
-    tsr_map_each(&functions, collect, &of);
-    for (size_t i = 0; i < of.count; i++)
-        tsr_map_remove(&functions, of.keys[i]);
-    free(of.keys);
+    forget_functions(module);
     for (uint32_t i = 0; i < session->lane_count; i++)
         if (module->sent & (1u << i)) {
             struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
@@ -274,6 +309,7 @@ void tsr_module_drop(const void *handle)
     if (module->image >= 0)
         close(module->image);
     module->image = -1;
+    free(tsr_quarantine_pass(&old_modules, module));
 }
 
 enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function)
@@ -322,8 +358,11 @@ void tsr_module_hold(const void *owner, const char *variable)
 void tsr_function_alias(const void *handle, const void *of)
 {
     struct tsr_function_record *function = tsr_function_find(of);
-    if (function && !tsr_function_find(handle))
-        tsr_map_set(&functions, (uint64_t)(uintptr_t)handle, function);
+    if (!function)
+        return;
+    pthread_mutex_lock(&lock);
+    add_handle_locked(function, handle);
+    pthread_mutex_unlock(&lock);
 }
 
 static CUresult send_attribute_to_all_locked(const struct tsr_function_record *function, unsigned place)

@@ -39,6 +39,7 @@ struct tsr_function_record {
     uint16_t sent;      /* atomic; bit k: executor k knows the function */
     uint32_t uses;      /* atomic; enum tsr_use_flag; what an executor says is there before its bit in `sent` */
     uint64_t variables; /* atomic; of its module, that it may read, by tsr_variable_bit(); the same */
+    uint32_t handles;   /* lock; that lead here */
 };
 
 /* NULL: a handle that the shim has not seen. */

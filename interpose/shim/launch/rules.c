@@ -67,7 +67,7 @@ static void prepare(const struct tsr_rules *rules, struct tsr_rule *rule)
         rule->holds_never = !in_this_process(rules, told->process);
     if (told->conditions & TSR_POLICY_LIBRARY_CALL)
         choose_library_calls(rules, rule);
-    if ((told->conditions & TSR_POLICY_FUNCTION_REGEX) &&
+    if ((told->conditions & TSR_POLICY_FUNCTION_REGEX) && !rule->holds_never &&
         regcomp(&rule->regex, text_of(rules, told->function_regex), REG_EXTENDED | REG_NOSUB) != 0) {
         tsr_error("the regular expression of line %u cannot be compiled; the rule is left out", told->line);
         rule->holds_never = true;
@@ -114,6 +114,14 @@ struct tsr_rules *tsr_rules_create(const struct tsr_policy *policy)
     }
     errno = saved_errno;
     return rules;
+}
+
+void tsr_rules_destroy(struct tsr_rules *rules)
+{
+    for (uint32_t i = 0; rules && i < rules->count; i++)
+        if ((rules->rules[i].told.conditions & TSR_POLICY_FUNCTION_REGEX) && !rules->rules[i].holds_never)
+            regfree(&rules->rules[i].regex);
+    free(rules);
 }
 
 static bool module_matches(const struct tsr_rules *rules, uint32_t glob, struct tsr_module_record *module)

@@ -46,6 +46,7 @@ struct tsr_rules {
 
 /* The rules of the table's present generation. NULL: it is being changed, or memory is short; ask again at the next launch. */
 struct tsr_rules *tsr_rules_create(const struct tsr_policy *policy);
+void tsr_rules_destroy(struct tsr_rules *rules); /* NULL: nothing */
 /* Writes the set of the rules that may hold for launches of the function. */
 void tsr_rules_match(const struct tsr_rules *rules, const struct tsr_function_record *function,
                      uint64_t candidates[TSR_RULES_WORDS]);

@@ -16,6 +16,12 @@ uint32_t tsr_stream_number(CUstream stream)
     return number ? (uint32_t)number : TSR_STREAM_UNNUMBERED;
 }
 
+void tsr_stream_number_forget(CUstream stream)
+{
+    if (stream)
+        tsr_map_remove(&numbers, (uint64_t)(uintptr_t)stream);
+}
+
 static CUresult numbered(CUresult result, const CUstream *stream)
 {
     if (result == CUDA_SUCCESS && tsr_has_role(TSR_REDIRECTING))

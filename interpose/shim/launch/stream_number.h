@@ -11,5 +11,7 @@
 #define TSR_STREAM_UNNUMBERED UINT32_MAX /* not made by a function that the shim wraps */
 
 uint32_t tsr_stream_number(CUstream stream);
+/* The stream is about to be destroyed. */
+void tsr_stream_number_forget(CUstream stream);
 
 #endif

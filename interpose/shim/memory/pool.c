@@ -9,6 +9,7 @@
 #include "shim/memory/arena.h"
 #include "shim/memory/memory.h"
 #include "shim/order/order.h"
+#include "shim/record/capture.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
 
@@ -117,9 +118,11 @@ static bool is_complete(const struct waiting *of)
         return tsr_real.cuEventQuery(of->event) == CUDA_SUCCESS;
     if (tsr_real.cuCtxPushCurrent_v2(of->context) != CUDA_SUCCESS)
         return false;
+    tsr_captures_hold();
     bool complete = tsr_real.cuStreamIsCapturing(of->stream, &status) == CUDA_SUCCESS &&
                     status == CU_STREAM_CAPTURE_STATUS_NONE && tsr_order_join(of->stream, false) == CUDA_SUCCESS &&
                     tsr_real.cuStreamQuery(of->stream) == CUDA_SUCCESS;
+    tsr_captures_release();
     tsr_real.cuCtxPopCurrent_v2(&popped);
     return complete;
 }

@@ -14,11 +14,17 @@ static struct tsr_lane_record *record_at(struct tsr_lane *lane, uint64_t positio
     return (struct tsr_lane_record *)(lane->records + (position & (TSR_LANE_BYTES - 1)));
 }
 
+/* The head may have passed an `end` that was reckoned from an old tail: then there is room, and moving the tail fails. */
+static bool has_room(const struct tsr_lane *lane, uint64_t end)
+{
+    return (int64_t)(end - __atomic_load_n(&lane->head, __ATOMIC_ACQUIRE)) <= (int64_t)TSR_LANE_BYTES;
+}
+
 /* Waits for room up to `end`. False: the executor has failed. */
 static bool await_room(const struct tsr_lane_client *client, uint64_t end)
 {
     struct tsr_lane *lane = client->lane;
-    for (unsigned i = 0; end - __atomic_load_n(&lane->head, __ATOMIC_ACQUIRE) > TSR_LANE_BYTES; i++) {
+    for (unsigned i = 0; !has_room(lane, end); i++) {
         if (tsr_lane_state(client) != CUDA_SUCCESS)
             return false;
         if (i < SPINS_BEFORE_PAUSE)

@@ -10,6 +10,7 @@
 #include "shim/order/lane_client.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
+#include "shim/launch/stream_number.h"
 #include "shim/order/streams.h"
 #include "shim/order/watch.h"
 
@@ -325,6 +326,7 @@ CUresult tsr_order_join_all_until(uint64_t deadline_ns)
 
 CUresult tsr_order_destroy(CUstream handle)
 {
+    tsr_stream_number_forget(handle);
     struct tsr_stream *stream = tsr_stream_seen(handle, false);
     bool explicit = stream && (stream->kind == TSR_STREAM_BLOCKING || stream->kind == TSR_STREAM_FREE);
     if (!explicit)

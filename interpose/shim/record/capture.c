@@ -16,7 +16,8 @@
 uint32_t tsr_captures TSR_HOT;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t open_captures[MOST_CAPTURES]; /* lock; the first tsr_captures: streams, see key_of */
+static uint64_t open_captures[MOST_CAPTURES];                 /* lock; the first tsr_captures: streams, see key_of */
+static pthread_rwlock_t changes = PTHREAD_RWLOCK_INITIALIZER; /* exclusive while a capture begins or ends */
 
 /* Each thread's own default stream has the same handle. */
 static uint64_t key_of(CUstream stream)
@@ -33,6 +34,7 @@ bool tsr_ask_capturing(CUstream stream)
 static void forget_parent(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    changes = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
     tsr_captures = 0;
 }
 
@@ -68,6 +70,16 @@ void tsr_capture_forget(CUstream stream)
     pthread_mutex_unlock(&lock);
 }
 
+void tsr_captures_hold(void)
+{
+    pthread_rwlock_rdlock(&changes);
+}
+
+void tsr_captures_release(void)
+{
+    pthread_rwlock_unlock(&changes);
+}
+
 static void record(uint64_t start, enum tsr_row row, CUresult result, CUstream stream)
 {
     struct tsr_record *made = tsr_record_begin_on(start, row, TSR_RECORD_CAPTURE, result, stream, false);
@@ -100,10 +112,12 @@ static __attribute__((noinline)) CUresult ended(uint64_t start, enum tsr_row row
     {                                                                                                                          \
         uint64_t start = tsr_record_start();                                                                                   \
         bool gated = tsr_gate_enter();                                                                                         \
+        pthread_rwlock_wrlock(&changes);                                                                                       \
         CUresult result = tsr_order_join(hStream, per_thread);                                                                 \
         if (result == CUDA_SUCCESS)                                                                                            \
             result = tsr_real.symbol arguments;                                                                                \
         result = after(start, TSR_ROW_##symbol, result, tsr_order_stream(hStream, per_thread));                                \
+        pthread_rwlock_unlock(&changes);                                                                                       \
         tsr_gate_leave(gated);                                                                                                 \
         return result;                                                                                                         \
     }

@@ -24,6 +24,11 @@ static inline bool tsr_is_capturing(CUstream stream)
     return tsr_is_any_capture() && tsr_ask_capturing(stream);
 }
 
+/* In between no capture begins or ends: who asks another thread's stream would end a capture that began after it looked. The memory lock is
+   taken before, locks of streams after it. */
+void tsr_captures_hold(void);
+void tsr_captures_release(void);
+
 /* The stream has been destroyed, and its capture with it. */
 void tsr_capture_forget(CUstream stream);
 

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/quarantine.h"
 #include "shim/launch/functions.h"
 #include "shim/record/code.h"
 #include "shim/entry/real.h"
@@ -20,7 +21,6 @@
 #define NAMES_SINCE 12030 /* driver version from which on functions tell their names */
 
 struct known_module {
-    struct tsr_forgotten forgotten;
     uint32_t number;
     uint16_t context; /* 0: a library, of every context */
     uint64_t hash;    /* of its image; 0: not known */
@@ -33,10 +33,10 @@ static struct tsr_map contexts;                          /* CUcontext to its num
 static struct tsr_map modules;                           /* CUmodule or CUlibrary to struct known_module */
 static struct tsr_map functions TSR_HOT;                 /* CUfunction or CUkernel to struct tsr_known_function */
 static uint8_t devices[CONTEXTS];                        /* by context; written before the number is given out */
+static struct tsr_map module_numbers, function_numbers;  /* by what is defined: loaded again, it has the number that it had */
 static uint32_t last_context, last_module, last_function;
 static int driver_version;
-static struct tsr_forgotten
-    *all_forgotten; /* atomic; functions and modules whose handles have ended: a thread may still look at one */
+static struct tsr_quarantine old_modules, old_functions; /* a thread may still look at one */
 
 static uint64_t key_of(const void *handle)
 {
@@ -46,7 +46,7 @@ static uint64_t key_of(const void *handle)
 static void forget_parent(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    contexts = modules = functions = (struct tsr_map){0};
+    contexts = modules = functions = module_numbers = function_numbers = (struct tsr_map){0};
     last_context = last_module = last_function = 0;
 }
 
@@ -182,21 +182,28 @@ static void condemn_context(uint64_t key, void *value, void *argument)
         condemn(condemned, key);
 }
 
-static bool keep_forgotten(struct tsr_forgotten *gone)
+static void free_function(struct tsr_known_function *function)
 {
-    if (!gone)
-        return false;
-    gone->next = __atomic_load_n(&all_forgotten, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&all_forgotten, &gone->next, gone, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        ;
-    return true;
+    if (!function)
+        return;
+    free(function->parameters.all);
+    free(function->name);
+    free(function);
 }
 
-static void forget(struct tsr_map *map, void (*judge)(uint64_t, void *, void *), struct condemned condemned)
+static void forget_functions(struct condemned condemned)
 {
-    tsr_map_each(map, judge, &condemned);
+    tsr_map_each(&functions, condemn_function, &condemned);
     for (size_t i = 0; i < condemned.count; i++)
-        keep_forgotten(tsr_map_remove(map, condemned.keys[i]));
+        free_function(tsr_quarantine_pass(&old_functions, tsr_map_remove(&functions, condemned.keys[i])));
+    free(condemned.keys);
+}
+
+static void forget_modules(struct condemned condemned)
+{
+    tsr_map_each(&modules, condemn_module, &condemned);
+    for (size_t i = 0; i < condemned.count; i++)
+        free(tsr_quarantine_pass(&old_modules, tsr_map_remove(&modules, condemned.keys[i])));
     free(condemned.keys);
 }
 
@@ -207,8 +214,8 @@ void tsr_context_forget(CUcontext context, void (*told)(uint16_t number))
     if (!number)
         return;
     told((uint16_t)number);
-    forget(&functions, condemn_function, (struct condemned){.context = number});
-    forget(&modules, condemn_module, (struct condemned){.context = number});
+    forget_functions((struct condemned){.context = number});
+    forget_modules((struct condemned){.context = number});
 }
 
 void tsr_contexts_forget_of(CUdevice device, void (*told)(uint16_t number))
@@ -226,6 +233,18 @@ static uint16_t current_context(void)
     return tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context ? tsr_context_number(context) : 0;
 }
 
+/* 0: not defined yet, or not known well enough to tell. */
+static uint32_t number_of(const struct tsr_map *numbers, uint64_t identity)
+{
+    return identity ? (uint32_t)(uintptr_t)tsr_map_find(numbers, identity) : 0;
+}
+
+static void keep_number(struct tsr_map *numbers, uint64_t identity, uint32_t number)
+{
+    if (identity)
+        tsr_map_set(numbers, identity, (void *)(uintptr_t)number);
+}
+
 void tsr_module_define(const void *handle, const void *image, const char *path, bool is_library)
 {
     struct known_module *module = calloc(1, sizeof *module);
@@ -237,20 +256,28 @@ void tsr_module_define(const void *handle, const void *image, const char *path, 
     struct tsr_entry entry = {.kind = TSR_ENTRY_MODULE, .handle = key_of(handle), .size = code.bytes, .hash = code.hash};
     module->hash = code.hash;
     module->context = is_library ? 0 : current_context();
+    uint64_t identity = entry.hash ? entry.hash ^ entry.size << 1 ^ is_library : 0;
     pthread_mutex_lock(&lock);
-    entry.number = module->number = ++last_module;
-    tsr_writer_define(&entry, code.path);
+    module->number = number_of(&module_numbers, identity);
+    if (!module->number) {
+        entry.number = module->number = ++last_module;
+        tsr_writer_define(&entry, code.path);
+        keep_number(&module_numbers, identity, module->number);
+    }
     pthread_mutex_unlock(&lock);
-    tsr_code_hand_over(&code, entry.number, 0);
+    if (entry.number)
+        tsr_code_hand_over(&code, entry.number, 0);
     tsr_code_done(&code);
     tsr_map_set(&modules, key_of(handle), module);
 }
 
 void tsr_module_forget(const void *handle)
 {
-    if (!handle || !keep_forgotten(tsr_map_remove(&modules, key_of(handle))))
+    struct known_module *module = handle ? tsr_map_remove(&modules, key_of(handle)) : NULL;
+    if (!module)
         return;
-    forget(&functions, condemn_function, (struct condemned){.owner = handle});
+    forget_functions((struct condemned){.owner = handle});
+    free(tsr_quarantine_pass(&old_modules, module));
 }
 
 struct tsr_known_function *tsr_function_known(const void *handle)
@@ -298,9 +325,16 @@ static void number_locked(struct tsr_known_function *function, const void *handl
                               .parent = function->module,
                               .handle = key_of(handle),
                               .size = tsr_parameters_read(&function->parameters, handle, function->is_kernel)};
-    tsr_writer_define(&entry, name);
     function->template.function = tsr_hash(name, strlen(name));
-    __atomic_store_n(&function->number, ++last_function, __ATOMIC_RELEASE);
+    uint64_t what[3] = {function->template.function, entry.parent, entry.size};
+    uint64_t identity = entry.parent ? tsr_hash(what, sizeof what) : 0;
+    uint32_t number = number_of(&function_numbers, identity);
+    if (!number) {
+        tsr_writer_define(&entry, name);
+        number = ++last_function;
+        keep_number(&function_numbers, identity, number);
+    }
+    __atomic_store_n(&function->number, number, __ATOMIC_RELEASE);
 }
 
 struct tsr_known_function *tsr_function_define(const void *handle)

@@ -2,7 +2,7 @@
  * Contexts, modules and functions as records name them: numbers, each defined once in the journal. A handle that the driver gives out again
  * after its object is gone gets a new number: who destroys contexts or unloads modules says so here.
  *
- * Look-ups take no lock. What is known of a function stays allocated when its module is unloaded, because a launch may hold it.
+ * Look-ups take no lock. What is known of a function outlives its module for a while, because a launch may hold it.
  */
 #ifndef TSR_SHIM_DEFINITIONS_H
 #define TSR_SHIM_DEFINITIONS_H
@@ -15,13 +15,7 @@
 #include "shim/launch/templates.h"
 #include "shim/record/parameters.h"
 
-/* First member of what is remembered by a handle: its place in the list when the handle has ended. */
-struct tsr_forgotten {
-    struct tsr_forgotten *next;
-};
-
 struct tsr_known_function {
-    struct tsr_forgotten forgotten;
     uint32_t number;                   /* atomic; 0 before the first launch */
     uint32_t launches;                 /* relaxed; of which timing takes samples */
     uint32_t module;                   /* number; 0: unknown */

@@ -16,7 +16,7 @@ struct tsr_parameter {
 struct tsr_parameters {
     uint32_t count;
     uint32_t bytes;            /* of the block; 0: none, or their layout is not known, or they are too many */
-    struct tsr_parameter *all; /* never freed: a launch may be reading it */
+    struct tsr_parameter *all; /* lives as long as what it is a part of */
 };
 
 /* Asks the driver for the layout. The result is the size of the block, also of one that is too large. */
