@@ -1,8 +1,10 @@
-"""Failing the n-th driver call in the executor, or in the application's process, and what may come of it.
+"""Failing the n-th driver call or allocation in the executor, or in the application's process, and what may come of it.
 
     python tests/fault/call_faults.py [STEP]
 
-The program ends by itself, with right results or with a CUDA error; never with wrong words, a signal or not at all.
+The program ends by itself, with right results or with a CUDA error; never with wrong words, a signal or not at all. No
+process and no socket of the run is left behind. `allocation` stands for all that Tessera's own code asks the C library
+for: memory, mappings, memory files, sockets, threads (fault_alloc.c).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import sys
 import sysconfig
 import tempfile
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -23,9 +26,26 @@ from tests.fault.fault_driver import build  # noqa: E402
 
 ROUNDS, LONGEST_SECONDS = 5, 20.0
 EXECUTOR, APPLICATION = "tessera-executor", "fault_worker"
+CALL, ALLOCATION = "TESSERA_FAULT", "TESSERA_FAULT_ALLOCATION"
+QUIET = {CALL: 5, ALLOCATION: 15}  # so many runs without effect end a sweep: many allocations can be done without
+NAMES = {CALL: "call", ALLOCATION: "allocation"}
 
 
-def run(native: Path, tree: Path, policy: Path, process: str, number: int) -> str:
+def left_behind(starter: int) -> str:
+    """What a run of that process id leaves in the machine; empty: nothing."""
+    name = f"tessera-{starter}-"
+    sockets = [line for line in Path("/proc/net/unix").read_text().splitlines() if "@" + name in line]
+    processes = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            processes += [entry.name] if name.encode() in (entry / "cmdline").read_bytes() else []
+        except OSError:
+            continue
+    files = [file.name for file in Path("/dev/shm").glob(f"{name}*")]
+    return f"LEFT {sockets} {processes} {files}" if sockets or processes or files else ""
+
+
+def run(native: Path, tree: Path, policy: Path, process: str, number: int, sort: str = CALL) -> str:
     """The program's last line, or what is wrong with its end."""
     tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
     command = [str(tessera_run), "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
@@ -34,17 +54,22 @@ def run(native: Path, tree: Path, policy: Path, process: str, number: int) -> st
         **os.environ,
         "TESSERA_NATIVE": str(tree),
         "TESSERA_FAULT_DRIVER": str(native / "emulator" / "libcuda.so.1"),
-        "TESSERA_FAULT": f"{process}:{number}",
+        sort: f"{process}:{number}",
+        **({"LD_PRELOAD": str(tree.parent / "fault_alloc.so")} if sort == ALLOCATION else {}),
     }
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, timeout=LONGEST_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return "HANG"
-    said = (done.stdout.strip().splitlines() or ["nothing"])[-1]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        try:
+            out, complaints = running.communicate(timeout=LONGEST_SECONDS)
+        except subprocess.TimeoutExpired:
+            running.terminate()
+            return "HANG"
+    said = (out.strip().splitlines() or ["nothing"])[-1]
     ended = {"right": 0, "error": 3}.get(said.split()[0])
-    return said if done.returncode == ended else f"EXIT {done.returncode} after {said!r}: {done.stderr.strip()}"
+    if running.returncode != ended:
+        return f"EXIT {running.returncode} after {said!r}: {complaints.strip()}"
+    return left_behind(running.pid) or said
 
 
 def is_right(outcome: str) -> bool:
@@ -62,17 +87,18 @@ def main() -> int:
         tree = build(native, native.parent / "cuda-headers", directory)
         policy = directory / "policy.yaml"
         policy.write_text(POLICY)
-        for process in (EXECUTOR, APPLICATION):
+        for sort, process in product((CALL, ALLOCATION), (EXECUTOR, APPLICATION)):
             outcomes, number, quiet = Counter[str](), 1, 0
-            while quiet < 5 and number < 2000:
-                outcome = run(native, tree, policy, process, number)
+            while quiet < QUIET[sort] and number < 2000:
+                outcome = run(native, tree, policy, process, number, sort)
                 outcomes[outcome if is_right(outcome) else outcome.split(":")[0]] += 1
                 quiet = quiet + 1 if outcome == "right" else 0
                 if not is_right(outcome):
                     wrong += 1
-                    print(f"{process}, call {number}: {outcome}")
+                    print(f"{process}, {NAMES[sort]} {number}: {outcome}", flush=True)
                 number += step
-            print(f"{process}: calls 1 to {number - step}, every {step}: {dict(outcomes)}")
+            said = f"{process}: {NAMES[sort]}s 1 to {number - step}, every {step}: {dict(outcomes)}"
+            print(said, flush=True)
     return 1 if wrong else 0
 
 

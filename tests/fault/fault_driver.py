@@ -74,7 +74,10 @@ def source(cuda_header: Path) -> str:
 
 
 def build(native: Path, include: Path, directory: Path) -> Path:
-    """A native directory like `native`, except that its emulated driver is the failing one. Returns it."""
+    """A native directory like `native` with the failing driver in the emulated one's place; fault_alloc.so is beside it.
+
+    Returns it.
+    """
     tree = directory / "native"
     tree.mkdir()
     for entry in native.iterdir():
@@ -86,4 +89,17 @@ def build(native: Path, include: Path, directory: Path) -> Path:
     command = ["cc", "-shared", "-fPIC", "-O1", "-w", "-D_GNU_SOURCE", "-D__CUDA_API_VERSION_INTERNAL", f"-I{include}"]
     command += ["-Wl,-soname,libcuda.so.1", "-o", str(tree / "emulator" / "libcuda.so.1"), str(code), "-ldl"]
     subprocess.run(command, check=True)
+    command = [
+        "cc",
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-std=gnu11",
+        "-D_GNU_SOURCE",
+        "-fvisibility=hidden",
+        "-Wall",
+        "-Werror",
+    ]
+    command += ["-o", str(directory / "fault_alloc.so"), str(Path(__file__).with_name("fault_alloc.c")), "-ldl"]
+    subprocess.run([*command, "-pthread"], check=True)
     return tree

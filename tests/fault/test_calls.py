@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.call_faults import APPLICATION, EXECUTOR, is_right, run
+from tests.fault.call_faults import ALLOCATION, APPLICATION, EXECUTOR, is_right, run
 from tests.fault.executor_faults import POLICY
 from tests.fault.fault_driver import build
 
@@ -24,6 +24,14 @@ def test_a_call_that_fails(process: str, number: int, native_build: Path, tree: 
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     outcome = run(native_build / "native", tree, policy, process, number)
+    assert is_right(outcome), outcome
+
+
+@pytest.mark.parametrize(("process", "number"), [(EXECUTOR, 20), (EXECUTOR, 27), (APPLICATION, 12), (APPLICATION, 30)])
+def test_an_allocation_that_fails(process: str, number: int, native_build: Path, tree: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    outcome = run(native_build / "native", tree, policy, process, number, ALLOCATION)
     assert is_right(outcome), outcome
 
 
