@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TENSOR_MAP_BYTES 128u
+
 struct tsr_access {
     void *bytes;
     struct tsr_inputs inputs;
@@ -154,7 +156,7 @@ static uint32_t without_strides(struct tsr_access_range *ranges, uint32_t count)
         struct tsr_access_range *last = kept ? &ranges[kept - 1] : NULL, *each = &ranges[i];
         each->stride = each->width = 0;
         if (last && last->kind == each->kind && last->whole == each->whole && last->parameter == each->parameter &&
-            last->symbol == each->symbol && last->offset == each->offset) {
+            last->symbol == each->symbol && last->offset == each->offset && last->tensor == each->tensor) {
             last->first = each->first < last->first ? each->first : last->first;
             last->last = each->last > last->last ? each->last : last->last;
         } else {
@@ -162,6 +164,53 @@ static uint32_t without_strides(struct tsr_access_range *ranges, uint32_t count)
         }
     }
     return kept;
+}
+
+/* What is told of the tensor whose map the range is about; 0: nothing. */
+static uint32_t tensor_ranges(const struct tsr_access_launch *launch, uint32_t offset, struct tsr_access_range *told)
+{
+    const char *map = (const char *)launch->parameters + offset;
+    if ((uint64_t)offset + TENSOR_MAP_BYTES > launch->parameter_bytes)
+        return 0;
+    if (launch->tensor)
+        return launch->tensor(launch->tensor_context, map, told);
+    told[0] = (struct tsr_access_range){.whole = 1};
+    memcpy(&told[0].base, map, sizeof told[0].base);
+    return 1;
+}
+
+static void fail(struct tsr_access_result *result, enum tsr_access_reason reason)
+{
+    result->level = TSR_LEVEL_UNKNOWN;
+    result->why[0] = (struct tsr_access_why){0, reason, NULL};
+    result->whys = result->whys ? result->whys : 1;
+}
+
+static void hand_over_tensor(const struct tsr_sections *template, const struct tsr_access_launch *launch,
+                             const struct tsr_access_range *of, struct tsr_access_result *result)
+{
+    struct tsr_access_range told[TSR_ACCESS_TENSOR_RANGES];
+    uint32_t count = tensor_ranges(launch, of->offset, told);
+    if (count == 0 || count > TSR_ACCESS_TENSOR_RANGES || count > result->capacity - result->count) {
+        fail(result, count == 0 ? TSR_REASON_TENSOR : TSR_REASON_BUDGET);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct tsr_access_range *to = &result->ranges[result->count];
+        *to = told[i];
+        to->kind = of->kind;
+        to->parameter = of->parameter;
+        to->symbol = -1;
+        to->offset = of->offset;
+        to->tensor = 1;
+        if (to->whole) {
+            to->first = INT64_MIN;
+            to->last = INT64_MAX;
+        }
+        result->count += clamp(template, launch, to);
+        if (to->whole && to->last < to->first)
+            fail(result, TSR_REASON_TENSOR);
+    }
 }
 
 /* The ranges with their bases, as far as there is room for them. */
@@ -178,13 +227,19 @@ static void hand_over(const struct tsr_access *access, const struct tsr_access_l
     for (uint32_t i = 0; i < found->whys && i < 8; i++)
         result->why[i] = found->why[i];
     if (found->count > result->capacity) {
-        result->level = TSR_LEVEL_UNKNOWN;
-        result->why[0] = (struct tsr_access_why){0, TSR_REASON_BUDGET, NULL};
-        result->whys = result->whys ? result->whys : 1;
+        fail(result, TSR_REASON_BUDGET);
         return;
     }
     for (uint32_t i = 0; i < found->count; i++) {
         struct tsr_access_range *to = &result->ranges[result->count];
+        if (found->ranges[i].tensor) {
+            hand_over_tensor(template, launch, &found->ranges[i], result);
+            continue;
+        }
+        if (result->count == result->capacity) { /* tensors took more room than they were counted for */
+            fail(result, TSR_REASON_BUDGET);
+            return;
+        }
         *to = found->ranges[i];
         if (to->symbol >= 0)
             to->base = launch->symbols ? launch->symbols[to->symbol] : 0;

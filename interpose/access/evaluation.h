@@ -32,6 +32,7 @@ struct tsr_sections {
     const struct tsr_access_loop *loops;
     const uint64_t *blocks;
     const struct tsr_access_access *accesses;
+    const struct tsr_access_tensor *tensors;
     const struct tsr_access_unknown *unknowns;
     const struct tsr_access_symbol *symbols;
     const char *text;

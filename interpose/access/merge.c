@@ -12,7 +12,8 @@ static int compare_group(const struct tsr_access_range *a, const struct tsr_acce
     found = found ? found : order(a->whole, b->whole);
     found = found ? found : order(a->parameter, b->parameter);
     found = found ? found : order(a->symbol, b->symbol);
-    return found ? found : order(a->offset, b->offset);
+    found = found ? found : order(a->offset, b->offset);
+    return found ? found : order(a->tensor, b->tensor);
 }
 
 static int compare(const struct tsr_access_range *a, const struct tsr_access_range *b)

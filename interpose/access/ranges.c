@@ -321,6 +321,21 @@ static void evaluate_accesses(struct run *run)
     }
 }
 
+/* The tensor of a map: its ends are found when the map's bytes are looked at. Any tensor that the launch gets to; all when `reached` is false. */
+static void evaluate_tensors(struct run *run, bool reached)
+{
+    const struct tsr_sections *template = run->e.template;
+    for (uint32_t i = 0; i < template->header->tensors && goes_on(run); i++) {
+        const struct tsr_access_tensor *tensor = &template->tensors[i];
+        if (reached && !tsr_context_facts(&run->e, tensor->context))
+            continue;
+        struct tsr_access_range range = range_of(template, tensor->kind, tensor->offset, -1);
+        range.tensor = 1;
+        if (!add(run, &range))
+            why(run, tensor->line, TSR_REASON_BUDGET, NULL);
+    }
+}
+
 /* Tables by node, context and loop, and room for the ranges. */
 static void take_tables(struct run *run)
 {
@@ -335,7 +350,7 @@ static void take_tables(struct run *run)
     e->counts = (const struct tsr_form **)(e->facts + header->contexts);
     e->active = (uint8_t *)(e->counts + header->loops);
     e->facts[0] = &tsr_facts_none;
-    uint32_t wanted = 4 * header->accesses + CHOICES, capacity = wanted < RANGES ? wanted : RANGES;
+    uint32_t wanted = 4 * header->accesses + header->tensors + CHOICES, capacity = wanted < RANGES ? wanted : RANGES;
     run->found->ranges = tsr_scratch_take(e, capacity * sizeof *run->found->ranges);
     run->capacity = capacity;
 }
@@ -381,10 +396,12 @@ void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_la
     if (_setjmp(run->e.out) == 0) {
         take_tables(run);
         evaluate_accesses(run);
+        evaluate_tensors(run, true);
     } else {
         found->level = found->level > TSR_LEVEL_WHOLE ? found->level : TSR_LEVEL_WHOLE;
         for (; run->at < template->header->accesses && goes_on(run); run->at++)
             give_whole(run, &template->accesses[run->at]);
+        evaluate_tensors(run, false);
     }
     if (run->e.coarse && found->level == TSR_LEVEL_FULL)
         found->level = TSR_LEVEL_INTERVALS;

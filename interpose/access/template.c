@@ -73,6 +73,7 @@ static bool find_sections(const void *bytes, size_t size, struct tsr_sections *s
            (s->loops = section(bytes, size, &place, h->loops, sizeof *s->loops)) &&
            (s->blocks = section(bytes, size, &place, h->blocks, sizeof *s->blocks)) &&
            (s->accesses = section(bytes, size, &place, h->accesses, sizeof *s->accesses)) &&
+           (s->tensors = section(bytes, size, &place, h->tensors, sizeof *s->tensors)) &&
            (s->unknowns = section(bytes, size, &place, h->unknowns, sizeof *s->unknowns)) &&
            (s->symbols = section(bytes, size, &place, h->symbols, sizeof *s->symbols)) &&
            (s->text = section(bytes, size, &place, h->text_bytes, 1)) && place == size;
@@ -157,6 +158,11 @@ static bool check_access(const struct tsr_sections *s, const struct tsr_access_a
            (access->rows <= 1 || access->pitch >= 0) && check_bases(s, access);
 }
 
+static bool check_tensor(const struct tsr_sections *s, const struct tsr_access_tensor *tensor)
+{
+    return tensor->kind <= TSR_ACCESS_ATOMIC && tensor->context < s->header->contexts && tensor->offset < MOST_OFFSET;
+}
+
 bool tsr_template_read(const void *bytes, size_t size, struct tsr_sections *s)
 {
     if (!find_sections(bytes, size, s))
@@ -171,6 +177,8 @@ bool tsr_template_read(const void *bytes, size_t size, struct tsr_sections *s)
         good = check_loop(s, &s->loops[i]);
     for (uint32_t i = 0; i < h->accesses && good; i++)
         good = check_access(s, &s->accesses[i]);
+    for (uint32_t i = 0; i < h->tensors && good; i++)
+        good = check_tensor(s, &s->tensors[i]);
     for (uint32_t i = 0; i < h->unknowns && good; i++)
         good = is_text(s, s->unknowns[i].reason);
     for (uint32_t i = 0; i < h->symbols && good; i++)

@@ -11,10 +11,21 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from ptxtools.access.bases import bases
-from ptxtools.access.template import Access, AccessKind, Context, LoopPlace, Node, Op, Slot, Template, Unknown
+from ptxtools.access.template import (
+    Access,
+    AccessKind,
+    Context,
+    LoopPlace,
+    Node,
+    Op,
+    Slot,
+    Template,
+    TensorAccess,
+    Unknown,
+)
 from ptxtools.access.values import WINDOW
 
-MAGIC, VERSION = 0x4343415F52535454, 1
+MAGIC, VERSION = 0x4343415F52535454, 2
 OPS = tuple(Op)
 KINDS = tuple(AccessKind)
 _REGISTERS = ("tid", "ntid", "ctaid", "nctaid")
@@ -24,7 +35,7 @@ _SIGNED, _LOADED, _UNSIGNED64 = 1, 2, 4
 _LOOPS = 64  # bits of a set of loops; the last one stands for all others
 _SYMBOL_BASE = 1 << 31
 
-HEADER = struct.Struct("<Q14I")
+HEADER = struct.Struct("<Q15I4x")
 _PARAMETER = struct.Struct("<3I")
 _NODE = struct.Struct("<4B5Iq")
 _OPERAND = struct.Struct("<I")
@@ -32,10 +43,11 @@ _CONTEXT = struct.Struct("<IiII")
 _LOOP = struct.Struct("<6IQ")
 _BLOCK = struct.Struct("<Q")
 _ACCESS = struct.Struct("<4Iq2i6I")
+_TENSOR = struct.Struct("<4I")
 _UNKNOWN = struct.Struct("<2I")
 _SYMBOL = struct.Struct("<2IQ")
 _TEXT = struct.Struct("<B")
-SECTIONS = (_PARAMETER, _NODE, _OPERAND, _CONTEXT, _LOOP, _BLOCK, _ACCESS, _UNKNOWN, _SYMBOL, _TEXT)
+SECTIONS = (_PARAMETER, _NODE, _OPERAND, _CONTEXT, _LOOP, _BLOCK, _ACCESS, _TENSOR, _UNKNOWN, _SYMBOL, _TEXT)
 
 
 class Tier(Enum):
@@ -90,11 +102,11 @@ class _Writer:
         blocks = [(_bits(around),) for around in template.block_loops] or [(0,)]
         accesses = [self.access(access) for access in template.accesses]
         unknowns = [(each.line, self.word(each.reason)) for each in template.unknown]
-        unknowns += [(each.line, self.word("tensor map")) for each in template.tensors]
+        tensors = [(KINDS.index(each.kind), each.offset, each.context, each.line) for each in template.tensors]
         symbols = [(self.word(each), self.private(each), template.sizes.get(each, 0)) for each in self.symbols]
         operands = [(each,) for each in self.operands]
         lists: list[Sequence[tuple[int, ...]]]
-        lists = [parameters, nodes, operands, contexts, loops, blocks, accesses, unknowns, symbols]
+        lists = [parameters, nodes, operands, contexts, loops, blocks, accesses, tensors, unknowns, symbols]
         body = b"".join(
             _padded(b"".join(layout.pack(*entry) for entry in entries))
             for layout, entries in zip(SECTIONS[:-1], lists, strict=True)
@@ -182,7 +194,7 @@ class _Reader:
         for layout, count in zip(SECTIONS[:-1], counts[:-1], strict=True):
             lists.append([layout.unpack_from(data, place + number * layout.size) for number in range(count)])
             place = (place + count * layout.size + 7) & ~7
-        parameters, nodes, operands, contexts, loops, blocks, accesses, unknowns, symbols = lists
+        parameters, nodes, operands, contexts, loops, blocks, accesses, tensors, unknowns, symbols = lists
         self.text = data[place : place + counts[-1]]
         self.operands = [each for (each,) in operands]
         self.names = [self.word(entry[0]) for entry in symbols]
@@ -197,6 +209,7 @@ class _Reader:
             [Unknown(line, self.word(reason)) for line, reason in unknowns],
             {name for name, entry in zip(self.names, symbols, strict=True) if entry[1]},
             {name: entry[2] for name, entry in zip(self.names, symbols, strict=True) if entry[2]},
+            [TensorAccess(KINDS[kind], offset, context, line) for kind, offset, context, line in tensors],
         )
 
     def word(self, offset: int) -> str:

@@ -12,7 +12,9 @@ from cffi import FFI
 from controlplane import native, records
 from ptxtools.access import flat
 from ptxtools.access.template import AccessKind, Template
+from ptxtools.ranges.box import boxes
 from ptxtools.ranges.launch import Launch, Range, Result, evaluate
+from ptxtools.ranges.tensor import MAP_BYTES, address_of
 
 LIBRARY = "access/libtessera_access.so.1"
 _FUNCTIONS = """
@@ -28,6 +30,7 @@ _REASONS = {
     "TSR_REASON_NO_BASE": "address without a known base",
     "TSR_REASON_PRIVATE": "private memory in a global access",
     "TSR_REASON_BUDGET": "too much to be evaluated",
+    "TSR_REASON_TENSOR": "tensor map of an unknown tensor",
 }
 _KINDS = tuple(AccessKind)
 
@@ -89,6 +92,8 @@ class Evaluator:
         parameters = ffi.from_buffer(launch.parameters)
         symbols = ffi.new("uint64_t[]", [launch.variables.get(name, 0) for name in self._names] or 1)
         allocation = ffi.callback("int(void *, uint64_t, uint64_t *, uint64_t *)", _asked(launch))
+        tensor = ffi.callback("uint32_t(*)(void *, const void *, struct tsr_access_range *)", _described(launch, ffi))
+        given.tensor = tensor
         given.grid, given.block = list(launch.grid), list(launch.block)
         given.parameters, given.parameter_bytes = parameters, len(launch.parameters)
         given.symbols, given.allocation = symbols, allocation
@@ -107,6 +112,25 @@ class Evaluator:
         variable = self._names[of.symbol] if of.symbol >= 0 else None
         ends = (of.first, of.last, of.stride, of.width)
         return Range(_KINDS[of.kind], parameter, variable, of.base, *ends, bool(of.whole))
+
+
+def _described(launch: Launch, ffi: FFI) -> Callable[[Any, Any, Any], int]:
+    """The launch's tensors, as C asks for them."""
+
+    def tensor(_: Any, tensor_map: Any, ranges: Any) -> int:
+        raw = bytes(ffi.buffer(tensor_map, MAP_BYTES))
+        found = launch.tensor(raw)
+        if found is None:
+            ranges[0].base, ranges[0].whole = address_of(raw), 1
+            return 1
+        count = 0
+        for count, ends in enumerate(boxes(found.dims, found.strides, found.element_bytes), start=1):
+            to = ranges[count - 1]
+            to.base, to.whole = found.address, 0
+            to.first, to.last, to.stride, to.width = ends
+        return count
+
+    return tensor
 
 
 def _asked(launch: Launch) -> Callable[[Any, int, Any, Any], int]:

@@ -15,6 +15,7 @@ from ptxtools.access.summary import summarise
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.ranges.box import boxes
+from ptxtools.ranges.native import Evaluator
 from ptxtools.ranges.tensor import Tensor
 from ptxtools.reader import read
 
@@ -45,7 +46,11 @@ def result(code: str, n: int = 1) -> Result:
     tensors = {map_of(A): Tensor(A, (32, 8), (2, 256), 2)}
     allocations = {B: (B - 512, B + 4096)}
     block = map_of(A) + map_of(A) + map_of(B) + struct.pack("<QI", 0, n)
-    return evaluate(template(code), Launch(block, (1, 1, 1), (32, 1, 1), allocations.get, {}, tensors.get))
+    launch = Launch(block, (1, 1, 1), (32, 1, 1), allocations.get, {}, tensors.get)
+    found, native = evaluate(template(code), launch), Evaluator(template(code)).evaluate(launch)
+    assert sorted(native.ranges, key=repr) == sorted(found.ranges, key=repr)
+    assert [reason for _, reason in native.unknown] == [reason for _, reason in found.unknown]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -94,8 +99,9 @@ def test_other_maps_are_unknown(code: str, reason: str) -> None:
 
 def test_an_address_outside_of_every_allocation_is_unknown() -> None:
     block = map_of(0x1234) + bytes(256) + struct.pack("<QI", 0, 1)
-    found = evaluate(template(STORE.format("%rd3")), Launch(block, (1, 1, 1), (32, 1, 1)))
-    assert [reason for _, reason in found.unknown] == ["tensor map of an unknown tensor"]
+    launch, made = Launch(block, (1, 1, 1), (32, 1, 1)), template(STORE.format("%rd3"))
+    for found in (evaluate(made, launch), Evaluator(made).evaluate(launch)):
+        assert [reason for _, reason in found.unknown] == ["tensor map of an unknown tensor"]
 
 
 def test_the_summary_names_the_parameters_with_maps() -> None:
@@ -161,5 +167,15 @@ def test_many_rows_of_gaps_are_rows() -> None:
     assert found == [(0, 99 * 20_000 + 99 * 100 + 37, 20_000, 99 * 100 + 38)]
 
 
-def test_flat_templates_say_that_tensors_are_unknown() -> None:
-    assert [each.reason for each in flat.read(flat.write(template(LOAD.format("%rd3")))).unknown] == ["tensor map"]
+def test_tensors_survive_in_flat_templates() -> None:
+    made = template(LOAD.format("%rd3") + "@%p1 " + ADD.format("%rd4+128"))
+    assert flat.read(flat.write(made)).tensors == made.tensors
+    assert len(made.tensors) == 2
+
+
+def test_more_tensors_than_there_is_time_for_are_all_taken() -> None:
+    made = template("@%p1 " + STORE.format("%rd3") + STORE.format("%rd4"))
+    block = map_of(A) + map_of(A) + bytes(128) + struct.pack("<QI", 0, 1)
+    tensors = {map_of(A): Tensor(A, (32, 8), (2, 256), 2)}
+    found = Evaluator(made, steps=1).evaluate(Launch(block, (1, 1, 1), (32, 1, 1), tensor=tensors.get))
+    assert {each.parameter for each in found.ranges} == {0, 1}

@@ -6,7 +6,7 @@ import ctypes
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,7 +74,7 @@ class Marks:
     def __init__(self, marks: Path, directory: Path) -> None:
         self.marks = ctypes.CDLL(str(marks))
         self.found: list[Operands] = []
-        self.inside = lambda: None  # what else a launching call does
+        self.inside: Callable[[], object] = lambda: None  # what else a launching call does
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int)(self._launched)
         self._libraries = [ctypes.CDLL(str(directory / name)) for name in NAMES]
         for library in self._libraries:

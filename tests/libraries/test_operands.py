@@ -214,8 +214,8 @@ def test_matmul_reads_and_writes_its_layouts(marks: Marks, data: st.DataObject) 
         inner, outer = (rows, columns) if order == 0 else (columns, rows)
         stride = (inner + extra) * outer + data.draw(st.integers(0, 3))
         passed += [address, layout(kind, rows, columns, inner + extra, order, batches, stride)]
-        found = tensor(address, TYPES[kind], (inner, outer, batches), (1, inner + extra, stride))
-        (touched.writes if address == D else touched.reads).update(found)
+        matrix = tensor(address, TYPES[kind], (inner, outer, batches), (1, inner + extra, stride))
+        (touched.writes if address == D else touched.reads).update(matrix)
     work = data.draw(st.sampled_from([0, 48]))
     touched.both(WORK, work)
     operation = descriptor((1, 4, 0), (2, 4, 0), (7, 4, 1))
@@ -368,9 +368,9 @@ def test_sparse_times_dense(
         inner, outer = (high, wide) if order == 1 else (wide, high)
         stride = (inner + 1) * outer
         dense.append(words(high, wide, inner + 1, at, 0, order, batches, stride))
-        found = tensor(at, 4, (inner, outer, batches), (1, inner + 1, stride))
-        touched.reads |= found
-        touched.writes |= found if at == C else set()
+        matrix = tensor(at, 4, (inner, outer, batches), (1, inner + 1, stride))
+        touched.reads |= matrix
+        touched.writes |= matrix if at == C else set()
     operands = marks.call("cusparseSpMM", HOST, 0, 0, ALPHA, a, dense[0], BETA, dense[1], 0, 0, WORK)
     assert operands.whole == {(READ, WORK), (WRITE, WORK)}
     operands.whole.clear()

@@ -45,7 +45,7 @@ def test_numbers_beyond_63_bits_keep_their_sign() -> None:
 
 def test_damage_is_noticed() -> None:
     data = flat.write(templates(TEXTS[0])[0])
-    for wrong in (data[:-8], data + bytes(8), b"", bytes(len(data)), data[:8] + b"\2" + data[9:]):
+    for wrong in (data[:-8], data + bytes(8), b"", bytes(len(data)), data[:8] + b"\1" + data[9:]):
         with pytest.raises(ValueError, match="template"):
             flat.read(wrong)
 
@@ -53,7 +53,7 @@ def test_damage_is_noticed() -> None:
 def test_the_layout_is_the_one_of_the_header() -> None:
     ffi = FFI()
     ffi.cdef(records.marked_part(HEADER, "access.h"))
-    named = ("parameter", "node", None, "context", "loop", None, "access", "unknown", "symbol", None)
+    named = ("parameter", "node", None, "context", "loop", None, "access", "tensor", "unknown", "symbol", None)
     sizes = [ffi.sizeof(f"struct tsr_access_{name}") if name else None for name in named]
     assert [layout.size if name else None for layout, name in zip(flat.SECTIONS, named, strict=True)] == sizes
     assert ffi.sizeof("struct tsr_access_template") == flat.HEADER.size

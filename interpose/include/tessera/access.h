@@ -16,7 +16,8 @@
 #include <stdint.h>
 
 #define TSR_ACCESS_MAGIC 0x4343415f52535454ull
-#define TSR_ACCESS_VERSION 1u
+#define TSR_ACCESS_VERSION 2u
+#define TSR_ACCESS_TENSOR_RANGES 16u /* that one tensor is told as, at most */
 
 /* cffi: begin */
 enum tsr_access_kind { TSR_ACCESS_READ, TSR_ACCESS_WRITE, TSR_ACCESS_ATOMIC };
@@ -101,9 +102,11 @@ struct tsr_access_template {
     uint32_t loops;
     uint32_t blocks;
     uint32_t accesses;
+    uint32_t tensors;
     uint32_t unknowns;
     uint32_t symbols;
     uint32_t text_bytes;
+    uint32_t reserved;
 };
 
 struct tsr_access_parameter {
@@ -147,6 +150,10 @@ struct tsr_access_access {
     uint32_t based;             /* 1: it begins with one of them in any case */
 };
 
+struct tsr_access_tensor { /* an access to the tensor whose map (CUtensorMap, 128 bytes) is in the parameter block */
+    uint32_t kind, offset, context, line;
+};
+
 struct tsr_access_unknown {
     uint32_t line, reason; /* reason: in the text */
 };
@@ -165,7 +172,8 @@ enum tsr_access_reason {
     TSR_REASON_LOADED,
     TSR_REASON_NO_BASE,
     TSR_REASON_PRIVATE,
-    TSR_REASON_BUDGET
+    TSR_REASON_BUDGET,
+    TSR_REASON_TENSOR
 };
 
 enum tsr_access_level { /* how much was given up for want of time or room */
@@ -189,6 +197,9 @@ struct tsr_access_launch {
     /* The allocation that contains an address; 0: none does. Without it, ranges are not clamped. It must not block. */
     int (*allocation)(void *context, uint64_t address, uint64_t *begin, uint64_t *end);
     void *allocation_context;
+    /* The ranges of the tensor with this map: bases and ends, or a base alone and `whole`. Without it, only maps' addresses are known. */
+    uint32_t (*tensor)(void *context, const void *map, struct tsr_access_range *ranges);
+    void *tensor_context;
     uint32_t steps;   /* of work at most; 0: the default */
     uint32_t options; /* enum tsr_access_option */
 };
@@ -199,8 +210,8 @@ struct tsr_access_range {
     uint32_t whole; /* 1: little is known but the allocation; first and last are its ends, or 0 and -1 when it is not known */
     int32_t parameter; /* index of the kernel parameter that holds the base; -1: none does */
     int32_t symbol;    /* the module's variable that is the base; -1: none. Without either the base is 0 */
-    uint32_t offset;   /* of the base in the parameter block */
-    uint32_t reserved;
+    uint32_t offset;   /* of the base in the parameter block; of a tensor, of its map */
+    uint32_t tensor;   /* 1: the base is that of a tensor */
     uint64_t base;
     int64_t first, last;
     int64_t stride, width;
