@@ -79,8 +79,10 @@ static bool read_sections(struct elf *elf)
     if (!part(elf->file, tsr_read64(at + 24), tsr_read64(at + 32), &names))
         return false;
     for (at = table.data; at < table.data + table.size; at += SECTION_BYTES) {
-        struct section section = {
-            .name = text_at(names, tsr_read32(at)), .type = tsr_read32(at + 4), .link = tsr_read32(at + 40), .info = tsr_read32(at + 44)};
+        struct section section = {.name = text_at(names, tsr_read32(at)),
+                                  .type = tsr_read32(at + 4),
+                                  .link = tsr_read32(at + 40),
+                                  .info = tsr_read32(at + 44)};
         bool empty = section.type == TYPE_NOBITS || section.type == 0;
         if (!section.name || (!empty && !part(elf->file, tsr_read64(at + 24), tsr_read64(at + 32), &section.bytes)))
             return false;
@@ -100,7 +102,8 @@ static bool read_symbol(const struct elf *elf, uint64_t index, struct symbol *ou
     if (index >= elf->symbols->bytes.size / SYMBOL_BYTES)
         return false;
     const uint8_t *at = elf->symbols->bytes.data + index * SYMBOL_BYTES;
-    *out = (struct symbol){text_at(elf->sections.data[elf->symbols->link].bytes, tsr_read32(at)), at[4] & 15, at[5], tsr_read16(at + 6)};
+    *out = (struct symbol){text_at(elf->sections.data[elf->symbols->link].bytes, tsr_read32(at)), at[4] & 15, at[5],
+                           tsr_read16(at + 6)};
     return out->name != NULL;
 }
 
@@ -225,7 +228,8 @@ static void scan_code(const struct elf *elf, struct tsr_uses_function_use *use, 
 }
 
 /* The symbols of a section's relocations, one by one. False: the end. */
-static bool next_relocation(const struct elf *elf, const struct section *section, size_t *at, uint64_t *offset, struct symbol *symbol)
+static bool next_relocation(const struct elf *elf, const struct section *section, size_t *at, uint64_t *offset,
+                            struct symbol *symbol)
 {
     size_t step = section->type == TYPE_RELA ? 24 : 16;
     for (; *at + step <= section->bytes.size; *at += step) {

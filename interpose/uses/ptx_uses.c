@@ -21,8 +21,9 @@ struct scan {
     TSR_VEC(struct tsr_ptx_word) words;
     size_t function; /* in whose body it is */
     TSR_VEC(struct holder) registers;
-    TSR_VEC(struct holder) parameters; /* of calls, declared in the body: as the text stands, since their names are used again */
-    bool grew;                         /* a register may hold more than before */
+    TSR_VEC(struct holder)
+    parameters; /* of calls, declared in the body: as the text stands, since their names are used again */
+    bool grew;  /* a register may hold more than before */
 };
 
 static struct tsr_uses_function_use *use(struct scan *scan)
@@ -92,7 +93,8 @@ static uint64_t meant(struct scan *scan, const struct tsr_ptx_word *word)
 }
 
 struct operands {
-    uint64_t first_address, other_addresses, values; /* variables: in brackets of the first operand and of others; not in brackets */
+    uint64_t first_address, other_addresses,
+        values; /* variables: in brackets of the first operand and of others; not in brackets */
     bool has_address;
     size_t targets; /* words from here on that make up the first operand, when it is none in brackets */
     size_t target_count;

@@ -77,8 +77,11 @@ uint32_t tsr_uses_extern(const char *name, size_t length)
     static const struct {
         const char *name;
         uint32_t flags;
-    } known[] = {
-        {"vprintf", TSR_USES_PRINTF}, {"__assertfail", 0}, {"__assert_fail", 0}, {"malloc", TSR_USES_HEAP}, {"free", TSR_USES_HEAP}};
+    } known[] = {{"vprintf", TSR_USES_PRINTF},
+                 {"__assertfail", 0},
+                 {"__assert_fail", 0},
+                 {"malloc", TSR_USES_HEAP},
+                 {"free", TSR_USES_HEAP}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strlen(known[i].name) == length && memcmp(known[i].name, name, length) == 0)
             return known[i].flags;

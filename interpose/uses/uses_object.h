@@ -12,27 +12,27 @@
 struct tsr_uses_name {
     enum { TSR_NAME_VARIABLE, TSR_NAME_FUNCTION, TSR_NAME_DECLARED } kind; /* DECLARED: a function that is defined elsewhere */
     bool managed;
-    int bit;       /* VARIABLE; -1: not used yet */
+    int bit;           /* VARIABLE; -1: not used yet */
     uint64_t known_by; /* VARIABLE: tsr_variable_bit() */
-    size_t number; /* FUNCTION */
+    size_t number;     /* FUNCTION */
 };
 
 struct tsr_uses_function_use {
     struct tsr_use own; /* variables by the module's own bits; with what it calls, once closed */
-    bool indirect;           /* calls through pointers, or makes some */
-    bool callable;           /* is not a kernel */
+    bool indirect;      /* calls through pointers, or makes some */
+    bool callable;      /* is not a kernel */
     TSR_VEC(size_t) calls;
 };
 
 struct tsr_uses {
     struct tsr_map names; /* tsr_uses_key: struct tsr_uses_name */
     TSR_VEC(struct tsr_uses_function_use) functions;
-    uint32_t bits;      /* given to variables so far */
+    uint32_t bits;         /* given to variables so far */
     uint64_t known_by[64]; /* a bit's variables, by tsr_variable_bit() */
-    uint64_t state;     /* variables that a function may write, or whose address it lets out of sight */
-    uint32_t every;     /* flags of every function */
-    uint64_t every_one; /* variables of every function */
-    bool failed;        /* out of memory */
+    uint64_t state;        /* variables that a function may write, or whose address it lets out of sight */
+    uint32_t every;        /* flags of every function */
+    uint64_t every_one;    /* variables of every function */
+    bool failed;           /* out of memory */
 };
 
 /* Uses name variables by bits that are given out as they are met, so that few share one. */

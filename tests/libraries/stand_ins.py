@@ -69,10 +69,10 @@ def build(directory: Path, header: str) -> None:
 
 
 class Marks:
-    """The marks of library calls, in front of these libraries."""
+    """The marks of library calls, in front of these libraries. `marks`: their file; None when they are preloaded."""
 
-    def __init__(self, marks: Path, directory: Path) -> None:
-        self.marks = ctypes.CDLL(str(marks))
+    def __init__(self, marks: Path | None, directory: Path) -> None:
+        self.marks = ctypes.CDLL(None if marks is None else str(marks))
         self.found: list[Operands] = []
         self.inside: Callable[[], object] = lambda: None  # what else a launching call does
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int)(self._launched)

@@ -97,9 +97,11 @@ TEST(managed_variables_and_textures_have_state)
 TEST(statements_that_end_without_a_semicolon)
 {
     CHECK_EQ(flags_in(BODY(".loc 1 2 3\nst.global.u32 [v], 1; // [\n/* ; */ .pragma \"nounroll;\";")), TSR_USES_STATE);
-    CHECK_EQ(flags_in(".version 8.0 .target sm_80, debug .address_size 64 .file 1 \"a;{\"\n.entry f() .pragma \"x\"; .maxntid 1, 1, 1 "
-                      "{ ret; }\n.section .debug_info { .b8 1 }"),
-             0);
+    CHECK_EQ(
+        flags_in(
+            ".version 8.0 .target sm_80, debug .address_size 64 .file 1 \"a;{\"\n.entry f() .pragma \"x\"; .maxntid 1, 1, 1 "
+            "{ ret; }\n.section .debug_info { .b8 1 }"),
+        0);
 }
 
 TEST(what_cannot_be_read_uses_everything)
@@ -116,9 +118,15 @@ static void expect_machine_code(const void *image, size_t bytes, uint32_t arch)
     static const struct {
         const char *name;
         uint32_t flags;
-    } expected[] = {
-        {"count", TSR_USES_STATE}, {"look_up", TSR_USES_STATE}, {"add_bias", 0}, {"print", TSR_USES_PRINTF},
-        {"check", 0}, {"keep", TSR_USES_STATE}, {"plain", 0}, {"allocate", TSR_USES_HEAP}, {"through_call", TSR_USES_STATE}};
+    } expected[] = {{"count", TSR_USES_STATE},
+                    {"look_up", TSR_USES_STATE},
+                    {"add_bias", 0},
+                    {"print", TSR_USES_PRINTF},
+                    {"check", 0},
+                    {"keep", TSR_USES_STATE},
+                    {"plain", 0},
+                    {"allocate", TSR_USES_HEAP},
+                    {"through_call", TSR_USES_STATE}};
     struct tsr_uses *uses = tsr_uses_read(image, bytes, arch);
     REQUIRE(uses != NULL);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
