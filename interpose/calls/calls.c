@@ -140,11 +140,20 @@ void tessera_library_operands_wanted(void)
 
 int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
 {
-    if (!is_looked_at) {
+    if (is_looked_at)
+        return tessera_library_newest(ranges, other_gpus, why);
+    *why = "no library call";
+    return -1;
+}
+
+int32_t tessera_library_newest(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
+{
+    const struct tsr_call_thread *thread = tsr_call_thread();
+    if (!thread) {
         *why = "no library call";
         return -1;
     }
-    const struct tsr_operands *operands = &tsr_call_thread()->operands;
+    const struct tsr_operands *operands = &thread->operands;
     *ranges = operands->ranges;
     *other_gpus = operands->other_gpus;
     *why = operands->unknown;

@@ -28,6 +28,9 @@ void tessera_library_operands_wanted(void) TESSERA_CALL;
  */
 int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why) TESSERA_CALL;
 
+/* The same of the newest call that the thread has made: for tools that compare it with what the call did. */
+int32_t tessera_library_newest(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why) TESSERA_CALL;
+
 /* The application has got memory from the driver, or given it back. */
 void tessera_library_memory(uint64_t address, uint64_t bytes) TESSERA_CALL;
 void tessera_library_memory_gone(uint64_t address) TESSERA_CALL;

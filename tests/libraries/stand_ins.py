@@ -69,14 +69,17 @@ def build(directory: Path, header: str) -> None:
 
 
 class Marks:
-    """The marks of library calls, in front of these libraries. `marks`: their file; None when they are preloaded."""
+    """The marks of library calls, in front of these libraries. `marks`: their file; None when they are preloaded.
 
-    def __init__(self, marks: Path | None, directory: Path) -> None:
+    `directory`: of the stand-ins; None when the real libraries are there.
+    """
+
+    def __init__(self, marks: Path | None, directory: Path | None) -> None:
         self.marks = ctypes.CDLL(None if marks is None else str(marks))
         self.found: list[Operands] = []
         self.inside: Callable[[], object] = lambda: None  # what else a launching call does
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int)(self._launched)
-        self._libraries = [ctypes.CDLL(str(directory / name)) for name in NAMES]
+        self._libraries = [] if directory is None else [ctypes.CDLL(str(directory / name)) for name in NAMES]
         for library in self._libraries:
             ctypes.c_void_p.in_dll(library, "stand_in_launch").value = ctypes.cast(
                 self._callback, ctypes.c_void_p
@@ -99,9 +102,9 @@ class Marks:
         passed = [ctypes.c_int64(each) if isinstance(each, int) else each for each in arguments]
         return int(getattr(self.marks, name)(*passed))
 
-    def operands(self) -> Operands:
+    def operands(self, function: str = "tessera_library_operands") -> Operands:
         ranges, others, why = ctypes.POINTER(Range)(), ctypes.c_uint32(), ctypes.c_char_p()
-        count = self.marks.tessera_library_operands(ctypes.byref(ranges), ctypes.byref(others), ctypes.byref(why))
+        count = getattr(self.marks, function)(ctypes.byref(ranges), ctypes.byref(others), ctypes.byref(why))
         if count < 0:
             return Operands((why.value or b"").decode(), bool(others.value))
         found = Operands(None, bool(others.value))

@@ -183,6 +183,7 @@ def test_outside_of_calls_nothing_is_known(marks: Marks) -> None:
     marks.call("cublasSscal_v2", HOST, 1, ALPHA, A, 1)
     marks.inside = lambda: None
     assert inner[0].writes == set(range(A, A + 4))
+    assert marks.operands("tessera_library_newest").writes == set(range(A, A + 4))
 
 
 # cuBLASLt. A descriptor is a list of attributes; scripts/library-constants compares their numbers with the header's.
