@@ -74,7 +74,7 @@ def source(cuda_header: Path) -> str:
 
 
 def build(native: Path, include: Path, directory: Path) -> Path:
-    """A native directory like `native` with the failing driver in the emulated one's place; fault_alloc.so is beside it.
+    """A native directory like `native` with the failing driver in place of the emulated one; beside it fault_alloc.so.
 
     Returns it.
     """
