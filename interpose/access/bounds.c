@@ -106,7 +106,9 @@ static void try_fact(struct tsr_evaluation *e, const struct scaled *form, const 
         if (a == 0 || (a > 0) != (b > 0))
             continue;
         tsr_wide common = tsr_wide_common(a, b);
-        struct step step = {.factor = tsr_wide_distance(b) / common, .multiple = tsr_wide_distance(a) / common, .fact = fact};
+        struct step step = {.factor = tsr_wide_divide(tsr_wide_distance(b), common),
+                            .multiple = tsr_wide_divide(tsr_wide_distance(a), common),
+                            .fact = fact};
         if (!tsr_wide_times(form->scale, step.factor, &step.scale) || step.scale > LARGEST_SCALE)
             continue;
         tsr_evaluation_spend(e, form->count + fact->count);
@@ -118,7 +120,8 @@ static void try_fact(struct tsr_evaluation *e, const struct scaled *form, const 
 /* Takes a step; false: the form would have too many terms. */
 static bool take(struct scaled *form, const struct step *step)
 {
-    struct scaled taken = {.score = step->score, .scale = step->scale};
+    struct scaled taken;
+    taken.count = 0;
     combined(form->constant, step->factor, step->fact->constant, step->multiple, &taken.constant);
     for (uint32_t i = 0; i < form->count; i++) {
         struct tsr_term *to = &taken.terms[taken.count];
@@ -135,7 +138,10 @@ static bool take(struct scaled *form, const struct step *step)
             return false;
         taken.terms[taken.count++] = (struct tsr_term){-step->multiple * term->coefficient, term->symbol};
     }
-    form->score = taken.score, form->scale = taken.scale, form->constant = taken.constant, form->count = taken.count;
+    form->score = step->score;
+    form->scale = step->scale;
+    form->constant = taken.constant;
+    form->count = taken.count;
     memcpy(form->terms, taken.terms, taken.count * sizeof taken.terms[0]);
     return true;
 }
@@ -154,8 +160,11 @@ static bool improve(struct tsr_evaluation *e, struct scaled *form, const struct 
 /* The least bound found of sign * form. */
 static tsr_wide bound(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide sign, const struct tsr_facts *facts)
 {
-    struct scaled current = {.scale = 1, .constant = sign * form->constant, .score.total = sign * form->constant};
-    for (; current.count < form->count; current.count++) {
+    struct scaled current;
+    current.score = (struct score){0, sign * form->constant};
+    current.scale = 1;
+    current.constant = sign * form->constant;
+    for (current.count = 0; current.count < form->count; current.count++) {
         struct tsr_term *term = &current.terms[current.count];
         *term = (struct tsr_term){sign * form->terms[current.count].coefficient, form->terms[current.count].symbol};
         if (!add_term(e, &current.score, *term))

@@ -164,7 +164,7 @@ const struct tsr_form *tsr_form_fact(struct tsr_evaluation *e, const struct tsr_
     result->constant = -tsr_wide_divide(-a->constant, divisor);
     result->count = a->count;
     for (uint32_t i = 0; i < a->count; i++)
-        result->terms[i] = (struct tsr_term){a->terms[i].coefficient / divisor, a->terms[i].symbol};
+        result->terms[i] = (struct tsr_term){tsr_wide_divide(a->terms[i].coefficient, divisor), a->terms[i].symbol};
     return result;
 }
 

@@ -80,9 +80,9 @@ static const struct tests *tests_on_the_way(struct tsr_evaluation *e, uint32_t c
 
 static bool is_multiple(const struct tsr_form *form, tsr_wide step)
 {
-    bool multiple = form->constant % step == 0;
+    bool multiple = tsr_wide_is_multiple(form->constant, step);
     for (uint32_t i = 0; i < form->count && multiple; i++)
-        multiple = form->terms[i].coefficient % step == 0;
+        multiple = tsr_wide_is_multiple(form->terms[i].coefficient, step);
     return multiple;
 }
 

@@ -7,7 +7,7 @@
 #define LARGEST ((tsr_wide)1 << 40) /* bytes; a range beyond is no range */
 #define INDEX ((tsr_wide)1 << 31)   /* what an index of 32 bits spans */
 #define RANGES 2048u                /* while they are collected */
-#define STEPS 200000u
+#define STEPS 50000u /* about a millisecond */
 #define SYMBOL_BASE 0x80000000u
 
 /* The shape of addresses that differ by a number is found once. */

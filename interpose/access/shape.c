@@ -10,7 +10,7 @@
 const struct tsr_form *tsr_form_rewritten(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero)
 {
     tsr_wide coefficient = zero->terms[0].coefficient, present = tsr_form_coefficient(form, zero->terms[0].symbol);
-    if (present == 0 || present % coefficient)
+    if (present == 0 || !tsr_wide_is_multiple(present, coefficient))
         return NULL;
     return tsr_form_plus(e, form, zero, -(present / coefficient));
 }
@@ -134,11 +134,11 @@ static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, c
     tsr_wide step = 0;
     for (uint32_t count = 1; count <= form->count; count++) {
         step = tsr_wide_common(step, terms[count - 1].coefficient);
-        if (count < form->count && terms[count].coefficient % step == 0)
+        if (count < form->count && tsr_wide_is_multiple(terms[count].coefficient, step))
             continue;
         const struct tsr_form *inner = of_terms(e, form->constant, terms + count, form->count - count);
         tsr_wide low = tsr_bound_lower(e, inner, facts), high = tsr_bound_upper(e, inner, facts);
-        if (!tsr_wide_fits(low) || !tsr_wide_fits(high) || (shape->first - low) % step)
+        if (!tsr_wide_fits(low) || !tsr_wide_fits(high) || !tsr_wide_is_multiple(shape->first - low, step))
             continue;
         tsr_wide width = high - low + shape->size;
         double share = (double)width / (double)step;

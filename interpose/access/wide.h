@@ -49,6 +49,8 @@ static inline bool tsr_wide_times(tsr_wide a, tsr_wide b, tsr_wide *product)
 /* Rounded down; b > 0. */
 static inline tsr_wide tsr_wide_divide(tsr_wide a, tsr_wide b)
 {
+    if (b == 1)
+        return a;
     if (tsr_wide_is_small(a) && tsr_wide_is_small(b)) {
         int64_t x = (int64_t)a, y = (int64_t)b, quotient = x / y;
         return quotient - (x % y < 0);
@@ -61,6 +63,13 @@ static inline tsr_wide tsr_wide_divide(tsr_wide a, tsr_wide b)
 static inline tsr_wide tsr_wide_modulo(tsr_wide a, tsr_wide b)
 {
     return a - b * tsr_wide_divide(a, b);
+}
+
+static inline bool tsr_wide_is_multiple(tsr_wide a, tsr_wide b)
+{
+    if (tsr_wide_is_small(a) && tsr_wide_is_small(b))
+        return b == 1 || b == -1 || (int64_t)a % (int64_t)b == 0;
+    return a % b == 0;
 }
 
 static inline tsr_wide tsr_wide_distance(tsr_wide a)
@@ -82,6 +91,8 @@ static inline tsr_wide tsr_wide_most(tsr_wide a, tsr_wide b)
 static inline tsr_wide tsr_wide_common(tsr_wide a, tsr_wide b)
 {
     a = tsr_wide_distance(a), b = tsr_wide_distance(b);
+    if (a == 1 || b == 1)
+        return 1;
     while (b && !(tsr_wide_is_small(a) && tsr_wide_is_small(b))) {
         tsr_wide rest = a % b;
         a = b, b = rest;

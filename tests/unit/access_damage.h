@@ -49,7 +49,10 @@ static inline struct tsr_access_launch random_launch(uint64_t *state, uint8_t pa
     }
     for (uint32_t i = 0; i < DAMAGE_PARAMETERS; i += 8) {
         uint64_t word = next_random(state), kind = next_random(state) % 4;
-        word = kind == 0 ? word % 100 : kind == 1 ? 0x7f0000000000 + word % 65536 : kind == 2 ? word % 100 << 32 | word % 7 : word;
+        word = kind == 0   ? word % 100
+               : kind == 1 ? 0x7f0000000000 + word % 65536
+               : kind == 2 ? word % 100 << 32 | word % 7
+                           : word;
         memcpy(parameters + i, &word, sizeof word);
     }
     if (next_random(state) % 8 == 0)
@@ -91,7 +94,8 @@ static inline struct template_bytes damaged(const struct template_bytes *whole, 
     memcpy(copy.data, whole->data, whole->size);
     for (uint64_t left = next_random(state) % 6; left > 0; left--) {
         bool in_header = next_random(state) % 16 == 0;
-        size_t begin = in_header ? 0 : sizeof(struct tsr_access_template), at = begin + next_random(state) % (copy.size - begin);
+        size_t begin = in_header ? 0 : sizeof(struct tsr_access_template),
+               at = begin + next_random(state) % (copy.size - begin);
         uint64_t word = next_random(state), kind = next_random(state) % 4;
         size_t bytes = kind == 0 ? 1 : 4;
         word = kind == 1 ? word % 64 : kind == 2 ? 0 - word % 8 : word;

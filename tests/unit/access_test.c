@@ -8,7 +8,7 @@
 #define TEMPLATE(name) TSR_TEST_DATA "/corpus/access/" name ".template"
 #define POINTERS 3
 
-static const char *const names[] = {TEMPLATE("vector_add"), TEMPLATE("append_kv"), TEMPLATE("permute"),
+static const char *const names[] = {TEMPLATE("vector_add"), TEMPLATE("append_kv"),     TEMPLATE("permute"),
                                     TEMPLATE("sum_rows"),   TEMPLATE("causal_scores"), TEMPLATE("embed")};
 
 /* vector_add(const float *a, const float *b, float *c, int n) */
