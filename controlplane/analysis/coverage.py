@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.analyst import Analyst
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import UNKNOWN, Description, unknown_description
@@ -15,9 +14,8 @@ from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, launches, used
 from controlplane.demangle import demangle
 from controlplane.observe.trace import Trace
-from ptxtools.access import flat
-from ptxtools.access.template import Template
-from ptxtools.ranges import Launch, Result, evaluate
+from ptxtools.ranges import Launch, Result
+from ptxtools.ranges.native import Evaluator
 
 EVALUATED = 64  # different launches of a function whose ranges are looked at, by default
 WAIT_SECONDS = 3600.0
@@ -179,7 +177,7 @@ def _evaluate(
     found: dict[tuple[str, Key | None], FunctionCoverage],
     most: int,
 ) -> None:
-    templates: dict[Key, Template] = {}
+    evaluators: dict[Key, Evaluator] = {}
     seen: dict[int, set[TracedLaunch]] = {}
     for launch, allocations in launches(process):
         function = process.functions[launch.function]
@@ -192,13 +190,10 @@ def _evaluate(
         if len(before) >= most or launch in before or (needs_parameters and not launch.is_complete):
             continue
         before.add(launch)
-        if function.key not in templates:
-            templates[function.key] = flat.read(analysis.template)
-        _add(coverage, _ranges(templates[function.key], launch, allocations))
-
-
-def _ranges(template: Template, launch: TracedLaunch, allocations: Allocations) -> Result:
-    return evaluate(template, Launch(launch.parameters, launch.grid, launch.block, allocations))
+        if function.key not in evaluators:
+            evaluators[function.key] = Evaluator(analysis.template)
+        asked = Launch(launch.parameters, launch.grid, launch.block, allocations)
+        _add(coverage, evaluators[function.key].evaluate(asked))
 
 
 def _add(coverage: FunctionCoverage, result: Result) -> None:

@@ -69,7 +69,7 @@ def main() -> None:
     modules = {"loaded": call(driver.cuModuleLoadData(TEXT.format(name="loaded").encode() + b"\0"))}
     modules["linked"] = linked(TEXT.format(name="linked").encode() + b"\0")
     memory = call(driver.cuMemAlloc(4096))
-    arguments = ((memory, 100), (ctypes.c_void_p, ctypes.c_uint32))
+    arguments = ((int(memory), 100), (ctypes.c_void_p, ctypes.c_uint32))
     functions = [call(driver.cuModuleGetFunction(module, name.encode())) for name, module in modules.items()]
     for function in functions:
         call(driver.cuLaunchKernel(function, 1, 1, 1, 128, 1, 1, 0, 0, arguments, 0))
