@@ -34,7 +34,7 @@ SECONDS_BETWEEN_TOUCHES = 86400  # what is used once a day stays
 class Key:
     """Of which function an analysis is: `code` and `code_bytes` are the image's hash (controlplane/content.py), size.
 
-    `sources`: hashes of the PTX that is known to be linked into the image.
+    `sources`: hashes of the PTX that is known to be linked into the image. `disassemble`: whether machine code may be.
     """
 
     code: int
@@ -43,9 +43,18 @@ class Key:
     ptx_only: bool
     function: str
     sources: tuple[int, ...] = ()
+    disassemble: bool = True
 
     def to_json(self) -> bytes:
-        fields = (self.code, self.code_bytes, self.architecture, self.ptx_only, self.function, self.sources)
+        fields = (
+            self.code,
+            self.code_bytes,
+            self.architecture,
+            self.ptx_only,
+            self.function,
+            self.sources,
+            self.disassemble,
+        )
         return json.dumps([analyser_version(), *fields]).encode()
 
 
@@ -95,6 +104,8 @@ class Cache:
         return found
 
     def put(self, key: Key, analysis: Analysis) -> None:
+        if not analysis.is_lasting:
+            return
         file, wanted = self._place(key)
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -14,6 +14,7 @@ from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, launches, used
 from controlplane.demangle import demangle
 from controlplane.observe.trace import Trace
+from ptxtools.machine.consent import Consent
 from ptxtools.ranges import Launch, Result
 from ptxtools.ranges.native import Evaluator
 
@@ -103,10 +104,11 @@ def measure(
     analyst: Analyst,
     pattern: str = "*",
     most: int = EVALUATED,
+    consent: Consent = Consent.OPEN,
     say: Callable[[str], None] = lambda _: None,
 ) -> Coverage:
     """Analyses the functions that match, and evaluates up to `most` different launches of each."""
-    processes = [used(traced) for traced in trace.processes]
+    processes = [used(traced, consent) for traced in trace.processes]
     with Images(trace) as images:
         analyses = _analyses(processes, images, analyst, pattern, say)
     found: dict[tuple[str, Key | None], FunctionCoverage] = {}

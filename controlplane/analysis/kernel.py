@@ -10,16 +10,28 @@ from controlplane.errors import PtxError
 from ptxtools.access import flat
 from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
-from ptxtools.image import Code, running
-from ptxtools.reader import Function, Module, read
+from ptxtools.access.template import Template
+from ptxtools.image import running
+from ptxtools.machine.build import build as build_machine
+from ptxtools.machine.cubin import Cubin
+from ptxtools.machine.cubin import read as read_cubin
+from ptxtools.machine.disassembler import DisassemblyError, Line, disassemble
+from ptxtools.reader import Module, read
+
+NO_CODE = "the image has no code of it for this architecture"
+REFUSED = "machine code that may not be disassembled (--disassemble)"
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What is known of a function. `template`: flat bytes (tessera/access.h), empty when there is none."""
+    """What is known of a function. `template`: flat bytes (tessera/access.h), empty when there is none.
+
+    `is_lasting`: another try would say the same; false where a tool is missing or the image could not be read.
+    """
 
     description: Description
     template: bytes = b""
+    is_lasting: bool = True
 
     @property
     def is_known(self) -> bool:
@@ -31,14 +43,16 @@ class Image:
     """An image as it was given to the driver, for one architecture.
 
     `sources`: PTX texts that the driver has linked into the image: with them, machine code is as good as PTX.
+    `disassemble`: whether machine code may be disassembled.
     """
 
     data: bytes
     architecture: int
     ptx_only: bool = False
     sources: Sequence[bytes] = ()
+    disassemble: bool = True
     _modules: list[Module] = field(default_factory=list)
-    _machine: list[Code] = field(default_factory=list)
+    _machine: list[_MachineCode] = field(default_factory=list)
     _problem: str = ""
     _is_read: bool = False
 
@@ -47,21 +61,22 @@ class Image:
         if not self._is_read:
             self._is_read = True
             self._read()
-        found = [(module, module.functions[name]) for module in self._modules if _defines(module, name)]
-        if len(found) > 1:
-            return _unknown(name, f"there are {len(found)} codes of it for one architecture")
-        if not found:
-            return _unknown(name, self._reason())
-        try:
-            return _analysed(*found[0])
-        except PtxError as problem:
-            return _unknown(name, problem.message, problem.line)
+        if self._problem:
+            return _unknown(name, self._problem, is_lasting=False)
+        modules = [module for module in self._modules if _defines(module, name)]
+        machine = [] if modules else [code for code in self._machine if name in code.cubin.kernels]
+        if len(modules) + len(machine) > 1:
+            return _unknown(name, f"there are {len(modules) + len(machine)} codes of it for one architecture")
+        if modules:
+            return _from_ptx(modules[0], name)
+        return machine[0].analyse(name, self.disassemble) if machine else _unknown(name, NO_CODE)
 
     def _read(self) -> None:
         try:
             codes = running(self.data, self.architecture, ptx_only=self.ptx_only)
             texts = [code.text for code in codes if code.text is not None]
-            self._machine = [code for code in codes if code.text is None]
+            cubins = [code.cubin for code in codes if code.text is None and code.cubin is not None]
+            self._machine = [_MachineCode(cubin, read_cubin(cubin)) for cubin in cubins]
             if self._machine:
                 texts += [source.rstrip(b"\0").decode(errors="replace") for source in self.sources]
             self._modules = [read(text) for text in texts]
@@ -70,10 +85,31 @@ class Image:
         except ValueError as problem:
             self._problem = f"the image cannot be read: {problem}"
 
-    def _reason(self) -> str:
-        if self._problem:
-            return self._problem
-        return "machine code without PTX" if self._machine else "the image has no code of it for this architecture"
+
+@dataclass
+class _MachineCode:
+    """A cubin without PTX, which is disassembled when the first of its functions is asked for."""
+
+    data: bytes
+    cubin: Cubin
+    _lines: dict[str, list[Line]] | None = None
+    _problem: str = ""
+
+    def analyse(self, name: str, disassemble: bool) -> Analysis:
+        if not disassemble:
+            return _unknown(name, REFUSED)
+        if self._lines is None:
+            self._disassemble()
+        lines = (self._lines or {}).get(name)
+        if lines is None:
+            return _unknown(name, self._problem or "the disassembler left it out", is_lasting=not self._problem)
+        return _analysed(build_machine(self.cubin, self.cubin.kernels[name], lines), flat.Tier.MACHINE_CODE)
+
+    def _disassemble(self) -> None:
+        try:
+            self._lines = disassemble(self.data)
+        except DisassemblyError as problem:
+            self._lines, self._problem = {}, str(problem)
 
 
 def _defines(module: Module, name: str) -> bool:
@@ -81,10 +117,16 @@ def _defines(module: Module, name: str) -> bool:
     return function is not None and function.is_kernel and function.has_body
 
 
-def _analysed(module: Module, function: Function) -> Analysis:
-    template = build(module, function)
-    return Analysis(describe(summarise(template)), flat.write(template))
+def _from_ptx(module: Module, name: str) -> Analysis:
+    try:
+        return _analysed(build(module, module.functions[name]), flat.Tier.PTX)
+    except PtxError as problem:
+        return _unknown(name, problem.message, problem.line)
 
 
-def _unknown(name: str, reason: str, line: int = 0) -> Analysis:
-    return Analysis(unknown_description(name, reason, line))
+def _analysed(template: Template, tier: flat.Tier) -> Analysis:
+    return Analysis(describe(summarise(template)), flat.write(template, tier))
+
+
+def _unknown(name: str, reason: str, line: int = 0, *, is_lasting: bool = True) -> Analysis:
+    return Analysis(unknown_description(name, reason, line), is_lasting=is_lasting)

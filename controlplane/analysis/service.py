@@ -20,6 +20,7 @@ from controlplane.observe.layout import EntryKind
 from controlplane.observe.producer import Clock, Counters, Entry, Process
 from controlplane.observe.receiver import Batch, HandedOver
 from controlplane.report import AnalysisReport
+from ptxtools.machine.consent import Consent, may_disassemble
 
 LAST_SECONDS = 4.0
 MOST_IMAGES = 4096  # descriptors that are kept open
@@ -27,10 +28,10 @@ MOST_IMAGES = 4096  # descriptors that are kept open
 
 @dataclass
 class _Uses:
-    """Of one process: its modules' (hash, size), its GPUs' architectures, functions of modules not known yet."""
+    """Of one process: its modules' (hash, size, file), its GPUs' architectures."""
 
     emulated: bool
-    modules: dict[int, tuple[int, int]] = field(default_factory=dict)
+    modules: dict[int, tuple[int, int, str]] = field(default_factory=dict)
     architectures: set[int] = field(default_factory=set)
 
 
@@ -75,7 +76,7 @@ class AnalysisService:
         uses = self._uses[process.index]
         for entry in entries:
             if entry.kind is EntryKind.MODULE and entry.hash:
-                uses.modules[entry.number] = (entry.hash, entry.size)
+                uses.modules[entry.number] = (entry.hash, entry.size, entry.text)
             elif entry.kind is EntryKind.DEVICE:
                 uses.architectures.add(entry.parent)
             elif entry.kind is EntryKind.FUNCTION and entry.parent in uses.modules:
@@ -99,10 +100,11 @@ class AnalysisService:
         self._uses.pop(process.index)
 
     def _use(self, uses: _Uses, function: Entry) -> None:
-        code, size = uses.modules[function.parent]
+        code, size, file = uses.modules[function.parent]
+        disassemble = may_disassemble(Consent.OPEN, file)
         sources = tuple(self._linked.get(code, []))
         for architecture in sorted(uses.architectures):
-            key = Key(code, size, architecture, uses.emulated, function.text, sources)
+            key = Key(code, size, architecture, uses.emulated, function.text, sources, disassemble)
             if key in self._wanted:
                 continue
             self._wanted.add(key)

@@ -17,6 +17,7 @@ from controlplane.analysis.cache import Key
 from controlplane.analysis.worker import Place
 from controlplane.observe.layout import Kind, Records, driver_functions, joined
 from controlplane.observe.trace import Trace, TracedProcess
+from ptxtools.machine.consent import Consent, may_disassemble
 
 NO_CODE = "its code was not recorded"
 LOST_CODE = "its code's file has gone or changed"
@@ -54,7 +55,7 @@ class Used:
     functions: dict[int, UsedFunction] = field(default_factory=dict)
 
 
-def used(traced: TracedProcess) -> Used:
+def used(traced: TracedProcess, consent: Consent) -> Used:
     pieces = sorted(traced.pieces, key=lambda piece: (piece.ring, piece.first))
     result = Used(traced, joined([piece.records for piece in pieces]))
     launches = result.records[(result.records["kind"] == Kind.LAUNCH) & (result.records["result"] == 0)]
@@ -62,18 +63,19 @@ def used(traced: TracedProcess) -> Used:
     architectures = set(traced.architectures.values())
     architecture = architectures.pop() if len(architectures) == 1 else 0
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-        key = _key(traced, number, architecture) if architecture else None
+        key = _key(traced, number, architecture, consent) if architecture else None
         result.functions[number] = UsedFunction(traced.function(number), key, count)
     return result
 
 
-def _key(traced: TracedProcess, number: int, architecture: int) -> Key | None:
+def _key(traced: TracedProcess, number: int, architecture: int, consent: Consent) -> Key | None:
     code = traced.hashes.get(traced.modules.get(number, 0), 0)
     place = traced.code.get(code)
     if place is None or number not in traced.functions:
         return None
     sources = tuple(traced.linked.get(code, []))
-    return Key(code, place.size, architecture, traced.process.emulated, traced.functions[number], sources)
+    emulated, name = traced.process.emulated, traced.functions[number]
+    return Key(code, place.size, architecture, emulated, name, sources, may_disassemble(consent, place.path))
 
 
 def launches(of: Used) -> Iterator[tuple[TracedLaunch, Allocations]]:

@@ -57,23 +57,24 @@ class Analyser:
     """Keeps the images seen last, which have been read as far as it was needed."""
 
     def __init__(self) -> None:
-        self._images: OrderedDict[tuple[int, int, bool, tuple[int, ...]], Image] = OrderedDict()
+        self._images: OrderedDict[tuple[int, int, bool, tuple[int, ...], bool], Image] = OrderedDict()
 
     def analyse(self, task: Task, descriptors: list[int]) -> Analysis:
         try:
             image = self._image(task, descriptors)
             return image.analyse(task.key.function)
         except Exception as problem:
-            return Analysis(unknown_description(task.key.function, f"the analysis failed: {problem!r}"))
+            failure = unknown_description(task.key.function, f"the analysis failed: {problem!r}")
+            return Analysis(failure, is_lasting=False)
 
     def _image(self, task: Task, descriptors: list[int]) -> Image:
         key = task.key
-        known = (key.code, key.architecture, key.ptx_only, key.sources)
+        known = (key.code, key.architecture, key.ptx_only, key.sources, key.disassemble)
         if known not in self._images:
             hashes = (key.code, *key.sources)
             wanted = zip(descriptors, task.places, hashes, strict=True)
             data, *sources = [_contents(descriptor, place, expected) for descriptor, place, expected in wanted]
-            self._images[known] = Image(data, key.architecture, key.ptx_only, sources)
+            self._images[known] = Image(data, key.architecture, key.ptx_only, sources, key.disassemble)
             if len(self._images) > IMAGES_KEPT:
                 self._images.popitem(last=False)
         self._images.move_to_end(known)

@@ -18,9 +18,11 @@ def run_trace(options: argparse.Namespace) -> int:
     from controlplane.analysis.coverage import measure
     from controlplane.analysis.pool import Pool
     from controlplane.observe import trace
+    from ptxtools.machine.consent import Consent
 
     loaded = trace.load(options.trace)
-    found = measure(loaded, Analyst(Cache(), Pool()), options.function, options.launches, _say)
+    consent = Consent(options.disassemble)
+    found = measure(loaded, Analyst(Cache(), Pool()), options.function, options.launches, consent, _say)
     if not found.functions:
         raise ConfigError(
             f"no launch of a kernel that matches '{options.function}' is in it", expected="another pattern"

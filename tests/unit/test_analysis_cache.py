@@ -35,7 +35,12 @@ def test_what_was_put_in_comes_out(cache: Cache) -> None:
     cache.put(KEY, ANALYSIS)
     assert cache.get(KEY) == ANALYSIS
     others = [replace(KEY, code=78), replace(KEY, code_bytes=1), replace(KEY, architecture=80)]
-    others += [replace(KEY, ptx_only=True), replace(KEY, function="other"), replace(KEY, sources=())]
+    others += [
+        replace(KEY, disassemble=False),
+        replace(KEY, ptx_only=True),
+        replace(KEY, function="other"),
+        replace(KEY, sources=()),
+    ]
     assert [cache.get(other) for other in others] == [None] * len(others)
     assert cache.usage().files == 1
 
@@ -133,6 +138,8 @@ IMAGES = Path(__file__).parents[1] / "corpus" / "image"
         ("lineinfo.cubin", False, "scale", "ptx", ""),
         ("zstd.fatbin", True, "scale", "ptx", ""),
         ("zstd.fatbin", True, "other", "unknown", "no code of it"),
+        ("plain.cubin", False, "scale", "machine", ""),
+        ("plain.cubin", False, "other", "unknown", "no code of it"),
         ("header_only.cubin", False, "scale", "unknown", "cannot be read"),
         ("README.md", False, "scale", "unknown", "cannot be read"),
     ],
@@ -142,6 +149,19 @@ def test_analyses_of_images(name: str, ptx_only: bool, function: str, tier: str,
     assert found.description["tier"] == tier
     assert found.is_known == (tier != "unknown")
     assert not reason or reason in found.description["unknown"][0]["reason"]
+
+
+def test_machine_code_is_disassembled_only_if_it_may_be() -> None:
+    refused = Image((IMAGES / "plain.cubin").read_bytes(), 80, disassemble=False).analyse("scale")
+    assert "may not be disassembled" in refused.description["unknown"][0]["reason"]
+
+
+def test_what_a_missing_tool_made_unknown_is_not_kept(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSERA_NVDISASM", "/nonexistent")
+    found = Image((IMAGES / "plain.cubin").read_bytes(), 80).analyse("scale")
+    assert "/nonexistent" in found.description["unknown"][0]["reason"]
+    cache.put(KEY, found)
+    assert cache.usage().files == 0
 
 
 def test_ptx_that_was_linked_into_machine_code_says_what_it_does() -> None:
