@@ -40,15 +40,20 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
         __atomic_store_n(&reader->lane->away[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
 }
 
+/* In the form that every driver takes: one by one, if the block is the function's own. */
 static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record, CUstream stream)
 {
-    CUfunction function = tsr_mirror_function(reader->mirror, record->function);
-    if (!function)
+    const struct tsr_mirror_function *of = tsr_mirror_function(reader->mirror, record->function);
+    if (!of)
         return CUDA_ERROR_INVALID_HANDLE;
+    char *block = (char *)(record + 1);
     uint32_t attributes = (uint32_t)record->value;
     size_t bytes = record->value ? record->value >> 32 : record->param_bytes;
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(record + 1), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                     CU_LAUNCH_PARAM_END};
+    bool known = of->bytes == bytes;
+    void *params[TSR_MIRROR_PARAMETERS];
+    for (uint32_t i = 0; known && i < of->count; i++)
+        params[i] = block + of->offsets[i];
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
     CUlaunchConfig config = {.gridDimX = record->grid[0],
                              .gridDimY = record->grid[1],
                              .gridDimZ = record->grid[2],
@@ -57,12 +62,40 @@ static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_la
                              .blockDimZ = record->block[2],
                              .sharedMemBytes = record->shared_bytes,
                              .hStream = stream,
-                             .attrs = (CUlaunchAttribute *)((char *)(record + 1) + (bytes + 7) / 8 * 8),
+                             .attrs = (CUlaunchAttribute *)(block + (bytes + 7) / 8 * 8),
                              .numAttrs = attributes};
+    void **values = known && bytes ? params : NULL, **packed = known ? NULL : extra;
     if (attributes)
-        return cuLaunchKernelEx(&config, function, NULL, extra);
-    return cuLaunchKernel(function, record->grid[0], record->grid[1], record->grid[2], record->block[0], record->block[1],
-                          record->block[2], record->shared_bytes, stream, NULL, extra);
+        return cuLaunchKernelEx(&config, of->function, values, packed);
+    return cuLaunchKernel(of->function, record->grid[0], record->grid[1], record->grid[2], record->block[0], record->block[1],
+                          record->block[2], record->shared_bytes, stream, values, packed);
+}
+
+/* What the driver has refused, for whoever reads the log. */
+static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
+{
+    static const char *const kinds[] = {"skip", "launch", "wait", "signal", "copy", "memset"};
+    const struct tsr_mirror_function *of =
+        record->kind == TSR_LANE_LAUNCH ? tsr_mirror_function(reader->mirror, record->function) : NULL;
+    const char *name = "";
+    if (of)
+        cuFuncGetName(&name, of->function);
+    fprintf(stderr, "tessera-executor: refused: %s %s", record->kind <= TSR_LANE_SET ? kinds[record->kind] : "?", name);
+    if (record->kind == TSR_LANE_LAUNCH)
+        fprintf(stderr, " grid %u,%u,%u block %u,%u,%u shared %u attributes %u parameters %u bytes, its own %zu in %u",
+                record->grid[0], record->grid[1], record->grid[2], record->block[0], record->block[1], record->block[2],
+                record->shared_bytes, (uint32_t)record->value, record->param_bytes, of ? of->bytes : 0, of ? of->count : 0);
+    if (record->kind == TSR_LANE_COPY) {
+        const struct tsr_lane_copy *what = (const struct tsr_lane_copy *)(record + 1);
+        fprintf(stderr, " to %#lx from %#lx pitches %lu %lu width %lu height %lu", what->to, what->from, what->to_pitch,
+                what->from_pitch, what->width, what->height);
+    }
+    if (record->kind == TSR_LANE_SET) {
+        const struct tsr_lane_set *what = (const struct tsr_lane_set *)(record + 1);
+        fprintf(stderr, " to %#lx pitch %lu width %lu height %lu of %u bytes", what->to, what->pitch, what->width, what->height,
+                what->element);
+    }
+    fputc('\n', stderr);
 }
 
 static CUresult copy(const struct tsr_lane_copy *what, CUstream stream)
@@ -233,8 +266,10 @@ static void *run(void *argument)
         __atomic_store_n(&lane->taken, end, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&lane->dead, __ATOMIC_SEQ_CST) == CUDA_SUCCESS) {
             CUresult result = end > head ? carry_out(reader, head, &end) : CUDA_ERROR_INVALID_VALUE;
-            if (result != CUDA_SUCCESS)
+            if (result != CUDA_SUCCESS) {
+                tell(reader, record_at(reader, head));
                 fail(reader, result);
+            }
         }
         if (end == head)
             break;

@@ -160,6 +160,8 @@ static int work(const struct arguments *arguments, int listener, struct worker *
         become(self, BUSY);
         serve(guest, device, context);
         close(guest);
+        if (cuCtxSynchronize() != CUDA_SUCCESS) /* broken by what it ran: the next application gets another worker */
+            break;
         become(self, IDLE);
     }
     return 0;

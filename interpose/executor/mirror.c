@@ -26,7 +26,7 @@ struct tsr_mirror {
     struct tsr_memory *memory;
     uint32_t arch;            /* of the GPU, for example 90 */
     struct tsr_map modules;   /* by id: struct module */
-    struct tsr_map functions; /* by id: CUfunction */
+    struct tsr_map functions; /* by id: struct tsr_mirror_function */
     CUstream streams[TSR_LANE_STREAMS];
 };
 
@@ -87,7 +87,7 @@ static CUresult unload(struct tsr_mirror *mirror, uint32_t id)
 {
     struct module *module = tsr_map_remove(&mirror->modules, id);
     for (size_t i = 0; module && i < module->functions.count; i++)
-        tsr_map_remove(&mirror->functions, module->functions.data[i]);
+        free(tsr_map_remove(&mirror->functions, module->functions.data[i]));
     return module ? drop(module) : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -97,6 +97,21 @@ static const struct tsr_uses *uses_of(const struct tsr_mirror *mirror, struct mo
     if (!module->uses)
         module->uses = tsr_uses_read(module->image, module->bytes, mirror->arch);
     return module->uses;
+}
+
+static struct tsr_mirror_function *describe(CUfunction function)
+{
+    size_t offsets[TSR_MIRROR_PARAMETERS], size, end = 0;
+    uint32_t count = 0;
+    while (count < TSR_MIRROR_PARAMETERS && cuFuncGetParamInfo(function, count, &offsets[count], &size) == CUDA_SUCCESS)
+        end = offsets[count++] + size;
+    struct tsr_mirror_function *made = malloc(sizeof *made + count * sizeof made->offsets[0]);
+    if (!made)
+        return NULL;
+    *made =
+        (struct tsr_mirror_function){.function = function, .bytes = count < TSR_MIRROR_PARAMETERS ? end : 0, .count = count};
+    memcpy(made->offsets, offsets, count * sizeof offsets[0]);
+    return made;
 }
 
 static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message *message, struct tsr_reply *reply)
@@ -115,8 +130,15 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
         result = cuModuleGetFunction(&function, module->module, message->text);
     }
     const struct tsr_uses *uses = result == CUDA_SUCCESS ? uses_of(mirror, module) : NULL;
-    if (result == CUDA_SUCCESS &&
-        (!uses || !tsr_vec_push(&module->functions, message->id) || !tsr_map_set(&mirror->functions, message->id, function)))
+    struct tsr_mirror_function *made = tsr_map_find(&mirror->functions, message->id); /* asked for again */
+    if (uses && !made) {
+        made = describe(function);
+        if (made && (!tsr_vec_push(&module->functions, message->id) || !tsr_map_set(&mirror->functions, message->id, made))) {
+            free(made);
+            made = NULL;
+        }
+    }
+    if (result == CUDA_SUCCESS && !made)
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS)
         return result;
@@ -160,12 +182,12 @@ static CUresult apply(struct tsr_mirror *mirror, const struct tsr_message *messa
     case TSR_MESSAGE_FUNCTION:
         return add_function(mirror, message, reply);
     case TSR_MESSAGE_ATTRIBUTE: {
-        CUfunction function = tsr_mirror_function(mirror, message->id);
-        if (!function)
+        const struct tsr_mirror_function *of = tsr_mirror_function(mirror, message->id);
+        if (!of)
             return CUDA_ERROR_INVALID_HANDLE;
         return message->detail == TSR_ATTRIBUTE_CACHE
-                   ? cuFuncSetCacheConfig(function, (CUfunc_cache)message->value)
-                   : cuFuncSetAttribute(function, (CUfunction_attribute)message->detail, message->value);
+                   ? cuFuncSetCacheConfig(of->function, (CUfunc_cache)message->value)
+                   : cuFuncSetAttribute(of->function, (CUfunction_attribute)message->detail, message->value);
     }
     case TSR_MESSAGE_LIMIT:
         return cuCtxSetLimit((CUlimit)message->detail, message->bytes);
@@ -181,7 +203,7 @@ void tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *messa
     reply->result = (int32_t)apply(mirror, message, descriptor, reply);
 }
 
-CUfunction tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id)
+const struct tsr_mirror_function *tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id)
 {
     return id ? tsr_map_find(&mirror->functions, id) : NULL;
 }
@@ -197,6 +219,12 @@ static void drop_module(uint64_t id, void *value, void *argument)
     drop(value);
 }
 
+static void drop_function(uint64_t id, void *value, void *argument)
+{
+    (void)id, (void)argument;
+    free(value);
+}
+
 void tsr_mirror_destroy(struct tsr_mirror *mirror)
 {
     cuCtxSynchronize();
@@ -204,6 +232,7 @@ void tsr_mirror_destroy(struct tsr_mirror *mirror)
         if (mirror->streams[i])
             cuStreamDestroy(mirror->streams[i]);
     tsr_map_each(&mirror->modules, drop_module, NULL);
+    tsr_map_each(&mirror->functions, drop_function, NULL);
     tsr_memory_destroy(mirror->memory);
     tsr_map_fini(&mirror->modules);
     tsr_map_fini(&mirror->functions);

@@ -18,8 +18,17 @@ void tsr_mirror_destroy(struct tsr_mirror *mirror);
 /* Carries out a control message other than HELLO, and fills in the answer. Takes the descriptor (-1: none). */
 void tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor, struct tsr_reply *reply);
 
-/* NULL: unknown id. */
-CUfunction tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id);
+#define TSR_MIRROR_PARAMETERS 512u /* of a function whose layout is kept */
+
+struct tsr_mirror_function {
+    CUfunction function;
+    size_t bytes;   /* of its parameter block; 0: it has none, or its layout is not known */
+    uint32_t count; /* of parameters */
+    size_t offsets[];
+};
+
+/* NULL: unknown id. It lives as long as the mirror. */
+const struct tsr_mirror_function *tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id);
 CUstream tsr_mirror_stream(const struct tsr_mirror *mirror, uint32_t slot);
 
 #endif

@@ -21,6 +21,8 @@ NO_ORDER = re.compile(
 WAITS_FOR_STREAM = {"cuStreamSynchronize", "cuStreamQuery"}
 WAITS_FOR_EVENT = {"cuEventSynchronize", "cuEventQuery"}
 WAITS_FOR_ALL = {"cuCtxSynchronize", "cuCtxRecordEvent", "cuCtxWaitEvent"}
+# Fails in a context that an executor's failure has broken; nothing to order.
+NEEDS_CONTEXT = {"cuEventCreate"}
 WAITS_FOR_ALL |= {"cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap", "cuMemRelease"}
 
 # Called before the process has a driver, and by the loader of runtimes; their failure says nothing.
@@ -68,6 +70,8 @@ def order_of(row: Row, prototype: Prototype) -> Order | None:
     name, stream, per_thread = name_of(row), stream_of(prototype), "true" if row.base else "false"
     if NO_ORDER.match(name):
         return None
+    if name in NEEDS_CONTEXT:
+        return Order("tsr_order_state()")
     if name in WAITS_FOR_ALL:
         return Order("tsr_order_join_all()")
     if name == "cuGreenCtxDestroy":

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,11 +55,20 @@ static struct tsr_map functions;                         /* CUfunction or CUkern
 static uint32_t next_id = 1;                             /* lock */
 static struct tsr_quarantine old_modules, old_functions; /* a launch on another thread may still hold one */
 
+/* As far as its headers and sections reach. */
 static size_t elf_bytes(const Elf64_Ehdr *header)
 {
     size_t end = header->e_shoff + (size_t)header->e_shentsize * header->e_shnum;
     size_t segments = header->e_phoff + (size_t)header->e_phentsize * header->e_phnum;
-    return end > segments ? end : segments;
+    end = end > segments ? end : segments;
+    const char *table = (const char *)header + header->e_shoff;
+    for (unsigned i = 0; header->e_shentsize == sizeof(Elf64_Shdr) && i < header->e_shnum; i++) {
+        const Elf64_Shdr *section = (const Elf64_Shdr *)(table + i * sizeof *section);
+        bool stored = section->sh_type != SHT_NOBITS && section->sh_type != SHT_NULL;
+        if (stored && section->sh_offset + section->sh_size > end)
+            end = section->sh_offset + section->sh_size;
+    }
+    return end;
 }
 
 size_t tsr_image_bytes(const void *image)
@@ -98,6 +108,7 @@ void tsr_module_remember(const void *handle, const void *image, bool library)
     struct tsr_module_record *module = tsr_session() ? calloc(1, sizeof *module) : NULL;
     if (!module)
         return;
+    tsr_module_drop(handle); /* one that went with its context */
     image = tsr_image_unwrap(image);
     module->bytes = tsr_image_bytes(image);
     module->image = module->bytes ? tsr_os_memfd("tessera-image", module->bytes) : -1;
@@ -111,6 +122,18 @@ void tsr_module_remember(const void *handle, const void *image, bool library)
     module->id = next_id++;
     pthread_mutex_unlock(&lock);
     tsr_map_set(&modules, (uint64_t)(uintptr_t)handle, module);
+}
+
+void tsr_module_remember_file(const void *handle, const char *path, bool library)
+{
+    int file = tsr_session() ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    off_t bytes = file >= 0 ? lseek(file, 0, SEEK_END) : -1;
+    char *image = bytes > 0 ? calloc(1, (size_t)bytes + sizeof(Elf64_Ehdr)) : NULL; /* a text ends with a zero */
+    if (image && pread(file, image, (size_t)bytes, 0) == bytes)
+        tsr_module_remember(handle, image, library);
+    free(image);
+    if (file >= 0)
+        close(file);
 }
 
 static void read_parameters(struct tsr_function_record *function, const void *handle, bool kernel)
@@ -156,6 +179,19 @@ static void free_function(struct tsr_function_record *function)
     free(function);
 }
 
+/* The handle leads nowhere any more; a record that it was the last of goes. */
+static void forget_handle(uint64_t handle)
+{
+    struct tsr_function_record *function = tsr_map_remove(&functions, handle);
+    if (!function)
+        return;
+    pthread_mutex_lock(&lock);
+    bool last = --function->handles == 0;
+    pthread_mutex_unlock(&lock);
+    if (last)
+        free_function(tsr_quarantine_pass(&old_functions, function));
+}
+
 /* False: the handle has a record, or there is no memory. */
 static bool add_handle_locked(struct tsr_function_record *function, const void *handle)
 {
@@ -168,8 +204,10 @@ void tsr_function_remember(const void *handle, const void *owner, const char *na
 {
     struct tsr_session *session = tsr_session();
     struct tsr_module_record *module = tsr_map_find(&modules, (uint64_t)(uintptr_t)owner);
-    if (!session || !module || tsr_function_find(handle))
+    const struct tsr_function_record *known = tsr_function_find(handle);
+    if (!session || !module || (known && known->module == module && strcmp(known->name, name) == 0))
         return;
+    forget_handle((uint64_t)(uintptr_t)handle);
     struct tsr_function_record *function = calloc(1, sizeof *function);
     if (!function || !(function->name = strdup(name))) {
         free(function);
@@ -229,6 +267,8 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
         if (result != CUDA_SUCCESS)
             return CUDA_ERROR_NOT_SUPPORTED;
     }
+    if (function->refused & bit)
+        return CUDA_ERROR_NOT_SUPPORTED;
     struct tsr_message name = {.kind = TSR_MESSAGE_FUNCTION, .id = function->id, .parent = module->id};
     if (strlen(function->name) >= sizeof name.text)
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -241,6 +281,8 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
         result = send_attributes_locked(function, lane);
     if (result == CUDA_SUCCESS)
         __atomic_fetch_or(&function->sent, bit, __ATOMIC_RELEASE);
+    else if (tsr_lane_state(lane) == CUDA_SUCCESS)
+        function->refused |= bit;
     return result;
 }
 
@@ -256,15 +298,15 @@ CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane
 
 struct handles_of {
     const struct tsr_module_record *module;
+    bool modules; /* the module's own are wanted, not its functions' */
     uint64_t *keys;
     size_t count, room;
 };
 
 static void collect(uint64_t key, void *value, void *argument)
 {
-    const struct tsr_function_record *function = value;
     struct handles_of *of = argument;
-    if (function->module != of->module)
+    if ((of->modules ? value : ((const struct tsr_function_record *)value)->module) != of->module)
         return;
     if (of->count == of->room) {
         uint64_t *keys = realloc(of->keys, (2 * of->room + 16) * sizeof *keys);
@@ -280,16 +322,17 @@ static void forget_functions(const struct tsr_module_record *module)
 {
     struct handles_of of = {.module = module};
     tsr_map_each(&functions, collect, &of);
-    for (size_t i = 0; i < of.count; i++) {
-        struct tsr_function_record *function = tsr_map_remove(&functions, of.keys[i]);
-        if (!function)
-            continue;
-        pthread_mutex_lock(&lock);
-        bool last = --function->handles == 0;
-        pthread_mutex_unlock(&lock);
-        if (last)
-            free_function(tsr_quarantine_pass(&old_functions, function));
-    }
+    for (size_t i = 0; i < of.count; i++)
+        forget_handle(of.keys[i]);
+    free(of.keys);
+}
+
+static void forget_aliases(const struct tsr_module_record *module)
+{
+    struct handles_of of = {.module = module, .modules = true};
+    tsr_map_each(&modules, collect, &of);
+    for (size_t i = 0; i < of.count; i++)
+        tsr_map_remove(&modules, of.keys[i]);
     free(of.keys);
 }
 
@@ -301,6 +344,7 @@ void tsr_module_drop(const void *handle)
     if (!module || !session)
         return;
     forget_functions(module);
+    forget_aliases(module);
     for (uint32_t i = 0; i < session->lane_count; i++)
         if (module->sent & (1u << i)) {
             struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
@@ -355,25 +399,39 @@ void tsr_module_hold(const void *owner, const char *variable)
         __atomic_fetch_or(&module->held, variable ? tsr_variable_bit(variable) : UINT64_MAX, __ATOMIC_RELAXED);
 }
 
+void tsr_module_alias(const void *handle, const void *of)
+{
+    struct tsr_module_record *module = tsr_map_find(&modules, (uint64_t)(uintptr_t)of);
+    if (module)
+        tsr_map_set(&modules, (uint64_t)(uintptr_t)handle, module);
+}
+
 void tsr_function_alias(const void *handle, const void *of)
 {
     struct tsr_function_record *function = tsr_function_find(of);
-    if (!function)
+    if (!function || tsr_function_find(handle) == function)
         return;
+    forget_handle((uint64_t)(uintptr_t)handle);
     pthread_mutex_lock(&lock);
     add_handle_locked(function, handle);
     pthread_mutex_unlock(&lock);
 }
 
-static CUresult send_attribute_to_all_locked(const struct tsr_function_record *function, unsigned place)
+static CUresult send_attribute_to_all_locked(struct tsr_function_record *function, unsigned place)
 {
     const struct tsr_session *session = tsr_session();
     uint16_t sent = __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE);
-    CUresult result = CUDA_SUCCESS;
-    for (uint32_t i = 0; session && i < session->lane_count && result == CUDA_SUCCESS; i++)
-        if (sent & (1u << i))
-            result = send_attribute(function, session->lanes[i], place);
-    return result;
+    function->refused = 0;
+    for (uint32_t i = 0; session && i < session->lane_count; i++) {
+        uint16_t bit = (uint16_t)(1u << i);
+        if (!(sent & bit) || send_attribute(function, session->lanes[i], place) == CUDA_SUCCESS)
+            continue;
+        if (tsr_lane_state(session->lanes[i]) != CUDA_SUCCESS)
+            return tsr_lane_state(session->lanes[i]);
+        __atomic_fetch_and(&function->sent, (uint16_t)~bit, __ATOMIC_RELEASE);
+        function->refused |= bit;
+    }
+    return CUDA_SUCCESS;
 }
 
 static CUresult set_attribute(const void *handle, unsigned place, int value)

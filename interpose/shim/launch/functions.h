@@ -37,6 +37,7 @@ struct tsr_function_record {
     uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
     int attributes[TSR_FUNCTION_ATTRIBUTES];
     uint16_t sent;      /* atomic; bit k: executor k knows the function */
+    uint16_t refused;   /* lock; bit k: executor k does not take it with the attributes that it has */
     uint32_t uses;      /* atomic; enum tsr_use_flag; what an executor says is there before its bit in `sent` */
     uint64_t variables; /* atomic; of its module, that it may read, by tsr_variable_bit(); the same */
     uint32_t handles;   /* lock; that lead here */
@@ -70,10 +71,12 @@ static inline const void *tsr_function_template(struct tsr_function_record *func
 
 /* What the wrappers have seen: nothing is kept without a session. */
 void tsr_module_remember(const void *handle, const void *image, bool library);
+void tsr_module_remember_file(const void *handle, const char *path, bool library);
+void tsr_module_alias(const void *handle, const void *of); /* another handle of the same module */
 void tsr_module_drop(const void *handle);
 void tsr_function_remember(const void *handle, const void *owner, const char *name, bool kernel);
 void tsr_function_alias(const void *handle, const void *of); /* another handle of the same function */
-/* Errors: the executor's. */
+/* An executor that refuses it runs the function no more. Errors: of one that has failed. */
 CUresult tsr_function_set_attribute(const void *handle, CUfunction_attribute attribute, int value);
 CUresult tsr_function_set_cache(const void *handle, CUfunc_cache config);
 

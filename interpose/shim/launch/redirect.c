@@ -105,6 +105,8 @@ static enum tsr_reason hindrance(struct tsr_function_record *function, const str
         return TSR_REASON_SHAPE;
     if (tsr_is_capturing(launch->stream))
         return TSR_REASON_CAPTURE;
+    if (launch->params && launch->extra)
+        return TSR_REASON_SHAPE;
     if (launch->opaque || !function->parameters_known || function->param_bytes > MOST_PARAM_BYTES ||
         !gather(function, launch->params, launch->extra, block, &record->param_bytes))
         return TSR_REASON_PARAMETERS;

@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "shim/entry/engaged.h"
 #include "shim/entry/real.h"
+#include "shim/order/order.h"
 
 static struct tsr_map numbers; /* by handle */
 static uintptr_t made;         /* atomic */
@@ -31,12 +32,14 @@ static CUresult numbered(CUresult result, const CUstream *stream)
 
 TSR_REDIRECTED(cuStreamCreate)(CUstream *phStream, unsigned int Flags)
 {
-    return numbered(tsr_real.cuStreamCreate(phStream, Flags), phStream);
+    CUresult state = tsr_order_state();
+    return state == CUDA_SUCCESS ? numbered(tsr_real.cuStreamCreate(phStream, Flags), phStream) : state;
 }
 
 TSR_REDIRECTED(cuStreamCreateWithPriority)(CUstream *phStream, unsigned int flags, int priority)
 {
-    return numbered(tsr_real.cuStreamCreateWithPriority(phStream, flags, priority), phStream);
+    CUresult state = tsr_order_state();
+    return state == CUDA_SUCCESS ? numbered(tsr_real.cuStreamCreateWithPriority(phStream, flags, priority), phStream) : state;
 }
 
 TSR_REDIRECTED(cuGreenCtxStreamCreate)(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)

@@ -156,9 +156,8 @@ CUresult tsr_memory_wait(CUcontext owner)
         result = tsr_real.cuCtxSynchronize();
     if (result != CUDA_SUCCESS || owner == current)
         return result == CUDA_SUCCESS ? tsr_order_state() : result;
-    result = tsr_real.cuCtxPushCurrent_v2(owner);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (tsr_real.cuCtxPushCurrent_v2(owner) != CUDA_SUCCESS) /* it is gone, and its memory with it */
+        return CUDA_ERROR_INVALID_VALUE;
     result = tsr_real.cuCtxSynchronize();
     tsr_real.cuCtxPopCurrent_v2(&current);
     return result == CUDA_SUCCESS ? tsr_order_state() : result;

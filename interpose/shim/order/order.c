@@ -367,9 +367,9 @@ CUresult tsr_order_state(void)
 
 static CUresult open_locked(const struct tsr_stream *stream, struct tsr_lane_client *lane)
 {
-    if (tsr_slot_opened(stream->slot, tsr_lane_number(lane)))
+    CUresult result = tsr_lane_register(lane); /* again, if it went with a context */
+    if (result == CUDA_SUCCESS && tsr_slot_opened(stream->slot, tsr_lane_number(lane)))
         return CUDA_SUCCESS;
-    CUresult result = tsr_lane_register(lane);
     struct tsr_message message = {.kind = TSR_MESSAGE_STREAM, .id = stream->slot, .detail = stream->priority};
     if (result == CUDA_SUCCESS)
         result = tsr_lane_ask(lane, &message, -1);

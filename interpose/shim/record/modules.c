@@ -23,6 +23,8 @@ static __attribute__((noinline)) CUresult loaded(uint64_t start, enum tsr_row ro
     const void *module = result == CUDA_SUCCESS ? *handle : NULL;
     if (module && image)
         tsr_module_remember(module, image, library);
+    else if (module && path)
+        tsr_module_remember_file(module, path, library);
     if (module && start)
         tsr_module_define(module, image, path ? path : "", library);
     record(start, row, result, module, image);
@@ -95,14 +97,18 @@ TSR_ENGAGED(cuLibraryGetManaged)(CUdeviceptr *dptr, size_t *bytes, CUlibrary lib
 TSR_ENGAGED(cuModuleLoad)(CUmodule *module, const char *fname)
 {
     uint64_t start = tsr_record_start();
-    CUresult result = tsr_real.cuModuleLoad(module, fname);
+    CUresult result = tsr_order_state();
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuModuleLoad(module, fname);
     return loaded(start, TSR_ROW_cuModuleLoad, result, (void *const *)module, NULL, fname, false);
 }
 
 TSR_ENGAGED(cuModuleLoadData)(CUmodule *module, const void *image)
 {
     uint64_t start = tsr_record_start();
-    CUresult result = tsr_real.cuModuleLoadData(module, image);
+    CUresult result = tsr_order_state();
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuModuleLoadData(module, image);
     return loaded(start, TSR_ROW_cuModuleLoadData, result, (void *const *)module, image, NULL, false);
 }
 
@@ -110,14 +116,18 @@ TSR_ENGAGED(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned in
                                 void **optionValues)
 {
     uint64_t start = tsr_record_start();
-    CUresult result = tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+    CUresult result = tsr_order_state();
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
     return loaded(start, TSR_ROW_cuModuleLoadDataEx, result, (void *const *)module, image, NULL, false);
 }
 
 TSR_ENGAGED(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
 {
     uint64_t start = tsr_record_start();
-    CUresult result = tsr_real.cuModuleLoadFatBinary(module, fatCubin);
+    CUresult result = tsr_order_state();
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuModuleLoadFatBinary(module, fatCubin);
     return loaded(start, TSR_ROW_cuModuleLoadFatBinary, result, (void *const *)module, fatCubin, NULL, false);
 }
 
@@ -167,10 +177,15 @@ TSR_ENGAGED(cuLibraryEnumerateKernels)(CUkernel *kernels, unsigned int numKernel
 {
     CUresult result = tsr_real.cuLibraryEnumerateKernels(kernels, numKernels, lib);
     unsigned count = 0;
-    if (result != CUDA_SUCCESS || !tsr_has_role(TSR_RECORDING) || tsr_real.cuLibraryGetKernelCount(&count, lib) != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS || tsr_idle() || tsr_real.cuLibraryGetKernelCount(&count, lib) != CUDA_SUCCESS)
         return result;
-    for (unsigned i = 0; i < count && i < numKernels; i++)
-        tsr_function_note(kernels[i], lib, NULL, true);
+    for (unsigned i = 0; i < count && i < numKernels; i++) {
+        const char *name;
+        if (tsr_real.cuKernelGetName(&name, kernels[i]) == CUDA_SUCCESS)
+            tsr_function_remember(kernels[i], lib, name, true);
+        if (tsr_has_role(TSR_RECORDING))
+            tsr_function_note(kernels[i], lib, NULL, true);
+    }
     return result;
 }
 
@@ -178,11 +193,24 @@ TSR_ENGAGED(cuModuleEnumerateFunctions)(CUfunction *functions, unsigned int numF
 {
     CUresult result = tsr_real.cuModuleEnumerateFunctions(functions, numFunctions, mod);
     unsigned count = 0;
-    if (result != CUDA_SUCCESS || !tsr_has_role(TSR_RECORDING) ||
-        tsr_real.cuModuleGetFunctionCount(&count, mod) != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS || tsr_idle() || tsr_real.cuModuleGetFunctionCount(&count, mod) != CUDA_SUCCESS)
         return result;
-    for (unsigned i = 0; i < count && i < numFunctions; i++)
-        tsr_function_note(functions[i], mod, NULL, false);
+    for (unsigned i = 0; i < count && i < numFunctions; i++) {
+        const char *name;
+        if (tsr_real.cuFuncGetName(&name, functions[i]) == CUDA_SUCCESS)
+            tsr_function_remember(functions[i], mod, name, false);
+        if (tsr_has_role(TSR_RECORDING))
+            tsr_function_note(functions[i], mod, NULL, false);
+    }
+    return result;
+}
+
+TSR_ENGAGED(cuLibraryGetModule)(CUmodule *pMod, CUlibrary library)
+{
+    CUresult result = tsr_real.cuLibraryGetModule(pMod, library);
+    if (result == CUDA_SUCCESS)
+        tsr_module_alias(*pMod, library);
+    tsr_record_failure(TSR_ROW_cuLibraryGetModule, result);
     return result;
 }
 
