@@ -1,6 +1,6 @@
-"""The matrix: every end-to-end program on every machine under every policy, its output compared byte for byte with a bare run.
+"""The matrix: every end-to-end program on every machine under every policy, compared byte for byte with a bare run.
 
-Launches are counted twice, by the shim and by the emulated GPUs: a launch that stays home without a reason is a difference, too.
+Launches are counted twice, by the shim and by the emulated GPUs: one that stays home without a reason is a difference.
 """
 
 from __future__ import annotations
