@@ -26,6 +26,7 @@ KEPT: Mapping[str, Mapping[str, int]] = {
     "device_printf": {"printf": 1},
     "driver_functions": {"shape": 4, "variable": 4},
     "driver_launch": {"variable": 4},
+    "driver_vmm_growth": {"variable": 1},
     "dynamic_shared": {"shape": 1},
     "graph_capture": {"capture": 6},
     "launch_attributes": {"shape": 4},
