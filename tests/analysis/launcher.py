@@ -23,7 +23,7 @@ BUFFERS = 6
 BUFFER_BYTES = 1 << 28
 FILLED_BYTES = 1 << 16
 REFILL = 50  # launches
-LOOK_S = 0.2
+LOOK_S = 0.1
 POOL_WORDS = 1 << 18
 
 

@@ -21,9 +21,10 @@ from tests.analysis.oracle import Oracle, Verdict
 from tests.analysis.plan import Kernel, understood
 from tests.analysis.table import Row
 
-KERNELS_TOGETHER = 20
-LAUNCHES_EACH = 20
-STALL_S = 1.0
+KERNELS_TOGETHER = 10
+LAUNCHES_EACH = 100
+PYTHON_EACH = 10  # batches of which one is judged by the evaluator in Python, the others by the one in C
+STALL_S = 0.5
 _MOST_STALLS = 2  # of a kernel: then it is left out
 
 
@@ -38,12 +39,13 @@ class Survey:
 
 @dataclass(slots=True)
 class Progress:
-    """`stalls`: by file, launches that took too long. `rows`: by file."""
+    """`native`: launches judged by the evaluator in C. By file: `stalls`, launches that took too long, and `rows`."""
 
     batch: int = 0
     launches: int = 0
     complete: int = 0
     refused: int = 0
+    native: int = 0
     seconds: float = 0
     stalls: Counter[str] = field(default_factory=Counter)
     rows: dict[str, Row] = field(default_factory=dict)
@@ -64,6 +66,10 @@ class Nightly:
         chance = random.Random(f"{self.seed} {self.progress.batch}")
         files = self._chosen()
         wanted = {file: Kernel.read(self.corpus / file) for file in files}
+        Oracle.evaluator = "c" if self.progress.batch % PYTHON_EACH else "python"
+        self.oracle = Oracle()
+        for kernel in wanted.values():
+            self.oracle.keep(kernel.source, kernel.name, kernel.template)
         jobs = [kernel.job(chance) for kernel in wanted.values() for _ in range(LAUNCHES_EACH)]
         for verdict in self._launched(jobs):
             self._count(verdict)
@@ -87,6 +93,7 @@ class Nightly:
             "corpus_by_source": dict(sources.most_common()),
             "complete": progress.complete,
             "refused": progress.refused,
+            "judged_by_native_evaluator": progress.native,
             "took_too_long": progress.stalls.total(),
             "hours": round(progress.seconds / 3600, 2),
         }
@@ -121,6 +128,7 @@ class Nightly:
     def _count(self, verdict: Verdict) -> None:
         file = self._file(json.loads(verdict.job)["text"])
         self.progress.launches += 1
+        self.progress.native += Oracle.evaluator == "c"
         self.progress.complete += verdict.complete
         self.progress.rows.setdefault(file, Row()).add(verdict)
         if verdict.missed and not verdict.result.unknown:

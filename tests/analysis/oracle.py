@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import ClassVar
 
 from ptxtools.access.build import build
-from ptxtools.access.template import AccessKind
+from ptxtools.access.template import AccessKind, Template
 from ptxtools.ranges import Launch, Range, Result
 from ptxtools.ranges.native import EVALUATORS
 from ptxtools.reader import read
@@ -61,20 +61,19 @@ class Oracle:
     evaluator: ClassVar[str] = "python"
     templates: dict[tuple[str, str], Callable[[Launch], Result]] = field(default_factory=dict)
 
-    def template(self, text: Path, function: str) -> Callable[[Launch], Result]:
-        source = text.read_text()
-        key = (source, function)
-        if key not in self.templates:
-            if len(self.templates) >= _TEMPLATES:
-                del self.templates[next(iter(self.templates))]
-            module = read(source)
-            self.templates[key] = EVALUATORS[self.evaluator](build(module, module.functions[function]))
-        return self.templates[key]
+    def keep(self, source: str, function: str, template: Template) -> None:
+        """Makes a template known for launches of this module's function."""
+        if len(self.templates) >= _TEMPLATES:
+            del self.templates[next(iter(self.templates))]
+        self.templates[source, function] = EVALUATORS[self.evaluator](template)
 
     def judge(self, traced: Traced) -> Verdict:
-        evaluate = self.template(traced.text, traced.function)
+        key = (traced.text.read_text(), traced.function)
+        if key not in self.templates:
+            module = read(key[0])
+            self.keep(*key, build(module, module.functions[traced.function]))
         begin = perf_counter_ns()
-        result = evaluate(traced.launch)
+        result = self.templates[key](traced.launch)
         duration = perf_counter_ns() - begin
         missed: list[tuple[AccessKind, Interval]] = []
         predicted = actual = 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
+from ptxtools.access.template import Template
 from ptxtools.reader import Function, Parameter, read
 
 _DIRECTIVE = re.compile(r"\.(reqntid|maxntid)\s+([\d\s,]+)")
@@ -22,10 +23,11 @@ _EVEN_SIZES = (0, 4, 8, 16, 16, 32, 48, 64, 96, 128, 256)
 class Kernel:
     """A kernel of a text file, and how its parameters may be filled."""
 
-    def __init__(self, text: Path, function: Function, pointers: set[int], source: str) -> None:
+    def __init__(self, text: Path, function: Function, template: Template, source: str) -> None:
         self.text, self.name = text, function.name
+        self.template, self.source = template, source
         self.parameters = function.parameters
-        self.pointers = sorted(pointers)
+        self.pointers = sorted(summarise(template).pointers)
         self.blocks = _blocks(function, source)
 
     @staticmethod
@@ -34,7 +36,7 @@ class Kernel:
         source = text.read_text()
         module = read(source)
         function = module.kernels[0]
-        return Kernel(text, function, summarise(build(module, function)).pointers, source)
+        return Kernel(text, function, build(module, function), source)
 
     def job(self, chance: random.Random) -> str:
         """A launch as a line of the launcher's list."""
@@ -88,9 +90,9 @@ def kernels(text: Path) -> Iterator[Kernel]:
     source = text.read_text()
     module = read(source)
     for function in module.kernels:
-        summary = summarise(build(module, function))
-        if summary.tier != "unknown":
-            yield Kernel(text, function, summary.pointers, source)
+        template = build(module, function)
+        if summarise(template).tier != "unknown":
+            yield Kernel(text, function, template, source)
 
 
 def understood(text: Path) -> list[str]:
