@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptxtools.access.activation import Activation, Place, called, guarded, make_access, stored
-from ptxtools.access.effects import TensorEffect, effects
+from ptxtools.access.effects import TensorEffect, effects, is_harmless
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.steps import find_steps
@@ -79,7 +79,8 @@ class _Builder:
         self.instructions += len(code)
         for number, block in enumerate(flow.blocks):
             for index in range(block.begin, block.end):
-                self.instruction(activation, code[index], Place(number, index))
+                if not is_harmless(code[index].opcode):
+                    self.instruction(activation, code[index], Place(number, index))
 
     def conditions(self) -> None:
         """Makes the predicates of all contexts; making one may need more contexts."""

@@ -77,6 +77,12 @@ def effects(opcode: str, operands: int) -> list[Effect] | TensorEffect | str:
     return f"{'.'.join(parts[:2])} is not analysed"
 
 
+@cache
+def is_harmless(opcode: str) -> bool:
+    """Whether an instruction with this opcode accesses nothing, whatever its operands are, and calls nothing."""
+    return opcode.partition(".")[0] not in ("call", "cp") and effects(opcode, 0) == []
+
+
 def width(parts: list[str]) -> int:
     """Bits of the last type in an opcode; 0 without one."""
     for part in reversed(parts):

@@ -6,8 +6,6 @@ A template counts the blocks and loops of all functions that are called; those o
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ptxtools.access.template import Context, LoopPlace, Template
 from ptxtools.flow.blocks import Edge, blocks
 from ptxtools.flow.definitions import Definitions
@@ -72,4 +70,4 @@ class Flow:
     def settle(self, context: int, predicate: int) -> None:
         """Fills in a pending context's predicate."""
         del self.pending[context]
-        self._template.contexts[context] = replace(self._template.contexts[context], predicate=predicate)
+        self._template.contexts[context] = self._template.contexts[context]._replace(predicate=predicate)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-
 from ptxtools.access.template import Context, Node, Op, Template
 
 _PURE = {
@@ -28,7 +26,7 @@ class Graph:
     def add(self, node: Node) -> int:
         """The index of this node."""
         if node.op in _PURE and (node.block or node.context):
-            node = replace(node, block=0, context=0)
+            node = node._replace(block=0, context=0)
         known = self._same.get(node)
         if known is None:
             known = self._same[node] = self.fresh(node)
@@ -63,7 +61,7 @@ class Graph:
 
     def set_operands(self, index: int, operands: Sequence[int], contexts: tuple[int, ...]) -> None:
         """Completes a join that had to exist before its operands."""
-        self.nodes[index] = replace(self.nodes[index], args=tuple(operands), contexts=contexts)
+        self.nodes[index] = self.nodes[index]._replace(args=tuple(operands), contexts=contexts)
 
     def substitute(self, index: int, by: int) -> None:
         """Lets another node stand for this one from now on; operands are rewritten by `simplify`."""
@@ -85,8 +83,8 @@ class Graph:
                         changed = True
         for index, node in enumerate(self.nodes):
             if any(arg in self._alias for arg in node.args):
-                self.nodes[index] = replace(node, args=tuple(self.resolve(arg) for arg in node.args))
+                self.nodes[index] = node._replace(args=tuple(self.resolve(arg) for arg in node.args))
         contexts = self.template.contexts
         for index, context in enumerate(contexts):
             if context.predicate in self._alias:
-                contexts[index] = replace(context, predicate=self.resolve(context.predicate))
+                contexts[index] = context._replace(predicate=self.resolve(context.predicate))

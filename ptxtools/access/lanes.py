@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
@@ -41,15 +42,24 @@ def lane_node(
 
     `source` gives the node of an operand; operand 0 is the destination. Errors: ValueError for malformed operands.
     """
-    row = spelled(instruction.opcode)
-    if row is None or row.transfer.kind is Kind.OPAQUE:
-        return None
-    if any(kind.floating for kind in row.sources) and row.transfer.kind is not Kind.COPY:
+    row = _understood(instruction.opcode)
+    if row is None:
         return None
     maker = _Maker(graph, row, block, context)
     if row.form is not Form.MAP or row.dst is Type.PRED:
         return maker.predicate(source, position)
     return maker.value(source) if position == 0 else None
+
+
+@cache
+def _understood(opcode: str) -> Row | None:
+    """The row of an opcode whose result is known from integers."""
+    row = spelled(opcode)
+    if row is None or row.transfer.kind is Kind.OPAQUE:
+        return None
+    if any(kind.floating for kind in row.sources) and row.transfer.kind is not Kind.COPY:
+        return None
+    return row
 
 
 class _Maker:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
 
 _DEPTH = 200
+_LOOKS = 100_000  # at values of a kernel: after those, values change in ways that are not known
 
 
 def find_steps(graph: Graph) -> None:
@@ -27,7 +26,7 @@ def find_steps(graph: Graph) -> None:
         backs = operands[index][entries:]
         width = max((graph.nodes[back].width for back in backs), default=0)
         op, args = (Op.CHANGED, (start, *backs)) if step is None else (Op.LOOP, (start, step))
-        graph.nodes[index] = replace(node, op=op, args=args, contexts=(), width=width)
+        graph.nodes[index] = node._replace(op=op, args=args, contexts=(), width=width)
 
 
 class _Finder:
@@ -40,6 +39,7 @@ class _Finder:
         self.known: dict[int, int | None] = {}
         self.active: set[int] = set()
         self.implied: dict[int, bool] = {}
+        self.looks = 0
 
     def entries(self, loop: int) -> int:
         return len(self.graph.template.loops[self.graph.nodes[loop].number].entries)
@@ -97,7 +97,8 @@ class _Finder:
         value = self.chosen(value)
         if value == loop:
             return self.graph.number(0)
-        if depth == 0:
+        self.looks += 1
+        if depth == 0 or self.looks > _LOOKS:
             return None
         node = self.graph.nodes[value]
         if node.op in (Op.ADD, Op.SUB, Op.CONVERT) and node.width < width:
@@ -126,7 +127,7 @@ class _Finder:
     def sum(self, node: Node, op: Op, inner: int, other: int) -> int:
         if self.graph.number_of(inner) == 0 and op is Op.ADD:
             return other
-        return self.graph.add(replace(node, op=op, args=(inner, other)))
+        return self.graph.add(node._replace(op=op, args=(inner, other)))
 
     def all_of(self, values: tuple[int, ...], loop: int, width: int, depth: int) -> int | None:
         deltas = [self.delta(value, loop, width, depth - 1) for value in values]
@@ -152,4 +153,4 @@ class _Finder:
         node = self.graph.nodes[value]
         count = self.graph.add(Node(Op.COUNT, number=node.number, block=node.block))
         times = self.graph.add(Node(Op.MUL, (count, step), 64, block=node.block))
-        return self.sum(replace(node, op=Op.ADD, width=64, number=0), Op.ADD, start, times)
+        return self.sum(node._replace(op=Op.ADD, width=64, number=0), Op.ADD, start, times)

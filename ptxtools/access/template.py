@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 
 class Op(Enum):
@@ -50,6 +51,8 @@ class Op(Enum):
     OPPOSITE = "opposite"
     UNKNOWN = "unknown"
 
+    __hash__ = object.__hash__  # members are single; by name takes much longer
+
 
 class AccessKind(Enum):
     READ = "read"
@@ -57,8 +60,7 @@ class AccessKind(Enum):
     ATOMIC = "atomic"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """`block`: where the value is made, which says what loops it varies in. `context`: the conditions that hold
     there.
     """
@@ -74,8 +76,7 @@ class Node:
     contexts: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """Conditions that hold at a place: those of `parent`, and the predicate node's value. Context 0 has none."""
 
     parent: int

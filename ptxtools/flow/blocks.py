@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from ptxtools.reader.body import Body
 from ptxtools.reader.instruction import Instruction
@@ -56,9 +57,14 @@ def _starts(body: Body) -> set[int]:
     code = body.instructions
     starts = {0, *body.labels.values()}
     for index, instruction in enumerate(code):
-        if instruction.base in ("bra", "brx", *_ENDS):
+        if _ends_block(instruction.opcode):
             starts.add(index + 1)
     return {start for start in starts if start < len(code)}
+
+
+@cache
+def _ends_block(opcode: str) -> bool:
+    return opcode.partition(".")[0] in ("bra", "brx", *_ENDS)
 
 
 def _targets(code: Sequence[Instruction], body: Body, block: Block) -> list[tuple[int, str, bool]]:

@@ -14,14 +14,25 @@ class Definitions:
 
     def __init__(self, body: Body, blocks: Sequence[Block]) -> None:
         self._places: dict[str, dict[int, list[int]]] = {}
+        self._only: dict[str, tuple[int, int]] = {}  # names that a single instruction writes: its block and index
         for number, block in enumerate(blocks):
             for index in range(block.begin, block.end):
                 for name in body.instructions[index].written:
-                    self._places.setdefault(name, {}).setdefault(number, []).append(index)
+                    self._note(name, number, index)
+
+    def _note(self, name: str, block: int, index: int) -> None:
+        places = self._places.get(name)
+        if places is None:
+            self._places[name] = {block: [index]}
+            self._only[name] = (block, index)
+            return
+        self._only.pop(name, None)
+        places.setdefault(block, []).append(index)
 
     def before(self, name: str, block: int, index: int) -> int | None:
         """The last instruction of the block before `index` that writes the register."""
-        places = self._places.get(name, {}).get(block)
+        blocks = self._places.get(name)
+        places = None if blocks is None else blocks.get(block)
         if places is None:
             return None
         position = bisect_left(places, index)
@@ -29,8 +40,4 @@ class Definitions:
 
     def only(self, name: str) -> tuple[int, int] | None:
         """(block, instruction) when a single instruction of the function writes the register."""
-        places = self._places.get(name)
-        if places is None or len(places) != 1:
-            return None
-        ((block, indices),) = places.items()
-        return (block, indices[0]) if len(indices) == 1 else None
+        return self._only.get(name)

@@ -54,6 +54,7 @@ def _best_step(
     best: tuple[Form, int, Score] | None = None
     best_score, best_scale = score, scale
     terms = form.terms
+    symbols.spend(1 + len(facts))
     for fact in _relevant(symbols, form, facts):
         for number, b in fact.terms.items():
             a = terms.get(number)

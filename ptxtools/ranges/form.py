@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from math import gcd, inf
 
 Bound = int | float  # a float only when infinite
+_MOST_WORK = 100_000  # facts that are looked at, more or less; kernels of libraries need some 10,000 at most
 
 
 class Form:
@@ -82,11 +83,22 @@ class Symbol:
     choices: tuple[Form, ...] = ()
 
 
+class TooMuchError(Exception):
+    """An evaluation takes more work than it may."""
+
+
 class Symbols:
-    """All symbols of one evaluation, by number."""
+    """All symbols of one evaluation, by number. `work`: how much it may still do."""
 
     def __init__(self) -> None:
         self.all: list[Symbol] = []
+        self.work = _MOST_WORK
+
+    def spend(self, work: int) -> None:
+        """Errors: TooMuchError."""
+        self.work -= work
+        if self.work < 0:
+            raise TooMuchError
 
     def add(self, symbol: Symbol) -> Form:
         """A form that is this symbol; a symbol of a single value is that number, unless it names a pointer."""

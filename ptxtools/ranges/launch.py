@@ -10,7 +10,7 @@ from ptxtools.access.depth import deep
 from ptxtools.access.template import Access, AccessKind, Template, TensorAccess
 from ptxtools.ranges.box import boxes
 from ptxtools.ranges.evaluate import Evaluation
-from ptxtools.ranges.form import Form
+from ptxtools.ranges.form import Form, TooMuchError
 from ptxtools.ranges.merge import merged
 from ptxtools.ranges.strides import Shape, shape
 from ptxtools.ranges.tensor import MAP_BYTES, Tensor, address_of
@@ -77,8 +77,13 @@ class Result:
 
 def evaluate(template: Template, launch: Launch) -> Result:
     """The ranges of a launch."""
-    with deep():
-        return _Launch(template, launch).result()
+    try:
+        with deep():
+            return _Launch(template, launch).result()
+    except TooMuchError:
+        return Result([], [(0, "too much to be evaluated")])
+    except RecursionError:
+        return Result([], [(0, "values depend on each other too deeply")])
 
 
 class _Launch:

@@ -24,6 +24,7 @@ class Predicates:
     def facts(self, index: int, truth: bool) -> list[Form] | None:
         """Forms that are at most 0; None when the predicate cannot have this value."""
         node = self._of.template.nodes[index]
+        self._of.symbols.spend(1)
         if node.op is Op.OPPOSITE:
             return self.facts(node.args[0], not truth)
         if node.op in (Op.BOTH, Op.EITHER):

@@ -57,15 +57,9 @@ class _Reader:
 
     def read(self) -> Body:
         text, position, end = self.text, self.begin, self.end
-        plain = _PLAIN.match
         while True:
-            match = plain(text, position, end)
-            if match is not None and not self.renames:
-                negated, guard, opcode, operands = match.groups()
-                place = match.start(1) - 1 if guard else match.start(3)
-                self.add(Instruction(opcode, operands, guard or "", negated == "!", place))
-                position = match.end()
-                continue
+            if not self.renames:
+                position = self.plain(position)
             position = _SKIP.match(text, position, end).end()  # type: ignore[union-attr]
             if position >= end:
                 break
@@ -74,6 +68,24 @@ class _Reader:
             raise error(text, self.end, "a scope is never closed")
         self.resolve()
         return self.body
+
+    def plain(self, position: int) -> int:
+        """Reads instructions from an offset on, up to the first statement that is something else."""
+        instructions, targets, scope = self.body.instructions, self.targets, self.numbers[-1]
+        following = _PLAIN.scanner(self.text, position, self.end).match  # type: ignore[attr-defined]
+        match = following()
+        while match is not None:
+            negated, guard, opcode, operands = match.groups()
+            if guard:
+                instruction = Instruction(opcode, operands, guard, negated == "!", match.start(1) - 1)
+            else:
+                instruction = Instruction(opcode, operands, "", False, match.start(3))
+            if opcode[0] == "b" and instruction.base in ("bra", "brx"):
+                targets.append((instruction, scope))
+            instructions.append(instruction)
+            position = match.end()
+            match = following()
+        return position
 
     def statement(self, position: int) -> int:
         text = self.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from ptxtools.reader import operand
 from ptxtools.reader.operand import Operand
@@ -26,6 +27,11 @@ _WRITES_NOTHING = {
     "membar",
     "fence",
 }
+
+
+@cache
+def _may_write(opcode: str) -> bool:
+    return opcode.partition(".")[0] not in _WRITES_NOTHING or ".red" in opcode
 
 
 class Instruction:
@@ -58,6 +64,8 @@ class Instruction:
         """The first operand as written, "" without any."""
         if not isinstance(self._texts, str):
             return self._texts[0] if self._texts else ""
+        if self._texts[:1] == "%":
+            return self._texts.partition(",")[0].rstrip()
         match = _FIRST.match(self._texts)
         return match[0].rstrip() if match else ""
 
@@ -78,11 +86,10 @@ class Instruction:
     @property
     def written(self) -> list[str]:
         """Names of the registers that it writes."""
-        first = self.first_text
-        if not first or first[0] == "[":
+        if not _may_write(self.opcode):
             return []
-        base = self.base
-        if (base in _WRITES_NOTHING and ".red" not in self.opcode) or (base == "call" and first[0] != "("):
+        first = self.first_text
+        if not first or first[0] == "[" or (first[0] != "(" and self.base == "call"):
             return []
         return [first] if first[0] == "%" and "|" not in first else _NAME.findall(first)
 

@@ -10,6 +10,9 @@ _NAME = r"[%A-Za-z_$][\w$.#]*"
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?\Z")
 _REAL = re.compile(r"-?(?:0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)\Z")
 _REGISTER = re.compile(rf"(!?)\s*({_NAME})\Z")
+# Up to three operands of which the first or second is in brackets: nearly all loads, stores and moves of vectors.
+_BRACKET = r"(?:\[[^][{}()]*\]|\{[^][{}()]*\}|[^][{}(),]*)"
+_SIMPLE = re.compile(rf"\s*({_BRACKET})\s*,\s*({_BRACKET})\s*(?:,\s*({_BRACKET})\s*)?")
 _SUM = re.compile(rf"({_NAME})\s*([-+])\s*(-?\w+)\Z")
 
 
@@ -62,6 +65,8 @@ def split(text: str) -> list[str]:
     """Splits at the commas that stand outside of brackets."""
     if "{" not in text and "(" not in text and "[" not in text:
         return [part.strip() for part in text.split(",")]
+    if (match := _SIMPLE.fullmatch(text)) is not None:
+        return [part.strip() for part in match.groups() if part is not None]
     parts, depth, start = [], 0, 0
     for index, character in enumerate(text):
         if character in "[{(":

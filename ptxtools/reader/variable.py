@@ -12,6 +12,7 @@ _DECLARATION = re.compile(
     re.DOTALL,
 )
 _NAME = re.compile(r"([%\w$.]+)\s*(?:<\s*(\d+)\s*>)?\s*((?:\[\s*\d*\s*\]\s*)*)\Z")
+_MOST = 4096  # in one declaration with a count
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ def _named(text: str, space: str, element: int, external: bool) -> list[Variable
     size = element
     for dimension in re.findall(r"\[\s*(\d*)\s*\]", match[3]):
         size *= int(dimension or 0)
+    if match[2] is not None and int(match[2]) > _MOST:
+        raise ValueError(f"'{text[:60]}' is more than {_MOST} variables")
     if match[2] is None:
         return [Variable(match[1], space, size, external)]
     return [Variable(f"{match[1]}{number}", space, size, external) for number in range(int(match[2]))]
