@@ -188,13 +188,12 @@ static bool is_anywhere(const struct tsr_evaluation *e, const struct tsr_form *o
     return length >= LARGEST || (length >= INDEX && is_index);
 }
 
+/* False when the bytes go round the end of what offsets reach: an index that was loaded may be negative. */
 static bool place(struct tsr_access_range *range, const struct tsr_shape *shape, bool has_base)
 {
     tsr_wide first =
         has_base ? tsr_wide_wrap(shape->first, 64) : (tsr_wide)(uint64_t)shape->first; /* the machine adds modulo 2^64 */
     tsr_wide last = first + shape->last - shape->first;
-    if (range->whole) /* to be cut to the allocation */
-        last = tsr_wide_least(last, INT64_MAX);
     if (!tsr_wide_is_small(first) || !tsr_wide_is_small(last) || !tsr_wide_is_small(shape->stride))
         return false;
     range->first = (int64_t)first;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from ptxtools.access.template import Context, Node, Op, Template
 
 _PURE = {

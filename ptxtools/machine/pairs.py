@@ -8,7 +8,6 @@ upper one. Pairs that no rule fits stay pairs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
@@ -94,7 +93,7 @@ class Pairs:
             return one
         a, b = self.node(low), self.node(high)
         if a.op is b.op is Op.PARAMETER and a.width == b.width == 32 and b.number == a.number + 4:
-            return self.graph.add(replace(a, width=64, signed=False))
+            return self.graph.add(a._replace(width=64, signed=False))
         return None
 
     def extended(self, low: int, high: int, make: Maker) -> int | None:
@@ -333,7 +332,7 @@ class Pairs:
                 sides.append((index,) * len(shape.args))
             else:
                 return None
-        whole = self.graph.fresh(replace(shape, args=()))
+        whole = self.graph.fresh(shape._replace(args=()))
         self.meetings[low, high] = whole
         pairs = [
             self.whole(x, y, Maker(self.graph, shape.block, context))

@@ -5,8 +5,6 @@ Unrolled loops leave many such choices. An evaluation that has no bounds for one
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
 
@@ -30,12 +28,12 @@ def rebase(graph: Graph) -> None:
 
 def _rest(graph: Graph, node: Node, base: int) -> int:
     if node.op is Op.CHANGED:
-        return graph.fresh(replace(node, args=(), width=64))
+        return graph.fresh(node._replace(args=(), width=64))
     first = 1 if node.op is Op.SELECT else 0
     rest = [
         graph.add(Node(Op.SUB, (arg, base), 64, block=node.block, context=node.context)) for arg in node.args[first:]
     ]
-    return graph.fresh(replace(node, args=(*node.args[:first], *rest), width=64))
+    return graph.fresh(node._replace(args=(*node.args[:first], *rest), width=64))
 
 
 class _Finder:

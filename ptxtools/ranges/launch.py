@@ -177,7 +177,10 @@ class _Launch:
         anywhere = found is None or self.is_anywhere(offset, found.last - found.first)
         if found is None or (anywhere and (base is None or self.allocation(base) is None)):
             return self.whole(access, base)
-        self.add(access.kind, base, found, anywhere)
+        placed = self.placed(base, found)
+        if placed is None:
+            return self.whole(access, base)
+        self.add(access.kind, base, placed, anywhere)
         return ""
 
     def shape(self, offset: Form, context: int, facts: list[Form], size: int) -> Shape | None:
@@ -259,13 +262,14 @@ class _Launch:
             return self.launch.variables.get(symbol.variable, 0)
         return int(symbol.low)
 
+    def placed(self, base: int | None, found: Shape) -> Shape | None:
+        """Where the machine, which adds modulo 2^64, finds the bytes: below the base, too. None when they go round."""
+        least = 0 if base is None else -_ADDRESSES // 2
+        moved = found.moved((found.first - least) % _ADDRESSES + least - found.first)
+        return moved if moved.last < least + _ADDRESSES else None
+
     def add(self, kind: AccessKind, base: int | None, found: Shape, anywhere: bool) -> None:
-        first, stride, width = found.first, found.stride, found.width
-        if base is None:
-            first %= _ADDRESSES
-        else:  # the machine adds modulo 2^64
-            first = (first + _ADDRESSES // 2) % _ADDRESSES - _ADDRESSES // 2
-        last = first + found.last - found.first
+        first, last, stride, width = found.first, found.last, found.stride, found.width
         if base is not None:
             first, last, kept = self.clamped(base, first, last)
             stride, width = (stride, width) if kept else (0, 0)

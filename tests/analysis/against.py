@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ptxtools.access.build import build
-from ptxtools.access.summary import summarise
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.machine import build as machine
 from ptxtools.machine.cubin import Cubin
@@ -101,7 +100,7 @@ def verdict(module: Module, function: Function, source: str, path: Path, code: C
         found.machine_unknown.add("no description of its parameters")
         return found
     chance = random.Random(_SEED)
-    kernel = Kernel(path, function, summarise(theirs).pointers, source)
+    kernel = Kernel(path, function, theirs, source)
     is_aligned = "wmma." in source[function.begin : function.end]
     for _ in range(launches):
         job = kernel.job(chance)

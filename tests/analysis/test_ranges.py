@@ -75,6 +75,12 @@ def test_a_launch_that_never_gets_there_touches_nothing() -> None:
     assert (found.ranges, found.unknown) == ([], [])
 
 
+def test_an_index_from_memory_may_be_negative() -> None:
+    code = "ld.global.u64 %rd3, [%rd2]; shl.b64 %rd5, %rd3, 3; add.s64 %rd4, %rd1, %rd5; st.global.u32 [%rd4], %r1;"
+    (written,) = (each for each in result(code).ranges if each.kind is AccessKind.WRITE)
+    assert (written.first, written.last, written.stride, written.whole) == (-4096, 65535, 0, True)
+
+
 def test_rows_with_a_pitch_keep_their_stride() -> None:
     """Thread t of block b writes element t of row b; rows are n bytes apart."""
     code = """
