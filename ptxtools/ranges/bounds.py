@@ -66,6 +66,7 @@ def _best_step(
             if candidate_scale > _LARGEST_SCALE:
                 continue
             candidate = form.times(factor).plus(fact, -multiple)
+            symbols.spend(len(candidate.terms))
             found = _score(symbols, candidate)
             # Compares found / candidate_scale with best_score / best_scale.
             if (found[0], found[1] * best_scale) < (best_score[0], best_score[1] * candidate_scale):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import gcd, inf
 
 Bound = int | float  # a float only when infinite
-_MOST_WORK = 100_000  # facts that are looked at, more or less; kernels of libraries need some 10,000 at most
+_MOST_WORK = 1_000_000  # terms of facts that are looked at, more or less: about a second
 
 
 class Form:
