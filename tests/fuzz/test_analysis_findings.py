@@ -22,6 +22,7 @@ def test_findings(file: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - begin < SECONDS
 
 
+@pytest.mark.full
 def test_damaged_inputs() -> None:
     """A few of what the fuzzer makes: some of each kind of end."""
     inputs = Inputs([*(CORPUS / "ptx").glob("*.ptx"), *(CORPUS / "image").glob("*.*in")], 5)
