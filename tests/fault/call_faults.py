@@ -24,7 +24,7 @@ sys.path.append(str(ROOT))
 from tests.fault.executor_faults import POLICY  # noqa: E402
 from tests.fault.fault_driver import build  # noqa: E402
 
-ROUNDS, LONGEST_SECONDS = 5, 20.0
+ROUNDS, LONGEST_SECONDS = 5, 60.0
 EXECUTOR, APPLICATION = "tessera-executor", "fault_worker"
 CALL, ALLOCATION = "TESSERA_FAULT", "TESSERA_FAULT_ALLOCATION"
 QUIET = {CALL: 5, ALLOCATION: 15}  # so many runs without effect end a sweep: many allocations can be done without
