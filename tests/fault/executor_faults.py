@@ -2,8 +2,8 @@
 
     python tests/fault/executor_faults.py RUNS [SEED]
 
-Afterwards the application's results are right, or it got a CUDA error, within a second of the fault, and nothing is
-left behind.
+Each second run has three executors, of which one fails. Afterwards the application's results are right, or it got a
+CUDA error, within a second of the fault, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -24,6 +24,14 @@ POLICY = """version: 1
 devices: {home: 0, executors: [1]}
 rules:
   - {match: {function: k_one}, device: 1}
+default: home
+"""
+POLICY_OF_THREE = """version: 1
+devices: {home: 0, executors: [1, 2, 3]}
+rules:
+  - {match: {function: k_one, nth: {every: 3}}, device: 1}
+  - {match: {function: k_one, nth: {every: 3, offset: 1}}, device: 2}
+  - {match: {function: k_one}, device: 3}
 default: home
 """
 BOUND_SECONDS = 1.0
@@ -59,10 +67,16 @@ def processes_under(parent: int, name: str) -> list[int]:
     return found
 
 
-def run(native: Path, policy: Path, rounds: int, fault: signal.Signals, delay: float) -> Outcome:
-    """Runs the worker and sends the fault to its executor `delay` seconds after its first round."""
+def executors_under(parent: int, device: int) -> list[int]:
+    words = b"--device\0%d\0" % device
+    found = processes_under(parent, "tessera-executor")
+    return [pid for pid in found if words in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def run(native: Path, policy: Path, rounds: int, fault: signal.Signals, delay: float, device: int = 1) -> Outcome:
+    """Runs the worker and sends the fault to the executor of a GPU `delay` seconds after the worker's first round."""
     tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [str(tessera_run), "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
+    command = [str(tessera_run), "--emulate", "4", "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), str(rounds)]
     environment = {**os.environ, "TESSERA_NATIVE": str(native)}
     with subprocess.Popen(
@@ -73,7 +87,7 @@ def run(native: Path, policy: Path, rounds: int, fault: signal.Signals, delay: f
         first = process.stdout.readline().strip()
         assert first == "started", first + process.stderr.read()
         time.sleep(delay)
-        for executor in processes_under(process.pid, "tessera-executor"):
+        for executor in executors_under(process.pid, device):
             os.kill(executor, fault)
         start = time.monotonic()
         try:
@@ -102,11 +116,12 @@ def main() -> int:
     runs, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
     native = Path(os.environ.get("TESSERA_NATIVE", ROOT / "build" / "native" / "native"))
     policy = ROOT / "build" / "fault-policy.yaml"
-    policy.write_text(POLICY)
     rng, outcomes, wrong, longest = random.Random(seed), Counter[str](), 0, 0.0
     for number in range(runs):
         fault = rng.choice([signal.SIGKILL, signal.SIGSTOP])
-        outcome = run(native, policy, 300, fault, rng.uniform(0, 0.4))
+        three = number % 2 == 1
+        policy.write_text(POLICY_OF_THREE if three else POLICY)
+        outcome = run(native, policy, 300, fault, rng.uniform(0, 0.4), rng.randint(1, 3) if three else 1)
         problem = judge(outcome, 1.0)
         outcomes[f"{fault.name}: {outcome.said}"] += 1
         longest = max(longest, outcome.seconds if outcome.said != "right" else 0.0)

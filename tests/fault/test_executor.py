@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.executor_faults import POLICY, judge, run
+from tests.fault.executor_faults import POLICY, POLICY_OF_THREE, judge, run
 
 ROUNDS, WORK_SECONDS = 400, 2.0
 
@@ -18,4 +18,12 @@ def test_an_executor_that_fails(fault: signal.Signals, delay: float, native_buil
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     outcome = run(native_build / "native", policy, ROUNDS, fault, delay)
+    assert judge(outcome, WORK_SECONDS) is None, outcome
+
+
+@pytest.mark.parametrize("device", [1, 3])
+def test_one_of_three_executors_that_fails(device: int, native_build: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY_OF_THREE)
+    outcome = run(native_build / "native", policy, ROUNDS, signal.SIGKILL, 0.02, device)
     assert judge(outcome, WORK_SECONDS) is None, outcome
