@@ -16,6 +16,7 @@ from ptxtools.machine.banks import Banks
 from ptxtools.machine.code import Code, MachineInstruction, read
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
+from ptxtools.machine.divisions import find_divisions
 from ptxtools.machine.lower import lower
 from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
 from ptxtools.machine.rebase import rebase
@@ -64,6 +65,7 @@ class _Builder:
             for context, edge in list(self.flow.pending.items()):
                 self.flow.settle(context, self.values.at_exit(edge.guard, edge.source))
         self.graph.simplify()
+        find_divisions(self.graph)
         pairs.join(self.graph, self.flow.dominators.dominates)
         self.graph.simplify()
         lower(self.graph)

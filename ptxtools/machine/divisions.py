@@ -1,0 +1,178 @@
+"""Finds divisions of unsigned words, for which GPUs have no instruction.
+
+Compilers take the reciprocal of the divisor b as a float, rounded up and then lowered, as an estimate x of 2^32 / b;
+improve it by x + x * (-x * b) / 2^32; and take q = x * a / 2^32 as the first quotient. It is at most two too small:
+twice, when a - q * b is b or more, q becomes q + 1. All these steps must be there for a value to be taken as a / b, or
+as the remainder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Node, Op
+from ptxtools.machine.maker import ESTIMATE
+
+
+def find_divisions(graph: Graph) -> None:
+    """Rewrites quotients and remainders to DIV and REM."""
+    finder = _Finder(graph)
+    found = {}
+    for index, node in enumerate(graph.nodes):
+        if node.op is Op.SELECT:
+            division = finder.quotient(index)
+            if division is not None:
+                found[index] = (Op.DIV, division)
+            else:
+                division = finder.remainder(index)
+                if division is not None:
+                    found[index] = (Op.REM, division)
+    for index, (op, args) in found.items():
+        graph.nodes[index] = replace(graph.nodes[index], op=op, args=args, width=32, signed=False, name="")
+
+
+class _Finder:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def node(self, index: int) -> Node:
+        return self.graph.nodes[self.graph.resolve(index)]
+
+    def args(self, node: Node) -> list[int]:
+        return [self.graph.resolve(arg) for arg in node.args]
+
+    def quotient(self, index: int) -> tuple[int, int] | None:
+        """(a, b) of a quotient that was corrected twice."""
+        second = self.corrected(index)
+        first = None if second is None else self.corrected(second[0])
+        if second is None or first is None:
+            return None
+        division = self.first_quotient(first[0])
+        if division is None:
+            return None
+        a, b = division
+        rest = first[1]  # what the first correction looked at
+        if not self.is_rest(rest, a, first[0], b) or first[2] != b or second[2] != b:
+            return None
+        lowered = self.lowered(second[1])
+        return division if lowered is not None and lowered == (rest, b) else None
+
+    def remainder(self, index: int) -> tuple[int, int] | None:
+        """(a, b) of a remainder that was lowered twice."""
+        second = self.lowered(index)
+        first = None if second is None else self.lowered(second[0])
+        if second is None or first is None or first[1] != second[1]:
+            return None
+        rest, b = first
+        node = self.node(rest)
+        if node.op not in (Op.ADD, Op.SUB):
+            return None
+        for a in self.args(node):
+            for product in self.args(node):
+                for factor in self.args(self.node(product)) if self.node(product).op is Op.MUL else ():
+                    inner = self.node(factor)
+                    q = self.graph.resolve(inner.args[0]) if inner.op is Op.NEG else factor
+                    if self.first_quotient(q) == (a, b) and self.is_rest(rest, a, q, b):
+                        return a, b
+        return None
+
+    def corrected(self, index: int) -> tuple[int, int, int] | None:
+        """(q, r, b) of: q + 1 if r >= b, else q."""
+        chosen = self.choice(index)
+        if chosen is None:
+            return None
+        more, same, r, b = chosen
+        node = self.node(more)
+        is_one_more = node.op is Op.ADD and self.args(node)[0] == same and self.graph.number_of(node.args[1]) == 1
+        return (same, r, b) if is_one_more else None
+
+    def lowered(self, index: int) -> tuple[int, int] | None:
+        """(r, b) of: r - b if r >= b, else r."""
+        chosen = self.choice(index)
+        if chosen is None:
+            return None
+        less, same, r, b = chosen
+        node = self.node(less)
+        return (r, b) if same == r and node.op is Op.SUB and self.args(node) == [r, b] else None
+
+    def choice(self, index: int) -> tuple[int, int, int, int] | None:
+        """(x, y, r, b) of: x if r >= b, else y; r and b unsigned."""
+        node = self.node(index)
+        if node.op is not Op.SELECT:
+            return None
+        predicate, x, y = self.args(node)
+        test = self.node(predicate)
+        while test.op is Op.OPPOSITE:
+            x, y, test = y, x, self.node(test.args[0])
+        if test.op is not Op.COMPARE or test.width != 32 or test.signed:
+            return None
+        one, other = self.args(test)
+        return {
+            "ge": (x, y, one, other),
+            "lt": (y, x, one, other),
+            "gt": (y, x, other, one),
+            "le": (x, y, other, one),
+        }.get(test.name)
+
+    def is_rest(self, index: int, a: int, q: int, b: int) -> bool:
+        """Whether a value is a - q * b."""
+        node = self.node(index)
+        if node.op is Op.SUB:
+            return self.args(node)[0] == a and self.is_product(node.args[1], q, b)
+        if node.op is not Op.ADD or a not in self.args(node):
+            return False
+        one, other = self.args(node)
+        return self.is_negative_product(one if other == a else other, q, b)
+
+    def is_product(self, index: int, q: int, b: int) -> bool:
+        node = self.node(index)
+        return node.op is Op.MUL and sorted(self.args(node)) == sorted((q, b))
+
+    def is_negative_product(self, index: int, q: int, b: int) -> bool:
+        """Whether a value is -q * b."""
+        node = self.node(index)
+        if node.op is Op.NEG:
+            return self.is_product(node.args[0], q, b)
+        if node.op is not Op.MUL:
+            return False
+        one, other = self.args(node)
+        negative = other if one == b else one
+        return b in (one, other) and self.node(negative).op is Op.NEG and self.args(self.node(negative))[0] == q
+
+    def first_quotient(self, index: int) -> tuple[int, int] | None:
+        """(a, b) of the upper word of a and the improved estimate of 2^32 / b."""
+        product = self.upper(index)
+        if product is None or product.op is not Op.MUL_WIDE or product.signed:
+            return None
+        one, other = self.args(product)
+        for estimate, a in ((one, other), (other, one)):
+            b = self.improved(estimate)
+            if b is not None:
+                return a, b
+        return None
+
+    def improved(self, index: int) -> int | None:
+        """b of: the upper word of x * (-x * b) + x * 2^32."""
+        total = self.upper(index)
+        if total is None or total.op is not Op.ADD or total.width != 64:
+            return None
+        for one, other in (self.args(total), self.args(total)[::-1]):
+            product, pair = self.node(one), self.node(other)
+            if product.op is not Op.MUL_WIDE or product.signed or pair.op is not Op.PACK:
+                continue
+            low, x = self.args(pair)
+            estimate = self.node(x)
+            if self.graph.number_of(low) != 0 or estimate.op is not Op.UNKNOWN or estimate.name != ESTIMATE:
+                continue
+            b = self.graph.resolve(estimate.args[0])
+            factors = self.args(product)
+            if x in factors and self.is_negative_product(factors[1 - factors.index(x)], x, b):
+                return b
+        return None
+
+    def upper(self, index: int) -> Node | None:
+        """The value of which this is the upper word."""
+        node = self.node(index)
+        is_upper = node.op is Op.EXTRACT and node.width == 64 and self.graph.number_of(node.args[1]) == 32
+        return self.node(node.args[0]) if is_upper else None
