@@ -8,6 +8,7 @@ from dataclasses import dataclass
 _HEADER = 64
 _SECTION_HEADER = 64
 _NO_BITS = 8
+_CUDA_NO_BITS = {0x70000007, 0x7000000A, 0x70000015}  # global, shared and reserved shared memory
 _CUDA_MACHINE = 190
 
 
@@ -41,7 +42,7 @@ def section(data: bytes, wanted: str) -> bytes | None:
 def _contents(data: bytes, header: int) -> bytes:
     (kind,) = struct.unpack_from("<I", data, header + 4)
     offset, size = struct.unpack_from("<QQ", data, header + 0x18)
-    if kind == _NO_BITS:
+    if kind == _NO_BITS or kind in _CUDA_NO_BITS:
         return b""
     if offset + size > len(data):
         raise ValueError("a section lies outside of the file")

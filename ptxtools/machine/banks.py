@@ -93,9 +93,15 @@ class Banks:
         whole = self.symbol(make, name)
         return make.low(whole) if operand.part == "lo" else make.high(whole)
 
-    def constants(self, operand: Operand) -> tuple[str, int] | None:
-        """The variable in bank 3 that an operand reads, and where in it."""
-        for begin, end, name in self.cubin.constants:
-            if operand.bank == _CONSTANTS and begin <= operand.number < end:
-                return name, operand.number - begin
-        return None
+    def constants(self, operand: Operand) -> list[tuple[str, int]]:
+        """The variables in bank 3 that an operand may read, and where the operand's offset lies from their beginning.
+
+        With a register it may be any of them; ranges are cut off at each variable's ends.
+        """
+        if operand.bank != _CONSTANTS:
+            return []
+        return [
+            (name, operand.number - begin)
+            for begin, end, name in self.cubin.constants
+            if operand.name or begin <= operand.number < end
+        ]

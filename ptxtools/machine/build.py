@@ -134,20 +134,22 @@ class _Builder:
     def constant(self, instruction: MachineInstruction, operand: Operand, block: int, index: int) -> None:
         """A variable in constant memory is read."""
         found = self.banks.constants(operand)
-        if found is None:
+        if not found:
             raise ValueError("constant memory without a variable")
-        name, offset = found
         place = self.values.place(block, index)
-        self.template.sizes[name] = self.banks.cubin.sizes[name]
-        address = self.graph.add(Node(Op.SYMBOL, name=name))
+        moved = place.make.number(0)
         if operand.name:
             moved = place.make.node(Op.CONVERT, (place.register(operand.name),), 32, True)
-            address = place.make.add(address, moved, 64)
         context = self.context(instruction, block, index)
         size = _size(instruction.parts) if "LDC" in instruction.base else 4
-        self.template.accesses.append(
-            Access(AccessKind.READ, address, offset, size, context, instruction.offset, block=self.flow.base + block)
-        )
+        for name, offset in found:
+            self.template.sizes[name] = self.banks.cubin.sizes[name]
+            address = place.make.add(self.graph.add(Node(Op.SYMBOL, name=name)), moved, 64)
+            self.template.accesses.append(
+                Access(
+                    AccessKind.READ, address, offset, size, context, instruction.offset, block=self.flow.base + block
+                )
+            )
 
 
 def _copied_from(text: str) -> Address:

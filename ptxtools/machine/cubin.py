@@ -13,7 +13,7 @@ from ptxtools.image.elf import Section
 
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE, _RELA, _REL = 2, 4, 9
-_OBJECT, _FUNCTION = 1, 2
+_OBJECTS, _FUNCTION = {1, 13}, 2
 _SIZED = 4  # an attribute with as many bytes as its value says
 _PARAM_CBANK, _KPARAM_INFO, _CBANK_PARAM_SIZE, _BRANCH_TARGETS = 0x0A, 0x17, 0x19, 0x34
 _INFO = ".nv.info."
@@ -88,7 +88,7 @@ def _read(sections: Sequence[Section]) -> Cubin:
             cubin.numbers.pop((match[2], int(match[1])), None)  # the loader changes them
     for symbol in symbols:
         place = sections[symbol.section].name if symbol.section < len(sections) else ""
-        if symbol.kind == _OBJECT:
+        if symbol.kind in _OBJECTS:
             cubin.sizes[symbol.name] = symbol.size
             if place == _CONSTANTS:
                 cubin.constants.append((symbol.value, symbol.value + symbol.size, symbol.name))

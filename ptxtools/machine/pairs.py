@@ -302,7 +302,19 @@ class Pairs:
         number &= _WORD
         if a.op is Op.AND:
             number |= _WORD << 32
+            cut = self.cut_out(self.whole(a.args[0], high, make), number, make)
+            if cut is not None:
+                return cut
         return make.node(a.op, (self.whole(a.args[0], high, make), make.number(number)), 64)
+
+    def cut_out(self, whole: int, mask: int, make: Maker) -> int | None:
+        """A value without a run of bits in its middle, as a difference: so a pointer stays in it."""
+        gone = ~mask & (1 << 64) - 1
+        first, count = (gone & -gone).bit_length() - 1, gone.bit_count()
+        if first <= 0 or gone >> first != (1 << count) - 1:
+            return None
+        args = (whole, make.number(first), make.number(count))
+        return make.subtract(whole, make.shift_left(make.node(Op.EXTRACT, args, 64), first, 64), 64)
 
     # Choices.
 
