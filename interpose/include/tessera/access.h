@@ -188,6 +188,8 @@ enum tsr_access_option {
     TSR_ACCESS_NO_MEMO = 2
 };
 
+struct tsr_access_range;
+
 struct tsr_access_launch {
     uint32_t grid[3], block[3];
     uint32_t shared_bytes; /* dynamic shared memory */
