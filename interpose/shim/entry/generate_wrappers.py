@@ -39,6 +39,7 @@ INCLUDES = """#include "shim/launch/copy_shape.h"
 #include "shim/memory/migrate.h"
 #include "shim/memory/pool.h"
 #include "shim/entry/real.h"
+#include "shim/entry/stream_handle.h"
 #include "shim/record/recorder.h"
 #include "shim/record/timing.h"
 """
@@ -89,7 +90,7 @@ def _timed_stream(row: Row, prototype: Prototype) -> str | None:
     record, stream = record_of(row, prototype), stream_of(prototype)
     if record is None or stream is None or record.kind not in ("COPY", "MEMSET"):
         return None
-    return f"tsr_order_stream({stream}, {'true' if row.base else 'false'})"
+    return f"tsr_stream_named({stream}, {'true' if row.base else 'false'})"
 
 
 def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:

@@ -9,6 +9,7 @@
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
+#include "shim/entry/stream_handle.h"
 
 #define MOST_PITCH INT32_MAX
 
@@ -16,7 +17,7 @@
 static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *record, const void *what, CUresult *result)
 {
     struct tsr_lane_client *lane = tsr_order_lane(handle, per_thread);
-    if (!lane || tsr_is_capturing(tsr_order_stream(handle, per_thread)))
+    if (!lane || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
     struct tsr_order_hold hold;
     *result = tsr_order_depart(handle, per_thread, lane, &record->stream, &hold);

@@ -5,6 +5,7 @@
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
 #include "shim/record/recorder.h"
+#include "shim/entry/stream_handle.h"
 
 static inline CUresult begin(struct tsr_launch *launch)
 {
@@ -43,7 +44,7 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
     f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams
 #define SHAPE(per_thread)                                                                                                      \
     .function = f, .grid = {gridDimX, gridDimY, gridDimZ}, .block = {blockDimX, blockDimY, blockDimZ},                         \
-    .shared_bytes = sharedMemBytes, .stream = tsr_order_stream(hStream, per_thread), .params = kernelParams
+    .shared_bytes = sharedMemBytes, .stream = tsr_stream_named(hStream, per_thread), .params = kernelParams
 
 #define KERNEL_PARAMETERS (SHAPE_PARAMETERS, void **extra)
 #define KERNEL_ARGUMENTS (SHAPE_ARGUMENTS, extra)
@@ -67,7 +68,7 @@ static inline const CUlaunchConfig *or_none(const CUlaunchConfig *config)
 #define EX(per_thread)                                                                                                         \
     .function = f, .grid = {or_none(config)->gridDimX, or_none(config)->gridDimY, or_none(config)->gridDimZ},                  \
     .block = {or_none(config)->blockDimX, or_none(config)->blockDimY, or_none(config)->blockDimZ},                             \
-    .shared_bytes = or_none(config)->sharedMemBytes, .stream = tsr_order_stream(or_none(config)->hStream, per_thread),         \
+    .shared_bytes = or_none(config)->sharedMemBytes, .stream = tsr_stream_named(or_none(config)->hStream, per_thread),         \
     .params = kernelParams, .extra = extra, .attributes = or_none(config)->attrs,                                              \
     .attribute_count = or_none(config)->attrs ? or_none(config)->numAttrs : 0
 LAUNCH(cuLaunchKernelEx, EX_PARAMETERS, EX_ARGUMENTS, EX(false))
@@ -92,7 +93,7 @@ static const struct tsr_known_function *set_beforehand(CUfunction function)
 LAUNCH(cuLaunch, (CUfunction f), (f), BEFOREHAND(1, 1, CU_STREAM_LEGACY))
 LAUNCH(cuLaunchGrid, GRID_PARAMETERS, GRID_ARGUMENTS, BEFOREHAND(grid_width, grid_height, CU_STREAM_LEGACY))
 LAUNCH(cuLaunchGridAsync, ASYNC_PARAMETERS, ASYNC_ARGUMENTS,
-       BEFOREHAND(grid_width, grid_height, tsr_order_stream(hStream, false)))
+       BEFOREHAND(grid_width, grid_height, tsr_stream_named(hStream, false)))
 
 TSR_ENGAGED(cuFuncSetBlockShape)(CUfunction hfunc, int x, int y, int z)
 {
@@ -133,7 +134,7 @@ static void record_each(uint64_t start, const CUDA_LAUNCH_PARAMS *list, unsigned
                                     .grid = {one->gridDimX, one->gridDimY, one->gridDimZ},
                                     .block = {one->blockDimX, one->blockDimY, one->blockDimZ},
                                     .shared_bytes = one->sharedMemBytes,
-                                    .stream = tsr_order_stream(one->hStream, false),
+                                    .stream = tsr_stream_named(one->hStream, false),
                                     .start = start};
         tsr_launch_note(&launch);
         tsr_launch_record(&launch, CUDA_SUCCESS);

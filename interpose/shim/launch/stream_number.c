@@ -5,13 +5,14 @@
 #include "shim/entry/engaged.h"
 #include "shim/entry/real.h"
 #include "shim/order/order.h"
+#include "shim/entry/stream_handle.h"
 
 static struct tsr_map numbers; /* by handle */
 static uintptr_t made;         /* atomic */
 
 uint32_t tsr_stream_number(CUstream stream)
 {
-    if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+    if (tsr_stream_is_default(stream))
         return 0;
     uintptr_t number = (uintptr_t)tsr_map_find(&numbers, (uint64_t)(uintptr_t)stream);
     return number ? (uint32_t)number : TSR_STREAM_UNNUMBERED;

@@ -14,6 +14,7 @@
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
 #include "shim/memory/vmm.h"
+#include "shim/entry/stream_handle.h"
 
 #define LARGE (TSR_ARENA_PAGE / 2) /* above it an allocation has an extent of its own */
 #define PITCH 512u                 /* what the driver aligns rows to */
@@ -207,7 +208,7 @@ bool tsr_memory_free_after(CUdeviceptr dptr, CUstream stream, bool per_thread, C
         return false;
     *result = tsr_order_join(stream, per_thread);
     if (*result == CUDA_SUCCESS)
-        *result = tsr_real.cuStreamSynchronize(tsr_order_stream(stream, per_thread));
+        *result = tsr_real.cuStreamSynchronize(tsr_stream_named(stream, per_thread));
     tsr_memory_lock();
     struct tsr_allocation *allocation = *result == CUDA_SUCCESS ? tsr_allocation_find(dptr) : NULL;
     if (allocation && allocation->id == found.id)

@@ -9,6 +9,7 @@
 #include "shim/memory/pool.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
+#include "shim/entry/stream_handle.h"
 
 static bool is_capturing(CUstream stream, bool *valid)
 {
@@ -21,7 +22,7 @@ static bool is_capturing(CUstream stream, bool *valid)
 static struct tsr_pool *serving(CUmemoryPool handle, CUstream stream, bool per_thread, enum tsr_reason *reason)
 {
     bool valid;
-    *reason = is_capturing(tsr_order_stream(stream, per_thread), &valid) ? TSR_REASON_MEMORY_GRAPH
+    *reason = is_capturing(tsr_stream_named(stream, per_thread), &valid) ? TSR_REASON_MEMORY_GRAPH
               : tsr_memory_at_home()                                     ? TSR_REASON_MEMORY_POOL
                                                                          : TSR_REASON_MEMORY_OTHER_DEVICE;
     return valid && *reason == TSR_REASON_MEMORY_POOL ? tsr_pool_find(handle) : NULL;
@@ -99,7 +100,7 @@ static CUresult free_elsewhere(CUdeviceptr address, CUstream stream, bool per_th
 
 static CUresult free_async(CUdeviceptr address, CUstream stream, bool per_thread, CUresult (*forward)(CUdeviceptr, CUstream))
 {
-    bool valid, captured = is_capturing(tsr_order_stream(stream, per_thread), &valid);
+    bool valid, captured = is_capturing(tsr_stream_named(stream, per_thread), &valid);
     CUresult result;
     if (valid && !captured && tsr_pool_free(address, stream, per_thread))
         return tsr_order_state();

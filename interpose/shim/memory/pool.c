@@ -12,6 +12,7 @@
 #include "shim/record/capture.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
+#include "shim/entry/stream_handle.h"
 
 #define CHUNK (32ull << 20) /* by which a pool grows, as the driver's do */
 #define THREAD_SET (1ull << 63) /* of a stream that only its thread can ask about its work */
@@ -220,7 +221,7 @@ CUresult tsr_pool_allocate(struct tsr_pool *pool, size_t bytes, CUstream stream,
         return result;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
     tsr_memory_lock();
-    result = allocate_locked(pool, set_of(tsr_order_stream(stream, per_thread), context), bytes, context, &allocation);
+    result = allocate_locked(pool, set_of(tsr_stream_named(stream, per_thread), context), bytes, context, &allocation);
     if (result == CUDA_SUCCESS) {
         *address = allocation->address;
         pool->used += bytes;
@@ -259,7 +260,7 @@ bool tsr_pool_free(CUdeviceptr address, CUstream stream, bool per_thread)
     struct tsr_allocation *allocation = tsr_allocation_find(address);
     bool found = allocation && allocation->address == address && allocation->heap && allocation->heap->pool;
     if (found) {
-        uint64_t set = waiting_set_locked(allocation->heap->pool, tsr_order_stream(stream, per_thread), context);
+        uint64_t set = waiting_set_locked(allocation->heap->pool, tsr_stream_named(stream, per_thread), context);
         if (set != TSR_BLOCKS_USED) /* else it leaks, which is better than memory of two owners */
             tsr_pool_give_locked(allocation, set);
     }

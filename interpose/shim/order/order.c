@@ -13,6 +13,7 @@
 #include "shim/launch/stream_number.h"
 #include "shim/order/streams.h"
 #include "shim/order/watch.h"
+#include "shim/entry/stream_handle.h"
 
 #define FOR_EVER UINT64_MAX
 
@@ -197,7 +198,7 @@ static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *h
         return CUDA_SUCCESS;
     }
     bool captured =
-        tsr_is_capturing(tsr_order_stream(handle, per_thread)); /* then it is home, and is not to be asked anything */
+        tsr_is_capturing(tsr_stream_named(handle, per_thread)); /* then it is home, and is not to be asked anything */
     struct tsr_stream *stream = captured ? NULL : tsr_stream_find(handle, per_thread);
     if (!stream || stream->elsewhere)
         return CUDA_SUCCESS;

@@ -24,12 +24,6 @@
 struct tsr_lane_client;
 struct tsr_stream;
 
-/* The stream a handle means, without regard to which default stream the caller's functions have. */
-static inline CUstream tsr_order_stream(CUstream stream, bool per_thread)
-{
-    return stream ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-}
-
 struct tsr_order_hold {
     struct tsr_stream *stream; /* NULL: none */
     bool related;              /* the streams related to it are held too */

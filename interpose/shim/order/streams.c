@@ -11,6 +11,7 @@
 #include "shim/launch/place.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
+#include "shim/entry/stream_handle.h"
 
 #define SHORT_CUTS 4u
 #define LANES 15u
@@ -161,12 +162,13 @@ static struct tsr_stream *make_default(enum tsr_stream_kind kind, CUcontext cont
 
 static struct tsr_stream *look_up(CUstream stream, bool per_thread, bool make)
 {
-    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD) {
+    if (!tsr_stream_is_default(stream)) {
         struct tsr_stream *found = tsr_map_find(&by_handle, (uint64_t)(uintptr_t)stream);
         return found || !make ? found : make_explicit(stream);
     }
     CUcontext context = NULL;
-    enum tsr_stream_kind kind = stream == CU_STREAM_PER_THREAD || (!stream && per_thread) ? TSR_STREAM_OWN : TSR_STREAM_LEGACY;
+    enum tsr_stream_kind kind =
+        tsr_stream_named(stream, per_thread) == CU_STREAM_PER_THREAD ? TSR_STREAM_OWN : TSR_STREAM_LEGACY;
     if (tsr_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
         return NULL;
     struct thread_part *part = &thread_part;

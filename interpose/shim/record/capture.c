@@ -10,6 +10,7 @@
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
 #include "shim/record/recorder.h"
+#include "shim/entry/stream_handle.h"
 
 #define MOST_CAPTURES 256
 
@@ -116,7 +117,7 @@ static __attribute__((noinline)) CUresult ended(uint64_t start, enum tsr_row row
         CUresult result = tsr_order_join(hStream, per_thread);                                                                 \
         if (result == CUDA_SUCCESS)                                                                                            \
             result = tsr_real.symbol arguments;                                                                                \
-        result = after(start, TSR_ROW_##symbol, result, tsr_order_stream(hStream, per_thread));                                \
+        result = after(start, TSR_ROW_##symbol, result, tsr_stream_named(hStream, per_thread));                                \
         pthread_rwlock_unlock(&changes);                                                                                       \
         tsr_gate_leave(gated);                                                                                                 \
         return result;                                                                                                         \

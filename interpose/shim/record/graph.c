@@ -10,6 +10,7 @@
 #include "shim/record/recorder.h"
 #include "shim/record/timing.h"
 #include "shim/record/writer.h"
+#include "shim/entry/stream_handle.h"
 
 /* Kept in the map as its value, so that nobody can hold what another thread forgets. */
 struct known_graph {
@@ -155,10 +156,10 @@ static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUre
 }
 TSR_ENGAGED(cuGraphLaunch)(CUgraphExec hGraph, CUstream hStream)
 {
-    return launch(TSR_ROW_cuGraphLaunch, hGraph, tsr_order_stream(hStream, false), tsr_real.cuGraphLaunch);
+    return launch(TSR_ROW_cuGraphLaunch, hGraph, tsr_stream_named(hStream, false), tsr_real.cuGraphLaunch);
 }
 
 TSR_ENGAGED(cuGraphLaunch_ptsz)(CUgraphExec hGraph, CUstream hStream)
 {
-    return launch(TSR_ROW_cuGraphLaunch_ptsz, hGraph, tsr_order_stream(hStream, true), tsr_real.cuGraphLaunch_ptsz);
+    return launch(TSR_ROW_cuGraphLaunch_ptsz, hGraph, tsr_stream_named(hStream, true), tsr_real.cuGraphLaunch_ptsz);
 }

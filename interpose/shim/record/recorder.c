@@ -7,6 +7,7 @@
 #include "shim/entry/real.h"
 #include "shim/record/timing.h"
 #include "shim/record/writer.h"
+#include "shim/entry/stream_handle.h"
 
 static bool wanted(void)
 {
@@ -28,11 +29,6 @@ void tsr_recorder_start(struct tsr_anchor before_init)
     tsr_definitions_start();
     tsr_timing_start();
     tsr_engage(TSR_RECORDING);
-}
-
-static bool is_default(CUstream stream)
-{
-    return !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
 static uint16_t current_context(struct tsr_thread *thread)
@@ -59,7 +55,7 @@ static uint16_t look_up(struct tsr_thread *thread, CUstream stream)
 
 uint16_t tsr_record_context(struct tsr_thread *thread, CUstream stream)
 {
-    if (is_default(stream))
+    if (tsr_stream_is_default(stream))
         return current_context(thread);
     uint64_t key = (uintptr_t)stream;
     struct tsr_stream_context *known = &thread->streams[(key * 0x9e3779b97f4a7c15ull >> 32) % TSR_STREAM_CACHE];

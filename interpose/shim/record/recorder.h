@@ -28,6 +28,7 @@
 #include "shim/entry/engaged.h"
 #include "shim/entry/rows.h"
 #include "shim/record/ticks.h"
+#include "shim/entry/stream_handle.h"
 
 struct tsr_thread;
 
@@ -53,8 +54,7 @@ static inline struct tsr_record *tsr_record_begin(uint64_t start, enum tsr_row r
 static inline struct tsr_record *tsr_record_begin_on(uint64_t start, enum tsr_row row, enum tsr_record_kind kind,
                                                      CUresult result, CUstream stream, bool per_thread)
 {
-    CUstream explicit = stream ? stream : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-    return start ? tsr_record_begin_stream(start, row, kind, result, explicit) : NULL;
+    return start ? tsr_record_begin_stream(start, row, kind, result, tsr_stream_named(stream, per_thread)) : NULL;
 }
 
 void tsr_record_commit(struct tsr_record *record);
