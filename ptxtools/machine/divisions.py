@@ -8,8 +8,6 @@ as the remainder.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
 from ptxtools.machine.maker import ESTIMATE
@@ -29,7 +27,7 @@ def find_divisions(graph: Graph) -> None:
                 if division is not None:
                     found[index] = (Op.REM, division)
     for index, (op, args) in found.items():
-        graph.nodes[index] = replace(graph.nodes[index], op=op, args=args, width=32, signed=False, name="")
+        graph.nodes[index] = graph.nodes[index]._replace(op=op, args=args, width=32, signed=False, name="")
 
 
 class _Finder:
