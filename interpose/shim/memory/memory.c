@@ -91,9 +91,12 @@ CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address)
 {
     CUcontext context;
     struct tsr_allocation *allocation;
+    size_t free_bytes, total;
     CUresult result = tsr_real.cuCtxGetCurrent(&context);
     if (result == CUDA_SUCCESS)
         result = tsr_memory_refused();
+    if (result == CUDA_SUCCESS) /* for a failed kernel's error, which memory that is there already would not notice */
+        result = tsr_real.cuMemGetInfo_v2(&free_bytes, &total);
     if (result != CUDA_SUCCESS)
         return result;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
