@@ -192,7 +192,7 @@ static void hand_over_tensor(const struct tsr_sections *template, const struct t
     struct tsr_access_range told[TSR_ACCESS_TENSOR_RANGES];
     uint32_t count = tensor_ranges(launch, of->offset, told);
     if (count == 0 || count > TSR_ACCESS_TENSOR_RANGES || count > result->capacity - result->count) {
-        fail(result, count == 0 ? TSR_REASON_TENSOR : TSR_REASON_BUDGET);
+        fail(result, count == 0 ? TSR_WHY_TENSOR : TSR_WHY_BUDGET);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -209,7 +209,7 @@ static void hand_over_tensor(const struct tsr_sections *template, const struct t
         }
         result->count += clamp(template, launch, to);
         if (to->whole && to->last < to->first)
-            fail(result, TSR_REASON_TENSOR);
+            fail(result, TSR_WHY_TENSOR);
     }
 }
 
@@ -227,7 +227,7 @@ static void hand_over(const struct tsr_access *access, const struct tsr_access_l
     for (uint32_t i = 0; i < found->whys && i < 8; i++)
         result->why[i] = found->why[i];
     if (found->count > result->capacity) {
-        fail(result, TSR_REASON_BUDGET);
+        fail(result, TSR_WHY_BUDGET);
         return;
     }
     for (uint32_t i = 0; i < found->count; i++) {
@@ -237,7 +237,7 @@ static void hand_over(const struct tsr_access *access, const struct tsr_access_l
             continue;
         }
         if (result->count == result->capacity) { /* tensors took more room than they were counted for */
-            fail(result, TSR_REASON_BUDGET);
+            fail(result, TSR_WHY_BUDGET);
             return;
         }
         *to = found->ranges[i];
@@ -261,7 +261,7 @@ static void give_up(struct tsr_access_result *result)
 {
     result->level = TSR_LEVEL_UNKNOWN;
     result->whys = 1;
-    result->why[0] = (struct tsr_access_why){0, TSR_REASON_BUDGET, NULL};
+    result->why[0] = (struct tsr_access_why){0, TSR_WHY_BUDGET, NULL};
 }
 
 void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,

@@ -211,30 +211,30 @@ static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_a
     struct tsr_shape shape;
     uint32_t size;
     if (is_private(run, form))
-        return access->generic ? TSR_REASON_NONE : TSR_REASON_PRIVATE;
+        return access->generic ? TSR_WHY_NONE : TSR_WHY_PRIVATE;
     bool is_sized = size_of(run, access, facts, &size);
     if (is_sized && size == 0)
-        return TSR_REASON_NONE;
+        return TSR_WHY_NONE;
     int64_t base = base_of(run, form);
     const struct tsr_form *offset = base < 0 ? form : tsr_form_without(e, form, (uint32_t)base);
     if (base < 0 && tsr_form_loaded(e, offset))
-        return TSR_REASON_LOADED;
+        return TSR_WHY_LOADED;
     bool is_bounded = is_sized && shape_of(run, offset, access->context, facts, size, &shape);
     if (is_bounded && access->rows > 1)
         is_bounded = repeat(run, access, facts, &shape);
     bool anywhere = is_bounded && is_anywhere(e, offset, shape.last - shape.first);
     if (base < 0 && (!is_bounded || anywhere))
-        return TSR_REASON_NO_BASE;
+        return TSR_WHY_NO_BASE;
     const struct tsr_symbol *symbol = base < 0 ? NULL : tsr_symbol_at(e, (uint32_t)base);
     struct tsr_access_range range =
         range_of(e->template, access->kind, symbol ? symbol->slot : -1, symbol ? symbol->variable : -1);
     range.whole = anywhere;
     if (!is_bounded || !place(&range, &shape, symbol != NULL)) {
         if (!symbol)
-            return TSR_REASON_NO_BASE;
+            return TSR_WHY_NO_BASE;
         make_whole(&range);
     }
-    return add(run, &range) ? TSR_REASON_NONE : TSR_REASON_BUDGET;
+    return add(run, &range) ? TSR_WHY_NONE : TSR_WHY_BUDGET;
 }
 
 static const struct tsr_symbol *with_choices(const struct tsr_evaluation *e, const struct tsr_form *form, uint32_t *number)
@@ -279,8 +279,8 @@ static enum tsr_access_reason access_of(struct run *run, const struct tsr_access
     const struct tsr_form *forms[CHOICES];
     const struct tsr_facts *facts = tsr_context_facts(e, access->context);
     if (!facts)
-        return TSR_REASON_NONE;
-    enum tsr_access_reason reason = TSR_REASON_NONE;
+        return TSR_WHY_NONE;
+    enum tsr_access_reason reason = TSR_WHY_NONE;
     uint32_t count = choices_of(e, tsr_node_value(e, access->address), forms);
     for (uint32_t i = 0; i < count && !reason; i++)
         reason = form_of(run, access, tsr_form_moved(e, forms[i], access->displacement), facts);
@@ -301,7 +301,7 @@ static void give_whole(struct run *run, const struct tsr_access_access *access)
         fits = add(run, &range);
     }
     if (!fits)
-        why(run, access->line, TSR_REASON_BUDGET, NULL);
+        why(run, access->line, TSR_WHY_BUDGET, NULL);
 }
 
 static bool goes_on(const struct run *run)
@@ -331,7 +331,7 @@ static void evaluate_tensors(struct run *run, bool reached)
         struct tsr_access_range range = range_of(template, tensor->kind, tensor->offset, -1);
         range.tensor = 1;
         if (!add(run, &range))
-            why(run, tensor->line, TSR_REASON_BUDGET, NULL);
+            why(run, tensor->line, TSR_WHY_BUDGET, NULL);
     }
 }
 
@@ -391,7 +391,7 @@ void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_la
     struct run *run = scratch;
     start(run, inputs, launch, scratch, scratch_bytes, found);
     for (uint32_t i = 0; i < template->header->unknowns && goes_on(run); i++)
-        why(run, template->unknowns[i].line, TSR_REASON_TEMPLATE, template->text + template->unknowns[i].reason);
+        why(run, template->unknowns[i].line, TSR_WHY_TEMPLATE, template->text + template->unknowns[i].reason);
     if (_setjmp(run->e.out) == 0) {
         take_tables(run);
         evaluate_accesses(run);

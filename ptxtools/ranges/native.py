@@ -26,11 +26,11 @@ void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_laun
 _RANGES = 1024
 _MEMO_ENTRIES = 16
 _REASONS = {
-    "TSR_REASON_LOADED": "pointer loaded from memory",
-    "TSR_REASON_NO_BASE": "address without a known base",
-    "TSR_REASON_PRIVATE": "private memory in a global access",
-    "TSR_REASON_BUDGET": "too much to be evaluated",
-    "TSR_REASON_TENSOR": "tensor map of an unknown tensor",
+    "TSR_WHY_LOADED": "pointer loaded from memory",
+    "TSR_WHY_NO_BASE": "address without a known base",
+    "TSR_WHY_PRIVATE": "private memory in a global access",
+    "TSR_WHY_BUDGET": "too much to be evaluated",
+    "TSR_WHY_TENSOR": "tensor map of an unknown tensor",
 }
 _KINDS = tuple(AccessKind)
 

@@ -167,13 +167,13 @@ struct tsr_access_symbol {
 /* Text: names and reasons, each ended by a zero. */
 
 enum tsr_access_reason {
-    TSR_REASON_NONE,
-    TSR_REASON_TEMPLATE, /* the template has the text */
-    TSR_REASON_LOADED,
-    TSR_REASON_NO_BASE,
-    TSR_REASON_PRIVATE,
-    TSR_REASON_BUDGET,
-    TSR_REASON_TENSOR
+    TSR_WHY_NONE,
+    TSR_WHY_TEMPLATE, /* the template has the text */
+    TSR_WHY_LOADED,
+    TSR_WHY_NO_BASE,
+    TSR_WHY_PRIVATE,
+    TSR_WHY_BUDGET,
+    TSR_WHY_TENSOR
 };
 
 enum tsr_access_level { /* how much was given up for want of time or room */
