@@ -27,7 +27,6 @@ from tests.fault.fault_driver import build  # noqa: E402
 ROUNDS, LONGEST_SECONDS = 5, 60.0
 EXECUTOR, APPLICATION = "tessera-executor", "fault_worker"
 CALL, ALLOCATION = "TESSERA_FAULT", "TESSERA_FAULT_ALLOCATION"
-QUIET = {CALL: 5, ALLOCATION: 15}  # so many runs without effect end a sweep: many allocations can be done without
 NAMES = {CALL: "call", ALLOCATION: "allocation"}
 
 
@@ -47,6 +46,8 @@ def left_behind(starter: int) -> str:
 
 def run(native: Path, tree: Path, policy: Path, process: str, number: int, sort: str = CALL) -> str:
     """The program's last line, or what is wrong with its end."""
+    mark = tree.parent / "mark"
+    mark.unlink(missing_ok=True)
     tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
     command = [str(tessera_run), "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), str(ROUNDS)]
@@ -55,6 +56,7 @@ def run(native: Path, tree: Path, policy: Path, process: str, number: int, sort:
         "TESSERA_NATIVE": str(tree),
         "TESSERA_FAULT_DRIVER": str(native / "emulator" / "libcuda.so.1"),
         sort: f"{process}:{number}",
+        "TESSERA_FAULT_MARK": str(mark),
         **({"LD_PRELOAD": str(tree.parent / "fault_alloc.so")} if sort == ALLOCATION else {}),
     }
     with subprocess.Popen(
@@ -88,11 +90,9 @@ def main() -> int:
         policy = directory / "policy.yaml"
         policy.write_text(POLICY)
         for sort, process in product((CALL, ALLOCATION), (EXECUTOR, APPLICATION)):
-            outcomes, number, quiet = Counter[str](), 1, 0
-            while quiet < QUIET[sort] and number < 2000:
-                outcome = run(native, tree, policy, process, number, sort)
+            outcomes, number = Counter[str](), 1
+            while (outcome := run(native, tree, policy, process, number, sort)) and (directory / "mark").exists():
                 outcomes[outcome if is_right(outcome) else outcome.split(":")[0]] += 1
-                quiet = quiet + 1 if outcome == "right" else 0
                 if not is_right(outcome):
                     wrong += 1
                     print(f"{process}, {NAMES[sort]} {number}: {outcome}", flush=True)

@@ -1,16 +1,19 @@
 /*
  * Preloaded: in the process that TESSERA_FAULT_ALLOCATION names as `name:n`, the n-th request of Tessera's own code for memory, a mapping, a memory
- * file, a socket or a thread fails, once. In every other process, and for every other caller, it passes all on.
+ * file, a socket or a thread fails, once, and leaves the file TESSERA_FAULT_MARK. In every other process, and for every other caller, it passes all on.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
@@ -45,10 +48,13 @@ __attribute__((constructor)) static void begin(void)
     wanted = atol(colon + 1);
 }
 
-static int is_the_one(const void *caller)
+static bool is_the_one(const void *caller)
 {
     uintptr_t from = (uintptr_t)caller;
-    return wanted && from >= first && from < last && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == wanted;
+    bool is = wanted && from >= first && from < last && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == wanted;
+    if (is && getenv("TESSERA_FAULT_MARK"))
+        close(open(getenv("TESSERA_FAULT_MARK"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    return is;
 }
 
 /* Not dlsym, of which there may be another one in front. */

@@ -1,7 +1,8 @@
 """A driver in front of a driver, whose n-th call fails.
 
 It is a libcuda.so.1 that forwards every function with a known prototype to the driver in TESSERA_FAULT_DRIVER. In the
-processes named in TESSERA_FAULT as `name:n` the n-th call of a function that may fail answers OUT_OF_MEMORY, once.
+processes named in TESSERA_FAULT as `name:n` the n-th call of a function that may fail answers OUT_OF_MEMORY, once, and
+leaves the file TESSERA_FAULT_MARK.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ HEAD = r"""
 #include <cuda.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -36,7 +39,10 @@ __attribute__((constructor)) static void begin(void)
 
 static int is_the_one(void)
 {
-    return wanted && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == wanted;
+    int is = wanted && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == wanted;
+    if (is && getenv("TESSERA_FAULT_MARK"))
+        close(open(getenv("TESSERA_FAULT_MARK"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    return is;
 }
 
 /* The C library's own dlsym: that of a shim in front would answer with the shim's functions. */

@@ -18,13 +18,14 @@ def tree(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("process", "number"),
-    [(EXECUTOR, 1), (EXECUTOR, 8), (EXECUTOR, 16), (EXECUTOR, 40), (APPLICATION, 14), (APPLICATION, 40)],
+    [(EXECUTOR, 1), (EXECUTOR, 8), (EXECUTOR, 27), (EXECUTOR, 35), (APPLICATION, 14), (APPLICATION, 40)],
 )
 def test_a_call_that_fails(process: str, number: int, native_build: Path, tree: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     outcome = run(native_build / "native", tree, policy, process, number)
     assert is_right(outcome), outcome
+    assert (tree.parent / "mark").exists(), "the fault did not happen"
 
 
 @pytest.mark.parametrize(("process", "number"), [(EXECUTOR, 20), (EXECUTOR, 27), (APPLICATION, 12), (APPLICATION, 30)])
@@ -33,6 +34,7 @@ def test_an_allocation_that_fails(process: str, number: int, native_build: Path,
     policy.write_text(POLICY)
     outcome = run(native_build / "native", tree, policy, process, number, ALLOCATION)
     assert is_right(outcome), outcome
+    assert (tree.parent / "mark").exists(), "the fault did not happen"
 
 
 def test_faults_are_noticed(native_build: Path, tree: Path, tmp_path: Path) -> None:

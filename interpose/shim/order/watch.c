@@ -24,6 +24,7 @@ bool tsr_watch_is_alive(const struct tsr_lane_client *lane)
     return tsr_os_monotonic_ns() - __atomic_load_n(&lane->pulse_ns, __ATOMIC_ACQUIRE) < TSR_LANE_LONGEST_PAUSE_NS;
 }
 
+/* Again and again: a GPU that goes on may still carry out a signal from before, which closes a fence for those behind it. */
 static void open_fences(struct tsr_lane *lane)
 {
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {
@@ -75,11 +76,16 @@ static void look_at_all(uint64_t *last_look_ns)
     struct tsr_lane_client *watched[LANES];
     unsigned count = 0;
     pthread_mutex_lock(&lock);
-    for (unsigned i = 0; i < LANES; i++)
-        if (lanes[i] && !__atomic_load_n(&lanes[i]->lost, __ATOMIC_ACQUIRE)) {
-            watched[count] = lanes[i];
-            ends[count++] = (struct pollfd){.fd = lanes[i]->socket, .events = POLLRDHUP};
-        }
+    for (unsigned i = 0; i < LANES; i++) {
+        if (!lanes[i])
+            continue;
+        if (__atomic_load_n(&lanes[i]->lane->dead, __ATOMIC_ACQUIRE) != CUDA_SUCCESS)
+            open_fences(lanes[i]->lane);
+        if (__atomic_load_n(&lanes[i]->lost, __ATOMIC_ACQUIRE))
+            continue;
+        watched[count] = lanes[i];
+        ends[count++] = (struct pollfd){.fd = lanes[i]->socket, .events = POLLRDHUP};
+    }
     poll(ends, count, 0);
     for (unsigned i = 0; i < count; i++)
         if (ends[i].revents & (POLLRDHUP | POLLHUP | POLLERR))
