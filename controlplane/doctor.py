@@ -17,7 +17,10 @@ from controlplane import driver, gpus, native
 from controlplane.errors import ConfigError
 
 PACKAGES = ("cffi", "numpy", "PyYAML")
-OPTIONAL = {"zstandard": "tessera analyze cannot read compressed GPU code: pip install 'tessera[analysis]'"}
+OPTIONAL = {
+    "nvidia-cuda-nvdisasm": "what machine code reads and writes stays unknown: pip install 'tessera[analysis]'",
+    "zstandard": "tessera analyze cannot read compressed GPU code: pip install 'tessera[analysis]'",
+}
 PYTHON = (3, 11)
 LIBRARIES = ("emulator/libcuda.so.1", "cudart/libcudart.so.12", "cudart/libcudart.so.13", "shim/libcuda.so.1")
 FILES = ("executor/tessera-executor", "include/tessera/records.h")
