@@ -7,13 +7,13 @@ import random
 import signal
 import subprocess
 import sys
-import sysconfig
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.analysis.oracle import Oracle, Verdict, launches
 from tests.analysis.plan import Kernel
+from tests.command import TESSERA_RUN
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _STALL_S = 10.0  # of the CPU's time: a launch that takes more is given up
@@ -65,8 +65,7 @@ def launched(jobs: Sequence[str], directory: Path, environment: Mapping[str, str
     for file in (trace, *directory.glob("trace.*.ptx")):
         file.unlink(missing_ok=True)
     ends.write_text("")
-    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [str(tessera_run), "--emulate", "1", "--", sys.executable, str(_LAUNCHER)]
+    command = [str(TESSERA_RUN), "--emulate", "1", "--", sys.executable, str(_LAUNCHER)]
     command += [str(listed), str(ends), str(stall_s)]
     surroundings = {**os.environ, **environment, "TESSERA_ACCESS_TRACE": str(trace)}
     running = subprocess.Popen(

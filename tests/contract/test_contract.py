@@ -1,21 +1,20 @@
 """The contract suite on the emulated driver; `scripts/contract` runs the same suite on a real one."""
 
-import os
 import re
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
+from tests.command import TESSERA_RUN, with_native
+
 ROOT = Path(__file__).parents[2]
-TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
 
 
 def test_the_emulated_driver_keeps_the_contract(native_build: Path, tmp_path: Path) -> None:
     suite = [sys.executable, str(ROOT / "scripts" / "contract"), "--build", str(tmp_path)]
     done = subprocess.run(
         [TESSERA_RUN, "--emulate", "2", "--no-summary", "--", *suite],
-        env={**os.environ, "TESSERA_NATIVE": str(native_build / "native")},
+        env=with_native(native_build / "native"),
         text=True,
         capture_output=True,
         timeout=300,

@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sysconfig
 import tempfile
 import termios
 import time
@@ -20,7 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
+from tests.command import TESSERA_RUN
+
 MARK = "TESSERA_TEST_MARK"
 COUNTS = "counts.json"
 TIMEOUT_S = 120

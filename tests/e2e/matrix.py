@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.command import TESSERA_RUN, with_native
 
 TIMEOUT_S = 180
 SEEDS = 20
@@ -123,9 +124,9 @@ class Result:
 def run(executable: Path, machine: Machine, placing: Placing | None, native: Path | None, folder: Path) -> Ran:
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    command = [str(Path(sysconfig.get_path("scripts")) / "tessera-run"), "--emulate", str(machine.file(folder))]
+    command = [str(TESSERA_RUN), "--emulate", str(machine.file(folder))]
     policy = [] if placing is None else ["--policy", str(placing.file(folder, machine.gpus))]
-    environment = os.environ if native is None else {**os.environ, "TESSERA_NATIVE": str(native)}
+    environment = os.environ if native is None else with_native(native)
     try:
         done = subprocess.run(
             [*command, "--json", str(report), *policy, "--", str(executable)],

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ import pytest
 from controlplane.commands.main import main
 from controlplane.observe import trace
 from controlplane.observe.layout import Flag, Kind
+from tests.command import TESSERA_RUN
 from tests.e2e.build import BuildError
 
-TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
 GUEST = Path(__file__).parent / "guests" / "understood.py"
 TIMEOUT_S = 120
 

@@ -8,17 +8,16 @@ import resource
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.command import TESSERA, TESSERA_RUN, with_native
 from tests.e2e.build import BuildError
 from tests.trace_events import check_trace_events
 
-SCRIPTS = Path(sysconfig.get_path("scripts"))
 TIMEOUT_S = 120
 NAME_BYTES = 111  # of a kernel in the emulated machine's table
 LOOP = Path(__file__).parent / "guests" / "loop.py"
@@ -32,9 +31,9 @@ def observe(command: list[str | Path], native: Path, place: Path, *options: str)
 
 
 def run(command: list[str | Path], native: Path, *options: str) -> dict[str, Any]:
-    environment = {**os.environ, "TESSERA_NATIVE": str(native)}
+    environment = with_native(native)
     done = subprocess.run(
-        [SCRIPTS / "tessera-run", "--emulate", "2", "--no-summary", *options, "--", *command],
+        [TESSERA_RUN, "--emulate", "2", "--no-summary", *options, "--", *command],
         env=environment,
         text=True,
         capture_output=True,
@@ -89,13 +88,13 @@ def test_a_trace_tells_the_same_and_is_exported(
     assert isinstance(executable, Path), str(executable)
     stats, trace = observe([executable], native_build / "native", tmp_path)
     monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
-    command: list[str | Path] = [SCRIPTS / "tessera", "trace", "show", "--json", "--limit", "1000", trace]
+    command: list[str | Path] = [TESSERA, "trace", "show", "--json", "--limit", "1000", trace]
     shown = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT_S).stdout)
     for part in ("launches", "copies", "memory", "graphs", "synchronisations"):
         assert shown["report"][part] == stats[part], part
     assert len(shown["launches"]) == stats["launches"]["total"]
     output = tmp_path / "run.json"
-    subprocess.run([SCRIPTS / "tessera", "trace", "export", trace, "-o", output], check=True, timeout=TIMEOUT_S)
+    subprocess.run([TESSERA, "trace", "export", trace, "-o", output], check=True, timeout=TIMEOUT_S)
     events = json.loads(output.read_text())["traceEvents"]
     check_trace_events(events)
     kernels = [event for event in events if event.get("cat") == "kernel"]
@@ -105,8 +104,8 @@ def test_a_trace_tells_the_same_and_is_exported(
 
 def start(native: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [SCRIPTS / "tessera-run", "--emulate", "1", "--no-summary", *options, "--", sys.executable, LOOP],
-        env={**os.environ, "TESSERA_NATIVE": str(native)},
+        [TESSERA_RUN, "--emulate", "1", "--no-summary", *options, "--", sys.executable, LOOP],
+        env=with_native(native),
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -132,8 +131,8 @@ def test_a_control_plane_killed_in_the_middle_changes_nothing(native_build: Path
     how = "the control plane process was ended by signal 9 (Killed)"
     kept = f"{trace} holds what had come before; the program was not affected"
     assert err == f"tessera-run: no statistics of this run: {how}; {kept}\n"
-    command: list[str | Path] = [SCRIPTS / "tessera", "trace", "show", "--json", trace]
-    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    command: list[str | Path] = [TESSERA, "trace", "show", "--json", trace]
+    environment = with_native(native_build / "native")
     shown = subprocess.run(command, check=True, capture_output=True, env=environment, timeout=TIMEOUT_S).stdout
     assert json.loads(shown)["report"]["kernels"][0]["launches"] == 500
 
@@ -166,7 +165,7 @@ def test_launches_that_a_policy_sends_away_are_on_their_gpu(
     assert stats["launches"]["total"] == total > 0
     assert stats["launches"]["by_device"] == {"1": total}
     assert [row["launches"] for row in stats["devices"]] == [0, total]
-    command: list[str | Path] = [SCRIPTS / "tessera", "trace", "show", "--json", trace]
-    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    command: list[str | Path] = [TESSERA, "trace", "show", "--json", trace]
+    environment = with_native(native_build / "native")
     shown = subprocess.run(command, check=True, capture_output=True, env=environment, timeout=TIMEOUT_S).stdout
     assert {tuple(launch["flags"]) for launch in json.loads(shown)["launches"]} == {("redirected",)}

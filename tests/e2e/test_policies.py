@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sysconfig
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from controlplane.policy import read_policy
 from controlplane.policy.decide import Decider, Launch
+from tests.command import TESSERA_RUN, with_native
 from tests.e2e.build import BuildError
 
 TIMEOUT_S = 120
@@ -51,15 +50,14 @@ class Runner:
     def __init__(self, executable: Path | BuildError, native_build: Path, directory: Path) -> None:
         assert isinstance(executable, Path), str(executable)
         self._executable, self._directory = executable, directory
-        self._environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+        self._environment = with_native(native_build / "native")
         self.bare, counted = self._run("--emulate", "1")
         self._made = {str(kernel["name"]): int(str(kernel["launches"])) for kernel in counted["kernels"]}
 
     def _run(self, *options: str) -> tuple[str, dict[str, list[dict[str, object]]]]:
         report = self._directory / "report.json"
-        tessera_run = str(Path(sysconfig.get_path("scripts")) / "tessera-run")
         done = subprocess.run(
-            [tessera_run, "--json", str(report), *options, "--", str(self._executable)],
+            [str(TESSERA_RUN), "--json", str(report), *options, "--", str(self._executable)],
             text=True,
             capture_output=True,
             env=self._environment,

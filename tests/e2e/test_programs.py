@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
 
+from tests.command import TESSERA_RUN, with_native
 from tests.e2e.build import BuildError, Program, programs
 
 PROGRAMS = programs()
@@ -24,9 +23,8 @@ def test_program(program: Program, executables: dict[str, Path | BuildError], na
     executable = executables[program.name]
     if isinstance(executable, BuildError):
         pytest.fail(str(executable))
-    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [str(tessera_run), "--emulate", str(program.devices), "--", str(executable)]
-    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    command = [str(TESSERA_RUN), "--emulate", str(program.devices), "--", str(executable)]
+    environment = with_native(native_build / "native")
     done = subprocess.run(command, text=True, capture_output=True, env=environment, timeout=TIMEOUT_S)
     said = f"{done.stdout}\n{done.stderr}"
     assert done.returncode == 0, said

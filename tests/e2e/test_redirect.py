@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
+from tests.command import TESSERA_RUN, with_native
 from tests.e2e.build import BuildError
 
 POLICY = """version: 1
@@ -36,9 +35,8 @@ def test_all_launches_on_the_other_gpu(
     assert isinstance(executable, Path), str(executable)
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
     policy.write_text(POLICY)
-    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    base = [str(tessera_run), "--emulate", "2", "--json", str(report)]
-    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    base = [str(TESSERA_RUN), "--emulate", "2", "--json", str(report)]
+    environment = with_native(native_build / "native")
     home = _run([*base, "--", str(executable)], environment)
     launches = sum(device["launches"] for device in json.loads(report.read_text())["devices"])
     away = _run([*base, "--policy", str(policy), "--", str(executable)], environment)
@@ -51,9 +49,8 @@ def test_all_launches_on_the_other_gpu(
 def test_launches_on_a_gpu_that_the_program_chose_stay_there(native_build: Path, tmp_path: Path) -> None:
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
     policy.write_text(POLICY)
-    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [str(tessera_run), "--emulate", "3", "--json", str(report), "--policy", str(policy), "--"]
-    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    command = [str(TESSERA_RUN), "--emulate", "3", "--json", str(report), "--policy", str(policy), "--"]
+    environment = with_native(native_build / "native")
     assert "right" in _run([*command, sys.executable, str(DEMO)], environment)
     counted = json.loads(report.read_text())
     assert counted["launches"] == {"total": 2, "by_device": {"0": 0, "1": 1, "2": 1}, "kept_home": 0}
@@ -76,9 +73,8 @@ def test_memory_of_all_kinds(
     assert isinstance(executable, Path), str(executable)
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
     policy.write_text(POLICY)
-    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    base = [str(tessera_run), "--emulate", "2", "--json", str(report)]
-    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    base = [str(TESSERA_RUN), "--emulate", "2", "--json", str(report)]
+    environment = with_native(native_build / "native")
     home = _run([*base, "--", str(executable)], environment)
     away = _run([*base, "--policy", str(policy), "--", str(executable)], environment)
     counted = json.loads(report.read_text())["launches"]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sysconfig
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.command import TESSERA_RUN, with_native
 from tests.e2e.build import BuildError
 
-TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
 TIMEOUT_S = 120
 
 
@@ -25,7 +23,7 @@ def run(
     assert isinstance(executable, Path), str(executable)
     stats, trace, export = place / "stats.json", place / "run.trace", place / "run.json"
     options = ["--emulate", "2", "--no-summary", "--timing", timing, f"--stats={stats}", "--trace", str(trace)]
-    environment = {**os.environ, "TESSERA_NATIVE": str(native / "native")}
+    environment = with_native(native / "native")
     subprocess.run([TESSERA_RUN, *options, "--", executable], env=environment, timeout=TIMEOUT_S, check=True)
     subprocess.run(
         [TESSERA_RUN.with_name("tessera"), "trace", "export", trace, "-o", export], check=True, env=environment

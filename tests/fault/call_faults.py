@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections import Counter
 from itertools import product
@@ -21,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
+from tests.command import TESSERA_RUN  # noqa: E402
 from tests.fault.executor_faults import POLICY  # noqa: E402
 from tests.fault.fault_driver import build  # noqa: E402
 
@@ -48,8 +48,7 @@ def run(native: Path, tree: Path, policy: Path, process: str, number: int, sort:
     """The program's last line, or what is wrong with its end."""
     mark = tree.parent / "mark"
     mark.unlink(missing_ok=True)
-    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [str(tessera_run), "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
+    command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), str(ROUNDS)]
     environment = {
         **os.environ,

@@ -13,13 +13,16 @@ import random
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT))
+
+from tests.command import TESSERA_RUN, with_native  # noqa: E402
+
 POLICY = """version: 1
 devices: {home: 0, executors: [1]}
 rules:
@@ -75,10 +78,9 @@ def executors_under(parent: int, device: int) -> list[int]:
 
 def run(native: Path, policy: Path, rounds: int, fault: signal.Signals, delay: float, device: int = 1) -> Outcome:
     """Runs the worker and sends the fault to the executor of a GPU `delay` seconds after the worker's first round."""
-    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [str(tessera_run), "--emulate", "4", "--no-summary", "--policy", str(policy), "--"]
+    command = [str(TESSERA_RUN), "--emulate", "4", "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), str(rounds)]
-    environment = {**os.environ, "TESSERA_NATIVE": str(native)}
+    environment = with_native(native)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
+from tests.command import TESSERA_RUN
 from tests.libraries.guest import CALLS
 from tests.libraries.stand_ins import build
 from tests.policy.run import TIMEOUT_S, environment
@@ -28,10 +28,9 @@ def test_launches_touch_the_operands_of_their_calls(native_build: Path, tmp_path
     policy, trace = tmp_path / "policy.yaml", tmp_path / "accesses"
     policy.write_text(POLICY)
     build(tmp_path, (native_build / "native" / "include" / "tessera" / "library_calls.h").read_text())
-    tessera_run = str(Path(sysconfig.get_path("scripts")) / "tessera-run")
     done = subprocess.run(
         [
-            *(tessera_run, "--emulate", "2", "--policy", str(policy), "--"),
+            *(str(TESSERA_RUN), "--emulate", "2", "--policy", str(policy), "--"),
             *(sys.executable, str(HERE / "guest.py"), str(tmp_path)),
         ],
         text=True,

@@ -1,18 +1,15 @@
 """Every way of reaching the driver leads to the shim, or is known to pass it and is told."""
 
-import os
 import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 from controlplane import driver
+from tests.command import TESSERA_RUN, with_native
 from tests.loader.probes import Probes
 from tests.loader.ways import CAUGHT, FUNCTIONS, PASSED, PAST, arguments
 from tests.null_driver.calls import FUTURE, STRANGERS
-
-TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
 
 
 @pytest.mark.parametrize("way", CAUGHT, ids=" ".join)
@@ -117,7 +114,7 @@ def test_emulated(probes: Probes, way: tuple[str, ...], front: list[str]) -> Non
     native = probes.shim.parents[1]
     program, *rest = arguments(probes, way)
     command = [str(TESSERA_RUN), "--emulate", "1", *front, "--no-summary", "--", f"{probes.directory}/{program}", *rest]
-    environment = {**os.environ, "TESSERA_NATIVE": str(native)}
+    environment = with_native(native)
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     found = {line.split(" ", 1)[1] for line in done.stdout.splitlines()}

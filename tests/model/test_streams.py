@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
+
+from tests.command import TESSERA_RUN, with_native
 
 ROOT = Path(__file__).parents[2]
 CORPUS = sorted((ROOT / "tests" / "corpus" / "streams").glob("*.txt"))
@@ -30,9 +30,8 @@ def policy(tmp_path: Path) -> Path:
 
 
 def run(native_build: Path, options: list[str], arguments: list[str], program: str = "stream_model") -> str:
-    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [str(tessera_run), "--emulate", "3", *options, "--", str(native_build / "model" / program)]
-    environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    command = [str(TESSERA_RUN), "--emulate", "3", *options, "--", str(native_build / "model" / program)]
+    environment = with_native(native_build / "native")
     done = subprocess.run(
         [*command, *arguments], text=True, capture_output=True, env=environment, timeout=120, check=False
     )

@@ -5,10 +5,11 @@ Needs the extra `peers` (Numba, Triton, NVRTC); without it these tests are not s
 
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
+
+from tests.command import TESSERA_RUN
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 300
@@ -27,8 +28,7 @@ TIMEOUT_S = 300
 def test_kernels(program: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    command = [str(tessera_run), "--emulate", "1", "--", sys.executable, str(HERE / program)]
+    command = [str(TESSERA_RUN), "--emulate", "1", "--", sys.executable, str(HERE / program)]
     done = subprocess.run(command, text=True, capture_output=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "right" in done.stdout.splitlines()

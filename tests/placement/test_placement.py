@@ -1,16 +1,16 @@
 """Where memory lies under a policy: nobody can tell from the results, and kernels find it near."""
 
 import json
-import os
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.command import TESSERA_RUN, with_native
 
 GUEST = Path(__file__).with_name("guest.py")
 TIMEOUT_S = 120
@@ -57,15 +57,14 @@ class Runner:
 
     def __init__(self, native_build: Path, directory: Path) -> None:
         self._directory = directory
-        self._environment = {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+        self._environment = with_native(native_build / "native")
 
     def run(self, policy: str, buffers: Sequence[int], steps: Sequence[Step], gpus: str = "2") -> Outcome:
         file, report = self._directory / "policy.yaml", self._directory / "report.json"
         file.write_text(policy)
-        tessera_run = str(Path(sysconfig.get_path("scripts")) / "tessera-run")
         options = ["--emulate", gpus, "--json", str(report), "--policy", str(file)]
         done = subprocess.run(
-            [tessera_run, *options, "--", sys.executable, str(GUEST)],
+            [str(TESSERA_RUN), *options, "--", sys.executable, str(GUEST)],
             input=json.dumps({"buffers": list(buffers), "steps": list(steps)}),
             text=True,
             capture_output=True,

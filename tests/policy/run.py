@@ -1,14 +1,14 @@
 """Running tests/policy/launches.py under a policy on emulated GPUs."""
 
 import json
-import os
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.command import TESSERA_RUN, with_native
 
 PROGRAM = Path(__file__).with_name("launches.py")
 TIMEOUT_S = 120
@@ -25,13 +25,12 @@ class Outcome:
 
 
 def command(policy: Path, report: Path, *options: str, gpus: str = "3") -> list[str]:
-    tessera_run = Path(sysconfig.get_path("scripts")) / "tessera-run"
-    emulated = [str(tessera_run), "--emulate", gpus, "--json", str(report), "--policy", str(policy), *options]
+    emulated = [str(TESSERA_RUN), "--emulate", gpus, "--json", str(report), "--policy", str(policy), *options]
     return [*emulated, "--", sys.executable, str(PROGRAM)]
 
 
 def environment(native_build: Path) -> dict[str, str]:
-    return {**os.environ, "TESSERA_NATIVE": str(native_build / "native")}
+    return with_native(native_build / "native")
 
 
 def blocks_of(launches: Sequence[Launch]) -> int:

@@ -5,12 +5,12 @@ import os
 import re
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 from controlplane.policy.library_calls import library_calls
+from tests.command import TESSERA_RUN
 from tests.policy.run import TIMEOUT_S, environment, outcome_of
 
 HERE = Path(__file__).parent
@@ -34,10 +34,9 @@ def library(tmp_path: Path) -> Path:
 def test_launches_are_told_by_the_call_they_happen_in(library: Path, native_build: Path, tmp_path: Path) -> None:
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
     policy.write_text(POLICY)
-    tessera_run = str(Path(sysconfig.get_path("scripts")) / "tessera-run")
     done = subprocess.run(
         [
-            *(tessera_run, "--emulate", "3", "--policy", str(policy), "--json", str(report), "--"),
+            *(str(TESSERA_RUN), "--emulate", "3", "--policy", str(policy), "--json", str(report), "--"),
             *(sys.executable, str(HERE / "library_calls.py"), str(library)),
         ],
         text=True,

@@ -10,6 +10,7 @@ import pytest
 
 from controlplane.commands.main import main
 from controlplane.content import content_hash
+from tests.command import TESSERA_RUN
 from tests.policy.launches import PTX
 from tests.policy.run import PROGRAM, TIMEOUT_S, Launch, environment, run
 
@@ -33,9 +34,8 @@ def test_a_trace_tells_what_the_rules_take(
 ) -> None:
     outcome = run(native_build, tmp_path, POLICY, LAUNCHES)
     traced = tmp_path / "run.trace"
-    tessera_run = str(Path(sysconfig.get_path("scripts")) / "tessera-run")
     subprocess.run(
-        [tessera_run, "--emulate", "3", "--trace", str(traced), "--", sys.executable, str(PROGRAM)],
+        [str(TESSERA_RUN), "--emulate", "3", "--trace", str(traced), "--", sys.executable, str(PROGRAM)],
         input=json.dumps(LAUNCHES),
         text=True,
         capture_output=True,

@@ -3,11 +3,11 @@
 import json
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
+from tests.command import TESSERA_RUN
 from tests.policy.run import TIMEOUT_S, Launch, Outcome, environment, run
 
 POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
@@ -64,10 +64,9 @@ def verified_run(native_build: Path, tmp_path: Path, every: int, *command: str) 
     """What a program printed on two equal GPUs, and what was verified."""
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
     policy.write_text(POLICY)
-    tessera_run = str(Path(sysconfig.get_path("scripts")) / "tessera-run")
     options = ["--emulate", "2", "--policy", str(policy), f"--verify={every}", "--json", str(report)]
     done = subprocess.run(
-        [tessera_run, *options, "--", *command],
+        [str(TESSERA_RUN), *options, "--", *command],
         text=True,
         capture_output=True,
         env=environment(native_build),

@@ -5,15 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 from pathlib import Path
 
 import pytest
 
 from controlplane import observation
+from tests.command import TESSERA_RUN
 
-TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
 UNIT = Path(__file__).parent
 
 APPLICATION = """

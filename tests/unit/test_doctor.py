@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sysconfig
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,9 @@ from controlplane import gpus
 from controlplane.commands import doctor as command
 from controlplane.doctor import OPTIONAL, PACKAGES, UNLIMITED, Check, Facts, Kernel, State, diagnose
 from controlplane.gpus import Answer, Gpu, Link, Management
+from tests.command import TESSERA, TESSERA_RUN
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = Path(sysconfig.get_path("scripts"))
 H200 = Gpu(0, "NVIDIA H200", "0000:04:00.0", 150_000_000_000, (9, 0), 132, True, True, True, 18, "4.0")
 PAIR = (H200, replace(H200, number=1, pci="0000:05:00.0"))
 LINKS = (Link(0, 1, True, True, 0, True), Link(1, 0, True, True, 0, True))
@@ -128,12 +127,12 @@ def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess
 @pytest.mark.usefixtures("clean")
 def test_under_emulation() -> None:
     shape: list[str | Path] = [
-        SCRIPTS / "tessera-run",
+        TESSERA_RUN,
         "--emulate",
         "h100,l40s",
         "--no-summary",
         "--",
-        SCRIPTS / "tessera",
+        TESSERA,
         "doctor",
     ]
     done = run(*shape, "--json")
@@ -153,7 +152,7 @@ def test_a_driver_of_the_system(native_build: Path) -> None:
     """The null driver, which has neither virtual memory nor a second GPU."""
     driver = native_build / "null_driver" / "libcuda.so.1"
     for variables in ({"TESSERA_DRIVER": str(driver)}, {"LD_LIBRARY_PATH": str(driver.parent)}):
-        done = run(SCRIPTS / "tessera", "doctor", "--json", **variables)
+        done = run(TESSERA, "doctor", "--json", **variables)
         assert done.returncode == 1, done.stderr
         found = json.loads(done.stdout)
         assert (found["verdict"], found["driver"]["path"]) == ("missing", str(driver))
@@ -162,13 +161,13 @@ def test_a_driver_of_the_system(native_build: Path) -> None:
 
 @pytest.mark.usefixtures("clean")
 def test_mistakes_and_broken_installations(tmp_path: Path, native_build: Path) -> None:
-    assert run(SCRIPTS / "tessera", "doctor", "--colour").returncode == 2
-    assert run(SCRIPTS / "tessera", "doctor", TESSERA_DRIVER="/none/libcuda.so.1").returncode == 2
+    assert run(TESSERA, "doctor", "--colour").returncode == 2
+    assert run(TESSERA, "doctor", TESSERA_DRIVER="/none/libcuda.so.1").returncode == 2
     for part in ("include", "emulator", "cudart", "executor"):
         (tmp_path / part).symlink_to(native_build / "native" / part)
     (tmp_path / "shim").mkdir()
     (tmp_path / "shim" / "libcuda.so.1").write_text("")
-    done = run(SCRIPTS / "tessera", "doctor", TESSERA_NATIVE=str(tmp_path))
+    done = run(TESSERA, "doctor", TESSERA_NATIVE=str(tmp_path))
     assert (done.returncode, "file too short" in done.stdout) == (70, True)
 
 

@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ import pytest
 from controlplane import driver, shim
 from controlplane.errors import ConfigError, WireError
 from controlplane.launch import Change, compose
-
-TESSERA_RUN = Path(sysconfig.get_path("scripts")) / "tessera-run"
+from tests.command import TESSERA_RUN, with_native
 
 # Writes the counters that the emulated driver would write.
 PRETEND = """
@@ -35,7 +33,7 @@ row.state, row.device, row.launches, row.virtual_ns, row.name = 2, 1, 3, 4500, b
 
 @pytest.fixture
 def environment(fake_native: Path) -> dict[str, str]:
-    return {**os.environ, "TESSERA_NATIVE": str(fake_native)}
+    return with_native(fake_native)
 
 
 def run(environment: dict[str, str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:

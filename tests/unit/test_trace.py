@@ -29,6 +29,7 @@ from controlplane.observe.receiver import Batch
 from controlplane.observe.report import report
 from controlplane.observe.stats import Statistics
 from controlplane.observe.tracefile import CHUNK_HEADER, FILE_HEADER, Fact, RecordsOf, TraceReader, file_header, pack
+from tests.command import with_native
 from tests.trace_events import check_trace_events
 
 
@@ -405,7 +406,7 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path, fake_native: Path) -> Non
     example(tmp_path / "t")
     start = "import sys; from controlplane.commands.main import main; sys.exit(main())"
     command = [sys.executable, "-c", start, "trace", "show", "--json", str(tmp_path / "t")]
-    environment = {**os.environ, "TESSERA_NATIVE": str(fake_native)}
+    environment = with_native(fake_native)
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()
