@@ -2,7 +2,8 @@
 
 The corpus is a directory of directories (where the kernels come from) of PTX files of one kernel each. Everything that
 is known lies in the state directory: `survey.json` (which kernels can be launched, and why the others cannot),
-`progress.json` (how far the run is, and its numbers by kernel), `violations.jsonl` (each with its launch).
+`progress.json` (how far the run is, and its numbers by kernel), `violations.jsonl` (each with its launch; one that is not
+complete had a wrong address, and may have gone through another buffer on the way there).
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ class Nightly:
         if verdict.missed and not verdict.result.unknown:
             missed = [(kind.value, *interval) for kind, interval in verdict.missed[:8]]
             with (self.state / "violations.jsonl").open("a") as violations:
-                violations.write(json.dumps({"job": json.loads(verdict.job), "missed": missed}) + "\n")
+                entry = {"job": json.loads(verdict.job), "complete": verdict.complete, "missed": missed}
+                violations.write(json.dumps(entry) + "\n")
 
     def _surveyed(self) -> Survey:
         """Of what is in the corpus now."""
