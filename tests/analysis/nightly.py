@@ -2,8 +2,8 @@
 
 The corpus is a directory of directories (where the kernels come from) of PTX files of one kernel each. Everything that
 is known lies in the state directory: `survey.json` (which kernels can be launched, and why the others cannot),
-`progress.json` (how far the run is, and its numbers by kernel), `violations.jsonl` (each with its launch; one that is not
-complete had a wrong address, and may have gone through another buffer on the way there).
+`progress.json` (how far the run is, and its numbers by kernel), `violations.jsonl` (each with its launch; one
+that is not complete had a wrong address, and may have gone through another buffer on the way there).
 """
 
 from __future__ import annotations
