@@ -33,6 +33,7 @@ KEPT: Mapping[str, Mapping[str, int]] = {
     "launch_attributes": {"shape": 4},
     "managed_memory": {"memory_managed": 2},
     "pinned_mapped": {"memory_registered": 1},
+    "pointers": {"variable": 2},
 }
 SAME_AS = {
     "constant_memory_per_thread",
