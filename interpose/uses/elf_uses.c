@@ -14,7 +14,7 @@
 
 #include "uses/uses_object.h"
 
-enum { HEADER_BYTES = 64, SECTION_BYTES = 64, SYMBOL_BYTES = 24, INSTRUCTION_BYTES = 16 };
+enum { SECTION_BYTES = 64, SYMBOL_BYTES = 24, INSTRUCTION_BYTES = 16 };
 enum { TYPE_SYMTAB = 2, TYPE_RELA = 4, TYPE_NOBITS = 8, TYPE_REL = 9 };
 enum { SYMBOL_OBJECT = 1, SYMBOL_FUNCTION = 2 };
 enum { INFO_LONG = 4, INFO_EXTERNS = 15, MACHINE_MIN = 70, MACHINE_UNIFORM = 100, OTHER_ENTRY = 0x10 };
@@ -327,17 +327,9 @@ static void read_functions(struct elf *elf)
     }
 }
 
-/* sm number: in the low byte of the flags, or for newer files in the second one. */
-static uint32_t machine_of(struct tsr_span file)
-{
-    uint32_t flags = tsr_read32(file.data + 48);
-    return file.data[8] >= 8 ? flags >> 8 & 0xff : flags & 0xff;
-}
-
 void tsr_uses_scan_elf(struct tsr_uses *uses, struct tsr_span file)
 {
-    struct elf elf = {.uses = uses, .file = file};
-    elf.machine = file.size >= HEADER_BYTES ? machine_of(file) : 0;
+    struct elf elf = {.uses = uses, .file = file, .machine = tsr_elf_machine(file)};
     if (elf.machine >= MACHINE_MIN && read_sections(&elf)) {
         read_entries(&elf);
         find_kernels(&elf);

@@ -51,8 +51,10 @@ static CUresult copy_lines(struct tsr_span section, struct tsr_image *out)
 }
 
 /* sm number: in the low byte of the flags, or for newer files in the second one. */
-static uint32_t machine_of(struct tsr_span file)
+uint32_t tsr_elf_machine(struct tsr_span file)
 {
+    if (file.size < HEADER_BYTES)
+        return 0;
     uint32_t flags = tsr_read32(file.data + 48);
     return file.data[8] >= 8 ? flags >> 8 & 0xff : flags & 0xff;
 }
@@ -71,7 +73,7 @@ CUresult tsr_elf_resolve(struct tsr_span file, struct tsr_image *out, struct tsr
     if (!inside(file, table, (uint64_t)count * SECTION_BYTES) || names_index >= count)
         return CUDA_ERROR_INVALID_IMAGE;
     if (seen->machine_count < 16)
-        seen->machine[seen->machine_count++] = machine_of(file);
+        seen->machine[seen->machine_count++] = tsr_elf_machine(file);
     struct section names = read_section(file, table, names_index);
     if (!inside(file, names.offset, names.size))
         return CUDA_ERROR_INVALID_IMAGE;

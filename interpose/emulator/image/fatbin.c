@@ -141,10 +141,15 @@ static bool visit_cubin(const struct entry *entry, void *context)
     return search->result == CUDA_ERROR_NOT_FOUND;
 }
 
+bool tsr_fatbin_is(struct tsr_span data)
+{
+    return data.size >= sizeof(uint32_t) && tsr_read32(data.data) == MAGIC;
+}
+
 /* All entries of all containers; stops when visit says false. False: damaged. */
 static bool walk(struct tsr_span data, bool unbounded, visit_fn *visit, void *context)
 {
-    while (data.size >= CONTAINER_HEADER && tsr_read32(data.data) == MAGIC) {
+    while (data.size >= CONTAINER_HEADER && tsr_fatbin_is(data)) {
         uint16_t header = tsr_read16(data.data + 6);
         uint64_t size = tsr_read64(data.data + 8);
         if (header < CONTAINER_HEADER || size > PTRDIFF_MAX ||

@@ -8,7 +8,6 @@
 #include "parts.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
-#define CONTAINER_MAGIC 0xba55ed50u
 
 static _Thread_local char reason_text[256];
 
@@ -64,7 +63,7 @@ static bool is_text(struct tsr_span image)
 static CUresult resolve(struct tsr_span image, bool unbounded, uint32_t device_arch, struct tsr_image *out,
                         struct tsr_image_seen *seen)
 {
-    if (tsr_read32(image.data) == CONTAINER_MAGIC)
+    if (tsr_fatbin_is(image))
         return tsr_fatbin_resolve(image, unbounded, device_arch, out, seen);
     if (tsr_elf_is(image)) {
         if (unbounded)
@@ -100,7 +99,7 @@ CUresult tsr_image_resolve(const void *image, size_t size, uint32_t device_arch,
         }
         span.data = (const uint8_t *)(uintptr_t)tsr_read64(span.data + 8);
         unbounded = true;
-        if (!span.data || tsr_read32(span.data) != CONTAINER_MAGIC) {
+        if (!span.data || !tsr_fatbin_is((struct tsr_span){span.data, sizeof(uint32_t)})) {
             *reason = "the fat binary wrapper points to no fat binary";
             return CUDA_ERROR_INVALID_IMAGE;
         }

@@ -22,6 +22,7 @@ struct tsr_image_seen {
  * fatbin.c: the best PTX for the device. data: begins with a container; more may follow. NOT_FOUND: none usable (seen is filled in).
  * unbounded: size is not known, the first container's own size counts and nothing after it is looked at.
  */
+bool tsr_fatbin_is(struct tsr_span data);
 CUresult tsr_fatbin_resolve(struct tsr_span data, bool unbounded, uint32_t device_arch, struct tsr_image *out,
                             struct tsr_image_seen *seen);
 
@@ -33,6 +34,8 @@ CUresult tsr_fatbin_each(struct tsr_span data, tsr_fatbin_wanted *wanted, tsr_fa
 /* elf.c: the PTX in a cubin's debug section. NOT_FOUND: none. size 0: the file's own headers decide. */
 CUresult tsr_elf_resolve(struct tsr_span file, struct tsr_image *out, struct tsr_image_seen *seen);
 bool tsr_elf_is(struct tsr_span file);
+/* A cubin's GPU, for example 90; 0: the file is too short to tell. */
+uint32_t tsr_elf_machine(struct tsr_span file);
 
 /* lz4.c: one block that decodes to exactly to_size bytes. */
 bool tsr_lz4_decode(struct tsr_span from, uint8_t *to, size_t to_size);
