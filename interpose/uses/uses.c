@@ -6,21 +6,12 @@
 
 #include "uses/uses_object.h"
 
-#define CONTAINER_MAGIC 0xba55ed50u
 #define ALL_FLAGS (TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP)
-
-static uint64_t key_hash(const char *name, size_t length)
-{
-    uint64_t hash = 0xcbf29ce484222325ull;
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3ull;
-    return hash;
-}
 
 uint64_t tsr_uses_key(const char *name, size_t length)
 {
-    uint64_t hash = key_hash(name, length);
-    return hash == 0 || hash == UINT64_MAX ? 1 : hash;
+    uint64_t hash = tsr_hash(name, length);
+    return hash == UINT64_MAX ? 1 : hash;
 }
 
 struct tsr_uses_name *tsr_uses_find(const struct tsr_uses *uses, const char *name, size_t length)
@@ -41,7 +32,7 @@ struct tsr_uses_name *tsr_uses_add(struct tsr_uses *uses, const char *name, size
     }
     found->kind = kind;
     found->bit = -1;
-    found->known_by = 1ull << (key_hash(name, length) >> 58);
+    found->known_by = tsr_variable_bit(name, length);
     return found;
 }
 
@@ -154,7 +145,7 @@ static bool scan_image(struct tsr_uses *uses, struct tsr_span image, uint32_t ar
 {
     if (image.size < 4)
         return false;
-    if (tsr_read32(image.data) != CONTAINER_MAGIC) {
+    if (!tsr_fatbin_is(image)) {
         scan(uses, image);
         return true;
     }

@@ -15,6 +15,14 @@
 
 #include <tessera/lane.h>
 
+#include "base/hash.h"
+
+/* Variables of a module by their names; some share a bit. */
+static inline uint64_t tsr_variable_bit(const char *name, size_t length)
+{
+    return 1ull << (tsr_hash(name, length) >> 58);
+}
+
 struct tsr_uses;
 
 struct tsr_use {

@@ -29,7 +29,7 @@ TEST(what_is_only_read_has_no_state)
 {
     CHECK_EQ(flags_in(BODY("ld.global.u32 %r1, [v];")), 0);
     CHECK_EQ(flags_in(BODY("mov.u64 %rd1, t; add.s64 %rd2, %rd1, 4; @!%p1 ld.global.u32 %r1, [%rd2+4];")), 0);
-    CHECK_EQ(use_in(BODY("ld.global.u32 %r1, [v];"), "f").variables, tsr_variable_bit("v"));
+    CHECK_EQ(use_in(BODY("ld.global.u32 %r1, [v];"), "f").variables, tsr_variable_bit("v", 1));
     CHECK_EQ(use_in(BODY("mov.u32 %r1, 3;"), "f").variables, 0);
 }
 
@@ -134,7 +134,7 @@ static void expect_machine_code(const void *image, size_t bytes, uint32_t arch)
         if (!CHECK_EQ(expected[i].flags ? flags & expected[i].flags : flags, expected[i].flags))
             fprintf(stderr, "sm_%u %s\n", arch, expected[i].name);
     }
-    CHECK_EQ(tsr_uses_function(uses, "add_bias").variables, tsr_variable_bit("bias"));
+    CHECK_EQ(tsr_uses_function(uses, "add_bias").variables, tsr_variable_bit("bias", 4));
     CHECK_EQ(tsr_uses_function(uses, "plain").variables, 0);
     tsr_uses_destroy(uses);
 }

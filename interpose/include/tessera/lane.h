@@ -60,17 +60,8 @@ enum tsr_use_flag { /* what a function uses that its module's functions share an
 struct tsr_reply {
     int32_t result;     /* CUresult */
     uint32_t flags;     /* FUNCTION: enum tsr_use_flag */
-    uint64_t variables; /* FUNCTION: those that it may read, by tsr_variable_bit() */
+    uint64_t variables; /* FUNCTION: those that it may read, by tsr_variable_bit() (uses/uses.h) */
 };
-
-/* Variables of a module by their names; some share a bit. */
-static inline uint64_t tsr_variable_bit(const char *name)
-{
-    uint64_t hash = 0xcbf29ce484222325ull;
-    for (; *name; name++)
-        hash = (hash ^ (uint8_t)*name) * 0x100000001b3ull;
-    return 1ull << (hash >> 58);
-}
 
 enum tsr_lane_record_kind {
     TSR_LANE_SKIP,

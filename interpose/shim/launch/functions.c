@@ -20,6 +20,7 @@
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
+#include "uses/uses.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
 #define CONTAINER_MAGIC 0xba55ed50u
@@ -396,7 +397,8 @@ void tsr_module_hold(const void *owner, const char *variable)
 {
     struct tsr_module_record *module = owner ? tsr_map_find(&modules, (uint64_t)(uintptr_t)owner) : NULL;
     if (module)
-        __atomic_fetch_or(&module->held, variable ? tsr_variable_bit(variable) : UINT64_MAX, __ATOMIC_RELAXED);
+        __atomic_fetch_or(&module->held, variable ? tsr_variable_bit(variable, strlen(variable)) : UINT64_MAX,
+                          __ATOMIC_RELAXED);
 }
 
 void tsr_module_alias(const void *handle, const void *of)
