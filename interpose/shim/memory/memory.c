@@ -74,13 +74,19 @@ static CUresult allocate_locked(size_t bytes, CUcontext context, struct tsr_allo
     return *out || result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* A failed executor's error is sticky. During some captures the driver refuses to allocate, and invalidates them: it is asked for a little. */
+/*
+ * The error of a failed executor or kernel is sticky, and memory that is there already would not notice a kernel's. During some captures the
+ * driver refuses to allocate, and invalidates them: it is asked for a little.
+ */
 CUresult tsr_memory_refused(void)
 {
     CUdeviceptr little;
+    size_t free_bytes, total;
     CUresult result = tsr_order_state();
-    if (result != CUDA_SUCCESS || !tsr_is_any_capture())
+    if (result != CUDA_SUCCESS)
         return result;
+    if (!tsr_is_any_capture())
+        return tsr_real.cuMemGetInfo_v2(&free_bytes, &total);
     result = tsr_real.cuMemAlloc_v2(&little, 1);
     if (result == CUDA_SUCCESS)
         tsr_real.cuMemFree_v2(little);
@@ -91,12 +97,9 @@ CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address)
 {
     CUcontext context;
     struct tsr_allocation *allocation;
-    size_t free_bytes, total;
     CUresult result = tsr_real.cuCtxGetCurrent(&context);
     if (result == CUDA_SUCCESS)
         result = tsr_memory_refused();
-    if (result == CUDA_SUCCESS) /* for a failed kernel's error, which memory that is there already would not notice */
-        result = tsr_real.cuMemGetInfo_v2(&free_bytes, &total);
     if (result != CUDA_SUCCESS)
         return result;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();

@@ -21,7 +21,7 @@ bool tsr_memory_is_home(const CUmemLocation *location);
 /* Ordinary memory for the current context; see cuMemAlloc. */
 CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address);
 
-/* Why nothing can be allocated now: an executor has failed, or a capture forbids it. */
+/* Why nothing can be allocated now: an executor or a kernel has failed, or a capture forbids it. A context is current. */
 CUresult tsr_memory_refused(void);
 
 /* cuMemFreeAsync of ordinary memory: waits for the stream. False: the address does not begin any. */
