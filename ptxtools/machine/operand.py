@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
+from ptxtools.reader.operand import split as split_operands
+
 _REGISTER = re.compile(r"(U?R)(\d+|Z)((?:\.\w+)*)\Z")
 _PREDICATE = re.compile(r"(U?P)(\d+|T)\Z")
 _NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)\Z")
 _CONSTANT = re.compile(r"c\[(0x[0-9a-f]+|UR\d+)\]\[(?:(U?R(?:\d+|Z))(?:\.\w+)*)?\+?(-?0x[0-9a-f]+)?\]((?:\.\w+)*)\Z")
 _HALF_ADDRESS = re.compile(r"(?:32|64|fun)@(lo|hi)\((.*)\)\Z")
-_TERM = re.compile(r"(U?R)(\d+|Z)((?:\.\w+)*)\Z")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _DESCRIBED = re.compile(r"desc\[[^\]]*\]\[([^\]]*)\]")
 
@@ -53,19 +54,7 @@ class Address:
 
 def split(text: str) -> list[str]:
     """Splits at the commas that stand outside of brackets."""
-    if "[" not in text and "(" not in text:
-        return [part.strip() for part in text.split(",")] if text else []
-    parts, depth, start = [], 0, 0
-    for index, character in enumerate(text):
-        if character in "[({":
-            depth += 1
-        elif character in "])}":
-            depth -= 1
-        elif character == "," and depth == 0:
-            parts.append(text[start:index].strip())
-            start = index + 1
-    parts.append(text[start:].strip())
-    return parts
+    return split_operands(text) if text else []
 
 
 @lru_cache(maxsize=65536)
@@ -119,7 +108,7 @@ def address(text: str) -> Address:
     for part in text.replace(".reuse", "").split("+"):
         if _NUMBER.match(part):
             displacement += int(part, 0)
-        elif match := _TERM.match(part):
+        elif match := _REGISTER.match(part):
             if match[2] != "Z":
                 terms.append((match[1] + match[2], tuple(match[3].split(".")[1:])))
         else:
