@@ -123,24 +123,29 @@ def times(host: Path, driver: Path, mode: str, batches: int, launches: int) -> T
 
 
 class Worker:
-    """A living process that runs batches of a PyTorch program when told."""
+    """A living process that runs a batch when told (turns.py), with the shim on the driver if anything is in front."""
 
-    def __init__(self, program: str, front: list[str], driver: Path) -> None:
-        command = [*front, sys.executable, str(HERE / "turns.py"), program, str(STEPS[program])]
+    def __init__(self, name: str, front: Sequence[str], program: Sequence[str], driver: Path) -> None:
+        command = [*front, *program]
         variables = environment(driver) if front else dict(os.environ)
+        self._name = name
         self._process = subprocess.Popen(
             command, env=variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
     def _line(self) -> str:
         assert self._process.stdout is not None
-        return self._process.stdout.readline()
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self._name}: the program ended early")
+        return line
 
     def ready(self) -> None:
-        if self._line() != "ready\n":
-            raise SystemExit("a program ended early")
+        while self._line() != "ready\n":
+            pass
 
     def turn(self) -> float:
+        """Seconds that the batch took."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
@@ -165,7 +170,10 @@ def turns(program: str, modes: Sequence[str], driver: Path, rounds: int, process
         for mode in modes:
             for i in range(processes):
                 Path(f"{place}/{mode}{i}").mkdir()
-        workers = [(mode, Worker(program, front, driver)) for mode, several in fronts.items() for front in several]
+        command = [sys.executable, str(HERE / "turns.py"), program, str(STEPS[program])]
+        workers = [
+            (mode, Worker(mode, front, command, driver)) for mode, several in fronts.items() for front in several
+        ]
         for _, worker in workers:
             worker.ready()
         taken: dict[int, list[float]] = {number: [] for number in range(len(workers))}

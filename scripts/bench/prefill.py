@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from controlplane.shim import system_driver  # noqa: E402
-from scripts.bench.launch_overhead import Interval, bootstrap, cuda_include, environment, pick  # noqa: E402
+from scripts.bench.launch_overhead import Interval, Worker, bootstrap, cuda_include, environment, pick  # noqa: E402
 
 POLICY = """version: 1
 devices: {{home: 0, executors: [{gpu}]}}
@@ -59,41 +59,9 @@ def mode(gpu: int, place: str, function: str, directory: Path) -> Mode:
     return Mode((sys.executable, "-m", "controlplane.commands.run", *options, "--"), report)
 
 
-class Worker:
-    """A living process that serves a batch of requests when told."""
-
-    def __init__(self, name: str, mode: Mode, program: Sequence[str], driver: Path) -> None:
-        variables = environment(driver) if mode.front else dict(os.environ)
-        self._name = name
-        self._process = subprocess.Popen(
-            [*mode.front, *program], env=variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self._name}: the program ended early")
-        return line
-
-    def ready(self) -> None:
-        while self._line() != "ready\n":
-            pass
-
-    def turn(self) -> float:
-        """Seconds that the batch took."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("go\n")
-        self._process.stdin.flush()
-        return float(self._line())
-
-    def end(self) -> None:
-        self._process.communicate()
-
-
 def batches(modes: Mapping[str, Mode], program: Sequence[str], driver: Path, rounds: int) -> dict[str, list[float]]:
     """Seconds of each batch, by mode."""
-    workers = {name: Worker(name, one, program, driver) for name, one in modes.items()}
+    workers = {name: Worker(name, one.front, program, driver) for name, one in modes.items()}
     taken: dict[str, list[float]] = {name: [] for name in workers}
     try:
         for worker in workers.values():
