@@ -73,11 +73,6 @@ void tsr_access_destroy(struct tsr_access *access)
     free(access);
 }
 
-const struct tsr_access_template *tsr_access_template_of(const struct tsr_access *access)
-{
-    return access->inputs.template.header;
-}
-
 static uint64_t word_at(const struct tsr_access_launch *launch, uint32_t offset, uint32_t size)
 {
     uint64_t word = 0;

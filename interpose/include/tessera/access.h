@@ -248,7 +248,6 @@ struct tsr_access; /* a checked template and what is remembered of its launches;
  */
 TSR_ACCESS_API struct tsr_access *tsr_access_create(const void *bytes, size_t size, uint32_t memo_entries);
 TSR_ACCESS_API void tsr_access_destroy(struct tsr_access *access);
-TSR_ACCESS_API const struct tsr_access_template *tsr_access_template_of(const struct tsr_access *access);
 
 /*
  * The ranges of a launch. Bounded work, no allocation; `scratch` is the calling thread's, aligned to 16 bytes. With a level of
