@@ -1,7 +1,7 @@
 """One forward pass, or some decoding steps, of a model as people run it, with random weights: zoo.py MODEL [--steps N].
 
-Models come from Hugging Face's transformers and diffusers, by their configurations: nothing is downloaded. Sizes are
-those of real models with fewer layers, as layers repeat. The last line is a digest of the result.
+Models come from Hugging Face's transformers, by their configurations, and from mmdit.py: nothing is downloaded. Sizes
+are those of real models with fewer layers, as layers repeat. The last line is a digest of the result.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 
 import torch
+from mmdit import DiffusionTransformer, Shape
 from torch import Tensor, nn
 
 LAYERS = 4
@@ -18,6 +19,10 @@ TOKENS = 512
 
 def tokens(batch: int, length: int, vocabulary: int) -> Tensor:
     return torch.randint(vocabulary, (batch, length), device="cuda")
+
+
+def random(*shape: int) -> Tensor:
+    return torch.randn(shape, device="cuda", dtype=torch.bfloat16)
 
 
 def llama() -> nn.Module:
@@ -64,23 +69,22 @@ def decode(make: Callable[[], nn.Module]) -> Callable[[int, bool], Tensor]:
 
 def diffusion(steps: int, compiled: bool) -> Tensor:
     """The transformer of Stable Diffusion 3 medium, with fewer layers."""
-    from diffusers import SD3Transformer2DModel
-
-    model = placed(SD3Transformer2DModel(num_layers=LAYERS, sample_size=128), compiled)
-    inputs = {
-        "hidden_states": torch.randn(2, 16, 128, 128, device="cuda", dtype=torch.bfloat16),
-        "encoder_hidden_states": torch.randn(2, 154, 4096, device="cuda", dtype=torch.bfloat16),
-        "pooled_projections": torch.randn(2, 2048, device="cuda", dtype=torch.bfloat16),
-    }
+    shape = Shape(layers=LAYERS)
+    model = placed(DiffusionTransformer(shape), compiled)
+    inputs = (
+        random(2, shape.channels, shape.side, shape.side),
+        random(2, 154, shape.text_width),
+        random(2, shape.pooled_width),
+    )
     times = torch.tensor([500.0, 500.0], device="cuda")
-    return torch.stack([model(timestep=times - step, **inputs).sample for step in range(steps)])
+    return torch.stack([model(*inputs, times - step) for step in range(steps)])
 
 
 def resnet(steps: int, compiled: bool) -> Tensor:
     from transformers import ResNetConfig, ResNetForImageClassification
 
     model = placed(ResNetForImageClassification(ResNetConfig()), compiled)
-    images = torch.randn(16, 3, 224, 224, device="cuda", dtype=torch.bfloat16)
+    images = random(16, 3, 224, 224)
     return torch.stack([model(images).logits for _ in range(steps)])
 
 
@@ -90,7 +94,7 @@ def whisper(steps: int, compiled: bool) -> Tensor:
     shape = {"d_model": 768, "encoder_attention_heads": 12, "decoder_attention_heads": 12}
     layers = {"encoder_layers": LAYERS, "decoder_layers": LAYERS, "encoder_ffn_dim": 3072, "decoder_ffn_dim": 3072}
     model = placed(WhisperForConditionalGeneration(WhisperConfig(**shape, **layers)), compiled)
-    sound = torch.randn(1, 80, 3000, device="cuda", dtype=torch.bfloat16)
+    sound = random(1, 80, 3000)
     begin = torch.full((1, 4), model.config.decoder_start_token_id, device="cuda")
     return torch.stack([model(input_features=sound, decoder_input_ids=begin).logits for _ in range(steps)])
 
