@@ -3,9 +3,10 @@
     launcher.py JOBS ENDS SECONDS
 
 A job is a line of JSON: {"text": file, "function": name, "grid": [..], "block": [..], "shared": bytes, "pointers":
-{offset: buffer}, "values": "hex"}. Each of the buffers is large, and its address lies in its middle, so that kernels
-stay inside. After a failed launch the context is made anew. ENDS gets a line for each launch that was made: "right",
-or "failed" when it stopped at a wrong address.
+{offset: buffer}, "values": "hex"}. Each of the buffers is large, and its address lies in its middle, so that most
+kernels stay inside. The buffers are so far apart that a kernel that leaves one comes into no other: it stops. After a
+failed launch the context is made anew. ENDS gets a line for each job: "right", "failed" when the launch stopped, or
+"refused" when it could not be made.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from pathlib import Path
 
 BUFFERS = 6
 BUFFER_BYTES = 1 << 28
+FIRST = 0x3000_0000_0000
+# Further than 32 bits times any size of an element, and no multiple lies near one of 2^32 (sizes that stand in the
+# upper half of 64 bits).
+DISTANCE = (4 << 40) + 0x2AA0_0000
 FILLED_BYTES = 1 << 16
 REFILL = 50  # launches
 LOOK_S = 0.1
@@ -29,6 +34,28 @@ POOL_WORDS = 1 << 18
 
 class DriverError(RuntimeError):
     """A driver call failed."""
+
+
+class Location(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
+
+
+class Properties(ctypes.Structure):
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location", Location),
+        ("metadata", ctypes.c_void_p),
+        ("flags", ctypes.c_uint8 * 8),
+    )
+
+
+class Access(ctypes.Structure):
+    _fields_ = (("location", Location), ("flags", ctypes.c_int))
+
+
+DEVICE = Location(1, 0)
+PINNED, READ_WRITE = 1, 3
 
 
 class Device:
@@ -42,8 +69,9 @@ class Device:
         self._call("cuInit", 0)
         self._functions: dict[tuple[str, str], ctypes.c_void_p] = {}
         self._modules: dict[str, ctypes.c_void_p] = {}
-        self._buffers: list[int] = []
         self._open()
+        self._buffers = [self._buffer(FIRST + number * DISTANCE) for number in range(BUFFERS)]
+        self.fill()
 
     def _call(self, name: str, *arguments: object) -> None:
         result = getattr(self._driver, name)(*arguments)
@@ -56,17 +84,24 @@ class Device:
         self._call("cuCtxSetCurrent", context)
         self._functions.clear()
         self._modules.clear()
-        self._buffers.clear()
-        for _ in range(BUFFERS):
-            address = ctypes.c_uint64()
-            self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(BUFFER_BYTES))
-            self._buffers.append(address.value)
-        self.fill()
+
+    def _buffer(self, wanted: int) -> int:
+        """Memory at an address; contexts come and go without it."""
+        size, address, handle = ctypes.c_size_t(BUFFER_BYTES), ctypes.c_uint64(), ctypes.c_uint64()
+        properties, access = Properties(PINNED, 0, DEVICE), Access(DEVICE, READ_WRITE)
+        self._call("cuMemAddressReserve", ctypes.byref(address), size, ctypes.c_size_t(0), ctypes.c_uint64(wanted), 0)
+        if address.value != wanted:
+            raise DriverError(f"the memory lies at {address.value:#x}, not at {wanted:#x}")
+        self._call("cuMemCreate", ctypes.byref(handle), size, ctypes.byref(properties), ctypes.c_uint64(0))
+        self._call("cuMemMap", address, size, ctypes.c_size_t(0), handle, ctypes.c_uint64(0))
+        self._call("cuMemSetAccess", address, size, ctypes.byref(access), ctypes.c_size_t(1))
+        return address.value
 
     def renew(self) -> None:
         """After a failure: another context."""
         self._driver.cuDevicePrimaryCtxReset_v2(0)
         self._open()
+        self.fill()
 
     def fill(self) -> None:
         """Small numbers around the buffers' middles: they serve as sizes and indices."""

@@ -1,11 +1,16 @@
-"""Compares predicted ranges with the exact bytes that the emulated driver recorded (TESSERA_ACCESS_TRACE)."""
+"""Compares predicted ranges with the exact bytes that the emulated driver recorded (TESSERA_ACCESS_TRACE).
+
+A launch that stopped at an address without memory has *strayed* when that is what the prediction says of a launch whose
+allocations have no ends: its parameters led it out of the allocation that its pointer points into. A stray is no
+violation; any other access outside of the prediction is one, whether there is memory or not.
+"""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter_ns
 from typing import ClassVar
@@ -20,6 +25,24 @@ Interval = tuple[int, int]
 _KINDS = {AccessKind.READ: "reads", AccessKind.WRITE: "writes", AccessKind.ATOMIC: "atomics"}
 _TEMPLATES = 64
 _LARGEST_COUNT = 1 << 16  # steps of a strided range that are looked at one by one
+_ADDRESSES = 1 << 64
+_ENDLESS = (0, 1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What stopped a launch: an access that was not made, or something else (`kind`), which may have no address."""
+
+    kind: str
+    line: int
+    address: int
+    bytes: int
+    write: bool
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether there is no memory at the address."""
+        return self.kind == "illegal address"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +54,15 @@ class Traced:
     memory: tuple[Interval, ...]
     accesses: dict[AccessKind, list[Interval]]
     text: Path
+    fault: Fault | None = None
 
 
 @dataclass(slots=True)
 class Verdict:
     """Of one launch. `missed`: traced bytes outside of the prediction. `complete`: the launch came to its end.
 
-    `job`: the launcher's line, when it comes from one.
+    `stray`: where it left its allocation. `fault`: what else it stopped at, "" when nothing did. `job`: the launcher's
+    line, when it comes from one.
     """
 
     function: str
@@ -48,6 +73,8 @@ class Verdict:
     evaluate_ns: int
     clamped: bool = False
     complete: bool = True
+    stray: Fault | None = None
+    fault: str = ""
     job: str = ""
 
 
@@ -83,7 +110,35 @@ class Oracle:
             predicted += size(expected)
             actual += size(intervals)
         clamped = any(each.whole for each in result.ranges)
-        return Verdict(traced.function, result, missed, predicted, actual, duration, clamped)
+        verdict = Verdict(traced.function, result, missed, predicted, actual, duration, clamped)
+        if traced.fault is not None:
+            self.explain(verdict, traced, traced.fault, self.templates[key])
+        return verdict
+
+    def explain(self, verdict: Verdict, traced: Traced, fault: Fault, evaluate: Callable[[Launch], Result]) -> None:
+        """Adds to a verdict why the launch stopped."""
+        verdict.complete = False
+        if not fault.is_outside:
+            verdict.fault = fault.kind
+        elif verdict.result.unknown or reaches(evaluate(without_ends(traced.launch)), fault):
+            verdict.stray = fault
+        else:
+            kind = AccessKind.WRITE if fault.write else AccessKind.READ
+            verdict.missed.append((kind, (fault.address, fault.address + fault.bytes)))
+
+
+def without_ends(launch: Launch) -> Launch:
+    """The launch, were its allocations endless."""
+    return replace(launch, allocation=lambda address: launch.allocation(address) and _ENDLESS)
+
+
+def reaches(result: Result, fault: Fault) -> bool:
+    """Whether an access like the one that was not made is predicted."""
+    kinds = (AccessKind.WRITE if fault.write else AccessKind.READ, AccessKind.ATOMIC)
+    ranges = [each for each in result.ranges if each.kind in kinds]
+    pieces = union(piece for each in ranges for piece in spread(each))
+    places = (fault.address, fault.address - _ADDRESSES)  # below zero, too
+    return any(each.whole for each in ranges) or any(inside((place, place + fault.bytes), pieces) for place in places)
 
 
 def launches(trace: Path) -> Iterator[Traced]:
@@ -103,7 +158,8 @@ def launches(trace: Path) -> Iterator[Traced]:
             )
             accesses = {kind: [(b, e) for b, e in entry[name]] for kind, name in _KINDS.items()}
             text = trace.with_name(f"{trace.name}.{entry['text']}.ptx")
-            yield Traced(entry["function"], launch, memory, accesses, text)
+            fault = Fault(**entry["fault"]) if "fault" in entry else None
+            yield Traced(entry["function"], launch, memory, accesses, text, fault)
 
 
 def _joined(ranges: list[tuple[int, int, str]]) -> tuple[Interval, ...]:

@@ -14,12 +14,18 @@ _KEPT = 200  # numbers of each kernel
 
 @dataclass(slots=True)
 class Row:
-    """A kernel's launches. `ratios`: predicted by traced bytes of complete launches with all bounds known."""
+    """A kernel's launches. `complete`: came to their end; the others strayed (oracle.py) or stopped at a fault.
+
+    `ratios`: predicted by traced bytes of complete launches with all bounds known.
+    """
 
     launches: int = 0
+    complete: int = 0
     violations: int = 0
+    strays: int = 0
     whole: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
     ratios: list[float] = field(default_factory=list)
     evaluate_ns: list[int] = field(default_factory=list)
     example: str = ""
@@ -27,7 +33,7 @@ class Row:
     @staticmethod
     def of(entry: dict[str, Any]) -> Row:
         """The row that `entry` described."""
-        return Row(**{**entry, "unknown": Counter(entry["unknown"])})
+        return Row(**{**entry, "unknown": Counter(entry["unknown"]), "faults": Counter(entry["faults"])})
 
     def entry(self) -> dict[str, Any]:
         """For JSON."""
@@ -35,6 +41,10 @@ class Row:
 
     def add(self, verdict: Verdict) -> None:
         self.launches += 1
+        self.complete += verdict.complete
+        self.strays += verdict.stray is not None
+        if verdict.fault:
+            self.faults[verdict.fault] += 1
         if len(self.evaluate_ns) < _KEPT:
             self.evaluate_ns.append(verdict.evaluate_ns)
         if verdict.result.unknown:
@@ -46,6 +56,16 @@ class Row:
         self.whole += verdict.clamped
         if verdict.traced_bytes and verdict.complete and not verdict.clamped and len(self.ratios) < _KEPT:
             self.ratios.append(verdict.predicted_bytes / verdict.traced_bytes)
+
+    def join(self, other: Row) -> None:
+        """Adds other launches of the kernel."""
+        for each in ("launches", "complete", "violations", "strays", "whole"):
+            setattr(self, each, getattr(self, each) + getattr(other, each))
+        self.unknown += other.unknown
+        self.faults += other.faults
+        self.ratios = [*self.ratios, *other.ratios][:_KEPT]
+        self.evaluate_ns = [*self.evaluate_ns, *other.evaluate_ns][:_KEPT]
+        self.example = self.example or other.example
 
 
 @dataclass(slots=True)
@@ -68,7 +88,11 @@ class Table:
         return {
             "kernels": len(rows),
             "launches": sum(row.launches for row in rows),
+            "complete": sum(row.complete for row in rows),
             "violations": sum(row.violations for row in rows),
+            "strays": sum(row.strays for row in rows),
+            "kernels_with_strays": sum(row.strays > 0 for row in rows),
+            "faults": dict(sum((row.faults for row in rows), Counter()).most_common()),
             "known": len(known),
             "whole_allocation": sum(bool(row.whole) for row in known),
             "unknown": dict(reasons.most_common()),
@@ -85,8 +109,9 @@ class Table:
                 f"VIOLATIONS {row.violations} {row.example}" if row.violations else ", ".join(row.unknown) or "known"
             )
             whole = f" (whole allocations in {row.whole})" if row.whole else ""
+            strays = f" ({row.strays} strays)" if row.strays else ""
             time = f"{_middle(row.evaluate_ns) / 1e6:8.2f} ms"
-            yield f"{source[:24]:24} {name[:48]:48} {row.launches:6} {ratio} {time}  {verdict}{whole}"
+            yield f"{source[:24]:24} {name[:48]:48} {row.launches:6} {ratio} {time}  {verdict}{whole}{strays}"
 
 
 def _middle(values: list[float] | list[int]) -> float:

@@ -77,6 +77,28 @@ static void add_memory(struct line *line, struct tsr_space *space)
     add(line, "]");
 }
 
+static const char *const fault_names[] = {
+    [TSR_FAULT_ILLEGAL_ADDRESS] = "illegal address",
+    [TSR_FAULT_MISALIGNED] = "misaligned",
+    [TSR_FAULT_SHARED_RANGE] = "shared range",
+    [TSR_FAULT_LOCAL_RANGE] = "local range",
+    [TSR_FAULT_TRAP] = "trap",
+    [TSR_FAULT_ASSERT] = "assert",
+    [TSR_FAULT_STACK] = "stack",
+    [TSR_FAULT_INSTRUCTION] = "instruction",
+    [TSR_FAULT_PC] = "program counter",
+    [TSR_FAULT_DEADLOCK] = "deadlock",
+};
+
+static void add_fault(struct line *line, const struct tsr_fault *fault)
+{
+    if (fault->kind == TSR_FAULT_NONE)
+        return;
+    add(line, ", \"fault\": {\"kind\": \"%s\", \"line\": %u, ", fault_names[fault->kind], fault->line);
+    add(line, "\"address\": %llu, \"bytes\": %u, \"write\": %s}", (unsigned long long)fault->address, fault->bytes,
+        fault->write ? "true" : "false");
+}
+
 static void write_launch(const struct tsr_work *work, const struct tsr_grid *grid)
 {
     const struct tsr_grid_desc *desc = &work->kernel.desc;
@@ -93,6 +115,7 @@ static void write_launch(const struct tsr_work *work, const struct tsr_grid *gri
     add_accesses(&line, grid, "reads", TSR_ACCESS_READ);
     add_accesses(&line, grid, "writes", TSR_ACCESS_WRITE);
     add_accesses(&line, grid, "atomics", TSR_ACCESS_ATOMIC);
+    add_fault(&line, tsr_grid_fault(grid));
     add(&line, "}\n");
     if (line.failed || !tsr_os_write_all(file, line.text.data, line.text.count))
         tsr_error("the access trace misses launch %llu", (unsigned long long)launches);

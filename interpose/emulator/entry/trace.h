@@ -3,10 +3,12 @@
  *
  *   {"launch": 1, "device": 0, "function": "name", "grid": [..], "block": [..], "shared": 0, "params": "hex",
  *    "text": "id", "variables": {"name": address, ..}, "memory": [[begin, end, "vmm" or ""], ..],
- *    "reads": [[begin, end], ..], "writes": [..], "atomics": [..]}
+ *    "reads": [[begin, end], ..], "writes": [..], "atomics": [..],
+ *    "fault": {"kind": "illegal address", "line": 1, "address": 0, "bytes": 4, "write": false}}
  *
  * Intervals are the exact bytes that the launch touched in global memory, ascending and as large as possible. memory: all allocations, of
- * any device, when it ended. The module's PTX lies beside the trace, in file.id.ptx.
+ * any device, when it ended. fault: what stopped the launch, only there when something did; that access was not made. The module's PTX lies
+ * beside the trace, in file.id.ptx.
  */
 #ifndef TSR_ENTRY_TRACE_H
 #define TSR_ENTRY_TRACE_H
