@@ -15,7 +15,8 @@ from ptxtools.image import running
 from ptxtools.machine.build import build as build_machine
 from ptxtools.machine.cubin import Cubin
 from ptxtools.machine.cubin import read as read_cubin
-from ptxtools.machine.disassembler import DisassemblyError, Line, disassemble
+from ptxtools.machine.disassembler import DisassemblyError
+from ptxtools.machine.listing import Listing
 from ptxtools.reader import Module, read
 
 NO_CODE = "the image has no code of it for this architecture"
@@ -86,30 +87,23 @@ class Image:
             self._problem = f"the image cannot be read: {problem}"
 
 
-@dataclass
 class _MachineCode:
-    """A cubin without PTX, which is disassembled when the first of its functions is asked for."""
+    """A cubin without PTX."""
 
-    data: bytes
-    cubin: Cubin
-    _lines: dict[str, list[Line]] | None = None
-    _problem: str = ""
+    def __init__(self, data: bytes, cubin: Cubin) -> None:
+        self.cubin = cubin
+        self._listing = Listing(data, cubin)
 
     def analyse(self, name: str, disassemble: bool) -> Analysis:
         if not disassemble:
             return _unknown(name, REFUSED)
-        if self._lines is None:
-            self._disassemble()
-        lines = (self._lines or {}).get(name)
-        if lines is None:
-            return _unknown(name, self._problem or "the disassembler left it out", is_lasting=not self._problem)
-        return _analysed(build_machine(self.cubin, self.cubin.kernels[name], lines), flat.Tier.MACHINE_CODE)
-
-    def _disassemble(self) -> None:
         try:
-            self._lines = disassemble(self.data)
+            lines = self._listing.lines(name)
         except DisassemblyError as problem:
-            self._lines, self._problem = {}, str(problem)
+            return _unknown(name, str(problem), is_lasting=False)
+        if lines is None:
+            return _unknown(name, "the disassembler left it out")
+        return _analysed(build_machine(self.cubin, self.cubin.kernels[name], lines), flat.Tier.MACHINE_CODE)
 
 
 def _defines(module: Module, name: str) -> bool:

@@ -36,10 +36,13 @@ class Symbol:
 class Kernel:
     """`parameter_base`, `parameter_size`: where parameters lie in constant bank 0.
 
-    `branches`: targets of indirect branches, by the branch's offset.
+    `branches`: targets of indirect branches, by the branch's offset. `symbol`: its number in the table of symbols; -1
+    when it has none. `code_bytes`: of its instructions.
     """
 
     name: str
+    symbol: int = -1
+    code_bytes: int = 0
     parameter_base: int = 0
     parameter_size: int = 0
     slots: list[Slot] = field(default_factory=list)
@@ -86,7 +89,7 @@ def _read(sections: Sequence[Section]) -> Cubin:
         match = _NUMBERS.search(section.name) if section.kind in (_REL, _RELA) and section.contents else None
         if match:
             cubin.numbers.pop((match[2], int(match[1])), None)  # the loader changes them
-    for symbol in symbols:
+    for number, symbol in enumerate(symbols):
         place = sections[symbol.section].name if symbol.section < len(sections) else ""
         if symbol.kind in _OBJECTS:
             cubin.sizes[symbol.name] = symbol.size
@@ -94,6 +97,9 @@ def _read(sections: Sequence[Section]) -> Cubin:
                 cubin.constants.append((symbol.value, symbol.value + symbol.size, symbol.name))
         elif symbol.kind == _FUNCTION and place.startswith(_TEXT):
             cubin.routines.setdefault(place[len(_TEXT) :], {})[symbol.name] = symbol.value
+            kernel = cubin.kernels.get(symbol.name)
+            if kernel is not None and place[len(_TEXT) :] == symbol.name:
+                kernel.symbol, kernel.code_bytes = number, len(sections[symbol.section].contents)
     return cubin
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from ptxtools.access.template import Template, Unknown
 from ptxtools.machine.build import TIER, build
 from ptxtools.machine.cubin import read
-from ptxtools.machine.disassembler import DisassemblyError, disassemble
+from ptxtools.machine.disassembler import DisassemblyError
+from ptxtools.machine.listing import Listing
 
 
 def templates(cubin: bytes, is_wanted: Callable[[str], bool] = lambda _: True, refusal: str = "") -> Iterator[Template]:
@@ -20,13 +21,16 @@ def templates(cubin: bytes, is_wanted: Callable[[str], bool] = lambda _: True, r
     wanted = [kernel for kernel in described.kernels.values() if is_wanted(kernel.name)]
     if not wanted:
         return
+    listing = Listing(cubin, described)
     try:
-        lines = {} if refusal else disassemble(cubin)
+        if not refusal:
+            listing.want(kernel.name for kernel in wanted)
     except DisassemblyError as problem:
-        lines, refusal = {}, str(problem)
+        refusal = str(problem)
     for kernel in wanted:
-        if kernel.name in lines:
-            yield build(described, kernel, lines[kernel.name])
+        lines = None if refusal else listing.lines(kernel.name)
+        if lines is not None:
+            yield build(described, kernel, lines)
         else:
             reason = refusal or "the disassembler left it out"
             yield Template(kernel.name, list(kernel.slots), unknown=[Unknown(0, reason)], tier=TIER)

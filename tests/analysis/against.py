@@ -14,7 +14,7 @@ from ptxtools.access.template import AccessKind, Template
 from ptxtools.machine import build as machine
 from ptxtools.machine.cubin import Cubin
 from ptxtools.machine.cubin import read as read_cubin
-from ptxtools.machine.disassembler import Line, disassemble
+from ptxtools.machine.listing import Listing
 from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.reader import Function, Module, read
 from tests.analysis.campaign import launched
@@ -30,15 +30,16 @@ _STALL_S = 10.0
 
 
 class Code:
-    """The machine code of a cubin; a kernel's template is made when it is asked for."""
+    """The machine code of a cubin, of kernels with `part` in their names; a template is made when it is asked for."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, part: str = "") -> None:
         self.cubin: Cubin = read_cubin(data)
-        self.lines: dict[str, list[Line]] = disassemble(data)
+        self.listing = Listing(data, self.cubin)
+        self.listing.want(name for name in self.cubin.kernels if part in name)
 
     def template(self, name: str) -> Template | None:
-        kernel = self.cubin.kernels.get(name)
-        return machine.build(self.cubin, kernel, self.lines[name]) if kernel and name in self.lines else None
+        kernel, lines = self.cubin.kernels.get(name), self.listing.lines(name)
+        return machine.build(self.cubin, kernel, lines) if kernel and lines is not None else None
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ def verdicts(source: str, path: Path, code: Code, launches: int, only: str = "")
     """A verdict on each kernel that is in both. `source`: the PTX; it lies in `path`, and traces beside it."""
     module = read(source)
     for function in module.kernels:
-        if only in function.name and function.name in code.lines:
+        if only in function.name and code.listing.lines(function.name) is not None:
             found = verdict(module, function, source, path, code, launches)
             if found.doubtful:
                 settle(found, code, path.parent)

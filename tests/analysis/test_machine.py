@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from ptxtools.machine import disassembler
+from ptxtools.machine.cubin import read
 from ptxtools.machine.disassembler import DisassemblyError
+from ptxtools.machine.listing import Listing
 from tests.analysis.against import Code, assemble, verdicts
 
 TEXT = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_model.ptx"
@@ -26,6 +28,30 @@ def test_machine_code_holds_what_ptx_says(
     assert [each.name for each in found if not each.is_superset] == []
     assert [each.name for each in found if each.machine_unknown] == []
     assert len([each for each in found if each.is_equal]) >= 10
+
+
+def test_of_a_large_cubin_only_what_is_wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = tmp_path / TEXT.name
+    text.write_text(TEXT.read_text())
+    data = assemble(text, 90, tmp_path)
+    described = read(data)
+    name, other = list(described.kernels)[:2]
+    whole = Listing(data, described)
+    monkeypatch.setattr("ptxtools.machine.listing._SMALL_BYTES", 0)
+    part = Listing(data, described)
+    assert part.lines(name) == whole.lines(name) is not None
+    assert part.lines("nobody") is None
+    calls: list[list[int]] = []
+
+    def recorded(_: bytes, symbols: list[int]) -> dict[str, list[disassembler.Line]]:
+        calls.append(symbols)
+        return {}
+
+    monkeypatch.setattr("ptxtools.machine.listing.disassemble", recorded)
+    part.want([name])
+    assert calls == []
+    assert part.lines(other) is None
+    assert calls == [[described.kernels[other].symbol]]
 
 
 def test_without_a_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
