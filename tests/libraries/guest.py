@@ -15,8 +15,9 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
+from tests.bindings import call
 from tests.libraries.stand_ins import Marks
-from tests.policy.launches import HEAD, call
+from tests.policy.launches import HEAD
 
 # Thread (i, j) adds the sum over p of A[i * ai + p * ap] * B[p * bp + j * bj] to C[i + j * cj], and advances a counter.
 PRODUCT = """

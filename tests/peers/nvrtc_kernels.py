@@ -2,9 +2,14 @@
 
 import ctypes
 import sys
+from pathlib import Path
 
 import numpy as np
 from cuda.bindings import driver, nvrtc
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.bindings import call
 
 SOURCE = r"""
 template <typename T> __device__ T square(T x) { return x * x; }
@@ -41,48 +46,41 @@ extern "C" __global__ void weighted(const double *in, double *out, int count) {
 """
 
 
-def checked(result):
-    error, *values = result
-    if int(error) != 0:
-        raise RuntimeError(f"{error}")
-    return values[0] if len(values) == 1 else values
-
-
 def compile_ptx(source: str) -> bytes:
-    program = checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernels.cu", 0, [], []))
+    program = call(nvrtc.nvrtcCreateProgram(source.encode(), b"kernels.cu", 0, [], []))
     options = [b"--gpu-architecture=compute_80", b"--std=c++17"]
     (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     if int(error) != 0:
-        log = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
+        log = b" " * call(nvrtc.nvrtcGetProgramLogSize(program))
         nvrtc.nvrtcGetProgramLog(program, log)
         raise RuntimeError(log.decode())
-    ptx = b" " * checked(nvrtc.nvrtcGetPTXSize(program))
-    checked(nvrtc.nvrtcGetPTX(program, ptx))
+    ptx = b" " * call(nvrtc.nvrtcGetPTXSize(program))
+    call(nvrtc.nvrtcGetPTX(program, ptx))
     return ptx
 
 
 class Gpu:
     def __init__(self) -> None:
-        checked(driver.cuInit(0))
-        device = checked(driver.cuDeviceGet(0))
-        checked(driver.cuCtxSetCurrent(checked(driver.cuDevicePrimaryCtxRetain(device))))
-        self.module = checked(driver.cuModuleLoadData(compile_ptx(SOURCE)))
+        call(driver.cuInit(0))
+        device = call(driver.cuDeviceGet(0))
+        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(device))))
+        self.module = call(driver.cuModuleLoadData(compile_ptx(SOURCE)))
 
     def upload(self, array: np.ndarray) -> int:
-        pointer = checked(driver.cuMemAlloc(array.nbytes))
-        checked(driver.cuMemcpyHtoD(pointer, array.ctypes.data, array.nbytes))
+        pointer = call(driver.cuMemAlloc(array.nbytes))
+        call(driver.cuMemcpyHtoD(pointer, array.ctypes.data, array.nbytes))
         return int(pointer)
 
     def download(self, pointer: int, like: np.ndarray) -> np.ndarray:
         array = np.empty_like(like)
-        checked(driver.cuMemcpyDtoH(array.ctypes.data, pointer, array.nbytes))
+        call(driver.cuMemcpyDtoH(array.ctypes.data, pointer, array.nbytes))
         return array
 
     def launch(self, name: str, grid: int, block: int, shared: int, *arguments: tuple[object, type]) -> None:
-        function = checked(driver.cuModuleGetFunction(self.module, name.encode()))
+        function = call(driver.cuModuleGetFunction(self.module, name.encode()))
         values = (tuple(value for value, _ in arguments), tuple(kind for _, kind in arguments))
-        checked(driver.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared, 0, values, 0))
-        checked(driver.cuCtxSynchronize())
+        call(driver.cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared, 0, values, 0))
+        call(driver.cuCtxSynchronize())
 
 
 def main() -> int:
@@ -108,7 +106,7 @@ def main() -> int:
     gpu.launch("weighted", 7, 128, 0, (device_in, ctypes.c_void_p), (device_out, ctypes.c_void_p), (777, ctypes.c_int))
     if not np.array_equal(gpu.download(device_out, values), values * np.resize([0.5, -1, 2, 4], 777)):
         wrong.append("weighted")
-    address, size = checked(driver.cuModuleGetGlobal(gpu.module, b"calls"))
+    address, size = call(driver.cuModuleGetGlobal(gpu.module, b"calls"))
     if size != 8 or gpu.download(int(address), np.zeros(1, np.uint64))[0] != 7 * 128:
         wrong.append("global")
     print("wrong: " + ", ".join(wrong) if wrong else "right")

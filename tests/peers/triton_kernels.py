@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import triton
@@ -10,6 +11,10 @@ import triton.language as tl
 from cuda.bindings import driver
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.bindings import call
 
 TARGET = GPUTarget("cuda", int(os.environ.get("TRITON_TEST_ARCH", "80")), 32)
 
@@ -58,42 +63,35 @@ def matmul(a, b, c, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     tl.store(c + rows[:, None] * n + columns[None, :], total, mask=(rows[:, None] < m) & (columns[None, :] < n))
 
 
-def checked(result):
-    error, *values = result
-    if int(error) != 0:
-        raise RuntimeError(f"{error}")
-    return values[0] if len(values) == 1 else values
-
-
 class Gpu:
     def __init__(self) -> None:
-        checked(driver.cuInit(0))
-        checked(driver.cuCtxSetCurrent(checked(driver.cuDevicePrimaryCtxRetain(checked(driver.cuDeviceGet(0))))))
+        call(driver.cuInit(0))
+        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
 
     def upload(self, array: np.ndarray) -> int:
-        pointer = int(checked(driver.cuMemAlloc(array.nbytes)))
-        checked(driver.cuMemcpyHtoD(pointer, array.ctypes.data, array.nbytes))
+        pointer = int(call(driver.cuMemAlloc(array.nbytes)))
+        call(driver.cuMemcpyHtoD(pointer, array.ctypes.data, array.nbytes))
         return pointer
 
     def download(self, pointer: int, like: np.ndarray) -> np.ndarray:
         array = np.empty_like(like)
-        checked(driver.cuMemcpyDtoH(array.ctypes.data, pointer, array.nbytes))
+        call(driver.cuMemcpyDtoH(array.ctypes.data, pointer, array.nbytes))
         return array
 
     def run(self, kernel, signature: dict[str, str], constants: dict[str, int], grid: tuple[int, int], *values) -> None:
         kinds = {**signature, **dict.fromkeys(constants, "constexpr")}
         compiled = triton.compile(ASTSource(kernel, kinds, constexprs=constants), target=TARGET)
-        module = checked(driver.cuModuleLoadData(compiled.asm["cubin"]))
-        function = checked(driver.cuModuleGetFunction(module, compiled.metadata.name.encode()))
+        module = call(driver.cuModuleLoadData(compiled.asm["cubin"]))
+        function = call(driver.cuModuleGetFunction(module, compiled.metadata.name.encode()))
         shared = compiled.metadata.shared
         if shared > 49152:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            checked(driver.cuFuncSetAttribute(function, attribute, shared))
+            call(driver.cuFuncSetAttribute(function, attribute, shared))
         types = tuple(ctypes.c_void_p if kind.startswith("*") else ctypes.c_int for kind in signature.values())
         packed = ((*values, 0, 0), (*types, ctypes.c_void_p, ctypes.c_void_p))  # two scratch pointers come last
         threads = 32 * compiled.metadata.num_warps
-        checked(driver.cuLaunchKernel(function, *grid, 1, threads, 1, 1, shared, 0, packed, 0))
-        checked(driver.cuCtxSynchronize())
+        call(driver.cuLaunchKernel(function, *grid, 1, threads, 1, 1, shared, 0, packed, 0))
+        call(driver.cuCtxSynchronize())
 
 
 def main() -> int:

@@ -18,10 +18,15 @@ import ctypes
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy
 from cuda.bindings import driver
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.bindings import call
 
 KERNEL = """
 .visible .entry {name}(.param .u64 buffer, .param .u32 count)
@@ -53,14 +58,6 @@ MOST = 4096
 ORDINAL = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 SYNC = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
 RELAXED = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-
-
-def call(result: tuple[Any, ...]) -> Any:
-    """Unpacks (error, value...) and raises on an error."""
-    error, *values = result
-    if error != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(str(error))
-    return values[0] if len(values) == 1 else values
 
 
 class Program:

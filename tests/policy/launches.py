@@ -10,9 +10,12 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from cuda.bindings import driver
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.bindings import call
 
 KERNEL = """
 .visible .entry {name}(.param .u64 sums)
@@ -51,14 +54,6 @@ NOTE = 4 * BLOCKS + 20  # where sm_count writes, behind the sums
 HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
 PTX = HEAD + "".join(KERNEL.format(name=name) for name in FUNCTIONS) + SM_COUNT.replace("NOTE", str(NOTE))
 PAUSE_S = 30
-
-
-def call(result: tuple[Any, ...]) -> Any:
-    """Unpacks (error, value...) and raises on an error."""
-    error, *values = result
-    if error != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(str(error))
-    return values[0] if len(values) == 1 else values
 
 
 def pause(file: Path) -> None:

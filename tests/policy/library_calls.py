@@ -12,7 +12,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.policy.launches import BLOCKS, NOTE, PTX, call
+from tests.bindings import call
+from tests.policy.launches import BLOCKS, NOTE, PTX
 
 LAUNCH = CFUNCTYPE(None)
 

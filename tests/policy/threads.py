@@ -13,7 +13,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.policy.launches import PTX, call
+from tests.bindings import call
+from tests.policy.launches import PTX
 
 ELEMENTS, ROUNDS, THREADS = 64, 60, 4
 

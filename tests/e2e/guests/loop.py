@@ -5,9 +5,13 @@ from __future__ import annotations
 import array
 import sys
 from ctypes import c_uint64
-from typing import Any
+from pathlib import Path
 
 from cuda.bindings import driver
+
+sys.path.append(str(Path(__file__).parents[3]))
+
+from tests.bindings import call
 
 LAUNCHES = 500
 PTX = b"""
@@ -28,25 +32,20 @@ PTX = b"""
 """
 
 
-def check(answer: tuple[Any, ...]) -> Any:
-    assert answer[0] == driver.CUresult.CUDA_SUCCESS, answer[0]
-    return answer[1] if len(answer) == 2 else answer[1:]
-
-
 def main() -> int:
-    check(driver.cuInit(0))
-    device = check(driver.cuDeviceGet(0))
-    check(driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(device))))
-    function = check(driver.cuModuleGetFunction(check(driver.cuModuleLoadData(PTX)), b"increment"))
-    place = check(driver.cuMemAlloc(4))
-    check(driver.cuMemsetD8(place, 0, 4))
+    call(driver.cuInit(0))
+    device = call(driver.cuDeviceGet(0))
+    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(device))))
+    function = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(PTX)), b"increment"))
+    place = call(driver.cuMemAlloc(4))
+    call(driver.cuMemsetD8(place, 0, 4))
     result = array.array("f", [0.0])
 
     def launch() -> None:
         for _ in range(LAUNCHES):
             arguments = ((int(place),), (c_uint64,))
-            check(driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0))
-        check(driver.cuMemcpyDtoH(result.buffer_info()[0], place, 4))
+            call(driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0))
+        call(driver.cuMemcpyDtoH(result.buffer_info()[0], place, 4))
 
     launch()
     print(f"launched {LAUNCHES}", flush=True)

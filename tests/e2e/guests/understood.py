@@ -4,10 +4,16 @@ import ctypes
 import mmap
 import os
 import struct
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from cuda.bindings import driver
+
+sys.path.append(str(Path(__file__).parents[3]))
+
+from tests.bindings import call
 
 TEXT = """.version 7.0
 .target sm_70
@@ -32,14 +38,6 @@ done:
 AGAIN = 5
 PUBLISHED_OFFSET = 16  # in struct tsr_templates
 WAIT_S = 60.0
-
-
-def call(result: tuple[Any, ...]) -> Any:
-    """Unpacks (error, value...) and raises on an error."""
-    error, *values = result
-    if error != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(str(error))
-    return values[0] if len(values) == 1 else values
 
 
 def linked(text: bytes) -> Any:
