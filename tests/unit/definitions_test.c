@@ -1,18 +1,8 @@
 /* shim/record/definitions: numbers of contexts and functions, with a driver that gives the same handles out again. */
-#define TSR_SHIM_FUNCTIONS_H /* only what definitions need of it */
-#include <stddef.h>
-#include <stdint.h>
-static const void *tsr_image_unwrap(const void *image)
-{
-    return image;
-}
-static size_t tsr_image_bytes(const void *image)
-{
-    return image ? 3 : 0;
-}
+#include "shim/module/image.c"
+#include "shim/module/parameters.c"
 #include "shim/record/code.c"
 #include "shim/record/definitions.c"
-#include "shim/record/parameters.c"
 
 #include "check.h"
 
@@ -194,10 +184,10 @@ TEST(a_context_has_a_device_and_gets_a_new_number_with_a_new_life)
 TEST(a_function_is_defined_once_and_anew_after_its_module)
 {
     begin();
-    tsr_module_define(at(0x100), "abc", "", false);
+    tsr_module_define(at(0x100), ".abc", "", false);
     const struct tsr_entry *module = &entries[entry_count - 1];
     CHECK_EQ(module->kind, TSR_ENTRY_MODULE);
-    CHECK_EQ(module->hash, tsr_hash("abc", 3));
+    CHECK_EQ(module->hash, tsr_hash(".abc", 5));
     uint32_t module_number = module->number;
     tsr_function_note(at(0x200), at(0x100), "noted", false);
     CHECK_EQ(tsr_function_known(at(0x200))->number, 0);
@@ -224,8 +214,8 @@ TEST(functions_go_with_their_context_and_kernels_stay)
     begin();
     current = at(0x30);
     uint16_t context = tsr_context_number(current);
-    tsr_module_define(at(0x300), "abc", "", false);
-    tsr_module_define(at(0x301), "abc", "", true);
+    tsr_module_define(at(0x300), ".abc", "", false);
+    tsr_module_define(at(0x301), ".abc", "", true);
     tsr_function_note(at(0x400), at(0x300), NULL, false);
     tsr_function_note(at(0x401), at(0x301), NULL, true);
     CHECK_EQ(tsr_function_known(at(0x400))->context, context);

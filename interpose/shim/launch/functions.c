@@ -2,7 +2,6 @@
 #include "shim/launch/functions.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,10 +19,8 @@
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
+#include "shim/module/image.h"
 #include "uses/uses.h"
-
-#define WRAPPER_MAGIC 0x466243b1u
-#define CONTAINER_MAGIC 0xba55ed50u
 
 #define CACHE_PLACE (TSR_FUNCTION_ATTRIBUTES - 1u)
 
@@ -39,60 +36,11 @@ struct tsr_module_record {
     uint64_t held;    /* atomic; variables whose address the application has, by tsr_variable_bit() */
 };
 
-struct fatbin_wrapper {
-    uint32_t magic, version;
-    const void *data;
-};
-
-struct fatbin_container {
-    uint32_t magic;
-    uint16_t version, header_bytes;
-    uint64_t bytes;
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sending and creating records */
 static struct tsr_map modules;                           /* CUmodule or CUlibrary */
 static struct tsr_map functions;                         /* CUfunction or CUkernel */
 static uint32_t next_id = 1;                             /* lock */
 static struct tsr_quarantine old_modules, old_functions; /* a launch on another thread may still hold one */
-
-/* As far as its headers and sections reach. */
-static size_t elf_bytes(const Elf64_Ehdr *header)
-{
-    size_t end = header->e_shoff + (size_t)header->e_shentsize * header->e_shnum;
-    size_t segments = header->e_phoff + (size_t)header->e_phentsize * header->e_phnum;
-    end = end > segments ? end : segments;
-    const char *table = (const char *)header + header->e_shoff;
-    for (unsigned i = 0; header->e_shentsize == sizeof(Elf64_Shdr) && i < header->e_shnum; i++) {
-        const Elf64_Shdr *section = (const Elf64_Shdr *)(table + i * sizeof *section);
-        bool stored = section->sh_type != SHT_NOBITS && section->sh_type != SHT_NULL;
-        if (stored && section->sh_offset + section->sh_size > end)
-            end = section->sh_offset + section->sh_size;
-    }
-    return end;
-}
-
-size_t tsr_image_bytes(const void *image)
-{
-    uint32_t magic;
-    memcpy(&magic, image, sizeof magic);
-    if (magic == CONTAINER_MAGIC) {
-        const struct fatbin_container *container = image;
-        return container->header_bytes + container->bytes;
-    }
-    if (memcmp(image, ELFMAG, SELFMAG) == 0)
-        return elf_bytes(image);
-    const char *text = image;
-    while (*text == ' ' || *text == '\t' || *text == '\n' || *text == '\r')
-        text++;
-    return *text == '/' || *text == '.' ? strlen(image) + 1 : 0;
-}
-
-const void *tsr_image_unwrap(const void *image)
-{
-    const struct fatbin_wrapper *wrapper = image;
-    return wrapper->magic == WRAPPER_MAGIC ? wrapper->data : image;
-}
 
 /* Images that libraries carry lie in their mapped files; those that were made at run time lie in no file. */
 static void read_module_name(struct tsr_module_record *module, const void *image)
@@ -129,7 +77,7 @@ void tsr_module_remember_file(const void *handle, const char *path, bool library
 {
     int file = tsr_session() ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     off_t bytes = file >= 0 ? lseek(file, 0, SEEK_END) : -1;
-    char *image = bytes > 0 ? calloc(1, (size_t)bytes + sizeof(Elf64_Ehdr)) : NULL; /* a text ends with a zero */
+    char *image = bytes > 0 ? calloc(1, (size_t)bytes + 1) : NULL; /* a text ends with a zero */
     if (image && pread(file, image, (size_t)bytes, 0) == bytes)
         tsr_module_remember(handle, image, library);
     free(image);
@@ -137,45 +85,34 @@ void tsr_module_remember_file(const void *handle, const char *path, bool library
         close(file);
 }
 
-static void read_parameters(struct tsr_function_record *function, const void *handle, bool kernel)
-{
-    size_t offset, bytes;
-    while ((kernel ? tsr_real.cuKernelGetParamInfo((CUkernel)handle, function->param_count, &offset, &bytes)
-                   : tsr_real.cuFuncGetParamInfo((CUfunction)handle, function->param_count, &offset, &bytes)) == CUDA_SUCCESS) {
-        uint32_t count = function->param_count + 1;
-        size_t *offsets = realloc(function->param_offsets, count * sizeof *offsets);
-        function->param_offsets = offsets ? offsets : function->param_offsets;
-        size_t *sizes = realloc(function->param_sizes, count * sizeof *sizes);
-        function->param_sizes = sizes ? sizes : function->param_sizes;
-        if (!offsets || !sizes) {
-            return;
-        }
-        offsets[count - 1] = offset;
-        sizes[count - 1] = bytes;
-        function->param_count = count;
-        if (offset + bytes > function->param_bytes)
-            function->param_bytes = (uint32_t)(offset + bytes);
-    }
-    function->parameters_known = true;
-}
-
-static int attribute_of(const void *handle, bool kernel, CUfunction_attribute attribute, int fallback)
+static uint32_t attribute_of(const struct tsr_function_record *function, CUfunction_attribute attribute, int fallback)
 {
     CUdevice device;
     int value = fallback;
-    if (!kernel)
-        tsr_real.cuFuncGetAttribute(&value, attribute, (CUfunction)handle);
+    if (!function->is_kernel)
+        tsr_real.cuFuncGetAttribute(&value, attribute, (CUfunction)function->handle);
     else if (tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS)
-        tsr_real.cuKernelGetAttribute(&value, attribute, (CUkernel)handle, device);
-    return value;
+        tsr_real.cuKernelGetAttribute(&value, attribute, (CUkernel)function->handle, device);
+    return (uint32_t)value;
+}
+
+void tsr_function_ask(struct tsr_function_record *function)
+{
+    pthread_mutex_lock(&lock);
+    if (!function->described) {
+        tsr_parameters_read(&function->parameters, function->handle, function->is_kernel);
+        function->max_threads = attribute_of(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
+        function->most_shared_bytes = attribute_of(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 48 << 10);
+        __atomic_store_n(&function->described, function->parameters.known, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static void free_function(struct tsr_function_record *function)
 {
     if (!function)
         return;
-    free(function->param_offsets);
-    free(function->param_sizes);
+    tsr_parameters_fini(&function->parameters);
     free(function->name);
     free(function);
 }
@@ -218,10 +155,8 @@ void tsr_function_remember(const void *handle, const void *owner, const char *na
     function->name_hash = tsr_hash(name, strlen(name));
     function->template = (struct tsr_template_link){.code = tsr_options()->templates[0] ? tsr_module_hash(module) : 0,
                                                     .function = function->name_hash};
-    read_parameters(function, handle, kernel);
-    function->max_threads = (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
-    function->most_shared_bytes =
-        (uint32_t)attribute_of(handle, kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 48 << 10);
+    function->handle = handle;
+    function->is_kernel = kernel;
     pthread_mutex_lock(&lock);
     function->id = next_id++;
     bool kept = add_handle_locked(function, handle);

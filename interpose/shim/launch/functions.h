@@ -15,6 +15,7 @@
 
 #include "shim/launch/decide.h"
 #include "shim/launch/templates.h"
+#include "shim/module/parameters.h"
 
 struct tsr_lane_client;
 struct tsr_module_record;
@@ -24,14 +25,15 @@ struct tsr_module_record;
 struct tsr_function_record {
     uint32_t id;
     struct tsr_module_record *module;
+    const void *handle; /* that it was found by: a CUkernel or a CUfunction */
+    bool is_kernel;
     char *name;
     uint64_t name_hash;
     struct tsr_template_link template;
-    bool parameters_known;
     struct tsr_decide_cache decide;
     bool different; /* atomic; a verified launch gave other bytes elsewhere than at home */
-    uint32_t param_count, param_bytes;
-    size_t *param_offsets, *param_sizes;
+    bool described; /* atomic; what the driver tells of it is there: */
+    struct tsr_parameters parameters;
     uint32_t max_threads;       /* of a block */
     uint32_t most_shared_bytes; /* dynamic, per block, as things stand */
     uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
@@ -45,6 +47,17 @@ struct tsr_function_record {
 
 /* NULL: a handle that the shim has not seen. */
 struct tsr_function_record *tsr_function_find(const void *handle);
+
+/*
+ * What the driver tells of the function, at a launch: then there is a current context, without which it does not tell all of a CUkernel. If it
+ * does not tell, the next launch asks again.
+ */
+void tsr_function_ask(struct tsr_function_record *function);
+static inline void tsr_function_describe(struct tsr_function_record *function)
+{
+    if (__builtin_expect(!__atomic_load_n(&function->described, __ATOMIC_ACQUIRE), 0))
+        tsr_function_ask(function);
+}
 
 /* Why it must run at home although it has been sent: it would use what an executor has a copy of its own of. */
 enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function);
@@ -82,10 +95,5 @@ CUresult tsr_function_set_cache(const void *handle, CUfunc_cache config);
 
 /* The application will read or write a variable of the module (NULL: any), at home; so from now on functions that use it must run there, too. */
 void tsr_module_hold(const void *owner, const char *variable);
-
-/* The image itself, of what may be a wrapper around its address. */
-const void *tsr_image_unwrap(const void *image);
-/* Size of an image as cuModuleLoadData accepts it, from its own headers; 0: not one of the known forms. */
-size_t tsr_image_bytes(const void *image);
 
 #endif

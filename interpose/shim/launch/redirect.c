@@ -20,34 +20,20 @@
 #include "shim/launch/session.h"
 #include "shim/launch/verify.h"
 
-#define MOST_PARAM_BYTES 4096u
+/* A launch as a lane takes it: its record, and the parameters and attributes that follow it. */
+struct parcel {
+    struct tsr_lane_record record;
+    bool gathered;            /* the parameters are in the block: */
+    uint32_t parameter_bytes; /* so much of it */
+    uint8_t block[TSR_PARAMETER_BYTES + TSR_MOST_ATTRIBUTES * sizeof(CUlaunchAttribute)] __attribute__((aligned(16)));
+};
 
-/* Gathers the parameter block from either form the caller may use; false: it cannot. */
-static bool gather(const struct tsr_function_record *function, void **params, void **extra, uint8_t *block, uint32_t *bytes)
+static bool gather(const struct tsr_launch *launch, const struct tsr_function_record *function, struct parcel *parcel)
 {
-    *bytes = function->param_bytes;
-    if (params) {
-        for (uint32_t i = 0; i < function->param_count; i++)
-            memcpy(block + function->param_offsets[i], params[i], function->param_sizes[i]);
-        return true;
-    }
-    const void *buffer = NULL;
-    const size_t *size = NULL;
-    for (void **at = extra; at && *at != CU_LAUNCH_PARAM_END; at += 2) {
-        if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = at[1];
-        else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
-            size = at[1];
-        else
-            return false;
-    }
-    if (!buffer || !size)
-        return function->param_count == 0;
-    if (*size > MOST_PARAM_BYTES)
-        return false;
-    *bytes = (uint32_t)*size;
-    memcpy(block, buffer, *size);
-    return true;
+    if (!parcel->gathered && !launch->opaque)
+        parcel->gathered = tsr_parameters_gather(&function->parameters, launch->params, launch->extra, parcel->block,
+                                                 &parcel->parameter_bytes);
+    return parcel->gathered;
 }
 
 /* What the home driver would refuse is left to it, so that the application gets its error. */
@@ -77,43 +63,42 @@ static CUresult post(struct tsr_function_record *function, struct tsr_lane_clien
     return result;
 }
 
-static enum tsr_reason add_attributes(const struct tsr_launch *launch, uint32_t device, struct tsr_lane_record *record,
-                                      uint8_t *block)
+static enum tsr_reason add_attributes(const struct tsr_launch *launch, uint32_t device, struct parcel *parcel)
 {
     CUlaunchAttribute attributes[TSR_MOST_ATTRIBUTES];
-    uint32_t count, bytes = record->param_bytes;
+    uint32_t count, begin = (parcel->parameter_bytes + 7) / 8 * 8;
     if (!launch->cooperative && launch->attribute_count == 0)
         return TSR_REASON_NONE;
     enum tsr_reason reason = tsr_attributes_translate(launch, device, attributes, &count);
     if (reason || count == 0)
         return reason;
-    memcpy(block + (bytes + 7) / 8 * 8, attributes, count * sizeof attributes[0]);
-    record->param_bytes = (uint32_t)((bytes + 7) / 8 * 8 + count * sizeof attributes[0]);
-    record->value = tsr_lane_shape(bytes, count);
+    memcpy(parcel->block + begin, attributes, count * sizeof attributes[0]);
+    parcel->record.param_bytes = (uint32_t)(begin + count * sizeof attributes[0]);
+    parcel->record.value = tsr_lane_shape(parcel->parameter_bytes, count);
     return TSR_REASON_NONE;
 }
 
-/* Why the launch cannot be posted; TSR_REASON_NONE: it can, and its parameters and attributes are in block. */
+/* Why the launch cannot be posted; TSR_REASON_NONE: it can, and the parcel is complete. */
 static enum tsr_reason hindrance(struct tsr_function_record *function, const struct tsr_launch *launch,
-                                 const struct tsr_decision *decision, struct tsr_lane_record *record, uint8_t *block)
+                                 const struct tsr_decision *decision, struct parcel *parcel)
 {
     if (__atomic_load_n(&function->different, __ATOMIC_RELAXED))
         return TSR_REASON_VERIFY;
     if (!tsr_function_sendable(function))
         return TSR_REASON_MODULE;
-    if (!shape_is_valid(function, record))
+    if (!shape_is_valid(function, &parcel->record))
         return TSR_REASON_SHAPE;
     if (tsr_is_capturing(launch->stream))
         return TSR_REASON_CAPTURE;
     if (launch->params && launch->extra)
         return TSR_REASON_SHAPE;
-    if (launch->opaque || !function->parameters_known || function->param_bytes > MOST_PARAM_BYTES ||
-        !gather(function, launch->params, launch->extra, block, &record->param_bytes))
+    if (!gather(launch, function, parcel))
         return TSR_REASON_PARAMETERS;
-    enum tsr_reason reason = tsr_home_only_scan(block, record->param_bytes);
+    parcel->record.param_bytes = parcel->parameter_bytes;
+    enum tsr_reason reason = tsr_home_only_scan(parcel->block, parcel->parameter_bytes);
     if (!reason && tsr_function_send(function, decision->lane) == CUDA_SUCCESS)
         reason = tsr_function_hindrance(function);
-    return reason ? reason : add_attributes(launch, decision->device, record, block);
+    return reason ? reason : add_attributes(launch, decision->device, parcel);
 }
 
 static void count(struct tsr_session *session, uint32_t gpu)
@@ -122,17 +107,17 @@ static void count(struct tsr_session *session, uint32_t gpu)
         __atomic_fetch_add(&session->policy->launches[gpu], 1, __ATOMIC_RELAXED);
 }
 
-static CUresult take(struct tsr_launch *launch, struct tsr_function_record *function, struct tsr_session *session)
+static CUresult take(struct tsr_launch *launch, struct tsr_function_record *function, struct tsr_session *session,
+                     struct parcel *parcel)
 {
     struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
     struct tsr_decision decision = tsr_decide(function, &asked);
     if (!decision.lane)
         return CUDA_SUCCESS;
-    struct tsr_lane_record record = {.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
-                                     .block = {launch->block[0], launch->block[1], launch->block[2]},
-                                     .shared_bytes = launch->shared_bytes};
-    uint8_t block[MOST_PARAM_BYTES + TSR_MOST_ATTRIBUTES * sizeof(CUlaunchAttribute)] __attribute__((aligned(16)));
-    launch->reason = hindrance(function, launch, &decision, &record, block);
+    parcel->record = (struct tsr_lane_record){.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                                              .block = {launch->block[0], launch->block[1], launch->block[2]},
+                                              .shared_bytes = launch->shared_bytes};
+    launch->reason = hindrance(function, launch, &decision, parcel);
     if (launch->reason) {
         tsr_decide_kept(launch->reason);
         return CUDA_SUCCESS;
@@ -140,14 +125,15 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
     struct tsr_verify_launch verified = {.function = function,
                                          .handle = launch->function,
                                          .lane = decision.lane,
-                                         .record = &record,
-                                         .block = block,
+                                         .record = &parcel->record,
+                                         .block = parcel->block,
                                          .stream = launch->stream,
                                          .device = decision.device,
                                          .limit_bytes = decision.verify_limit_bytes,
                                          .post = post};
-    bool verify = decision.verify && !record.value;
-    CUresult result = verify ? tsr_verify(&verified) : post(function, decision.lane, &record, launch->stream, block);
+    bool verify = decision.verify && !parcel->record.value;
+    CUresult result =
+        verify ? tsr_verify(&verified) : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         launch->reason = TSR_REASON_EXECUTOR;
         tsr_decide_kept(launch->reason);
@@ -157,19 +143,18 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
     launch->device = (uint8_t)decision.device;
     if (result == CUDA_SUCCESS) {
         count(session, decision.device);
-        tsr_uses_count(block, record.value ? (uint32_t)(record.value >> 32) : record.param_bytes, decision.device);
+        tsr_uses_count(parcel->block, parcel->parameter_bytes, decision.device);
     }
     return result;
 }
 
-/* What a launch uses that stays home. */
-static void count_uses(const struct tsr_launch *launch, const struct tsr_function_record *function, uint32_t gpu)
+/* The function that is launched; NULL: it is none that could run elsewhere. */
+static struct tsr_function_record *function_of(const struct tsr_launch *launch)
 {
-    uint8_t block[MOST_PARAM_BYTES] __attribute__((aligned(16)));
-    uint32_t bytes;
-    if (tsr_uses_pages && function && !launch->opaque && function->parameters_known &&
-        function->param_bytes <= MOST_PARAM_BYTES && gather(function, launch->params, launch->extra, block, &bytes))
-        tsr_uses_count(block, bytes, gpu);
+    struct tsr_function_record *function = tsr_function_find(launch->function);
+    if (function)
+        tsr_function_describe(function);
+    return function;
 }
 
 CUresult tsr_redirect(struct tsr_launch *launch)
@@ -178,11 +163,14 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     if (!session)
         return CUDA_SUCCESS;
     uint32_t gpu = tsr_place_of(launch->stream);
-    struct tsr_function_record *function = gpu == session->policy->home ? tsr_function_find(launch->function) : NULL;
-    CUresult result = function ? take(launch, function, session) : CUDA_SUCCESS;
+    struct tsr_function_record *function = gpu == session->policy->home ? function_of(launch) : NULL;
+    struct parcel parcel;
+    parcel.gathered = false;
+    CUresult result = function ? take(launch, function, session, &parcel) : CUDA_SUCCESS;
     if (launch->taken)
         return result;
     count(session, gpu);
-    count_uses(launch, function, gpu);
+    if (tsr_uses_pages && function && gather(launch, function, &parcel))
+        tsr_uses_count(parcel.block, parcel.parameter_bytes, gpu);
     return tsr_order_enter(launch->stream, false, &launch->hold);
 }

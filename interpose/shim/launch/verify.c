@@ -62,20 +62,22 @@ static bool points_outside_arena(const struct tsr_verify_launch *launch)
 /* The parameter with the largest address in [base, address]; -1: none. */
 static int parameter_of(const struct tsr_verify_launch *launch, CUdeviceptr base, CUdeviceptr address, CUdeviceptr *pointer)
 {
-    const struct tsr_function_record *function = launch->function;
+    const struct tsr_parameters *parameters = &launch->function->parameters;
     int found = -1;
     *pointer = base;
-    for (uint32_t i = 0; i < function->param_count; i++)
-        for (size_t at = 0; at + sizeof(uint64_t) <= function->param_sizes[i]; at += sizeof(uint64_t)) {
+    for (uint32_t i = 0; i < parameters->count; i++) {
+        const struct tsr_parameter *parameter = &parameters->all[i];
+        for (size_t at = 0; at + sizeof(uint64_t) <= parameter->bytes; at += sizeof(uint64_t)) {
             uint64_t word;
-            if (function->param_offsets[i] + at + sizeof word > launch->record->param_bytes)
+            if (parameter->offset + at + sizeof word > launch->record->param_bytes)
                 break;
-            memcpy(&word, launch->block + function->param_offsets[i] + at, sizeof word);
+            memcpy(&word, launch->block + parameter->offset + at, sizeof word);
             if (word >= *pointer && word <= address) {
                 *pointer = word;
                 found = (int)i;
             }
         }
+    }
     return found;
 }
 

@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/quarantine.h"
-#include "shim/launch/functions.h"
+#include "shim/module/image.h"
 #include "shim/record/code.h"
 #include "shim/entry/real.h"
 #include "shim/record/writer.h"
@@ -186,7 +186,7 @@ static void free_function(struct tsr_known_function *function)
 {
     if (!function)
         return;
-    free(function->parameters.all);
+    tsr_parameters_fini(&function->parameters);
     free(function->name);
     free(function);
 }
@@ -320,11 +320,12 @@ static void number_locked(struct tsr_known_function *function, const void *handl
                                           : tsr_real.cuFuncGetName(&name, (CUfunction)handle);
     if (result != CUDA_SUCCESS || !name)
         name = function->name ? function->name : "";
+    tsr_parameters_read(&function->parameters, handle, function->is_kernel);
     struct tsr_entry entry = {.kind = TSR_ENTRY_FUNCTION,
                               .number = last_function + 1,
                               .parent = function->module,
                               .handle = key_of(handle),
-                              .size = tsr_parameters_read(&function->parameters, handle, function->is_kernel)};
+                              .size = function->parameters.bytes};
     function->template.function = tsr_hash(name, strlen(name));
     uint64_t what[3] = {function->template.function, entry.parent, entry.size};
     uint64_t identity = entry.parent ? tsr_hash(what, sizeof what) : 0;

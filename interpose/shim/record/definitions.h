@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "shim/launch/templates.h"
-#include "shim/record/parameters.h"
+#include "shim/module/parameters.h"
 
 struct tsr_known_function {
     uint32_t number;                   /* atomic; 0 before the first launch */

@@ -5,7 +5,6 @@
 #include "shim/record/capture.h"
 #include "shim/record/definitions.h"
 #include "shim/launch/launch.h"
-#include "shim/record/parameters.h"
 #include "shim/record/recorder.h"
 #include "shim/record/timing.h"
 #include "shim/record/writer.h"
@@ -118,13 +117,23 @@ static void write_parameters(const struct tsr_launch *launch, uint32_t first, co
     }
 }
 
+/* Size of the parameters that are recorded; 0: none. */
+static uint32_t gather(const struct tsr_launch *launch, uint8_t block[TSR_PARAMETER_BYTES])
+{
+    const struct tsr_known_function *known = launch->known;
+    uint32_t bytes;
+    if (!tsr_options()->parameters || launch->opaque || !known || !__atomic_load_n(&known->number, __ATOMIC_ACQUIRE))
+        return 0;
+    return tsr_parameters_gather(&known->parameters, launch->params, launch->extra, block, &bytes) ? bytes : 0;
+}
+
 /* Returns the record's number in the ring; UINT64_MAX: there is no room. */
 static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t device)
 {
     uint32_t attributes = launch->attribute_count < MOST_ATTRIBUTES ? launch->attribute_count : MOST_ATTRIBUTES;
     struct tsr_ring_writer *writer = &launch->thread->writer;
     uint8_t block[TSR_PARAMETER_BYTES];
-    uint32_t bytes = tsr_options()->parameters ? tsr_parameters_gather(launch, block) : 0;
+    uint32_t bytes = gather(launch, block);
     uint32_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
     if (!tsr_ring_has_room(writer, 1 + attributes + pieces))
         return UINT64_MAX;

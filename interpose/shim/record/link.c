@@ -10,7 +10,7 @@
 #include "base/options.h"
 #include "base/vec.h"
 #include "shim/entry/real.h"
-#include "shim/launch/functions.h"
+#include "shim/module/image.h"
 #include "shim/record/code.h"
 #include "shim/record/recorder.h"
 

@@ -1,6 +1,7 @@
 /* The wrappers of module and library functions: they note what passes; the application gets the driver's own handles. */
 #include "shim/record/definitions.h"
 #include "shim/launch/functions.h"
+#include "shim/module/image.h"
 #include "shim/order/order.h"
 #include "shim/memory/memory.h"
 #include "shim/entry/real.h"

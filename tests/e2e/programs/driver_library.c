@@ -7,6 +7,8 @@ int main(void)
 {
     CUdevice device;
     start(&device);
+    CUcontext context;
+    CU(cuCtxPopCurrent(&context));
     CUlibrary library;
     char *image = read_beside("driver_kernels.fatbin", NULL);
     CU(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
@@ -16,6 +18,7 @@ int main(void)
     EXPECT(kernels == 4);
     CUkernel fill;
     CU(cuLibraryGetKernel(&fill, library, "fill"));
+    CU(cuCtxPushCurrent(context));
     const char *name = NULL;
     CU(cuKernelGetName(&name, fill));
     EXPECT(name && strcmp(name, "fill") == 0);
