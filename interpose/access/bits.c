@@ -86,6 +86,16 @@ static bool disjoint_low(const struct tsr_form *form, tsr_wide number)
     return disjoint;
 }
 
+/* The bits that may be set in a value that facts keep from being negative; -1: not known. */
+static tsr_wide proved_mask(struct tsr_evaluation *e, const struct tsr_form *form, uint32_t context)
+{
+    tsr_wide bits = tsr_form_mask(e, form);
+    const struct tsr_facts *facts = bits < 0 ? tsr_context_facts(e, context) : NULL;
+    if (!facts)
+        return bits;
+    return tsr_form_mask_between(form, tsr_bound_lower(e, form, facts), tsr_bound_upper(e, form, facts));
+}
+
 /* Or, and exclusive or, of forms whose bits may overlap. */
 static const struct tsr_form *overlapping(struct tsr_evaluation *e, const struct tsr_access_node *node,
                                           const struct tsr_form *a, const struct tsr_form *b)
@@ -93,9 +103,9 @@ static const struct tsr_form *overlapping(struct tsr_evaluation *e, const struct
     tsr_wide bits = tsr_form_mask(e, a), more = tsr_form_mask(e, b), low = 0;
     if (bits < 0 || more < 0 || (bits | more) >> node->width) {
         a = seen(e, node, 0), b = seen(e, node, 1);
-        bits = tsr_form_mask(e, a), more = tsr_form_mask(e, b);
+        bits = proved_mask(e, a, node->context), more = proved_mask(e, b, node->context);
     }
-    if (bits < 0 || more < 0)
+    if (bits < 0 || more < 0 || (bits | more) >> node->width)
         return tsr_form_between(e, 0, all_bits(node), a, b, -1);
     if ((bits & more) == 0)
         return tsr_form_plus(e, a, b, 1);

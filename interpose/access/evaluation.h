@@ -205,6 +205,7 @@ bool tsr_form_value(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide
 uint64_t tsr_form_loops(const struct tsr_evaluation *e, const struct tsr_form *a);
 bool tsr_form_loaded(const struct tsr_evaluation *e, const struct tsr_form *a);
 tsr_wide tsr_form_mask(struct tsr_evaluation *e, const struct tsr_form *a); /* -1: not known */
+tsr_wide tsr_form_mask_between(const struct tsr_form *a, tsr_wide low, tsr_wide high);
 struct tsr_facts *tsr_facts_room(struct tsr_evaluation *e, uint32_t count); /* empty */
 const struct tsr_facts *tsr_facts_joined(struct tsr_evaluation *e, const struct tsr_facts *a, const struct tsr_facts *b);
 

@@ -255,14 +255,18 @@ bool tsr_form_loaded(const struct tsr_evaluation *e, const struct tsr_form *a)
 }
 
 /* From the bounds, and from the powers of two that divide everything. */
-static tsr_wide loose_mask(struct tsr_evaluation *e, const struct tsr_form *a)
+tsr_wide tsr_form_mask_between(const struct tsr_form *a, tsr_wide low, tsr_wide high)
 {
-    tsr_wide low = tsr_form_low(e, a), high = tsr_form_high(e, a);
     if (low < 0 || high >= TSR_INFINITE)
         return -1;
     tsr_wide common = tsr_wide_common(tsr_form_content(a), a->constant);
     tsr_wide lowest = common ? common & -common : 1;
     return tsr_wide_below(high) & ~(lowest - 1);
+}
+
+static tsr_wide loose_mask(struct tsr_evaluation *e, const struct tsr_form *a)
+{
+    return tsr_form_mask_between(a, tsr_form_low(e, a), tsr_form_high(e, a));
 }
 
 /* The bits that may be set in a value that is never negative. */

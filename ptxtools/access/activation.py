@@ -12,7 +12,7 @@ from ptxtools.access.template import Access, Node, Op
 from ptxtools.access.values import Arguments, Values
 from ptxtools.reader.function import Function
 from ptxtools.reader.instruction import Instruction
-from ptxtools.reader.operand import Address, Group, Number, Operand, Register
+from ptxtools.reader.operand import Address, Group, Operand, Register
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,19 @@ def make_access(graph: Graph, of: Activation, instruction: Instruction, effect: 
     base = graph.number(0)
     if operand.base is not None:
         base = of.values.name(operand.base, place.block, place.index)
+    context = guarded(graph, of, instruction, place)
+    length, context = _length(graph, of, instruction, effect, place, context)
     return Access(
         effect.kind,
         base,
         operand.displacement,
         effect.size,
-        guarded(graph, of, instruction, place),
+        context,
         of.function.line(instruction.offset),
         effect.generic,
         effect.rows,
         _pitch(graph, of, instruction, effect, place),
-        _length(graph, of, instruction, effect, place),
+        length,
         of.flow.base + place.block,
     )
 
@@ -78,13 +80,33 @@ def _pitch(graph: Graph, of: Activation, instruction: Instruction, effect: Effec
     return graph.add(Node(Op.MUL_WIDE, args, 32, block=block, context=context))
 
 
-def _length(graph: Graph, of: Activation, instruction: Instruction, effect: Effect, place: Place) -> int:
-    """cp.async reads at most cp-size bytes; when a smaller size is given, the rest is filled with zeros."""
+def _length(
+    graph: Graph, of: Activation, instruction: Instruction, effect: Effect, place: Place, context: int
+) -> tuple[int, int]:
+    """The node of a size, and the context in which it is not 0."""
     if effect.length < 0:
-        return -1
-    operand = instruction.operand(effect.length)
-    if isinstance(operand, Number) and operand.value is not None:
-        return graph.number(operand.value)
+        return -1, context
+    length = of.values.operand(instruction.operand(effect.length), place.block, place.index)
+    partial = _partial(of, instruction, effect, place)
+    if partial is None:
+        return length, context
+    while (node := graph.nodes[graph.resolve(partial)]).op is Op.SELECT:
+        predicate, *choices = node.args
+        empty = [graph.number_of(choice) == 0 for choice in choices]
+        if empty[0] == empty[1]:
+            break
+        partial, context = choices[empty[0]], graph.context(context, predicate, not empty[0])
+    block = of.flow.base + place.block
+    return graph.add(Node(Op.MIN, (partial, length), 32, block=block, context=context)), context
+
+
+def _partial(of: Activation, instruction: Instruction, effect: Effect, place: Place) -> int | None:
+    """cp.async reads fewer than cp-size bytes when a src-size is given; a predicate or a policy is none."""
+    if effect.partial < 0 or instruction.operand_count <= effect.partial:
+        return None
+    operand = instruction.operand(effect.partial)
+    if isinstance(operand, Register) and of.function.body.register_type(operand.name) not in ("b32", "u32", "s32"):
+        return None
     return of.values.operand(operand, place.block, place.index)
 
 

@@ -32,7 +32,8 @@ _DISCARDED_BYTES = 128
 class Effect:
     """An access of `size` bytes at operand number `address`. `rows`, `pitch`: see Access.
 
-    Here `pitch` is an operand number, in units of `pitch_bytes`; `length` is the operand number of the size.
+    Here `pitch` is an operand number, in units of `pitch_bytes`; `length` is the operand number of the size, `partial`
+    that of a smaller one, if it is there.
     """
 
     kind: AccessKind
@@ -43,6 +44,7 @@ class Effect:
     pitch: int = -1
     pitch_bytes: int = 1
     length: int = -1
+    partial: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def _copy(parts: list[str], operands: int) -> list[Effect] | TensorEffect | str:
     if "reduce" in parts:
         return [Effect(AccessKind.ATOMIC, 0, 0, length=2)] if "global" in parts[:6] else "cp.reduce"
     if "bulk" not in parts:
-        return [Effect(AccessKind.READ, 1, 0, length=2)]
+        return [Effect(AccessKind.READ, 1, 0, length=2, partial=3)]
     if "prefetch" in parts:
         return []
     spaces = [part for part in parts if part == "global" or part.startswith("shared")]

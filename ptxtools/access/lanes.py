@@ -89,7 +89,24 @@ class _Maker:
             return self.node(_ONE[kind], (source(1),), width)
         if kind is Kind.EXTRACT:
             return self.node(Op.EXTRACT, (source(1), source(2), source(3)), width)
+        if kind is Kind.INSERT:
+            return self.insert(source, width)
         return None
+
+    def insert(self, source: Source, width: int) -> int | None:
+        """Bits of one value within another, as a sum: at a place that is a number, they do not overlap."""
+        first, count = self.graph.number_of(source(3)), self.graph.number_of(source(4))
+        if first is None or count is None:
+            return None
+        first, count = first & 255, min(count & 255, width - min(first & 255, width))
+        if count == 0:
+            return source(2)
+        inserted, ones = source(1), (1 << count) - 1
+        if first + count < width:
+            inserted = self.node(Op.AND, (inserted, self.graph.number(ones)), width)
+        inserted = self.node(Op.SHL, (inserted, self.graph.number(first)), width)
+        kept = ((1 << width) - 1) & ~(ones << first)
+        return self.node(Op.ADD, (inserted, self.node(Op.AND, (source(2), self.graph.number(kept)), width)), width)
 
     def product(self, source: Source, transfer: Transfer) -> int | None:
         if transfer.saturate:

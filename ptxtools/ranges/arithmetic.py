@@ -236,8 +236,8 @@ class Arithmetic:
         bits, more = self._of.symbols.mask(a), self._of.symbols.mask(b)
         if bits is None or more is None or (bits | more) >> node.width:
             a, b = self._seen(node, 0), self._seen(node, 1)
-            bits, more = self._of.symbols.mask(a), self._of.symbols.mask(b)
-        if bits is None or more is None:
+            bits, more = self._proved_mask(a, node.context), self._proved_mask(b, node.context)
+        if bits is None or more is None or (bits | more) >> node.width:
             return self._between(0, full, a, b)
         if bits & more == 0:
             return a.plus(b)
@@ -246,6 +246,14 @@ class Arithmetic:
         for number in result.terms:
             self._of.symbols.all[number].facts.append(result.plus(a, -1).plus(b, -1))
         return result
+
+    def _proved_mask(self, form: Form, context: int) -> int | None:
+        """The bits that may be set in a value that facts keep from being negative; None when not known."""
+        bits = self._of.symbols.mask(form)
+        facts = None if bits is not None else self._of.facts(context)
+        if facts is None:
+            return bits
+        return self._of.symbols.mask_between(form, self._of.lower(form, facts), self._of.upper(form, facts))
 
     def _disjoint_low(self, form: Form, number: int) -> bool:
         """Whether the form is a multiple of a power of two above the number."""

@@ -163,8 +163,10 @@ class Symbols:
         return result
 
     def _loose_mask(self, form: Form) -> int | None:
-        """From the bounds, and from the powers of two that divide everything."""
-        low, high = self.low(form), self.high(form)
+        return self.mask_between(form, self.low(form), self.high(form))
+
+    def mask_between(self, form: Form, low: Bound, high: Bound) -> int | None:
+        """From bounds, and from the powers of two that divide everything."""
         if low < 0 or high == inf:
             return None
         common = gcd(form.content(), form.constant)

@@ -119,6 +119,7 @@ def _triton() -> Iterator[Case]:
                 f"triton/attention.{kind}x{block}",
                 "attention",
                 [((-(-length // block), 2), (128,), (P, P, P, P, length, 0.5)) for length in (128, 100)],
+                shared=49152,
             )
         for block in (16, 32):
             yield Case(
@@ -163,7 +164,7 @@ def _programs() -> Iterator[Case]:
     yield Case("project/layer_norm", "layer_norm", [((24,), (256,), (P, P, P, P, 777))])
     yield Case("project/softmax", "softmax", [((37,), (128,), (P, P, 1000))])
     yield Case("project/dynamic_shared", "reverse_and_sum", [((1,), (128,), (P, P, P, 5000))])
-    yield Case("project/double_precision", "dot", [((1,), (128,), (P, P, P, 1000))])
+    yield Case("project/double_precision", "dot", [((1,), (128,), (P, P, P, n)) for n in (1000, 20000, 50000)])
     yield Case("project/transpose", "transpose_tiled", [((10, 7), (32, 8), (P, P, 197, 301))])
     yield Case("project/transpose", "transpose_direct", [((19, 13), (16, 16), (P, P, 197, 301))])
     yield Case("project/stencil", "step_2d", [((7, 5), (16, 16), (P, P, 100, 70))])

@@ -244,7 +244,8 @@ def test_what_is_not_understood_is_unknown(code: str, reason: str) -> None:
 
 def test_asynchronous_copies_read() -> None:
     code = "mul.wide.u32 %rd3, %r5, 16; add.s64 %rd4, %rd1, %rd3; cp.async.cg.shared.global [%r9], [%rd4], 16, %r2;"
-    assert one(code, m=8) == (0, 1023, 0, 0)
+    assert one(code, m=8) == (0, 1015, 16, 8)
+    assert one(code, m=16) == one(code, m=64) == (0, 1023, 0, 0)
 
 
 CALLED = """
