@@ -78,8 +78,7 @@ static const struct tsr_form *quotient(struct tsr_evaluation *e, const struct ts
     tsr_wide factor = tsr_form_content(before);
     if (factor <= 1 || before->constant % factor)
         return tsr_divide_quotient(e, value, divisor);
-    struct tsr_form *undone = tsr_scratch_take(e, sizeof *undone + before->count * sizeof undone->terms[0]);
-    undone->constant = before->constant / factor;
+    struct tsr_form *undone = tsr_form_room(e, before->constant / factor, before->count);
     undone->count = before->count;
     for (uint32_t i = 0; i < before->count; i++)
         undone->terms[i] = (struct tsr_term){before->terms[i].coefficient / factor, before->terms[i].symbol};

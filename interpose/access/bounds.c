@@ -1,173 +1,247 @@
 /*
  * Upper bounds of forms under facts; see ptxtools/ranges/bounds.py. Any facts f <= 0 with multipliers m >= 0 bound a form: form <=
  * form - m * f. Each step takes away the multiple of a fact that removes one symbol and lowers the bound most.
+ *
+ * Most of an evaluation's time is spent here, most of that on facts that cannot help: the signs of a form's terms tell these apart before
+ * their terms are looked at. Of a step, only what the fact changes is computed, with numbers of 64 bits: a bound that is too large for
+ * them is none, and a step that is, is not taken.
  */
 #include "access/evaluation.h"
 
-#include <string.h>
-
 #define STEPS 12
-#define LARGEST_SCALE ((tsr_wide)1 << 60)
+#define LARGEST_SCALE ((int64_t)1 << 60)
+#define ABSENT UINT32_MAX
+#define UNBOUNDED INT64_MIN /* no number */
+
+static inline bool is_short(tsr_wide a)
+{
+    return tsr_wide_is_small(a) && a != UNBOUNDED;
+}
+
+/* False, as with the next two: too large. */
+static inline bool times(int64_t a, int64_t b, int64_t *product)
+{
+    return !__builtin_mul_overflow(a, b, product) && *product != UNBOUNDED;
+}
+
+static inline bool plus(int64_t a, int64_t b, int64_t *sum)
+{
+    return !__builtin_add_overflow(a, b, sum);
+}
+
+static inline bool minus(int64_t a, int64_t b, int64_t *difference)
+{
+    return !__builtin_sub_overflow(a, b, difference);
+}
 
 /* How many terms are unbounded; the sum of the others. */
 struct score {
     uint32_t unbounded;
-    tsr_wide total;
+    int64_t total;
 };
 
 /* A form on the way, `scale` times what is bounded. */
 struct scaled {
     struct score score;
-    tsr_wide scale, constant;
+    int64_t scale;
     uint32_t count;
-    struct tsr_term terms[TSR_FORM_TERMS];
+    struct tsr_signs signs;
+    uint32_t symbols[TSR_FORM_TERMS];
+    int64_t coefficients[TSR_FORM_TERMS];
+    int64_t parts[TSR_FORM_TERMS]; /* what each adds to the total; UNBOUNDED */
 };
 
 /* scale * form - multiple * fact. */
 struct step {
     struct score score;
-    tsr_wide scale, factor, multiple;
+    int64_t scale, factor, multiple;
     const struct tsr_form *fact;
 };
 
-static bool add_term(struct tsr_evaluation *e, struct score *score, struct tsr_term term)
+/* What a term adds to a total. */
+static inline int64_t part_of(struct tsr_evaluation *e, uint32_t number, int64_t coefficient)
 {
-    struct tsr_symbol *symbol = tsr_symbol_at(e, term.symbol);
-    tsr_wide bound = term.coefficient > 0 ? symbol->high : symbol->low, product;
+    int64_t part;
+    struct tsr_symbol *symbol = tsr_symbol_at(e, number);
+    tsr_wide bound = coefficient > 0 ? symbol->high : symbol->low;
     symbol->seen = true;
-    if (!tsr_wide_fits(bound)) {
+    if (is_short(bound) && times(coefficient, (int64_t)bound, &part))
+        return part;
+    return UNBOUNDED;
+}
+
+static inline bool add_part(struct score *score, int64_t part)
+{
+    if (part == UNBOUNDED) {
         score->unbounded++;
         return true;
     }
-    if (!tsr_wide_times(term.coefficient, bound, &product))
-        return false;
-    score->total += product;
-    return tsr_wide_fits(score->total);
-}
-
-static tsr_wide coefficient(const struct scaled *form, uint32_t symbol)
-{
-    for (uint32_t i = 0; i < form->count; i++)
-        if (form->terms[i].symbol == symbol)
-            return form->terms[i].coefficient;
-    return 0;
+    return plus(score->total, part, &score->total);
 }
 
 /* factor * a - multiple * b; false: too large. */
-static bool combined(tsr_wide a, tsr_wide factor, tsr_wide b, tsr_wide multiple, tsr_wide *result)
+static inline bool combined(int64_t a, int64_t factor, tsr_wide b, int64_t multiple, int64_t *result)
 {
-    tsr_wide left, right;
-    if (!tsr_wide_times(a, factor, &left) || !tsr_wide_times(b, multiple, &right))
-        return false;
-    *result = left - right;
-    return tsr_wide_fits(*result);
+    int64_t left, right;
+    return is_short(b) && times(a, factor, &left) && times((int64_t)b, multiple, &right) && minus(left, right, result);
 }
 
-/* The score of a step, without taking it. */
-static bool score_of(struct tsr_evaluation *e, const struct scaled *form, struct step *step)
+/* Takes a term's part out of the score of a form that is scaled. */
+static inline bool remove_part(struct score *score, int64_t part, int64_t factor)
 {
-    struct score score = {0, 0};
-    struct tsr_term term;
-    if (!combined(form->constant, step->factor, step->fact->constant, step->multiple, &score.total))
-        return false;
-    for (uint32_t i = 0; i < form->count; i++) {
-        term.symbol = form->terms[i].symbol;
-        tsr_wide b = tsr_form_coefficient(step->fact, term.symbol);
-        if (!combined(form->terms[i].coefficient, step->factor, b, step->multiple, &term.coefficient))
-            return false;
-        if (term.coefficient && !add_term(e, &score, term))
-            return false;
+    int64_t product;
+    if (part == UNBOUNDED) {
+        score->unbounded--;
+        return true;
     }
-    for (uint32_t i = 0; i < step->fact->count; i++) {
-        term.symbol = step->fact->terms[i].symbol;
-        if (coefficient(form, term.symbol))
-            continue;
-        if (!combined(0, 1, step->fact->terms[i].coefficient, step->multiple, &term.coefficient) || !add_term(e, &score, term))
+    return times(part, factor, &product) && minus(score->total, product, &score->total);
+}
+
+static inline uint32_t place_of(const struct scaled *form, uint32_t symbol)
+{
+    for (uint32_t i = 0; i < form->count; i++)
+        if (form->symbols[i] == symbol)
+            return i;
+    return ABSENT;
+}
+
+/* The score of a step, without taking it. `places`: of the fact's terms in the form. False: too large. */
+static bool score_of(struct tsr_evaluation *e, const struct scaled *form, const uint32_t *places, struct step *step)
+{
+    const struct tsr_form *fact = step->fact;
+    struct score score = {.unbounded = form->score.unbounded};
+    int64_t coefficient;
+    if (!combined(form->score.total, step->factor, fact->constant, step->multiple, &score.total))
+        return false;
+    for (uint32_t i = 0; i < fact->count; i++) {
+        int64_t before = 0;
+        if (places[i] != ABSENT) {
+            before = form->coefficients[places[i]];
+            if (!remove_part(&score, form->parts[places[i]], step->factor))
+                return false;
+        }
+        if (!combined(before, step->factor, fact->terms[i].coefficient, step->multiple, &coefficient))
+            return false;
+        if (coefficient && !add_part(&score, part_of(e, fact->terms[i].symbol, coefficient)))
             return false;
     }
     step->score = score;
     return true;
 }
 
-/* Whether a step leads below a score of the given scale. */
-static bool is_better(const struct step *step, struct score score, tsr_wide scale)
+/* Whether a step leads below the best one; false also when that is too large to be told. */
+static inline bool is_better(const struct step *step, const struct step *best)
 {
-    tsr_wide left, right;
-    if (step->score.unbounded != score.unbounded)
-        return step->score.unbounded < score.unbounded;
-    return tsr_wide_times(step->score.total, scale, &left) && tsr_wide_times(score.total, step->scale, &right) && left < right;
+    int64_t left, right;
+    if (step->score.unbounded != best->score.unbounded)
+        return step->score.unbounded < best->score.unbounded;
+    if (step->scale == best->scale)
+        return step->score.total < best->score.total;
+    return times(step->score.total, best->scale, &left) && times(best->score.total, step->scale, &right) && left < right;
 }
 
-static void try_fact(struct tsr_evaluation *e, const struct scaled *form, const struct tsr_form *fact, struct step *best)
+/* The least factor and multiple with factor * |a| = multiple * |b|. */
+static inline void balance(int64_t a, int64_t b, struct step *step)
 {
-    tsr_evaluation_spend(e, 1);
+    a = a < 0 ? -a : a, b = b < 0 ? -b : b;
+    int64_t common = a == b ? a : (int64_t)tsr_wide_common(a, b);
+    step->factor = (int64_t)tsr_wide_divide(b, common);
+    step->multiple = (int64_t)tsr_wide_divide(a, common);
+}
+
+/* The best step with a fact that has terms of the same signs as the form. */
+static void try_steps(struct tsr_evaluation *e, const struct scaled *form, const struct tsr_form *fact, struct step *best)
+{
+    uint32_t places[TSR_FORM_TERMS];
+    for (uint32_t i = 0; i < fact->count; i++)
+        places[i] = place_of(form, fact->terms[i].symbol);
     for (uint32_t i = 0; i < fact->count; i++) {
-        tsr_wide b = fact->terms[i].coefficient, a = coefficient(form, fact->terms[i].symbol);
-        if (a == 0 || (a > 0) != (b > 0))
+        tsr_wide b = fact->terms[i].coefficient;
+        if (places[i] == ABSENT || (form->coefficients[places[i]] > 0) != (b > 0) || !is_short(b))
             continue;
-        tsr_wide common = tsr_wide_common(a, b);
-        struct step step = {.factor = tsr_wide_divide(tsr_wide_distance(b), common),
-                            .multiple = tsr_wide_divide(tsr_wide_distance(a), common),
-                            .fact = fact};
-        if (!tsr_wide_times(form->scale, step.factor, &step.scale) || step.scale > LARGEST_SCALE)
+        struct step step = {.fact = fact};
+        balance(form->coefficients[places[i]], (int64_t)b, &step);
+        if (!times(form->scale, step.factor, &step.scale) || step.scale > LARGEST_SCALE)
             continue;
-        tsr_evaluation_spend(e, form->count + fact->count);
-        if (score_of(e, form, &step) && is_better(&step, best->score, best->scale))
+        tsr_evaluation_spend(e, 1);
+        if (score_of(e, form, places, &step) && is_better(&step, best))
             *best = step;
     }
 }
 
-/* Takes a step; false: the form would have too many terms. */
-static bool take(struct scaled *form, const struct step *step)
+static inline void try_fact(struct tsr_evaluation *e, const struct scaled *form, const struct tsr_form *fact, struct step *best)
 {
-    struct scaled taken;
-    taken.count = 0;
-    combined(form->constant, step->factor, step->fact->constant, step->multiple, &taken.constant);
+    if (tsr_signs_meet(tsr_form_signs(fact), form->signs))
+        try_steps(e, form, fact, best);
+}
+
+static inline void set_term(struct tsr_evaluation *e, struct scaled *form, uint32_t place, uint32_t symbol, int64_t coefficient)
+{
+    form->symbols[place] = symbol;
+    form->coefficients[place] = coefficient;
+    form->parts[place] = part_of(e, symbol, coefficient);
+    tsr_signs_add(&form->signs, symbol, coefficient);
+}
+
+/* Takes a step; false: the form would be too large. */
+static bool take(struct tsr_evaluation *e, struct scaled *form, const struct step *step)
+{
+    const struct tsr_form *fact = step->fact;
+    uint32_t kept = 0;
+    uint64_t shared = 0; /* terms of the fact that the form has, too */
+    int64_t coefficient;
+    form->signs = (struct tsr_signs){0, 0};
     for (uint32_t i = 0; i < form->count; i++) {
-        struct tsr_term *to = &taken.terms[taken.count];
-        to->symbol = form->terms[i].symbol;
-        combined(form->terms[i].coefficient, step->factor, tsr_form_coefficient(step->fact, to->symbol), step->multiple,
-                 &to->coefficient);
-        taken.count += to->coefficient != 0;
-    }
-    for (uint32_t i = 0; i < step->fact->count; i++) {
-        const struct tsr_term *term = &step->fact->terms[i];
-        if (coefficient(form, term->symbol))
-            continue;
-        if (taken.count == TSR_FORM_TERMS)
+        uint32_t symbol = form->symbols[i], place = tsr_form_place(fact, symbol);
+        bool is_shared = place < fact->count;
+        shared |= (uint64_t)is_shared << (is_shared ? place : 0);
+        tsr_wide b = is_shared ? fact->terms[place].coefficient : 0;
+        if (!combined(form->coefficients[i], step->factor, b, step->multiple, &coefficient))
             return false;
-        taken.terms[taken.count++] = (struct tsr_term){-step->multiple * term->coefficient, term->symbol};
+        if (coefficient)
+            set_term(e, form, kept++, symbol, coefficient);
     }
+    for (uint32_t i = 0; i < fact->count; i++) {
+        if (shared >> i & 1)
+            continue;
+        if (kept == TSR_FORM_TERMS || !combined(0, 1, fact->terms[i].coefficient, step->multiple, &coefficient))
+            return false;
+        set_term(e, form, kept++, fact->terms[i].symbol, coefficient);
+    }
+    form->count = kept;
     form->score = step->score;
     form->scale = step->scale;
-    form->constant = taken.constant;
-    form->count = taken.count;
-    memcpy(form->terms, taken.terms, taken.count * sizeof taken.terms[0]);
     return true;
 }
 
 static bool improve(struct tsr_evaluation *e, struct scaled *form, const struct tsr_facts *facts)
 {
     struct step best = {.score = form->score, .scale = form->scale};
+    tsr_evaluation_spend(e, 1 + facts->count / 4);
     for (uint32_t i = 0; i < facts->count; i++)
         try_fact(e, form, facts->items[i], &best);
     for (uint32_t i = 0; i < form->count; i++)
-        for (struct tsr_fact_link *link = tsr_symbol_at(e, form->terms[i].symbol)->facts; link; link = link->next)
+        for (struct tsr_fact_link *link = tsr_symbol_at(e, form->symbols[i])->facts; link; link = link->next)
             try_fact(e, form, link->form, &best);
-    return best.fact && take(form, &best);
+    return best.fact && take(e, form, &best);
 }
 
-/* The least bound found of sign * form. */
-static tsr_wide bound(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide sign, const struct tsr_facts *facts)
+/* The least bound found of a form or, when it is `negative`, of its opposite. */
+static tsr_wide bound(struct tsr_evaluation *e, const struct tsr_form *form, bool negative, const struct tsr_facts *facts)
 {
-    struct scaled current;
-    current.score = (struct score){0, sign * form->constant};
+    struct scaled current; /* as far as it is used */
+    if (!is_short(form->constant))
+        return TSR_INFINITE;
+    current.score = (struct score){0, (int64_t)(negative ? -form->constant : form->constant)};
     current.scale = 1;
-    current.constant = sign * form->constant;
-    for (current.count = 0; current.count < form->count; current.count++) {
-        struct tsr_term *term = &current.terms[current.count];
-        *term = (struct tsr_term){sign * form->terms[current.count].coefficient, form->terms[current.count].symbol};
-        if (!add_term(e, &current.score, *term))
+    current.count = form->count;
+    current.signs = (struct tsr_signs){0, 0};
+    for (uint32_t i = 0; i < form->count; i++) {
+        const struct tsr_term *term = &form->terms[i];
+        if (!is_short(term->coefficient))
+            return TSR_INFINITE;
+        set_term(e, &current, i, term->symbol, (int64_t)(negative ? -term->coefficient : term->coefficient));
+        if (!add_part(&current.score, current.parts[i]))
             return TSR_INFINITE;
     }
     for (int step = 0; step < STEPS && current.count && !e->coarse; step++)
@@ -178,10 +252,10 @@ static tsr_wide bound(struct tsr_evaluation *e, const struct tsr_form *form, tsr
 
 tsr_wide tsr_bound_upper(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts)
 {
-    return bound(e, form, 1, facts);
+    return bound(e, form, false, facts);
 }
 
 tsr_wide tsr_bound_lower(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts)
 {
-    return -bound(e, form, -1, facts);
+    return -bound(e, form, true, facts);
 }

@@ -5,10 +5,8 @@
 static void split(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor, const struct tsr_form **whole,
                   const struct tsr_form **rest)
 {
-    size_t bytes = sizeof(struct tsr_form) + form->count * sizeof(struct tsr_term);
-    struct tsr_form *first = tsr_scratch_take(e, bytes), *second = tsr_scratch_take(e, bytes);
-    tsr_evaluation_spend(e, 1 + form->count);
-    first->count = second->count = 0;
+    struct tsr_form *first = tsr_form_room(e, tsr_wide_divide(form->constant, divisor), form->count);
+    struct tsr_form *second = tsr_form_room(e, tsr_wide_modulo(form->constant, divisor), form->count);
     for (uint32_t i = 0; i < form->count; i++) {
         tsr_wide c = form->terms[i].coefficient;
         tsr_wide times = c >= 0 ? tsr_wide_divide(c, divisor) : -tsr_wide_divide(-c, divisor);
@@ -17,8 +15,6 @@ static void split(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wid
         if (c != times * divisor)
             second->terms[second->count++] = (struct tsr_term){c - times * divisor, form->terms[i].symbol};
     }
-    first->constant = tsr_wide_divide(form->constant, divisor);
-    second->constant = tsr_wide_modulo(form->constant, divisor);
     *whole = first, *rest = second;
 }
 

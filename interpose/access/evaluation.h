@@ -55,10 +55,16 @@ struct tsr_term {
     uint32_t symbol;
 };
 
+/* Which symbols a form has with positive and with negative coefficients: symbol n is bit n modulo 32. */
+struct tsr_signs {
+    uint32_t positive, negative;
+};
+
 /* constant + sum of coefficient * symbol, congruent to the machine's value. Never changed once made. */
 struct tsr_form {
     tsr_wide constant;
     uint32_t count;
+    struct tsr_signs signs; /* both 0: not found yet */
     struct tsr_term terms[];
 };
 
@@ -183,10 +189,44 @@ static inline bool tsr_symbol_is_pointer(const struct tsr_symbol *symbol)
     return symbol->slot >= 0 || symbol->variable >= 0;
 }
 
+static inline void tsr_signs_add(struct tsr_signs *signs, uint32_t symbol, tsr_wide coefficient)
+{
+    uint32_t bit = 1u << (symbol & 31);
+    signs->positive |= coefficient > 0 ? bit : 0;
+    signs->negative |= coefficient < 0 ? bit : 0;
+}
+
+/* Whether there may be a symbol that both have with the same sign. */
+static inline bool tsr_signs_meet(struct tsr_signs a, struct tsr_signs b)
+{
+    return ((a.positive & b.positive) | (a.negative & b.negative)) != 0;
+}
+
+static inline struct tsr_signs tsr_form_signs(const struct tsr_form *form)
+{
+    struct tsr_signs signs = form->signs;
+    if ((signs.positive | signs.negative) == 0 && form->count) {
+        for (uint32_t i = 0; i < form->count; i++)
+            tsr_signs_add(&signs, form->terms[i].symbol, form->terms[i].coefficient);
+        ((struct tsr_form *)form)->signs = signs;
+    }
+    return signs;
+}
+
+/* Where a form has a symbol; its count: nowhere. */
+static inline uint32_t tsr_form_place(const struct tsr_form *form, uint32_t symbol)
+{
+    uint32_t i = 0;
+    while (i < form->count && form->terms[i].symbol != symbol)
+        i++;
+    return i;
+}
+
 struct tsr_symbol tsr_symbol_new(tsr_wide low, tsr_wide high, uint64_t loops);
 const struct tsr_form *tsr_symbol_add(struct tsr_evaluation *e, const struct tsr_symbol *symbol);
 void tsr_symbol_relate(struct tsr_evaluation *e, const struct tsr_form *symbol, const struct tsr_form *fact);
 
+struct tsr_form *tsr_form_room(struct tsr_evaluation *e, tsr_wide constant, uint32_t terms);
 const struct tsr_form *tsr_form_number(struct tsr_evaluation *e, tsr_wide value);
 const struct tsr_form *tsr_form_symbol(struct tsr_evaluation *e, uint32_t symbol, tsr_wide coefficient);
 const struct tsr_form *tsr_form_plus(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b,

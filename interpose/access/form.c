@@ -51,25 +51,25 @@ void tsr_symbol_relate(struct tsr_evaluation *e, const struct tsr_form *symbol, 
     }
 }
 
-static struct tsr_form *room(struct tsr_evaluation *e, uint32_t terms)
+/* A form without terms, and room for some. */
+struct tsr_form *tsr_form_room(struct tsr_evaluation *e, tsr_wide constant, uint32_t terms)
 {
     tsr_evaluation_spend(e, 1 + terms);
-    return tsr_scratch_take(e, sizeof(struct tsr_form) + terms * sizeof(struct tsr_term));
+    struct tsr_form *form = tsr_scratch_take(e, sizeof(struct tsr_form) + terms * sizeof(struct tsr_term));
+    *form = (struct tsr_form){.constant = constant};
+    return form;
 }
 
 const struct tsr_form *tsr_form_number(struct tsr_evaluation *e, tsr_wide value)
 {
     if (value == 0)
         return &tsr_form_zero;
-    struct tsr_form *form = room(e, 0);
-    *form = (struct tsr_form){.constant = value};
-    return form;
+    return tsr_form_room(e, value, 0);
 }
 
 const struct tsr_form *tsr_form_symbol(struct tsr_evaluation *e, uint32_t symbol, tsr_wide coefficient)
 {
-    struct tsr_form *form = room(e, 1);
-    form->constant = 0;
+    struct tsr_form *form = tsr_form_room(e, 0, 1);
     form->count = 1;
     form->terms[0] = (struct tsr_term){coefficient, symbol};
     return form;
@@ -83,17 +83,9 @@ static const struct tsr_form *too_large(struct tsr_evaluation *e, const struct t
     return tsr_symbol_add(e, &symbol);
 }
 
-static uint32_t position_of(const struct tsr_form *form, uint32_t symbol)
-{
-    uint32_t i = 0;
-    while (i < form->count && form->terms[i].symbol != symbol)
-        i++;
-    return i;
-}
-
 static bool add_term(struct tsr_form *form, uint32_t symbol, tsr_wide coefficient)
 {
-    uint32_t i = position_of(form, symbol);
+    uint32_t i = tsr_form_place(form, symbol);
     if (i == form->count) {
         form->terms[form->count++] = (struct tsr_term){coefficient, symbol};
         return true;
@@ -112,7 +104,7 @@ static bool fill_sum(struct tsr_form *sum, const struct tsr_form *a, const struc
     memcpy(sum->terms, a->terms, a->count * sizeof a->terms[0]);
     if (!tsr_wide_times(b->constant, factor, &product))
         return false;
-    sum->constant = a->constant + product;
+    sum->constant += product;
     for (uint32_t i = 0; i < b->count && factor; i++)
         if (!tsr_wide_times(b->terms[i].coefficient, factor, &product) || !add_term(sum, b->terms[i].symbol, product))
             return false;
@@ -123,7 +115,7 @@ static bool fill_sum(struct tsr_form *sum, const struct tsr_form *a, const struc
 const struct tsr_form *tsr_form_plus(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b,
                                      tsr_wide factor)
 {
-    struct tsr_form *sum = room(e, a->count + b->count);
+    struct tsr_form *sum = tsr_form_room(e, a->constant, a->count + b->count);
     return fill_sum(sum, a, b, factor) ? sum : too_large(e, a, b);
 }
 
@@ -145,9 +137,7 @@ const struct tsr_form *tsr_form_times(struct tsr_evaluation *e, const struct tsr
 /* The form less its term with a symbol. */
 const struct tsr_form *tsr_form_without(struct tsr_evaluation *e, const struct tsr_form *a, uint32_t symbol)
 {
-    struct tsr_form *rest = room(e, a->count);
-    rest->constant = a->constant;
-    rest->count = 0;
+    struct tsr_form *rest = tsr_form_room(e, a->constant, a->count);
     for (uint32_t i = 0; i < a->count; i++)
         if (a->terms[i].symbol != symbol)
             rest->terms[rest->count++] = a->terms[i];
@@ -160,8 +150,7 @@ const struct tsr_form *tsr_form_fact(struct tsr_evaluation *e, const struct tsr_
     tsr_wide divisor = tsr_form_content(a);
     if (divisor <= 1)
         return a;
-    struct tsr_form *result = room(e, a->count);
-    result->constant = -tsr_wide_divide(-a->constant, divisor);
+    struct tsr_form *result = tsr_form_room(e, -tsr_wide_divide(-a->constant, divisor), a->count);
     result->count = a->count;
     for (uint32_t i = 0; i < a->count; i++)
         result->terms[i] = (struct tsr_term){tsr_wide_divide(a->terms[i].coefficient, divisor), a->terms[i].symbol};
@@ -170,7 +159,7 @@ const struct tsr_form *tsr_form_fact(struct tsr_evaluation *e, const struct tsr_
 
 tsr_wide tsr_form_coefficient(const struct tsr_form *a, uint32_t symbol)
 {
-    uint32_t i = position_of(a, symbol);
+    uint32_t i = tsr_form_place(a, symbol);
     return i < a->count ? a->terms[i].coefficient : 0;
 }
 

@@ -53,9 +53,7 @@ static struct tsr_term *sorted(struct tsr_evaluation *e, const struct tsr_form *
 static const struct tsr_form *of_terms(struct tsr_evaluation *e, tsr_wide constant, const struct tsr_term *terms,
                                        uint32_t count)
 {
-    struct tsr_form *form = tsr_scratch_take(e, sizeof *form + count * sizeof *terms);
-    tsr_evaluation_spend(e, 1 + count);
-    form->constant = constant;
+    struct tsr_form *form = tsr_form_room(e, constant, count);
     form->count = count;
     for (uint32_t i = 0; i < count; i++)
         form->terms[i] = terms[i];
