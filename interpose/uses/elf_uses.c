@@ -1,8 +1,9 @@
 /*
  * Uses of variables in machine code of sm_70 and later, without disassembling it. Instructions are 16 bytes; one that has an operand in constant
- * memory has the bank in bits 54 to 58. Bank 3 are the program's own constants; bank 4 holds the addresses of variables and of
+ * memory, as bits 9 to 11 tell, has the bank in bits 54 to 58. Bank 3 are the program's own constants; bank 4 holds the addresses of variables and of
  * the driver's functions, relocated entry by entry. Where an operand lies within bank 4 depends on the instruction: each reading of the field
- * counts. What a register points to counts as every entry whose place the register is ever set to.
+ * counts. What a register points to is the number that it was last set to (register_number.h); where that cannot be told, every entry counts
+ * whose place the register is ever set to.
  *
  * Machine code does not tell loads from stores here: a variable in global memory that is used counts as written, unless it is a text that the
  * compiler made.
@@ -12,12 +13,14 @@
  */
 #include <string.h>
 
+#include "uses/register_number.h"
 #include "uses/uses_object.h"
 
 enum { SECTION_BYTES = 64, SYMBOL_BYTES = 24, INSTRUCTION_BYTES = 16 };
 enum { TYPE_SYMTAB = 2, TYPE_RELA = 4, TYPE_NOBITS = 8, TYPE_REL = 9 };
 enum { SYMBOL_OBJECT = 1, SYMBOL_FUNCTION = 2 };
 enum { INFO_LONG = 4, INFO_EXTERNS = 15, MACHINE_MIN = 70, MACHINE_UNIFORM = 100, OTHER_ENTRY = 0x10 };
+enum { FORM_CONSTANT_LAST = 3, FORM_CONSTANT = 5 };
 enum { LOAD_CONSTANT = 0xb82, LOAD_UNIFORM = 0x7ac, ALWAYS_ZERO = 0xff };
 
 struct section {
@@ -119,18 +122,18 @@ static bool is_text(const char *name)
            strstr(name, "__FUNCTION__") || strstr(name, "__func__");
 }
 
-/* Its bit, or 0 for what is no variable. */
+/* Its bit, or 0 for what is no variable, or one that nobody can write. */
 static uint64_t bit_of(const struct elf *elf, const struct symbol *symbol)
 {
     const struct section *section = section_of(elf, symbol);
     bool global = section && begins(section->name, ".nv.global"), constant = section && begins(section->name, ".nv.constant3");
-    if (symbol->type != SYMBOL_OBJECT || (!global && !constant))
+    if (symbol->type != SYMBOL_OBJECT || (!global && !constant) || is_text(symbol->name))
         return 0;
     struct tsr_uses_name *name = tsr_uses_add(elf->uses, symbol->name, strlen(symbol->name), TSR_NAME_VARIABLE);
     if (!name)
         return 0;
     uint64_t bit = tsr_uses_bit(elf->uses, name);
-    if (global && !is_text(symbol->name))
+    if (global)
         elf->uses->state |= bit;
     return bit;
 }
@@ -171,12 +174,14 @@ static bool is_set_to(struct tsr_span code, uint8_t index, uint64_t number)
     return false;
 }
 
-/* What an operand in bank 4 is that a register points to. */
-static void note_indexed(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code, uint8_t index)
+/* What an operand in bank 4 is that a register points to, where the instruction at `at` reads it. */
+static void note_indexed(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code, size_t at,
+                         uint8_t index)
 {
-    bool any = false;
+    uint32_t number;
+    bool any = false, one = elf->machine < MACHINE_UNIFORM && tsr_register_number(code, at, index, &number);
     for (size_t i = 0; i < elf->entries.count; i++)
-        if (is_set_to(code, index, elf->entries.data[i].offset)) {
+        if (one ? elf->entries.data[i].offset == number : is_set_to(code, index, elf->entries.data[i].offset)) {
             note(elf, use, &elf->entries.data[i].symbol);
             any = true;
         }
@@ -184,14 +189,15 @@ static void note_indexed(const struct elf *elf, struct tsr_uses_function_use *us
         note_every_entry(elf, use);
 }
 
-static void note_operand(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code, uint64_t instruction)
+static void note_operand(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code, size_t at)
 {
+    uint64_t instruction = tsr_read64(code.data + at);
     uint16_t kind = instruction & 0xfff;
     uint64_t word = instruction >> 38 & 0xfff8, other = instruction >> 37 & 0xfff8; /* entries have 8 bytes */
     uint8_t index = (uint8_t)(instruction >> 24);
     bool any = false, indexed = kind == LOAD_CONSTANT && index != ALWAYS_ZERO;
     if (indexed && word == 0) {
-        note_indexed(elf, use, code, index);
+        note_indexed(elf, use, code, at, index);
         return;
     }
     for (size_t i = 0; i < elf->entries.count && !indexed; i++)
@@ -214,14 +220,21 @@ static void note_constants(const struct elf *elf, struct tsr_uses_function_use *
     }
 }
 
+/* The bank of its operand in constant memory; -1: it has none. */
+static int bank_of(uint64_t instruction)
+{
+    unsigned form = instruction >> 9 & 7;
+    return form == FORM_CONSTANT_LAST || form == FORM_CONSTANT ? (int)(instruction >> 54 & 31) : -1;
+}
+
 static void scan_code(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code)
 {
     bool constants = false;
     for (size_t at = 0; at + INSTRUCTION_BYTES <= code.size; at += INSTRUCTION_BYTES) {
-        uint64_t instruction = tsr_read64(code.data + at), bank = instruction >> 54 & 31;
+        int bank = bank_of(tsr_read64(code.data + at));
         constants |= bank == 3;
         if (bank == 4)
-            note_operand(elf, use, code, instruction);
+            note_operand(elf, use, code, at);
     }
     if (constants)
         note_constants(elf, use);

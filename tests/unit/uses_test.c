@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "uses/register_number.h"
 #include "uses/uses.h"
 
 #define HEADER ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -137,6 +138,40 @@ static void expect_machine_code(const void *image, size_t bytes, uint32_t arch)
     CHECK_EQ(tsr_uses_function(uses, "add_bias").variables, tsr_variable_bit("bias", 4));
     CHECK_EQ(tsr_uses_function(uses, "plain").variables, 0);
     tsr_uses_destroy(uses);
+}
+
+enum { REGISTER = 14, MOVE = 0xe7802, PAIR = 0xd7805, LOAD = 0x0e0e7b82, MULTIPLY_ADD = 0xff0e7424, BRANCH = 0x7947 };
+
+/* The number in the register where the last instruction is read; -1: it cannot be told. */
+static int64_t number_in(const uint64_t (*instructions)[2], size_t count)
+{
+    uint32_t number;
+    struct tsr_span code = {(const uint8_t *)instructions, count * sizeof *instructions};
+    return tsr_register_number(code, (count - 1) * sizeof *instructions, REGISTER, &number) ? (int64_t)number : -1;
+}
+
+#define NUMBER_IN(...)                                                                                                             number_in((const uint64_t[][2]){__VA_ARGS__}, sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]))
+#define INSTRUCTION(number, low) {(uint64_t)(number) << 32 | (low), 0xff}
+/* To so many instructions after the next. */
+#define JUMP(instructions) {(uint64_t)(instructions) << 36 | BRANCH, (instructions) < 0 ? 0x3ffff : 0}
+
+TEST(numbers_in_registers)
+{
+    CHECK_EQ(NUMBER_IN(INSTRUCTION(0x48, MOVE), INSTRUCTION(0, LOAD)), 0x48);
+    CHECK_EQ(NUMBER_IN(INSTRUCTION(8, MOVE), INSTRUCTION(0x48, MULTIPLY_ADD), INSTRUCTION(0, LOAD)), 0x48);
+    CHECK_EQ(NUMBER_IN({(uint64_t)0x48 << 32 | 0x030e7424, 0xff}, INSTRUCTION(0, LOAD)), -1); /* a product */
+    CHECK_EQ(NUMBER_IN({(uint64_t)0x48 << 32 | 0xe0802, 0xff}, INSTRUCTION(0, LOAD)), -1);    /* under a predicate */
+    CHECK_EQ(NUMBER_IN(INSTRUCTION(8, MOVE), INSTRUCTION(0, PAIR), INSTRUCTION(0, LOAD)), -1);
+    CHECK_EQ(NUMBER_IN(INSTRUCTION(0, LOAD)), -1);
+}
+
+TEST(branches_to_between_the_number_and_its_use)
+{
+    CHECK_EQ(NUMBER_IN(INSTRUCTION(8, MOVE), INSTRUCTION(0, LOAD), JUMP(-2), INSTRUCTION(9, MOVE), INSTRUCTION(0, LOAD)), 9);
+    CHECK_EQ(NUMBER_IN(JUMP(1), INSTRUCTION(8, MOVE), INSTRUCTION(0, LOAD)), -1);
+    CHECK_EQ(NUMBER_IN(JUMP(2), INSTRUCTION(8, MOVE), INSTRUCTION(8, 0x0f7802), INSTRUCTION(0, LOAD)), -1);
+    CHECK_EQ(NUMBER_IN(JUMP(0), INSTRUCTION(8, MOVE), INSTRUCTION(0, LOAD)), 8);
+    CHECK_EQ(NUMBER_IN(INSTRUCTION(8, MOVE), JUMP(-9), INSTRUCTION(0, LOAD)), -1);
 }
 
 static uint8_t *read_machine_code(size_t *bytes)

@@ -1,0 +1,15 @@
+/* Which number a register of machine code holds where an instruction reads it: of sm_70 to sm_90, whose branches are known here. */
+#ifndef TSR_REGISTER_NUMBER_H
+#define TSR_REGISTER_NUMBER_H
+
+#include <stdbool.h>
+
+#include "emulator/image/parts.h"
+
+/*
+ * code: a function. at: where in it the instruction begins. True: on every way there the register was last set to *number, by an instruction
+ * that stands before it with no branch between them, from it or to it. False: that cannot be told.
+ */
+bool tsr_register_number(struct tsr_span code, size_t at, uint8_t index, uint32_t *number);
+
+#endif
