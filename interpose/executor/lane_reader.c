@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/os.h"
+#include "carry/carry.h"
 
 #define SPINS_BEFORE_SLEEP 2000
 #define SLEEP_NS 100000000ull /* bound on a sleep whose wake-up was lost or that must see `stop` */
@@ -25,8 +26,23 @@ struct tsr_lane_reader {
 };
 
 #define MOST_OPERATIONS 16u /* of one batch */
-#define UNIT 64u
 #define DRAIN_LOOK_NS 20000ull
+
+static const struct tsr_carry_driver driver = {.launch = cuLaunchKernel,
+                                               .launch_ex = cuLaunchKernelEx,
+                                               .copy = cuMemcpyDtoDAsync,
+                                               .copy_rows = cuMemcpy2DAsync,
+                                               .set8 = cuMemsetD8Async,
+                                               .set16 = cuMemsetD16Async,
+                                               .set32 = cuMemsetD32Async,
+                                               .set_rows8 = cuMemsetD2D8Async,
+                                               .set_rows16 = cuMemsetD2D16Async,
+                                               .set_rows32 = cuMemsetD2D32Async};
+
+static bool is_closed(const struct tsr_lane *lane)
+{
+    return __atomic_load_n(&lane->closed, __ATOMIC_SEQ_CST) != 0;
+}
 
 static void fail(struct tsr_lane_reader *reader, CUresult error)
 {
@@ -40,42 +56,11 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
         __atomic_store_n(&reader->lane->away[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
 }
 
-/* In the form that every driver takes: one by one, if the block is the function's own. */
-static CUresult launch(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record, CUstream stream)
-{
-    const struct tsr_mirror_function *of = tsr_mirror_function(reader->mirror, record->function);
-    if (!of)
-        return CUDA_ERROR_INVALID_HANDLE;
-    char *block = (char *)(record + 1);
-    uint32_t attributes = (uint32_t)record->value;
-    size_t bytes = record->value ? record->value >> 32 : record->param_bytes;
-    bool known = of->bytes == bytes;
-    void *params[TSR_MIRROR_PARAMETERS];
-    for (uint32_t i = 0; known && i < of->count; i++)
-        params[i] = block + of->offsets[i];
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-    CUlaunchConfig config = {.gridDimX = record->grid[0],
-                             .gridDimY = record->grid[1],
-                             .gridDimZ = record->grid[2],
-                             .blockDimX = record->block[0],
-                             .blockDimY = record->block[1],
-                             .blockDimZ = record->block[2],
-                             .sharedMemBytes = record->shared_bytes,
-                             .hStream = stream,
-                             .attrs = (CUlaunchAttribute *)(block + (bytes + 7) / 8 * 8),
-                             .numAttrs = attributes};
-    void **values = known && bytes ? params : NULL, **packed = known ? NULL : extra;
-    if (attributes)
-        return cuLaunchKernelEx(&config, of->function, values, packed);
-    return cuLaunchKernel(of->function, record->grid[0], record->grid[1], record->grid[2], record->block[0], record->block[1],
-                          record->block[2], record->shared_bytes, stream, values, packed);
-}
-
 /* What the driver has refused, for whoever reads the log. */
 static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
     static const char *const kinds[] = {"skip", "launch", "wait", "signal", "copy", "memset"};
-    const struct tsr_mirror_function *of =
+    const struct tsr_carry_function *of =
         record->kind == TSR_LANE_LAUNCH ? tsr_mirror_function(reader->mirror, record->function) : NULL;
     const char *name = "";
     if (of)
@@ -96,47 +81,6 @@ static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_rec
                 what->element);
     }
     fputc('\n', stderr);
-}
-
-static CUresult copy(const struct tsr_lane_copy *what, CUstream stream)
-{
-    if (what->height == 1)
-        return cuMemcpyDtoDAsync(what->to, what->from, what->width, stream);
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = what->from,
-                          .srcPitch = what->from_pitch,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = what->to,
-                          .dstPitch = what->to_pitch,
-                          .WidthInBytes = what->width,
-                          .Height = what->height};
-    return cuMemcpy2DAsync(&rows, stream);
-}
-
-static CUresult set(const struct tsr_lane_set *what, CUstream stream)
-{
-    bool one = what->height == 1;
-    switch (what->element) {
-    case 1:
-        return one ? cuMemsetD8Async(what->to, (unsigned char)what->value, what->width, stream)
-                   : cuMemsetD2D8Async(what->to, what->pitch, (unsigned char)what->value, what->width, what->height, stream);
-    case 2:
-        return one ? cuMemsetD16Async(what->to, (unsigned short)what->value, what->width, stream)
-                   : cuMemsetD2D16Async(what->to, what->pitch, (unsigned short)what->value, what->width, what->height, stream);
-    default:
-        return one ? cuMemsetD32Async(what->to, what->value, what->width, stream)
-                   : cuMemsetD2D32Async(what->to, what->pitch, what->value, what->width, what->height, stream);
-    }
-}
-
-static struct tsr_lane_record *record_at(const struct tsr_lane_reader *reader, uint64_t position)
-{
-    return (struct tsr_lane_record *)(reader->lane->records + (position & (TSR_LANE_BYTES - 1)));
-}
-
-static bool is_ready(const struct tsr_lane_reader *reader, uint64_t position)
-{
-    return __atomic_load_n(&record_at(reader, position)->stamp, __ATOMIC_SEQ_CST) == position + 1;
 }
 
 static bool is_operation(const struct tsr_lane_record *record)
@@ -160,45 +104,59 @@ static CUstreamBatchMemOpParams operation_of(const struct tsr_lane *lane, const 
     return operation;
 }
 
-/* All waits and signals of one stream that stand behind each other, as one batch. end: behind the last of them. */
-static CUresult operate(const struct tsr_lane_reader *reader, uint64_t position, CUstream stream, uint64_t *end)
+/* Behind the last record that is carried out with this one: all waits and signals of a stream that stand behind each other are one batch. */
+static uint64_t end_of(const struct tsr_lane_reader *reader, uint64_t position)
+{
+    const struct tsr_lane_record *first = tsr_lane_record_at(reader->lane, position);
+    uint64_t end = position + first->bytes;
+    for (unsigned count = 1;
+         is_operation(first) && count < MOST_OPERATIONS && tsr_lane_is_ready(reader->lane, end) &&
+         is_operation(tsr_lane_record_at(reader->lane, end)) && tsr_lane_record_at(reader->lane, end)->stream == first->stream;
+         count++)
+        end += tsr_lane_record_at(reader->lane, end)->bytes;
+    return end;
+}
+
+/* Says what is about to be taken. */
+static void note(const struct tsr_lane_reader *reader, uint64_t position, uint64_t end)
+{
+    struct tsr_lane *lane = reader->lane;
+    for (const struct tsr_lane_record *record; position < end; position += record->bytes) {
+        record = tsr_lane_record_at(reader->lane, position);
+        if (record->stream >= TSR_LANE_STREAMS)
+            continue;
+        if (record->kind == TSR_LANE_WAIT)
+            __atomic_store_n(&lane->follows[record->stream], record->value, __ATOMIC_RELEASE);
+        else if (record->kind == TSR_LANE_SIGNAL)
+            __atomic_store_n(&lane->settles[record->stream], record->value, __ATOMIC_RELEASE);
+        else if (tsr_carry_is_work(record))
+            __atomic_store_n(&lane->settles[record->stream], TSR_LANE_UNSETTLED, __ATOMIC_RELEASE);
+    }
+}
+
+static CUresult operate(const struct tsr_lane_reader *reader, uint64_t position, uint64_t end, CUstream stream)
 {
     CUstreamBatchMemOpParams operations[MOST_OPERATIONS];
-    const struct tsr_lane_record *first = record_at(reader, position);
     unsigned count = 0;
-    do {
-        const struct tsr_lane_record *record = record_at(reader, position);
+    for (const struct tsr_lane_record *record; position < end; position += record->bytes) {
+        record = tsr_lane_record_at(reader->lane, position);
         operations[count++] = operation_of(reader->lane, record);
-        position += record->bytes;
-    } while (count < MOST_OPERATIONS && is_ready(reader, position) && is_operation(record_at(reader, position)) &&
-             record_at(reader, position)->stream == first->stream);
-    *end = position;
-    __atomic_store_n(&reader->lane->taken, position, __ATOMIC_SEQ_CST);
+    }
     return cuStreamBatchMemOp(stream, count, operations, 0);
 }
 
-static CUresult carry_out(struct tsr_lane_reader *reader, uint64_t position, uint64_t *end)
+static CUresult carry_out(struct tsr_lane_reader *reader, uint64_t position, uint64_t end)
 {
-    const struct tsr_lane_record *record = record_at(reader, position);
-    *end = position + record->bytes;
+    const struct tsr_lane_record *record = tsr_lane_record_at(reader->lane, position);
     if (record->kind == TSR_LANE_SKIP)
         return CUDA_SUCCESS;
     CUstream stream = tsr_mirror_stream(reader->mirror, record->stream);
-    if (!stream)
+    const struct tsr_carry_function *function =
+        record->kind == TSR_LANE_LAUNCH ? tsr_mirror_function(reader->mirror, record->function) : NULL;
+    if (!stream || (record->kind == TSR_LANE_LAUNCH && !function))
         return CUDA_ERROR_INVALID_HANDLE;
     reader->busy[record->stream] = true;
-    if (is_operation(record))
-        return operate(reader, position, stream, end);
-    switch (record->kind) {
-    case TSR_LANE_LAUNCH:
-        return launch(reader, record, stream);
-    case TSR_LANE_COPY:
-        return copy((const struct tsr_lane_copy *)(record + 1), stream);
-    case TSR_LANE_SET:
-        return set((const struct tsr_lane_set *)(record + 1), stream);
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    return is_operation(record) ? operate(reader, position, end, stream) : tsr_carry_out(&driver, record, function, stream);
 }
 
 static bool watch_locked(struct tsr_lane_reader *reader)
@@ -213,7 +171,9 @@ static bool watch_locked(struct tsr_lane_reader *reader)
             continue;
         }
         reader->busy[i] = false;
-        if (result != CUDA_SUCCESS && !reader->lane->dead)
+        if (result == CUDA_SUCCESS)
+            __atomic_store_n(&reader->lane->settles[i], 0, __ATOMIC_RELEASE);
+        else if (!reader->lane->dead && !is_closed(reader->lane))
             fail(reader, result);
     }
     return idle;
@@ -232,22 +192,14 @@ static void wait_for_records(struct tsr_lane_reader *reader, uint64_t head)
 {
     struct tsr_lane *lane = reader->lane;
     for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
-        if (is_ready(reader, head))
+        if (tsr_lane_is_ready(lane, head))
             return;
         __builtin_ia32_pause();
     }
     __atomic_store_n(&lane->sleeping, 1, __ATOMIC_SEQ_CST);
-    if (!is_ready(reader, head))
+    if (!tsr_lane_is_ready(lane, head))
         tsr_os_futex_wait(&lane->sleeping, 1, watch(reader) ? SLEEP_NS : WATCH_NS, true);
     __atomic_store_n(&lane->sleeping, 0, __ATOMIC_SEQ_CST);
-}
-
-/* Clears what may be taken for a stamp, and gives the room back. */
-static void give_back(struct tsr_lane_reader *reader, uint64_t from, uint64_t end)
-{
-    for (uint64_t at = from; at < end; at += UNIT)
-        __atomic_store_n(&record_at(reader, at)->stamp, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&reader->lane->head, end, __ATOMIC_RELEASE);
 }
 
 static void *run(void *argument)
@@ -256,24 +208,26 @@ static void *run(void *argument)
     struct tsr_lane *lane = reader->lane;
     uint64_t head = 0;
     cuCtxSetCurrent(reader->context);
-    while (!__atomic_load_n(&reader->stop, __ATOMIC_ACQUIRE)) {
-        if (!is_ready(reader, head)) {
+    while (!__atomic_load_n(&reader->stop, __ATOMIC_ACQUIRE) && !is_closed(lane)) {
+        if (!tsr_lane_is_ready(lane, head)) {
             wait_for_records(reader, head);
             continue;
         }
-        uint64_t end = head + record_at(reader, head)->bytes;
-        /* In this order: the shim, which gives up in the other one, either knows that the record was taken or is seen to have given up. */
+        uint64_t end = end_of(reader, head);
+        note(reader, head, end);
         __atomic_store_n(&lane->taken, end, __ATOMIC_SEQ_CST);
+        if (is_closed(lane))
+            break;
         if (__atomic_load_n(&lane->dead, __ATOMIC_SEQ_CST) == CUDA_SUCCESS) {
-            CUresult result = end > head ? carry_out(reader, head, &end) : CUDA_ERROR_INVALID_VALUE;
+            CUresult result = end > head ? carry_out(reader, head, end) : CUDA_ERROR_INVALID_VALUE;
             if (result != CUDA_SUCCESS) {
-                tell(reader, record_at(reader, head));
+                tell(reader, tsr_lane_record_at(reader->lane, head));
                 fail(reader, result);
             }
         }
         if (end == head)
             break;
-        give_back(reader, head, end);
+        tsr_lane_give_back(lane, head, end);
         head = end;
     }
     return NULL;
@@ -294,7 +248,7 @@ static void drain(const struct tsr_lane_reader *reader)
 {
     struct tsr_lane *lane = reader->lane;
     uint64_t end = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
-    while (__atomic_load_n(&lane->head, __ATOMIC_ACQUIRE) < end)
+    while (__atomic_load_n(&lane->head, __ATOMIC_ACQUIRE) < end && !is_closed(lane))
         tsr_os_futex_wait(&lane->never, 0, DRAIN_LOOK_NS, true);
 }
 

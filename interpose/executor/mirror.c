@@ -9,6 +9,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "carry/carry.h"
 #include "uses/uses.h"
 #include "executor/memory.h"
 #include "executor/share.h"
@@ -26,7 +27,7 @@ struct tsr_mirror {
     struct tsr_memory *memory;
     uint32_t arch;            /* of the GPU, for example 90 */
     struct tsr_map modules;   /* by id: struct module */
-    struct tsr_map functions; /* by id: struct tsr_mirror_function */
+    struct tsr_map functions; /* by id: struct tsr_carry_function, its offsets behind it */
     CUstream streams[TSR_LANE_STREAMS];
 };
 
@@ -99,18 +100,19 @@ static const struct tsr_uses *uses_of(const struct tsr_mirror *mirror, struct mo
     return module->uses;
 }
 
-static struct tsr_mirror_function *describe(CUfunction function)
+static struct tsr_carry_function *describe(CUfunction function)
 {
-    size_t offsets[TSR_MIRROR_PARAMETERS], size, end = 0;
+    size_t offsets[TSR_CARRY_PARAMETERS], size, end = 0;
     uint32_t count = 0;
-    while (count < TSR_MIRROR_PARAMETERS && cuFuncGetParamInfo(function, count, &offsets[count], &size) == CUDA_SUCCESS)
+    while (count < TSR_CARRY_PARAMETERS && cuFuncGetParamInfo(function, count, &offsets[count], &size) == CUDA_SUCCESS)
         end = offsets[count++] + size;
-    struct tsr_mirror_function *made = malloc(sizeof *made + count * sizeof made->offsets[0]);
+    struct tsr_carry_function *made = malloc(sizeof *made + count * sizeof offsets[0]);
     if (!made)
         return NULL;
-    *made =
-        (struct tsr_mirror_function){.function = function, .bytes = count < TSR_MIRROR_PARAMETERS ? end : 0, .count = count};
-    memcpy(made->offsets, offsets, count * sizeof offsets[0]);
+    *made = (struct tsr_carry_function){.function = function,
+                                        .bytes = count < TSR_CARRY_PARAMETERS ? end : 0,
+                                        .count = count,
+                                        .offsets = memcpy(made + 1, offsets, count * sizeof offsets[0])};
     return made;
 }
 
@@ -130,7 +132,7 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
         result = cuModuleGetFunction(&function, module->module, message->text);
     }
     const struct tsr_uses *uses = result == CUDA_SUCCESS ? uses_of(mirror, module) : NULL;
-    struct tsr_mirror_function *made = tsr_map_find(&mirror->functions, message->id); /* asked for again */
+    struct tsr_carry_function *made = tsr_map_find(&mirror->functions, message->id); /* asked for again */
     if (uses && !made) {
         made = describe(function);
         if (made && (!tsr_vec_push(&module->functions, message->id) || !tsr_map_set(&mirror->functions, message->id, made))) {
@@ -182,7 +184,7 @@ static CUresult apply(struct tsr_mirror *mirror, const struct tsr_message *messa
     case TSR_MESSAGE_FUNCTION:
         return add_function(mirror, message, reply);
     case TSR_MESSAGE_ATTRIBUTE: {
-        const struct tsr_mirror_function *of = tsr_mirror_function(mirror, message->id);
+        const struct tsr_carry_function *of = tsr_mirror_function(mirror, message->id);
         if (!of)
             return CUDA_ERROR_INVALID_HANDLE;
         return message->detail == TSR_ATTRIBUTE_CACHE
@@ -203,7 +205,7 @@ void tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *messa
     reply->result = (int32_t)apply(mirror, message, descriptor, reply);
 }
 
-const struct tsr_mirror_function *tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id)
+const struct tsr_carry_function *tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id)
 {
     return id ? tsr_map_find(&mirror->functions, id) : NULL;
 }

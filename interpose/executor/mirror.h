@@ -10,6 +10,7 @@
 #include <cuda.h>
 #include <tessera/lane.h>
 
+struct tsr_carry_function;
 struct tsr_mirror;
 
 CUresult tsr_mirror_create(CUdevice device, struct tsr_mirror **out);
@@ -18,17 +19,8 @@ void tsr_mirror_destroy(struct tsr_mirror *mirror);
 /* Carries out a control message other than HELLO, and fills in the answer. Takes the descriptor (-1: none). */
 void tsr_mirror_apply(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor, struct tsr_reply *reply);
 
-#define TSR_MIRROR_PARAMETERS 512u /* of a function whose layout is kept */
-
-struct tsr_mirror_function {
-    CUfunction function;
-    size_t bytes;   /* of its parameter block; 0: it has none, or its layout is not known */
-    uint32_t count; /* of parameters */
-    size_t offsets[];
-};
-
-/* NULL: unknown id. It lives as long as the mirror. */
-const struct tsr_mirror_function *tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id);
+/* NULL: unknown id. It lives as long as its module. */
+const struct tsr_carry_function *tsr_mirror_function(const struct tsr_mirror *mirror, uint32_t id);
 CUstream tsr_mirror_stream(const struct tsr_mirror *mirror, uint32_t slot);
 
 #endif

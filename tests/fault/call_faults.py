@@ -21,27 +21,13 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
 from tests.command import TESSERA_RUN  # noqa: E402
-from tests.fault.executor_faults import POLICY  # noqa: E402
+from tests.fault.executor_faults import POLICY, left_behind  # noqa: E402
 from tests.fault.fault_driver import build  # noqa: E402
 
 ROUNDS, LONGEST_SECONDS = 5, 60.0
 EXECUTOR, APPLICATION = "tessera-executor", "fault_worker"
 CALL, ALLOCATION = "TESSERA_FAULT", "TESSERA_FAULT_ALLOCATION"
 NAMES = {CALL: "call", ALLOCATION: "allocation"}
-
-
-def left_behind(starter: int) -> str:
-    """What a run of that process id leaves in the machine; empty: nothing."""
-    name = f"tessera-{starter}-"
-    sockets = [line for line in Path("/proc/net/unix").read_text().splitlines() if "@" + name in line]
-    processes = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            processes += [entry.name] if name.encode() in (entry / "cmdline").read_bytes() else []
-        except OSError:
-            continue
-    files = [file.name for file in Path("/dev/shm").glob(f"{name}*")]
-    return f"LEFT {sockets} {processes} {files}" if sockets or processes or files else ""
 
 
 def run(native: Path, tree: Path, policy: Path, process: str, number: int, sort: str = CALL) -> str:

@@ -1,6 +1,6 @@
 """Killing and stopping executors at random times while an application uses them, and what may come of it.
 
-    python tests/fault/executor_faults.py RUNS [SEED]
+    python tests/fault/executor_faults.py RUNS [SEED] [--jobs N]
 
 Each second run has three executors, of which one fails. Afterwards the application's results are right, or it got a
 CUDA error, within a second of the fault, and nothing is left behind.
@@ -8,14 +8,19 @@ CUDA error, within a second of the fault, and nothing is left behind.
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import os
 import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -40,15 +45,17 @@ default: home
 BOUND_SECONDS = 1.0
 SLACK_SECONDS = 1.0  # of a loaded machine, and the end of the program
 LONGEST_SECONDS = 30.0
+MOVED = "launches that it had not taken ran at home"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`said`: the program's last line. `seconds`: from the fault to it."""
+    """`said`: the program's last line. `seconds`: from the fault to it. `left`: what it left behind."""
 
     said: str
     seconds: float
     log: str
+    left: str
 
 
 def processes_under(parent: int, name: str) -> list[int]:
@@ -76,34 +83,75 @@ def executors_under(parent: int, device: int) -> list[int]:
     return [pid for pid in found if words in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def run(native: Path, policy: Path, rounds: int, fault: signal.Signals, delay: float, device: int = 1) -> Outcome:
-    """Runs the worker and sends the fault to the executor of a GPU `delay` seconds after the worker's first round."""
+def send(processes: list[int], what: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, what)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens to the executor of a GPU, `delay` seconds after the worker's first round.
+
+    `resumes_after`: seconds after which a stopped one is continued. `idle`: the worker does nothing until then.
+    """
+
+    signal: signal.Signals
+    delay: float = 0.0
+    device: int = 1
+    resumes_after: float | None = None
+    idle: bool = False
+
+
+def run(native: Path, policy: Path, rounds: int, fault: Fault) -> Outcome:
+    """Runs the worker and lets the fault happen."""
     command = [str(TESSERA_RUN), "--emulate", "4", "--no-summary", "--policy", str(policy), "--"]
-    command += [str(native.parent / "fault" / "fault_worker"), str(rounds)]
-    environment = with_native(native)
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    command += [str(native.parent / "fault" / "fault_worker"), str(rounds), *(["wait"] if fault.idle else [])]
+    environment, pipe = {**with_native(native), "TESSERA_LOG": "info"}, subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         first = process.stdout.readline().strip()
         assert first == "started", first + process.stderr.read()
-        time.sleep(delay)
-        for executor in executors_under(process.pid, device):
-            os.kill(executor, fault)
+        time.sleep(fault.delay)
+        executors = executors_under(process.pid, fault.device)
+        send(executors, fault.signal)
+        process.stdin.write("\n")
+        process.stdin.flush()
         start = time.monotonic()
         try:
+            if fault.resumes_after is not None:
+                time.sleep(fault.resumes_after)
+                send(executors, signal.SIGCONT)
             said = process.stdout.readline().strip()
             seconds = time.monotonic() - start
             process.wait(LONGEST_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-        return Outcome(said, seconds, process.stderr.read())
+        log = process.stderr.read()
+    return Outcome(said, seconds, log, left_behind(process.pid))
+
+
+def left_behind(starter: int) -> str:
+    """What a run of that process id leaves in the machine; empty: nothing."""
+    name = f"tessera-{starter}-"
+    sockets = [line for line in Path("/proc/net/unix").read_text().splitlines() if "@" + name in line]
+    processes = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            processes += [entry.name] if name.encode() in (entry / "cmdline").read_bytes() else []
+        except OSError:
+            continue
+    files = [file.name for file in Path("/dev/shm").glob(f"{name}*")]
+    return f"LEFT {sockets} {processes} {files}" if sockets or processes or files else ""
 
 
 def judge(outcome: Outcome, work_seconds: float) -> str | None:
     """What is wrong with it; None: nothing."""
+    if outcome.left:
+        return outcome.left
     if outcome.said != "right" and not outcome.said.startswith("error "):
         return f"said {outcome.said!r}"
     if outcome.seconds > BOUND_SECONDS + SLACK_SECONDS + work_seconds:
@@ -113,26 +161,60 @@ def judge(outcome: Outcome, work_seconds: float) -> str | None:
     return None
 
 
+def random_fault(rng: random.Random, devices: int) -> Fault:
+    """Killed, stopped, or stopped for a while; in the middle of work or between two pieces of it."""
+    kind = rng.choice(["killed", "stopped", "resumed"])
+    return Fault(
+        signal.SIGKILL if kind == "killed" else signal.SIGSTOP,
+        rng.uniform(0, 0.4),
+        rng.randint(1, devices),
+        rng.uniform(0, 1.5) if kind == "resumed" else None,
+        rng.random() < 0.25,
+    )
+
+
+def name_of(fault: Fault) -> str:
+    resumed = "" if fault.resumes_after is None else ", then continued"
+    return f"{fault.signal.name}{resumed}{' while idle' if fault.idle else ''}"
+
+
+def one(native: Path, policy: Path, seed: str, three: bool) -> tuple[Fault, Outcome, str | None]:
+    """One run with a fault that the seed decides."""
+    fault = random_fault(random.Random(seed), 3 if three else 1)
+    outcome = run(native, policy, 300, fault)
+    return fault, outcome, judge(outcome, 1.0 + (fault.resumes_after or 0.0))
+
+
 def main() -> int:
     """Many runs; prints what came of them."""
-    runs, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=int, metavar="RUNS")
+    parser.add_argument("seed", type=int, nargs="?", default=1, metavar="SEED")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    arguments = parser.parse_args()
     native = Path(os.environ.get("TESSERA_NATIVE", ROOT / "build" / "native" / "native"))
-    policy = ROOT / "build" / "fault-policy.yaml"
-    rng, outcomes, wrong, longest = random.Random(seed), Counter[str](), 0, 0.0
-    for number in range(runs):
-        fault = rng.choice([signal.SIGKILL, signal.SIGSTOP])
-        three = number % 2 == 1
-        policy.write_text(POLICY_OF_THREE if three else POLICY)
-        outcome = run(native, policy, 300, fault, rng.uniform(0, 0.4), rng.randint(1, 3) if three else 1)
-        problem = judge(outcome, 1.0)
-        outcomes[f"{fault.name}: {outcome.said}"] += 1
-        longest = max(longest, outcome.seconds if outcome.said != "right" else 0.0)
-        if problem:
-            wrong += 1
-            print(f"run {number} (seed {seed}), {fault.name}: {problem}\n{outcome.log}")
+    outcomes, wrong, moved, longest = Counter[str](), 0, 0, 0.0
+    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(arguments.jobs) as pool:
+        policies = [Path(directory) / "one.yaml", Path(directory) / "three.yaml"]
+        policies[0].write_text(POLICY)
+        policies[1].write_text(POLICY_OF_THREE)
+        numbers = range(arguments.runs)
+        seeds = [f"{arguments.seed}-{number}" for number in numbers]
+        threes = [number % 2 == 1 for number in numbers]
+        found = pool.map(partial(one, native), [policies[three] for three in threes], seeds, threes)
+        for number, (fault, outcome, problem) in enumerate(found):
+            outcomes[f"{name_of(fault)}: {outcome.said}"] += 1
+            moved += MOVED in outcome.log
+            longest = max(longest, outcome.seconds if outcome.said.startswith("error") else 0.0)
+            if problem:
+                wrong += 1
+                print(f"run {number} (seed {seeds[number]}), {name_of(fault)}: {problem}\n{outcome.log}")
     for name, count in sorted(outcomes.items()):
         print(f"{count:5} {name}")
-    print(f"{runs} runs, {wrong} wrong; the longest way to an error took {longest:.2f} s")
+    print(
+        f"{arguments.runs} runs, {wrong} wrong; in {moved} launches moved home; "
+        f"the longest way to an error took {longest:.2f} s"
+    )
     return 1 if wrong else 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.executor_faults import POLICY, POLICY_OF_THREE, judge, run
+from tests.fault.executor_faults import MOVED, POLICY, POLICY_OF_THREE, Fault, judge, run
 
 ROUNDS, WORK_SECONDS = 400, 2.0
 
@@ -17,7 +17,7 @@ ROUNDS, WORK_SECONDS = 400, 2.0
 def test_an_executor_that_fails(fault: signal.Signals, delay: float, native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
-    outcome = run(native_build / "native", policy, ROUNDS, fault, delay)
+    outcome = run(native_build / "native", policy, ROUNDS, Fault(fault, delay))
     assert judge(outcome, WORK_SECONDS) is None, outcome
 
 
@@ -25,5 +25,15 @@ def test_an_executor_that_fails(fault: signal.Signals, delay: float, native_buil
 def test_one_of_three_executors_that_fails(device: int, native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY_OF_THREE)
-    outcome = run(native_build / "native", policy, ROUNDS, signal.SIGKILL, 0.02, device)
+    outcome = run(native_build / "native", policy, ROUNDS, Fault(signal.SIGKILL, 0.02, device))
+    assert judge(outcome, WORK_SECONDS) is None, outcome
+
+
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
+def test_what_an_executor_had_not_taken_runs_at_home(fault: signal.Signals, native_build: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    outcome = run(native_build / "native", policy, 20, Fault(fault, idle=True))
+    assert outcome.said == "right", outcome
+    assert MOVED in outcome.log or fault == signal.SIGKILL, outcome
     assert judge(outcome, WORK_SECONDS) is None, outcome

@@ -1,5 +1,6 @@
 /*
- * worker ROUNDS: launches that depend on each other, some of them on another GPU by policy, in two streams, checked after each round.
+ * worker ROUNDS [wait]: launches that depend on each other, some of them on another GPU by policy, in two streams, checked after each
+ * round. Says "started" after the first one and, with `wait`, goes on when standard input has a line; then its own work is complete.
  * Says "right" when all rounds were (exit 0), "error N" at the first CUDA error (3), "WRONG" at a wrong word (4).
  */
 #include <stdio.h>
@@ -71,6 +72,8 @@ int main(int count, char **values)
         if (round == 0) {
             printf("started\n");
             fflush(stdout);
+            if (count > 2)
+                getchar();
         }
     }
     printf("right\n");

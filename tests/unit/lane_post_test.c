@@ -51,14 +51,6 @@ static bool is_right(const struct tsr_lane_record *record, uint64_t expected)
     return record->value == expected && record->param_bytes == expected % 200;
 }
 
-static uint64_t give_back(uint64_t position, uint32_t bytes)
-{
-    for (uint64_t at = position; at < position + bytes; at += UNIT)
-        __atomic_store_n(&record_at(&lane, at)->stamp, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&lane.head, position + bytes, __ATOMIC_RELEASE);
-    return position + bytes;
-}
-
 TEST(all_records_arrive_in_each_writers_order)
 {
     pthread_t writers[WRITERS];
@@ -67,14 +59,16 @@ TEST(all_records_arrive_in_each_writers_order)
     for (uintptr_t i = 1; i <= WRITERS; i++)
         REQUIRE(pthread_create(&writers[i - 1], NULL, write_records, (void *)i) == 0);
     for (uint32_t left = WRITERS * RECORDS; left > 0;) {
-        const struct tsr_lane_record *record = record_at(&lane, head);
-        if (__atomic_load_n(&record->stamp, __ATOMIC_SEQ_CST) != head + 1)
+        const struct tsr_lane_record *record = tsr_lane_record_at(&lane, head);
+        if (!tsr_lane_is_ready(&lane, head))
             continue;
         if (record->kind == TSR_LANE_LAUNCH) {
             wrong += !is_right(record, expected[record->stream]++);
             left--;
         }
-        head = give_back(head, record->bytes);
+        uint64_t end = head + record->bytes;
+        tsr_lane_give_back(&lane, head, end);
+        head = end;
     }
     for (unsigned i = 0; i < WRITERS; i++)
         pthread_join(writers[i], NULL);

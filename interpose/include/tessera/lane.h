@@ -9,9 +9,10 @@
 #ifndef TESSERA_LANE_H
 #define TESSERA_LANE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define TSR_LANE_VERSION 3u
+#define TSR_LANE_VERSION 4u
 #define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
 #define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
 #define TSR_LANE_ADDRESS 0x1ffff0000000ull /* the lane is mapped here in both processes, so its semaphores have one address */
@@ -107,6 +108,9 @@ static inline uint64_t tsr_lane_shape(uint32_t param_bytes, uint32_t attributes)
  * The ring has many writers and one reader. A writer takes its place by moving the tail, writes, and stamps the record; the reader goes
  * on when the record at the head is stamped. It clears the first word of every 64 bytes before it gives the room back, so that no
  * old byte is ever taken for a stamp.
+ *
+ * The reader is the executor until the lane is closed, then the shim. The executor says what it takes, stores `taken`, and looks at `closed`
+ * before it carries anything out; the shim stores `closed` and then looks at `taken`: so each record is carried out by one of them at most.
  */
 struct tsr_lane {
     uint32_t version;
@@ -117,15 +121,42 @@ struct tsr_lane {
     uint64_t pulse;    /* atomic; counts up while the executor's process runs */
     uint32_t sleeping; /* futex: 1 while the executor sleeps */
     uint32_t never;    /* futex that nobody wakes: 0 */
-    uint8_t pad0[24];
+    uint32_t closed;   /* atomic; 1 once the shim carries records out itself: the executor takes none any more */
+    uint8_t pad0[20];
     uint64_t tail; /* atomic; bytes given to writers; written by the shim */
     uint8_t pad1[56];
     uint64_t home[TSR_LANE_STREAMS]; /* fences: written by the home GPU's streams */
     uint64_t away[TSR_LANE_STREAMS]; /* written by the executor's streams */
+    /* What has been taken, by stream; atomic; written by the executor before `taken`. */
+    uint64_t settles
+        [TSR_LANE_STREAMS]; /* its work is complete when away[stream] >= this; TSR_LANE_UNSETTLED: no signal follows it yet */
+    uint64_t follows[TSR_LANE_STREAMS]; /* what comes next in it waits until home[stream] >= this */
     uint8_t records[TSR_LANE_BYTES];
 };
 
+#define TSR_LANE_UNIT 64u
+
+static inline struct tsr_lane_record *tsr_lane_record_at(struct tsr_lane *lane, uint64_t position)
+{
+    return (struct tsr_lane_record *)(lane->records + (position & (TSR_LANE_BYTES - 1)));
+}
+
+/* For the reader: whether a record stands there. */
+static inline bool tsr_lane_is_ready(struct tsr_lane *lane, uint64_t position)
+{
+    return __atomic_load_n(&tsr_lane_record_at(lane, position)->stamp, __ATOMIC_SEQ_CST) == position + 1;
+}
+
+/* For the reader: clears what may be taken for a stamp, and gives the room back, unless another reader has. */
+static inline void tsr_lane_give_back(struct tsr_lane *lane, uint64_t from, uint64_t end)
+{
+    for (uint64_t at = from; at < end; at += TSR_LANE_UNIT)
+        __atomic_store_n(&tsr_lane_record_at(lane, at)->stamp, 0, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&lane->head, &from, end, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
 #define TSR_LANE_OPEN (UINT64_MAX / 2)      /* value of a fence that nobody is to wait for any more */
+#define TSR_LANE_UNSETTLED UINT64_MAX
 #define TSR_LANE_PULSE_NS 50000000ull       /* between beats */
 #define TSR_LANE_LONGEST_PAUSE_NS 700000000ull /* without a beat: the executor does not run */
 

@@ -170,6 +170,30 @@ struct tsr_function_record *tsr_function_find(const void *handle)
     return handle ? tsr_map_find(&functions, (uint64_t)(uintptr_t)handle) : NULL;
 }
 
+struct sought {
+    uint32_t id;
+    struct tsr_function_record *function;
+    uint64_t handle;
+};
+
+static void seek(uint64_t handle, void *value, void *argument)
+{
+    struct tsr_function_record *function = value;
+    struct sought *sought = argument;
+    if (function->id != sought->id)
+        return;
+    sought->function = function;
+    sought->handle = handle;
+}
+
+struct tsr_function_record *tsr_function_with_id(uint32_t id, const void **handle)
+{
+    struct sought sought = {.id = id};
+    tsr_map_each(&functions, seek, &sought);
+    *handle = (const void *)(uintptr_t)sought.handle;
+    return sought.function;
+}
+
 static CUresult send_attribute(const struct tsr_function_record *function, struct tsr_lane_client *lane, unsigned place)
 {
     struct tsr_message message = {.kind = TSR_MESSAGE_ATTRIBUTE,
@@ -279,13 +303,13 @@ void tsr_module_drop(const void *handle)
     struct tsr_session *session = tsr_session();
     if (!module || !session)
         return;
-    forget_functions(module);
-    forget_aliases(module);
     for (uint32_t i = 0; i < session->lane_count; i++)
         if (module->sent & (1u << i)) {
             struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
             tsr_lane_ask(session->lanes[i], &unload, -1);
         }
+    forget_functions(module);
+    forget_aliases(module);
     if (module->image >= 0)
         close(module->image);
     module->image = -1;

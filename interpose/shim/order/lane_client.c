@@ -17,6 +17,7 @@
 #include "base/socket.h"
 #include "shim/order/lane_object.h"
 #include "shim/entry/real.h"
+#include "shim/order/stand_in.h"
 #include "shim/order/watch.h"
 
 #define ANSWER_LOOK_MS 50 /* between looks whether it has been given up */
@@ -67,6 +68,8 @@ static CUresult ask(struct tsr_lane_client *lane, struct tsr_message *message, i
     if (answered)
         return (CUresult)reply->result;
     __atomic_store_n(&lane->broken, 1, __ATOMIC_SEQ_CST);
+    if (message->kind == TSR_MESSAGE_UNLOAD || message->kind == TSR_MESSAGE_ATTRIBUTE)
+        tsr_stand_in_await(lane);
     return tsr_lane_state(lane);
 }
 

@@ -44,6 +44,8 @@ uint32_t tsr_lane_number(const struct tsr_lane_client *lane);
 
 /* The error of an executor that has failed with work of the application; sticky. */
 CUresult tsr_lane_state(const struct tsr_lane_client *lane);
+/* Sets it, unless there is one, and opens all fences; how: for the log, what the executor did. */
+void tsr_lane_fail(struct tsr_lane_client *lane, CUresult error, const char *how);
 
 /* Nothing new can go to the executor, whether or not that is an error. */
 bool tsr_lane_is_lost(const struct tsr_lane_client *lane);

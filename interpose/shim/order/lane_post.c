@@ -5,14 +5,8 @@
 #include "shim/order/lane_client.h"
 #include "shim/order/lane_object.h"
 
-#define UNIT 64u
 #define SPINS_BEFORE_PAUSE 1000
 #define PAUSE_NS 20000ull
-
-static struct tsr_lane_record *record_at(struct tsr_lane *lane, uint64_t position)
-{
-    return (struct tsr_lane_record *)(lane->records + (position & (TSR_LANE_BYTES - 1)));
-}
 
 /* The head may have passed an `end` that was reckoned from an old tail: then there is room, and moving the tail fails. */
 static bool has_room(const struct tsr_lane *lane, uint64_t end)
@@ -63,17 +57,17 @@ CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_lane_record *r
     struct tsr_lane *lane = client->lane;
     uint64_t position;
     uint32_t skip;
-    record->bytes = (uint32_t)((sizeof *record + record->param_bytes + UNIT - 1) / UNIT * UNIT);
+    record->bytes = (uint32_t)((sizeof *record + record->param_bytes + TSR_LANE_UNIT - 1) / TSR_LANE_UNIT * TSR_LANE_UNIT);
     if (!take(client, record->bytes, &position, &skip))
         return tsr_lane_state(client);
     if (skip) {
-        struct tsr_lane_record *filler = record_at(lane, position);
+        struct tsr_lane_record *filler = tsr_lane_record_at(lane, position);
         filler->kind = TSR_LANE_SKIP;
         filler->bytes = skip;
         stamp(filler, position);
         position += skip;
     }
-    struct tsr_lane_record *place = record_at(lane, position);
+    struct tsr_lane_record *place = tsr_lane_record_at(lane, position);
     memcpy((char *)place + sizeof place->stamp, (char *)record + sizeof record->stamp, sizeof *record - sizeof record->stamp);
     if (record->param_bytes) /* else there is no block */
         memcpy(place + 1, params, record->param_bytes);

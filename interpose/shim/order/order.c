@@ -11,6 +11,7 @@
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
 #include "shim/launch/stream_number.h"
+#include "shim/order/stand_in.h"
 #include "shim/order/streams.h"
 #include "shim/order/watch.h"
 #include "shim/entry/stream_handle.h"
@@ -343,8 +344,10 @@ CUresult tsr_order_destroy_contexts(void)
     CUresult result = tsr_order_join_all();
     tsr_stream_forget_all();
     const struct tsr_session *session = tsr_session();
-    for (uint32_t i = 0; session && i < session->lane_count; i++)
+    for (uint32_t i = 0; session && i < session->lane_count; i++) {
+        tsr_stand_in_await(session->lanes[i]);
         tsr_lane_unregister(session->lanes[i]);
+    }
     return result;
 }
 
@@ -412,8 +415,9 @@ static CUresult depart_locked(struct tsr_stream *stream, struct tsr_lane_client 
 
 static CUresult depart_if_possible_locked(struct tsr_stream *stream, struct tsr_lane_client *lane)
 {
+    CUresult state = tsr_lane_state(lane);
     if (!tsr_lane_enter(lane))
-        return stream->lane == lane ? tsr_lane_state(lane) : CUDA_ERROR_NOT_SUPPORTED;
+        return stream->lane == lane && state != CUDA_SUCCESS ? state : CUDA_ERROR_NOT_SUPPORTED;
     CUresult result = depart_locked(stream, lane);
     tsr_lane_leave(lane);
     return result;
@@ -429,7 +433,7 @@ static CUresult depart(CUstream handle, bool per_thread, struct tsr_lane_client 
     CUresult result = hold_joined(hold, stream);
     if (result != CUDA_SUCCESS)
         return result;
-    if (stream->lane != lane || __atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE))
+    if (stream->lane != lane || __atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE) || tsr_lane_is_lost(lane))
         result = depart_if_possible_locked(stream, lane);
     if (result == CUDA_SUCCESS)
         *slot = stream->slot;

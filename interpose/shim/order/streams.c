@@ -18,6 +18,7 @@
 
 struct slot {
     struct tsr_stream *owner;  /* slots_lock */
+    CUcontext context;         /* of the owner, or of the last one */
     uint64_t value;            /* lock of the owner; last one of either fence */
     uint64_t signalled[LANES]; /* atomic; last value of the away fence, by lane */
     uint32_t opened;           /* lock of the owner; bit k: executor k has a stream for it */
@@ -266,6 +267,7 @@ static bool give(struct tsr_stream *stream, uint32_t number)
     if (slot->priority != stream->priority)
         slot->opened = 0;
     slot->priority = stream->priority;
+    slot->context = stream->context;
     stream->slot = number;
     return true;
 }
@@ -308,6 +310,11 @@ bool tsr_slot_take(struct tsr_stream *stream)
 uint64_t tsr_slot_next_value(uint32_t slot)
 {
     return ++slots[slot].value;
+}
+
+CUcontext tsr_slot_context(uint32_t slot)
+{
+    return slots[slot].context;
 }
 
 bool tsr_slot_opened(uint32_t slot, unsigned lane)

@@ -64,6 +64,7 @@ uint64_t tsr_stream_thread(void);
 /* Slots. The caller holds the stream's lock. */
 bool tsr_slot_take(struct tsr_stream *stream);      /* false: all are busy */
 uint64_t tsr_slot_next_value(uint32_t slot);        /* for either fence of the slot */
+CUcontext tsr_slot_context(uint32_t slot);          /* of its stream; for anyone while there is work in the slot */
 bool tsr_slot_opened(uint32_t slot, unsigned lane); /* the executor has a stream for it */
 void tsr_slot_set_opened(uint32_t slot, unsigned lane);
 void tsr_slot_set_signalled(uint32_t slot, const struct tsr_lane_client *lane, uint64_t value); /* its last away fence there */

@@ -9,6 +9,7 @@
 #include "shim/order/lane_client.h"
 #include "shim/order/lane_object.h"
 #include "shim/order/order.h"
+#include "shim/order/stand_in.h"
 
 #define LANES 15u
 #define LOOK_MS 50
@@ -33,22 +34,33 @@ static void open_fences(struct tsr_lane *lane)
     }
 }
 
+void tsr_lane_fail(struct tsr_lane_client *client, CUresult error, const char *how)
+{
+    /* In this order: whoever passes a fence that is opened here finds the error. */
+    uint32_t none = CUDA_SUCCESS;
+    if (__atomic_compare_exchange_n(&client->lane->dead, &none, (uint32_t)error, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        tsr_error("executor %u %s; work that it had is lost, and the application gets an error", client->number, how);
+    open_fences(client->lane);
+}
+
+static void decide(struct tsr_lane_client *client, const char *how)
+{
+    for (unsigned i = 0; i < DEPARTING_LOOKS && __atomic_load_n(&client->departing, __ATOMIC_SEQ_CST); i++)
+        poll(NULL, 0, 1);
+    if (!__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_order_is_with(client))
+        tsr_warn("executor %u %s; none of its work is lost, and what was to run there runs at home", client->number, how);
+    else if (tsr_lane_state(client) == CUDA_SUCCESS && tsr_stand_in_start(client))
+        tsr_warn("executor %u %s; none of its work is lost, and what it had not taken runs at home", client->number, how);
+    else
+        tsr_lane_fail(client, CUDA_ERROR_LAUNCH_FAILED, how);
+}
+
 static void give_up(struct tsr_lane_client *client, const char *how)
 {
     if (__atomic_exchange_n(&client->lost, 1, __ATOMIC_SEQ_CST))
         return;
-    for (unsigned i = 0; i < DEPARTING_LOOKS && __atomic_load_n(&client->departing, __ATOMIC_SEQ_CST); i++)
-        poll(NULL, 0, 1);
-    if (!__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_order_is_with(client)) {
-        tsr_warn("executor %u %s; none of its work is lost, and what was to run there runs at home", client->number, how);
-        return;
-    }
-    /* In this order: whoever passes a fence that is opened here finds the error. */
-    uint32_t none = CUDA_SUCCESS;
-    if (__atomic_compare_exchange_n(&client->lane->dead, &none, (uint32_t)CUDA_ERROR_LAUNCH_FAILED, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST))
-        tsr_error("executor %u %s; work that it had is lost, and the application gets an error", client->number, how);
-    open_fences(client->lane);
+    decide(client, how);
+    __atomic_store_n(&client->decided, 1, __ATOMIC_RELEASE);
 }
 
 static bool is_needed(const struct tsr_lane_client *lane)

@@ -1,0 +1,79 @@
+/* See carry.h. */
+#include "carry/carry.h"
+
+/* In the form that every driver takes: one by one, if the block is the function's own. */
+static CUresult launch(const struct tsr_carry_driver *driver, const struct tsr_lane_record *record,
+                       const struct tsr_carry_function *of, CUstream stream)
+{
+    char *block = (char *)(record + 1);
+    uint32_t attributes = (uint32_t)record->value;
+    size_t bytes = record->value ? record->value >> 32 : record->param_bytes;
+    bool known = of->bytes == bytes;
+    void *params[TSR_CARRY_PARAMETERS];
+    for (uint32_t i = 0; known && i < of->count; i++)
+        params[i] = block + of->offsets[i];
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    CUlaunchConfig config = {.gridDimX = record->grid[0],
+                             .gridDimY = record->grid[1],
+                             .gridDimZ = record->grid[2],
+                             .blockDimX = record->block[0],
+                             .blockDimY = record->block[1],
+                             .blockDimZ = record->block[2],
+                             .sharedMemBytes = record->shared_bytes,
+                             .hStream = stream,
+                             .attrs = (CUlaunchAttribute *)(block + (bytes + 7) / 8 * 8),
+                             .numAttrs = attributes};
+    void **values = known && bytes ? params : NULL, **packed = known ? NULL : extra;
+    if (attributes)
+        return driver->launch_ex(&config, of->function, values, packed);
+    return driver->launch(of->function, record->grid[0], record->grid[1], record->grid[2], record->block[0], record->block[1],
+                          record->block[2], record->shared_bytes, stream, values, packed);
+}
+
+static CUresult copy(const struct tsr_carry_driver *driver, const struct tsr_lane_copy *what, CUstream stream)
+{
+    if (what->height == 1)
+        return driver->copy(what->to, what->from, what->width, stream);
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = what->from,
+                          .srcPitch = what->from_pitch,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = what->to,
+                          .dstPitch = what->to_pitch,
+                          .WidthInBytes = what->width,
+                          .Height = what->height};
+    return driver->copy_rows(&rows, stream);
+}
+
+static CUresult set(const struct tsr_carry_driver *driver, const struct tsr_lane_set *what, CUstream stream)
+{
+    bool one = what->height == 1;
+    unsigned char byte = (unsigned char)what->value;
+    unsigned short half = (unsigned short)what->value;
+    switch (what->element) {
+    case 1:
+        return one ? driver->set8(what->to, byte, what->width, stream)
+                   : driver->set_rows8(what->to, what->pitch, byte, what->width, what->height, stream);
+    case 2:
+        return one ? driver->set16(what->to, half, what->width, stream)
+                   : driver->set_rows16(what->to, what->pitch, half, what->width, what->height, stream);
+    default:
+        return one ? driver->set32(what->to, what->value, what->width, stream)
+                   : driver->set_rows32(what->to, what->pitch, what->value, what->width, what->height, stream);
+    }
+}
+
+CUresult tsr_carry_out(const struct tsr_carry_driver *driver, const struct tsr_lane_record *record,
+                       const struct tsr_carry_function *function, CUstream stream)
+{
+    switch (record->kind) {
+    case TSR_LANE_LAUNCH:
+        return launch(driver, record, function, stream);
+    case TSR_LANE_COPY:
+        return copy(driver, (const struct tsr_lane_copy *)(record + 1), stream);
+    case TSR_LANE_SET:
+        return set(driver, (const struct tsr_lane_set *)(record + 1), stream);
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}

@@ -1,0 +1,47 @@
+/*
+ * What a lane's record asks of the driver, for whoever carries it out: the executor, or the shim in the place of one that is lost. Each
+ * has its own way to the driver.
+ */
+#ifndef TESSERA_CARRY_CARRY_H
+#define TESSERA_CARRY_CARRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda.h>
+#include <tessera/lane.h>
+
+struct tsr_carry_driver {
+    CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **);
+    CUresult (*launch_ex)(const CUlaunchConfig *, CUfunction, void **, void **);
+    CUresult (*copy)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
+    CUresult (*copy_rows)(const CUDA_MEMCPY2D *, CUstream);
+    CUresult (*set8)(CUdeviceptr, unsigned char, size_t, CUstream);
+    CUresult (*set16)(CUdeviceptr, unsigned short, size_t, CUstream);
+    CUresult (*set32)(CUdeviceptr, unsigned, size_t, CUstream);
+    CUresult (*set_rows8)(CUdeviceptr, size_t, unsigned char, size_t, size_t, CUstream);
+    CUresult (*set_rows16)(CUdeviceptr, size_t, unsigned short, size_t, size_t, CUstream);
+    CUresult (*set_rows32)(CUdeviceptr, size_t, unsigned, size_t, size_t, CUstream);
+};
+
+#define TSR_CARRY_PARAMETERS 512u /* of a function whose layout is used */
+
+struct tsr_carry_function {
+    CUfunction function;
+    size_t bytes; /* of its parameter block; 0: it has none, or its layout is not known */
+    uint32_t count;
+    const size_t *offsets;
+};
+
+/* Whether the record changes memory: a launch, a copy or a memset. */
+static inline bool tsr_carry_is_work(const struct tsr_lane_record *record)
+{
+    return record->kind == TSR_LANE_LAUNCH || record->kind == TSR_LANE_COPY || record->kind == TSR_LANE_SET;
+}
+
+/* Enqueues the work of a record. function: for launches. Errors: the driver's; INVALID_VALUE: it is no work. */
+CUresult tsr_carry_out(const struct tsr_carry_driver *driver, const struct tsr_lane_record *record,
+                       const struct tsr_carry_function *function, CUstream stream);
+
+#endif
