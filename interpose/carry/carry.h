@@ -13,7 +13,8 @@
 #include <tessera/lane.h>
 
 struct tsr_carry_driver {
-    CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **);
+    CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
+                       void **);
     CUresult (*launch_ex)(const CUlaunchConfig *, CUfunction, void **, void **);
     CUresult (*copy)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
     CUresult (*copy_rows)(const CUDA_MEMCPY2D *, CUstream);

@@ -173,24 +173,20 @@ struct tsr_function_record *tsr_function_find(const void *handle)
 struct sought {
     uint32_t id;
     struct tsr_function_record *function;
-    uint64_t handle;
 };
 
 static void seek(uint64_t handle, void *value, void *argument)
 {
-    struct tsr_function_record *function = value;
     struct sought *sought = argument;
-    if (function->id != sought->id)
-        return;
-    sought->function = function;
-    sought->handle = handle;
+    (void)handle;
+    if (((const struct tsr_function_record *)value)->id == sought->id)
+        sought->function = value;
 }
 
-struct tsr_function_record *tsr_function_with_id(uint32_t id, const void **handle)
+struct tsr_function_record *tsr_function_with_id(uint32_t id)
 {
     struct sought sought = {.id = id};
     tsr_map_each(&functions, seek, &sought);
-    *handle = (const void *)(uintptr_t)sought.handle;
     return sought.function;
 }
 

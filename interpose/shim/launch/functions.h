@@ -47,8 +47,8 @@ struct tsr_function_record {
 
 /* NULL: a handle that the shim has not seen. */
 struct tsr_function_record *tsr_function_find(const void *handle);
-/* The function that executors know by the id, and a handle of it. NULL: its module is gone. Looks at all functions. */
-struct tsr_function_record *tsr_function_with_id(uint32_t id, const void **handle);
+/* The function that executors know by the id. NULL: its module is gone. Looks at all functions. */
+struct tsr_function_record *tsr_function_with_id(uint32_t id);
 
 /*
  * What the driver tells of the function, at a launch: then there is a current context, without which it does not tell all of a CUkernel. If it

@@ -111,17 +111,20 @@ static void count_moved(const struct stand_in *self)
 
 static CUresult enqueue(const struct stand_in *self, const struct tsr_lane_record *record, CUstream stream)
 {
-    const void *handle = NULL;
     if (record->kind != TSR_LANE_LAUNCH)
         return tsr_carry_out(&self->driver, record, NULL, stream);
-    const struct tsr_function_record *known = tsr_function_with_id(record->function, &handle);
+    const struct tsr_function_record *known = tsr_function_with_id(record->function);
     if (!known)
         return CUDA_ERROR_INVALID_HANDLE;
-    bool listed = known->param_count <= TSR_CARRY_PARAMETERS;
-    struct tsr_carry_function function = {.function = (CUfunction)handle,
-                                          .bytes = listed ? known->param_bytes : 0,
-                                          .count = known->param_count,
-                                          .offsets = known->param_offsets};
+    size_t offsets[TSR_CARRY_PARAMETERS];
+    const struct tsr_parameters *parameters = &known->parameters;
+    bool listed = parameters->all && parameters->count <= TSR_CARRY_PARAMETERS;
+    for (uint32_t i = 0; listed && i < parameters->count; i++)
+        offsets[i] = parameters->all[i].offset;
+    struct tsr_carry_function function = {.function = (CUfunction)known->handle,
+                                          .bytes = listed ? parameters->bytes : 0,
+                                          .count = parameters->count,
+                                          .offsets = offsets};
     count_moved(self);
     return tsr_carry_out(&self->driver, record, &function, stream);
 }
@@ -302,7 +305,8 @@ drop:
 
 void tsr_stand_in_await(const struct tsr_lane_client *client)
 {
-    for (unsigned i = 0; tsr_lane_is_lost(client) && !__atomic_load_n(&client->decided, __ATOMIC_ACQUIRE) && i < DECIDE_LOOKS; i++)
+    for (unsigned i = 0; tsr_lane_is_lost(client) && !__atomic_load_n(&client->decided, __ATOMIC_ACQUIRE) && i < DECIDE_LOOKS;
+         i++)
         poll(NULL, 0, AWAIT_LOOK_MS);
     while (__atomic_load_n(&client->standing, __ATOMIC_ACQUIRE) && is_pending(client))
         poll(NULL, 0, AWAIT_LOOK_MS);
