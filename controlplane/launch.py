@@ -45,7 +45,7 @@ def compose(changes: Iterable[Change], environment: Mapping[str, str]) -> dict[s
         if change.driver is not None:
             drivers.append(change.driver)
     if drivers or others:
-        result["LD_PRELOAD"] = _joined([*drivers[:1], *others], result.get("LD_PRELOAD", ""), " :")
+        result["LD_PRELOAD"] = _joined([*drivers[:1], *dict.fromkeys(others)], result.get("LD_PRELOAD", ""), " :")
     if len(drivers) > 1:
         result["TESSERA_DRIVER"] = str(drivers[1])
     if directories:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from controlplane import native, shim
 from controlplane.errors import ConfigError
 from controlplane.launch import Change
 from controlplane.report import Report, from_json
@@ -89,7 +90,7 @@ class Observation:
 
     def change(self, timing: str | None = None, *, parameters: bool = False) -> Change:
         """timing: which launches the shim times on the GPU; None: as the environment says. parameters: whether launches
-        are recorded with theirs.
+        are recorded with theirs, and with the operands of the library calls around them.
         """
         if not self._records:
             return Change()
@@ -102,7 +103,7 @@ class Observation:
             variables["TESSERA_CODE"] = "1"
         if self._templates >= 0:
             variables["TESSERA_TEMPLATES"] = f"/proc/{os.getpid()}/fd/{self._templates}"
-        return Change(variables=variables)
+        return Change(variables=variables, preload=(native.file(shim.MARKS),) if parameters else ())
 
     def finish(self) -> Report | None:
         """Lets the control plane process end, within a bounded time; None without records, or if it has died."""

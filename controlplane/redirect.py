@@ -68,7 +68,7 @@ class Redirection:
         """What the application needs: the shim in front of the driver, and the table."""
         table = f"/proc/{os.getpid()}/fd/{self._table}"
         front = shim.change(self._driver)
-        marks = (native.file("shim/libtessera_calls.so"),) if self.policy.marks_library_calls else ()
+        marks = (native.file(shim.MARKS),) if self.policy.marks_library_calls else ()
         return replace(front, variables={**front.variables, "TESSERA_POLICY": table}, preload=marks)
 
     def watched(self, verify: int | None) -> WatchedPolicy:

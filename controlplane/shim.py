@@ -7,6 +7,8 @@ from controlplane import driver, native
 from controlplane.errors import ConfigError, WireError
 from controlplane.launch import Change
 
+MARKS = "shim/libtessera_calls.so"  # of calls into NVIDIA's libraries, preloaded beside the shim
+
 
 def system_driver() -> Path:
     """The real driver's path. Raises ConfigError if TESSERA_DRIVER is wrong, WireError if there is none."""

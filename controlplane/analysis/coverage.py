@@ -11,61 +11,109 @@ from controlplane.analysis.analyst import Analyst
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import UNKNOWN, Description, unknown_description
 from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.operands import tensors
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, launches, used
 from controlplane.demangle import demangle
 from controlplane.observe.trace import Trace
+from ptxtools.access import flat
 from ptxtools.machine.consent import Consent
 from ptxtools.ranges import Launch, Result
 from ptxtools.ranges.native import Evaluator
 
 EVALUATED = 64  # different launches of a function whose ranges are looked at, by default
 WAIT_SECONDS = 3600.0
-NO_PARAMETERS = "its parameters were not recorded"
+LIBRARY, TENSOR_MAP = "library", "tensor map"  # tiers besides those of descriptions
 
 
 @dataclass
-class FunctionCoverage:
-    """A function over all processes of a trace. `launches`: of the trace; `evaluated`: of these, whose ranges were
-    computed; `ranges`: how many there were; `whole`: of the evaluated, those with a range that is only known as its
-    allocation; `unknown`: those that may touch anything, by reason. Launches like one that was evaluated count as it
-    does.
+class Evaluated:
+    """Launches whose ranges were computed. `ranges`: how many there were; `whole`: of the launches, those with a range
+    that is only known as its allocation; `unknown`: those that may touch anything, by reason.
     """
 
-    description: Description
     launches: int = 0
-    evaluated: int = 0
     ranges: int = 0
     whole: int = 0
     predicted_bytes: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
 
     @property
-    def name(self) -> str:
-        return self.description["name"]
+    def known(self) -> int:
+        return self.launches - self.unknown.total()
+
+    def add(self, result: Result) -> None:
+        self.launches += 1
+        self.ranges += len(result.ranges)
+        self.whole += any(each.whole for each in result.ranges)
+        self.predicted_bytes += sum(_size(each.first, each.last, each.stride, each.width) for each in result.ranges)
+        if result.unknown:
+            self.unknown[result.unknown[0][1]] += 1
+
+
+@dataclass
+class FunctionCoverage:
+    """A function over all processes of a trace. `launches`: of the trace; `by_code`: those that were evaluated from the
+    function's code, and others like these count as they do; `by_call`: all those in calls of NVIDIA's libraries, from
+    the calls' operands, which say what code leaves unknown. `has_tensors`: the code goes through tensor maps.
+    """
+
+    description: Description
+    launches: int = 0
+    has_tensors: bool = False
+    by_code: Evaluated = field(default_factory=Evaluated)
+    by_call: Evaluated = field(default_factory=Evaluated)
 
     @property
-    def tier(self) -> str:
-        return self.description["tier"]
+    def name(self) -> str:
+        return self.description["name"]
 
     @property
     def static_reasons(self) -> list[str]:
         return sorted({each["reason"] for each in self.description["unknown"]})
 
     @property
-    def known_launches(self) -> int:
+    def known_by_code(self) -> int:
         """Where no launch was evaluated, all launches of a function without unknown accesses."""
-        if self.evaluated:
-            return round(self.launches * (self.evaluated - self.unknown.total()) / self.evaluated)
+        if self.by_code.launches:
+            return round(self.launches * self.by_code.known / self.by_code.launches)
         return 0 if self.static_reasons else self.launches
 
+    @property
+    def known_by_call(self) -> int:
+        """Those that code does not say."""
+        return round(self.by_call.known * (1 - self.known_by_code / self.launches)) if self.launches else 0
+
+    @property
+    def known_launches(self) -> int:
+        return self.known_by_code + self.known_by_call
+
+    @property
+    def evaluated(self) -> Evaluated:
+        """In the way that says most of its launches."""
+        return self.by_call if self.known_by_call > self.known_by_code else self.by_code
+
+    @property
+    def tier(self) -> str:
+        tiers = self.by_tier()
+        return max(tiers, key=lambda tier: (tiers[tier], tier)) if tiers else self.description["tier"]
+
+    def by_tier(self) -> Counter[str]:
+        code = TENSOR_MAP if self.has_tensors else self.description["tier"]
+        known = Counter({code: self.known_by_code})
+        known[LIBRARY] += self.known_by_call
+        known[UNKNOWN] += self.launches - self.known_launches
+        return +known
+
     def reasons(self) -> Counter[str]:
-        """Launches by the first reason why they are unknown."""
+        """Launches by the first reason why they are unknown: that of the library call around them comes first."""
         lost = self.launches - self.known_launches
-        if not lost:
-            return Counter()
-        if self.unknown:
-            return Counter({reason: round(lost * n / self.unknown.total()) for reason, n in self.unknown.items()})
-        return Counter({(self.static_reasons or [UNKNOWN])[0]: lost})
+        in_calls = min(lost, self.by_call.unknown.total())
+        others = self.by_code.unknown or Counter([*self.static_reasons, UNKNOWN][:1])
+        return _spread(in_calls, self.by_call.unknown) + _spread(lost - in_calls, others)
+
+
+def _spread(total: int, shares: Counter[str]) -> Counter[str]:
+    return +Counter({reason: round(total * count / shares.total()) for reason, count in shares.items()})
 
 
 @dataclass
@@ -89,11 +137,7 @@ class Coverage:
         return self.known_launches / self.launches if self.launches else 1.0
 
     def by_tier(self) -> Counter[str]:
-        tiers: Counter[str] = Counter()
-        for each in self.functions:
-            tiers[each.tier if each.known_launches else UNKNOWN] += each.known_launches
-            tiers[UNKNOWN] += each.launches - each.known_launches
-        return +tiers
+        return sum((each.by_tier() for each in self.functions), Counter[str]())
 
     def by_reason(self) -> Counter[str]:
         return sum((each.reasons() for each in self.functions), Counter[str]())
@@ -169,7 +213,9 @@ def _count(
         if at not in found:
             analysis = analyses.get(function.key) if function.key is not None else None
             nothing = unknown_description(function.name, NO_CODE)
-            found[at] = FunctionCoverage(analysis.description if analysis is not None else nothing)
+            described = analysis.description if analysis is not None else nothing
+            has_tensors = analysis is not None and analysis.is_known and bool(flat.tensors(analysis.template))
+            found[at] = FunctionCoverage(described, has_tensors=has_tensors)
         found[at].launches += function.launches
 
 
@@ -181,11 +227,16 @@ def _evaluate(
 ) -> None:
     evaluators: dict[Key, Evaluator] = {}
     seen: dict[int, set[TracedLaunch]] = {}
+    tensor = tensors(process.records).get
     for launch, allocations in launches(process):
         function = process.functions[launch.function]
         coverage = found.get((function.name, function.key))
+        if coverage is None:
+            continue
+        if launch.library is not None:
+            coverage.by_call.add(launch.library.ranges(allocations))
         analysis = analyses.get(function.key) if function.key is not None else None
-        if coverage is None or analysis is None or not analysis.template or function.key is None:
+        if analysis is None or not analysis.template or function.key is None:
             continue
         needs_parameters = bool(analysis.description["parameters"])
         before = seen.setdefault(launch.function, set())
@@ -194,17 +245,8 @@ def _evaluate(
         before.add(launch)
         if function.key not in evaluators:
             evaluators[function.key] = Evaluator(analysis.template)
-        asked = Launch(launch.parameters, launch.grid, launch.block, allocations)
-        _add(coverage, evaluators[function.key].evaluate(asked))
-
-
-def _add(coverage: FunctionCoverage, result: Result) -> None:
-    coverage.evaluated += 1
-    coverage.ranges += len(result.ranges)
-    coverage.whole += any(each.whole for each in result.ranges)
-    coverage.predicted_bytes += sum(_size(each.first, each.last, each.stride, each.width) for each in result.ranges)
-    if result.unknown:
-        coverage.unknown[result.unknown[0][1]] += 1
+        asked = Launch(launch.parameters, launch.grid, launch.block, allocations, tensor=tensor)
+        coverage.by_code.add(evaluators[function.key].evaluate(asked))
 
 
 def _size(first: int, last: int, stride: int, width: int) -> int:

@@ -43,7 +43,8 @@ def _shares(functions: list[FunctionCoverage]) -> list[tuple[float, str]]:
     sums = dict.fromkeys((EXACT, WHOLE, UNKNOWN), 0.0)
     for each in functions:
         known = each.known_launches
-        whole = min(known, each.launches * each.whole / each.evaluated) if each.evaluated else 0.0
+        looked = each.evaluated
+        whole = min(known, each.launches * looked.whole / looked.launches) if looked.launches else 0.0
         sums[EXACT] += known - whole
         sums[WHOLE] += whole
         sums[UNKNOWN] += each.launches - known

@@ -18,12 +18,13 @@ def to_json(found: Coverage) -> dict[str, object]:
 def _function(each: FunctionCoverage) -> dict[str, object]:
     return {
         **each.description,
+        "tier": each.tier,
         "launches": each.launches,
         "known_launches": each.known_launches,
-        "evaluated": each.evaluated,
-        "ranges": each.ranges,
-        "whole": each.whole,
-        "predicted_bytes": each.predicted_bytes,
+        "evaluated": each.evaluated.launches,
+        "ranges": each.evaluated.ranges,
+        "whole": each.evaluated.whole,
+        "predicted_bytes": each.evaluated.predicted_bytes,
         "reasons": dict(each.reasons()),
     }
 
@@ -63,8 +64,9 @@ def _counted(what: str, counts: Counter[str], total: int) -> list[str]:
 def _functions(found: list[FunctionCoverage]) -> list[str]:
     rows = [("kernel", "tier", "launches", "known", "ranges", "whole", "bytes", "why not")]
     for each in found:
-        per_launch = each.ranges / each.evaluated if each.evaluated else None
-        size = each.predicted_bytes / each.evaluated if each.evaluated else None
+        looked = each.evaluated
+        per_launch = looked.ranges / looked.launches if looked.launches else None
+        size = looked.predicted_bytes / looked.launches if looked.launches else None
         rows.append(
             (
                 short(each.name, NAME),
@@ -72,7 +74,7 @@ def _functions(found: list[FunctionCoverage]) -> list[str]:
                 str(each.launches),
                 _share(each.known_launches / each.launches if each.launches else 1),
                 "-" if per_launch is None else f"{per_launch:.1f}",
-                f"{each.whole}/{each.evaluated}" if each.evaluated else "-",
+                f"{looked.whole}/{looked.launches}" if looked.launches else "-",
                 "-" if size is None else amount(round(size)),
                 "; ".join(each.reasons()),
             )

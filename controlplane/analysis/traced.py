@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.analyst import Opened
 from controlplane.analysis.cache import Key
+from controlplane.analysis.operands import LibraryCall, library_call
 from controlplane.analysis.worker import Place
 from controlplane.observe.layout import Kind, Records, driver_functions, joined
 from controlplane.observe.trace import Trace, TracedProcess
@@ -26,7 +27,7 @@ MAPPINGS = ("cuMemMap", "cuMemMapArrayAsync")
 
 @dataclass(frozen=True, slots=True)
 class TracedLaunch:
-    """`parameters`: empty if they were not recorded, or there are none."""
+    """`parameters`: empty if they were not recorded, or there are none. `library`: the library call around it."""
 
     function: int
     grid: tuple[int, int, int]
@@ -35,6 +36,7 @@ class TracedLaunch:
     parameters: bytes
     is_complete: bool
     device: int
+    library: LibraryCall | None = None
 
 
 @dataclass
@@ -86,7 +88,7 @@ def launches(of: Used) -> Iterator[tuple[TracedLaunch, Allocations]]:
     )
     events = events[np.argsort(records["start"][events], kind="stable")]
     mappings = {row for row, name in enumerate(driver_functions()) if name in MAPPINGS}
-    blocks = _parameter_rows(records)
+    blocks = np.asarray(records["kind"] == Kind.PARAMETERS)
     allocations = Allocations()
     for row in events.tolist():
         record = records[row]
@@ -98,10 +100,6 @@ def launches(of: Used) -> Iterator[tuple[TracedLaunch, Allocations]]:
             allocations.remove(int(record["memory.address"]), int(record["memory.bytes"]))
         else:
             yield _launch(records, row, blocks), allocations
-
-
-def _parameter_rows(records: Records) -> NDArray[np.bool_]:
-    return np.asarray(records["kind"] == Kind.PARAMETERS)
 
 
 def _launch(records: Records, row: int, is_parameters: NDArray[np.bool_]) -> TracedLaunch:
@@ -121,6 +119,7 @@ def _launch(records: Records, row: int, is_parameters: NDArray[np.bool_]) -> Tra
         parameters,
         whole and size > 0,
         int(record["launch.device"]),
+        library_call(records, last if whole else row + 1),
     )
 
 

@@ -45,6 +45,10 @@ class Kind(IntEnum):
     CAPTURE = 16
     TIME = 17
     PARAMETERS = 18
+    LIBRARY = 19
+    RANGE = 20
+    TENSOR = 21
+    BYTES = 22
 
 
 class Flag(IntFlag):
@@ -56,6 +60,7 @@ class Flag(IntFlag):
     BLOCKING = 8
     COOPERATIVE = 16
     UNDERSTOOD = 32
+    OTHER_GPUS = 64
 
 
 class EntryKind(IntEnum):

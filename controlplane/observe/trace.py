@@ -15,6 +15,10 @@ from controlplane.observe.receiver import Batch
 from controlplane.observe.stats import UNKNOWN_FUNCTION, Statistics
 from controlplane.observe.tracefile import EXPECTED, CodeOf, Fact, RecordsOf, TraceReader
 
+NO_CALLS = (
+    *(Kind.THREAD, Kind.ATTRIBUTE, Kind.TIME, Kind.PARAMETERS),
+    *(Kind.LIBRARY, Kind.RANGE, Kind.TENSOR, Kind.BYTES),
+)  # records that do not stand for a call of the driver
 NO_CLOCK = Clock(Anchor(0, 0, 0), Anchor(0, 0, 0))
 
 
@@ -176,7 +180,7 @@ def calls(traced: TracedProcess) -> Calls:
     timed, gpu_start_ns, gpu_ns = _times(records, rings, numbers)
     start_ns = traced.clock.nanoseconds(records["start"])
     end_ns = traced.clock.nanoseconds(records["start"] + records["ticks"])
-    kept = np.isin(records["kind"], (Kind.THREAD, Kind.ATTRIBUTE, Kind.TIME, Kind.PARAMETERS), invert=True)
+    kept = np.isin(records["kind"], NO_CALLS, invert=True)
     return Calls(
         records[kept], threads[kept], start_ns[kept], end_ns[kept], timed[kept], gpu_start_ns[kept], gpu_ns[kept]
     )

@@ -72,6 +72,12 @@ def symbols(data: bytes) -> Sequence[str]:
     return _reader(data).names
 
 
+def tensors(data: bytes) -> int:
+    """How many accesses of a template go through tensor maps."""
+    counts = HEADER.unpack_from(data)[5:]
+    return int(counts[SECTIONS.index(_TENSOR)])
+
+
 def _reader(data: bytes) -> _Reader:
     try:
         return _Reader(data)

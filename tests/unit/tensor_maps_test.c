@@ -6,6 +6,25 @@
 
 struct tsr_real tsr_real;
 
+/* Records are played here, too. */
+uint32_t tsr_engaged = TSR_RECORDING;
+bool tsr_ticks_are_counter;
+static struct tsr_box recorded;
+static uint32_t recorded_maps, failures;
+
+void tsr_tensor_record(uint64_t start, enum tsr_row row, const void *map, const struct tsr_box *box)
+{
+    (void)start, (void)row, (void)map;
+    recorded = *box;
+    recorded_maps++;
+}
+
+void tsr_record_failed(uint32_t row, CUresult result)
+{
+    (void)row, (void)result;
+    failures++;
+}
+
 /* A driver whose maps begin with the address; `salt` stands for everything else that it encodes. */
 static uint64_t salt;
 
@@ -38,9 +57,9 @@ static CUresult make(CUtensorMap *map, uint64_t address, CUtensorMapDataType typ
     static const cuuint32_t box[] = {32, 8}, element_strides[] = {1, 1};
     tsr_real.cuTensorMapEncodeTiled = encode_tiled;
     tsr_real.cuTensorMapReplaceAddress = replace;
-    return redirected_cuTensorMapEncodeTiled(map, type, 2, (void *)address, dims, strides, box, element_strides, interleave,
-                                             CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-                                             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return engaged_cuTensorMapEncodeTiled(map, type, 2, (void *)address, dims, strides, box, element_strides, interleave,
+                                          CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                          CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 static void check_rows(const struct tsr_access_range *range, uint64_t address)
@@ -64,9 +83,13 @@ TEST(a_map_is_known_by_its_bytes)
     memset(&map, 0, sizeof map);
     REQUIRE(tsr_tensor_map_ranges(&copy, TSR_ACCESS_WRITE, ranges) == 1);
     check_rows(&ranges[0], 0x10000);
-    CHECK_EQ(redirected_cuTensorMapReplaceAddress(&copy, (void *)0x20000), CUDA_SUCCESS);
+    CHECK_EQ(recorded_maps, 1);
+    CHECK_EQ(recorded.address, 0x10000);
+    CHECK_EQ(engaged_cuTensorMapReplaceAddress(&copy, (void *)0x20000), CUDA_SUCCESS);
     REQUIRE(tsr_tensor_map_ranges(&copy, TSR_ACCESS_WRITE, ranges) == 1);
     check_rows(&ranges[0], 0x20000);
+    CHECK_EQ(recorded_maps, 2);
+    CHECK_EQ(recorded.address, 0x20000);
 }
 
 TEST(of_other_maps_the_address_is_known)
@@ -87,6 +110,7 @@ TEST(of_other_maps_the_address_is_known)
     }
     CHECK_EQ(make(&map, 0, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_INTERLEAVE_NONE), CUDA_ERROR_INVALID_VALUE);
     CHECK(!tsr_tensor_map_find(&map, &(struct tsr_box){0}));
+    CHECK_EQ(failures, 1);
 }
 
 TEST(the_newest_maps_stay)

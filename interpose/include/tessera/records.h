@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define TSR_RECORDS_MAGIC 0x4452434552525354ull
-#define TSR_RECORDS_VERSION 4u
+#define TSR_RECORDS_VERSION 5u
 #define TSR_RING_RECORDS 16384u          /* a power of two */
 #define TSR_RING_RECORDS_OFFSET 4096u    /* of the first record in the ring's file */
 #define TSR_JOURNAL_ENTRIES_OFFSET 4096u /* of the first entry in the journal's file */
@@ -105,7 +105,11 @@ enum tsr_record_kind {
     TSR_RECORD_SYNCHRONIZE,  /* the host waited: for a stream, an event, a context */
     TSR_RECORD_CAPTURE,      /* begin or end of a stream's capture: by `call` */
     TSR_RECORD_TIME,         /* when an earlier launch of this process ran on its GPU */
-    TSR_RECORD_PARAMETERS    /* of the launch before it, behind its attributes, in order; as many bytes as its `detail` says */
+    TSR_RECORD_PARAMETERS,   /* of the launch before it, behind its attributes, in order; as many bytes as its `detail` says */
+    TSR_RECORD_LIBRARY,      /* of the launch before it, behind its parameters: the library call that it happens in */
+    TSR_RECORD_RANGE,        /* of that call's operands, behind LIBRARY; as many as its u.library.ranges */
+    TSR_RECORD_TENSOR,       /* a tensor map was encoded; BYTES follow: the map's 128, and extent and stride of each axis */
+    TSR_RECORD_BYTES         /* the next bytes that the LIBRARY (behind its ranges) or TENSOR before it announces, in order */
 };
 
 enum tsr_record_flags {
@@ -114,7 +118,8 @@ enum tsr_record_flags {
     TSR_RECORD_KEPT_HOME = 4,  /* a rule sent it elsewhere and it stayed; u.launch.reason says why */
     TSR_RECORD_BLOCKING = 8,   /* the call waits for what it enqueues */
     TSR_RECORD_COOPERATIVE = 16,
-    TSR_RECORD_UNDERSTOOD = 32 /* what its function reads and writes was known (tessera/templates.h) */
+    TSR_RECORD_UNDERSTOOD = 32, /* what its function reads and writes was known (tessera/templates.h) */
+    TSR_RECORD_OTHER_GPUS = 64  /* of LIBRARY: the launch also reaches memory of other GPUs */
 };
 
 enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
@@ -149,7 +154,7 @@ struct tsr_record {
     uint16_t result;  /* CUresult */
     uint16_t context; /* number of the context's definition; 0: none or unknown */
     uint32_t
-        detail; /* LAUNCH: bytes of parameters that follow. ATTRIBUTE: CUlaunchAttributeID. STREAM: flags. EVENT_RECORD, EVENT_WAIT: flags. MEMSET: bytes of an element */
+        detail; /* LAUNCH: bytes of parameters that follow. LIBRARY: bytes that follow. RANGE: enum tsr_access_kind. ATTRIBUTE: CUlaunchAttributeID. STREAM: flags. EVENT_RECORD, EVENT_WAIT: flags. MEMSET: bytes of an element */
     uint64_t stream; /* CUstream, 1 for the legacy default stream, 2 for the thread's own; 0: none */
     union {
         struct {
@@ -163,6 +168,19 @@ struct tsr_record {
         } launch;
         uint8_t attribute[32];  /* the first bytes of the CUlaunchAttributeValue */
         uint8_t parameters[32]; /* the next bytes of the parameter block */
+        uint8_t bytes[32];
+        struct {
+            uint32_t call;   /* number of the entry point (tessera/library_calls.h), from 1 */
+            uint32_t ranges; /* RANGE records that follow; without any, the bytes may say why the operands are not known */
+        } library;
+        struct {
+            uint64_t first, last;   /* last 0: the allocation that `first` lies in */
+            uint64_t stride, width; /* `width` bytes at every multiple of `stride` from first on; stride 0: all */
+        } range;
+        struct {
+            uint64_t address, element_bytes;
+            uint32_t axes; /* two uint64_t of each follow: extent in elements, stride in bytes */
+        } tensor;
         struct {
             uint64_t exec; /* CUgraphExec */
             uint32_t kernels, nodes;

@@ -7,6 +7,8 @@
 #include "base/hash.h"
 #include "shim/entry/engaged.h"
 #include "shim/entry/real.h"
+#include "shim/record/operand_record.h"
+#include "shim/record/recorder.h"
 
 #define SETS 512u /* a power of two */
 #define WAYS 4u
@@ -75,6 +77,8 @@ uint32_t tsr_tensor_map_ranges(const void *map, enum tsr_access_kind kind, struc
 /* ---- encoding ---- */
 
 struct encoded {
+    enum tsr_row row;
+    uint64_t start;
     const CUtensorMap *map;
     CUtensorMapDataType type;
     cuuint32_t rank;
@@ -97,67 +101,74 @@ static void note(const struct encoded *encoded)
         box.strides[i] = i ? encoded->strides[i - 1] : box.element_bytes;
     }
     remember(encoded->map, &box);
+    tsr_tensor_record(encoded->start, encoded->row, encoded->map, &box);
 }
 
-#define NOTED(result)                                                                                                          \
+#define NOTED(symbol, start, result)                                                                                           \
     do {                                                                                                                       \
         if ((result) == CUDA_SUCCESS)                                                                                          \
-            note(&(struct encoded){tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,             \
-                                   interleave});                                                                               \
+            note(&(struct encoded){TSR_ROW_##symbol, start, tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,   \
+                                   globalStrides, interleave});                                                                \
+        tsr_record_failure(TSR_ROW_##symbol, result);                                                                          \
     } while (0)
 
-TSR_REDIRECTED(cuTensorMapEncodeTiled)(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
-                                       void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
-                                       const cuuint32_t *boxDim, const cuuint32_t *elementStrides,
-                                       CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                                       CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+TSR_ENGAGED(cuTensorMapEncodeTiled)(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
+                                    void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+                                    const cuuint32_t *boxDim, const cuuint32_t *elementStrides,
+                                    CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                    CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
+    uint64_t start = tsr_record_start();
     CUresult result =
         tsr_real.cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim,
                                         elementStrides, interleave, swizzle, l2Promotion, oobFill);
-    NOTED(result);
+    NOTED(cuTensorMapEncodeTiled, start, result);
     return result;
 }
 
-TSR_REDIRECTED(cuTensorMapEncodeIm2col)(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
-                                        void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
-                                        const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner,
-                                        cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
-                                        const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
-                                        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
-                                        CUtensorMapFloatOOBfill oobFill)
+TSR_ENGAGED(cuTensorMapEncodeIm2col)(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
+                                     void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+                                     const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner,
+                                     cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides,
+                                     CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                     CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
+    uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuTensorMapEncodeIm2col(
         tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner,
         pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill);
-    NOTED(result);
+    NOTED(cuTensorMapEncodeIm2col, start, result);
     return result;
 }
 
-TSR_REDIRECTED(cuTensorMapEncodeIm2colWide)(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
-                                            void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
-                                            int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth,
-                                            cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
-                                            const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
-                                            CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle,
-                                            CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+TSR_ENGAGED(cuTensorMapEncodeIm2colWide)(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
+                                         void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+                                         int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth,
+                                         cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
+                                         const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
+                                         CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle,
+                                         CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
+    uint64_t start = tsr_record_start();
     CUresult result =
         tsr_real.cuTensorMapEncodeIm2colWide(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
                                              pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel,
                                              pixelsPerColumn, elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
-    NOTED(result);
+    NOTED(cuTensorMapEncodeIm2colWide, start, result);
     return result;
 }
 
-TSR_REDIRECTED(cuTensorMapReplaceAddress)(CUtensorMap *tensorMap, void *globalAddress)
+TSR_ENGAGED(cuTensorMapReplaceAddress)(CUtensorMap *tensorMap, void *globalAddress)
 {
     struct tsr_box box;
+    uint64_t start = tsr_record_start();
     bool known = tensorMap && tsr_tensor_map_find(tensorMap, &box);
     CUresult result = tsr_real.cuTensorMapReplaceAddress(tensorMap, globalAddress);
     if (result == CUDA_SUCCESS && known) {
         box.address = (uintptr_t)globalAddress;
         remember(tensorMap, &box);
+        tsr_tensor_record(start, TSR_ROW_cuTensorMapReplaceAddress, tensorMap, &box);
     }
+    tsr_record_failure(TSR_ROW_cuTensorMapReplaceAddress, result);
     return result;
 }

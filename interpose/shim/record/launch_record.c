@@ -5,6 +5,7 @@
 #include "shim/record/capture.h"
 #include "shim/record/definitions.h"
 #include "shim/launch/launch.h"
+#include "shim/record/operand_record.h"
 #include "shim/record/recorder.h"
 #include "shim/record/timing.h"
 #include "shim/record/writer.h"
@@ -135,7 +136,9 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
     uint8_t block[TSR_PARAMETER_BYTES];
     uint32_t bytes = gather(launch, block);
     uint32_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
-    if (!tsr_ring_has_room(writer, 1 + attributes + pieces))
+    struct tsr_call_operands operands = tsr_call_operands();
+    uint32_t more = attributes + pieces + tsr_operand_records(&operands);
+    if (!tsr_ring_has_room(writer, 1 + more))
         return UINT64_MAX;
     unsigned flags = (launch->captured ? TSR_RECORD_CAPTURED : 0u) | (launch->taken ? TSR_RECORD_REDIRECTED : 0u) |
                      (launch->reason ? TSR_RECORD_KEPT_HOME : 0u) | (is_cooperative(launch) ? TSR_RECORD_COOPERATIVE : 0u) |
@@ -162,8 +165,10 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
         write_attributes(launch, attributes, record);
     if (pieces)
         write_parameters(launch, 1 + attributes, block, pieces, record);
-    tsr_ring_commit(writer, 1 + attributes + pieces);
-    return writer->tail - 1 - attributes - pieces;
+    if (operands.call)
+        tsr_operand_write(launch->thread, 1 + attributes + pieces, &operands, record);
+    tsr_ring_commit(writer, 1 + more);
+    return writer->tail - 1 - more;
 }
 
 static void measure_overhead(const struct tsr_launch *launch)

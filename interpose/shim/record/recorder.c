@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "shim/record/capture.h"
 #include "shim/record/definitions.h"
+#include "shim/record/operand_record.h"
 #include "shim/entry/real.h"
 #include "shim/record/timing.h"
 #include "shim/record/writer.h"
@@ -28,6 +29,7 @@ void tsr_recorder_start(struct tsr_anchor before_init)
         return;
     tsr_definitions_start();
     tsr_timing_start();
+    tsr_operand_records_start();
     tsr_engage(TSR_RECORDING);
 }
 
