@@ -12,6 +12,7 @@ from controlplane.policy import Launches
 from controlplane.tables import amount, duration, table
 
 if TYPE_CHECKING:
+    from controlplane.checks import CheckReport
     from controlplane.report import Report
 
 LARGEST_KERNELS = 20
@@ -81,7 +82,9 @@ def collect(machine: Machine, file: MachineFile) -> Summary:
     )
 
 
-def to_json(summary: Summary | None, launches: Launches | None, report: Report | None) -> str:
+def to_json(
+    summary: Summary | None, launches: Launches | None, report: Report | None, checks: CheckReport | None
+) -> str:
     """One object: the summary's keys, if the GPUs were emulated, and the report's, if there were statistics.
 
     A key that both have is the report's; its kernels get the virtual time of the emulated machine. `launches` is the
@@ -111,6 +114,8 @@ def to_json(summary: Summary | None, launches: Launches | None, report: Report |
             "different": launches.different,
             "not_verified": launches.not_verified,
         }
+    if checks is not None:
+        data["check"] = asdict(checks)
     return json.dumps(data, indent=2) + "\n"
 
 

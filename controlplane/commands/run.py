@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from controlplane import launch, shim, summary
+from controlplane.checks import Asked, CheckReport, Checks, home_policy
 from controlplane.emulate import SPEC
 from controlplane.emulation import Emulation
 from controlplane.errors import ConfigError, TesseraError
-from controlplane.policy import Launches, Policy, read_policy
+from controlplane.policy import Launches, Policy, amount_of, read_policy
 from controlplane.redirect import Redirection
 
 if TYPE_CHECKING:
@@ -24,16 +25,17 @@ if TYPE_CHECKING:
 
 NAME = "tessera-run"
 STATS, STATS_FILE = "--stats=", "--stats\0="  # the second: an option of its own, as no argument of a process can be
-VERIFY, VERIFY_ALL = "--verify", "--verify=1"
+ALL = {"--verify": "--verify=1", "--check-writes": "--check-writes=1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The program's exit code, what the policy did if there was one, and statistics if they were asked for."""
+    """The program's exit code, what the policy did if there was one, statistics and checks if they were asked for."""
 
     code: int
     launches: Launches | None
     report: Report | None
+    checks: CheckReport | None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_place(result.add_argument_group("where the program runs", "without any: on the machine's own driver"))
     _add_report(result.add_argument_group("what is said about it"))
+    _add_checks(result.add_argument_group("whether what is known of its kernels is true"))
     result.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return result
 
@@ -53,6 +56,19 @@ def _count(text: str) -> int:
     if not text.isdigit() or int(text) >= 2**32:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def _positive(text: str) -> int:
+    if _count(text) == 0:
+        raise argparse.ArgumentTypeError("0 is too small")
+    return _count(text)
+
+
+def _size(text: str) -> int:
+    found = amount_of(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of memory, for example 20GiB")
+    return found
 
 
 def _add_place(group: argparse._ArgumentGroup) -> None:
@@ -110,8 +126,23 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--json", metavar="FILE", type=Path, help="write what ran where to a file")
 
 
+def _add_checks(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--check-writes",
+        metavar="N",
+        type=_positive,
+        help="compare the bytes that launches change with those they are predicted to write: the first launch of each "
+        "function, and one of N as if at random; --check-writes: every one (docs/checking.md)",
+    )
+    group.add_argument("--check-seed", metavar="SEED", type=_count, default=0, help="another seed draws other launches")
+    group.add_argument("--check-most", metavar="M", type=_count, default=0, help="so many drawn launches at most")
+    group.add_argument(
+        "--check-memory", metavar="SIZE", type=_size, default=0, help="GPU memory for copies at most (default: any)"
+    )
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """--stats and --verify take a value only behind an equals sign, which argparse cannot say."""
+    """Options whose value is left out or behind an equals sign, which argparse cannot say."""
     options = parser().parse_args([_prepared(argument) for argument in arguments])
     command = options.command
     place = len(arguments) - len(command)
@@ -121,7 +152,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _prepared(argument: str) -> str:
-    return VERIFY_ALL if argument == VERIFY else argument.replace(STATS, STATS_FILE, 1)
+    return ALL.get(argument, argument.replace(STATS, STATS_FILE, 1))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -148,6 +179,8 @@ def _run(options: argparse.Namespace) -> int:
         policy = replace(policy, verify=options.verify)
     emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
     stats_file = None if options.stats_file is None else _create(options.stats_file)
+    if options.check_writes is not None:
+        options.analyze = True
     outcome = _execute(emulation, policy, options)
     _report(emulation, outcome, options, stats_file)
     return outcome.code
@@ -169,32 +202,41 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
     layers = [] if emulation is None else [emulation.change()]
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
     observed_run = _is_observed(options)
+    checks = None if options.check_writes is None else Checks(_asked(options))
+    used = policy if policy is not None or checks is None else home_policy()
     redirection: Redirection | None = None
     observation: Observation | None = None
     with ExitStack() as stack:
-        if policy is not None:
-            redirection = Redirection(policy, driver, launch.compose(layers, os.environ))
+        if used is not None:
+            redirection = Redirection(used, driver, launch.compose(layers, os.environ))
             layers.insert(0, stack.enter_context(redirection).change())
+            if checks is not None:
+                layers.append(stack.enter_context(checks).change(used))
         elif options.shim or emulation is None or observed_run:
             layers.insert(0, shim.change(driver))
         if observed_run or redirection is not None:
             from controlplane.observation import Observation  # only here: a plain run starts faster without it
 
-            watched = None if redirection is None else redirection.watched(options.verify)
+            watched = None if redirection is None or policy is None else redirection.watched(options.verify)
             observation = stack.enter_context(
                 Observation(options.trace, records=observed_run, policy=watched, analyse=options.analyze)
             )
             layers.append(observation.change(options.timing, parameters=options.trace_parameters))
         code = launch.run(options.command, launch.compose(layers, os.environ))
-        launches = None if redirection is None else redirection.launches()
-        return Outcome(code, launches, None if observation is None else observation.finish())
+        launches = None if redirection is None or policy is None else redirection.launches()
+        report = None if observation is None else observation.finish()
+        return Outcome(code, launches, report, None if checks is None else checks.report())
+
+
+def _asked(options: argparse.Namespace) -> Asked:
+    return Asked(options.check_writes, options.check_seed, options.check_most, options.check_memory)
 
 
 def _report(
     emulation: Emulation | None, outcome: Outcome, options: argparse.Namespace, stats_file: TextIO | None
 ) -> None:
     result = None if emulation is None else emulation.summary()
-    text = summary.to_json(result, outcome.launches, outcome.report)
+    text = summary.to_json(result, outcome.launches, outcome.report, outcome.checks)
     if options.json is not None:
         try:
             options.json.write_text(text)
@@ -216,6 +258,10 @@ def _report(
         sys.stderr.write(_trace_line(outcome.report))
     if options.analyze and options.summary and outcome.report is not None:
         sys.stderr.write(_analysis_line(outcome.report))
+    if options.summary and outcome.checks is not None:
+        from controlplane import checks_text
+
+        sys.stderr.write(f"{NAME}: {checks_text.to_text(outcome.checks)}")
     if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
         from controlplane import report_text
 

@@ -123,10 +123,16 @@ def _executor(value: Value) -> Executor:
     return Executor(entries["gpu"].integer(0, GPUS - 1), sm_limit, memory_limit)
 
 
-def _size(value: Value) -> int:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", value.text())
+def amount_of(text: str) -> int | None:
+    """Bytes, from 20GiB, 512MiB or a number; None: it is none of these."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", text)
     size = int(float(found[1]) * UNITS[found[2]]) if found and found[2] in UNITS else 0
-    if not 0 < size < 2**63:
+    return size if 0 < size < 2**63 else None
+
+
+def _size(value: Value) -> int:
+    size = amount_of(value.text())
+    if size is None:
         raise value.error(
             f"{value.text()!r} is not an amount of memory", "for example 20GiB, 512MiB or a number of bytes"
         )

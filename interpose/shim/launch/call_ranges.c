@@ -1,7 +1,11 @@
 /* See call_ranges.h. */
 #include "shim/launch/call_ranges.h"
 
+#include <tessera/library_calls.h>
+
 #include "calls/calls.h"
+
+static uint64_t distrusted[TSR_LIBRARY_CALLS_MOST / 64]; /* atomic words; bit n: entry point n */
 
 void tsr_call_ranges_start(void)
 {
@@ -30,6 +34,24 @@ static bool bounded(struct tsr_access_range *range, const struct tsr_access_laun
     return true;
 }
 
+static uint64_t *distrust_of(uint32_t call, uint64_t *bit)
+{
+    *bit = 1ull << call % 64;
+    return &distrusted[call / 64 % (TSR_LIBRARY_CALLS_MOST / 64)];
+}
+
+static bool is_distrusted(void)
+{
+    uint64_t bit, *word = distrust_of(tessera_library_call ? tessera_library_call() : 0, &bit);
+    return __atomic_load_n(word, __ATOMIC_RELAXED) & bit;
+}
+
+void tsr_call_ranges_distrust(void)
+{
+    uint64_t bit, *word = distrust_of(tessera_library_call ? tessera_library_call() : 0, &bit);
+    __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+}
+
 void tsr_call_ranges(const struct tsr_access_launch *launch, struct tsr_access_result *result, bool *other_gpus)
 {
     const struct tsr_access_range *ranges = NULL;
@@ -39,8 +61,8 @@ void tsr_call_ranges(const struct tsr_access_launch *launch, struct tsr_access_r
     result->count = result->whys = result->remembered = result->steps = 0;
     result->level = TSR_LEVEL_FULL;
     *other_gpus = others;
-    if (count < 0 || (uint32_t)count > result->capacity) {
-        unknown(result, count < 0 ? why : "more operands than there is room for");
+    if (count < 0 || (uint32_t)count > result->capacity || is_distrusted()) {
+        unknown(result, count < 0 ? why : is_distrusted() ? "it was found wrong" : "more operands than there is room for");
         return;
     }
     for (int32_t i = 0; i < count; i++) {

@@ -18,4 +18,7 @@ void tsr_call_ranges_start(void);
  */
 void tsr_call_ranges(const struct tsr_access_launch *launch, struct tsr_access_result *result, bool *other_gpus);
 
+/* What was said of the call that the thread is in was wrong: from now on, calls of its entry point are unknown in this process. */
+void tsr_call_ranges_distrust(void);
+
 #endif

@@ -71,8 +71,8 @@ static uint64_t product(const uint32_t sizes[3])
     return (uint64_t)sizes[0] * sizes[1] * sizes[2];
 }
 
-/* A number that looks drawn at random and is always the same for the n-th launch of the function under this seed (splitmix64). */
-static uint64_t drawn(uint64_t seed, uint64_t name_hash, uint64_t number)
+/* splitmix64 */
+uint64_t tsr_decide_draw(uint64_t seed, uint64_t name_hash, uint64_t number)
 {
     uint64_t z = seed * 0x9e3779b97f4a7c15ull + name_hash + number * 0xd1342543de82ef95ull;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -101,7 +101,7 @@ static bool holds_now(const struct tsr_rule *rule, const struct tsr_function_rec
         return false;
     if ((conditions & TSR_POLICY_NTH) && (told->nth_every ? number % told->nth_every : number) != told->nth_offset)
         return false;
-    if ((conditions & TSR_POLICY_SHARE) && drawn(told->seed, function->name_hash, number) >= told->share)
+    if ((conditions & TSR_POLICY_SHARE) && tsr_decide_draw(told->seed, function->name_hash, number) >= told->share)
         return false;
     return !(conditions & TSR_POLICY_LIBRARY_CALL) || in_library_call(rule);
 }

@@ -39,6 +39,9 @@ struct tsr_decision {
 /* The launch must be on the home GPU. Counts it as one of the function's. */
 struct tsr_decision tsr_decide(struct tsr_function_record *function, const struct tsr_decide_launch *launch);
 
+/* A number that looks drawn at random and is always the same for the n-th launch of the function under this seed. */
+uint64_t tsr_decide_draw(uint64_t seed, uint64_t name_hash, uint64_t number);
+
 /* Counts a launch that stays home although a rule sent it elsewhere. */
 void tsr_decide_kept(enum tsr_reason reason);
 

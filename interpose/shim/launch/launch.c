@@ -1,6 +1,7 @@
 /* The wrappers of all forms of launch. */
 #include "shim/launch/launch.h"
 
+#include "shim/launch/check.h"
 #include "shim/record/definitions.h"
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
@@ -11,6 +12,8 @@ static inline CUresult begin(struct tsr_launch *launch)
 {
     launch->start = tsr_record_start();
     CUresult result = tsr_has_role(TSR_REDIRECTING) ? tsr_redirect(launch) : CUDA_SUCCESS;
+    if (launch->turn) /* what went before is not the launch's time */
+        launch->start = tsr_record_start();
     if (launch->start)
         tsr_launch_prepare(launch);
     return result;
@@ -23,6 +26,8 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
         result = tsr_order_state();
     if (launch->start)
         tsr_launch_record(launch, result);
+    if (__builtin_expect(launch->turn != TSR_TURN_NONE, 0))
+        tsr_check_finish(launch, result);
     return result;
 }
 

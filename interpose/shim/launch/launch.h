@@ -18,6 +18,8 @@ struct tsr_known_function;
 struct tsr_thread;
 struct tsr_timing_pair;
 
+enum tsr_turn { TSR_TURN_NONE, TSR_TURN_FIRST, TSR_TURN_DRAWN }; /* to be checked (check.h), and why */
+
 struct tsr_launch {
     enum tsr_row row;
     bool cooperative;
@@ -34,6 +36,7 @@ struct tsr_launch {
     bool taken;                 /* posted to another GPU: not to be forwarded */
     bool captured;              /* went into a graph */
     uint8_t device;             /* of the executor, if taken */
+    enum tsr_turn turn;         /* if not taken: what it writes is being checked */
     enum tsr_reason reason;     /* why it stayed home although a rule sent it elsewhere */
 
     uint64_t start;          /* ticks; 0: not recorded. All that follows is for the record */

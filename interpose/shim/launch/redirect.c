@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "shim/launch/attributes.h"
+#include "shim/launch/check.h"
 #include "shim/record/capture.h"
 #include "shim/launch/decide.h"
 #include "shim/launch/functions.h"
@@ -157,6 +158,17 @@ static struct tsr_function_record *function_of(const struct tsr_launch *launch)
     return function;
 }
 
+/* Of a launch that stays home: what it uses, and, if it is its turn, what it writes. */
+static void look_at(struct tsr_launch *launch, struct tsr_function_record *function, struct parcel *parcel, uint32_t gpu)
+{
+    bool uses = tsr_uses_pages && function, check = gpu == tsr_session()->policy->home && tsr_check_is_turn(function, launch);
+    bool gathered = (uses || check) && gather(launch, function, parcel);
+    if (uses && gathered)
+        tsr_uses_count(parcel->block, parcel->parameter_bytes, gpu);
+    if (check)
+        tsr_check_begin(launch, function, gathered ? parcel->block : NULL, parcel->parameter_bytes);
+}
+
 CUresult tsr_redirect(struct tsr_launch *launch)
 {
     struct tsr_session *session = tsr_session();
@@ -170,7 +182,6 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     if (launch->taken)
         return result;
     count(session, gpu);
-    if (tsr_uses_pages && function && gather(launch, function, &parcel))
-        tsr_uses_count(parcel.block, parcel.parameter_bytes, gpu);
+    look_at(launch, function, &parcel, gpu);
     return tsr_order_enter(launch->stream, false, &launch->hold);
 }

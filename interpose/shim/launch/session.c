@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "shim/entry/engaged.h"
+#include "shim/launch/check.h"
 #include "shim/launch/gate.h"
 #include "shim/order/lane_client.h"
 #include "shim/order/order.h"
@@ -55,7 +56,8 @@ static struct tsr_session *create(void)
     pthread_mutex_init(&session->rules_lock, NULL);
     tsr_order_start();
     bool may_move = policy->memory_place != (int32_t)policy->home;
-    tsr_gate_start(may_move || policy->tables[policy->generation % 2].verify_every != 0);
+    session->checks = tsr_checks_start();
+    tsr_gate_start(may_move || session->checks || policy->tables[policy->generation % 2].verify_every != 0);
     tsr_arena_start(policy);
     for (uint32_t i = 0; i < policy->executor_count && i < 15; i++) {
         struct tsr_lane_client *lane = tsr_lane_client_create(policy->executors[i].socket, i);
@@ -76,7 +78,7 @@ void tsr_session_start(void)
     pthread_mutex_lock(&lock);
     if (!current || current->owner != getpid())
         __atomic_store_n(&current, create(), __ATOMIC_RELEASE);
-    if (current && current->lane_count)
+    if (current && (current->lane_count || (current->checks && !current->policy->executor_count)))
         tsr_engage(TSR_REDIRECTING);
     pthread_mutex_unlock(&lock);
 }

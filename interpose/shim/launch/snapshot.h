@@ -1,6 +1,6 @@
 /*
- * Copies of all memory that home and executors share, in memory of the home GPU. For verified launches only: nothing else runs while one
- * is made or compared.
+ * Copies of all memory that home and executors share, in memory of the home GPU. For launches that are verified or checked only: nothing
+ * else runs while one is made or compared.
  */
 #ifndef TSR_SHIM_SNAPSHOT_H
 #define TSR_SHIM_SNAPSHOT_H
@@ -8,6 +8,8 @@
 #include "api/driver.h"
 
 #include <stdint.h>
+
+#define TSR_SNAPSHOTS 2u
 
 struct tsr_snapshots;
 
@@ -17,16 +19,26 @@ struct tsr_difference {
     uint8_t here, there; /* its values, in memory and in the snapshot */
 };
 
-/*
- * Room for two snapshots of the arena as it is, the memory lock held. Until tsr_snapshots_destroy nothing is mapped or unmapped. Errors:
- * OUT_OF_MEMORY beyond limit_bytes (0: none) and when the GPU has no room; the driver's.
- */
-CUresult tsr_snapshots_create(uint64_t limit_bytes, struct tsr_snapshots **out);
-void tsr_snapshots_destroy(struct tsr_snapshots *snapshots);
+/* Bytes from low on and below high; with a stride, of these only `width` at low and at each stride after it. */
+struct tsr_span {
+    CUdeviceptr low, high;
+    uint64_t stride, width; /* stride 0: all */
+};
 
-/* Number: 0 or 1. Complete on return. */
+/*
+ * Room for `count` snapshots of the arena as it is, the memory lock held and a context of the home GPU current. Until tsr_snapshots_destroy
+ * nothing is mapped or unmapped. Errors: OUT_OF_MEMORY beyond limit_bytes (0: none) and when the GPU has no room; the driver's.
+ */
+CUresult tsr_snapshots_create(unsigned count, uint64_t limit_bytes, struct tsr_snapshots **out);
+void tsr_snapshots_destroy(struct tsr_snapshots *snapshots);
+/* Of one of them. */
+uint64_t tsr_snapshots_bytes(const struct tsr_snapshots *snapshots);
+
+/* Number: below count. Complete on return. */
 CUresult tsr_snapshot_take(struct tsr_snapshots *snapshots, unsigned number);
 CUresult tsr_snapshot_restore(struct tsr_snapshots *snapshots, unsigned number);
 CUresult tsr_snapshot_compare(struct tsr_snapshots *snapshots, unsigned number, struct tsr_difference *out);
+/* The snapshot gets what memory has there now. *bytes: how many those are; what of the span the snapshot does not have is left out. */
+CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span, uint64_t *bytes);
 
 #endif

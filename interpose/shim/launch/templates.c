@@ -2,6 +2,7 @@
 #include "shim/launch/templates.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +13,15 @@
 #include "base/options.h"
 #include "shim/entry/real.h"
 
+#define MOST_DISTRUSTED 256u /* when there are as many, all are */
+
 static const uint32_t nothing_published;
 const uint32_t *tsr_templates_published = &nothing_published;
+
+uint32_t tsr_templates_distrusted;
+
+static pthread_mutex_t distrust_lock = PTHREAD_MUTEX_INITIALIZER; /* adding one */
+static const void *distrusted[MOST_DISTRUSTED];                   /* the first tsr_templates_distrusted stay as they are */
 
 static const struct tsr_templates *table; /* of TSR_TEMPLATES_BYTES; NULL: none */
 static uint32_t architecture;             /* of all GPUs; 0: they differ */
@@ -100,4 +108,24 @@ const void *tsr_template_search(struct tsr_template_link *link)
     __atomic_store_n(&link->bytes, bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&link->found, found, __ATOMIC_RELEASE);
     return found;
+}
+
+bool tsr_template_is_distrusted(const void *template)
+{
+    uint32_t count = __atomic_load_n(&tsr_templates_distrusted, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < count; i++)
+        if (distrusted[i] == template)
+            return true;
+    return count == MOST_DISTRUSTED;
+}
+
+void tsr_template_distrust(const void *template)
+{
+    pthread_mutex_lock(&distrust_lock);
+    uint32_t count = tsr_templates_distrusted;
+    if (template && count < MOST_DISTRUSTED && !tsr_template_is_distrusted(template)) {
+        distrusted[count] = template;
+        __atomic_store_n(&tsr_templates_distrusted, count + 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&distrust_lock);
 }

@@ -25,13 +25,19 @@ void tsr_templates_start(void);
 extern const uint32_t *tsr_templates_published __attribute__((visibility("hidden"))); /* points to 0 while there is no table */
 const void *tsr_template_search(struct tsr_template_link *link);
 
+/* A template was found wrong: from now on, what it is of is unknown in this process, whatever link leads to it. NULL is allowed. */
+void tsr_template_distrust(const void *template);
+extern uint32_t tsr_templates_distrusted __attribute__((visibility("hidden"))); /* atomic; how many are */
+bool tsr_template_is_distrusted(const void *template);
+
 /* The template's bytes, as long as the process lives: flat (tessera/access.h), within the table, not checked otherwise. NULL: unknown. */
 static inline const void *tsr_template_find(struct tsr_template_link *link)
 {
     const void *found = __atomic_load_n(&link->found, __ATOMIC_ACQUIRE);
-    if (found || __atomic_load_n(tsr_templates_published, __ATOMIC_ACQUIRE) == __atomic_load_n(&link->seen, __ATOMIC_RELAXED))
-        return found;
-    return tsr_template_search(link);
+    if (!found && __atomic_load_n(tsr_templates_published, __ATOMIC_ACQUIRE) != __atomic_load_n(&link->seen, __ATOMIC_RELAXED))
+        found = tsr_template_search(link);
+    bool look = __builtin_expect(__atomic_load_n(&tsr_templates_distrusted, __ATOMIC_ACQUIRE) != 0, 0);
+    return look && tsr_template_is_distrusted(found) ? NULL : found;
 }
 
 #endif

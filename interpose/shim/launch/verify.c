@@ -121,7 +121,7 @@ static CUresult verify_locked(const struct tsr_verify_launch *launch, bool *ran)
 {
     struct tsr_policy *policy = tsr_session()->policy;
     struct tsr_snapshots *snapshots;
-    CUresult result = tsr_snapshots_create(launch->limit_bytes, &snapshots);
+    CUresult result = tsr_snapshots_create(TSR_SNAPSHOTS, launch->limit_bytes, &snapshots);
     if (result != CUDA_SUCCESS)
         return result;
     result = tsr_snapshot_take(snapshots, BEFORE);

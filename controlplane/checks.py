@@ -1,0 +1,203 @@
+"""Checks of writes as a layer of a run: what is asked of the shims, and what they found (tessera/checks.h)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from controlplane import native, records
+from controlplane.launch import Change
+from controlplane.policy import Policy
+
+HEADER = "checks.h"
+HOME = 0
+SOURCES, SKIPS = "enum tsr_check_source", "enum tsr_check_skip"
+PREFIX = "TSR_CHECK_"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One of `every` launches that are known, and the first of each function; `most` and memory_bytes: 0: no limit."""
+
+    every: int = 1
+    seed: int = 0
+    most: int = 0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A parameter of a kernel: its value as a number, or as hexadecimal bytes; None: not kept."""
+
+    offset: int
+    size: int
+    value: int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A launch that changed bytes that it was not predicted to write.
+
+    address: of the first of them; offset: in its allocation, None where there is none; before, after: its values.
+    parameter: index of the one that points into that allocation closest below, None: none does.
+    """
+
+    function: str
+    library_call: str | None
+    source: str
+    process: int
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared_bytes: int
+    parameters: tuple[Argument, ...]
+    address: int
+    bytes: int
+    allocation: int | None
+    allocation_bytes: int | None
+    offset: int | None
+    parameter: int | None
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What came out; the names of all fields are keys of the JSON output and stay.
+
+    known, unknown: launches on the home GPU of which something, or nothing, is known. checked: of the known ones;
+    by_source: the same by where the prediction is from; first: of these, only because they were the first of their
+    function; whole: with a write that is only known as its allocation; outside: with a predicted write to memory that
+    is not looked at; idle: that changed no byte. skipped: launches that were not checked although it was their turn, by
+    reason. changed_bytes: as predicted; predicted_bytes: that may be written; looked_at_bytes: of the program's memory,
+    sums over the checked ones, as is check_ns, the time they took.
+    """
+
+    every: int
+    seed: int
+    known: int
+    unknown: int
+    checked: int
+    by_source: dict[str, int]
+    first: int
+    whole: int
+    outside: int
+    idle: int
+    skipped: dict[str, int]
+    changed_bytes: int
+    predicted_bytes: int
+    looked_at_bytes: int
+    check_ns: int
+    violations: int
+    told: tuple[Violation, ...]
+
+
+class Checks:
+    """The file that shims count in, from entering the context to leaving it."""
+
+    def __init__(self, asked: Asked) -> None:
+        ffi, text = records.header(HEADER)
+        table: Any = ffi.new("struct tsr_checks *")
+        table.magic = records.constant(text, "TSR_CHECKS_MAGIC", HEADER)
+        table.version = records.constant(text, "TSR_CHECKS_VERSION", HEADER)
+        table.bytes = ffi.sizeof(table[0])
+        table.every, table.seed, table.most, table.memory_bytes = (
+            asked.every,
+            asked.seed,
+            asked.most,
+            asked.memory_bytes,
+        )
+        self._file = os.memfd_create("tessera-checks")
+        os.write(self._file, bytes(ffi.buffer(table)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+
+    def change(self, policy: Policy) -> Change:
+        """What the program needs besides the shim under this policy."""
+        marks = () if policy.marks_library_calls else (native.file("shim/libtessera_calls.so"),)
+        return Change(variables={"TESSERA_CHECKS": f"/proc/{os.getpid()}/fd/{self._file}"}, preload=marks)
+
+    def report(self) -> CheckReport:
+        """So far; may be asked while the program runs and afterwards."""
+        return read(os.pread(self._file, os.fstat(self._file).st_size, 0))
+
+
+def home_policy() -> Policy:
+    """For runs without a policy: everything stays on the first GPU, with the shim in charge of memory."""
+    return Policy(Path(), HOME, (), (), HOME, memory_place=HOME)
+
+
+def read(data: bytes) -> CheckReport:
+    """A table of checks."""
+    ffi, _ = records.header(HEADER)
+    table: Any = ffi.from_buffer("struct tsr_checks *", data)
+    told = [table.told[i] for i in range(min(int(table.violations), len(table.told)))]
+    plain = ("every", "seed", "known", "unknown", "checked", "first", "whole", "outside", "idle", "violations")
+    sums = ("changed_bytes", "predicted_bytes", "looked_at_bytes", "check_ns")
+    return CheckReport(
+        **{name: int(getattr(table, name)) for name in (*plain, *sums)},
+        by_source=_by_name(table.checked_by_source, SOURCES),
+        skipped={name: count for name, count in _by_name(table.skipped, SKIPS).items() if count},
+        told=tuple(_violation(each) for each in told if each.ready),
+    )
+
+
+def _by_name(counters: Any, enumeration: str) -> dict[str, int]:
+    return {_name(enumeration, number): int(counters[number]) for number in range(len(counters))}
+
+
+def _name(enumeration: str, number: int) -> str:
+    ffi, _ = records.header(HEADER)
+    names: dict[int, str] = ffi.typeof(enumeration).elements
+    return names[number].removeprefix(PREFIX).lower()
+
+
+def _violation(told: Any) -> Violation:
+    parameters = tuple(_argument(told, i) for i in range(min(told.parameter_count, len(told.parameters))))
+    allocation = int(told.allocation) or None
+    return Violation(
+        _text(told.function),
+        _text(told.library_call) or None,
+        _name(SOURCES, told.source),
+        told.process,
+        tuple(told.grid),
+        tuple(told.block),
+        told.shared_bytes,
+        parameters,
+        told.address,
+        told.bytes,
+        allocation,
+        None if allocation is None else told.allocation_bytes,
+        None if allocation is None else told.address - allocation,
+        None if allocation is None else _nearest(parameters, allocation, told.address),
+        told.before,
+        told.after,
+    )
+
+
+def _text(field: Any) -> str:
+    ffi, _ = records.header(HEADER)
+    data: Any = ffi.string(field)
+    return bytes(data).decode(errors="replace")
+
+
+def _argument(told: Any, index: int) -> Argument:
+    offset, size = told.parameters[index].offset, told.parameters[index].bytes
+    if offset + size > min(told.parameter_bytes, len(told.values)):
+        return Argument(offset, size, None)
+    data = bytes(told.values[offset : offset + size])
+    return Argument(offset, size, int.from_bytes(data, "little") if size <= 8 else data.hex())
+
+
+def _nearest(parameters: tuple[Argument, ...], allocation: int, address: int) -> int | None:
+    pointers = {i: each.value for i, each in enumerate(parameters) if isinstance(each.value, int)}
+    inside = {i: value for i, value in pointers.items() if allocation <= value <= address}
+    return max(inside, key=lambda i: inside[i], default=None)

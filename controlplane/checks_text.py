@@ -1,0 +1,73 @@
+"""What checks of writes found, as the text that tessera-run prints."""
+
+from controlplane.checks import CheckReport, Violation
+from controlplane.demangle import short
+from controlplane.tables import LINE, amount, duration
+
+SOURCES = {"ptx": "PTX", "machine_code": "machine code", "library": "library calls"}
+SKIPS = {
+    "unknown": "they may write anything",
+    "parameters": "their parameters could not be read",
+    "busy": "other work did not come to an end",
+    "memory": "no room for a copy of memory",
+    "driver": "the driver refused something",
+}
+LARGEST_VALUE = 16  # hexadecimal digits of a parameter that are shown
+MOST_PARAMETERS = 16
+
+
+def to_text(report: CheckReport) -> str:
+    """The counts, then each violation that was told."""
+    sources = ", ".join(f"{count} {SOURCES[source]}" for source, count in report.by_source.items() if count)
+    checked = f"writes were checked of {report.checked} launches ({sources or 'none'})"
+    found = f"{report.violations} wrote what they were not predicted to"
+    known = f"  of {report.known + report.unknown} launches at home, something is known of {report.known}"
+    lines = [
+        f"{checked}, {report.first} of them as the first of their function: {found}",
+        f"{known}; one of {report.every} was drawn",
+    ]
+    if report.checked:
+        lines.append(
+            f"  they changed {amount(report.changed_bytes)} of {amount(report.predicted_bytes)} that they may write; "
+            f"{report.idle} changed nothing, {report.whole} may write all of an allocation, {report.outside} may write "
+            "memory that is not looked at"
+        )
+        each = duration(report.check_ns / report.checked)
+        memory = amount(report.looked_at_bytes // report.checked)
+        lines.append(f"  a check took {each} and looked at {memory} in the mean")
+    lines += [f"  not checked, as {SKIPS[reason]}: {count}" for reason, count in report.skipped.items()]
+    for violation in report.told:
+        lines += _violation(violation)
+    if report.violations > len(report.told):
+        lines.append(f"  and {report.violations - len(report.told)} more")
+    return "\n".join(lines) + "\n"
+
+
+def _violation(told: Violation) -> list[str]:
+    shape = f"grid {_sizes(told.grid)}, block {_sizes(told.block)}, {told.shared_bytes} bytes of shared memory"
+    inside = f" in {told.library_call}" if told.library_call else ""
+    where = f"address {told.address:#x}"
+    if told.offset is not None:
+        where = f"byte {told.offset} of the {told.allocation_bytes} at {told.allocation:#x}"
+    if told.parameter is not None:
+        where += f", to which parameter {told.parameter} points"
+    parameters = [f"{i}: {_value(each.value)}" for i, each in enumerate(told.parameters[:MOST_PARAMETERS])]
+    rest = ", ..." if len(told.parameters) > MOST_PARAMETERS else ""
+    return [
+        f"  {short(told.function, LINE - 2)}",
+        f"    {shape}{inside} (process {told.process}, predicted from {SOURCES[told.source]})",
+        f"    parameters {', '.join(parameters)}{rest}",
+        f"    {told.bytes} bytes, the first {where}: {told.before:02x} became {told.after:02x}",
+    ]
+
+
+def _sizes(sizes: tuple[int, ...]) -> str:
+    return "x".join(map(str, sizes))
+
+
+def _value(value: int | str | None) -> str:
+    if value is None:
+        return "?"
+    if isinstance(value, int):
+        return hex(value) if value >= 1 << 32 else str(value)
+    return value if len(value) <= LARGEST_VALUE else f"{value[:LARGEST_VALUE]}... ({len(value) // 2} bytes)"

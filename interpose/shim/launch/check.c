@@ -1,0 +1,280 @@
+/* See check.h. */
+#include "shim/launch/check.h"
+
+#include <string.h>
+
+#include <tessera/access.h>
+#include <tessera/checks.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/os.h"
+#include "shim/launch/call_ranges.h"
+#include "shim/launch/check_table.h"
+#include "shim/launch/decide.h"
+#include "shim/launch/functions.h"
+#include "shim/launch/gate.h"
+#include "shim/launch/launch.h"
+#include "shim/launch/predict.h"
+#include "shim/entry/real.h"
+#include "shim/launch/quiet.h"
+#include "shim/launch/snapshot.h"
+#include "shim/memory/allocation.h"
+#include "shim/memory/memory.h"
+#include "shim/record/capture.h"
+
+#define BEFORE_NS 1000000000ull
+#define LAUNCH_NS 5000000000ull
+
+struct tsr_checks *tsr_checks;
+
+static struct tsr_map begun; /* ids of functions of which a launch has had its turn */
+
+/* The launch that is checked. From the end of begin to finish, the memory lock. */
+static struct {
+    struct tsr_function_record *function;
+    struct tsr_prediction prediction;
+    struct tsr_snapshots *snapshots;
+    CUstreamCaptureMode mode;
+    uint64_t start_ns;
+    struct tsr_check_block block;
+} now;
+
+/* Memory lock. Of a launch that took too long: giving memory back would wait for it. */
+static struct tsr_snapshots *left;
+static CUcontext left_in;
+
+static void count(uint64_t *counter, uint64_t by)
+{
+    __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
+}
+
+static uint64_t counted(const uint64_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+bool tsr_checks_start(void)
+{
+    tsr_checks = tsr_check_table_map();
+    if (tsr_checks)
+        tsr_call_ranges_start();
+    return tsr_checks != NULL;
+}
+
+/* ---- whose turn it is ---- */
+
+static bool is_first(const struct tsr_function_record *function)
+{
+    return !tsr_map_find(&begun, function->id) && tsr_map_set(&begun, function->id, tsr_checks);
+}
+
+static bool is_drawn(const struct tsr_function_record *function)
+{
+    uint64_t number = counted(&function->decide.launches);
+    bool enough = tsr_checks->most && counted(&tsr_checks->checked) - counted(&tsr_checks->first) >= tsr_checks->most;
+    return !enough && tsr_decide_draw(tsr_checks->seed, function->name_hash, number) <= UINT64_MAX / tsr_checks->every;
+}
+
+bool tsr_check_draw(struct tsr_function_record *function, struct tsr_launch *launch)
+{
+    if (tsr_is_any_capture())
+        return false;
+    if (!function || !tsr_is_predictable(function)) {
+        count(&tsr_checks->unknown, 1);
+        return false;
+    }
+    count(&tsr_checks->known, 1);
+    bool drawn = is_drawn(function), first = is_first(function);
+    launch->turn = drawn ? TSR_TURN_DRAWN : first ? TSR_TURN_FIRST : TSR_TURN_NONE;
+    return launch->turn != TSR_TURN_NONE;
+}
+
+/* ---- before ---- */
+
+/* All that it may write lies between known addresses. */
+static bool is_bounded(const struct tsr_prediction *prediction)
+{
+    for (uint32_t i = 0; i < prediction->count; i++) {
+        const struct tsr_access_range *range = &prediction->ranges[i];
+        if (range->kind != TSR_ACCESS_READ && range->whole && range->last < range->first)
+            return false;
+    }
+    return true;
+}
+
+static int skip_of(CUresult result)
+{
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? TSR_CHECK_MEMORY
+           : result == CUDA_ERROR_NOT_READY   ? TSR_CHECK_BUSY
+                                              : TSR_CHECK_DRIVER;
+}
+
+static void drop_left(void)
+{
+    CUcontext context;
+    if (left && tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == left_in) {
+        tsr_snapshots_destroy(left);
+        left = NULL;
+    }
+}
+
+/* The gate is closed. */
+static CUresult copy_locked(void)
+{
+    if (tsr_is_any_capture())
+        return CUDA_ERROR_NOT_READY;
+    CUresult result = tsr_quiet_wait(BEFORE_NS);
+    if (result == CUDA_SUCCESS)
+        drop_left();
+    if (result != CUDA_SUCCESS || left)
+        return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
+    result = tsr_snapshots_create(1, tsr_checks->memory_bytes, &now.snapshots);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_snapshot_take(now.snapshots, 0);
+    if (result != CUDA_SUCCESS)
+        tsr_snapshots_destroy(now.snapshots);
+    return result;
+}
+
+/* Why not; -1: the gate is closed, and memory copied. */
+static int prepare_locked(const struct tsr_launch *launch, const void *parameters, uint32_t bytes)
+{
+    tsr_predict_locked(now.function, launch, parameters, bytes, &now.prediction);
+    if (now.prediction.source == TSR_SOURCE_NONE || !is_bounded(&now.prediction))
+        return TSR_CHECK_UNKNOWN;
+    if (!tsr_gate_close(BEFORE_NS))
+        return TSR_CHECK_BUSY;
+    CUresult result = copy_locked();
+    if (result == CUDA_SUCCESS)
+        return -1;
+    tsr_gate_open();
+    return skip_of(result);
+}
+
+void tsr_check_begin(struct tsr_launch *launch, struct tsr_function_record *function, const void *parameters, uint32_t bytes)
+{
+    int skip = !parameters ? TSR_CHECK_PARAMETERS : tsr_memory_at_home() ? -1 : TSR_CHECK_DRIVER;
+    if (skip < 0) {
+        uint64_t start_ns = tsr_os_monotonic_ns();
+        CUstreamCaptureMode mode = tsr_memory_relax_begin();
+        tsr_memory_lock();
+        now.function = function;
+        now.mode = mode;
+        now.start_ns = start_ns;
+        now.block.bytes = bytes;
+        memcpy(now.block.values, parameters, bytes < sizeof now.block.values ? bytes : sizeof now.block.values);
+        skip = prepare_locked(launch, parameters, bytes);
+        if (skip < 0)
+            return;
+        tsr_memory_unlock();
+        tsr_memory_relax_end(mode);
+    }
+    launch->turn = TSR_TURN_NONE;
+    count(&tsr_checks->skipped[skip], 1);
+}
+
+/* ---- after ---- */
+
+static struct tsr_span span_of(const struct tsr_access_range *range)
+{
+    CUdeviceptr low = range->base + (uint64_t)range->first, high = range->base + (uint64_t)range->last + 1;
+    bool rows = range->stride > range->width && range->width > 0;
+    return (struct tsr_span){low, high, rows ? (uint64_t)range->stride : 0, rows ? (uint64_t)range->width : 0};
+}
+
+static uint64_t bytes_of(const struct tsr_span *span)
+{
+    uint64_t bytes = span->high - span->low;
+    return span->stride ? (bytes + span->stride - 1) / span->stride * span->width : bytes;
+}
+
+struct verdict {
+    struct tsr_difference all, stray; /* all bytes that changed, and those that were not to */
+    uint64_t predicted_bytes;
+    bool whole, outside;
+};
+
+/* The copy gets what was predicted to be written. */
+static CUresult adopt_predicted(struct verdict *verdict)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < now.prediction.count && result == CUDA_SUCCESS; i++) {
+        const struct tsr_access_range *range = &now.prediction.ranges[i];
+        struct tsr_span span = span_of(range);
+        uint64_t adopted;
+        if (range->kind == TSR_ACCESS_READ)
+            continue;
+        result = tsr_snapshot_adopt(now.snapshots, 0, &span, &adopted);
+        verdict->predicted_bytes += adopted;
+        verdict->whole |= range->whole;
+        verdict->outside |= adopted < bytes_of(&span);
+    }
+    return result;
+}
+
+static CUresult judge(struct verdict *verdict)
+{
+    CUresult result = tsr_quiet_wait(LAUNCH_NS);
+    if (result == CUDA_SUCCESS)
+        result = tsr_snapshot_compare(now.snapshots, 0, &verdict->all);
+    if (result == CUDA_SUCCESS)
+        result = adopt_predicted(verdict);
+    if (result == CUDA_SUCCESS && verdict->all.bytes)
+        result = tsr_snapshot_compare(now.snapshots, 0, &verdict->stray);
+    return result;
+}
+
+static void count_verdict(const struct verdict *verdict, bool first)
+{
+    count(&tsr_checks->checked, 1);
+    count(&tsr_checks->checked_by_source[now.prediction.source - TSR_SOURCE_PTX], 1);
+    count(&tsr_checks->first, first);
+    count(&tsr_checks->whole, verdict->whole);
+    count(&tsr_checks->outside, verdict->outside);
+    count(&tsr_checks->idle, !verdict->all.bytes);
+    count(&tsr_checks->changed_bytes, verdict->all.bytes - verdict->stray.bytes);
+    count(&tsr_checks->predicted_bytes, verdict->predicted_bytes);
+    count(&tsr_checks->looked_at_bytes, tsr_snapshots_bytes(now.snapshots));
+    count(&tsr_checks->check_ns, tsr_os_monotonic_ns() - now.start_ns);
+}
+
+static void tell(const struct tsr_launch *launch, const struct tsr_difference *stray)
+{
+    const struct tsr_allocation *allocation = tsr_allocation_find(stray->address);
+    struct tsr_check_place place = {.address = stray->address,
+                                    .allocation = allocation ? allocation->address : 0,
+                                    .allocation_bytes = allocation ? allocation->bytes : 0};
+    struct tsr_check_finding finding = {launch, now.function, &now.block, now.prediction.source, stray, place};
+    tsr_check_table_tell(tsr_checks, &finding);
+    tsr_error(
+        "check: %s wrote %llu bytes that it was not predicted to write, the first at byte %llu of the %llu at 0x%llx; what it "
+        "touches is unknown from now on",
+        now.function->name, (unsigned long long)stray->bytes, (unsigned long long)(place.address - place.allocation),
+        (unsigned long long)place.allocation_bytes, (unsigned long long)place.allocation);
+    tsr_predict_distrust(now.function, now.prediction.source);
+}
+
+void tsr_check_finish(const struct tsr_launch *launch, CUresult result)
+{
+    struct verdict verdict = {0};
+    struct tsr_snapshots *snapshots = now.snapshots;
+    CUstreamCaptureMode mode = now.mode;
+    if (result == CUDA_SUCCESS)
+        result = judge(&verdict);
+    if (result == CUDA_SUCCESS) {
+        count_verdict(&verdict, launch->turn == TSR_TURN_FIRST);
+        if (verdict.stray.bytes)
+            tell(launch, &verdict.stray);
+    } else {
+        count(&tsr_checks->skipped[skip_of(result)], 1);
+    }
+    if (result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&left_in) == CUDA_SUCCESS)
+        left = snapshots;
+    else
+        tsr_snapshots_destroy(snapshots);
+    tsr_gate_open();
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+}

@@ -1,0 +1,153 @@
+"""Launches whose written bytes are compared with what was predicted; templates that are wrong on purpose are caught."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.analysis import cache
+from controlplane.analysis.kernel import Image
+from tests.check import writer
+from tests.command import TESSERA_RUN
+
+PROGRAM = Path(writer.__file__)
+TIMEOUT_S = 180
+ARCHITECTURE = 90
+STRAY = 300  # bytes that `all` changes and `even` does not: of the second words, which count up from 7
+LAUNCHES = [
+    {"function": "even", "count": 1000},
+    {"function": "all", "count": 300, "offset": 64},
+    {"function": "quiet", "count": 10},
+    {"function": "plain", "count": 70000},
+]
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(tmp_path: Path, native_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """check: that part of the JSON."""
+
+    printed: str
+    errors: str
+    check: dict[str, Any]
+
+
+def run(place: Path, launches: Sequence[dict[str, Any]], *options: str) -> Outcome:
+    report = place / "report.json"
+    command: list[str | Path] = [
+        TESSERA_RUN,
+        "--emulate",
+        "1",
+        "--json",
+        str(report),
+        *options,
+        "--",
+        sys.executable,
+        PROGRAM,
+    ]
+    done = subprocess.run(
+        command,
+        input=json.dumps(launches),
+        text=True,
+        capture_output=True,
+        env=dict(os.environ),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Outcome(done.stdout, done.stderr, json.loads(report.read_text()).get("check", {}))
+
+
+def expected(launches: Sequence[dict[str, Any]]) -> str:
+    """What the program prints: the digest of its memory after the launches."""
+    return writer.digest(writer.model(launches))
+
+
+def falsify(function: str, body: str) -> None:
+    """From now on the cache says that the function does what this body does."""
+    wrong = Image(writer.text({function: writer.BODIES[body]}), ARCHITECTURE, ptx_only=True).analyse(function)
+    assert wrong.is_known
+    (file,) = [file for file in cache.default_directory().glob("*/*") if key_of(file)[5] == function]
+    file.write_bytes(cache.encode(json.dumps(key_of(file)).encode(), wrong))
+
+
+def key_of(file: Path) -> list[Any]:
+    """The analyser's version, then the fields of cache.Key."""
+    data = file.read_bytes()
+    size = cache.HEADER.unpack_from(data)[2]
+    key: list[Any] = json.loads(data[cache.HEADER.size : cache.HEADER.size + size])
+    return key
+
+
+def test_what_is_known_of_kernels_is_true(tmp_path: Path) -> None:
+    outcome = run(tmp_path, LAUNCHES, "--check-writes")
+    assert outcome.printed.strip() == expected(LAUNCHES)
+    check = outcome.check
+    assert (check["known"], check["unknown"], check["checked"], check["first"]) == (4, 4, 4, 0)
+    assert check["by_source"] == {"ptx": 4, "machine_code": 0, "library": 0}
+    assert (check["violations"], check["told"], check["skipped"]) == (0, [], {})
+    assert (check["idle"], check["whole"], check["outside"]) == (1, 0, 0)
+    assert check["predicted_bytes"] == 4 * 1000 + 8 * 300 + 4 * 70000
+    assert 0 < check["changed_bytes"] < check["predicted_bytes"]
+    assert "writes were checked of 4 launches (4 PTX)" in outcome.errors
+
+
+def test_a_wrong_template_is_caught_and_not_believed_again(tmp_path: Path) -> None:
+    run(tmp_path, [], "--analyze")
+    falsify("all", "even")
+    launches = [LAUNCHES[1], *LAUNCHES, LAUNCHES[1]]
+    outcome = run(tmp_path, launches, "--check-writes")
+    assert outcome.printed.strip() == expected(launches)
+    check = outcome.check
+    assert (check["known"], check["unknown"], check["checked"], check["violations"]) == (4, 6, 4, 1)
+    (told,) = check["told"]
+    assert (told["function"], told["grid"], told["block"]) == ("all", [3, 1, 1], [writer.THREADS, 1, 1])
+    assert (told["bytes"], told["offset"], told["parameter"], told["source"]) == (STRAY, 64 + 4, 0, "ptx")
+    assert (told["before"], told["after"]) == (7, 8)
+    assert told["parameters"][0] == {"offset": 0, "size": 8, "value": told["allocation"] + 64}
+    assert told["parameters"][1] == {"offset": 8, "size": 4, "value": 300}
+    (line,) = [line for line in outcome.errors.splitlines() if "error: check:" in line]
+    assert f"all wrote {STRAY} bytes that it was not predicted to write, the first at byte 68" in line
+    assert "to which parameter 0 points: 07 became 08" in outcome.errors
+
+
+def test_without_checks_nobody_notices(tmp_path: Path) -> None:
+    """What the test above relies on."""
+    run(tmp_path, [], "--analyze")
+    falsify("all", "even")
+    outcome = run(tmp_path, LAUNCHES, "--analyze")
+    assert outcome.printed.strip() == expected(LAUNCHES)
+    assert outcome.check == {}
+
+
+def test_launches_are_drawn_and_each_function_has_its_first(tmp_path: Path) -> None:
+    run(tmp_path, [], "--analyze")
+    launches = LAUNCHES * 25
+    by_seed: dict[str, list[tuple[int, ...]]] = {}
+    for seed in ("1", "1", "2"):
+        check = run(tmp_path, launches, "--check-writes=5", "--check-seed", seed).check
+        assert (check["known"], check["violations"], check["every"]) == (100, 0, 5)
+        assert check["checked"] >= 4
+        by_seed.setdefault(seed, []).append((check["checked"], check["first"], check["changed_bytes"]))
+    assert by_seed["1"][0] == by_seed["1"][1] != by_seed["2"][0]
+    most = run(tmp_path, launches, "--check-writes=2", "--check-most", "7").check
+    assert most["checked"] - most["first"] == 7
+
+
+def test_without_room_a_launch_runs_unchecked(tmp_path: Path) -> None:
+    outcome = run(tmp_path, LAUNCHES, "--check-writes", "--check-memory", "1MiB")
+    assert outcome.printed.strip() == expected(LAUNCHES)
+    assert (outcome.check["checked"], outcome.check["skipped"]) == (0, {"memory": 4})

@@ -1,0 +1,121 @@
+"""Launches kernels as it is told, once their templates are there: a JSON list of launches on standard input.
+
+{function, count, offset}: of `count` elements of 8 bytes, from that byte on, `even` adds 1 to the first word, `all` to
+both words, `quiet` writes nothing, `plain` stores the element's number in the first word. A digest of the memory is
+printed in the end. Before the list's launches each function has an empty one, so that it is analysed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import mmap
+import os
+import struct
+import sys
+import time
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from cuda.bindings import driver
+
+from tests.bindings import call
+
+HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
+KERNEL = """
+.visible .entry {name}(.param .u64 to, .param .u32 count)
+{{
+    .reg .b64 %a<3>;
+    .reg .b32 %r<5>;
+    .reg .pred %p;
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %ntid.x;
+    mov.u32 %r3, %tid.x;
+    mad.lo.u32 %r1, %r1, %r2, %r3;
+    ld.param.u32 %r2, [count];
+    setp.ge.u32 %p, %r1, %r2;
+    @%p bra done;
+    ld.param.u64 %a1, [to];
+    mul.wide.u32 %a2, %r1, 8;
+    add.u64 %a1, %a1, %a2;
+    mov.u32 %r3, 1;
+{body}
+done:
+    ret;
+}}
+"""
+WORD = "    atom.global.add.u32 %r4, [%a1], %r3;"
+BODIES = {
+    "even": WORD,
+    "all": WORD + "\n    atom.global.add.u32 %r4, [%a1+4], %r3;",
+    "quiet": "    ld.global.u32 %r4, [%a1];",
+    "plain": "    st.global.u32 [%a1], %r1;",
+}
+THREADS = 128
+ELEMENTS = 1 << 17
+FILL = 7
+PUBLISHED_OFFSET = 16  # in struct tsr_templates
+WAIT_S = 60.0
+
+
+def text(bodies: dict[str, str]) -> bytes:
+    return (HEAD + "".join(KERNEL.format(name=name, body=body) for name, body in bodies.items())).encode() + b"\0"
+
+
+def model(launches: Sequence[dict[str, Any]]) -> array[int]:
+    """The memory's words after the launches."""
+    words = array("I", [FILL]) * (2 * ELEMENTS)
+    for launch in launches:
+        for i in range(launch["count"]):
+            at = launch.get("offset", 0) // 4 + 2 * i
+            name = launch["function"]
+            words[at] = i if name == "plain" else words[at] + (name in ("even", "all"))
+            words[at + 1] += name == "all"
+    return words
+
+
+def digest(words: array[int]) -> str:
+    return hashlib.sha256(words.tobytes()).hexdigest()
+
+
+def wait_for(count: int) -> None:
+    with open(os.environ["TESSERA_TEMPLATES"], "rb") as file:  # noqa: PTH123
+        table = mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ)
+    end = time.monotonic() + WAIT_S
+    while struct.unpack_from("<I", table, PUBLISHED_OFFSET)[0] < count:
+        if time.monotonic() > end:
+            raise TimeoutError("no templates")
+        time.sleep(0.01)
+
+
+def main() -> None:
+    launches = json.load(sys.stdin)
+    call(driver.cuInit(0))
+    context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
+    call(driver.cuCtxSetCurrent(context))
+    module = call(driver.cuModuleLoadData(text(BODIES)))
+    functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in BODIES}
+    memory = call(driver.cuMemAlloc(8 * ELEMENTS))
+    call(driver.cuMemAlloc(3 << 20))
+    call(driver.cuMemsetD32(memory, FILL, 2 * ELEMENTS))
+    stream = call(driver.cuStreamCreate(1))
+    types = (ctypes.c_void_p, ctypes.c_uint32)
+    for function in functions.values():
+        call(driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, ((int(memory), 0), types), 0))
+    wait_for(len(functions))
+    for launch in launches:
+        count = launch["count"]
+        blocks = (count + THREADS - 1) // THREADS
+        arguments = ((int(memory) + launch.get("offset", 0), count), types)
+        function = functions[launch["function"]]
+        call(driver.cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, arguments, 0))
+    call(driver.cuCtxSynchronize())
+    result = array("I", [0]) * (2 * ELEMENTS)
+    call(driver.cuMemcpyDtoH(result.buffer_info()[0], memory, 8 * ELEMENTS))
+    print(digest(result))
+
+
+if __name__ == "__main__":
+    main()
