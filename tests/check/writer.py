@@ -17,9 +17,12 @@ import sys
 import time
 from array import array
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from cuda.bindings import driver
+
+sys.path.append(str(Path(__file__).parents[2]))
 
 from tests.bindings import call
 

@@ -119,6 +119,25 @@ TEST(slots_that_are_wrong_lead_nowhere)
     CHECK(!tsr_template_find(&crooked));
 }
 
+TEST(what_is_distrusted_is_unknown_whatever_leads_to_it)
+{
+    struct tsr_template_link before = link_to(7, "kernel 1"), after = before, other = link_to(7, "kernel 2");
+    const void *template = tsr_template_find(&before);
+    REQUIRE(template);
+    tsr_template_distrust(NULL);
+    CHECK_EQ(tsr_templates_distrusted, 0);
+    tsr_template_distrust(template);
+    tsr_template_distrust(template);
+    CHECK_EQ(tsr_templates_distrusted, 1);
+    CHECK(!tsr_template_find(&before));
+    CHECK(!tsr_template_find(&after));
+    CHECK(tsr_template_find(&other));
+    for (uintptr_t i = 1; i <= MOST_DISTRUSTED; i++)
+        tsr_template_distrust((const char *)template + i);
+    CHECK_EQ(tsr_templates_distrusted, MOST_DISTRUSTED);
+    CHECK(!tsr_template_find(&other));
+}
+
 TEST(gpus_of_different_architectures_have_none)
 {
     CHECK_EQ(common_architecture(), 90);

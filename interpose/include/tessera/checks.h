@@ -21,7 +21,7 @@ enum tsr_check_source { /* of what is known of a launch */
                         TSR_CHECK_SOURCES
 };
 
-enum tsr_check_skip {             /* why a launch whose turn it was is not checked */
+enum tsr_check_skip {                       /* why a launch whose turn it was is not checked */
                       TSR_CHECK_UNKNOWN,    /* with these parameters it may write anything */
                       TSR_CHECK_PARAMETERS, /* they could not be read */
                       TSR_CHECK_BUSY,       /* other work did not become complete, or a thread stayed inside a call */
@@ -34,8 +34,8 @@ struct tsr_check_parameter {
     uint16_t offset, bytes;
 };
 
-struct tsr_check_violation { /* a launch that wrote what it was not predicted to */
-    uint32_t ready;          /* atomic, release: the rest is written */
+struct tsr_check_violation {  /* a launch that wrote what it was not predicted to */
+    uint32_t ready;           /* atomic, release: the rest is written */
     uint32_t process, source; /* its id; enum tsr_check_source */
     uint32_t grid[3], block[3];
     uint32_t shared_bytes;
@@ -54,25 +54,25 @@ struct tsr_checks {
     uint32_t version;
     uint32_t bytes; /* of this struct */
     /* asked for */
-    uint32_t every;        /* one of so many launches that are known, as if at random, and the first of each function */
+    uint32_t every; /* one of so many launches that are known, as if at random, and the first of each function */
     uint32_t reserved;
     uint64_t seed;         /* another one draws other launches */
     uint64_t most;         /* drawn launches that are checked at most (a few more with several threads); 0: no limit */
     uint64_t memory_bytes; /* of a copy of the program's memory, at most; 0: no limit */
     /* live: written by the shims, atomic */
-    uint64_t known, unknown;        /* launches on the home GPU, not into graphs: something is known of them, or nothing */
-    uint64_t checked;               /* of the known ones */
-    uint64_t checked_by_source[3];  /* the same by enum tsr_check_source */
-    uint64_t first;                 /* of the checked ones, only because they were the first of their function */
-    uint64_t whole;                 /* of these, with a write that is only known as its allocation */
-    uint64_t outside;               /* of these, with a predicted write to memory that is not looked at */
-    uint64_t skipped[5];            /* by enum tsr_check_skip */
-    uint64_t idle;                  /* of the checked ones, that changed no byte */
-    uint64_t changed_bytes;         /* by the checked ones, as predicted */
-    uint64_t predicted_bytes;       /* that these were predicted to write */
-    uint64_t looked_at_bytes;       /* of the program's memory, sum over the checked ones */
-    uint64_t check_ns;              /* they took */
-    uint64_t violations;            /* of the checked ones; the first are told: */
+    uint64_t known, unknown;       /* launches on the home GPU, not into graphs: something is known of them, or nothing */
+    uint64_t checked;              /* of the known ones */
+    uint64_t checked_by_source[3]; /* the same by enum tsr_check_source */
+    uint64_t first;                /* of the checked ones, only because they were the first of their function */
+    uint64_t whole;                /* of these, with a write that is only known as its allocation */
+    uint64_t outside;              /* of these, with a predicted write to memory that is not looked at */
+    uint64_t skipped[5];           /* by enum tsr_check_skip */
+    uint64_t idle;                 /* of the checked ones, that changed no byte */
+    uint64_t changed_bytes;        /* by the checked ones, as predicted */
+    uint64_t predicted_bytes;      /* that these were predicted to write */
+    uint64_t looked_at_bytes;      /* of the program's memory, sum over the checked ones */
+    uint64_t check_ns;             /* they took */
+    uint64_t violations;           /* of the checked ones; the first are told: */
     struct tsr_check_violation told[64];
 };
 /* cffi: end */

@@ -21,7 +21,8 @@ struct tsr_checks;
 struct tsr_function_record;
 struct tsr_launch;
 
-extern struct tsr_checks *tsr_checks __attribute__((visibility("hidden"))); /* constant once the session has started; NULL: none */
+extern struct tsr_checks *tsr_checks
+    __attribute__((visibility("hidden"))); /* constant once the session has started; NULL: none */
 
 /* A session begins. Whether launches are to be checked in it. */
 bool tsr_checks_start(void);

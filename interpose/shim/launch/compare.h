@@ -32,6 +32,7 @@ CUresult tsr_compare_start(const struct tsr_compare *compare, CUdeviceptr here, 
                            CUdeviceptr found, CUstream stream);
 
 /* Copies rows to the same places of a copy that lies `distance` bytes further on. */
-CUresult tsr_compare_copy_rows(const struct tsr_compare *compare, const struct tsr_rows *rows, uint64_t distance, CUstream stream);
+CUresult tsr_compare_copy_rows(const struct tsr_compare *compare, const struct tsr_rows *rows, uint64_t distance,
+                               CUstream stream);
 
 #endif

@@ -11,7 +11,7 @@
 
 _Static_assert(TSR_BOX_RANGES <= TSR_ACCESS_TENSOR_RANGES, "the evaluator has room for what is told of a tensor");
 
-static struct tsr_map checked;                                                  /* memory lock; templates by their bytes in the table */
+static struct tsr_map checked; /* memory lock; templates by their bytes in the table */
 static uint8_t scratch[TSR_ACCESS_SCRATCH_BYTES] __attribute__((aligned(16))); /* memory lock */
 
 bool tsr_is_predictable(struct tsr_function_record *function)
