@@ -13,7 +13,7 @@ from ptxtools.access.steps import find_steps
 from ptxtools.access.template import Access, AccessKind, Node, Op, Template, Unknown
 from ptxtools.machine import pairs
 from ptxtools.machine.banks import Banks
-from ptxtools.machine.code import Code, MachineInstruction, read
+from ptxtools.machine.code import Code, FarCall, MachineInstruction, read
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
 from ptxtools.machine.divisions import find_divisions
@@ -27,6 +27,7 @@ TIER = "machine"
 _KINDS = {Effect.READ: AccessKind.READ, Effect.WRITE: AccessKind.WRITE, Effect.ATOMIC: AccessKind.ATOMIC}
 _SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16, "256": 32}
 _PACKED = {"F16X4": 8, "BF16X4": 8, "F32X2": 8, "F16X8": 16, "BF16X8": 16, "F32X4": 16}
+_ENDING_CALLS = {"__assertfail"}  # a failed assertion: the kernel ends
 _PREDICATE = re.compile(r"(!?)(U?P\d)(?![\w])")
 
 
@@ -61,6 +62,8 @@ class _Builder:
                 instruction = self.code.body.instructions[index]
                 if isinstance(instruction, MachineInstruction):
                     self.instruction(instruction, number, index)
+                elif isinstance(instruction, FarCall):
+                    self.call(instruction, number, index)
         while self.flow.pending:
             for context, edge in list(self.flow.pending.items()):
                 self.flow.settle(context, self.values.at_exit(edge.guard, edge.source))
@@ -90,6 +93,14 @@ class _Builder:
                     self.constant(instruction, operand, block, index)
         except ValueError as problem:
             self.template.unknown.append(Unknown(instruction.offset, str(problem)))
+
+    def call(self, instruction: FarCall, block: int, index: int) -> None:
+        """Of a function of the system, which ends the kernel; others are unknown."""
+        node = self.graph.nodes[self.values.register(instruction.register, block, index)]
+        symbol = self.graph.nodes[node.args[0]] if node.op is Op.EXTRACT else node
+        if symbol.op is not Op.SYMBOL or symbol.name not in _ENDING_CALLS:
+            name = symbol.name if symbol.op is Op.SYMBOL else f"what {instruction.register} holds"
+            self.template.unknown.append(Unknown(instruction.offset, f"call of {name}"))
 
     def context(self, instruction: MachineInstruction, block: int, index: int) -> int:
         context = self.flow.contexts[block]

@@ -106,6 +106,16 @@ class Branch(Instruction):
         return []
 
 
+class FarCall(Branch):
+    """A call of what `register` and the one behind it hold: the kernel ends there, unless it is another function."""
+
+    __slots__ = ("register",)
+
+    def __init__(self, register: str, guard: str, negated: bool, offset: int) -> None:
+        super().__init__("trap", "", guard, negated, offset)
+        self.register = register
+
+
 def _is_written_predicate(operand: Operand) -> bool:
     return operand.sort is Sort.PREDICATE and not operand.sign
 
@@ -306,6 +316,10 @@ class _Reader:
         line = self.lines[index]
         name = split(line.operands)[-1] if line.operands else ""
         entry = self.routines[name] // STEP if name in self.routines else self.target(line)
+        called = parse(name)
+        if line.opcode.startswith("CALL.ABS") and called.sort is Sort.REGISTER and called.name:
+            self.out.append(FarCall(called.name, guard, negated, index * STEP))
+            return
         back = self.back(index)
         if not 0 <= entry < len(self.lines) or line.opcode.startswith("CALL.ABS"):
             self.unknown(index, f"call of {name or 'what a register says'}")

@@ -33,6 +33,7 @@ def join(graph: Graph, dominates: Dominates) -> None:
             if whole != index:
                 graph.substitute(index, whole)
         index += 1
+    pairs.replace_words()
 
 
 class Pairs:
@@ -352,6 +353,30 @@ class Pairs:
         ]
         self.graph.set_operands(whole, pairs, shape.contexts)
         return whole
+
+    def replace_words(self) -> None:
+        """Takes the lower word of a value that changes in a loop by steps from it: a word of its own has other steps."""
+        for (low, _), whole in self.meetings.items():
+            made = self.node(whole)
+            if self.node(low).op is not Op.LOOP or made.op is not Op.LOOP or self.graph.resolve(low) != low:
+                continue
+            entries = len(self.graph.template.loops[made.number].entries)
+            if all(self.continues(arg, whole) for arg in made.args[entries:]):
+                self.graph.substitute(low, Maker(self.graph, made.block, made.context).low(whole))
+
+    def continues(self, value: int, whole: int, depth: int = 16) -> bool:
+        """Whether a value is another with something added to it."""
+        value = self.graph.resolve(value)
+        node = self.graph.nodes[value]
+        if value == whole or depth == 0:
+            return value == whole
+        if node.op is Op.ADD:
+            return any(self.continues(arg, whole, depth - 1) for arg in node.args)
+        if node.op in (Op.SUB, Op.LOOP):
+            return self.continues(node.args[0], whole, depth - 1)
+        if node.op in (Op.SELECT, Op.JOIN):
+            return all(self.continues(arg, whole, depth - 1) for arg in node.args[1 if node.op is Op.SELECT else 0 :])
+        return False
 
     def is_before(self, index: int, block: int, depth: int = 8) -> bool:
         """Whether a value is there whenever the block begins, and does not change until it is left."""
