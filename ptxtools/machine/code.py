@@ -23,7 +23,12 @@ _INSTRUCTIONS = 50_000
 _REGISTERS = 255
 _GUARD = re.compile(r"@(!?)(U?P(?:\d+|T))\Z")
 _TARGET = re.compile(r"0x[0-9a-f]+\Z")
-_ONLY_PREDICATES = {"ISETP", "UISETP", "PLOP3", "UPLOP3", "FSETP", "DSETP", "HSETP2", "UFSETP", "UHSETP2", "PSETP"}
+_ONLY_PREDICATES = {
+    *("ISETP", "UISETP", "PLOP3", "UPLOP3", "PSETP"),
+    *("FSETP", "DSETP", "HSETP2", "UFSETP", "UHSETP2", "FCHK"),
+}
+_WRITING_PREDICATES = {"R2P": "P", "R2UP": "UP", "UR2UP": "UP"}
+_PREDICATES = 7
 BOTH = "both"  # of predicates: the guard of a branch that has a condition besides
 
 
@@ -57,6 +62,9 @@ class MachineInstruction(Instruction):
                 position += 1
             self.sources = operands[position:]
             return
+        if self.base in _WRITING_PREDICATES:
+            self._divide_mask(operands)
+            return
         count = words(self.opcode)
         if count == 0:
             self.sources = operands
@@ -73,6 +81,13 @@ class MachineInstruction(Instruction):
                 self.predicates.append(operands[position].name)
                 position += 1
         self.sources = operands[position:]
+
+    def _divide_mask(self, operands: list[Operand]) -> None:
+        """All predicates that a mask, the last operand, has a bit for: number n is from bit n."""
+        mask = operands[-1].number if operands and operands[-1].sort is Sort.NUMBER else -1
+        prefix = _WRITING_PREDICATES[self.base]
+        self.predicates = [f"{prefix}{number}" if mask >> number & 1 else "" for number in range(_PREDICATES)]
+        self.sources = operands[1:]
 
     @property
     def written(self) -> list[str]:

@@ -14,6 +14,7 @@ HIGH_OF_SHIFT = "high of shift"  # args: low, high, count: the upper half of hig
 LOW_OF_SHIFT = "low of shift"  # the lower half of high:low shifted to the right
 RECIPROCAL = "reciprocal"  # of the unsigned 32-bit args[0], as a float
 ESTIMATE = "estimate"  # that float as an integer, scaled by 2^32
+PREDICATES = "predicates"  # a word with the bits number & 255 from args, lowest first, at bit number >> 8; 0 elsewhere
 FLOAT = "float"  # the unsigned args[0] as a float
 _FULL = (1 << 32) - 1
 
@@ -148,6 +149,28 @@ class Maker:
             if x is not None:
                 return self.number(1) if x else other
         return self.node(Op.EITHER, (a, b), 1)
+
+    def bit(self, value: int, place: int) -> int:
+        """Whether a bit of a word is 1."""
+        known = self.bits(value, 1 << place)
+        if known is not None:
+            return known
+        one = self.node(Op.AND, (value, self.number(1 << place)), 32)
+        return self.node(Op.COMPARE, (one, self.number(0)), 32, name="ne")
+
+    def bits(self, value: int, mask: int) -> int | None:
+        """Whether one of these bits is 1, of a word made of predicates or a number; None of others."""
+        node = self.graph.nodes[self.graph.resolve(value)]
+        if node.op is Op.NUMBER:
+            return self.number(int(node.number & mask != 0))
+        if node.op is not Op.UNKNOWN or node.name != PREDICATES:
+            return None
+        found = self.number(0)
+        places = [place for place in range(8) if node.number >> place & 1]
+        for predicate, place in zip(node.args, places, strict=True):
+            if mask >> (place + (node.number >> 8)) & 1:
+                found = self.either(found, predicate)
+        return found
 
     def select(self, predicate: int, a: int, b: int, width: int = 32) -> int:
         x = self.of(predicate)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ptxtools.access.template import Node, Op
 from ptxtools.machine import logic
 from ptxtools.machine.code import MachineInstruction
-from ptxtools.machine.maker import CARRY, ESTIMATE, FLOAT, HIGH_OF_SHIFT, LOW_OF_SHIFT, RECIPROCAL, SUM
+from ptxtools.machine.maker import CARRY, ESTIMATE, FLOAT, HIGH_OF_SHIFT, LOW_OF_SHIFT, PREDICATES, RECIPROCAL, SUM
 from ptxtools.machine.operand import Operand, Sort
 from ptxtools.machine.table import Meaning
 
@@ -28,6 +28,7 @@ _SPECIAL = {
 _SPECIAL["SR_LANEID"] = "laneid"
 _BITWISE = {"and": Op.AND, "or": Op.OR, "xor": Op.XOR}
 _WORD = (1 << 32) - 1
+_PREDICATES = 7
 _SIGN = 31
 
 
@@ -263,7 +264,10 @@ def _logic(at: Place, code: MachineInstruction) -> int | None:
     found = _by_table(at, [at.word(each) for each in numbers[:3]], numbers[3].number)
     if not at.is_predicate or found is None:
         return found
-    return at.make.node(Op.COMPARE, (found, at.make.number(0)), 32, name="ne")
+    node = at.make.graph.nodes[found]
+    mask = at.make.of(node.args[1]) if node.op is Op.AND else None
+    known = None if mask is None else at.make.bits(node.args[0], mask)
+    return at.make.node(Op.COMPARE, (found, at.make.number(0)), 32, name="ne") if known is None else known
 
 
 def _by_table(at: Place, operands: list[int], table: int) -> int | None:
@@ -306,6 +310,32 @@ def _predicate_of(at: Place, planned: logic.Plan, operands: list[int]) -> int | 
     if one is None or other is None or planned.operation == "xor":
         return None
     return at.make.both(one, other) if planned.operation == "and" else at.make.either(one, other)
+
+
+def _from_predicates(at: Place, code: MachineInstruction) -> int | None:
+    """The predicates that a mask names, as bits of one byte; the others are those of a register."""
+    numbers = [each for each in code.sources if each.sort is not Sort.OTHER]
+    if len(numbers) != 2 or numbers[1].sort is not Sort.NUMBER or at.make.of(at.word(numbers[0])) != 0:
+        return None
+    mask = numbers[1].number & (1 << _PREDICATES) - 1
+    if mask != numbers[1].number or not set(code.parts[1:]) <= {"B1", "B2", "B3"}:
+        return None
+    prefix = "UP" if code.base == "UP2UR" else "P"
+    predicates = [at.register(f"{prefix}{place}") for place in range(_PREDICATES) if mask >> place & 1]
+    return at.make.scratch(PREDICATES, tuple(predicates), mask | _byte(code.parts[-1]) << 8)
+
+
+def _to_predicate(at: Place, code: MachineInstruction) -> int | None:
+    if not code.sources or code.sources[0].sort is not Sort.REGISTER:
+        return None
+    source = code.sources[0]
+    place = at.position + _byte(source.part)
+    return at.make.bit(at.register(source.name), place)
+
+
+def _byte(part: str) -> int:
+    """Where a byte of a word begins."""
+    return {"B1": 8, "B2": 16, "B3": 24}.get(part, 0)
 
 
 def _permute(at: Place, code: MachineInstruction) -> int | None:
@@ -396,11 +426,18 @@ def _compare(at: Place, code: MachineInstruction) -> int | None:
     elif "U64" in parts or "S64" in parts or "64" in parts:
         test = at.make.node(Op.COMPARE, (at.pair(numbers[0]), at.pair(numbers[1])), 64, signed, name)
     else:
-        test = at.make.node(Op.COMPARE, (at.value(numbers[0]), at.value(numbers[1])), 32, signed, name)
+        test = _compare_words(at, at.value(numbers[0]), at.value(numbers[1]), name, signed)
     if at.position == 1:
         test = at.make.opposite(test)
     combine = at.make.either if "OR" in parts else at.make.both
     return combine(test, at.predicate(predicates[0]))
+
+
+def _compare_words(at: Place, a: int, b: int, name: str, signed: bool) -> int:
+    known = at.make.bits(a, _WORD) if at.make.of(b) == 0 and name in ("eq", "ne") and at.make.of(a) is None else None
+    if known is not None:
+        return known if name == "ne" else at.make.opposite(known)
+    return at.make.node(Op.COMPARE, (a, b), 32, signed, name)
 
 
 def _compare_pairs(at: Place, numbers: list[Operand], name: str, signed: bool, lower: int) -> int:
@@ -525,6 +562,8 @@ MEANINGS: Mapping[Meaning, Maker] = {
     Meaning.ABSOLUTE: _absolute,
     Meaning.COMPARE: _compare,
     Meaning.PREDICATES: _predicates,
+    Meaning.FROM_PREDICATES: _from_predicates,
+    Meaning.TO_PREDICATE: _to_predicate,
     Meaning.PERMUTE: _permute,
     Meaning.SIGN_EXTEND: _sign_extend,
     Meaning.SPECIAL: _special,

@@ -355,7 +355,7 @@ class Pairs:
         return whole
 
     def replace_words(self) -> None:
-        """Takes the lower word of a value that changes in a loop by steps from it: a word of its own has other steps."""
+        """Takes the lower word of a value that changes in a loop by steps from it: alone it has steps of 32 bits."""
         for (low, _), whole in self.meetings.items():
             made = self.node(whole)
             if self.node(low).op is not Op.LOOP or made.op is not Op.LOOP or self.graph.resolve(low) != low:

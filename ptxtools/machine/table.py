@@ -54,6 +54,8 @@ class Meaning(Enum):
     ABSOLUTE = "absolute"
     COMPARE = "compare"
     PREDICATES = "predicates"
+    FROM_PREDICATES = "from predicates"
+    TO_PREDICATE = "to predicate"
     PERMUTE = "permute"
     SIGN_EXTEND = "sign extend"
     SPECIAL = "special"
@@ -106,8 +108,10 @@ ROWS: dict[str, Row] = {
     **_rows("LDC ULDC LDCU", Width.BY_SIZE, Meaning.CONSTANT),
     **_rows("HFMA2", Width.ONE, Meaning.HALVES),
     **_rows("BMSK UBMSK BREV UBREV FLO UFLO POPC UPOPC IDP IDP4A I2I I2IP VABSDIFF VABSDIFF4 IMUL ISCADD", Width.ONE),
-    **_rows("VIMNMX3 UVIMNMX3 VIADDMNMX3 VHMNMX P2R P2UR UP2UR VOTE VOTEU REDUX CREDUX UREDUX ISET ICMP", Width.ONE),
-    **_rows("R2B B2R R2P UR2UP FCHK PSETP CSETP ELECT UELECT BMOV SHFL USHFL MATCH", Width.ONE),
+    **_rows("VIMNMX3 UVIMNMX3 VIADDMNMX3 VHMNMX VOTE VOTEU REDUX CREDUX UREDUX ISET ICMP", Width.ONE),
+    **_rows("R2B B2R FCHK PSETP CSETP ELECT UELECT BMOV SHFL USHFL MATCH", Width.ONE),
+    **_rows("P2R P2UR UP2UR", Width.ONE, Meaning.FROM_PREDICATES),
+    **_rows("R2P R2UP UR2UP", Width.NONE, Meaning.TO_PREDICATE),
     **_rows("LEPC GETLMEMBASE", Width.TWO),
     # Numbers with a point.
     **_rows("FADD FMUL FFMA FMNMX FSEL FSET FSWZADD FADD32I FMUL32I FFMA32I FMNMX3 UFADD UFMUL UFFMA", Width.ONE),

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Template
 from ptxtools.machine import disassembler
+from ptxtools.machine.code import MachineInstruction
 from ptxtools.machine.cubin import read
 from ptxtools.machine.disassembler import DisassemblyError
 from ptxtools.machine.listing import Listing
+from ptxtools.machine.maker import PREDICATES, Maker
 from tests.analysis.against import Code, assemble, verdicts
 
 TEXT = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_model.ptx"
@@ -52,6 +56,24 @@ def test_of_a_large_cubin_only_what_is_wanted(monkeypatch: pytest.MonkeyPatch, t
     assert calls == []
     assert part.lines(other) is None
     assert calls == [[described.kernels[other].symbol]]
+
+
+def test_predicates_that_a_register_is_spread_over() -> None:
+    instruction = MachineInstruction("R2P", "PR,R10,0x6", "", False, 0)
+    assert instruction.written == ["P1", "P2"]
+    assert [each.name for each in instruction.sources] == ["R10", ""]
+    assert MachineInstruction("UR2UP", "UPR,UR4,0x1", "", False, 0).written == ["UP0"]
+    assert MachineInstruction("FCHK", "P0,R10,R11", "", False, 0).written == ["P0"]
+
+
+def test_predicates_kept_in_a_register() -> None:
+    make = Maker(Graph(Template("k")), 0, 0)
+    a, b = make.any(1), make.any(1)
+    kept = make.scratch(PREDICATES, (a, b), 0b1010 | 8 << 8)  # bits 9 and 11
+    assert [make.bits(kept, 1 << place) for place in (9, 11)] == [a, b]
+    assert make.of(make.bit(kept, 10)) == 0
+    assert make.bits(make.any(), 1) is None
+    assert make.of(make.bit(make.number(4), 2)) == 1
 
 
 def test_without_a_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
