@@ -19,6 +19,7 @@ from controlplane.errors import ConfigError
 from controlplane.launch import Change
 from controlplane.report import Report, from_json
 from controlplane.server import READY, Setup, WatchedPolicy, complain
+from ptxtools.machine.consent import Consent
 
 READY_SECONDS = 5.0
 FINISH_SECONDS = 10.0
@@ -28,8 +29,8 @@ WAITING_PROCESSES = 4096  # that have connected before the control plane process
 class Observation:
     """Runs from entering the context on. Raises ConfigError when the trace cannot be written.
 
-    records: whether programs are observed; policy: one whose edits take effect; analyse: whether what kernels read and
-    write is found out while the program runs.
+    records: whether programs are observed; policy: one whose edits take effect; disassemble: what kernels read and write
+    is found out while the program runs, and this is whose machine code may be for that; None: it is not.
     """
 
     def __init__(
@@ -38,10 +39,11 @@ class Observation:
         *,
         records: bool = True,
         policy: WatchedPolicy | None = None,
-        analyse: bool = False,
+        disassemble: Consent | None = None,
     ) -> None:
         self._trace, self._records, self._policy = trace, records, policy
-        self._templates = _create_templates() if analyse else -1
+        self._templates = -1 if disassemble is None else _create_templates()
+        self._disassemble = disassemble or Consent.OPEN
         self._name = f"tessera-{os.getpid()}-{secrets.token_hex(8)}"
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -54,7 +56,9 @@ class Observation:
             listener.bind("\0" + self._name)
             listener.listen(WAITING_PROCESSES)
             records = listener.fileno() if self._records else -1
-            setup = Setup(theirs.fileno(), records, file, str(self._trace), self._policy, self._templates)
+            setup = Setup(
+                theirs.fileno(), records, file, str(self._trace), self._policy, self._templates, self._disassemble.value
+            )
             table = None if self._policy is None else self._policy.table
             inherited = [theirs.fileno(), *(one for one in (file, table) if one is not None)]
             inherited += [one for one in (records, self._templates) if one >= 0]

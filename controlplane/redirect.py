@@ -73,7 +73,10 @@ class Redirection:
 
     def watched(self, verify: int | None) -> WatchedPolicy:
         """What the control plane process is told, so that edits of the policy take effect. verify: see there."""
-        return WatchedPolicy(str(self.policy.file.absolute()), self.policy.signature, self._table, verify)
+        policy = self.policy
+        return WatchedPolicy(
+            str(policy.file.absolute()), policy.signature, self._table, verify, policy.disassemble.value
+        )
 
     def launches(self) -> Launches:
         """Counts so far; may be asked while the application runs and afterwards."""

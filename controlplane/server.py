@@ -27,13 +27,14 @@ READY = b"\n"  # the first byte on the control socket: records are read from now
 class WatchedPolicy:
     """A policy whose edits take effect: its file, its state when it was read, the live decision table's descriptor.
 
-    verify: what the command line asked for; None: the file decides.
+    verify: what the command line asked for; None: the file decides. disassemble: what the file said.
     """
 
     file: str
     signature: Sequence[int] | None
     table: int
     verify: int | None
+    disassemble: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Setup:
     trace_name: str = ""
     policy: WatchedPolicy | None = None
     templates: int = -1  # the table for templates; without it nothing is analysed
+    disassemble: str = "open"  # whose machine code may be (ptxtools.machine.consent)
 
     def to_argument(self) -> str:
         return json.dumps(asdict(self))
@@ -98,9 +100,11 @@ def _main(setup: Setup) -> int:
 
 def _watcher(policy: WatchedPolicy) -> Service:
     from controlplane.policy.watch import Watcher
+    from ptxtools.machine.consent import Consent
 
     used = None if policy.signature is None else (policy.signature[0], policy.signature[1], policy.signature[2])
-    return Watcher(Path(policy.file), used, mmap.mmap(policy.table, 0), complain, policy.verify)
+    consent = Consent(policy.disassemble)
+    return Watcher(Path(policy.file), used, mmap.mmap(policy.table, 0), complain, policy.verify, consent)
 
 
 def _allow_many_descriptors() -> None:

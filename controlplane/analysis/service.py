@@ -38,8 +38,8 @@ class _Uses:
 class AnalysisService:
     """A sink of records and a service of the control plane."""
 
-    def __init__(self, analyst: Analyst, table: Table | None) -> None:
-        self._analyst, self._table = analyst, table
+    def __init__(self, analyst: Analyst, table: Table | None, consent: Consent = Consent.OPEN) -> None:
+        self._analyst, self._table, self._consent = analyst, table, consent
         self._uses: dict[int, _Uses] = {}
         self._images: dict[int, Opened] = {}
         self._linked: dict[int, list[int]] = {}
@@ -101,7 +101,7 @@ class AnalysisService:
 
     def _use(self, uses: _Uses, function: Entry) -> None:
         code, size, file = uses.modules[function.parent]
-        disassemble = may_disassemble(Consent.OPEN, file)
+        disassemble = may_disassemble(self._consent, file)
         sources = tuple(self._linked.get(code, []))
         for architecture in sorted(uses.architectures):
             key = Key(code, size, architecture, uses.emulated, function.text, sources, disassemble)

@@ -14,6 +14,7 @@ from controlplane.policy.explain import (
     Finding,
     Gpu,
     Severity,
+    explain_consent,
     explain_default,
     explain_memory,
     explain_rule,
@@ -21,6 +22,7 @@ from controlplane.policy.explain import (
 )
 from controlplane.policy.language import FOLLOW
 from controlplane.policy.schema import SCHEMA
+from ptxtools.machine.consent import Consent
 
 if TYPE_CHECKING:
     from controlplane.policy.trial import Trial
@@ -86,6 +88,8 @@ def _text(policy: Policy, found: Sequence[Finding], there: Sequence[Gpu] | None,
     if policy.verify:
         which = "every launch that runs" if policy.verify == 1 else f"one in {policy.verify} launches that run"
         lines.append(f"verify: {which} elsewhere is run at home too and compared")
+    if policy.disassemble is not Consent.OPEN:
+        lines.append(f"machine code: {explain_consent(policy)}")
     if there is None:
         lines.append("devices: not checked, this machine has no GPU (try --emulate)")
     lines += [f"{policy.file}:{finding.line}: {finding.severity.value}: {finding.text}" for finding in found]
@@ -109,6 +113,7 @@ def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> st
             "text": explain_memory(policy),
         },
         "verify": policy.verify,
+        "disassemble": policy.disassemble.value,
         "findings": [
             {"severity": finding.severity.value, "line": finding.line, "text": finding.text} for finding in found
         ],

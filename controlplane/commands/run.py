@@ -18,6 +18,7 @@ from controlplane.emulation import Emulation
 from controlplane.errors import ConfigError, TesseraError
 from controlplane.policy import Launches, Policy, amount_of, read_policy
 from controlplane.redirect import Redirection
+from ptxtools.machine.consent import Consent
 
 if TYPE_CHECKING:
     from controlplane.observation import Observation
@@ -113,6 +114,12 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
         help="find out what kernels read and write while the program runs, for the shim (cached on disk)",
     )
     group.add_argument(
+        "--disassemble",
+        choices=[each.value for each in Consent],
+        help="whose machine code --analyze may disassemble; open: all but NVIDIA's closed libraries (default: what the "
+        "policy says, else open)",
+    )
+    group.add_argument(
         "--timing",
         choices=("off", "sampled", "all"),
         help="which launches are timed on the GPU for --stats and --trace, which costs time (default: sampled)",
@@ -172,6 +179,10 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("--timing is about statistics and traces", expected="--stats or --trace")
     if options.trace_parameters and options.trace is None:
         raise ConfigError("--trace-parameters is about traces", expected="--trace with a file")
+    if options.check_writes is not None:
+        options.analyze = True
+    if options.disassemble is not None and not options.analyze:
+        raise ConfigError("--disassemble is about what kernels read and write", expected="--analyze")
     policy = None if options.policy is None else read_policy(options.policy)
     if options.verify is not None:
         if policy is None:
@@ -179,8 +190,6 @@ def _run(options: argparse.Namespace) -> int:
         policy = replace(policy, verify=options.verify)
     emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
     stats_file = None if options.stats_file is None else _create(options.stats_file)
-    if options.check_writes is not None:
-        options.analyze = True
     outcome = _execute(emulation, policy, options)
     _report(emulation, outcome, options, stats_file)
     return outcome.code
@@ -218,8 +227,9 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
             from controlplane.observation import Observation  # only here: a plain run starts faster without it
 
             watched = None if redirection is None or policy is None else redirection.watched(options.verify)
+            consent = _consent(policy, options.disassemble) if options.analyze else None
             observation = stack.enter_context(
-                Observation(options.trace, records=observed_run, policy=watched, analyse=options.analyze)
+                Observation(options.trace, records=observed_run, policy=watched, disassemble=consent)
             )
             layers.append(observation.change(options.timing, parameters=options.trace_parameters))
         code = launch.run(options.command, launch.compose(layers, os.environ))
@@ -230,6 +240,13 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
 
 def _asked(options: argparse.Namespace) -> Asked:
     return Asked(options.check_writes, options.check_seed, options.check_most, options.check_memory)
+
+
+def _consent(policy: Policy | None, asked: str | None) -> Consent:
+    """The command line's word comes before the policy's."""
+    if asked is not None:
+        return Consent(asked)
+    return Consent.OPEN if policy is None else policy.disassemble
 
 
 def _report(

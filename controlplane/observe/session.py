@@ -17,6 +17,7 @@ from controlplane.observe.stats import Statistics
 from controlplane.observe.tracewriter import TraceWriter
 from controlplane.report import Report
 from controlplane.server import Setup
+from ptxtools.machine.consent import Consent
 
 
 class Session:
@@ -28,7 +29,7 @@ class Session:
         self._trace = None if setup.trace is None else TraceWriter(setup.trace, setup.trace_name, complain)
         if self._trace is not None:
             sinks.append(self._trace)
-        self._analysis = None if setup.templates < 0 else _analysis(setup.templates)
+        self._analysis = None if setup.templates < 0 else _analysis(setup.templates, setup.disassemble)
         if self._analysis is not None:
             sinks.append(self._analysis)
         receiver = Receiver(socket.socket(fileno=setup.records), sinks, complain)
@@ -42,7 +43,7 @@ class Session:
         return found if self._analysis is None else replace(found, analysis=self._analysis.report())
 
 
-def _analysis(templates: int) -> AnalysisService:
+def _analysis(templates: int, disassemble: str) -> AnalysisService:
     table = Table(templates)
     os.close(templates)
-    return AnalysisService(Analyst(Cache(), Pool()), table)
+    return AnalysisService(Analyst(Cache(), Pool()), table, Consent(disassemble))

@@ -7,6 +7,7 @@ from enum import Enum
 
 from controlplane.policy.language import FOLLOW, MOST, Executor, Interval, Match, Nth, Policy, Rule
 from controlplane.policy.pattern import glob_matches, regex
+from ptxtools.machine.consent import Consent
 
 MOST_BLOCK_THREADS = 1024
 
@@ -51,6 +52,15 @@ def explain_rule(policy: Policy, rule: Rule) -> str:
 def explain_default(policy: Policy) -> str:
     verb = "stay on" if policy.default == policy.home else "run on"
     return f"launches that no rule matches {verb} {place(policy, policy.default)}"
+
+
+def explain_consent(policy: Policy) -> str:
+    whose = {
+        Consent.OPEN: "all but that of NVIDIA's closed libraries",
+        Consent.ALL: "all, that of NVIDIA's closed libraries, too,",
+        Consent.NONE: "none",
+    }
+    return f"{whose[policy.disassemble]} may be disassembled"
 
 
 def main_gpu(policy: Policy) -> int:

@@ -5,6 +5,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeAlias
 
+from ptxtools.machine.consent import Consent
+
 GPUS = 16
 EXECUTORS = 15
 RULES = 256
@@ -108,6 +110,7 @@ class Policy:
     Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to
     look at exceeds verify_limit_bytes. Memory that the application allocates on its GPU lies on GPU `memory_place`, or,
     if that is FOLLOW, on the GPU whose launches use it: it moves when another GPU has used it `move_after` times more.
+    disassemble: whose machine code may be, when launches are analysed.
     """
 
     file: Path
@@ -120,6 +123,7 @@ class Policy:
     verify_limit_bytes: int | None = None
     memory_place: int = FOLLOW
     move_after: int = MOVE_AFTER
+    disassemble: Consent = Consent.OPEN
     devices_line: int = field(default=1, compare=False)
     signature: Signature | None = field(default=None, compare=False)
 

@@ -29,9 +29,11 @@ from controlplane.policy.language import (
 from controlplane.policy.library_calls import library_calls
 from controlplane.policy.pattern import PatternError, glob_matches, regex
 from controlplane.yamlfile import Value, read
+from ptxtools.machine.consent import Consent
 
 T = TypeVar("T")
 UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+CONSENTS = frozenset(each.value for each in Consent)
 COMPARISON = re.compile(r"(<=|>=|==|<|>)?\s*([0-9]+)")
 RANGE = re.compile(r"([0-9]+)\s*\.\.\s*([0-9]+)")
 
@@ -68,8 +70,9 @@ def policy_of(root: Value) -> Policy:
     verify, verify_limit = _verify(entries["verify"]) if "verify" in entries else (0, None)
     log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
     memory = _memory(entries["memory"], gpus) if "memory" in entries else (FOLLOW, MOVE_AFTER)
+    consent = Consent(entries["disassemble"].choice(CONSENTS)) if "disassemble" in entries else Consent.OPEN
     devices_line = entries["devices"].node.start_mark.line + 1
-    return Policy(root.file, home, executors, rules, default, verify, log, verify_limit, *memory, devices_line)
+    return Policy(root.file, home, executors, rules, default, verify, log, verify_limit, *memory, consent, devices_line)
 
 
 def _memory(value: Value, gpus: tuple[int, ...]) -> tuple[int, int]:

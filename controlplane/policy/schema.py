@@ -7,6 +7,7 @@ pattern compiles) it checks itself.
 from typing import TypeAlias
 
 from controlplane.policy.language import EXECUTORS, GPUS, PATTERN_BYTES, RULES
+from ptxtools.machine.consent import Consent
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
@@ -153,6 +154,10 @@ SCHEMA: dict[str, Json] = {
             ),
             "memory": _described("The program's memory.", **_MEMORY),
             "log": _described("decisions: log what is first decided for each function.", enum=["off", "decisions"]),
+            "disassemble": _described(
+                "Whose machine code --analyze may disassemble; open: all but NVIDIA's closed libraries (open).",
+                enum=[each.value for each in Consent],
+            ),
         },
     ),
 }

@@ -21,6 +21,7 @@ from controlplane.policy.table import (
     live_verify,
     replace_rules,
 )
+from ptxtools.machine.consent import Consent
 
 INTERVAL_S = 0.2
 
@@ -29,13 +30,20 @@ class Watcher:
     """Keeps the rules of a live decision table (a writable mapping) as the policy's file has them.
 
     used: the state of the file whose rules the table holds. verify: what the command line asked for, which an edit does
-    not change; None: the file decides.
+    not change; None: the file decides. disassemble: what the file said when the run began.
     """
 
     def __init__(
-        self, file: Path, used: Signature | None, table: Any, say: Callable[[str], None], verify: int | None = None
+        self,
+        file: Path,
+        used: Signature | None,
+        table: Any,
+        say: Callable[[str], None],
+        verify: int | None = None,
+        disassemble: Consent = Consent.OPEN,
     ) -> None:
         self._file, self._table, self._say, self._verify = file, table, say, verify
+        self._disassemble = disassemble
         self._used = self._last = used
         self._may_verify = live_verify(table) != 0
 
@@ -74,6 +82,12 @@ class Watcher:
                 raise ConfigError(
                     "library calls cannot be told apart in this run",
                     expected="a run that began with a rule that has library_call",
+                    file=self._file,
+                )
+            if policy.disassemble is not self._disassemble:
+                raise ConfigError(
+                    "whose machine code may be disassembled cannot change while the program runs",
+                    expected=f"disassemble: {self._disassemble.value}, as the run began with",
                     file=self._file,
                 )
             if self._verify is not None:

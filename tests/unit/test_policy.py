@@ -25,6 +25,7 @@ from controlplane.policy import (
     schema,
 )
 from controlplane.policy.language import FOLLOW
+from ptxtools.machine.consent import Consent
 
 SMALLEST = """version: 1
 devices: {home: 0, executors: [1]}
@@ -69,6 +70,7 @@ def test_without_rules_everything_stays_home(tmp_path: Path) -> None:
         (SMALLEST + "memory: {move_after: 3}\n", 7, "'place' is missing"),
         (SMALLEST + "memory: {place: follow, move_after: -1}\n", 7, "'-1' is not usable here"),
         (SMALLEST + "memory: {place: home, move_after: 3}\n", 7, "only memory that follows its use moves"),
+        (SMALLEST + "disassemble: some\n", 7, "'some' is not known"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
@@ -104,6 +106,7 @@ default: 2
 verify: {every: 100, memory_limit: 8GiB}
 memory: {place: follow, move_after: 5}
 log: decisions
+disassemble: none
 """
 
 
@@ -113,6 +116,7 @@ def test_every_key_is_understood(tmp_path: Path) -> None:
     assert (policy.verify, policy.log, policy.default) == (100, Log.DECISIONS, 2)
     assert policy.verify_limit_bytes == 8 << 30
     assert (policy.memory_place, policy.move_after) == (FOLLOW, 5)
+    assert policy.disassemble is Consent.NONE
     first, second = (rule.match for rule in policy.rules)
     assert first == Match(
         function="*gemm*",

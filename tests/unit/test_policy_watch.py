@@ -45,6 +45,14 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path / "policy.yaml")
 
 
+def test_disassembling_belongs_to_a_run(run: Run) -> None:
+    run.file.write_text(POLICY.replace("old", "newer") + "disassemble: all\n")
+    run.tick()
+    assert run.function == "old"
+    (said,) = run.said
+    assert "whose machine code may be disassembled cannot change" in said
+
+
 def test_nothing_happens_without_an_edit(run: Run) -> None:
     run.tick(5)
     assert (run.record.generation, run.said) == (1, [])
