@@ -20,6 +20,7 @@ from tests.check import writer
 from tests.command import TESSERA_RUN, with_native
 
 PROGRAM = Path(writer.__file__)
+ROOT = PROGRAM.parents[2]
 TIMEOUT_S = 180
 ARCHITECTURE = 90
 STRAY = 300  # bytes that `all` changes and `even` does not: of the second words, which count up from 7
@@ -153,6 +154,16 @@ def test_launches_are_drawn_and_each_function_has_its_first(tmp_path: Path) -> N
     again = run(tmp_path, launches, "--check-writes=5", "--check-seed", "1", "--check-most", str(drawn - 2)).check
     assert again["checked"] - again["first"] == drawn - 2
     assert again["predicted_bytes"] < check["predicted_bytes"]
+
+
+@pytest.mark.full
+def test_the_script_checks_a_program(tmp_path: Path) -> None:
+    script, guest = ROOT / "scripts" / "check-writes", ROOT / "tests" / "e2e" / "guests" / "understood.py"
+    report = tmp_path / "found.json"
+    options = ["--emulate", "1", "--launches", "7", "--out", str(tmp_path / "out"), "--json", str(report)]
+    subprocess.run([sys.executable, script, *options, "--", sys.executable, guest], timeout=TIMEOUT_S, check=True)
+    (found,) = json.loads(report.read_text()).values()
+    assert (found["launches"], found["known"], found["checked"], found["violations"]) == (12, 10, 10, [])
 
 
 def test_without_room_a_launch_runs_unchecked(tmp_path: Path) -> None:
