@@ -29,8 +29,8 @@ WAITING_PROCESSES = 4096  # that have connected before the control plane process
 class Observation:
     """Runs from entering the context on. Raises ConfigError when the trace cannot be written.
 
-    records: whether programs are observed; policy: one whose edits take effect; disassemble: what kernels read and write
-    is found out while the program runs, and this is whose machine code may be for that; None: it is not.
+    records: whether programs are observed; policy: one whose edits take effect; disassemble: what kernels read and
+    write is found out while the program runs, and this is whose machine code may be for that; None: it is not.
     """
 
     def __init__(
