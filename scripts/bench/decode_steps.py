@@ -13,20 +13,16 @@ from torch.profiler import ProfilerActivity, profile
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "frameworks"))
 
-from llama import Shape, build
+from llama import decoding
 
 
 @torch.inference_mode()
 def main() -> None:
-    model = build(Shape())
-    token = torch.full((1, 1), 5, device="cuda")
-    position = torch.zeros(1, dtype=torch.long, device="cuda")
+    step = decoding()
 
     def run(steps: int) -> None:
         for _ in range(steps):
-            logits = model(token, position)
-            token.copy_(logits.argmax(-1, keepdim=True))
-            position.add_(1)
+            step()
         torch.cuda.synchronize()
 
     run(3)

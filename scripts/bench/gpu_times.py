@@ -18,6 +18,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from controlplane.demangle import demangle
+
 HERE = Path(__file__).resolve().parent
 WORKER = HERE / "decode_steps.py"
 STEPS = 6
@@ -34,11 +38,10 @@ def by_kernel_of_trace(trace: Path) -> dict[str, list[int]]:
 
 
 def rows(ours: Mapping[str, list[int]], theirs: Mapping[str, list[int]]) -> list[dict[str, object]]:
-    """Medians in ns, the kernel with the most time first. Names of CUPTI are demangled, ours are made so by c++filt."""
-    mangled = sorted(ours)
-    plain = subprocess.run(["c++filt"], input="\n".join(mangled), capture_output=True, text=True, check=True).stdout
+    """Medians in ns, the kernel with the most time first. Names of CUPTI are demangled, ours are made so."""
     result: list[dict[str, object]] = []
-    for name, readable in zip(mangled, plain.splitlines(), strict=True):
+    for name in sorted(ours):
+        readable = demangle(name)
         if theirs.get(readable):
             shim, cupti = statistics.median(ours[name]), statistics.median(theirs[readable])
             result.append({"kernel": readable, "launches": len(ours[name]), "shim_ns": shim, "cupti_ns": cupti})

@@ -17,23 +17,9 @@ import torch
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "frameworks"))
 
-from llama import Shape, build
+from llama import Shape, build, decoding
 
 WARM_STEPS = 3
-
-
-def decode() -> Callable[[], None]:
-    """One token at batch 1 through 16 layers, eager."""
-    model = build(Shape())
-    token = torch.full((1, 1), 5, device="cuda")
-    position = torch.zeros(1, dtype=torch.long, device="cuda")
-
-    def step() -> None:
-        logits = model(token, position)
-        token.copy_(logits.argmax(-1, keepdim=True))
-        position.add_(1).remainder_(model.shape.context)
-
-    return step
 
 
 def micro() -> Callable[[], None]:
@@ -62,7 +48,7 @@ def prefill() -> Callable[[], None]:
 
 @torch.inference_mode()
 def main() -> None:
-    step, steps = {"decode": decode, "micro": micro, "prefill": prefill}[sys.argv[1]](), int(sys.argv[2])
+    step, steps = {"decode": decoding, "micro": micro, "prefill": prefill}[sys.argv[1]](), int(sys.argv[2])
     for _ in range(20):
         step()
     torch.cuda.synchronize()

@@ -1,5 +1,6 @@
 """A small Llama in plain PyTorch. Its cache has a fixed size: each decoding step makes the same launches."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -97,3 +98,17 @@ def build(shape: Shape) -> Llama:
     torch.manual_seed(1)
     with torch.device("cuda"):
         return Llama(shape).to(torch.bfloat16).eval()
+
+
+def decoding() -> Callable[[], None]:
+    """A step of the decoding loop that measurements are of: one token at batch 1, eager. For inference mode."""
+    model = build(Shape())
+    token = torch.full((1, 1), 5, device="cuda")
+    position = torch.zeros(1, dtype=torch.long, device="cuda")
+
+    def step() -> None:
+        logits = model(token, position)
+        token.copy_(logits.argmax(-1, keepdim=True))
+        position.add_(1).remainder_(model.shape.context)
+
+    return step
