@@ -16,19 +16,12 @@
 #include "uses/register_number.h"
 #include "uses/uses_object.h"
 
-enum { SECTION_BYTES = 64, SYMBOL_BYTES = 24, INSTRUCTION_BYTES = 16 };
-enum { TYPE_SYMTAB = 2, TYPE_RELA = 4, TYPE_NOBITS = 8, TYPE_REL = 9 };
+enum { SYMBOL_BYTES = 24, INSTRUCTION_BYTES = 16 };
+enum { TYPE_SYMTAB = 2, TYPE_RELA = 4, TYPE_REL = 9 };
 enum { SYMBOL_OBJECT = 1, SYMBOL_FUNCTION = 2 };
 enum { INFO_LONG = 4, INFO_EXTERNS = 15, MACHINE_MIN = 70, MACHINE_UNIFORM = 100, OTHER_ENTRY = 0x10 };
 enum { FORM_CONSTANT_LAST = 3, FORM_CONSTANT = 5 };
 enum { LOAD_CONSTANT = 0xb82, LOAD_UNIFORM = 0x7ac, ALWAYS_ZERO = 0xff };
-
-struct section {
-    const char *name;
-    uint32_t type, link, info;
-    bool has_kernel;
-    struct tsr_span bytes;
-};
 
 struct symbol {
     const char *name;
@@ -43,53 +36,28 @@ struct entry { /* of bank 4 */
 
 struct elf {
     struct tsr_uses *uses;
-    struct tsr_span file;
     uint32_t machine; /* its GPU, for example 90 */
-    TSR_VEC(struct section) sections;
-    const struct section *symbols;
+    TSR_VEC(struct tsr_elf_section) sections;
+    TSR_VEC(bool) has_kernel; /* by section */
+    const struct tsr_elf_section *symbols;
     TSR_VEC(struct entry) entries;
 };
-
-static bool part(struct tsr_span file, uint64_t offset, uint64_t size, struct tsr_span *out)
-{
-    if (offset > file.size || size > file.size - offset)
-        return false;
-    *out = (struct tsr_span){file.data + offset, size};
-    return true;
-}
-
-/* NULL: not inside, or without an end. */
-static const char *text_at(struct tsr_span strings, uint64_t offset)
-{
-    return offset < strings.size && memchr(strings.data + offset, 0, strings.size - offset)
-               ? (const char *)strings.data + offset
-               : NULL;
-}
 
 static bool begins(const char *name, const char *with)
 {
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-static bool read_sections(struct elf *elf)
+static bool read_sections(struct elf *elf, struct tsr_span file)
 {
-    struct tsr_span table, names;
-    uint16_t count = tsr_read16(elf->file.data + 60), names_index = tsr_read16(elf->file.data + 62);
-    if (tsr_read16(elf->file.data + 58) != SECTION_BYTES || names_index >= count ||
-        !part(elf->file, tsr_read64(elf->file.data + 40), (uint64_t)count * SECTION_BYTES, &table))
+    struct tsr_elf_sections sections;
+    if (!tsr_elf_sections_read(file, &sections))
         return false;
-    const uint8_t *at = table.data + (size_t)names_index * SECTION_BYTES;
-    if (!part(elf->file, tsr_read64(at + 24), tsr_read64(at + 32), &names))
-        return false;
-    for (at = table.data; at < table.data + table.size; at += SECTION_BYTES) {
-        struct section section = {.name = text_at(names, tsr_read32(at)),
-                                  .type = tsr_read32(at + 4),
-                                  .link = tsr_read32(at + 40),
-                                  .info = tsr_read32(at + 44)};
-        bool empty = section.type == TYPE_NOBITS || section.type == 0;
-        if (!section.name || (!empty && !part(elf->file, tsr_read64(at + 24), tsr_read64(at + 32), &section.bytes)))
+    for (uint32_t i = 0; i < sections.count; i++) {
+        struct tsr_elf_section section = tsr_elf_section(&sections, i);
+        if (!section.name || !section.inside)
             return false;
-        if (!tsr_vec_push(&elf->sections, section)) {
+        if (!tsr_vec_push(&elf->sections, section) || !tsr_vec_push(&elf->has_kernel, false)) {
             elf->uses->failed = true;
             return false;
         }
@@ -97,7 +65,7 @@ static bool read_sections(struct elf *elf)
     for (size_t i = 0; i < elf->sections.count; i++)
         if (elf->sections.data[i].type == TYPE_SYMTAB)
             elf->symbols = &elf->sections.data[i];
-    return elf->symbols && elf->symbols->link < count;
+    return elf->symbols && elf->symbols->link < elf->sections.count;
 }
 
 static bool read_symbol(const struct elf *elf, uint64_t index, struct symbol *out)
@@ -105,13 +73,13 @@ static bool read_symbol(const struct elf *elf, uint64_t index, struct symbol *ou
     if (index >= elf->symbols->bytes.size / SYMBOL_BYTES)
         return false;
     const uint8_t *at = elf->symbols->bytes.data + index * SYMBOL_BYTES;
-    *out = (struct symbol){text_at(elf->sections.data[elf->symbols->link].bytes, tsr_read32(at)), at[4] & 15, at[5],
+    *out = (struct symbol){tsr_elf_text(elf->sections.data[elf->symbols->link].bytes, tsr_read32(at)), at[4] & 15, at[5],
                            tsr_read16(at + 6)};
     return out->name != NULL;
 }
 
 /* NULL: the symbol is defined elsewhere. */
-static const struct section *section_of(const struct elf *elf, const struct symbol *symbol)
+static const struct tsr_elf_section *section_of(const struct elf *elf, const struct symbol *symbol)
 {
     return symbol->section && symbol->section < elf->sections.count ? &elf->sections.data[symbol->section] : NULL;
 }
@@ -125,7 +93,7 @@ static bool is_text(const char *name)
 /* Its bit, or 0 for what is no variable, or one that nobody can write. */
 static uint64_t bit_of(const struct elf *elf, const struct symbol *symbol)
 {
-    const struct section *section = section_of(elf, symbol);
+    const struct tsr_elf_section *section = section_of(elf, symbol);
     bool global = section && begins(section->name, ".nv.global"), constant = section && begins(section->name, ".nv.constant3");
     if (symbol->type != SYMBOL_OBJECT || (!global && !constant) || is_text(symbol->name))
         return 0;
@@ -140,7 +108,7 @@ static uint64_t bit_of(const struct elf *elf, const struct symbol *symbol)
 
 static void note(const struct elf *elf, struct tsr_uses_function_use *use, const struct symbol *symbol)
 {
-    const struct section *section = section_of(elf, symbol);
+    const struct tsr_elf_section *section = section_of(elf, symbol);
     if (symbol->type == SYMBOL_FUNCTION)
         use->own.flags |= symbol->section ? 0 : tsr_uses_extern(symbol->name, strlen(symbol->name));
     else if (symbol->type == SYMBOL_OBJECT)
@@ -214,7 +182,7 @@ static void note_constants(const struct elf *elf, struct tsr_uses_function_use *
 {
     struct symbol symbol;
     for (uint64_t i = 0; read_symbol(elf, i, &symbol); i++) {
-        const struct section *section = section_of(elf, &symbol);
+        const struct tsr_elf_section *section = section_of(elf, &symbol);
         if (symbol.type == SYMBOL_OBJECT && section && begins(section->name, ".nv.constant3"))
             use->own.variables |= bit_of(elf, &symbol);
     }
@@ -241,7 +209,7 @@ static void scan_code(const struct elf *elf, struct tsr_uses_function_use *use, 
 }
 
 /* The symbols of a section's relocations, one by one. False: the end. */
-static bool next_relocation(const struct elf *elf, const struct section *section, size_t *at, uint64_t *offset,
+static bool next_relocation(const struct elf *elf, const struct tsr_elf_section *section, size_t *at, uint64_t *offset,
                             struct symbol *symbol)
 {
     size_t step = section->type == TYPE_RELA ? 24 : 16;
@@ -255,7 +223,7 @@ static bool next_relocation(const struct elf *elf, const struct section *section
     return false;
 }
 
-static bool relocates(const struct elf *elf, const struct section *section, const char *what)
+static bool relocates(const struct elf *elf, const struct tsr_elf_section *section, const char *what)
 {
     bool is = section->type == TYPE_RELA || section->type == TYPE_REL;
     return is && section->info < elf->sections.count && begins(elf->sections.data[section->info].name, what);
@@ -279,7 +247,7 @@ static void read_attached(const struct elf *elf, struct tsr_uses_function_use *u
     struct symbol symbol;
     uint64_t offset;
     for (size_t i = 0; i < elf->sections.count; i++) {
-        const struct section *section = &elf->sections.data[i];
+        const struct tsr_elf_section *section = &elf->sections.data[i];
         size_t at = 0;
         if (section->info != text)
             continue;
@@ -300,7 +268,7 @@ static void read_attached(const struct elf *elf, struct tsr_uses_function_use *u
 static void read_data(struct elf *elf)
 {
     for (size_t i = 0; i < elf->sections.count; i++) {
-        const struct section *section = &elf->sections.data[i];
+        const struct tsr_elf_section *section = &elf->sections.data[i];
         struct symbol symbol;
         uint64_t offset;
         size_t at = 0;
@@ -319,16 +287,16 @@ static void find_kernels(struct elf *elf)
     struct symbol symbol;
     for (uint64_t i = 0; read_symbol(elf, i, &symbol); i++)
         if (symbol.type == SYMBOL_FUNCTION && (symbol.other & OTHER_ENTRY) && section_of(elf, &symbol))
-            elf->sections.data[symbol.section].has_kernel = true;
+            elf->has_kernel.data[symbol.section] = true;
 }
 
 static void read_functions(struct elf *elf)
 {
     struct symbol symbol;
     for (uint64_t i = 0; read_symbol(elf, i, &symbol); i++) {
-        const struct section *section = section_of(elf, &symbol);
+        const struct tsr_elf_section *section = section_of(elf, &symbol);
         bool kernel = symbol.other & OTHER_ENTRY;
-        if (symbol.type != SYMBOL_FUNCTION || !section || (section->has_kernel && !kernel))
+        if (symbol.type != SYMBOL_FUNCTION || !section || (elf->has_kernel.data[symbol.section] && !kernel))
             continue;
         struct tsr_uses_function_use *use = tsr_uses_define(elf->uses, symbol.name, strlen(symbol.name));
         if (!use)
@@ -342,8 +310,8 @@ static void read_functions(struct elf *elf)
 
 void tsr_uses_scan_elf(struct tsr_uses *uses, struct tsr_span file)
 {
-    struct elf elf = {.uses = uses, .file = file, .machine = tsr_elf_machine(file)};
-    if (elf.machine >= MACHINE_MIN && read_sections(&elf)) {
+    struct elf elf = {.uses = uses, .machine = tsr_elf_machine(file)};
+    if (elf.machine >= MACHINE_MIN && read_sections(&elf, file)) {
         read_entries(&elf);
         find_kernels(&elf);
         read_functions(&elf);
@@ -353,4 +321,5 @@ void tsr_uses_scan_elf(struct tsr_uses *uses, struct tsr_span file)
     }
     tsr_vec_fini(&elf.entries);
     tsr_vec_fini(&elf.sections);
+    tsr_vec_fini(&elf.has_kernel);
 }

@@ -37,6 +37,25 @@ bool tsr_elf_is(struct tsr_span file);
 /* A cubin's GPU, for example 90; 0: the file is too short to tell. */
 uint32_t tsr_elf_machine(struct tsr_span file);
 
+/* elf_sections.c */
+struct tsr_elf_sections {
+    uint32_t count;
+    struct tsr_span file, headers, names;
+};
+struct tsr_elf_section {
+    const char *name; /* NULL: none, or one that does not end */
+    uint32_t type, link, info;
+    bool inside; /* the file has all its bytes: */
+    struct tsr_span bytes;
+};
+/* False: the file has no table of sections with their names. */
+bool tsr_elf_sections_read(struct tsr_span file, struct tsr_elf_sections *out);
+struct tsr_elf_section tsr_elf_section(const struct tsr_elf_sections *sections, uint32_t index); /* below count */
+/* A text that a section of texts has; NULL: it is not inside, or does not end there. */
+const char *tsr_elf_text(struct tsr_span strings, uint64_t offset);
+/* The size of a file of unknown size: as far as its headers reach; 0: they are not those of such a file. */
+uint64_t tsr_elf_size(const uint8_t *data);
+
 /* lz4.c: one block that decodes to exactly to_size bytes. */
 bool tsr_lz4_decode(struct tsr_span from, uint8_t *to, size_t to_size);
 
