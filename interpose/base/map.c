@@ -146,6 +146,24 @@ void tsr_map_each(struct tsr_map *map, void (*visit)(uint64_t key, void *value, 
     pthread_mutex_unlock(&map->lock);
 }
 
+struct tsr_map_entries tsr_map_remove_if(struct tsr_map *map,
+                                         bool (*condition)(uint64_t key, const void *value, const void *argument),
+                                         const void *argument)
+{
+    struct tsr_map_entries removed = {0};
+    pthread_mutex_lock(&map->lock);
+    for (uint32_t i = 0; map->table && i <= map->table->mask; i++) {
+        struct slot *slot = &map->table->slots[i];
+        struct tsr_map_entry entry = {slot->key, slot->value};
+        if (!entry.value || !condition(entry.key, entry.value, argument) || !tsr_vec_push(&removed, entry))
+            continue;
+        __atomic_store_n(&slot->value, NULL, __ATOMIC_RELEASE);
+        map->live--;
+    }
+    pthread_mutex_unlock(&map->lock);
+    return removed;
+}
+
 void tsr_map_fini(struct tsr_map *map)
 {
     for (struct tsr_map_table *table = map->table, *older; table; table = older) {

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/vec.h"
+
 struct tsr_map_table;
 
 /* Zero bytes are an empty map. */
@@ -27,6 +29,19 @@ bool tsr_map_set(struct tsr_map *map, uint64_t key, void *value); /* replaces; f
 void *tsr_map_remove(struct tsr_map *map, uint64_t key);          /* the value that was there, or NULL */
 void tsr_map_each(struct tsr_map *map, void (*visit)(uint64_t key, void *value, void *argument),
                   void *argument); /* holds the lock */
+
+/* Removes the entries that the condition holds for, which it is asked of with the map's lock held; one that there is no memory to tell of stays. */
+struct tsr_map_entry {
+    uint64_t key;
+    void *value;
+};
+struct tsr_map_entries { /* to be freed with tsr_vec_fini */
+    struct tsr_map_entry *data;
+    size_t count, capacity;
+};
+struct tsr_map_entries tsr_map_remove_if(struct tsr_map *map,
+                                         bool (*condition)(uint64_t key, const void *value, const void *argument),
+                                         const void *argument);
 void tsr_map_fini(struct tsr_map *map);
 
 #endif

@@ -60,6 +60,33 @@ TEST(each_visits_what_is_in_it)
     CHECK(!tsr_map_find(&map, key_of(1)));
 }
 
+static bool is_multiple(uint64_t key, const void *value, const void *argument)
+{
+    return value && (key - key_of(0)) / 64 % *(const unsigned *)argument == 0;
+}
+
+TEST(what_a_condition_holds_for_is_removed_and_told)
+{
+    struct tsr_map map = {0};
+    const unsigned three = 3;
+    unsigned left = 0;
+    for (unsigned n = 0; n < KEYS; n++)
+        tsr_map_set(&map, key_of(n), (void *)(uintptr_t)key_of(n));
+    tsr_map_remove(&map, key_of(3));
+    struct tsr_map_entries removed = tsr_map_remove_if(&map, is_multiple, &three);
+    CHECK_EQ(removed.count, (KEYS + 2) / 3 - 1);
+    for (size_t i = 0; i < removed.count; i++) {
+        CHECK(is_multiple(removed.data[i].key, removed.data[i].value, &three));
+        CHECK_EQ((uintptr_t)removed.data[i].value, removed.data[i].key);
+        CHECK(!tsr_map_find(&map, removed.data[i].key));
+    }
+    tsr_vec_fini(&removed);
+    tsr_map_each(&map, count, &left);
+    CHECK_EQ(left, KEYS - (KEYS + 2) / 3);
+    CHECK_EQ(tsr_map_remove_if(&(struct tsr_map){0}, is_multiple, &three).count, 0);
+    tsr_map_fini(&map);
+}
+
 static struct tsr_map shared;
 static uint32_t wrong;
 

@@ -117,17 +117,21 @@ static void free_function(struct tsr_function_record *function)
     free(function);
 }
 
-/* The handle leads nowhere any more; a record that it was the last of goes. */
-static void forget_handle(uint64_t handle)
+/* One handle less leads to the function; its record goes with the last one. */
+static void drop_handle(struct tsr_function_record *function)
 {
-    struct tsr_function_record *function = tsr_map_remove(&functions, handle);
-    if (!function)
-        return;
     pthread_mutex_lock(&lock);
     bool last = --function->handles == 0;
     pthread_mutex_unlock(&lock);
     if (last)
         free_function(tsr_quarantine_pass(&old_functions, function));
+}
+
+static void forget_handle(const void *handle)
+{
+    struct tsr_function_record *function = tsr_map_remove(&functions, (uint64_t)(uintptr_t)handle);
+    if (function)
+        drop_handle(function);
 }
 
 /* False: the handle has a record, or there is no memory. */
@@ -145,7 +149,7 @@ void tsr_function_remember(const void *handle, const void *owner, const char *na
     const struct tsr_function_record *known = tsr_function_find(handle);
     if (!session || !module || (known && known->module == module && strcmp(known->name, name) == 0))
         return;
-    forget_handle((uint64_t)(uintptr_t)handle);
+    forget_handle(handle);
     struct tsr_function_record *function = calloc(1, sizeof *function);
     if (!function || !(function->name = strdup(name))) {
         free(function);
@@ -252,44 +256,30 @@ CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane
     return result;
 }
 
-struct handles_of {
-    const struct tsr_module_record *module;
-    bool modules; /* the module's own are wanted, not its functions' */
-    uint64_t *keys;
-    size_t count, room;
-};
-
-static void collect(uint64_t key, void *value, void *argument)
+static bool is_of(uint64_t handle, const void *function, const void *module)
 {
-    struct handles_of *of = argument;
-    if ((of->modules ? value : ((const struct tsr_function_record *)value)->module) != of->module)
-        return;
-    if (of->count == of->room) {
-        uint64_t *keys = realloc(of->keys, (2 * of->room + 16) * sizeof *keys);
-        if (!keys)
-            return;
-        of->keys = keys;
-        of->room = 2 * of->room + 16;
-    }
-    of->keys[of->count++] = key;
+    (void)handle;
+    return ((const struct tsr_function_record *)function)->module == module;
+}
+
+static bool is_same(uint64_t handle, const void *module, const void *as)
+{
+    (void)handle;
+    return module == as;
 }
 
 static void forget_functions(const struct tsr_module_record *module)
 {
-    struct handles_of of = {.module = module};
-    tsr_map_each(&functions, collect, &of);
-    for (size_t i = 0; i < of.count; i++)
-        forget_handle(of.keys[i]);
-    free(of.keys);
+    struct tsr_map_entries gone = tsr_map_remove_if(&functions, is_of, module);
+    for (size_t i = 0; i < gone.count; i++)
+        drop_handle(gone.data[i].value);
+    tsr_vec_fini(&gone);
 }
 
 static void forget_aliases(const struct tsr_module_record *module)
 {
-    struct handles_of of = {.module = module, .modules = true};
-    tsr_map_each(&modules, collect, &of);
-    for (size_t i = 0; i < of.count; i++)
-        tsr_map_remove(&modules, of.keys[i]);
-    free(of.keys);
+    struct tsr_map_entries gone = tsr_map_remove_if(&modules, is_same, module);
+    tsr_vec_fini(&gone);
 }
 
 /* The driver may give the handles out again, so they no longer lead to the records. */
@@ -368,7 +358,7 @@ void tsr_function_alias(const void *handle, const void *of)
     struct tsr_function_record *function = tsr_function_find(of);
     if (!function || tsr_function_find(handle) == function)
         return;
-    forget_handle((uint64_t)(uintptr_t)handle);
+    forget_handle(handle);
     pthread_mutex_lock(&lock);
     add_handle_locked(function, handle);
     pthread_mutex_unlock(&lock);

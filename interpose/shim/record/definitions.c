@@ -137,49 +137,30 @@ uint8_t tsr_context_device(uint16_t number)
     return number && number < CONTEXTS ? devices[number] : TSR_DEVICE_UNKNOWN;
 }
 
-/* Which entries of a map are to go; collected first, because a map cannot be changed while it is walked. */
-struct condemned {
+/* What goes: */
+struct going {
     const void *owner; /* functions of this module; NULL: of the context */
     uintptr_t context; /* number */
-    CUdevice device;   /* contexts of it, when context is 0 */
-    uint64_t *keys;
-    size_t count, room;
 };
 
-static void condemn(struct condemned *condemned, uint64_t key)
-{
-    if (condemned->count == condemned->room) {
-        size_t room = 2 * condemned->room + 64;
-        uint64_t *keys = realloc(condemned->keys, room * sizeof *keys);
-        if (!keys)
-            return;
-        condemned->keys = keys;
-        condemned->room = room;
-    }
-    condemned->keys[condemned->count++] = key;
-}
-
-static void condemn_function(uint64_t key, void *value, void *argument)
+static bool function_goes(uint64_t handle, const void *value, const void *argument)
 {
     const struct tsr_known_function *function = value;
-    struct condemned *condemned = argument;
-    if (condemned->owner ? function->owner == condemned->owner : function->context == condemned->context)
-        condemn(condemned, key);
+    const struct going *going = argument;
+    (void)handle;
+    return going->owner ? function->owner == going->owner : function->context == going->context;
 }
 
-static void condemn_module(uint64_t key, void *value, void *argument)
+static bool module_goes(uint64_t handle, const void *value, const void *argument)
 {
-    const struct known_module *module = value;
-    struct condemned *condemned = argument;
-    if (module->context == condemned->context)
-        condemn(condemned, key);
+    (void)handle;
+    return ((const struct known_module *)value)->context == ((const struct going *)argument)->context;
 }
 
-static void condemn_context(uint64_t key, void *value, void *argument)
+static bool context_goes(uint64_t handle, const void *value, const void *device)
 {
-    struct condemned *condemned = argument;
-    if (devices[(uintptr_t)value] == condemned->device)
-        condemn(condemned, key);
+    (void)handle;
+    return devices[(uintptr_t)value] == *(const CUdevice *)device;
 }
 
 static void free_function(struct tsr_known_function *function)
@@ -191,40 +172,43 @@ static void free_function(struct tsr_known_function *function)
     free(function);
 }
 
-static void forget_functions(struct condemned condemned)
+static void forget_functions(struct going going)
 {
-    tsr_map_each(&functions, condemn_function, &condemned);
-    for (size_t i = 0; i < condemned.count; i++)
-        free_function(tsr_quarantine_pass(&old_functions, tsr_map_remove(&functions, condemned.keys[i])));
-    free(condemned.keys);
+    struct tsr_map_entries gone = tsr_map_remove_if(&functions, function_goes, &going);
+    for (size_t i = 0; i < gone.count; i++)
+        free_function(tsr_quarantine_pass(&old_functions, gone.data[i].value));
+    tsr_vec_fini(&gone);
 }
 
-static void forget_modules(struct condemned condemned)
+static void forget_modules(struct going going)
 {
-    tsr_map_each(&modules, condemn_module, &condemned);
-    for (size_t i = 0; i < condemned.count; i++)
-        free(tsr_quarantine_pass(&old_modules, tsr_map_remove(&modules, condemned.keys[i])));
-    free(condemned.keys);
+    struct tsr_map_entries gone = tsr_map_remove_if(&modules, module_goes, &going);
+    for (size_t i = 0; i < gone.count; i++)
+        free(tsr_quarantine_pass(&old_modules, gone.data[i].value));
+    tsr_vec_fini(&gone);
 }
 
-void tsr_context_forget(CUcontext context, void (*told)(uint16_t number))
+static void forget_context(uintptr_t number, void (*told)(uint16_t number))
 {
-    uintptr_t number = (uintptr_t)tsr_map_remove(&contexts, key_of(context));
     tsr_handles_changed();
     if (!number)
         return;
     told((uint16_t)number);
-    forget_functions((struct condemned){.context = number});
-    forget_modules((struct condemned){.context = number});
+    forget_functions((struct going){.context = number});
+    forget_modules((struct going){.context = number});
+}
+
+void tsr_context_forget(CUcontext context, void (*told)(uint16_t number))
+{
+    forget_context((uintptr_t)tsr_map_remove(&contexts, key_of(context)), told);
 }
 
 void tsr_contexts_forget_of(CUdevice device, void (*told)(uint16_t number))
 {
-    struct condemned going = {.device = device};
-    tsr_map_each(&contexts, condemn_context, &going);
-    for (size_t i = 0; i < going.count; i++)
-        tsr_context_forget((CUcontext)(uintptr_t)going.keys[i], told);
-    free(going.keys);
+    struct tsr_map_entries gone = tsr_map_remove_if(&contexts, context_goes, &device);
+    for (size_t i = 0; i < gone.count; i++)
+        forget_context((uintptr_t)gone.data[i].value, told);
+    tsr_vec_fini(&gone);
 }
 
 static uint16_t current_context(void)
@@ -276,7 +260,7 @@ void tsr_module_forget(const void *handle)
     struct known_module *module = handle ? tsr_map_remove(&modules, key_of(handle)) : NULL;
     if (!module)
         return;
-    forget_functions((struct condemned){.owner = handle});
+    forget_functions((struct going){.owner = handle});
     free(tsr_quarantine_pass(&old_modules, module));
 }
 
