@@ -1,6 +1,5 @@
-/* shim/record/definitions: numbers of contexts and functions, with a driver that gives the same handles out again. */
+/* shim/record/definitions: numbers of contexts, modules and functions, with a driver that gives the same handles out again. */
 #include "shim/module/image.c"
-#include "shim/module/parameters.c"
 #include "shim/record/code.c"
 #include "shim/record/definitions.c"
 
@@ -35,7 +34,6 @@ struct tsr_journal *tsr_writer_journal(void)
 
 static CUcontext current;
 static const char *named; /* what the driver says of any function; NULL: it is too old to say */
-static int version = 13000;
 
 static CUresult attribute(int *value, CUdevice_attribute asked, CUdevice device)
 {
@@ -67,7 +65,7 @@ static CUresult get_device(CUdevice *device) /* odd contexts are of GPU 1 */
 }
 static CUresult get_version(int *answer)
 {
-    *answer = version;
+    *answer = 13000;
     return CUDA_SUCCESS;
 }
 static CUresult get_count(int *count)
@@ -102,16 +100,29 @@ static CUresult kernel_name(const char **name, CUkernel kernel)
     *name = "a kernel";
     return CUDA_SUCCESS;
 }
-static CUresult function_parameter(CUfunction function, size_t index, size_t *offset, size_t *bytes)
+/* The registry: one function, at 0x200, and what was noted by definitions themselves. */
+static struct tsr_function_record function, unseen;
+static CUcontext forgotten;
+
+struct tsr_function_record *tsr_function_find(const void *handle)
 {
-    (void)function;
-    *offset = 8 * index;
-    *bytes = 4;
-    return index < 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return handle == function.handle ? &function : handle && handle == unseen.handle ? &unseen : NULL;
 }
-static CUresult kernel_parameter(CUkernel kernel, size_t index, size_t *offset, size_t *bytes)
+
+void tsr_function_note(const void *handle, const void *owner, const char *name, bool is_kernel)
 {
-    return function_parameter((CUfunction)kernel, index, offset, bytes);
+    CHECK(!owner && !name && !is_kernel);
+    unseen = (struct tsr_function_record){.handle = handle};
+}
+
+void tsr_function_read_parameters(struct tsr_function_record *read)
+{
+    read->parameters.bytes = 20;
+}
+
+void tsr_modules_forget_of(CUcontext context)
+{
+    forgotten = context;
 }
 
 static void begin(void)
@@ -128,8 +139,6 @@ static void begin(void)
     tsr_real.cuDeviceGetAttribute = attribute;
     tsr_real.cuFuncGetName = function_name;
     tsr_real.cuKernelGetName = kernel_name;
-    tsr_real.cuFuncGetParamInfo = function_parameter;
-    tsr_real.cuKernelGetParamInfo = kernel_parameter;
     current = (CUcontext)0x10;
     named = "a function";
     entry_count = 0;
@@ -176,66 +185,66 @@ TEST(a_context_has_a_device_and_gets_a_new_number_with_a_new_life)
     CHECK(tsr_handles_epoch() != epoch);
     CHECK_EQ(told_count, 1);
     CHECK_EQ(told_last, other);
+    CHECK(forgotten == at(0x21));
     CHECK(tsr_context_number(at(0x21)) > other);
     tsr_contexts_forget_of(0, told);
     CHECK_EQ(told_last, first);
+    CHECK(forgotten == at(0x10));
 }
 
-TEST(a_function_is_defined_once_and_anew_after_its_module)
+TEST(a_module_has_the_number_that_it_had_when_it_is_loaded_again)
 {
+    struct tsr_module_record module = {.handle = at(0x100)}, again = {.handle = at(0x101)}, library = {.is_library = true};
     begin();
-    tsr_module_define(at(0x100), ".abc", "", false);
-    const struct tsr_entry *module = &entries[entry_count - 1];
-    CHECK_EQ(module->kind, TSR_ENTRY_MODULE);
-    CHECK_EQ(module->hash, tsr_hash(".abc", 5));
-    uint32_t module_number = module->number;
-    tsr_function_note(at(0x200), at(0x100), "noted", false);
-    CHECK_EQ(tsr_function_known(at(0x200))->number, 0);
-    struct tsr_known_function *function = tsr_function_define(at(0x200));
-    CHECK_EQ(tsr_function_define(at(0x200)), function);
+    tsr_module_define(&module, ".abc", "");
+    const struct tsr_entry *entry = &entries[entry_count - 1];
+    CHECK_EQ(entry->kind, TSR_ENTRY_MODULE);
+    CHECK_EQ(entry->number, module.number);
+    CHECK_EQ(entry->hash, tsr_hash(".abc", 5));
+    CHECK_EQ(module.hash, entry->hash);
+    unsigned before = entry_count;
+    tsr_module_define(&again, ".abc", "");
+    CHECK_EQ(again.number, module.number);
+    CHECK_EQ(entry_count, before);
+    tsr_module_define(&library, ".abc", "");
+    CHECK(library.number != module.number);
+}
+
+TEST(a_function_is_defined_once)
+{
+    struct tsr_module_record module = {.number = 7};
+    begin();
+    function = (struct tsr_function_record){.handle = at(0x200), .module = &module, .name = "looked up"};
+    CHECK(tsr_function_define(at(0x200)) == &function);
     const struct tsr_entry *entry = &entries[entry_count - 1];
     CHECK_EQ(entry->kind, TSR_ENTRY_FUNCTION);
-    CHECK_EQ(entry->number, function->number);
-    CHECK_EQ(entry->parent, module_number);
+    CHECK_EQ(entry->number, function.number);
+    CHECK_EQ(entry->parent, 7);
     CHECK_EQ(entry->size, 20);
-    CHECK_STR(texts[entry_count - 1], "a function");
-    uint32_t before = function->number;
-    tsr_module_forget(at(0x100));
-    CHECK(!tsr_function_known(at(0x200)));
-    CHECK_EQ(function->number, before); /* a launch may hold it */
-    named = "its successor";
-    CHECK(tsr_function_define(at(0x200))->number > before);
-    CHECK_STR(texts[entry_count - 1], "its successor");
-    CHECK_EQ(entries[entry_count - 1].parent, 0);
-}
-
-TEST(functions_go_with_their_context_and_kernels_stay)
-{
-    begin();
-    current = at(0x30);
-    uint16_t context = tsr_context_number(current);
-    tsr_module_define(at(0x300), ".abc", "", false);
-    tsr_module_define(at(0x301), ".abc", "", true);
-    tsr_function_note(at(0x400), at(0x300), NULL, false);
-    tsr_function_note(at(0x401), at(0x301), NULL, true);
-    CHECK_EQ(tsr_function_known(at(0x400))->context, context);
-    uint32_t kernel = tsr_function_define(at(0x401))->number;
-    CHECK_STR(texts[entry_count - 1], "a kernel");
-    tsr_context_forget(at(0x30), told);
-    CHECK(!tsr_function_known(at(0x400)));
-    CHECK_EQ(tsr_function_define(at(0x401))->number, kernel);
-    tsr_module_forget(at(0x301));
-    CHECK(!tsr_function_known(at(0x401)));
-}
-
-TEST(old_drivers_do_not_tell_names_so_look_ups_do)
-{
-    version = 12020;
-    begin();
-    named = NULL;
-    tsr_function_note(at(0x500), NULL, "looked up", false);
-    tsr_function_define(at(0x500));
     CHECK_STR(texts[entry_count - 1], "looked up");
-    tsr_function_define(at(0x501)); /* never looked up */
+    unsigned before = entry_count;
+    CHECK(tsr_function_define(at(0x200)) == &function);
+    uint32_t number = function.number;
+    function.number = 0; /* the module was loaded again */
+    tsr_function_define(at(0x200));
+    CHECK_EQ(function.number, number);
+    CHECK_EQ(entry_count, before);
+    function.number = 0;
+    function.name = "its successor";
+    CHECK(tsr_function_define(at(0x200))->number > number);
+    CHECK_STR(texts[entry_count - 1], "its successor");
+}
+
+TEST(the_driver_names_functions_that_were_not_looked_up)
+{
+    begin();
+    CHECK(tsr_function_define(at(0x500)) == &unseen);
+    CHECK_STR(texts[entry_count - 1], "a function");
+    CHECK_EQ(entries[entry_count - 1].parent, 0);
+    function = (struct tsr_function_record){.handle = at(0x200), .is_kernel = true};
+    tsr_function_define(at(0x200));
+    CHECK_STR(texts[entry_count - 1], "a kernel");
+    named = NULL; /* by an old driver */
+    tsr_function_define(at(0x501));
     CHECK_STR(texts[entry_count - 1], "");
 }

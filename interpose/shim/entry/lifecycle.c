@@ -5,6 +5,7 @@
 #include "shim/entry/seen.h"
 #include "shim/launch/session.h"
 #include "shim/launch/templates.h"
+#include "shim/module/registry.h"
 
 CUresult CUDAAPI cuInit(unsigned int Flags)
 {
@@ -16,6 +17,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
     if (result != CUDA_SUCCESS)
         return result;
     tsr_engaged_prepare();
+    tsr_registry_start();
     tsr_recorder_start(before_init);
     tsr_templates_start();
     tsr_session_start();

@@ -11,10 +11,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/map.h"
-#include "base/options.h"
 #include "base/os.h"
-#include "base/quarantine.h"
 #include "shim/order/lane_client.h"
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
@@ -24,23 +21,7 @@
 
 #define CACHE_PLACE (TSR_FUNCTION_ATTRIBUTES - 1u)
 
-struct tsr_module_record {
-    uint32_t id;
-    bool library;
-    int image; /* memory file; -1: of a form that cannot be sent */
-    size_t bytes;
-    uint64_t hash;    /* atomic; 0: not asked for yet */
-    char name[64];    /* cut off if longer */
-    uint16_t sent;    /* lock; bit k: executor k has it */
-    uint16_t refused; /* lock; bit k: executor k cannot load it: no room, or no code for its GPU */
-    uint64_t held;    /* atomic; variables whose address the application has, by tsr_variable_bit() */
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sending and creating records */
-static struct tsr_map modules;                           /* CUmodule or CUlibrary */
-static struct tsr_map functions;                         /* CUfunction or CUkernel */
-static uint32_t next_id = 1;                             /* lock */
-static struct tsr_quarantine old_modules, old_functions; /* a launch on another thread may still hold one */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sending */
 
 /* Images that libraries carry lie in their mapped files; those that were made at run time lie in no file. */
 static void read_module_name(struct tsr_module_record *module, const void *image)
@@ -52,37 +33,43 @@ static void read_module_name(struct tsr_module_record *module, const void *image
     strncat(module->name, slash ? slash + 1 : info.dli_fname, sizeof module->name - 1);
 }
 
-void tsr_module_remember(const void *handle, const void *image, bool library)
+void tsr_module_keep(struct tsr_module_record *module, const void *image)
 {
-    struct tsr_module_record *module = tsr_session() ? calloc(1, sizeof *module) : NULL;
-    if (!module)
+    if (!tsr_session())
         return;
-    tsr_module_drop(handle); /* one that went with its context */
     image = tsr_image_unwrap(image);
     module->bytes = tsr_image_bytes(image);
     module->image = module->bytes ? tsr_os_memfd("tessera-image", module->bytes) : -1;
-    module->library = library;
     read_module_name(module, image);
     if (module->image >= 0 && !tsr_os_write_all(module->image, image, module->bytes)) {
         close(module->image);
         module->image = -1;
     }
-    pthread_mutex_lock(&lock);
-    module->id = next_id++;
-    pthread_mutex_unlock(&lock);
-    tsr_map_set(&modules, (uint64_t)(uintptr_t)handle, module);
 }
 
-void tsr_module_remember_file(const void *handle, const char *path, bool library)
+void tsr_module_keep_file(struct tsr_module_record *module, const char *path)
 {
     int file = tsr_session() ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     off_t bytes = file >= 0 ? lseek(file, 0, SEEK_END) : -1;
     char *image = bytes > 0 ? calloc(1, (size_t)bytes + 1) : NULL; /* a text ends with a zero */
     if (image && pread(file, image, (size_t)bytes, 0) == bytes)
-        tsr_module_remember(handle, image, library);
+        tsr_module_keep(module, image);
     free(image);
     if (file >= 0)
         close(file);
+}
+
+void tsr_module_release(struct tsr_module_record *module)
+{
+    struct tsr_session *session = tsr_session();
+    for (uint32_t i = 0; session && i < session->lane_count; i++)
+        if (module->sent & (1u << i)) {
+            struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
+            tsr_lane_ask(session->lanes[i], &unload, -1);
+        }
+    if (module->image >= 0)
+        close(module->image);
+    module->image = -1;
 }
 
 static uint32_t attribute_of(const struct tsr_function_record *function, CUfunction_attribute attribute, int fallback)
@@ -98,100 +85,14 @@ static uint32_t attribute_of(const struct tsr_function_record *function, CUfunct
 
 void tsr_function_ask(struct tsr_function_record *function)
 {
+    tsr_function_read_parameters(function);
     pthread_mutex_lock(&lock);
     if (!function->described) {
-        tsr_parameters_read(&function->parameters, function->handle, function->is_kernel);
         function->max_threads = attribute_of(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
         function->most_shared_bytes = attribute_of(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 48 << 10);
         __atomic_store_n(&function->described, function->parameters.known, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
-}
-
-static void free_function(struct tsr_function_record *function)
-{
-    if (!function)
-        return;
-    tsr_parameters_fini(&function->parameters);
-    free(function->name);
-    free(function);
-}
-
-/* One handle less leads to the function; its record goes with the last one. */
-static void drop_handle(struct tsr_function_record *function)
-{
-    pthread_mutex_lock(&lock);
-    bool last = --function->handles == 0;
-    pthread_mutex_unlock(&lock);
-    if (last)
-        free_function(tsr_quarantine_pass(&old_functions, function));
-}
-
-static void forget_handle(const void *handle)
-{
-    struct tsr_function_record *function = tsr_map_remove(&functions, (uint64_t)(uintptr_t)handle);
-    if (function)
-        drop_handle(function);
-}
-
-/* False: the handle has a record, or there is no memory. */
-static bool add_handle_locked(struct tsr_function_record *function, const void *handle)
-{
-    bool added = !tsr_function_find(handle) && tsr_map_set(&functions, (uint64_t)(uintptr_t)handle, function);
-    function->handles += added;
-    return added;
-}
-
-void tsr_function_remember(const void *handle, const void *owner, const char *name, bool kernel)
-{
-    struct tsr_session *session = tsr_session();
-    struct tsr_module_record *module = tsr_map_find(&modules, (uint64_t)(uintptr_t)owner);
-    const struct tsr_function_record *known = tsr_function_find(handle);
-    if (!session || !module || (known && known->module == module && strcmp(known->name, name) == 0))
-        return;
-    forget_handle(handle);
-    struct tsr_function_record *function = calloc(1, sizeof *function);
-    if (!function || !(function->name = strdup(name))) {
-        free(function);
-        return;
-    }
-    function->module = module;
-    function->name_hash = tsr_hash(name, strlen(name));
-    function->template = (struct tsr_template_link){.code = tsr_options()->templates[0] ? tsr_module_hash(module) : 0,
-                                                    .function = function->name_hash};
-    function->handle = handle;
-    function->is_kernel = kernel;
-    pthread_mutex_lock(&lock);
-    function->id = next_id++;
-    bool kept = add_handle_locked(function, handle);
-    pthread_mutex_unlock(&lock);
-    if (!kept)
-        free_function(function);
-}
-
-struct tsr_function_record *tsr_function_find(const void *handle)
-{
-    return handle ? tsr_map_find(&functions, (uint64_t)(uintptr_t)handle) : NULL;
-}
-
-struct sought {
-    uint32_t id;
-    struct tsr_function_record *function;
-};
-
-static void seek(uint64_t handle, void *value, void *argument)
-{
-    struct sought *sought = argument;
-    (void)handle;
-    if (((const struct tsr_function_record *)value)->id == sought->id)
-        sought->function = value;
-}
-
-struct tsr_function_record *tsr_function_with_id(uint32_t id)
-{
-    struct sought sought = {.id = id};
-    tsr_map_each(&functions, seek, &sought);
-    return sought.function;
 }
 
 static CUresult send_attribute(const struct tsr_function_record *function, struct tsr_lane_client *lane, unsigned place)
@@ -219,7 +120,7 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     CUresult result = CUDA_SUCCESS;
     if (!(module->sent & bit)) {
         struct tsr_message load = {
-            .kind = TSR_MESSAGE_MODULE, .id = module->id, .bytes = module->bytes, .detail = module->library};
+            .kind = TSR_MESSAGE_MODULE, .id = module->id, .bytes = module->bytes, .detail = module->is_library};
         result = module->refused & bit ? CUDA_ERROR_NOT_SUPPORTED : tsr_lane_ask(lane, &load, module->image);
         if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
             return tsr_lane_state(lane);
@@ -256,52 +157,6 @@ CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane
     return result;
 }
 
-static bool is_of(uint64_t handle, const void *function, const void *module)
-{
-    (void)handle;
-    return ((const struct tsr_function_record *)function)->module == module;
-}
-
-static bool is_same(uint64_t handle, const void *module, const void *as)
-{
-    (void)handle;
-    return module == as;
-}
-
-static void forget_functions(const struct tsr_module_record *module)
-{
-    struct tsr_map_entries gone = tsr_map_remove_if(&functions, is_of, module);
-    for (size_t i = 0; i < gone.count; i++)
-        drop_handle(gone.data[i].value);
-    tsr_vec_fini(&gone);
-}
-
-static void forget_aliases(const struct tsr_module_record *module)
-{
-    struct tsr_map_entries gone = tsr_map_remove_if(&modules, is_same, module);
-    tsr_vec_fini(&gone);
-}
-
-/* The driver may give the handles out again, so they no longer lead to the records. */
-void tsr_module_drop(const void *handle)
-{
-    struct tsr_module_record *module = tsr_map_remove(&modules, (uint64_t)(uintptr_t)handle);
-    struct tsr_session *session = tsr_session();
-    if (!module || !session)
-        return;
-    for (uint32_t i = 0; i < session->lane_count; i++)
-        if (module->sent & (1u << i)) {
-            struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
-            tsr_lane_ask(session->lanes[i], &unload, -1);
-        }
-    forget_functions(module);
-    forget_aliases(module);
-    if (module->image >= 0)
-        close(module->image);
-    module->image = -1;
-    free(tsr_quarantine_pass(&old_modules, module));
-}
-
 enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function)
 {
     uint32_t uses = __atomic_load_n(&function->uses, __ATOMIC_RELAXED);
@@ -316,7 +171,7 @@ enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *functio
 
 bool tsr_function_sendable(const struct tsr_function_record *function)
 {
-    return function->module->image >= 0;
+    return function->module && function->module->image >= 0;
 }
 
 const char *tsr_module_name(const struct tsr_module_record *module)
@@ -340,28 +195,10 @@ uint64_t tsr_module_hash(struct tsr_module_record *module)
 
 void tsr_module_hold(const void *owner, const char *variable)
 {
-    struct tsr_module_record *module = owner ? tsr_map_find(&modules, (uint64_t)(uintptr_t)owner) : NULL;
+    struct tsr_module_record *module = tsr_module_find(owner);
     if (module)
         __atomic_fetch_or(&module->held, variable ? tsr_variable_bit(variable, strlen(variable)) : UINT64_MAX,
                           __ATOMIC_RELAXED);
-}
-
-void tsr_module_alias(const void *handle, const void *of)
-{
-    struct tsr_module_record *module = tsr_map_find(&modules, (uint64_t)(uintptr_t)of);
-    if (module)
-        tsr_map_set(&modules, (uint64_t)(uintptr_t)handle, module);
-}
-
-void tsr_function_alias(const void *handle, const void *of)
-{
-    struct tsr_function_record *function = tsr_function_find(of);
-    if (!function || tsr_function_find(handle) == function)
-        return;
-    forget_handle(handle);
-    pthread_mutex_lock(&lock);
-    add_handle_locked(function, handle);
-    pthread_mutex_unlock(&lock);
 }
 
 static CUresult send_attribute_to_all_locked(struct tsr_function_record *function, unsigned place)
@@ -383,7 +220,7 @@ static CUresult send_attribute_to_all_locked(struct tsr_function_record *functio
 
 static CUresult set_attribute(const void *handle, unsigned place, int value)
 {
-    struct tsr_function_record *function = tsr_function_find(handle);
+    struct tsr_function_record *function = tsr_session() ? tsr_function_find(handle) : NULL;
     if (!function)
         return CUDA_SUCCESS;
     pthread_mutex_lock(&lock);

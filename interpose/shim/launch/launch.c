@@ -2,7 +2,7 @@
 #include "shim/launch/launch.h"
 
 #include "shim/launch/check.h"
-#include "shim/record/definitions.h"
+#include "shim/module/registry.h"
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
 #include "shim/record/recorder.h"
@@ -11,6 +11,7 @@
 static inline CUresult begin(struct tsr_launch *launch)
 {
     launch->start = tsr_record_start();
+    launch->known = tsr_function_find(launch->function);
     CUresult result = tsr_has_role(TSR_REDIRECTING) ? tsr_redirect(launch) : CUDA_SUCCESS;
     if (launch->turn) /* what went before is not the launch's time */
         launch->start = tsr_record_start();
@@ -80,10 +81,10 @@ LAUNCH(cuLaunchKernelEx, EX_PARAMETERS, EX_ARGUMENTS, EX(false))
 LAUNCH(cuLaunchKernelEx_ptsz, EX_PARAMETERS, EX_ARGUMENTS, EX(true))
 
 /* The forms of launch whose block, shared memory and parameters are set beforehand. */
-static const struct tsr_known_function *set_beforehand(CUfunction function)
+static const struct tsr_function_record *set_beforehand(CUfunction function)
 {
-    static const struct tsr_known_function nothing;
-    const struct tsr_known_function *known = tsr_function_known(function);
+    static const struct tsr_function_record nothing;
+    const struct tsr_function_record *known = tsr_function_find(function);
     return known ? known : &nothing;
 }
 
@@ -103,7 +104,7 @@ LAUNCH(cuLaunchGridAsync, ASYNC_PARAMETERS, ASYNC_ARGUMENTS,
 TSR_ENGAGED(cuFuncSetBlockShape)(CUfunction hfunc, int x, int y, int z)
 {
     CUresult result = tsr_real.cuFuncSetBlockShape(hfunc, x, y, z);
-    struct tsr_known_function *known = result == CUDA_SUCCESS ? tsr_function_known(hfunc) : NULL;
+    struct tsr_function_record *known = result == CUDA_SUCCESS ? tsr_function_find(hfunc) : NULL;
     if (known) {
         known->block[0] = (uint32_t)x;
         known->block[1] = (uint32_t)y;
@@ -115,7 +116,7 @@ TSR_ENGAGED(cuFuncSetBlockShape)(CUfunction hfunc, int x, int y, int z)
 TSR_ENGAGED(cuFuncSetSharedSize)(CUfunction hfunc, unsigned int bytes)
 {
     CUresult result = tsr_real.cuFuncSetSharedSize(hfunc, bytes);
-    struct tsr_known_function *known = result == CUDA_SUCCESS ? tsr_function_known(hfunc) : NULL;
+    struct tsr_function_record *known = result == CUDA_SUCCESS ? tsr_function_find(hfunc) : NULL;
     if (known)
         known->shared_bytes = bytes;
     return result;
@@ -140,6 +141,7 @@ static void record_each(uint64_t start, const CUDA_LAUNCH_PARAMS *list, unsigned
                                     .block = {one->blockDimX, one->blockDimY, one->blockDimZ},
                                     .shared_bytes = one->sharedMemBytes,
                                     .stream = tsr_stream_named(one->hStream, false),
+                                    .known = tsr_function_find(one->function),
                                     .start = start};
         tsr_launch_note(&launch);
         tsr_launch_record(&launch, CUDA_SUCCESS);

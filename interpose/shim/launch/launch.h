@@ -14,7 +14,7 @@
 #include "shim/order/order.h"
 #include "shim/entry/rows.h"
 
-struct tsr_known_function;
+struct tsr_function_record;
 struct tsr_thread;
 struct tsr_timing_pair;
 
@@ -31,6 +31,7 @@ struct tsr_launch {
     void **params, **extra;
     const CUlaunchAttribute *attributes;
     uint32_t attribute_count;
+    struct tsr_function_record *known; /* NULL: a handle that the shim has not seen */
 
     struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */
     bool taken;                 /* posted to another GPU: not to be forwarded */
@@ -42,7 +43,6 @@ struct tsr_launch {
     uint64_t start;          /* ticks; 0: not recorded. All that follows is for the record */
     uint64_t left, returned; /* ticks around the driver's own part; 0: not measured */
     struct tsr_thread *thread;
-    struct tsr_known_function *known;
     uint16_t context;             /* number of the stream's */
     struct tsr_timing_pair *pair; /* NULL: not timed */
 };
@@ -50,7 +50,7 @@ struct tsr_launch {
 /* Posts the launch if it is to run elsewhere; else makes sure that it may run at home, and holds its stream until tsr_order_leave. Errors: the driver's, or the executor's. */
 CUresult tsr_redirect(struct tsr_launch *launch);
 
-/* For a launch that is recorded: looks up what is known of it. */
+/* For a launch that is recorded: looks up what is known of its thread and stream. */
 void tsr_launch_note(struct tsr_launch *launch);
 /* The same just before the driver's own part, part of which may be measured. */
 void tsr_launch_prepare(struct tsr_launch *launch);

@@ -149,15 +149,6 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
     return result;
 }
 
-/* The function that is launched; NULL: it is none that could run elsewhere. */
-static struct tsr_function_record *function_of(const struct tsr_launch *launch)
-{
-    struct tsr_function_record *function = tsr_function_find(launch->function);
-    if (function)
-        tsr_function_describe(function);
-    return function;
-}
-
 /* Of a launch that stays home: what it uses, and, if it is its turn, what it writes. */
 static void look_at(struct tsr_launch *launch, struct tsr_function_record *function, struct parcel *parcel, uint32_t gpu)
 {
@@ -175,9 +166,12 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     if (!session)
         return CUDA_SUCCESS;
     uint32_t gpu = tsr_place_of(launch->stream);
-    struct tsr_function_record *function = gpu == session->policy->home ? function_of(launch) : NULL;
+    bool may_leave = gpu == session->policy->home && launch->known && launch->known->module;
+    struct tsr_function_record *function = may_leave ? launch->known : NULL;
     struct parcel parcel;
     parcel.gathered = false;
+    if (function)
+        tsr_function_describe(function);
     CUresult result = function ? take(launch, function, session, &parcel) : CUDA_SUCCESS;
     if (launch->taken)
         return result;

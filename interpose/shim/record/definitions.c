@@ -4,39 +4,26 @@
 #include "shim/entry/engaged.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <tessera/records.h>
 
 #include "base/hash.h"
 #include "base/map.h"
-#include "base/quarantine.h"
 #include "shim/module/image.h"
 #include "shim/record/code.h"
 #include "shim/entry/real.h"
 #include "shim/record/writer.h"
 
 #define CONTEXTS 4096u
-#define NAMES_SINCE 12030 /* driver version from which on functions tell their names */
-
-struct known_module {
-    uint32_t number;
-    uint16_t context; /* 0: a library, of every context */
-    uint64_t hash;    /* of its image; 0: not known */
-};
 
 uint32_t tsr_handles_epoch_now TSR_HOT;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards giving numbers */
 static struct tsr_map contexts;                          /* CUcontext to its number */
-static struct tsr_map modules;                           /* CUmodule or CUlibrary to struct known_module */
-static struct tsr_map functions TSR_HOT;                 /* CUfunction or CUkernel to struct tsr_known_function */
 static uint8_t devices[CONTEXTS];                        /* by context; written before the number is given out */
 static struct tsr_map module_numbers, function_numbers;  /* by what is defined: loaded again, it has the number that it had */
 static uint32_t last_context, last_module, last_function;
-static int driver_version;
-static struct tsr_quarantine old_modules, old_functions; /* a thread may still look at one */
 
 static uint64_t key_of(const void *handle)
 {
@@ -46,7 +33,7 @@ static uint64_t key_of(const void *handle)
 static void forget_parent(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    contexts = modules = functions = module_numbers = function_numbers = (struct tsr_map){0};
+    contexts = module_numbers = function_numbers = (struct tsr_map){0};
     last_context = last_module = last_function = 0;
 }
 
@@ -76,7 +63,7 @@ void tsr_definitions_start(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
-    int count = 0;
+    int count = 0, driver_version = 0;
     tsr_real.cuDriverGetVersion(&driver_version);
     tsr_writer_journal()->driver_version = (uint32_t)driver_version;
     tsr_real.cuDeviceGetCount(&count);
@@ -137,84 +124,31 @@ uint8_t tsr_context_device(uint16_t number)
     return number && number < CONTEXTS ? devices[number] : TSR_DEVICE_UNKNOWN;
 }
 
-/* What goes: */
-struct going {
-    const void *owner; /* functions of this module; NULL: of the context */
-    uintptr_t context; /* number */
-};
-
-static bool function_goes(uint64_t handle, const void *value, const void *argument)
-{
-    const struct tsr_known_function *function = value;
-    const struct going *going = argument;
-    (void)handle;
-    return going->owner ? function->owner == going->owner : function->context == going->context;
-}
-
-static bool module_goes(uint64_t handle, const void *value, const void *argument)
-{
-    (void)handle;
-    return ((const struct known_module *)value)->context == ((const struct going *)argument)->context;
-}
-
 static bool context_goes(uint64_t handle, const void *value, const void *device)
 {
     (void)handle;
     return devices[(uintptr_t)value] == *(const CUdevice *)device;
 }
 
-static void free_function(struct tsr_known_function *function)
-{
-    if (!function)
-        return;
-    tsr_parameters_fini(&function->parameters);
-    free(function->name);
-    free(function);
-}
-
-static void forget_functions(struct going going)
-{
-    struct tsr_map_entries gone = tsr_map_remove_if(&functions, function_goes, &going);
-    for (size_t i = 0; i < gone.count; i++)
-        free_function(tsr_quarantine_pass(&old_functions, gone.data[i].value));
-    tsr_vec_fini(&gone);
-}
-
-static void forget_modules(struct going going)
-{
-    struct tsr_map_entries gone = tsr_map_remove_if(&modules, module_goes, &going);
-    for (size_t i = 0; i < gone.count; i++)
-        free(tsr_quarantine_pass(&old_modules, gone.data[i].value));
-    tsr_vec_fini(&gone);
-}
-
-static void forget_context(uintptr_t number, void (*told)(uint16_t number))
+static void forget_context(uint64_t handle, uintptr_t number, void (*told)(uint16_t number))
 {
     tsr_handles_changed();
-    if (!number)
-        return;
-    told((uint16_t)number);
-    forget_functions((struct going){.context = number});
-    forget_modules((struct going){.context = number});
+    if (number)
+        told((uint16_t)number);
+    tsr_modules_forget_of((CUcontext)(uintptr_t)handle);
 }
 
 void tsr_context_forget(CUcontext context, void (*told)(uint16_t number))
 {
-    forget_context((uintptr_t)tsr_map_remove(&contexts, key_of(context)), told);
+    forget_context(key_of(context), (uintptr_t)tsr_map_remove(&contexts, key_of(context)), told);
 }
 
 void tsr_contexts_forget_of(CUdevice device, void (*told)(uint16_t number))
 {
     struct tsr_map_entries gone = tsr_map_remove_if(&contexts, context_goes, &device);
     for (size_t i = 0; i < gone.count; i++)
-        forget_context((uintptr_t)gone.data[i].value, told);
+        forget_context(gone.data[i].key, (uintptr_t)gone.data[i].value, told);
     tsr_vec_fini(&gone);
-}
-
-static uint16_t current_context(void)
-{
-    CUcontext context = NULL;
-    return tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context ? tsr_context_number(context) : 0;
 }
 
 /* 0: not defined yet, or not known well enough to tell. */
@@ -229,18 +163,15 @@ static void keep_number(struct tsr_map *numbers, uint64_t identity, uint32_t num
         tsr_map_set(numbers, identity, (void *)(uintptr_t)number);
 }
 
-void tsr_module_define(const void *handle, const void *image, const char *path, bool is_library)
+void tsr_module_define(struct tsr_module_record *module, const void *image, const char *path)
 {
-    struct known_module *module = calloc(1, sizeof *module);
-    if (!module)
-        return;
     const void *data = image ? tsr_image_unwrap(image) : NULL;
     struct tsr_code code;
     tsr_code_find(&code, data, data ? tsr_image_bytes(data) : 0, path);
-    struct tsr_entry entry = {.kind = TSR_ENTRY_MODULE, .handle = key_of(handle), .size = code.bytes, .hash = code.hash};
-    module->hash = code.hash;
-    module->context = is_library ? 0 : current_context();
-    uint64_t identity = entry.hash ? entry.hash ^ entry.size << 1 ^ is_library : 0;
+    struct tsr_entry entry = {
+        .kind = TSR_ENTRY_MODULE, .handle = key_of(module->handle), .size = code.bytes, .hash = code.hash};
+    __atomic_store_n(&module->hash, code.hash, __ATOMIC_RELAXED);
+    uint64_t identity = entry.hash ? entry.hash ^ entry.size << 1 ^ module->is_library : 0;
     pthread_mutex_lock(&lock);
     module->number = number_of(&module_numbers, identity);
     if (!module->number) {
@@ -252,66 +183,29 @@ void tsr_module_define(const void *handle, const void *image, const char *path, 
     if (entry.number)
         tsr_code_hand_over(&code, entry.number, 0);
     tsr_code_done(&code);
-    tsr_map_set(&modules, key_of(handle), module);
 }
 
-void tsr_module_forget(const void *handle)
+/* What it was looked up by, or what the driver says. */
+static const char *name_of(const struct tsr_function_record *function)
 {
-    struct known_module *module = handle ? tsr_map_remove(&modules, key_of(handle)) : NULL;
-    if (!module)
-        return;
-    forget_functions((struct going){.owner = handle});
-    free(tsr_quarantine_pass(&old_modules, module));
+    const char *name = function->name;
+    if (!name && function->is_kernel)
+        tsr_real.cuKernelGetName(&name, (CUkernel)function->handle);
+    else if (!name)
+        tsr_real.cuFuncGetName(&name, (CUfunction)function->handle);
+    return name ? name : "";
 }
 
-struct tsr_known_function *tsr_function_known(const void *handle)
+static void number_locked(struct tsr_function_record *function, const void *handle)
 {
-    return handle ? tsr_map_find(&functions, key_of(handle)) : NULL;
-}
-
-static struct tsr_known_function *note_locked(const void *handle, const void *owner, const char *name, bool is_kernel)
-{
-    struct tsr_known_function *function = tsr_function_known(handle);
-    if (function || !(function = calloc(1, sizeof *function)))
-        return function;
-    const struct known_module *module = owner ? tsr_map_find(&modules, key_of(owner)) : NULL;
-    function->owner = owner;
-    function->module = module ? module->number : 0;
-    function->template.code = module ? module->hash : 0;
-    function->is_kernel = is_kernel;
-    function->name = name && driver_version < NAMES_SINCE ? strdup(name) : NULL;
-    return function;
-}
-
-void tsr_function_note(const void *handle, const void *owner, const char *name, bool is_kernel)
-{
-    if (!handle || tsr_function_known(handle))
-        return;
-    uint16_t context = is_kernel ? 0 : current_context();
-    pthread_mutex_lock(&lock);
-    struct tsr_known_function *function = note_locked(handle, owner, name, is_kernel);
-    if (function) {
-        function->context = context;
-        tsr_map_set(&functions, key_of(handle), function);
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-static void number_locked(struct tsr_known_function *function, const void *handle)
-{
-    const char *name = NULL;
-    CUresult result = function->is_kernel ? tsr_real.cuKernelGetName(&name, (CUkernel)handle)
-                                          : tsr_real.cuFuncGetName(&name, (CUfunction)handle);
-    if (result != CUDA_SUCCESS || !name)
-        name = function->name ? function->name : "";
-    tsr_parameters_read(&function->parameters, handle, function->is_kernel);
+    const char *name = name_of(function);
+    tsr_function_read_parameters(function);
     struct tsr_entry entry = {.kind = TSR_ENTRY_FUNCTION,
                               .number = last_function + 1,
-                              .parent = function->module,
+                              .parent = function->module ? function->module->number : 0,
                               .handle = key_of(handle),
                               .size = function->parameters.bytes};
-    function->template.function = tsr_hash(name, strlen(name));
-    uint64_t what[3] = {function->template.function, entry.parent, entry.size};
+    uint64_t what[3] = {tsr_hash(name, strlen(name)), entry.parent, entry.size};
     uint64_t identity = entry.parent ? tsr_hash(what, sizeof what) : 0;
     uint32_t number = number_of(&function_numbers, identity);
     if (!number) {
@@ -322,13 +216,14 @@ static void number_locked(struct tsr_known_function *function, const void *handl
     __atomic_store_n(&function->number, number, __ATOMIC_RELEASE);
 }
 
-struct tsr_known_function *tsr_function_define(const void *handle)
+struct tsr_function_record *tsr_function_define(const void *handle)
 {
     if (!handle)
         return NULL;
-    tsr_function_note(handle, NULL, NULL, false);
+    if (!tsr_function_find(handle))
+        tsr_function_note(handle, NULL, NULL, false);
     pthread_mutex_lock(&lock);
-    struct tsr_known_function *function = tsr_function_known(handle);
+    struct tsr_function_record *function = tsr_function_find(handle);
     if (function && !function->number)
         number_locked(function, handle);
     pthread_mutex_unlock(&lock);

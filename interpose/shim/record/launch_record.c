@@ -32,7 +32,6 @@ void tsr_launch_note(struct tsr_launch *launch)
     launch->thread = tsr_thread();
     if (!launch->thread)
         return;
-    launch->known = tsr_function_known(launch->function);
     launch->captured = tsr_is_capturing(launch->stream);
     launch->context = tsr_record_context(launch->thread, launch->stream);
 }
@@ -78,7 +77,7 @@ static bool is_cooperative(const struct tsr_launch *launch)
 
 static bool is_understood(const struct tsr_launch *launch)
 {
-    struct tsr_known_function *known = launch->known;
+    struct tsr_function_record *known = launch->known;
     return known && __atomic_load_n(&known->number, __ATOMIC_ACQUIRE) && tsr_template_find(&known->template);
 }
 
@@ -121,7 +120,7 @@ static void write_parameters(const struct tsr_launch *launch, uint32_t first, co
 /* Size of the parameters that are recorded; 0: none. */
 static uint32_t gather(const struct tsr_launch *launch, uint8_t block[TSR_PARAMETER_BYTES])
 {
-    const struct tsr_known_function *known = launch->known;
+    const struct tsr_function_record *known = launch->known;
     uint32_t bytes;
     if (!tsr_options()->parameters || launch->opaque || !known || !__atomic_load_n(&known->number, __ATOMIC_ACQUIRE))
         return 0;

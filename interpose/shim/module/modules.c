@@ -21,14 +21,14 @@ static void record(uint64_t start, enum tsr_row row, CUresult result, const void
 static __attribute__((noinline)) CUresult loaded(uint64_t start, enum tsr_row row, CUresult result, void *const *handle,
                                                  const void *image, const char *path, bool library)
 {
-    const void *module = result == CUDA_SUCCESS ? *handle : NULL;
+    struct tsr_module_record *module = result == CUDA_SUCCESS ? tsr_module_note(*handle, library) : NULL;
     if (module && image)
-        tsr_module_remember(module, image, library);
+        tsr_module_keep(module, image);
     else if (module && path)
-        tsr_module_remember_file(module, path, library);
+        tsr_module_keep_file(module, path);
     if (module && start)
-        tsr_module_define(module, image, path ? path : "", library);
-    record(start, row, result, module, image);
+        tsr_module_define(module, image, path ? path : "");
+    record(start, row, result, result == CUDA_SUCCESS ? *handle : NULL, image);
     return result;
 }
 
@@ -37,7 +37,6 @@ static __attribute__((noinline)) CUresult unload(enum tsr_row row, void *handle,
     uint64_t start = tsr_record_start();
     CUresult result = tsr_order_join_all();
     if (result == CUDA_SUCCESS) {
-        tsr_module_drop(handle);
         tsr_module_forget(handle);
         result = real(handle);
     }
@@ -58,11 +57,8 @@ static CUresult unload_library(void *handle)
 static __attribute__((noinline)) CUresult found(enum tsr_row row, CUresult result, void *const *handle, const void *owner,
                                                 const char *name, bool kernel)
 {
-    if (result == CUDA_SUCCESS) {
-        tsr_function_remember(*handle, owner, name, kernel);
-        if (tsr_has_role(TSR_RECORDING))
-            tsr_function_note(*handle, owner, name, kernel);
-    }
+    if (result == CUDA_SUCCESS)
+        tsr_function_note(*handle, owner, name, kernel);
     tsr_record_failure(row, result);
     return result;
 }
@@ -183,9 +179,7 @@ TSR_ENGAGED(cuLibraryEnumerateKernels)(CUkernel *kernels, unsigned int numKernel
     for (unsigned i = 0; i < count && i < numKernels; i++) {
         const char *name;
         if (tsr_real.cuKernelGetName(&name, kernels[i]) == CUDA_SUCCESS)
-            tsr_function_remember(kernels[i], lib, name, true);
-        if (tsr_has_role(TSR_RECORDING))
-            tsr_function_note(kernels[i], lib, NULL, true);
+            tsr_function_note(kernels[i], lib, name, true);
     }
     return result;
 }
@@ -199,9 +193,7 @@ TSR_ENGAGED(cuModuleEnumerateFunctions)(CUfunction *functions, unsigned int numF
     for (unsigned i = 0; i < count && i < numFunctions; i++) {
         const char *name;
         if (tsr_real.cuFuncGetName(&name, functions[i]) == CUDA_SUCCESS)
-            tsr_function_remember(functions[i], mod, name, false);
-        if (tsr_has_role(TSR_RECORDING))
-            tsr_function_note(functions[i], mod, NULL, false);
+            tsr_function_note(functions[i], mod, name, false);
     }
     return result;
 }
@@ -218,12 +210,8 @@ TSR_ENGAGED(cuLibraryGetModule)(CUmodule *pMod, CUlibrary library)
 TSR_ENGAGED(cuKernelGetFunction)(CUfunction *function, CUkernel kernel)
 {
     CUresult result = tsr_real.cuKernelGetFunction(function, kernel);
-    if (result == CUDA_SUCCESS) {
-        const struct tsr_known_function *known = tsr_function_known(kernel);
+    if (result == CUDA_SUCCESS)
         tsr_function_alias(*function, kernel);
-        if (tsr_has_role(TSR_RECORDING))
-            tsr_function_note(*function, known ? known->owner : NULL, known ? known->name : NULL, false);
-    }
     tsr_record_failure(TSR_ROW_cuKernelGetFunction, result);
     return result;
 }
