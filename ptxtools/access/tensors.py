@@ -12,6 +12,7 @@ from ptxtools.access.values import WINDOW
 from ptxtools.reader.instruction import Instruction
 from ptxtools.reader.operand import Address
 
+BLOCK = "param"  # the name of a symbol: where the parameter block begins
 _CHOICES = 64
 
 
@@ -27,14 +28,14 @@ def tensor_accesses(
         raise ValueError(f"{instruction.opcode}: operand {effect.map + 1} is no tensor map")
     base = of.values.name(operand.base, place.block, place.index)
     context, line = guarded(graph, of, instruction, place), of.function.line(instruction.offset)
-    offsets = sorted({offset + operand.displacement for offset in _offsets(graph, base)})
+    offsets = sorted({offset + operand.displacement for offset in places(graph, base)})
     if not offsets:
         raise ValueError("tensor map at a computed place")
     return [TensorAccess(effect.kind, offset, context, line) for offset in offsets]
 
 
-def _offsets(graph: Graph, index: int) -> Iterator[int]:
-    """Offsets in the parameter block of a node's value. Errors: ValueError."""
+def places(graph: Graph, index: int) -> Iterator[int]:
+    """Offsets in the parameter block that a node's value is the address of. Errors: ValueError."""
     pending, visited = [(index, 0)], set[tuple[int, int]]()
     while pending:
         at, offset = pending.pop()
@@ -45,7 +46,7 @@ def _offsets(graph: Graph, index: int) -> Iterator[int]:
         node = graph.nodes[at]
         if len(visited) > _CHOICES:
             raise ValueError("tensor map at a computed place")
-        if node.op is Op.SYMBOL and node.name == "param":
+        if node.op is Op.SYMBOL and node.name == BLOCK:
             yield offset
         elif node.op is Op.SELECT:
             pending += [(arg, offset) for arg in node.args[1:]]

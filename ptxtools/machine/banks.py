@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptxtools.access.template import Node, Op, Template
+from ptxtools.access.tensors import BLOCK
 from ptxtools.access.values import WINDOW
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.maker import Maker
@@ -22,6 +23,7 @@ _BLACKWELL = {
 }
 _SHAPES = {0x160: _BEFORE_BLACKWELL, 0x210: _BEFORE_BLACKWELL, 0x380: _BLACKWELL}
 _WINDOWS = {0x160: 0x20, 0x210: 0x20}
+_BLOCKS = {0x210: 0x198, 0x380: 0x348}  # where the parameter block's generic address lies
 _PARAMETERS, _CONSTANTS, _ADDRESSES = 0, 3, 4
 _SIZES = {"U8": (8, False), "S8": (8, True), "U16": (16, False), "S16": (16, True)}
 
@@ -33,6 +35,7 @@ class Banks:
         self.cubin, self.kernel, self.template = cubin, kernel, template
         self._shape = _SHAPES.get(kernel.parameter_base, {})
         self._window = _WINDOWS.get(kernel.parameter_base, -8)
+        self._block = _BLOCKS.get(kernel.parameter_base, -8)
 
     def word(self, make: Maker, operand: Operand, position: int, register: Callable[[str], int]) -> int:
         """A word of a constant operand."""
@@ -66,6 +69,9 @@ class Banks:
         if offset in (self._window, self._window + 4) and bits == 32:
             window = self.window(make)
             return make.low(window) if offset == self._window else make.high(window)
+        if offset in (self._block, self._block + 4) and bits == 32:
+            block = self.block(make)
+            return make.low(block) if offset == self._block else make.high(block)
         return make.any(bits)
 
     def small(self, make: Maker, operand: Operand, part: str) -> int:
@@ -85,6 +91,11 @@ class Banks:
         """Where private memory begins among generic addresses."""
         self.template.private.add(WINDOW)
         return make.graph.add(Node(Op.SYMBOL, name=WINDOW))
+
+    def block(self, make: Maker) -> int:
+        """The generic address of the parameter block."""
+        self.template.private.add(BLOCK)
+        return make.graph.add(Node(Op.SYMBOL, name=BLOCK))
 
     def half_of_address(self, make: Maker, operand: Operand) -> int:
         name = operand.name

@@ -10,7 +10,8 @@ from ptxtools.access.depth import deep
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.steps import find_steps
-from ptxtools.access.template import Access, AccessKind, Node, Op, Template, Unknown
+from ptxtools.access.template import Access, AccessKind, Node, Op, Template, TensorAccess, Unknown
+from ptxtools.access.tensors import places
 from ptxtools.machine import pairs
 from ptxtools.machine.banks import Banks
 from ptxtools.machine.code import Code, FarCall, MachineInstruction, read
@@ -20,7 +21,7 @@ from ptxtools.machine.divisions import find_divisions
 from ptxtools.machine.lower import lower
 from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
 from ptxtools.machine.rebase import rebase
-from ptxtools.machine.table import ROWS, Effect, Row
+from ptxtools.machine.table import ROWS, Effect, Row, Through
 from ptxtools.machine.values import MachineValues
 
 TIER = "machine"
@@ -28,6 +29,7 @@ _KINDS = {Effect.READ: AccessKind.READ, Effect.WRITE: AccessKind.WRITE, Effect.A
 _SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16, "256": 32}
 _PACKED = {"F16X4": 8, "BF16X4": 8, "F32X2": 8, "F16X8": 16, "BF16X8": 16, "F32X4": 16}
 _ENDING_CALLS = {"__assertfail"}  # a failed assertion: the kernel ends
+_MOST_COPIED = 0xFFFF  # times 16 bytes
 _PREDICATE = re.compile(r"(!?)(U?P\d)(?![\w])")
 
 
@@ -55,6 +57,7 @@ class _Builder:
         self.flow = Flow(code.body, template, 0, frozenset())
         self.banks = Banks(cubin, kernel, template)
         self.values = MachineValues(code, self.flow, self.graph, self.banks)
+        self.tensors: list[tuple[int, TensorAccess]] = []  # each with the node that is the address of its map
 
     def build(self) -> None:
         for number, block in enumerate(self.flow.blocks):
@@ -73,8 +76,14 @@ class _Builder:
         self.graph.simplify()
         lower(self.graph)
         self.graph.simplify()
+        self.find_tensors()
         self.template.accesses = [
-            replace(access, address=self.graph.resolve(access.address)) for access in self.template.accesses
+            replace(
+                access,
+                address=self.graph.resolve(access.address),
+                length=access.length if access.length < 0 else self.graph.resolve(access.length),
+            )
+            for access in self.template.accesses
         ]
         find_steps(self.graph)
         rebase(self.graph)
@@ -86,7 +95,11 @@ class _Builder:
                 raise ValueError(f"{instruction.opcode} is not analysed")
             if row.effect is Effect.UNKNOWN:
                 raise ValueError(row.reason)
-            if row.effect is not Effect.NONE:
+            if row.through is Through.TENSOR_MAP:
+                self.tensor(instruction, row, block, index)
+            elif row.through is Through.BULK:
+                self.bulk(instruction, row, block, index)
+            elif row.effect is not Effect.NONE:
                 self.access(instruction, row, block, index)
             for operand in instruction.sources:
                 if operand.sort is Sort.CONSTANT and operand.bank == 3:
@@ -131,6 +144,47 @@ class _Builder:
                 context,
                 instruction.offset,
                 row.generic,
+                block=self.flow.base + block,
+            )
+        )
+
+    def tensor(self, instruction: MachineInstruction, row: Row, block: int, index: int) -> None:
+        """A copy between shared memory and a tensor, whose map is at the second address. Errors: ValueError."""
+        where = addresses(instruction.text)[1]
+        node = self.values.place(block, index).address(where, wide=True)
+        context = self.context(instruction, block, index)
+        self.tensors.append((node, TensorAccess(_KINDS[row.effect], where.displacement, context, instruction.offset)))
+
+    def find_tensors(self) -> None:
+        """Where in the parameter block the maps lie, as far as they do."""
+        for node, access in self.tensors:
+            try:
+                offsets = sorted(set(places(self.graph, node)))
+            except ValueError as problem:
+                self.template.unknown.append(Unknown(access.line, str(problem)))
+            else:
+                self.template.tensors += [replace(access, offset=access.offset + offset) for offset in offsets]
+
+    def bulk(self, instruction: MachineInstruction, row: Row, block: int, index: int) -> None:
+        """A copy of a number of 16 bytes, or a reduction. Errors: ValueError."""
+        begin, end = instruction.parts[1:3]
+        if (begin, end) == ("S", "S"):
+            return
+        if {begin, end} != {"G", "S"}:
+            raise ValueError(f"{instruction.opcode} is not analysed")
+        kind = AccessKind.WRITE if row.effect is Effect.READ and begin == "G" else _KINDS[row.effect]
+        where = addresses(instruction.text)[0 if begin == "G" else 1]
+        place = self.values.place(block, index)
+        count = place.make.node(Op.AND, (place.word(instruction.sources[2]), place.make.number(_MOST_COPIED)), 32)
+        self.template.accesses.append(
+            Access(
+                kind,
+                place.address(where, wide=True),
+                where.displacement,
+                0,
+                self.context(instruction, block, index),
+                instruction.offset,
+                length=place.make.shift_left(count, 4),
                 block=self.flow.base + block,
             )
         )

@@ -37,6 +37,14 @@ class Effect(Enum):
     UNKNOWN = "unknown"
 
 
+class Through(Enum):
+    """Where the address of an access is. BULK: one of two is in global memory, as the opcode says."""
+
+    ADDRESS = "address"
+    TENSOR_MAP = "tensor map"
+    BULK = "bulk"
+
+
 class Meaning(Enum):
     """How the result is computed; see `values`."""
 
@@ -74,6 +82,7 @@ class Row:
     meaning: Meaning = Meaning.ANY
     generic: bool = False
     reason: str = ""
+    through: Through = Through.ADDRESS
 
 
 def _rows(names: str, width: Width, meaning: Meaning = Meaning.ANY) -> dict[str, Row]:
@@ -147,8 +156,11 @@ ROWS: dict[str, Row] = {
     "REDG": Row(Width.NONE, _ATOMIC),
     "ATOMG": Row(Width.BY_SIZE, _ATOMIC, Meaning.LOADED),
     "ATOM": Row(Width.BY_SIZE, _ATOMIC, Meaning.LOADED, generic=True),
-    **_unknown("UTMALDG UTMASTG UTMAREDG", "TMA tensor copy"),
-    **_unknown("UBLKCP UBLKRED", "bulk copy"),
+    "UTMALDG": Row(Width.NONE, _READ, through=Through.TENSOR_MAP),
+    "UTMASTG": Row(Width.NONE, _WRITE, through=Through.TENSOR_MAP),
+    "UTMAREDG": Row(Width.NONE, _ATOMIC, through=Through.TENSOR_MAP),
+    "UBLKCP": Row(Width.NONE, _READ, through=Through.BULK),
+    "UBLKRED": Row(Width.NONE, _ATOMIC, through=Through.BULK),
     **_unknown("LDGMC REDGMC", "multimem reaches other devices' memory"),
     **_unknown("TEX TLD TLD4 TMML TXD TXQ SULD SUST SURED SUATOM SUQUERY", "texture or surface"),
     # No registers and no memory of the program.

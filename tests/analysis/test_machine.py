@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from ptxtools.access.graph import Graph
-from ptxtools.access.template import Template
+from ptxtools.access.template import AccessKind, Template
 from ptxtools.machine import disassembler
 from ptxtools.machine.code import MachineInstruction
 from ptxtools.machine.cubin import read
 from ptxtools.machine.disassembler import DisassemblyError
 from ptxtools.machine.listing import Listing
 from ptxtools.machine.maker import PREDICATES, Maker
+from ptxtools.ranges import Launch, evaluate
 from tests.analysis.against import Code, assemble, verdicts
 
 TEXT = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_model.ptx"
+COPIES = Path(__file__).parent / "sources" / "tensor_copies.ptx"
 
 
 @pytest.mark.parametrize("architecture", [80, 90])
@@ -56,6 +58,31 @@ def test_of_a_large_cubin_only_what_is_wanted(monkeypatch: pytest.MonkeyPatch, t
     assert calls == []
     assert part.lines(other) is None
     assert calls == [[described.kernels[other].symbol]]
+
+
+@pytest.mark.parametrize("architecture", [90, 100])
+def test_tensor_maps_and_bulk_copies(architecture: int, tmp_path: Path) -> None:
+    text = tmp_path / "copies.ptx"
+    text.write_text(COPIES.read_text().replace("sm_90", f"sm_{architecture}"))
+    template = Code(assemble(text, architecture, tmp_path)).template("copies")
+    assert template is not None
+    assert template.unknown == []
+    maps, count = template.slots[1], template.slots[2]
+    assert [(each.kind, each.offset - maps.offset) for each in template.tensors] == [
+        (AccessKind.READ, 0),
+        (AccessKind.READ, 128),
+        (AccessKind.WRITE, 128),
+        (AccessKind.ATOMIC, 128),
+    ]
+    values = bytearray(count.offset + 4)
+    values[:8], values[count.offset :] = (1 << 40).to_bytes(8, "little"), (800).to_bytes(4, "little")
+    whole = (1 << 40, 1 << 41)
+    found = evaluate(template, Launch(bytes(values), (1, 1, 1), (32, 1, 1), lambda _: whole))
+    assert {(each.kind, each.last) for each in found.ranges if each.parameter == 0} == {
+        (AccessKind.WRITE, 255),
+        (AccessKind.READ, 799),
+        (AccessKind.ATOMIC, 799),
+    }
 
 
 def test_predicates_that_a_register_is_spread_over() -> None:
