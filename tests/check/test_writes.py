@@ -18,13 +18,16 @@ from controlplane.analysis import cache
 from controlplane.analysis.kernel import Image
 from tests.check import writer
 from tests.command import TESSERA_RUN, with_native
+from tests.libraries import guest
+from tests.libraries.stand_ins import build
 
 PROGRAM = Path(writer.__file__)
 ROOT = PROGRAM.parents[2]
+ONE_GPU = (str(TESSERA_RUN), "--emulate", "1")
 TIMEOUT_S = 180
 ARCHITECTURE = 90
 STRAY = 300  # bytes that `all` changes and `even` does not: of the second words, which count up from 7
-LAUNCHES = [
+LAUNCHES: list[dict[str, Any]] = [
     {"function": "even", "count": 1000},
     {"function": "all", "count": 300, "offset": 64},
     {"function": "quiet", "count": 10},
@@ -37,17 +40,15 @@ def analyses(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """A cache that has those of the program's kernels."""
     place = tmp_path_factory.mktemp("analyses")
     variables = {**with_native(native_build / "native"), "XDG_CACHE_HOME": str(place)}
-    command: list[str | Path] = [
-        TESSERA_RUN,
-        "--emulate",
-        "1",
-        "--no-summary",
-        "--analyze",
-        "--",
-        sys.executable,
-        PROGRAM,
-    ]
-    subprocess.run(command, input="[]", text=True, env=variables, timeout=TIMEOUT_S, check=True, capture_output=True)
+    subprocess.run(
+        [*ONE_GPU, "--no-summary", "--analyze", "--", sys.executable, PROGRAM, "1"],
+        input="[]",
+        text=True,
+        env=variables,
+        timeout=TIMEOUT_S,
+        check=True,
+        capture_output=True,
+    )
     return place
 
 
@@ -66,19 +67,10 @@ class Outcome:
     check: dict[str, Any]
 
 
-def run(place: Path, launches: Sequence[dict[str, Any]], *options: str) -> Outcome:
+def run(place: Path, launches: Sequence[dict[str, Any]], *options: str, gpus: int = 1, threads: int = 1) -> Outcome:
     report = place / "report.json"
-    command: list[str | Path] = [
-        TESSERA_RUN,
-        "--emulate",
-        "1",
-        "--json",
-        str(report),
-        *options,
-        "--",
-        sys.executable,
-        PROGRAM,
-    ]
+    started = [str(TESSERA_RUN), "--emulate", str(gpus), "--json", str(report), *options]
+    command = [*started, "--", sys.executable, str(PROGRAM), str(threads)]
     done = subprocess.run(
         command,
         input=json.dumps(launches),
@@ -142,6 +134,30 @@ def test_a_wrong_template_is_caught_and_not_believed_again(tmp_path: Path) -> No
     (line,) = [line for line in outcome.errors.splitlines() if "error: check:" in line]
     assert f"all wrote {STRAY} bytes that it was not predicted to write, the first at byte 68" in line
     assert "to which parameter 0 points: 07 became 08" in outcome.errors
+
+
+def test_nobody_else_is_blamed(tmp_path: Path) -> None:
+    """Other threads launch, set and copy, at home and on another GPU."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\ndevices: {executors: [1]}\nrules:\n  - {match: {function: even}, device: 1}\n")
+    launches, threads = [{**launch, "count": launch["count"] % 999} for launch in LAUNCHES * 2], 3
+    outcome = run(tmp_path, launches, "--check-writes", "--policy", str(policy), gpus=2, threads=threads)
+    assert outcome.printed.split() == [expected(launches)] * threads
+    check = outcome.check
+    assert (check["known"], check["violations"]) == (threads * 6, 0)
+    assert check["checked"] + sum(check["skipped"].values()) == threads * 6
+    assert check["checked"] > threads * 3
+
+
+def test_a_library_is_known_by_its_calls(native_build: Path, tmp_path: Path) -> None:
+    build(tmp_path, (native_build / "native" / "include" / "tessera" / "library_calls.h").read_text())
+    report, program = tmp_path / "report.json", Path(guest.__file__)
+    options = ["--emulate", "1", "--check-writes", "--json", str(report), "--"]
+    subprocess.run([TESSERA_RUN, *options, sys.executable, program, tmp_path], timeout=TIMEOUT_S, check=True)
+    check = json.loads(report.read_text())["check"]
+    assert check["checked"] == sum(check["by_source"].values()) == guest.CALLS
+    assert check["by_source"]["library"] > 0
+    assert (check["violations"], check["outside"], check["idle"]) == (0, 0, 0)
 
 
 def test_launches_are_drawn_and_each_function_has_its_first(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Launches kernels as it is told, once their templates are there: a JSON list of launches on standard input.
 
-{function, count, offset}: of `count` elements of 8 bytes, from that byte on, `even` adds 1 to the first word, `all` to
-both words, `quiet` writes nothing, `plain` stores the element's number in the first word. A digest of the memory is
-printed in the end. Before the list's launches each function has an empty one, so that it is analysed.
+Argument 1: how many threads do that, each in memory of its own. A launch is {function, count, offset}: of `count`
+elements of 8 bytes, from that byte on, `even` adds 1 to the first word, `all` to both words, `quiet` writes nothing,
+`plain` stores the element's number in the first word. A digest of each memory is printed in the end. Before the list's
+launches each function has an empty one, so that it is analysed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import mmap
 import os
 import struct
 import sys
+import threading
 import time
 from array import array
 from collections.abc import Sequence
@@ -59,6 +61,7 @@ BODIES = {
 THREADS = 128
 ELEMENTS = 1 << 17
 FILL = 7
+TYPES = (ctypes.c_void_p, ctypes.c_uint32)
 PUBLISHED_OFFSET = 16  # in struct tsr_templates
 WAIT_S = 60.0
 
@@ -93,6 +96,30 @@ def wait_for(count: int) -> None:
         time.sleep(0.01)
 
 
+class Worker(threading.Thread):
+    """Makes the launches in memory and a stream of its own; between them it sets and copies other memory."""
+
+    def __init__(self, context: Any, functions: dict[str, Any], launches: Sequence[dict[str, Any]]) -> None:
+        super().__init__()
+        self._context, self._functions, self._launches = context, functions, launches
+        self.result = array("I", [0]) * (2 * ELEMENTS)
+
+    def run(self) -> None:
+        call(driver.cuCtxSetCurrent(self._context))
+        stream = call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+        memory, other = (call(driver.cuMemAlloc(8 * ELEMENTS)) for _ in range(2))
+        call(driver.cuMemsetD32Async(memory, FILL, 2 * ELEMENTS, stream))
+        for turn, launch in enumerate(self._launches):
+            call(driver.cuMemsetD32Async(other, turn, 2 * ELEMENTS, stream))
+            blocks = (launch["count"] + THREADS - 1) // THREADS
+            arguments = ((int(memory) + launch.get("offset", 0), launch["count"]), TYPES)
+            function = self._functions[launch["function"]]
+            call(driver.cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, arguments, 0))
+            call(driver.cuMemcpyDtoDAsync(other, memory, 4 * ELEMENTS, stream))
+        call(driver.cuStreamSynchronize(stream))
+        call(driver.cuMemcpyDtoH(self.result.buffer_info()[0], memory, 8 * ELEMENTS))
+
+
 def main() -> None:
     launches = json.load(sys.stdin)
     call(driver.cuInit(0))
@@ -100,24 +127,16 @@ def main() -> None:
     call(driver.cuCtxSetCurrent(context))
     module = call(driver.cuModuleLoadData(text(BODIES)))
     functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in BODIES}
-    memory = call(driver.cuMemAlloc(8 * ELEMENTS))
-    call(driver.cuMemAlloc(3 << 20))
-    call(driver.cuMemsetD32(memory, FILL, 2 * ELEMENTS))
-    stream = call(driver.cuStreamCreate(1))
-    types = (ctypes.c_void_p, ctypes.c_uint32)
+    memory = call(driver.cuMemAlloc(4))
     for function in functions.values():
-        call(driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, ((int(memory), 0), types), 0))
+        call(driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, ((int(memory), 0), TYPES), 0))
     wait_for(len(functions))
-    for launch in launches:
-        count = launch["count"]
-        blocks = (count + THREADS - 1) // THREADS
-        arguments = ((int(memory) + launch.get("offset", 0), count), types)
-        function = functions[launch["function"]]
-        call(driver.cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, arguments, 0))
-    call(driver.cuCtxSynchronize())
-    result = array("I", [0]) * (2 * ELEMENTS)
-    call(driver.cuMemcpyDtoH(result.buffer_info()[0], memory, 8 * ELEMENTS))
-    print(digest(result))
+    workers = [Worker(context, functions, launches) for _ in range(int(sys.argv[1]))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        print(digest(worker.result))
 
 
 if __name__ == "__main__":
