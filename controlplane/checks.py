@@ -38,11 +38,27 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
+class Range:
+    """Bytes that a launch was predicted to write: from low to below high; of these `width` at each stride, 0: all.
+
+    parameter: index of the one that holds the base, None: none does; whole: little is known but the allocation.
+    """
+
+    low: int
+    high: int
+    stride: int
+    width: int
+    parameter: int | None
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Violation:
     """A launch that changed bytes that it was not predicted to write.
 
     address: of the first of them; offset: in its allocation, None where there is none; before, after: its values.
-    parameter: index of the one that points into that allocation closest below, None: none does.
+    parameter: index of the one that points into that allocation closest below, None: none does. code: hash of the image
+    that the function is in, 16 hexadecimal digits. predicted_ranges: how many there are; predicted: the first of them.
     """
 
     function: str
@@ -61,6 +77,9 @@ class Violation:
     parameter: int | None
     before: int
     after: int
+    code: str
+    predicted_ranges: int
+    predicted: tuple[Range, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +199,15 @@ def _violation(told: Any) -> Violation:
         None if allocation is None else _nearest(parameters, allocation, told.address),
         told.before,
         told.after,
+        f"{int(told.code):016x}",
+        told.predicted_count,
+        tuple(_range(told.predicted[i]) for i in range(min(told.predicted_count, len(told.predicted)))),
     )
+
+
+def _range(told: Any) -> Range:
+    parameter = None if told.parameter < 0 else int(told.parameter)
+    return Range(told.low, told.high, told.stride, told.width, parameter, bool(told.whole))
 
 
 def _text(field: Any) -> str:

@@ -1,6 +1,6 @@
 """What checks of writes found, as the text that tessera-run prints."""
 
-from controlplane.checks import CheckReport, Violation
+from controlplane.checks import CheckReport, Range, Violation
 from controlplane.demangle import short
 from controlplane.tables import LINE, amount, duration
 
@@ -14,6 +14,7 @@ SKIPS = {
 }
 LARGEST_VALUE = 16  # hexadecimal digits of a parameter that are shown
 MOST_PARAMETERS = 16
+MOST_RANGES = 4
 
 
 def to_text(report: CheckReport) -> str:
@@ -58,7 +59,22 @@ def _violation(told: Violation) -> list[str]:
         f"    {shape}{inside} (process {told.process}, predicted from {SOURCES[told.source]})",
         f"    parameters {', '.join(parameters)}{rest}",
         f"    {told.bytes} bytes, the first {where}: {told.before:02x} became {told.after:02x}",
+        f"    predicted, as offsets from that byte: {_predicted(told)}",
     ]
+
+
+def _predicted(told: Violation) -> str:
+    """The ranges closest to the first byte."""
+    near = sorted(told.predicted, key=lambda each: max(each.low - told.address, told.address - each.high))
+    ranges = [
+        f"{each.low - told.address} to {each.high - 1 - told.address}{_rows(each)}" for each in near[:MOST_RANGES]
+    ]
+    rest = told.predicted_ranges - len(ranges)
+    return "; ".join([*ranges, *([f"{rest} more"] if rest else [])]) or "nothing"
+
+
+def _rows(each: Range) -> str:
+    return f" ({each.width} at every {each.stride})" if each.stride else ""
 
 
 def _sizes(sizes: tuple[int, ...]) -> str:

@@ -131,9 +131,13 @@ def test_a_wrong_template_is_caught_and_not_believed_again(tmp_path: Path) -> No
     assert (told["before"], told["after"]) == (7, 8)
     assert told["parameters"][0] == {"offset": 0, "size": 8, "value": told["allocation"] + 64}
     assert told["parameters"][1] == {"offset": 8, "size": 4, "value": 300}
+    begin = told["allocation"] + 64
+    rows = {"low": begin, "high": begin + 8 * 299 + 4, "stride": 8, "width": 4, "parameter": 0, "whole": False}
+    assert (told["predicted_ranges"], told["predicted"]) == (1, [rows])
     (line,) = [line for line in outcome.errors.splitlines() if "error: check:" in line]
     assert f"all wrote {STRAY} bytes that it was not predicted to write, the first at byte 68" in line
     assert "to which parameter 0 points: 07 became 08" in outcome.errors
+    assert "predicted, as offsets from that byte: -4 to 2391 (4 at every 8)" in outcome.errors
 
 
 def test_nobody_else_is_blamed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define TSR_CHECKS_MAGIC 0x4b4548435f525354ull
-#define TSR_CHECKS_VERSION 1u
+#define TSR_CHECKS_VERSION 2u
 
 /* cffi: begin */
 enum tsr_check_source { /* of what is known of a launch */
@@ -34,6 +34,13 @@ struct tsr_check_parameter {
     uint16_t offset, bytes;
 };
 
+struct
+    tsr_check_range { /* that a launch was predicted to write: [low, high), of these `width` at low and at each stride after it */
+    uint64_t low, high, stride, width; /* stride 0: all */
+    int32_t parameter;                 /* -1: none holds its base */
+    uint32_t whole;                    /* 1: little is known but the allocation */
+};
+
 struct tsr_check_violation {  /* a launch that wrote what it was not predicted to */
     uint32_t ready;           /* atomic, release: the rest is written */
     uint32_t process, source; /* its id; enum tsr_check_source */
@@ -43,8 +50,11 @@ struct tsr_check_violation {  /* a launch that wrote what it was not predicted t
     uint64_t address, bytes;                   /* of the first such byte; how many changed */
     uint64_t allocation, allocation_bytes;     /* that it lies in; 0: in none, any more or yet */
     uint8_t before, after;                     /* its values */
-    char function[512];                        /* cut off if longer */
-    char library_call[64];                     /* that it happened in; else empty */
+    uint64_t code;                             /* hash of the image that the function is in; 0: not known */
+    uint32_t predicted_count, reserved;        /* ranges; the first are told */
+    struct tsr_check_range predicted[16];
+    char function[512];    /* cut off if longer */
+    char library_call[64]; /* that it happened in; else empty */
     struct tsr_check_parameter parameters[64];
     uint8_t values[1024]; /* the parameter block */
 };

@@ -177,13 +177,6 @@ void tsr_check_begin(struct tsr_launch *launch, struct tsr_function_record *func
 
 /* ---- after ---- */
 
-static struct tsr_span span_of(const struct tsr_access_range *range)
-{
-    CUdeviceptr low = range->base + (uint64_t)range->first, high = range->base + (uint64_t)range->last + 1;
-    bool rows = range->stride > range->width && range->width > 0;
-    return (struct tsr_span){low, high, rows ? (uint64_t)range->stride : 0, rows ? (uint64_t)range->width : 0};
-}
-
 static uint64_t bytes_of(const struct tsr_span *span)
 {
     uint64_t bytes = span->high - span->low;
@@ -202,7 +195,7 @@ static CUresult adopt_predicted(struct verdict *verdict)
     CUresult result = CUDA_SUCCESS;
     for (uint32_t i = 0; i < now.prediction.count && result == CUDA_SUCCESS; i++) {
         const struct tsr_access_range *range = &now.prediction.ranges[i];
-        struct tsr_span span = span_of(range);
+        struct tsr_span span = tsr_predicted_span(range);
         uint64_t adopted;
         if (range->kind == TSR_ACCESS_READ)
             continue;
@@ -246,7 +239,7 @@ static void tell(const struct tsr_launch *launch, const struct tsr_difference *s
     struct tsr_check_place place = {.address = stray->address,
                                     .allocation = allocation ? allocation->address : 0,
                                     .allocation_bytes = allocation ? allocation->bytes : 0};
-    struct tsr_check_finding finding = {launch, now.function, &now.block, now.prediction.source, stray, place};
+    struct tsr_check_finding finding = {launch, now.function, &now.block, &now.prediction, stray, place};
     tsr_check_table_tell(tsr_checks, &finding);
     tsr_error(
         "check: %s wrote %llu bytes that it was not predicted to write, the first at byte %llu of the %llu at 0x%llx; what it "

@@ -56,6 +56,20 @@ static void put_parameters(struct tsr_check_violation *to, const struct tsr_func
     memcpy(to->values, block->values, block->bytes < sizeof to->values ? block->bytes : sizeof to->values);
 }
 
+static void put_predicted(struct tsr_check_violation *to, const struct tsr_prediction *prediction)
+{
+    for (uint32_t i = 0; i < prediction->count; i++) {
+        const struct tsr_access_range *range = &prediction->ranges[i];
+        if (range->kind == TSR_ACCESS_READ)
+            continue;
+        struct tsr_span span = tsr_predicted_span(range);
+        if (to->predicted_count < ROOM(to->predicted))
+            to->predicted[to->predicted_count] =
+                (struct tsr_check_range){span.low, span.high, span.stride, span.width, range->parameter, range->whole};
+        to->predicted_count++;
+    }
+}
+
 void tsr_check_table_tell(struct tsr_checks *checks, const struct tsr_check_finding *finding)
 {
     uint64_t number = __atomic_fetch_add(&checks->violations, 1, __ATOMIC_RELAXED);
@@ -65,7 +79,8 @@ void tsr_check_table_tell(struct tsr_checks *checks, const struct tsr_check_find
         return;
     struct tsr_check_violation *to = &checks->told[number];
     *to = (struct tsr_check_violation){.process = (uint32_t)getpid(),
-                                       .source = finding->source - TSR_SOURCE_PTX,
+                                       .source = finding->prediction->source - TSR_SOURCE_PTX,
+                                       .code = finding->function->template.code,
                                        .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                                        .block = {launch->block[0], launch->block[1], launch->block[2]},
                                        .shared_bytes = launch->shared_bytes,
@@ -80,5 +95,6 @@ void tsr_check_table_tell(struct tsr_checks *checks, const struct tsr_check_find
         call = tessera_library_call_name(tessera_library_call());
     put(to->library_call, sizeof to->library_call, call ? call : "");
     put_parameters(to, finding->function, finding->block);
+    put_predicted(to, finding->prediction);
     __atomic_store_n(&to->ready, 1, __ATOMIC_RELEASE);
 }

@@ -25,7 +25,7 @@ struct tsr_check_finding {
     const struct tsr_launch *launch;
     const struct tsr_function_record *function;
     const struct tsr_check_block *block;
-    enum tsr_source source;
+    const struct tsr_prediction *prediction;
     const struct tsr_difference *stray;
     struct tsr_check_place place; /* of the first byte */
 };

@@ -80,6 +80,13 @@ void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_l
         out->source = TSR_SOURCE_NONE;
 }
 
+struct tsr_span tsr_predicted_span(const struct tsr_access_range *range)
+{
+    CUdeviceptr low = range->base + (uint64_t)range->first, high = range->base + (uint64_t)range->last + 1;
+    bool rows = range->stride > range->width && range->width > 0;
+    return (struct tsr_span){low, high, rows ? (uint64_t)range->stride : 0, rows ? (uint64_t)range->width : 0};
+}
+
 void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source)
 {
     if (source == TSR_SOURCE_LIBRARY)

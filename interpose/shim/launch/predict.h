@@ -10,6 +10,8 @@
 
 #include <tessera/access.h>
 
+#include "shim/launch/snapshot.h"
+
 #define TSR_PREDICTED_RANGES 512u
 
 struct tsr_function_record;
@@ -29,6 +31,9 @@ bool tsr_is_predictable(struct tsr_function_record *function);
 /* Parameters: `bytes` of the block. The memory lock is held. */
 void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_launch *launch, const void *parameters,
                         uint32_t bytes, struct tsr_prediction *out);
+
+/* Where its bytes are. */
+struct tsr_span tsr_predicted_span(const struct tsr_access_range *range);
 
 /* It was wrong: from now on what the function, or the thread's library call, touches is unknown in this process. */
 void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source);
