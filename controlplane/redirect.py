@@ -2,7 +2,9 @@
 
 import os
 import signal
+import socket
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from controlplane.policy import Executor, Launches, Policy, compile_table, read_
 from controlplane.server import WatchedPolicy
 
 STOP_SECONDS = 5.0
+WAITING = 64  # applications that come before the executor is ready for them
 
 
 def _limits(executor: Executor) -> list[str]:
@@ -22,6 +25,18 @@ def _limits(executor: Executor) -> list[str]:
     sms = ["--sm-limit", str(executor.sm_limit)] if executor.sm_limit else []
     memory = ["--memory-limit", str(executor.memory_limit_bytes)] if executor.memory_limit_bytes else []
     return sms + memory
+
+
+def _listen(name: str) -> socket.socket:
+    """For an executor that is about to start; when it ends, and it alone has this, applications are refused at once."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        listener.bind(f"\0{name}")
+        listener.listen(WAITING)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 class Redirection:
@@ -43,10 +58,19 @@ class Redirection:
         # launch waits for the GPU to drain, and an executor's streams may wait for what comes later on the same lane.
         needs = Change(self._driver, (self._driver.parent,), {"CUDA_MODULE_LOADING": "EAGER"})
         environment = compose([needs], self._environment)
-        for executor, socket in zip(self.policy.executors, self._sockets, strict=True):
-            program = str(native.file("executor/tessera-executor"))
-            command = [program, "--device", str(executor.device), "--socket", socket, *_limits(executor)]
-            self._executors.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=environment))
+        for executor, name in zip(self.policy.executors, self._sockets, strict=True):
+            try:
+                listener = _listen(name)
+            except OSError as error:
+                text = f"cannot listen for the executor of GPU {executor.device}: {error.strerror}"
+                print(f"tessera-run: {text}", file=sys.stderr)
+                continue
+            with listener:
+                command = [str(native.file("executor/tessera-executor")), "--device", str(executor.device)]
+                command += ["--listener", str(listener.fileno()), *_limits(executor)]
+                self._executors.append(
+                    subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, pass_fds=[listener.fileno()])
+                )
         return self
 
     def __exit__(

@@ -1,8 +1,11 @@
 /*
- * tessera-executor --device N --socket NAME [--sm-limit N] [--memory-limit BYTES]: serves one application after another on GPU N
- * until standard input, which tessera-run holds open, is closed. Control messages are answered in order on the main thread; launches come through the lane.
+ * tessera-executor --device N --listener DESCRIPTOR [--sm-limit N] [--memory-limit BYTES]: serves one application after another on GPU N
+ * until standard input, which tessera-run holds open, is closed. tessera-run listens before it starts this program, so that applications
+ * that come early wait for it, and those that come when it has ended are refused. Control messages are answered in order on the main
+ * thread; launches come through the lane.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -34,20 +37,20 @@ struct worker {     /* shared by all processes */
 
 struct arguments {
     int device;
-    const char *socket;
+    int listener;
     unsigned sm_limit;     /* 0: none */
     uint64_t memory_limit; /* bytes; 0: none */
 };
 
 static int parse(int count, char **values, struct arguments *out)
 {
-    *out = (struct arguments){.device = -1};
+    *out = (struct arguments){.device = -1, .listener = -1};
     for (int i = 1; i + 1 < count; i += 2) {
         char *end = NULL;
         if (strcmp(values[i], "--device") == 0)
             out->device = (int)strtol(values[i + 1], &end, 10);
-        else if (strcmp(values[i], "--socket") == 0)
-            out->socket = values[i + 1];
+        else if (strcmp(values[i], "--listener") == 0)
+            out->listener = (int)strtol(values[i + 1], &end, 10);
         else if (strcmp(values[i], "--sm-limit") == 0)
             out->sm_limit = (unsigned)strtoul(values[i + 1], &end, 10);
         else if (strcmp(values[i], "--memory-limit") == 0)
@@ -57,7 +60,7 @@ static int parse(int count, char **values, struct arguments *out)
         if (end && *end)
             return 0;
     }
-    return out->device >= 0 && out->socket && count % 2 == 1;
+    return out->device >= 0 && out->listener >= 0 && count % 2 == 1;
 }
 
 static int report(const char *what, CUresult result)
@@ -225,14 +228,14 @@ int main(int count, char **values)
 {
     struct arguments arguments;
     if (!parse(count, values, &arguments)) {
-        fprintf(stderr, "usage: tessera-executor --device N --socket NAME [--sm-limit N] [--memory-limit BYTES]\n"
+        fprintf(stderr, "usage: tessera-executor --device N --listener DESCRIPTOR [--sm-limit N] [--memory-limit BYTES]\n"
                         "(started by tessera-run)\n");
         return 2;
     }
-    int listener = tsr_socket_listen(arguments.socket, SOCK_NONBLOCK, 8);
+    int listener = arguments.listener;
     struct worker *workers = mmap(NULL, WORKERS * sizeof *workers, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (listener < 0 || workers == MAP_FAILED) {
-        fprintf(stderr, "tessera-executor: cannot listen on %s: %s\n", arguments.socket, strerror(errno));
+    if (fcntl(listener, F_SETFL, O_NONBLOCK) < 0 || workers == MAP_FAILED) {
+        fprintf(stderr, "tessera-executor: cannot start: %s\n", strerror(errno));
         return 1;
     }
     start_worker(&arguments, listener, workers);

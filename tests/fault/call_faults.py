@@ -45,7 +45,7 @@ def run(native: Path, tree: Path, policy: Path, process: str, number: int, sort:
         **({"LD_PRELOAD": str(tree.parent / "fault_alloc.so")} if sort == ALLOCATION else {}),
     }
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
     ) as running:
         try:
             out, complaints = running.communicate(timeout=LONGEST_SECONDS)

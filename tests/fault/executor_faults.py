@@ -108,7 +108,9 @@ def run(native: Path, policy: Path, rounds: int, fault: Fault) -> Outcome:
     command = [str(TESSERA_RUN), "--emulate", "4", "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), str(rounds), *(["wait"] if fault.idle else [])]
     environment, pipe = {**with_native(native), "TESSERA_LOG": "info"}, subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -135,15 +137,14 @@ def run(native: Path, policy: Path, rounds: int, fault: Fault) -> Outcome:
 
 
 def left_behind(starter: int) -> str:
-    """What a run of that process id leaves in the machine; empty: nothing."""
+    """What a run whose starter led a session of its own leaves in the machine; empty: nothing."""
     name = f"tessera-{starter}-"
     sockets = [line for line in Path("/proc/net/unix").read_text().splitlines() if "@" + name in line]
     processes = []
     for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            processes += [entry.name] if name.encode() in (entry / "cmdline").read_bytes() else []
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):
+            session = (entry / "stat").read_text().rpartition(")")[2].split()[3]
+            processes += [entry.name] if session == str(starter) else []
     files = [file.name for file in Path("/dev/shm").glob(f"{name}*")]
     return f"LEFT {sockets} {processes} {files}" if sockets or processes or files else ""
 

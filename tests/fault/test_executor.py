@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,23 @@ def test_what_an_executor_had_not_taken_runs_at_home(fault: signal.Signals, nati
     assert outcome.said == "right", outcome
     assert MOVED in outcome.log or fault == signal.SIGKILL, outcome
     assert judge(outcome, WORK_SECONDS) is None, outcome
+
+
+def test_an_executor_that_cannot_start_is_not_waited_for(native_build: Path, tmp_path: Path) -> None:
+    policy, broken = tmp_path / "policy.yaml", tmp_path / "native"
+    policy.write_text(POLICY)
+    broken.mkdir()
+    for part in (native_build / "native").iterdir():
+        (broken / part.name).symlink_to(part)
+    (broken / "executor").unlink()
+    (broken / "executor").mkdir()
+    (broken / "executor" / "tessera-executor").symlink_to("/bin/false")
+    (tmp_path / "fault").symlink_to(native_build / "fault")
+    seconds = []
+    for native in (native_build / "native", broken):
+        start = time.monotonic()
+        outcome = run(native, policy, 1, Fault(signal.SIGCONT))
+        seconds.append(time.monotonic() - start)
+        assert outcome.said == "right", outcome
+    assert "the executor for GPU 1 does not answer" in outcome.log
+    assert seconds[1] < seconds[0] + 2.5

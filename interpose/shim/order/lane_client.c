@@ -2,6 +2,7 @@
 #include "shim/order/lane_client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -27,12 +28,15 @@
 
 _Static_assert(sizeof(struct tsr_lane) <= TSR_LANE_SPACING, "lanes do not overlap");
 
+/* Somebody listens from before the application begins: who is refused comes too late, and only a full queue is worth waiting for. */
 static int connect_within(const char *name, uint64_t ns)
 {
     uint64_t deadline = tsr_os_monotonic_ns() + ns;
     int descriptor;
-    while ((descriptor = tsr_socket_connect(name, 0)) < 0 && errno != ENAMETOOLONG && tsr_os_monotonic_ns() < deadline)
+    while ((descriptor = tsr_socket_connect(name, SOCK_NONBLOCK)) < 0 && errno == EAGAIN && tsr_os_monotonic_ns() < deadline)
         poll(NULL, 0, 5);
+    if (descriptor >= 0)
+        fcntl(descriptor, F_SETFL, 0);
     return descriptor;
 }
 

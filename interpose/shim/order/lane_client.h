@@ -14,7 +14,8 @@
 
 struct tsr_lane_client;
 
-/* socket_name: abstract namespace. Waits at most five seconds for the executor to listen. NULL: it does not answer. */
+/* socket_name: abstract namespace. Waits while others are served first, at most five seconds, and for the executor to start. NULL: it does
+   not answer. */
 struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number);
 
 /* Sends, waits for the answer. descriptor -1: none. Errors: the executor's CUresult. Success when it is lost without harm: then
