@@ -18,7 +18,7 @@
 _Static_assert(TSR_RESERVE_ADDRESS == TSR_ARENA_ADDRESS + TSR_ARENA_BYTES, "one table has the pages of both");
 
 static struct tsr_blocks space;           /* who has which addresses; owner of a block in use: its extent */
-static CUdeviceptr arena;                 /* 0: not reserved yet */
+static CUdeviceptr arena;                 /* atomic; memory lock to change; 0: not reserved yet, or the application has it */
 static uint64_t mapped_pages[PAGES / 64]; /* atomic words; bit n: page n is mapped everywhere */
 static bool any_marked;                   /* memory lock */
 static struct tsr_residency_plan plan;    /* memory lock */
@@ -36,8 +36,13 @@ static CUresult reserve(void)
         tsr_real.cuMemAddressFree(address, TSR_ARENA_BYTES);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    arena = address;
+    __atomic_store_n(&arena, address, __ATOMIC_RELEASE);
     return CUDA_SUCCESS;
+}
+
+bool tsr_arena_covers(CUdeviceptr address)
+{
+    return address - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES && __atomic_load_n(&arena, __ATOMIC_ACQUIRE);
 }
 
 void tsr_arena_mark(CUdeviceptr address, uint64_t bytes, bool mapped)

@@ -62,10 +62,7 @@ bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes);
 void tsr_arena_mark(CUdeviceptr address, uint64_t bytes, bool mapped);
 
 /* Whether the address is the arena's, memory or not: the driver knows it as mapped or reserved, and is not to be asked about it. */
-static inline bool tsr_arena_covers(CUdeviceptr address)
-{
-    return address - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES;
-}
+bool tsr_arena_covers(CUdeviceptr address);
 
 /* Forgets everything without a driver call: the process is another one than that which filled it. */
 void tsr_arena_forget(void);
