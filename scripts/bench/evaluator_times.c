@@ -4,7 +4,7 @@
  *     evaluator_times FILE memo|none > TIMES
  *
  * FILE, all numbers uint32_t: templates; for each its bytes and themselves; launches; for each template, grid[3], block[3], bytes of the
- * parameter block and themselves. TIMES: for each launch a line "nanoseconds level remembered steps ranges". The clock's own cost is
+ * parameter block and themselves, allocations, and for each where it begins and ends, uint64_t. TIMES: for each launch a line "nanoseconds level remembered steps ranges". The clock's own cost is
  * subtracted.
  */
 #include <stdio.h>
@@ -53,6 +53,25 @@ static uint32_t next(const char **at)
     return number;
 }
 
+struct allocations {
+    const char *ends;
+    uint32_t count;
+};
+
+static int allocation(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
+{
+    const struct allocations *of = context;
+    uint64_t ends[2];
+    for (uint32_t i = 0; i < of->count; i++) {
+        memcpy(ends, of->ends + i * sizeof ends, sizeof ends);
+        if (address - ends[0] < ends[1] - ends[0]) {
+            *begin = ends[0], *end = ends[1];
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void time_launch(struct tsr_access *const *templates, const char **at, uint32_t options, uint64_t clock, void *scratch)
 {
     static struct tsr_access_range ranges[512];
@@ -66,6 +85,13 @@ static void time_launch(struct tsr_access *const *templates, const char **at, ui
     launch.parameter_bytes = next(at);
     launch.parameters = *at;
     *at += launch.parameter_bytes;
+    struct allocations allocations = {.count = next(at)};
+    allocations.ends = *at;
+    *at += allocations.count * 2 * sizeof(uint64_t);
+    if (allocations.count) {
+        launch.allocation = allocation;
+        launch.allocation_context = &allocations;
+    }
     uint64_t begin = now_ns();
     tsr_access_evaluate(access, &launch, scratch, TSR_ACCESS_SCRATCH_BYTES, &result);
     uint64_t passed = now_ns() - begin;
