@@ -11,26 +11,31 @@ struct tsr_access {
     void *bytes;
     struct tsr_inputs inputs;
     struct tsr_memo memo;
+    uint32_t *of_node;
     struct tsr_input items[];
 };
 
-static bool is_listed(const struct tsr_access *access, const struct tsr_access_node *node)
+/* The number of the input that a node is, which is listed if it was not. */
+static uint32_t input_of(struct tsr_access *access, const struct tsr_access_node *node)
 {
-    for (uint32_t i = 0; i < access->inputs.count; i++)
-        if (access->items[i].offset == node->number && access->items[i].size == node->width / 8u)
-            return true;
-    return false;
+    uint32_t i = 0, *count = &access->inputs.count;
+    while (i < *count && (access->items[i].offset != node->number || access->items[i].size != node->width / 8u))
+        i++;
+    if (i == *count)
+        access->items[(*count)++] = (struct tsr_input){(uint32_t)node->number, node->width / 8u};
+    return i;
 }
 
-static void list_inputs(struct tsr_access *access)
+static bool list_inputs(struct tsr_access *access)
 {
     const struct tsr_sections *template = &access->inputs.template;
-    for (uint32_t i = 0; i < template->header->nodes; i++) {
-        const struct tsr_access_node *node = &template->nodes[i];
-        if (node->op == TSR_OP_PARAMETER && !is_listed(access, node))
-            access->items[access->inputs.count++] = (struct tsr_input){(uint32_t)node->number, node->width / 8u};
-    }
+    access->of_node = calloc(template->header->nodes + 1u, sizeof *access->of_node);
+    for (uint32_t i = 0; access->of_node && i < template->header->nodes; i++)
+        if (template->nodes[i].op == TSR_OP_PARAMETER)
+            access->of_node[i] = input_of(access, &template->nodes[i]);
     access->inputs.items = access->items;
+    access->inputs.of_node = access->of_node;
+    return access->of_node;
 }
 
 static uint32_t parameter_nodes(const struct tsr_sections *template)
@@ -55,9 +60,9 @@ struct tsr_access *tsr_access_create(const void *bytes, size_t size, uint32_t me
         goto no_template;
     access->bytes = copy;
     access->inputs.template = sections;
-    list_inputs(access);
-    if (tsr_memo_init(&access->memo, memo_entries, access->inputs.count + sections.header->symbols))
+    if (list_inputs(access) && tsr_memo_init(&access->memo, memo_entries, &access->inputs))
         return access;
+    free(access->of_node);
     free(access);
 no_template:
     free(copy);
@@ -69,40 +74,9 @@ void tsr_access_destroy(struct tsr_access *access)
     if (!access)
         return;
     tsr_memo_fini(&access->memo);
+    free(access->of_node);
     free(access->bytes);
     free(access);
-}
-
-static uint64_t word_at(const struct tsr_access_launch *launch, uint32_t offset, uint32_t size)
-{
-    uint64_t word = 0;
-    uint32_t half;
-    const char *from = (const char *)launch->parameters + offset;
-    if (offset + size > launch->parameter_bytes)
-        return 0;
-    if (size == sizeof word) {
-        memcpy(&word, from, sizeof word);
-    } else if (size == sizeof half) {
-        memcpy(&half, from, sizeof half);
-        word = half;
-    } else {
-        memcpy(&word, from, size);
-    }
-    return word;
-}
-
-/* All that a launch's ranges may depend on. */
-static void fill_key(const struct tsr_access *access, const struct tsr_access_launch *launch, uint64_t *key)
-{
-    const struct tsr_inputs *inputs = &access->inputs;
-    *key++ = launch->grid[0] | (uint64_t)launch->grid[1] << 32;
-    *key++ = launch->grid[2] | (uint64_t)launch->block[0] << 32;
-    *key++ = launch->block[1] | (uint64_t)launch->block[2] << 32;
-    *key++ = launch->parameter_bytes;
-    for (uint32_t i = 0; i < inputs->count; i++)
-        *key++ = word_at(launch, inputs->items[i].offset, inputs->items[i].size);
-    for (uint32_t i = 0; i < inputs->template.header->symbols; i++)
-        *key++ = launch->symbols ? launch->symbols[i] : 0;
 }
 
 /* The allocation that a range's base lies in, as offsets from it. */
@@ -208,6 +182,14 @@ static void hand_over_tensor(const struct tsr_sections *template, const struct t
     }
 }
 
+static uint64_t pointer_at(const struct tsr_access_launch *launch, uint32_t offset)
+{
+    uint64_t pointer = 0;
+    if ((uint64_t)offset + sizeof pointer <= launch->parameter_bytes)
+        memcpy(&pointer, (const char *)launch->parameters + offset, sizeof pointer);
+    return pointer;
+}
+
 /* The ranges with their bases, as far as there is room for them. */
 static void hand_over(const struct tsr_access *access, const struct tsr_access_launch *launch, struct tsr_found *found,
                       struct tsr_access_result *result)
@@ -239,7 +221,7 @@ static void hand_over(const struct tsr_access *access, const struct tsr_access_l
         if (to->symbol >= 0)
             to->base = launch->symbols ? launch->symbols[to->symbol] : 0;
         else if (to->parameter >= 0)
-            to->base = word_at(launch, to->offset, sizeof to->base);
+            to->base = pointer_at(launch, to->offset);
         result->count += clamp(template, launch, to);
     }
 }
@@ -263,7 +245,7 @@ void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_laun
                          struct tsr_access_result *result)
 {
     struct tsr_found found;
-    uint32_t inputs = access->memo.inputs;
+    uint32_t inputs = access->memo.width;
     size_t words = (TSR_MEMO_SHAPE + 2 * (size_t)inputs) * sizeof(uint64_t);
     size_t used = (words + sizeof(struct tsr_access_range) * TSR_MEMO_RANGES + 15) & ~(size_t)15;
     uint64_t *key = scratch, *seen = key + TSR_MEMO_SHAPE + inputs;
@@ -275,15 +257,14 @@ void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_laun
         give_up(result);
         return;
     }
-    fill_key(access, launch, key);
     struct tsr_access_range *ranges = (struct tsr_access_range *)(seen + inputs);
-    if (may_remember && tsr_memo_find(&access->memo, key, &found, ranges)) {
+    if (may_remember && tsr_memo_find(&access->memo, launch, key, &found, ranges)) {
         result->remembered = 1;
     } else {
         tsr_ranges_find(&access->inputs, launch, (char *)scratch + used, scratch_bytes - used, &found, seen);
         result->steps = found.steps;
         if (may_remember)
-            tsr_memo_add(&access->memo, key, seen, &found);
+            tsr_memo_add(&access->memo, launch, key, seen, &found);
     }
     hand_over(access, launch, &found, result);
 }

@@ -47,8 +47,31 @@ struct tsr_input {
 struct tsr_inputs {
     struct tsr_sections template;
     const struct tsr_input *items;
+    const uint32_t *of_node; /* the input that each node of TSR_OP_PARAMETER is */
     uint32_t count;
 };
+
+/* The value of an input, or a symbol's address. 0: the launch has none. */
+static inline uint64_t tsr_input_value(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, uint32_t number)
+{
+    uint64_t value = 0;
+    uint32_t half;
+    if (number >= inputs->count)
+        return launch->symbols ? launch->symbols[number - inputs->count] : 0;
+    struct tsr_input input = inputs->items[number];
+    const char *from = (const char *)launch->parameters + input.offset;
+    if ((uint64_t)input.offset + input.size > launch->parameter_bytes)
+        return 0;
+    if (input.size == sizeof value) {
+        __builtin_memcpy(&value, from, sizeof value);
+    } else if (input.size == sizeof half) {
+        __builtin_memcpy(&half, from, sizeof half);
+        value = half;
+    } else {
+        __builtin_memcpy(&value, from, input.size);
+    }
+    return value;
+}
 
 struct tsr_term {
     tsr_wide coefficient; /* not 0 */
@@ -143,7 +166,9 @@ struct tsr_named {
 
 struct tsr_evaluation {
     const struct tsr_sections *template;
+    const struct tsr_inputs *inputs;
     const struct tsr_access_launch *launch;
+    uint64_t *seen;            /* of each input, the bits that were looked at; of pointers, see the symbols */
     char *next;                /* free scratch from here */
     struct tsr_symbol *lowest; /* to here; symbol n is top[-1 - n] */
     struct tsr_symbol *top;

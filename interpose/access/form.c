@@ -101,7 +101,8 @@ static bool fill_sum(struct tsr_form *sum, const struct tsr_form *a, const struc
 {
     tsr_wide product;
     sum->count = a->count;
-    memcpy(sum->terms, a->terms, a->count * sizeof a->terms[0]);
+    for (uint32_t i = 0; i < a->count; i++)
+        sum->terms[i] = a->terms[i];
     if (!tsr_wide_times(b->constant, factor, &product))
         return false;
     sum->constant += product;
@@ -195,7 +196,7 @@ uint64_t tsr_form_hash(const struct tsr_form *a)
     return hash ^ hash >> 32;
 }
 
-/* The greatest value of sign * form. */
+/* The least value, or the greatest. */
 static tsr_wide end(struct tsr_evaluation *e, const struct tsr_form *a, bool upper)
 {
     tsr_wide total = a->constant;
@@ -210,12 +211,24 @@ static tsr_wide end(struct tsr_evaluation *e, const struct tsr_form *a, bool upp
 
 tsr_wide tsr_form_low(struct tsr_evaluation *e, const struct tsr_form *a)
 {
-    return end(e, a, false);
+    return a->count ? end(e, a, false) : a->constant;
 }
 
 tsr_wide tsr_form_high(struct tsr_evaluation *e, const struct tsr_form *a)
 {
-    return end(e, a, true);
+    return a->count ? end(e, a, true) : a->constant;
+}
+
+/* Whether each symbol has one value. That of a pointer is not looked at: whatever it is, it is one; but a variable may have none. */
+static bool are_settled(const struct tsr_evaluation *e, const struct tsr_form *a)
+{
+    for (uint32_t i = 0; i < a->count; i++) {
+        struct tsr_symbol *symbol = tsr_symbol_at(e, a->terms[i].symbol);
+        symbol->seen |= symbol->variable >= 0;
+        if (symbol->low != symbol->high)
+            return false;
+    }
+    return true;
 }
 
 bool tsr_form_value(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide *value)
@@ -223,6 +236,8 @@ bool tsr_form_value(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide
     *value = a->constant;
     if (a->count == 0)
         return true;
+    if (!are_settled(e, a))
+        return false;
     *value = tsr_form_low(e, a);
     return tsr_wide_fits(*value) && *value == tsr_form_high(e, a);
 }

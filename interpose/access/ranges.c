@@ -355,24 +355,25 @@ static void take_tables(struct run *run)
 }
 
 static void start(struct run *run, const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, char *scratch,
-                  size_t scratch_bytes, struct tsr_found *found)
+                  size_t scratch_bytes, struct tsr_found *found, uint64_t *seen)
 {
     uintptr_t end = (uintptr_t)(scratch + scratch_bytes) & ~(uintptr_t)15;
     memset(run, 0, sizeof *run);
     memset(found, 0, offsetof(struct tsr_found, why));
     run->found = found;
     run->e.template = &inputs->template;
+    run->e.inputs = inputs;
+    run->e.seen = seen;
+    memset(seen, 0, (inputs->count + inputs->template.header->symbols) * sizeof *seen);
     run->e.launch = launch;
     run->e.most_steps = launch->steps ? launch->steps : STEPS;
     run->e.next = (char *)run + ((sizeof *run + 15) & ~(size_t)15);
     run->e.lowest = run->e.top = (struct tsr_symbol *)end;
 }
 
+/* Of pointers, what was looked at of their symbols. */
 static void note_seen(const struct run *run, const struct tsr_inputs *inputs, uint64_t *seen)
 {
-    for (uint32_t i = 0; i < inputs->count; i++)
-        seen[i] = inputs->items[i].size < 8 ? UINT64_MAX : 0;
-    memset(seen + inputs->count, 0, inputs->template.header->symbols * sizeof *seen);
     for (uint32_t number = 0; number < run->e.symbol_count; number++) {
         const struct tsr_symbol *symbol = tsr_symbol_at(&run->e, number);
         uint64_t bits = symbol->seen ? UINT64_MAX : symbol->seen_bits;
@@ -389,7 +390,7 @@ void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_la
 {
     const struct tsr_sections *template = &inputs->template;
     struct run *run = scratch;
-    start(run, inputs, launch, scratch, scratch_bytes, found);
+    start(run, inputs, launch, scratch, scratch_bytes, found, seen);
     for (uint32_t i = 0; i < template->header->unknowns && goes_on(run); i++)
         why(run, template->unknowns[i].line, TSR_WHY_TEMPLATE, template->text + template->unknowns[i].reason);
     if (_setjmp(run->e.out) == 0) {

@@ -139,6 +139,8 @@ static inline tsr_wide tsr_bound_plus(tsr_wide a, tsr_wide b)
 static inline tsr_wide tsr_bound_times(tsr_wide a, tsr_wide b)
 {
     tsr_wide product;
+    if (tsr_wide_is_small(a) && tsr_wide_is_small(b) && tsr_wide_times(a, b, &product))
+        return product;
     if (a == 0 || b == 0)
         return 0;
     if (tsr_wide_fits(a) && tsr_wide_fits(b) && tsr_wide_times(a, b, &product))

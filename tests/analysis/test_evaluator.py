@@ -123,6 +123,45 @@ def moved_pointers(kernel: Kernel, launch: Launch, chance: random.Random) -> byt
     return bytes(block)
 
 
+# The second size and stride are read by launches with two dimensions only.
+UP_TO_TWO_DIMENSIONS = """.version 8.0
+.target sm_80
+.entry k(.param .u64 p, .param .u32 dims, .param .u32 stride, .param .u32 size, .param .u32 more) {
+    .reg .pred %p<2>; .reg .b64 %rd<5>; .reg .b32 %r<9>;
+    ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [dims]; ld.param.u32 %r2, [stride];
+    mov.u32 %r3, %tid.x; mul.lo.u32 %r4, %r3, %r2;
+    setp.lt.u32 %p1, %r1, 2; @%p1 bra DONE;
+    ld.param.u32 %r5, [size]; rem.u32 %r6, %r3, %r5; ld.param.u32 %r7, [more]; mad.lo.u32 %r4, %r6, %r7, %r4;
+DONE:
+    mul.wide.u32 %rd2, %r4, 4; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 1; ret; }"""
+
+
+def test_what_a_launch_does_not_look_at_does_not_count() -> None:
+    module = read(UP_TO_TWO_DIMENSIONS)
+    template = build(module, module.functions["k"])
+    evaluator = Evaluator(template, memo=True)
+    remembered = []
+    jobs = [(dims, 3, size, more) for _ in range(3) for dims in (1, 2) for size, more in ((4, 100), (8, 9))]
+    for number, values in enumerate(jobs):
+        parameters = struct.pack("<Q4I", (1 + number % 6) * 2 * BUFFER, *values)
+        launch = Launch(parameters, (1, 1, 1), (32, 1, 1), buffers)
+        assert same(evaluator.evaluate(launch), evaluate(template, launch)), values
+        remembered.append(evaluator.remembered)
+    assert remembered == [False, True, False, False, *[True] * 8]
+
+
+def test_launches_take_each_others_places_when_there_are_many() -> None:
+    module = read(UP_TO_TWO_DIMENSIONS)
+    template = build(module, module.functions["k"])
+    evaluator = Evaluator(template, memo=True)
+    for _ in range(2):
+        for stride in range(1, 200):
+            launch = Launch(struct.pack("<Q4I", 2 * BUFFER, 1, stride, 0, 0), (1, 1, 1), (32, 1, 1), buffers)
+            assert evaluator.evaluate(launch).ranges[0].last == 4 * 31 * stride + 3
+        assert evaluator.evaluate(launch) == evaluate(template, launch)
+        assert evaluator.remembered
+
+
 def test_a_template_that_is_damaged_is_refused() -> None:
     template = next(campaign(1, 1))[0]
     data = flat.write(template)
