@@ -9,7 +9,7 @@ import mmap
 import os
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -93,7 +93,14 @@ def analysed(code: dict[Key, list[Opened]], analyst: Analyst) -> dict[Key, Analy
         if known is not None:
             found[key] = known
         else:
-            analyst.make(key, images, lambda analysis, key=key: found.__setitem__(key, analysis))
+            analyst.make(key, images, _keep(found, key))
     analyst.pool.wait(SECONDS)
     analyst.pool.finish()
     return found
+
+
+def _keep(found: dict[Key, Analysis], key: Key) -> Callable[[Analysis], None]:
+    def keep(analysis: Analysis) -> None:
+        found[key] = analysis
+
+    return keep
