@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-#include "base/options.h"
-
 #define MOST_ATTRIBUTES 64u
 #define MEASURE_ONE_OF 16u /* a power of two */
 #define PIECE_BYTES ((uint32_t)sizeof((struct tsr_record *)0)->u.parameters)
@@ -122,7 +120,7 @@ static uint32_t gather(const struct tsr_launch *launch, uint8_t block[TSR_PARAME
 {
     const struct tsr_function_record *known = launch->known;
     uint32_t bytes;
-    if (!tsr_options()->parameters || launch->opaque || !known || !__atomic_load_n(&known->number, __ATOMIC_ACQUIRE))
+    if (launch->opaque || !known || !__atomic_load_n(&known->number, __ATOMIC_ACQUIRE))
         return 0;
     return tsr_parameters_gather(&known->parameters, launch->params, launch->extra, block, &bytes) ? bytes : 0;
 }
@@ -133,10 +131,12 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
     uint32_t attributes = launch->attribute_count < MOST_ATTRIBUTES ? launch->attribute_count : MOST_ATTRIBUTES;
     struct tsr_ring_writer *writer = &launch->thread->writer;
     uint8_t block[TSR_PARAMETER_BYTES];
-    uint32_t bytes = gather(launch, block);
+    uint32_t bytes = tsr_record_parameters ? gather(launch, block) : 0;
     uint32_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
-    struct tsr_call_operands operands = tsr_call_operands();
-    uint32_t more = attributes + pieces + tsr_operand_records(&operands);
+    struct tsr_call_operands operands = {0};
+    if (tsr_record_parameters)
+        operands = tsr_call_operands();
+    uint32_t more = attributes + pieces + (operands.call ? tsr_operand_records(&operands) : 0);
     if (!tsr_ring_has_room(writer, 1 + more))
         return UINT64_MAX;
     unsigned flags = (launch->captured ? TSR_RECORD_CAPTURED : 0u) | (launch->taken ? TSR_RECORD_REDIRECTED : 0u) |

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/options.h"
 #include "calls/calls.h"
 #include "shim/launch/tensor_maps.h"
 #include "shim/record/recorder.h"
@@ -14,14 +13,14 @@
 
 void tsr_operand_records_start(void)
 {
-    if (tsr_options()->parameters && tessera_library_operands_wanted)
+    if (tsr_record_parameters && tessera_library_operands_wanted)
         tessera_library_operands_wanted();
 }
 
 struct tsr_call_operands tsr_call_operands(void)
 {
     struct tsr_call_operands operands = {0};
-    operands.call = tsr_options()->parameters && tessera_library_call ? tessera_library_call() : 0;
+    operands.call = tessera_library_call ? tessera_library_call() : 0;
     if (!operands.call)
         return operands;
     int32_t count = tessera_library_operands(&operands.of, &operands.other_gpus, &operands.why);
@@ -37,7 +36,7 @@ static uint32_t pieces(size_t bytes)
 
 uint32_t tsr_operand_records(const struct tsr_call_operands *operands)
 {
-    return operands->call ? 1 + operands->ranges + pieces(operands->text_bytes) : 0;
+    return 1 + operands->ranges + pieces(operands->text_bytes);
 }
 
 static void write_bytes(const struct tsr_thread *thread, uint32_t ahead, const void *bytes, size_t count,
@@ -86,7 +85,7 @@ void tsr_operand_write(const struct tsr_thread *thread, uint32_t ahead, const st
 
 void tsr_tensor_record(uint64_t start, enum tsr_row row, const void *map, const struct tsr_box *box)
 {
-    struct tsr_thread *thread = start && tsr_options()->parameters ? tsr_thread() : NULL;
+    struct tsr_thread *thread = start && tsr_record_parameters ? tsr_thread() : NULL;
     uint64_t axes[2 * TSR_BOX_AXES];
     uint32_t axes_bytes = box->axes * 2 * (uint32_t)sizeof axes[0];
     uint32_t count = 1 + pieces(TSR_TENSOR_MAP_BYTES) + pieces(axes_bytes);

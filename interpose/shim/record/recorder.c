@@ -10,6 +10,8 @@
 #include "shim/record/writer.h"
 #include "shim/entry/stream_handle.h"
 
+bool tsr_record_parameters TSR_HOT;
+
 static bool wanted(void)
 {
     return tsr_options()->records[0] != 0;
@@ -27,6 +29,7 @@ void tsr_recorder_start(struct tsr_anchor before_init)
 {
     if (!wanted() || tsr_has_role(TSR_RECORDING) || !tsr_writer_start(tsr_options()->records, before_init))
         return;
+    tsr_record_parameters = tsr_options()->parameters;
     tsr_definitions_start();
     tsr_timing_start();
     tsr_operand_records_start();

@@ -36,6 +36,9 @@ struct tsr_thread;
 struct tsr_anchor tsr_recorder_before_init(void);
 void tsr_recorder_start(struct tsr_anchor before_init);
 
+extern bool tsr_record_parameters __attribute__((
+    visibility("hidden"))); /* launches are recorded with their parameters and operands; constant from the start on */
+
 /* 0: nothing is recorded. */
 static inline uint64_t tsr_record_start(void)
 {
