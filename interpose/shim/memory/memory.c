@@ -10,6 +10,7 @@
 #include "shim/memory/home_only.h"
 #include "shim/memory/ipc.h"
 #include "shim/order/order.h"
+#include "shim/memory/physical.h"
 #include "shim/memory/pool.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
@@ -307,6 +308,7 @@ void tsr_memory_forget(void)
     tsr_pool_forget();
     tsr_arena_forget();
     tsr_vmm_forget();
+    tsr_physical_forget();
     tsr_host_forget();
     tsr_memory_context_forget();
     tsr_ipc_forget();

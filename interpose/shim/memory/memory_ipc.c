@@ -14,6 +14,7 @@
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
 #include "shim/record/recorder.h"
+#include "shim/memory/physical.h"
 #include "shim/memory/vmm.h"
 
 struct opened {
@@ -55,7 +56,7 @@ static CUresult map(struct opened *of, CUdevice device, int descriptor)
     if (result != CUDA_SUCCESS)
         return result;
     if (mirrors()) {
-        tsr_vmm_created(of->memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, descriptor);
+        tsr_physical_created(of->memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, descriptor);
         tsr_vmm_mapped(of->range, of->bytes, of->memory);
     }
     result = tsr_real.cuMemSetAccess(of->range, of->bytes, &access, 1);
@@ -69,7 +70,7 @@ static void unmap(const struct opened *of)
     tsr_real.cuMemUnmap(of->range, of->bytes);
     if (mirrors()) {
         tsr_vmm_unmapped(of->range, of->bytes);
-        tsr_vmm_released(of->memory);
+        tsr_physical_released(of->memory);
     }
 }
 

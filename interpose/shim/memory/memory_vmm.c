@@ -7,6 +7,7 @@
 #include "shim/memory/migrate.h"
 #include "shim/order/order.h"
 #include "shim/entry/real.h"
+#include "shim/memory/physical.h"
 #include "shim/memory/vmm.h"
 
 TSR_REDIRECTED(cuMemAddressReserve)(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
@@ -75,7 +76,7 @@ TSR_REDIRECTED(cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, c
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
         result = tsr_real.cuMemCreate(handle, size, prop, flags);
     if (result == CUDA_SUCCESS)
-        tsr_vmm_created(*handle, prop->requestedHandleTypes, -1);
+        tsr_physical_created(*handle, prop->requestedHandleTypes, -1);
     return result;
 }
 
@@ -83,7 +84,7 @@ TSR_REDIRECTED(cuMemRelease)(CUmemGenericAllocationHandle handle)
 {
     CUresult result = tsr_real.cuMemRelease(handle);
     if (result == CUDA_SUCCESS)
-        tsr_vmm_released(handle);
+        tsr_physical_released(handle);
     return result;
 }
 
@@ -155,7 +156,7 @@ TSR_REDIRECTED(cuMemExportToShareableHandle)(void *shareableHandle, CUmemGeneric
                                              CUmemAllocationHandleType handleType, unsigned long long flags)
 {
     CUmemAllocationHandleType types;
-    if (tsr_vmm_types_of(handle, &types) && !((unsigned)types & (unsigned)handleType))
+    if (tsr_physical_types_of(handle, &types) && !((unsigned)types & (unsigned)handleType))
         return CUDA_ERROR_INVALID_VALUE;
     return tsr_real.cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
 }
@@ -167,7 +168,7 @@ TSR_REDIRECTED(cuMemImportFromShareableHandle)(CUmemGenericAllocationHandle *han
     if (result != CUDA_SUCCESS)
         return result;
     bool is_file = shHandleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    tsr_vmm_created(*handle, shHandleType, is_file ? (int)(intptr_t)osHandle : -1);
+    tsr_physical_created(*handle, shHandleType, is_file ? (int)(intptr_t)osHandle : -1);
     return CUDA_SUCCESS;
 }
 
@@ -175,7 +176,7 @@ TSR_REDIRECTED(cuMemGetAllocationPropertiesFromHandle)(CUmemAllocationProp *prop
 {
     CUmemAllocationHandleType types;
     CUresult result = tsr_real.cuMemGetAllocationPropertiesFromHandle(prop, handle);
-    if (result == CUDA_SUCCESS && tsr_vmm_types_of(handle, &types))
+    if (result == CUDA_SUCCESS && tsr_physical_types_of(handle, &types))
         prop->requestedHandleTypes = types;
     return result;
 }

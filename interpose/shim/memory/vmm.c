@@ -1,85 +1,29 @@
 /* See vmm.h. */
 #include "shim/memory/vmm.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <tessera/lane.h>
 
 #include "base/blocks.h"
 #include "base/log.h"
-#include "base/vec.h"
 #include "shim/memory/allocation.h"
 #include "shim/memory/arena.h"
 #include "shim/order/executors.h"
 #include "shim/memory/home_only.h"
+#include "shim/memory/physical.h"
 #include "shim/entry/real.h"
 
-struct physical {
-    uint64_t handles;  /* that the application has to release */
-    uint64_t mappings; /* of it */
-    CUmemAllocationHandleType types;
-    int descriptor; /* -1: ask the driver for one */
-};
-
-struct handle {
-    CUmemGenericAllocationHandle value;
-    struct physical *physical;
-};
-
 struct mapping {
-    struct physical *physical; /* NULL: of a handle that is not known */
-    bool shared;               /* all executors have it */
+    struct tsr_physical *physical; /* NULL: of a handle that is not known */
+    bool shared;                   /* all executors have it */
 };
 
 /* All under the memory lock. */
-static struct tsr_blocks window;       /* the application's parts of it are the blocks in use */
-static bool no_window;                 /* it could not be had */
-static struct tsr_blocks mapped;       /* a chunk and block in use per mapping; owner: struct mapping */
-static TSR_VEC(struct handle) handles; /* sorted; a tsr_map would keep a place for every handle that there ever was */
-
-/* Index of the first handle that is not below. */
-static size_t index_of(CUmemGenericAllocationHandle value)
-{
-    size_t low = 0, high = handles.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (handles.data[middle].value < value)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static struct physical *physical_of(CUmemGenericAllocationHandle value)
-{
-    size_t at = index_of(value);
-    return at < handles.count && handles.data[at].value == value ? handles.data[at].physical : NULL;
-}
-
-static void forget_handle(CUmemGenericAllocationHandle value)
-{
-    size_t at = index_of(value);
-    if (at < handles.count && handles.data[at].value == value) {
-        memmove(handles.data + at, handles.data + at + 1, (handles.count - at - 1) * sizeof handles.data[0]);
-        handles.count--;
-    }
-}
-
-static bool note_handle(CUmemGenericAllocationHandle value, struct physical *physical)
-{
-    forget_handle(value);
-    size_t at = index_of(value);
-    struct handle handle = {value, physical};
-    if (!tsr_vec_push(&handles, handle))
-        return false;
-    memmove(handles.data + at + 1, handles.data + at, (handles.count - 1 - at) * sizeof handle);
-    handles.data[at] = handle;
-    return true;
-}
+static struct tsr_blocks window; /* the application's parts of it are the blocks in use */
+static bool no_window;           /* it could not be had */
+static struct tsr_blocks mapped; /* a chunk and block in use per mapping; owner: struct mapping */
 
 /* Notes a range as one block in use. */
 static struct tsr_block *note(struct tsr_blocks *blocks, CUdeviceptr address, uint64_t bytes, size_t record_bytes)
@@ -193,16 +137,6 @@ bool tsr_vmm_find(CUdeviceptr address, CUdeviceptr *base, uint64_t *bytes)
     return true;
 }
 
-/* A descriptor of the memory; -1: it cannot be shared. The caller closes it. */
-static int descriptor_of(const struct physical *physical, CUmemGenericAllocationHandle handle)
-{
-    int descriptor = -1;
-    if (physical && physical->descriptor >= 0)
-        return fcntl(physical->descriptor, F_DUPFD_CLOEXEC, 0);
-    CUresult result = tsr_real.cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    return result == CUDA_SUCCESS ? descriptor : -1;
-}
-
 static bool share(CUdeviceptr address, uint64_t bytes, int descriptor)
 {
     struct tsr_message message = {
@@ -215,37 +149,28 @@ void tsr_vmm_mapped(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationH
 {
     tsr_memory_lock();
     struct tsr_block *block = note(&mapped, address, bytes, sizeof(struct mapping));
-    struct physical *physical = physical_of(handle);
+    struct tsr_physical *physical = tsr_physical_find_locked(handle);
     bool shared = false;
     if (block && in_window(address)) {
-        int descriptor = descriptor_of(physical, handle);
+        int descriptor = tsr_physical_share_locked(physical, handle);
         shared = share(address, bytes, descriptor);
         if (descriptor >= 0)
             close(descriptor);
     }
-    if (block)
+    if (block) {
         *(struct mapping *)block->owner = (struct mapping){physical, shared};
-    if (block && physical)
-        physical->mappings++;
+        tsr_physical_mapped_locked(physical);
+    }
     if (!shared && in_window(address))
         tsr_home_only_add(address, bytes, TSR_REASON_MEMORY_NOT_SHARED);
     tsr_memory_unlock();
-}
-
-static void put_locked(struct physical *physical)
-{
-    if (!physical || physical->handles || physical->mappings)
-        return;
-    if (physical->descriptor >= 0)
-        close(physical->descriptor);
-    free(physical);
 }
 
 static void unmap_locked(struct tsr_block *block)
 {
     CUdeviceptr address = tsr_block_address(block);
     const struct mapping *mapping = block->owner;
-    struct physical *physical = mapping->physical;
+    struct tsr_physical *physical = mapping->physical;
     struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = address, .bytes = tsr_block_bytes(block)};
     if (in_window(address))
         tsr_arena_mark(address, tsr_block_bytes(block), false);
@@ -254,16 +179,7 @@ static void unmap_locked(struct tsr_block *block)
     else if (in_window(address))
         tsr_home_only_remove(address);
     forget(&mapped, block);
-    if (physical) {
-        physical->mappings--;
-        put_locked(physical);
-    }
-}
-
-/* The mapping that begins at or holds the address; NULL: none. */
-static struct tsr_block *mapping_at(CUdeviceptr address)
-{
-    return tsr_blocks_find(&mapped, address);
+    tsr_physical_unmapped_locked(physical);
 }
 
 void tsr_vmm_unmapped(CUdeviceptr address, uint64_t bytes)
@@ -310,68 +226,29 @@ void tsr_vmm_access(CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags
     tsr_memory_unlock();
 }
 
-void tsr_vmm_created(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType types, int descriptor)
+static struct tsr_physical *physical_at_locked(CUdeviceptr address)
 {
-    struct physical *physical = calloc(1, sizeof *physical);
-    if (!physical)
-        return;
-    int copy = descriptor >= 0 ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
-    *physical = (struct physical){.handles = 1, .types = types, .descriptor = copy};
-    tsr_memory_lock();
-    bool noted = note_handle(handle, physical);
-    tsr_memory_unlock();
-    if (noted)
-        return;
-    if (copy >= 0)
-        close(copy);
-    free(physical);
-}
-
-void tsr_vmm_released(CUmemGenericAllocationHandle handle)
-{
-    tsr_memory_lock();
-    struct physical *physical = physical_of(handle);
-    if (physical && --physical->handles == 0) {
-        forget_handle(handle);
-        put_locked(physical);
-    }
-    tsr_memory_unlock();
+    const struct tsr_block *block = tsr_blocks_find(&mapped, address);
+    return block ? ((struct mapping *)block->owner)->physical : NULL;
 }
 
 void tsr_vmm_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address)
 {
     tsr_memory_lock();
-    const struct tsr_block *block = mapping_at(address);
-    struct physical *physical = block ? ((struct mapping *)block->owner)->physical : NULL;
-    if (physical && note_handle(handle, physical))
-        physical->handles++;
+    tsr_physical_retain_locked(physical_at_locked(address), handle);
     tsr_memory_unlock();
-}
-
-bool tsr_vmm_types_of(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType *types)
-{
-    tsr_memory_lock();
-    const struct physical *physical = physical_of(handle);
-    if (physical)
-        *types = physical->types;
-    tsr_memory_unlock();
-    return physical != NULL;
 }
 
 bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types)
 {
     tsr_memory_lock();
-    const struct tsr_block *block = mapping_at(address);
-    const struct physical *physical = block ? ((struct mapping *)block->owner)->physical : NULL;
-    if (physical)
-        *types = physical->types;
+    bool known = tsr_physical_types_locked(physical_at_locked(address), types);
     tsr_memory_unlock();
-    return physical != NULL;
+    return known;
 }
 
 void tsr_vmm_forget(void)
 {
     window = mapped = (struct tsr_blocks){0};
-    tsr_vec_clear(&handles);
     no_window = false;
 }

@@ -1,5 +1,5 @@
 /*
- * The application's own virtual memory management, mirrored: its reservations, its physical memory and what is mapped where.
+ * The application's own virtual memory management, mirrored: its reservations and what is mapped where.
  *
  * The driver follows a wish for an address only if the range is large, so reservations that may be anywhere are parts of one, the window,
  * which the application and all executors have at the same place. What is mapped in the window is mapped there with the access
@@ -31,16 +31,9 @@ void tsr_vmm_mapped(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationH
 void tsr_vmm_unmapped(CUdeviceptr address, uint64_t bytes);
 void tsr_vmm_access(CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags);
 
-/*
- * Handles of physical memory. types: the handle types that the application asked for, which may be less than it was created with.
- * descriptor: of imported memory, which is kept (a copy); -1: none.
- */
-void tsr_vmm_created(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType types, int descriptor);
-void tsr_vmm_released(CUmemGenericAllocationHandle handle);
 /* The application has got the handle of what is mapped there. */
 void tsr_vmm_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address);
-/* False: not known. */
-bool tsr_vmm_types_of(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType *types);
+/* Which types of handle the application asked for. False: not known. */
 bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types);
 
 void tsr_vmm_forget(void);
