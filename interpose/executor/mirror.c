@@ -1,11 +1,10 @@
-/* See mirror.h. Ids are small and dense, so tables are arrays; they grow under the lock and old ones stay until the mirror goes. */
+/* See mirror.h. */
 #include "executor/mirror.h"
 
-#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/map.h"
 #include "base/vec.h"
@@ -49,6 +48,17 @@ CUresult tsr_mirror_create(CUdevice device, struct tsr_mirror **out)
     return CUDA_SUCCESS;
 }
 
+static CUresult drop(struct module *module)
+{
+    tsr_vec_fini(&module->functions);
+    CUresult result = module->library ? cuLibraryUnload(module->library) : cuModuleUnload(module->module);
+    munmap(module->image, module->bytes);
+    tsr_share_give(module->bytes);
+    tsr_uses_destroy(module->uses);
+    free(module);
+    return result;
+}
+
 static CUresult load(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor)
 {
     struct module *module = calloc(1, sizeof *module);
@@ -57,29 +67,23 @@ static CUresult load(struct tsr_mirror *mirror, const struct tsr_message *messag
     module->bytes = message->bytes;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     if (!tsr_share_take(module->bytes)) /* its code takes about as much on the GPU */
-        goto drop;
+        goto forget;
     module->image = mmap(NULL, message->bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (module->image == MAP_FAILED)
         goto give_back;
     result = message->detail ? cuLibraryLoadData(&module->library, module->image, NULL, NULL, 0, NULL, NULL, 0)
                              : cuModuleLoadData(&module->module, module->image);
-    if (result == CUDA_SUCCESS && tsr_map_set(&mirror->modules, message->id, module))
+    if (result != CUDA_SUCCESS)
+        goto unmap;
+    if (tsr_map_set(&mirror->modules, message->id, module))
         return CUDA_SUCCESS;
+    drop(module);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+unmap:
     munmap(module->image, module->bytes);
 give_back:
     tsr_share_give(module->bytes);
-drop:
-    free(module);
-    return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
-}
-
-static CUresult drop(struct module *module)
-{
-    tsr_vec_fini(&module->functions);
-    CUresult result = module->library ? cuLibraryUnload(module->library) : cuModuleUnload(module->module);
-    munmap(module->image, module->bytes);
-    tsr_share_give(module->bytes);
-    tsr_uses_destroy(module->uses);
+forget:
     free(module);
     return result;
 }
@@ -116,34 +120,39 @@ static struct tsr_carry_function *describe(CUfunction function)
     return made;
 }
 
+static CUresult find_function(const struct module *module, const char *name, CUfunction *function)
+{
+    CUkernel kernel;
+    if (!module->library)
+        return cuModuleGetFunction(function, module->module, name);
+    CUresult result = cuLibraryGetKernel(&kernel, module->library, name);
+    return result == CUDA_SUCCESS ? cuKernelGetFunction(function, kernel) : result;
+}
+
+/* False: out of memory. */
+static bool keep_function(struct tsr_mirror *mirror, struct module *module, uint32_t id, CUfunction function)
+{
+    if (tsr_map_find(&mirror->functions, id)) /* asked for again */
+        return true;
+    struct tsr_carry_function *made = describe(function);
+    if (made && tsr_vec_push(&module->functions, id) && tsr_map_set(&mirror->functions, id, made))
+        return true;
+    free(made);
+    return false;
+}
+
 static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message *message, struct tsr_reply *reply)
 {
     struct module *module = tsr_map_find(&mirror->modules, message->parent);
+    CUfunction function;
     if (!module)
         return CUDA_ERROR_INVALID_HANDLE;
-    CUfunction function = NULL;
-    CUkernel kernel;
-    CUresult result;
-    if (module->library) {
-        result = cuLibraryGetKernel(&kernel, module->library, message->text);
-        if (result == CUDA_SUCCESS)
-            result = cuKernelGetFunction(&function, kernel);
-    } else {
-        result = cuModuleGetFunction(&function, module->module, message->text);
-    }
-    const struct tsr_uses *uses = result == CUDA_SUCCESS ? uses_of(mirror, module) : NULL;
-    struct tsr_carry_function *made = tsr_map_find(&mirror->functions, message->id); /* asked for again */
-    if (uses && !made) {
-        made = describe(function);
-        if (made && (!tsr_vec_push(&module->functions, message->id) || !tsr_map_set(&mirror->functions, message->id, made))) {
-            free(made);
-            made = NULL;
-        }
-    }
-    if (result == CUDA_SUCCESS && !made)
-        result = CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = find_function(module, message->text, &function);
     if (result != CUDA_SUCCESS)
         return result;
+    const struct tsr_uses *uses = uses_of(mirror, module);
+    if (!uses || !keep_function(mirror, module, message->id, function))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     struct tsr_use use = tsr_uses_function(uses, message->text);
     reply->flags = use.flags;
     reply->variables = use.variables;
