@@ -10,10 +10,8 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/os.h"
 #include "shim/order/lane_client.h"
-#include "shim/order/order.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
 #include "shim/module/image.h"

@@ -3,7 +3,7 @@
  *
  * Conditions on what a function is (its name, its module, this process) are tested once per function and generation and give its
  * candidates, a set of rules; those on a single launch are tested per launch, by decide.c, on the candidates only.
- * Rules that have been replaced stay allocated, because a launch may be looking at them: a few kilobytes per edit of a policy.
+ * Rules that have been replaced are freed only when many others have been, because a launch may be looking at them.
  */
 #ifndef TSR_SHIM_RULES_H
 #define TSR_SHIM_RULES_H

@@ -28,8 +28,10 @@ void tsr_parameters_read(struct tsr_parameters *parameters, const void *handle, 
         return;
     for (uint32_t i = 0; few && i < read.count && ask(handle, is_kernel, i, &offset, &bytes) == CUDA_SUCCESS; i++)
         read.all[i] = (struct tsr_parameter){(uint16_t)offset, (uint16_t)bytes};
-    read.known = true;
-    *parameters = read;
+    parameters->count = read.count;
+    parameters->bytes = read.bytes;
+    parameters->all = read.all;
+    __atomic_store_n(&parameters->known, true, __ATOMIC_RELEASE);
 }
 
 void tsr_parameters_fini(struct tsr_parameters *parameters)
@@ -77,7 +79,8 @@ bool tsr_parameters_gather(const struct tsr_parameters *parameters, void *const 
         memcpy(block, buffer, *bytes);
         return true;
     }
-    if (!parameters->known || parameters->bytes > TSR_PARAMETER_BYTES || (!params && parameters->count))
+    if (!__atomic_load_n(&parameters->known, __ATOMIC_ACQUIRE) || parameters->bytes > TSR_PARAMETER_BYTES ||
+        (!params && parameters->count))
         return false;
     *bytes = parameters->bytes;
     gather_each(parameters, params, block);

@@ -13,7 +13,7 @@ struct tsr_parameter {
 
 /* Zero bytes: not known. */
 struct tsr_parameters {
-    bool known; /* false: the driver has not told; without a current context it does not tell those of a CUkernel */
+    bool known; /* atomic; false: the driver has not told; without a current context it does not tell those of a CUkernel */
     uint32_t count;
     uint32_t bytes;            /* of the block */
     struct tsr_parameter *all; /* NULL: there are none, or too many */

@@ -45,7 +45,7 @@ struct tsr_function_record {
     uint32_t launches; /* relaxed; of which timing takes samples */
 
     struct tsr_template_link template;
-    struct tsr_parameters parameters; /* once tsr_function_read_parameters has returned */
+    struct tsr_parameters parameters;
     struct tsr_module_record *module; /* NULL: unknown */
     uint32_t id;                      /* that executors know it by */
     const void *handle;               /* that it was found by: a CUkernel or a CUfunction */
