@@ -349,7 +349,7 @@ static void take_tables(struct run *run)
     e->counts = (const struct tsr_form **)(e->facts + header->contexts);
     e->active = (uint8_t *)(e->counts + header->loops);
     e->facts[0] = &tsr_facts_none;
-    uint32_t wanted = 4 * header->accesses + header->tensors + CHOICES, capacity = wanted < RANGES ? wanted : RANGES;
+    uint32_t wanted = 4 * (header->accesses + CHOICES) + header->tensors, capacity = wanted < RANGES ? wanted : RANGES;
     run->found->ranges = tsr_scratch_take(e, capacity * sizeof *run->found->ranges);
     run->capacity = capacity;
 }

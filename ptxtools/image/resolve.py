@@ -116,11 +116,17 @@ def _is_usable(entry: Entry, architecture: int) -> bool:
 
 
 def _chosen(entries: list[Entry], ptx_only: bool) -> list[Code]:
-    """The newest of the kind that is preferred; several where the container has them for one architecture."""
+    """The newest of the kind that is preferred; several where the container has them for one architecture.
+
+    Of machine code, what is for that architecture only comes first: beside kernels for 9.0a, libraries carry kernels of
+    the same names for 9.0 that fail.
+    """
     first, second = (Kind.PTX, Kind.ELF) if ptx_only else (Kind.ELF, Kind.PTX)
     of_kind = [entry for entry in entries if entry.kind == first] or [e for e in entries if e.kind == second]
     newest = max((entry.architecture for entry in of_kind), default=0)
-    return [_entry_code(entry) for entry in of_kind if entry.architecture == newest]
+    found = [entry for entry in of_kind if entry.architecture == newest]
+    specific = [each for each in found if each.kind == Kind.ELF and each.flags & Flag.ARCHITECTURE_SPECIFIC]
+    return [_entry_code(entry) for entry in specific or found]
 
 
 def _entry_code(entry: Entry) -> Code:

@@ -24,7 +24,7 @@ _BLACKWELL = {
 _SHAPES = {0x160: _BEFORE_BLACKWELL, 0x210: _BEFORE_BLACKWELL, 0x380: _BLACKWELL}
 _WINDOWS = {0x160: 0x20, 0x210: 0x20}
 _BLOCKS = {0x210: 0x198, 0x380: 0x348}  # where the parameter block's generic address lies
-_PARAMETERS, _CONSTANTS, _ADDRESSES = 0, 3, 4
+PARAMETERS, _CONSTANTS, _ADDRESSES = 0, 3, 4
 _SIZES = {"U8": (8, False), "S8": (8, True), "U16": (16, False), "S16": (16, True)}
 
 
@@ -48,7 +48,7 @@ class Banks:
         return self.at(make, operand.bank, offset)
 
     def at(self, make: Maker, bank: int, offset: int, bits: int = 32, signed: bool = False) -> int:
-        if bank == _PARAMETERS:
+        if bank == PARAMETERS:
             return self._system(make, offset, bits, signed)
         if bank == _ADDRESSES and bits == 32:
             for begin, half in ((offset, make.low), (offset - 4, make.high)):
@@ -77,7 +77,7 @@ class Banks:
     def small(self, make: Maker, operand: Operand, part: str) -> int:
         """A byte or half of a constant bank."""
         bits, signed = _SIZES[part]
-        if operand.name or operand.bank != _PARAMETERS:
+        if operand.name or operand.bank != PARAMETERS:
             return make.loaded(bits, signed, 0)
         return self.at(make, operand.bank, operand.number, bits, signed)
 

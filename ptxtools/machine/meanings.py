@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from ptxtools.access.template import Node, Op
 from ptxtools.machine import logic
+from ptxtools.machine.banks import PARAMETERS
 from ptxtools.machine.code import MachineInstruction
+from ptxtools.machine.elements import element
 from ptxtools.machine.maker import CARRY, ESTIMATE, FLOAT, HIGH_OF_SHIFT, LOW_OF_SHIFT, PREDICATES, RECIPROCAL, SUM
 from ptxtools.machine.operand import Operand, Sort
 from ptxtools.machine.table import Meaning
@@ -476,9 +478,25 @@ def _constant(at: Place, code: MachineInstruction) -> int | None:
     if small:
         return at.values.banks.small(at.make, source, small[0])
     if source.name and at.make.of(at.register(source.name)) is None:
-        whole = _loaded_pair(at, len(code.results))
-        return at.make.loaded(32, False, code.offset) if whole is None else whole
+        return _indexed(at, code, source)
     return at.word(source, at.position)
+
+
+def _indexed(at: Place, code: MachineInstruction, source: Operand) -> int:
+    """A word of a bank at a place that a register says."""
+    banks, bits = at.values.banks, 64 if len(code.results) > 1 else 32
+    key = (at.index, at.position // 2)
+    if key not in at.values.loaded:
+        index, offset = at.register(source.name), source.number + 8 * (at.position // 2)
+        at.values.loaded[key] = (
+            element(at.make, banks.kernel, offset, index, bits, code.offset)
+            if source.bank == PARAMETERS
+            else at.make.loaded(bits, False, code.offset)
+        )
+    whole = at.values.loaded[key]
+    if bits == 32:
+        return whole
+    return at.make.high(whole) if at.position % 2 else at.make.low(whole)
 
 
 def _loaded(at: Place, code: MachineInstruction) -> int | None:

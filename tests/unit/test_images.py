@@ -105,7 +105,10 @@ def test_machine_code_for_the_gpu_runs_and_ptx_only_without() -> None:
     )
     assert ran(several, 80) == [(80, True)]
     assert ran(several, 89) == [(86, True)]
-    assert ran(several, 90) == [(90, True), (90, True)]
+    assert ran(several, 90) == [(90, True)]
+    (taken,) = running(container(entry(2, 90, cubin(b"9.0a"), specific), entry(2, 90, cubin(b"9.0"))), 90)
+    assert taken.cubin is not None
+    assert taken.cubin.endswith(b"9.0a")
     assert ran(several, 103) == [(100, True)]
     assert ran(several, 110) == [(80, False)]
     assert ran(several, 121) == [(120, False)]
