@@ -64,7 +64,7 @@ class Evaluation:
         if index in self._active[-1]:
             return self.opaque(node)
         self._active[-1].add(index)
-        self.symbols.spend(1)
+        self.symbols.spend(2)
         form = self._compute(node)
         self._active[-1].discard(index)
         self._values[-1][index] = form

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import gcd, inf
 
 Bound = int | float  # a float only when infinite
-_MOST_WORK = 1_000_000  # terms of facts that are looked at, more or less: about a second
+_MOST_WORK = 250_000  # terms of facts that are looked at, more or less: a second or two
 
 
 class Form:

@@ -10,6 +10,7 @@ from ptxtools.ranges.form import Form, fact
 if TYPE_CHECKING:
     from ptxtools.ranges.evaluate import Evaluation
 
+_WORK = 4  # to look at a predicate; those that depend on two others each, deeply, are looked at very often
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
@@ -24,7 +25,7 @@ class Predicates:
     def facts(self, index: int, truth: bool) -> list[Form] | None:
         """Forms that are at most 0; None when the predicate cannot have this value."""
         node = self._of.template.nodes[index]
-        self._of.symbols.spend(1)
+        self._of.symbols.spend(_WORK)
         if node.op is Op.OPPOSITE:
             return self.facts(node.args[0], not truth)
         if node.op in (Op.BOTH, Op.EITHER):

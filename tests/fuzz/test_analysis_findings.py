@@ -12,7 +12,7 @@ from tests.fuzz.analysis_target import check
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 FOUND = sorted((CORPUS / "damaged").glob("*.ptx"))
-SECONDS = 20
+SECONDS = 10
 
 
 @pytest.mark.parametrize("file", FOUND, ids=[file.stem for file in FOUND])
