@@ -15,14 +15,17 @@ from ptxtools.reader.text import error
 from ptxtools.reader.variable import Variable
 
 _INSTRUCTION = re.compile(r"(?:@\s*(!?)\s*([%\w$]+)\s+)?([a-z]\w*(?:::?\w+|\.[\w:]+)*)(?![\w$%.])\s*(.*)\Z", re.DOTALL)
-# The usual statement, with the space before it.
-_PLAIN = re.compile(r"\s*(?:@(!?)([%\w$]+)\s+)?([a-z]\w*(?:(?:\.|::)\w+)*)(?=[\s;])\s*([^;]*);")
+# The usual statement, with the space and perhaps a label before it.
+_PLAIN = re.compile(
+    r"\s*+(?:([\w$%]++):(?!:)\s*+)?+(?:@(!?)([%\w$]++)\s++)?+([a-z]\w*+(?:(?:\.|::)\w++)*+)(?=[\s;])\s*+([^;]*+);"
+)
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)\s*")
 _REGISTERS = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.(\w+)\s+(.*)\Z", re.DOTALL)
 _RANGE = re.compile(r"([%\w$]+?)\s*(?:<\s*(\d+)\s*>)?\Z")
 _NAME = re.compile(r"[%A-Za-z_$][\w$]*")
 _SKIP = re.compile(r"\s*")
 _LINE = re.compile(r"\.loc\b[^\n]*(?:\n|\Z)")
+_BRANCHES = ("bra", "brx")
 _LISTS = (".branchtargets", ".callprototype", ".calltargets")
 
 
@@ -73,19 +76,19 @@ class _Reader:
         """Reads instructions from an offset on, up to the first statement that is something else."""
         instructions, targets, scope = self.body.instructions, self.targets, self.numbers[-1]
         following = _PLAIN.scanner(self.text, position, self.end).match  # type: ignore[attr-defined]
-        match = following()
-        while match is not None:
-            negated, guard, opcode, operands = match.groups()
+        match = None
+        for match in iter(following, None):
+            label, negated, guard, opcode, operands = match.groups()
+            if label:
+                self.place_label(label, match.start(1))
             if guard:
-                instruction = Instruction(opcode, operands, guard, negated == "!", match.start(1) - 1)
+                instruction = Instruction(opcode, operands, guard, negated == "!", match.start(2) - 1)
             else:
-                instruction = Instruction(opcode, operands, "", False, match.start(3))
-            if opcode[0] == "b" and instruction.base in ("bra", "brx"):
+                instruction = Instruction(opcode, operands, "", False, match.start(4))
+            if opcode[:3] in _BRANCHES and instruction.base in _BRANCHES:
                 targets.append((instruction, scope))
             instructions.append(instruction)
-            position = match.end()
-            match = following()
-        return position
+        return position if match is None else match.end()
 
     def statement(self, position: int) -> int:
         text = self.text
@@ -104,10 +107,7 @@ class _Reader:
         if first == "." and (line := _LINE.match(text, position, self.end)):
             return line.end()
         if first not in ".@" and (label := _LABEL.match(text, position, self.end)):
-            self.label = self.scoped(label[1])
-            if self.label in self.body.labels:
-                raise error(text, position, f"label {label[1]} is there twice")
-            self.body.labels[self.label] = len(self.body.instructions)
+            self.place_label(label[1], position)
             return label.end()
         end = text.find(";", position, self.end)
         if end < 0:
@@ -121,6 +121,13 @@ class _Reader:
         except ValueError as problem:
             raise error(text, position, str(problem)) from problem
         return end + 1
+
+    def place_label(self, name: str, position: int) -> None:
+        """A label before the instruction that comes next."""
+        self.label = self.scoped(name)
+        if self.label in self.body.labels:
+            raise error(self.text, position, f"label {name} is there twice")
+        self.body.labels[self.label] = len(self.body.instructions)
 
     @property
     def renames(self) -> bool:
@@ -180,22 +187,25 @@ class _Reader:
         self.add(Instruction(opcode, operands, guard or "", negated == "!", position))
 
     def add(self, instruction: Instruction) -> None:
-        if instruction.opcode[:3] in ("bra", "brx") and instruction.base in ("bra", "brx"):
+        if instruction.opcode[:3] in _BRANCHES and instruction.base in _BRANCHES:
             self.targets.append((instruction, self.numbers[-1]))
         self.body.instructions.append(instruction)
 
     def resolve(self) -> None:
         """Branch targets by the label that their scope sees."""
+        labels = self.body.labels
         for instruction, scope in self.targets:
             if not instruction.operand_texts:
                 raise error(self.text, instruction.offset, "a branch to nowhere")
-            name = instruction.operand_texts[-1]
-            known = self.body.lists if instruction.base == "brx" else self.body.labels
+            name, through_list = instruction.operand_texts[-1], instruction.opcode[:3] == "brx"
+            if scope == 0 and not through_list and name in labels:
+                continue
+            known = self.body.lists if through_list else labels
             found = self.visible(name, scope, known)
             if found is None:
                 raise error(self.text, instruction.offset, f"there is no label {name}")
             instruction.retarget(found)
-            for target in self.body.lists.get(found, ()) if instruction.base == "brx" else ():
+            for target in self.body.lists.get(found, ()) if through_list else ():
                 if self.visible(target, scope, self.body.labels) is None:
                     raise error(self.text, instruction.offset, f"there is no label {target}")
 

@@ -12,7 +12,10 @@ from controlplane.errors import PtxError
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _LINE_COMMENT = re.compile(r"//[^\n]*")
 _NOT_NEWLINE = re.compile(r"[^\n]")
+_STRING = re.compile(r'"[^"\n]*"')
 _BRACE = re.compile(r'[{}]|"[^"\n]*"')
+_NO_BRACES = bytes(set(range(256)) - set(b"{}"))
+_CLOSING = ord("}")
 
 
 def without_comments(text: str) -> str:
@@ -35,25 +38,46 @@ def error(text: str, offset: int, message: str) -> PtxError:
     return PtxError(message, line=text.count("\n", 0, offset) + 1, column=offset - line_start + 1)
 
 
-def _is_balanced(text: str, begin: int, end: int) -> bool:
-    return text.count("{", begin, end) == text.count("}", begin, end)
-
-
 def closing_brace(text: str, opening: int) -> int:
     """Offset of the brace that closes the one at `opening`. Errors: PtxError when there is none."""
-    end = text.find("\n}", opening)  # where compilers close functions
-    if end >= 0 and '"' not in text[opening:end] and _is_balanced(text, opening, end + 2):
-        return end + 1
+    found = _at_line_start(text, opening)
+    if found is not None:
+        return found
     depth = 0
     for match in _BRACE.finditer(text, opening):
-        found = match.group()
-        if found == "{":
+        found_here = match.group()
+        if found_here == "{":
             depth += 1
-        elif found == "}":
+        elif found_here == "}":
             depth -= 1
             if depth == 0:
                 return match.start()
     raise error(text, opening, "this brace is never closed")
+
+
+def _at_line_start(text: str, opening: int) -> int | None:
+    """The closing brace where compilers write it, at the start of a line; None when it is elsewhere.
+
+    Braces are looked at without what stands between them: those of a balanced text vanish in pairs.
+    """
+    begin, unpaired = opening + 1, b""
+    while (end := text.find("\n}", begin)) >= 0:
+        part = text[begin:end]
+        if '"' in part:
+            part = _STRING.sub("", part)
+        unpaired = _without_pairs(unpaired + part.encode("ascii", "replace").translate(None, _NO_BRACES))
+        if not unpaired:
+            return end + 1
+        if unpaired[0] == _CLOSING:
+            return None
+        begin, unpaired = end + 2, _without_pairs(unpaired + b"}")
+    return None
+
+
+def _without_pairs(braces: bytes) -> bytes:
+    while b"{}" in braces:
+        braces = braces.replace(b"{}", b"")
+    return braces
 
 
 class Lines:

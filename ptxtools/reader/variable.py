@@ -8,10 +8,12 @@ from dataclasses import dataclass
 _DECLARATION = re.compile(
     r"(?P<linkage>(?:\.(?:visible|extern|weak|common)\s+)*)\.(?P<space>global|const|shared|local|param)\b\s*"
     r"(?:\.(?:attribute\s*\([^)]*\)|unified)\s*)*(?:\.align\s+(?P<align>\d+)\s*)?"
-    r"(?:\.v(?P<vector>[248])\s*)?\.(?P<type>[a-z]\w*)\s+(?P<names>[^=]*?)\s*(?P<value>=.*)?\Z",
+    r"(?:\.v(?P<vector>[248])\s*)?\.(?P<type>[a-z]\w*)\s+(?P<names>[^=]*+)(?:=.*)?\Z",
     re.DOTALL,
 )
 _NAME = re.compile(r"([%\w$.]+)\s*(?:<\s*(\d+)\s*>)?\s*((?:\[\s*\d*\s*\]\s*)*)\Z")
+_DIMENSION = re.compile(r"\[\s*(\d*)\s*\]")
+_DIGITS = re.compile(r"\d+\Z")
 _MOST = 4096  # in one declaration with a count
 
 
@@ -30,7 +32,7 @@ def parse(text: str) -> list[Variable]:
     match = _DECLARATION.match(text)
     if match is None:
         raise ValueError(f"'{text[:60]}' is no variable")
-    bits = re.search(r"\d+\Z", match["type"])
+    bits = _DIGITS.search(match["type"])
     element = int(bits[0]) // 8 if bits else 8  # texture, sampler and surface references are handles
     element *= int(match["vector"] or 1)
     external = ".extern" in match["linkage"]
@@ -43,7 +45,7 @@ def _named(text: str, space: str, element: int, external: bool) -> list[Variable
     if match is None:
         raise ValueError(f"'{text[:60]}' is no variable name")
     size = element
-    for dimension in re.findall(r"\[\s*(\d*)\s*\]", match[3]):
+    for dimension in _DIMENSION.findall(match[3]):
         size *= int(dimension or 0)
     if match[2] is not None and int(match[2]) > _MOST:
         raise ValueError(f"'{text[:60]}' is more than {_MOST} variables")
