@@ -88,25 +88,27 @@ class Cache:
 
     def __init__(self, directory: Path | None = None, limit_bytes: int = LIMIT_BYTES) -> None:
         self.directory, self.limit_bytes = directory or default_directory(), limit_bytes
+        self._prefix = f"{self.directory}/"
 
     def get(self, key: Key) -> Analysis | None:
         file, wanted = self._place(key)
         try:
-            data = file.read_bytes()
+            data, used = _contents(file)
         except OSError:
             return None
         found = decode(data, wanted)
         with contextlib.suppress(OSError):
             if found is None:
-                file.unlink()
-            elif time.time() - file.stat().st_mtime > SECONDS_BETWEEN_TOUCHES:
+                os.unlink(file)
+            elif time.time() - used > SECONDS_BETWEEN_TOUCHES:
                 os.utime(file)
         return found
 
     def put(self, key: Key, analysis: Analysis) -> None:
         if not analysis.is_lasting:
             return
-        file, wanted = self._place(key)
+        place, wanted = self._place(key)
+        file = Path(place)
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor, partial = tempfile.mkstemp(dir=file.parent, prefix=".partial-")
@@ -137,10 +139,11 @@ class Cache:
             gone += _removed(file)
         return gone
 
-    def _place(self, key: Key) -> tuple[Path, bytes]:
+    def _place(self, key: Key) -> tuple[str, bytes]:
+        """Its file, and what that is of. A text: making a Path takes longer than reading the file."""
         wanted = key.to_json()
         name = hashlib.blake2b(wanted, digest_size=16).hexdigest()
-        return self.directory / name[:2] / (name[2:] + SUFFIX), wanted
+        return f"{self._prefix}{name[:2]}/{name[2:]}{SUFFIX}", wanted
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
         """Time of the last use, size, path; what was left half-written, too."""
@@ -148,6 +151,16 @@ class Cache:
             with contextlib.suppress(OSError):
                 status = file.stat()
                 yield status.st_mtime, status.st_size, file
+
+
+def _contents(file: str) -> tuple[bytes, float]:
+    """And the time of the last use."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        return os.read(descriptor, status.st_size), status.st_mtime
+    finally:
+        os.close(descriptor)
 
 
 def _removed(file: Path) -> bool:
@@ -169,11 +182,11 @@ def decode(data: bytes, key: bytes) -> Analysis | None:
     if len(data) < HEADER.size:
         return None
     magic, checksum, key_bytes, description_bytes = HEADER.unpack_from(data)
-    rest = data[HEADER.size :]
-    if magic != MAGIC or zlib.crc32(rest) != checksum or rest[:key_bytes] != key:
+    begin = HEADER.size + key_bytes
+    end = begin + description_bytes
+    if magic != MAGIC or data[HEADER.size : begin] != key or zlib.crc32(memoryview(data)[HEADER.size :]) != checksum:
         return None
-    end = key_bytes + description_bytes
     try:
-        return Analysis(json.loads(rest[key_bytes:end]), rest[end:])
+        return Analysis(json.loads(data[begin:end]), data[end:])
     except ValueError:
         return None
