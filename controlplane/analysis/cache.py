@@ -99,7 +99,7 @@ class Cache:
         found = decode(data, wanted)
         with contextlib.suppress(OSError):
             if found is None:
-                os.unlink(file)
+                Path(file).unlink()
             elif time.time() - used > SECONDS_BETWEEN_TOUCHES:
                 os.utime(file)
         return found
