@@ -5,8 +5,8 @@
  * counts. What a register points to is the number that it was last set to (register_number.h); where that cannot be told, every entry counts
  * whose place the register is ever set to.
  *
- * Machine code does not tell loads from stores here: a variable in global memory that is used counts as written, unless it is a text that the
- * compiler made.
+ * Machine code does not tell loads from stores here: a variable in global memory that is used counts as written, unless it is a text or a
+ * table that the compiler made.
  *
  * A kernel's section holds copies of all that it calls, also through pointers. Functions with a section of their own are of code that is still
  * to be linked.
@@ -20,7 +20,7 @@ enum { SYMBOL_BYTES = 24, INSTRUCTION_BYTES = 16 };
 enum { TYPE_SYMTAB = 2, TYPE_RELA = 4, TYPE_REL = 9 };
 enum { SYMBOL_OBJECT = 1, SYMBOL_FUNCTION = 2 };
 enum { INFO_LONG = 4, INFO_EXTERNS = 15, MACHINE_MIN = 70, MACHINE_UNIFORM = 100, OTHER_ENTRY = 0x10 };
-enum { FORM_CONSTANT_LAST = 3, FORM_CONSTANT = 5 };
+enum { FORM_CONSTANT_LAST = 3, FORM_CONSTANT = 5, BARRIER = 0x1d };
 enum { LOAD_CONSTANT = 0xb82, LOAD_UNIFORM = 0x7ac, ALWAYS_ZERO = 0xff };
 
 struct symbol {
@@ -84,10 +84,11 @@ static const struct tsr_elf_section *section_of(const struct elf *elf, const str
     return symbol->section && symbol->section < elf->sections.count ? &elf->sections.data[symbol->section] : NULL;
 }
 
-static bool is_text(const char *name)
+/* What the compiler made and nobody writes: texts, and the tables of CUDA's mathematical functions. */
+static bool is_made(const char *name)
 {
-    return begins(name, "$str") || begins(name, "__unnamed_") || strstr(name, "__PRETTY_FUNCTION__") ||
-           strstr(name, "__FUNCTION__") || strstr(name, "__func__");
+    return begins(name, "__cudart_") || begins(name, "__cr_") || begins(name, "$str") || begins(name, "__unnamed_") ||
+           strstr(name, "__PRETTY_FUNCTION__") || strstr(name, "__FUNCTION__") || strstr(name, "__func__");
 }
 
 /* Its bit, or 0 for what is no variable, or one that nobody can write. */
@@ -95,7 +96,7 @@ static uint64_t bit_of(const struct elf *elf, const struct symbol *symbol)
 {
     const struct tsr_elf_section *section = section_of(elf, symbol);
     bool global = section && begins(section->name, ".nv.global"), constant = section && begins(section->name, ".nv.constant3");
-    if (symbol->type != SYMBOL_OBJECT || (!global && !constant) || is_text(symbol->name))
+    if (symbol->type != SYMBOL_OBJECT || (!global && !constant) || is_made(symbol->name))
         return 0;
     struct tsr_uses_name *name = tsr_uses_add(elf->uses, symbol->name, strlen(symbol->name), TSR_NAME_VARIABLE);
     if (!name)
@@ -188,11 +189,12 @@ static void note_constants(const struct elf *elf, struct tsr_uses_function_use *
     }
 }
 
-/* The bank of its operand in constant memory; -1: it has none. */
+/* The bank of its operand in constant memory; -1: it has none. Barriers have their number there. */
 static int bank_of(uint64_t instruction)
 {
     unsigned form = instruction >> 9 & 7;
-    return form == FORM_CONSTANT_LAST || form == FORM_CONSTANT ? (int)(instruction >> 54 & 31) : -1;
+    bool constant = form == FORM_CONSTANT_LAST || form == FORM_CONSTANT;
+    return constant && (instruction & 0xff) != BARRIER ? (int)(instruction >> 54 & 31) : -1;
 }
 
 static void scan_code(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code)

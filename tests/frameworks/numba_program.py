@@ -35,9 +35,10 @@ def run(digest: Digest) -> None:
     block_sums[x.size // 256, 256](cuda.to_device(x), sums)
     numbers = random.integers(0, 1000, 1 << 16).astype(np.int32)
     bins = cuda.to_device(np.zeros(64, np.int32))
-    stream = cuda.stream()
-    count[numbers.size // 256, 256, stream](cuda.to_device(numbers, stream), bins)
-    stream.synchronize()
+    streams = [cuda.stream() for _ in range(4)]
+    for part, stream in zip(np.split(numbers, 16), streams * 4, strict=True):
+        count[part.size // 256, 256, stream](cuda.to_device(part, stream), bins)
+    cuda.synchronize()
     digest.add(sums.copy_to_host(), bins.copy_to_host())
 
 
