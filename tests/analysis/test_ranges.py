@@ -158,6 +158,18 @@ def test_addresses_made_of_bits() -> None:
     assert one(code, grid=1) == (4096, 4096 + 512 + 127, 512, 128)
 
 
+def test_bits_that_only_facts_keep_apart() -> None:
+    """The thread's warp, times 32, is written as a difference: that it is small follows from what a remainder is."""
+    code = "and.b32 %r7, %r5, 96; or.b32 %r8, %r7, 896; add.s32 %r9, %r8, -896;" + STORE.replace("%r6", "%r9")
+    assert one(code, block=128) == (0, 387, 128, 4)
+
+
+def test_a_field_inserted_into_bits() -> None:
+    """Row r1 of 16: (r6 << 4) + (r5 & 15), as compilers write indices of tiles."""
+    assert one("bfi.b32 %r7, %r3, %r5, 4, 28;" + STORE.replace("%r6", "%r7"), block=16) == (0, 255, 0, 0)
+    assert one("bfi.b32 %r7, %r3, %r5, 8, 2;" + STORE.replace("%r6", "%r7"), block=16) == (0, 3135, 1024, 64)
+
+
 def test_what_wraps_is_not_trusted() -> None:
     """i * 2^30 wraps for i >= 4: the machine's values are four, the address stays inside of what 32 bits can say."""
     code = """
@@ -246,6 +258,15 @@ def test_asynchronous_copies_read() -> None:
     code = "mul.wide.u32 %rd3, %r5, 16; add.s64 %rd4, %rd1, %rd3; cp.async.cg.shared.global [%r9], [%rd4], 16, %r2;"
     assert one(code, m=8) == (0, 1015, 16, 8)
     assert one(code, m=16) == one(code, m=64) == (0, 1023, 0, 0)
+
+
+def test_copies_of_nothing_read_nothing() -> None:
+    """A source size that is 0 for threads beyond the ends, as Triton masks its loads."""
+    code = """
+        mul.wide.u32 %rd3, %r6, 16; add.s64 %rd4, %rd1, %rd3; setp.lt.s32 %p1, %r6, %r1; selp.b32 %r7, 16, 0, %p1;
+        setp.lt.s32 %p2, %r6, 4; selp.b32 %r8, 0, %r7, %p2; cp.async.cg.shared.global [%r9], [%rd4], 16, %r8;
+    """
+    assert one(code, n=100) == (64, 1599, 0, 0)
 
 
 CALLED = """
