@@ -1,9 +1,8 @@
 /*
  * Stream-ordered pools in the arena. A pool's identity is the driver's (its handle, properties, access list); its memory is a heap here.
  *
- * What is freed in a stream is at once free for that stream: a set of the heap's blocks per stream. It becomes free for all when the
- * stream is seen to have completed its work, which is looked at only when somebody needs memory or asks for numbers. Free chunks
- * beyond the release threshold are then returned. Memory lock held where the name says so.
+ * What is freed in a stream is at once free for that stream (freed.h), and for all when the stream is seen to have completed its work, which is
+ * looked at only when somebody needs memory or asks for numbers. Free chunks beyond the release threshold are then returned. Memory lock held where the name says so.
  */
 #ifndef TSR_SHIM_POOL_H
 #define TSR_SHIM_POOL_H
@@ -40,6 +39,10 @@ struct tsr_pool_counters {
 struct tsr_pool_counters tsr_pool_count(struct tsr_pool *pool);
 void tsr_pool_reset_high(struct tsr_pool *pool, bool used);
 void tsr_pool_set_threshold(struct tsr_pool *pool, uint64_t bytes);
+
+/* For freed.h: a set of blocks in all pools becomes free for all, or is called another. */
+void tsr_pool_release_set_locked(uint64_t set);
+void tsr_pool_rename_set_locked(uint64_t set, uint64_t to);
 
 /* To a stream's set, or TSR_BLOCKS_FREE when nothing uses it any more. */
 void tsr_pool_give_locked(struct tsr_allocation *allocation, uint64_t set);
