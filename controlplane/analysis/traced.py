@@ -71,13 +71,14 @@ def used(traced: TracedProcess, consent: Consent) -> Used:
 
 
 def _key(traced: TracedProcess, number: int, architecture: int, consent: Consent) -> Key | None:
-    code = traced.hashes.get(traced.modules.get(number, 0), 0)
+    module = traced.modules.get(number, 0)
+    code = traced.hashes.get(module, 0)
     place = traced.code.get(code)
     if place is None or number not in traced.functions:
         return None
     sources = tuple(traced.linked.get(code, []))
     emulated, name = traced.process.emulated, traced.functions[number]
-    return Key(code, place.size, architecture, emulated, name, sources, may_disassemble(consent, place.path))
+    return Key(code, place.size, architecture, emulated, name, sources, may_disassemble(consent, traced.files[module]))
 
 
 def launches(of: Used) -> Iterator[tuple[TracedLaunch, Allocations]]:

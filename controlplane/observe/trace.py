@@ -33,9 +33,9 @@ class CodePlace:
 
 @dataclass
 class TracedProcess:
-    """One process of a trace. By number: functions, the modules they are of, those modules' hashes, contexts (their
-    device), devices and their architectures; rings (their first owner). code: what was loaded, by hash; linked: hashes
-    of the PTX in an image, by its hash.
+    """One process of a trace. By number: functions, the modules they are of, those modules' hashes and files (that hold
+    or loaded them), contexts (their device), devices and their architectures; rings (their first owner). code: what was
+    loaded, by hash; linked: hashes of the PTX in an image, by its hash.
     """
 
     process: Process
@@ -44,6 +44,7 @@ class TracedProcess:
     functions: dict[int, str] = field(default_factory=dict)
     modules: dict[int, int] = field(default_factory=dict)
     hashes: dict[int, int] = field(default_factory=dict)
+    files: dict[int, str] = field(default_factory=dict)
     contexts: dict[int, int] = field(default_factory=dict)
     devices: dict[int, str] = field(default_factory=dict)
     architectures: dict[int, int] = field(default_factory=dict)
@@ -160,6 +161,7 @@ def _define(traced: TracedProcess, entry: Entry) -> None:
         traced.modules[entry.number] = entry.parent
     elif entry.kind is EntryKind.MODULE:
         traced.hashes[entry.number] = entry.hash
+        traced.files[entry.number] = entry.text
     elif entry.kind is EntryKind.CONTEXT:
         traced.contexts[entry.number] = entry.parent
     elif entry.kind is EntryKind.DEVICE:

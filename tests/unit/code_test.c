@@ -66,6 +66,23 @@ TEST(an_image_in_memory_is_copied_within_the_budget)
     copied_bytes = 0;
 }
 
+TEST(an_image_in_memory_is_named_after_the_code_that_loads_it)
+{
+    static char in_memory[] = "an image that was made at run time";
+    struct tsr_code code;
+    tsr_code_find(&code, in_memory, sizeof in_memory, "");
+    CHECK_STR(code.path, "");
+    tsr_code_name_loader(&code, (const void *)hand_over);
+    CHECK(strstr(code.path, "code_test") != NULL);
+    CHECK_EQ(code.file, -1);
+    CHECK_EQ(code.offset, 0);
+    tsr_code_done(&code);
+    tsr_code_find(&code, in_memory, sizeof in_memory, "");
+    tsr_code_name_loader(&code, in_memory);
+    CHECK_STR(code.path, "");
+    tsr_code_done(&code);
+}
+
 TEST(a_file_that_the_application_names_is_read)
 {
     char path[] = "/tmp/code_test_XXXXXX";

@@ -196,17 +196,17 @@ TEST(a_module_has_the_number_that_it_had_when_it_is_loaded_again)
 {
     struct tsr_module_record module = {.handle = at(0x100)}, again = {.handle = at(0x101)}, library = {.is_library = true};
     begin();
-    tsr_module_define(&module, ".abc", "");
+    tsr_module_define(&module, ".abc", "", NULL);
     const struct tsr_entry *entry = &entries[entry_count - 1];
     CHECK_EQ(entry->kind, TSR_ENTRY_MODULE);
     CHECK_EQ(entry->number, module.number);
     CHECK_EQ(entry->hash, tsr_hash(".abc", 5));
     CHECK_EQ(module.hash, entry->hash);
     unsigned before = entry_count;
-    tsr_module_define(&again, ".abc", "");
+    tsr_module_define(&again, ".abc", "", NULL);
     CHECK_EQ(again.number, module.number);
     CHECK_EQ(entry_count, before);
-    tsr_module_define(&library, ".abc", "");
+    tsr_module_define(&library, ".abc", "", NULL);
     CHECK(library.number != module.number);
 }
 

@@ -221,7 +221,7 @@ struct tsr_record {
 
 enum tsr_entry_kind {
     TSR_ENTRY_FUNCTION = 1, /* text: the function's name as the driver knows it */
-    TSR_ENTRY_MODULE,       /* text: the file it was loaded from, or that its image lies in; or empty */
+    TSR_ENTRY_MODULE, /* text: the file it was loaded from, or that its image lies in; of an image in memory, that of the code that loaded it, if code is wanted; or empty */
     TSR_ENTRY_CONTEXT,
     TSR_ENTRY_DEVICE /* text: its name */
 };

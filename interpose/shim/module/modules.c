@@ -17,9 +17,9 @@ static void record(uint64_t start, enum tsr_row row, CUresult result, const void
     tsr_record_commit(made);
 }
 
-/* image or path is NULL. */
+/* image or path is NULL. `caller`: an address in the code that loads it. */
 static __attribute__((noinline)) CUresult loaded(uint64_t start, enum tsr_row row, CUresult result, void *const *handle,
-                                                 const void *image, const char *path, bool library)
+                                                 const void *image, const char *path, bool library, const void *caller)
 {
     struct tsr_module_record *module = result == CUDA_SUCCESS ? tsr_module_note(*handle, library) : NULL;
     if (module && image)
@@ -27,7 +27,7 @@ static __attribute__((noinline)) CUresult loaded(uint64_t start, enum tsr_row ro
     else if (module && path)
         tsr_module_keep_file(module, path);
     if (module && start)
-        tsr_module_define(module, image, path ? path : "");
+        tsr_module_define(module, image, path ? path : "", caller);
     record(start, row, result, result == CUDA_SUCCESS ? *handle : NULL, image);
     return result;
 }
@@ -97,7 +97,7 @@ TSR_ENGAGED(cuModuleLoad)(CUmodule *module, const char *fname)
     CUresult result = tsr_order_state();
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuModuleLoad(module, fname);
-    return loaded(start, TSR_ROW_cuModuleLoad, result, (void *const *)module, NULL, fname, false);
+    return loaded(start, TSR_ROW_cuModuleLoad, result, (void *const *)module, NULL, fname, false, __builtin_return_address(0));
 }
 
 TSR_ENGAGED(cuModuleLoadData)(CUmodule *module, const void *image)
@@ -106,7 +106,8 @@ TSR_ENGAGED(cuModuleLoadData)(CUmodule *module, const void *image)
     CUresult result = tsr_order_state();
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuModuleLoadData(module, image);
-    return loaded(start, TSR_ROW_cuModuleLoadData, result, (void *const *)module, image, NULL, false);
+    return loaded(start, TSR_ROW_cuModuleLoadData, result, (void *const *)module, image, NULL, false,
+                  __builtin_return_address(0));
 }
 
 TSR_ENGAGED(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
@@ -116,7 +117,8 @@ TSR_ENGAGED(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned in
     CUresult result = tsr_order_state();
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
-    return loaded(start, TSR_ROW_cuModuleLoadDataEx, result, (void *const *)module, image, NULL, false);
+    return loaded(start, TSR_ROW_cuModuleLoadDataEx, result, (void *const *)module, image, NULL, false,
+                  __builtin_return_address(0));
 }
 
 TSR_ENGAGED(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
@@ -125,7 +127,8 @@ TSR_ENGAGED(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
     CUresult result = tsr_order_state();
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuModuleLoadFatBinary(module, fatCubin);
-    return loaded(start, TSR_ROW_cuModuleLoadFatBinary, result, (void *const *)module, fatCubin, NULL, false);
+    return loaded(start, TSR_ROW_cuModuleLoadFatBinary, result, (void *const *)module, fatCubin, NULL, false,
+                  __builtin_return_address(0));
 }
 
 TSR_ENGAGED(cuModuleUnload)(CUmodule hmod)
@@ -146,7 +149,8 @@ TSR_ENGAGED(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_optio
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
                                                  libraryOptionValues, numLibraryOptions);
-    return loaded(start, TSR_ROW_cuLibraryLoadData, result, (void *const *)library, code, NULL, true);
+    return loaded(start, TSR_ROW_cuLibraryLoadData, result, (void *const *)library, code, NULL, true,
+                  __builtin_return_address(0));
 }
 
 TSR_ENGAGED(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues,
@@ -156,7 +160,8 @@ TSR_ENGAGED(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUj
     uint64_t start = tsr_record_start();
     CUresult result = tsr_real.cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions,
                                                      libraryOptions, libraryOptionValues, numLibraryOptions);
-    return loaded(start, TSR_ROW_cuLibraryLoadFromFile, result, (void *const *)library, NULL, fileName, true);
+    return loaded(start, TSR_ROW_cuLibraryLoadFromFile, result, (void *const *)library, NULL, fileName, true,
+                  __builtin_return_address(0));
 }
 
 TSR_ENGAGED(cuLibraryUnload)(CUlibrary library)

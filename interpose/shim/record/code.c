@@ -46,6 +46,13 @@ static int look_into(struct dl_phdr_info *object, size_t size, void *argument)
     return 0;
 }
 
+/* The file that some bytes of the process come from, opened; -1: none does. */
+static void look_for(struct tsr_code *code, const void *data, size_t bytes)
+{
+    struct search search = {(uintptr_t)data, (uintptr_t)data + bytes, code};
+    dl_iterate_phdr(look_into, &search);
+}
+
 /* The absolute name. */
 static void name_file(struct tsr_code *code)
 {
@@ -94,12 +101,26 @@ void tsr_code_find(struct tsr_code *code, const void *data, size_t bytes, const 
     if (!data) {
         read_file(code, path);
     } else if (tsr_options()->code) {
-        struct search search = {(uintptr_t)data, (uintptr_t)data + bytes, code};
-        dl_iterate_phdr(look_into, &search);
+        look_for(code, data, bytes);
         if (code->file >= 0)
             name_file(code);
     }
     code->hash = code->data && code->bytes && code->bytes <= HASHED_BYTES ? tsr_hash(code->data, code->bytes) : 0;
+    errno = saved_errno;
+}
+
+void tsr_code_name_loader(struct tsr_code *code, const void *caller)
+{
+    if (code->file >= 0 || code->path[0] || !tsr_options()->code)
+        return;
+    int saved_errno = errno;
+    look_for(code, caller, 1);
+    if (code->file >= 0) {
+        name_file(code);
+        close(code->file);
+        code->file = -1;
+        code->offset = 0;
+    }
     errno = saved_errno;
 }
 

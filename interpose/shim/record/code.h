@@ -23,6 +23,8 @@ struct tsr_code {
 
 /* Of an image as the driver got it, without wrapper; or of the file that the application named, when data is NULL. */
 void tsr_code_find(struct tsr_code *code, const void *data, size_t bytes, const char *path);
+/* Of an image that lies in memory only, `path` becomes that of the code that loaded it, in which the address `caller` lies. */
+void tsr_code_name_loader(struct tsr_code *code, const void *caller);
 /* module: its number; 0: linked into the image with the hash `linked_into`. */
 void tsr_code_hand_over(const struct tsr_code *code, uint32_t module, uint64_t linked_into);
 void tsr_code_done(struct tsr_code *code);

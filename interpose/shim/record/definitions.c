@@ -163,11 +163,12 @@ static void keep_number(struct tsr_map *numbers, uint64_t identity, uint32_t num
         tsr_map_set(numbers, identity, (void *)(uintptr_t)number);
 }
 
-void tsr_module_define(struct tsr_module_record *module, const void *image, const char *path)
+void tsr_module_define(struct tsr_module_record *module, const void *image, const char *path, const void *caller)
 {
     const void *data = image ? tsr_image_unwrap(image) : NULL;
     struct tsr_code code;
     tsr_code_find(&code, data, data ? tsr_image_bytes(data) : 0, path);
+    tsr_code_name_loader(&code, caller);
     struct tsr_entry entry = {
         .kind = TSR_ENTRY_MODULE, .handle = key_of(module->handle), .size = code.bytes, .hash = code.hash};
     __atomic_store_n(&module->hash, code.hash, __ATOMIC_RELAXED);

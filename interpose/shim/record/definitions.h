@@ -33,8 +33,11 @@ uint8_t tsr_context_device(uint16_t number);
 void tsr_context_forget(CUcontext context, void (*told)(uint16_t number));
 void tsr_contexts_forget_of(CUdevice device, void (*told)(uint16_t number));
 
-/* It has been loaded. image: as the driver got it; NULL: from the file `path`, which is empty otherwise. */
-void tsr_module_define(struct tsr_module_record *module, const void *image, const char *path);
+/*
+ * It has been loaded. image: as the driver got it; NULL: from the file `path`, which is empty otherwise. `caller`: an address in the code
+ * that did it.
+ */
+void tsr_module_define(struct tsr_module_record *module, const void *image, const char *path, const void *caller);
 /* At the first launch: gives it its number. handle may be one that was never noted. NULL: no memory. */
 struct tsr_function_record *tsr_function_define(const void *handle);
 
