@@ -60,6 +60,7 @@ BODIES = {
 }
 THREADS = 128
 ELEMENTS = 1 << 17
+PAGE = 2 << 20
 FILL = 7
 TYPES = (ctypes.c_void_p, ctypes.c_uint32)
 PUBLISHED_OFFSET = 16  # in struct tsr_templates
@@ -96,18 +97,40 @@ def wait_for(count: int) -> None:
         time.sleep(0.01)
 
 
+def allocated(size: int) -> int:
+    return int(call(driver.cuMemAlloc(size)))
+
+
+def mapped(size: int) -> int:
+    """Physical memory of the GPU, mapped in a reservation of the program's own."""
+    properties = driver.CUmemAllocationProp()
+    properties.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    access = driver.CUmemAccessDesc()
+    access.location = properties.location
+    access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+    whole = (size + PAGE - 1) // PAGE * PAGE
+    address = call(driver.cuMemAddressReserve(2 * whole, 0, 0, 0))
+    call(driver.cuMemMap(address, whole, 0, call(driver.cuMemCreate(whole, properties, 0)), 0))
+    call(driver.cuMemSetAccess(address, whole, [access], 1))
+    return int(address)
+
+
 class Worker(threading.Thread):
     """Makes the launches in memory and a stream of its own; between them it sets and copies other memory."""
 
-    def __init__(self, context: Any, functions: dict[str, Any], launches: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self, number: int, context: Any, functions: dict[str, Any], launches: Sequence[dict[str, Any]]
+    ) -> None:
         super().__init__()
-        self._context, self._functions, self._launches = context, functions, launches
+        self._number, self._context, self._functions, self._launches = number, context, functions, launches
         self.result = array("I", [0]) * (2 * ELEMENTS)
 
     def run(self) -> None:
         call(driver.cuCtxSetCurrent(self._context))
         stream = call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
-        memory, other = (call(driver.cuMemAlloc(8 * ELEMENTS)) for _ in range(2))
+        allocate = (allocated, mapped)[self._number % 2]
+        memory, other = allocate(8 * ELEMENTS), allocate(8 * ELEMENTS)
         call(driver.cuMemsetD32Async(memory, FILL, 2 * ELEMENTS, stream))
         for turn, launch in enumerate(self._launches):
             call(driver.cuMemsetD32Async(other, turn, 2 * ELEMENTS, stream))
@@ -131,7 +154,7 @@ def main() -> None:
     for function in functions.values():
         call(driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, ((int(memory), 0), TYPES), 0))
     wait_for(len(functions))
-    workers = [Worker(context, functions, launches) for _ in range(int(sys.argv[1]))]
+    workers = [Worker(number, context, functions, launches) for number in range(int(sys.argv[1]))]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -19,7 +19,6 @@
 #include "shim/entry/real.h"
 #include "shim/launch/quiet.h"
 #include "shim/launch/snapshot.h"
-#include "shim/memory/allocation.h"
 #include "shim/memory/memory.h"
 #include "shim/record/capture.h"
 
@@ -235,10 +234,9 @@ static void count_verdict(const struct verdict *verdict, bool first)
 
 static void tell(const struct tsr_launch *launch, const struct tsr_difference *stray)
 {
-    const struct tsr_allocation *allocation = tsr_allocation_find(stray->address);
-    struct tsr_check_place place = {.address = stray->address,
-                                    .allocation = allocation ? allocation->address : 0,
-                                    .allocation_bytes = allocation ? allocation->bytes : 0};
+    uint64_t begin = 0, end = 0;
+    tsr_predict_allocation_locked(stray->address, &begin, &end);
+    struct tsr_check_place place = {.address = stray->address, .allocation = begin, .allocation_bytes = end - begin};
     struct tsr_check_finding finding = {launch, now.function, &now.block, &now.prediction, stray, place};
     tsr_check_table_tell(tsr_checks, &finding);
     tsr_error(

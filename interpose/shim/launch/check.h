@@ -6,8 +6,8 @@
  * log, tessera/checks.h), and what the function touches is unknown from then on. A launch that cannot be checked runs as ever, and is counted
  * with the reason. Nothing is checked while a stream is captured.
  *
- * What is looked at is the arena. Page-locked memory, which the host may change at any time, variables of modules, and other memory that
- * the shim does not serve are not.
+ * What is looked at is what snapshots hold (snapshot.h). Page-locked memory, which the host may change at any time, variables of modules, and
+ * other memory that the shim does not serve are not.
  */
 #ifndef TSR_SHIM_CHECK_H
 #define TSR_SHIM_CHECK_H

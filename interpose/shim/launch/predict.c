@@ -8,6 +8,7 @@
 #include "shim/launch/launch.h"
 #include "shim/launch/tensor_maps.h"
 #include "shim/memory/allocation.h"
+#include "shim/memory/vmm.h"
 
 _Static_assert(TSR_BOX_RANGES <= TSR_ACCESS_TENSOR_RANGES, "the evaluator has room for what is told of a tensor");
 
@@ -34,15 +35,20 @@ static struct tsr_access *access_locked(const void *template, uint32_t bytes)
     return access;
 }
 
+bool tsr_predict_allocation_locked(uint64_t address, uint64_t *begin, uint64_t *end)
+{
+    const struct tsr_allocation *allocation = tsr_allocation_find(address);
+    if (!allocation)
+        return tsr_vmm_around_locked(address, begin, end);
+    *begin = allocation->address;
+    *end = allocation->address + allocation->bytes;
+    return true;
+}
+
 static int allocation_locked(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
 {
     (void)context;
-    const struct tsr_allocation *allocation = tsr_allocation_find(address);
-    if (!allocation)
-        return 0;
-    *begin = allocation->address;
-    *end = allocation->address + allocation->bytes;
-    return 1;
+    return tsr_predict_allocation_locked(address, begin, end);
 }
 
 static uint32_t tensor(void *context, const void *map, struct tsr_access_range *ranges)

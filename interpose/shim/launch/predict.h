@@ -32,6 +32,10 @@ bool tsr_is_predictable(struct tsr_function_record *function);
 void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_launch *launch, const void *parameters,
                         uint32_t bytes, struct tsr_prediction *out);
 
+/* The allocation, or the application's own mappings, that an address lies in: a launch that is given the address stays in there. The memory
+   lock is held. */
+bool tsr_predict_allocation_locked(uint64_t address, uint64_t *begin, uint64_t *end);
+
 /* Where its bytes are. */
 struct tsr_span tsr_predicted_span(const struct tsr_access_range *range);
 

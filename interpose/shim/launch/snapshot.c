@@ -7,8 +7,8 @@
 
 #include "base/vec.h"
 #include "shim/launch/compare.h"
-#include "shim/memory/allocation.h"
 #include "shim/memory/arena.h"
+#include "shim/memory/vmm.h"
 #include "shim/entry/real.h"
 
 #define SPARE_BYTES (256u << 20) /* that are left to the driver, which may load code or need local memory for the launch */
@@ -19,7 +19,7 @@ struct range {
 };
 
 struct tsr_snapshots {
-    TSR_VEC(struct range) ranges; /* all extents that are shared, unless memory was short */
+    TSR_VEC(struct range) ranges; /* all that is shared, unless memory was short */
     bool short_of_memory;
     unsigned count;
     uint64_t bytes;
@@ -32,14 +32,18 @@ struct tsr_snapshots {
 
 _Static_assert(TSR_ARENA_PAGE % TSR_COMPARE_CHUNK == 0, "extents are compared in whole chunks");
 
-static void add(struct tsr_extent *extent, void *argument)
+static void add(CUdeviceptr address, uint64_t bytes, void *argument)
 {
     struct tsr_snapshots *snapshots = argument;
-    struct range range = {extent->address, extent->bytes, snapshots->bytes};
-    if (!extent->shared)
-        return;
+    struct range range = {address, bytes, snapshots->bytes};
     snapshots->short_of_memory |= !tsr_vec_push(&snapshots->ranges, range);
-    snapshots->bytes += extent->bytes;
+    snapshots->bytes += bytes;
+}
+
+static void add_extent(struct tsr_extent *extent, void *argument)
+{
+    if (extent->shared)
+        add(extent->address, extent->bytes, argument);
 }
 
 static size_t found_bytes(const struct tsr_snapshots *snapshots)
@@ -78,7 +82,8 @@ CUresult tsr_snapshots_create(unsigned count, uint64_t limit_bytes, struct tsr_s
     if (!snapshots)
         return CUDA_ERROR_OUT_OF_MEMORY;
     snapshots->count = count;
-    tsr_arena_each(add, snapshots);
+    tsr_arena_each(add_extent, snapshots);
+    tsr_vmm_each_locked(add, snapshots);
     CUresult result = has_room(snapshots, limit_bytes) ? allocate(snapshots) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
         *out = snapshots;

@@ -1,6 +1,6 @@
 /*
- * Copies of all memory that home and executors share, in memory of the home GPU. For launches that are verified or checked only: nothing
- * else runs while one is made or compared.
+ * Copies of all memory that home and executors share, the arena's and what the application has mapped itself (but not what it has mapped
+ * twice), in memory of the home GPU. For launches that are verified or checked only: nothing else runs while one is made or compared.
  */
 #ifndef TSR_SHIM_SNAPSHOT_H
 #define TSR_SHIM_SNAPSHOT_H
@@ -26,7 +26,7 @@ struct tsr_span {
 };
 
 /*
- * Room for `count` snapshots of the arena as it is, the memory lock held and a context of the home GPU current. Until tsr_snapshots_destroy
+ * Room for `count` snapshots of memory as it is, the memory lock held and a context of the home GPU current. Until tsr_snapshots_destroy
  * nothing is mapped or unmapped. Errors: OUT_OF_MEMORY beyond limit_bytes (0: none) and when the GPU has no room; the driver's.
  */
 CUresult tsr_snapshots_create(unsigned count, uint64_t limit_bytes, struct tsr_snapshots **out);

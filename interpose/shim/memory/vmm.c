@@ -247,6 +247,50 @@ bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types)
     return known;
 }
 
+static bool has_one_address(const struct tsr_block *block)
+{
+    const struct mapping *mapping = block->owner;
+    return mapping->shared && mapping->physical && mapping->physical->mappings == 1 &&
+           tsr_block_address(block) % TSR_ARENA_PAGE == 0 && tsr_block_bytes(block) % TSR_ARENA_PAGE == 0;
+}
+
+void tsr_vmm_each_locked(void (*visit)(CUdeviceptr address, uint64_t bytes, void *argument), void *argument)
+{
+    for (const struct tsr_block *block = mapped.lowest; block; block = block->next) {
+        CUdeviceptr at = tsr_block_address(block), end = at + tsr_block_bytes(block);
+        while (has_one_address(block) && at < end) {
+            CUdeviceptr first = at;
+            while (at < end && tsr_arena_holds(at, TSR_ARENA_PAGE))
+                at += TSR_ARENA_PAGE;
+            if (at > first)
+                visit(first, at - first, argument);
+            else
+                at += TSR_ARENA_PAGE;
+        }
+    }
+}
+
+static bool touch(const struct tsr_block *block, const struct tsr_block *next)
+{
+    return tsr_block_address(block) + tsr_block_bytes(block) == tsr_block_address(next);
+}
+
+bool tsr_vmm_around_locked(CUdeviceptr address, uint64_t *begin, uint64_t *end)
+{
+    const struct tsr_block *part = in_window(address) ? part_locked(address) : NULL;
+    const struct tsr_block *first = part ? mapping_at(address) : NULL, *last = first;
+    if (!first)
+        return false;
+    while (first->previous && tsr_block_address(first) > tsr_block_address(part) && touch(first->previous, first))
+        first = first->previous;
+    while (last->next && tsr_block_address(last->next) - tsr_block_address(part) < tsr_block_bytes(part) &&
+           touch(last, last->next))
+        last = last->next;
+    *begin = tsr_block_address(first);
+    *end = tsr_block_address(last) + tsr_block_bytes(last);
+    return true;
+}
+
 void tsr_vmm_forget(void)
 {
     window = mapped = (struct tsr_blocks){0};

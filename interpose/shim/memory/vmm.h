@@ -36,6 +36,14 @@ void tsr_vmm_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address);
 /* Which types of handle the application asked for. False: not known. */
 bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types);
 
+/*
+ * With the memory lock held. Calls visit for each stretch of whole pages in the window that is memory for the home GPU and all executors alike, to
+ * read and write, and that has no second address.
+ */
+void tsr_vmm_each_locked(void (*visit)(CUdeviceptr address, uint64_t bytes, void *argument), void *argument);
+/* What a pointer into the window may reach: mappings of its reservation without a gap between them. False: nothing is mapped there. */
+bool tsr_vmm_around_locked(CUdeviceptr address, uint64_t *begin, uint64_t *end);
+
 void tsr_vmm_forget(void);
 
 #endif
