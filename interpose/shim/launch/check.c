@@ -19,6 +19,7 @@
 #include "shim/entry/real.h"
 #include "shim/launch/quiet.h"
 #include "shim/launch/snapshot.h"
+#include "shim/memory/allocation.h"
 #include "shim/memory/memory.h"
 #include "shim/record/capture.h"
 

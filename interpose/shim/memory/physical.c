@@ -122,6 +122,11 @@ void tsr_physical_unmapped_locked(struct tsr_physical *physical)
     put_locked(physical);
 }
 
+uint64_t tsr_physical_mappings_locked(const struct tsr_physical *physical)
+{
+    return physical ? physical->mappings : 0;
+}
+
 bool tsr_physical_types_locked(const struct tsr_physical *physical, CUmemAllocationHandleType *types)
 {
     if (physical)

@@ -8,6 +8,7 @@
 #include "api/driver.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct tsr_physical;
 
@@ -26,6 +27,8 @@ struct tsr_physical *tsr_physical_find_locked(CUmemGenericAllocationHandle handl
 void tsr_physical_retain_locked(struct tsr_physical *physical, CUmemGenericAllocationHandle handle);
 void tsr_physical_mapped_locked(struct tsr_physical *physical);
 void tsr_physical_unmapped_locked(struct tsr_physical *physical);
+/* How often it is mapped; 0: not known. */
+uint64_t tsr_physical_mappings_locked(const struct tsr_physical *physical);
 /* False: not known. */
 bool tsr_physical_types_locked(const struct tsr_physical *physical, CUmemAllocationHandleType *types);
 /* A descriptor of the memory, which the caller closes; -1: it cannot be shared. */

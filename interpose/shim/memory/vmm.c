@@ -250,7 +250,7 @@ bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types)
 static bool has_one_address(const struct tsr_block *block)
 {
     const struct mapping *mapping = block->owner;
-    return mapping->shared && mapping->physical && mapping->physical->mappings == 1 &&
+    return mapping->shared && tsr_physical_mappings_locked(mapping->physical) == 1 &&
            tsr_block_address(block) % TSR_ARENA_PAGE == 0 && tsr_block_bytes(block) % TSR_ARENA_PAGE == 0;
 }
 
@@ -278,7 +278,7 @@ static bool touch(const struct tsr_block *block, const struct tsr_block *next)
 bool tsr_vmm_around_locked(CUdeviceptr address, uint64_t *begin, uint64_t *end)
 {
     const struct tsr_block *part = in_window(address) ? part_locked(address) : NULL;
-    const struct tsr_block *first = part ? mapping_at(address) : NULL, *last = first;
+    const struct tsr_block *first = part ? tsr_blocks_find(&mapped, address) : NULL, *last = first;
     if (!first)
         return false;
     while (first->previous && tsr_block_address(first) > tsr_block_address(part) && touch(first->previous, first))
