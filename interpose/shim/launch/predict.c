@@ -27,7 +27,7 @@ static struct tsr_access *access_locked(const void *template, uint32_t bytes)
     struct tsr_access *access = template ? tsr_map_find(&checked, key) : NULL;
     if (!template || access)
         return access;
-    access = tsr_access_create(template, bytes, 0);
+    access = tsr_access_create(template, bytes, TSR_ACCESS_MEMO_ENTRIES);
     if (access && !tsr_map_set(&checked, key, access)) {
         tsr_access_destroy(access);
         return NULL;
