@@ -25,7 +25,9 @@ REFUSED = "machine code that may not be disassembled (--disassemble)"
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What is known of a function. `template`: flat bytes (tessera/access.h), empty when there is none.
+    """What is known of a function. `template`: flat bytes (tessera/access.h), empty when no launch can be known.
+
+    What the description has as unknown may be so in some launches only: a template tells for each.
 
     `is_lasting`: another try would say the same; false where a tool is missing or the image could not be read.
     """
@@ -36,7 +38,7 @@ class Analysis:
 
     @property
     def is_known(self) -> bool:
-        return bool(self.template) and not self.description["unknown"]
+        return bool(self.template)
 
 
 @dataclass
@@ -119,7 +121,7 @@ def _from_ptx(module: Module, name: str) -> Analysis:
 
 
 def _analysed(template: Template, tier: flat.Tier) -> Analysis:
-    return Analysis(describe(summarise(template)), flat.write(template, tier))
+    return Analysis(describe(summarise(template)), b"" if template.unknown else flat.write(template, tier))
 
 
 def _unknown(name: str, reason: str, line: int = 0, *, is_lasting: bool = True) -> Analysis:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ptxtools.access.bases import bases
-from ptxtools.access.template import Access, AccessKind, Node, Op, Template
+from ptxtools.access.template import BEYOND, Access, AccessKind, Node, Op, Template
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ def _note(template: Template, summary: Summary, access: Access) -> None:
     for way in bases(template, access.address):
         if any(node.op is Op.SYMBOL and node.name in template.private for node in way):
             continue
-        if _note_bases(summary, way, access.kind):
+        if _note_bases(summary, way, access.kind) or any(node.name == BEYOND for node in way):
             continue
         loaded = {node.number for node in way if node.op is Op.LOADED and node.width == 64}
         reason = "pointer loaded from memory" if loaded else "address without a known base"

@@ -54,6 +54,9 @@ class Op(Enum):
     __hash__ = object.__hash__  # members are single; by name takes much longer
 
 
+BEYOND = "beyond"  # the name of a loaded value that only launches of unusual size have
+
+
 class AccessKind(Enum):
     READ = "read"
     WRITE = "write"

@@ -6,7 +6,7 @@ elements, as far as the index can be it. What lies behind those is any value tha
 
 from __future__ import annotations
 
-from ptxtools.access.template import Node, Op
+from ptxtools.access.template import BEYOND, Node, Op
 from ptxtools.machine.cubin import Kernel
 from ptxtools.machine.maker import Maker
 
@@ -24,6 +24,7 @@ def element(make: Maker, kernel: Kernel, offset: int, index: int, bits: int, lin
     if begin < 0 or begin % size:
         return value
     stride = max(step, size)
+    value = make.graph.fresh(make.graph.nodes[value]._replace(name=BEYOND))
     room = (kernel.parameter_size - begin - size) // stride + 1
     for number in reversed(range(min(max(room, 0), _MOST))):
         before = make.node(Op.COMPARE, (count, make.number((number + 1) * stride // step)), 32, False, "lt")

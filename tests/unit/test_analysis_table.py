@@ -56,7 +56,7 @@ def test_what_is_published_is_found(descriptor: int) -> None:
     for number in range(300):
         name = f"kernel {number}"
         assert table.publish(key(name), Analysis({**KNOWN, "name": name}, name.encode()))
-    assert table.publish(key("unknown"), Analysis(unknown_description("unknown", "why"), b"template"))
+    assert table.publish(key("unknown"), Analysis(unknown_description("unknown", "why")))
     assert table.published == 301
     assert not table.publish(key("kernel 5"), Analysis(KNOWN, b"twice"))
     assert [look_up(descriptor, key(f"kernel {n}")) for n in (0, 5, 299)] == [b"kernel 0", b"kernel 5", b"kernel 299"]
