@@ -12,6 +12,7 @@ from ptxtools.access.steps import find_steps
 from ptxtools.access.template import Slot, Template, Unknown
 from ptxtools.access.tensors import tensor_accesses
 from ptxtools.access.values import Arguments, Values
+from ptxtools.flow.loops import NestedLoopsError
 from ptxtools.reader.function import Function
 from ptxtools.reader.instruction import Instruction
 from ptxtools.reader.module import Module
@@ -31,9 +32,10 @@ def build(module: Module, function: Function) -> Template:
         return template
     try:
         _Builder(module, template).build(function)
-    except RecursionError:
+    except RecursionError as problem:
+        is_nested = isinstance(problem, NestedLoopsError)
         template.accesses.clear()
-        template.unknown.append(Unknown(0, "values depend on each other too deeply"))
+        template.unknown.append(Unknown(0, str(problem) if is_nested else "values depend on each other too deeply"))
     return template
 
 

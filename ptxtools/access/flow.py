@@ -56,10 +56,11 @@ class Flow:
         return known
 
     def _describe(self, outer: frozenset[int]) -> None:
-        around = [
-            outer | {self.loop_numbers[header] for header, loop in self.loops.items() if block in loop.blocks}
-            for block in range(len(self.blocks))
-        ]
+        members = [set(outer) for _ in self.blocks]
+        for header, loop in self.loops.items():
+            for block in loop.blocks:
+                members[block].add(self.loop_numbers[header])
+        around = list(map(frozenset, members))
         self._template.block_loops += around
         for header, loop in self.loops.items():
             entries = tuple(self.edge_context(edge) for edge in loop.entries) or (self.contexts[0],)

@@ -9,6 +9,13 @@ from ptxtools.flow.blocks import Block, Edge
 from ptxtools.flow.dominators import Dominators
 
 
+_MOST = 1 << 18  # blocks of all loops, those of inner loops once for each loop around them
+
+
+class NestedLoopsError(RecursionError):
+    """Loops are nested so deeply that there are too many blocks in them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loop:
     """`back`: edges to the header from inside; `entries`: from outside."""
@@ -20,7 +27,11 @@ class Loop:
 
 
 def loops(blocks: Sequence[Block], dominators: Dominators) -> tuple[dict[int, Loop], set[int]]:
-    """Loops by header, and the blocks that are entered backwards without being such a header: irreducible flow."""
+    """Loops by header, and the blocks that are entered backwards without being such a header: irreducible flow.
+
+    Errors: NestedLoopsError.
+    """
+    left = _MOST
     found: dict[int, Loop] = {}
     irreducible: set[int] = set()
     for number, block in enumerate(blocks):
@@ -31,7 +42,11 @@ def loops(blocks: Sequence[Block], dominators: Dominators) -> tuple[dict[int, Lo
             irreducible.add(number)
             continue
         entries = tuple(edge for edge in block.predecessors if edge.source < number)
-        found[number] = Loop(number, _members(blocks, number, back), tuple(back), entries)
+        members = _members(blocks, number, back)
+        left -= len(members)
+        if left < 0:
+            raise NestedLoopsError("loops are nested too deeply")
+        found[number] = Loop(number, members, tuple(back), entries)
     return found, irreducible
 
 

@@ -352,3 +352,11 @@ def test_a_loop_that_was_unrolled(n: int) -> None:
     END:
     """
     assert one(code, n=n)[:2] == (0, 4 * (n - n % 4) - 1)
+
+
+def test_loops_nested_beyond_reason_are_unknown() -> None:
+    begins = "".join(f"A{number}: add.s32 %r7, %r7, 1;" for number in range(600))
+    ends = "".join(f"setp.lt.s32 %p1, %r7, %r1; @%p1 bra A{number};" for number in reversed(range(600)))
+    found = template(begins + STORE + ends)
+    assert not found.accesses
+    assert [each.reason for each in found.unknown] == ["loops are nested too deeply"]
