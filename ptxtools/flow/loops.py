@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ptxtools.flow.blocks import Block, Edge
 from ptxtools.flow.dominators import Dominators
 
-
 _MOST = 1 << 18  # blocks of all loops, those of inner loops once for each loop around them
 
 
