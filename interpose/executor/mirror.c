@@ -159,6 +159,16 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
     return CUDA_SUCCESS;
 }
 
+static CUresult look_for_variable(const struct tsr_mirror *mirror, const struct tsr_message *message, struct tsr_reply *reply)
+{
+    struct module *module = tsr_map_find(&mirror->modules, message->parent);
+    const struct tsr_uses *uses = module ? uses_of(mirror, module) : NULL;
+    if (!uses)
+        return module ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
+    reply->flags = tsr_uses_leads_to(uses, message->text) ? TSR_USES_STATE : 0;
+    return CUDA_SUCCESS;
+}
+
 static CUresult add_stream(struct tsr_mirror *mirror, const struct tsr_message *message)
 {
     if (message->id >= TSR_LANE_STREAMS)
@@ -192,6 +202,8 @@ static CUresult apply(struct tsr_mirror *mirror, const struct tsr_message *messa
         return unload(mirror, message->id);
     case TSR_MESSAGE_FUNCTION:
         return add_function(mirror, message, reply);
+    case TSR_MESSAGE_VARIABLE:
+        return look_for_variable(mirror, message, reply);
     case TSR_MESSAGE_ATTRIBUTE: {
         const struct tsr_carry_function *of = tsr_mirror_function(mirror, message->id);
         if (!of)

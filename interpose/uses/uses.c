@@ -202,3 +202,12 @@ struct tsr_use tsr_uses_function(const struct tsr_uses *uses, const char *name)
         use.variables |= uses->known_by[__builtin_ctzll(used)];
     return use;
 }
+
+bool tsr_uses_leads_to(const struct tsr_uses *uses, const char *variable)
+{
+    const struct tsr_uses_name *found = tsr_uses_find(uses, variable, strlen(variable));
+    bool unknown = uses->every & TSR_USES_STATE;
+    for (size_t i = 0; i < uses->functions.count; i++)
+        unknown |= (uses->functions.data[i].own.flags & TSR_USES_STATE) != 0;
+    return unknown || (found && (found->kind != TSR_NAME_VARIABLE || found->managed || found->bit >= 0));
+}

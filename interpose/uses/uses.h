@@ -37,4 +37,7 @@ void tsr_uses_destroy(struct tsr_uses *uses);
 /* Of a kernel, by the name that cuModuleGetFunction takes; all flags when there is none of that name. */
 struct tsr_use tsr_uses_function(const struct tsr_uses *uses, const char *name);
 
+/* Whether a function of the module, or its data, may lead to the variable. */
+bool tsr_uses_leads_to(const struct tsr_uses *uses, const char *variable);
+
 #endif

@@ -14,8 +14,9 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
+from tests.bindings import call
 from tests.libraries.stand_ins import Marks
-from tests.policy.launches import HEAD, call
+from tests.policy.launches import HEAD
 
 # Adds 1 to the number that the table's first entry points to.
 THROUGH = """

@@ -105,6 +105,23 @@ TEST(statements_that_end_without_a_semicolon)
         0);
 }
 
+static bool leads_to(const char *ptx, const char *variable)
+{
+    struct tsr_uses *uses = tsr_uses_read(ptx, strlen(ptx) + 1, 90);
+    bool leads = tsr_uses_leads_to(uses, variable);
+    tsr_uses_destroy(uses);
+    return leads;
+}
+
+TEST(variables_that_no_code_leads_to)
+{
+    CHECK(leads_to(BODY("ld.global.u32 %r1, [v];"), "v"));
+    CHECK(!leads_to(BODY("ld.global.u32 %r1, [v];"), "t"));
+    CHECK(!leads_to(BODY("ld.param.u64 %rd1, [p];"), "v"));
+    CHECK(leads_to(HEADER ".global .u32 v;\n.global .u64 address = v;\n.entry f() { ret; }", "v"));
+    CHECK(leads_to(HEADER ".entry f() { ret;", "v")); /* cannot be read */
+}
+
 TEST(what_cannot_be_read_uses_everything)
 {
     uint32_t all = TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TSR_LANE_VERSION 4u
+#define TSR_LANE_VERSION 5u
 #define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
 #define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
 #define TSR_LANE_ADDRESS 0x1ffff0000000ull /* the lane is mapped here in both processes, so its semaphores have one address */
@@ -37,6 +37,7 @@ enum tsr_message_kind {
     TSR_MESSAGE_MODULE,    /* descriptor: image; id, bytes, detail: 1 when loaded as a library */
     TSR_MESSAGE_UNLOAD,    /* id */
     TSR_MESSAGE_FUNCTION,  /* id: new function; parent: module; name follows in text. Answered with its uses */
+    TSR_MESSAGE_VARIABLE,  /* parent: module; name follows in text. Answered with whether code leads to it */
     TSR_MESSAGE_LIMIT,     /* detail: CUlimit; bytes: its value */
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute, TSR_ATTRIBUTE_CACHE: CUfunc_cache; value */
     TSR_MESSAGE_STREAM /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
@@ -60,7 +61,7 @@ enum tsr_use_flag { /* what a function uses that its module's functions share an
 
 struct tsr_reply {
     int32_t result;     /* CUresult */
-    uint32_t flags;     /* FUNCTION: enum tsr_use_flag */
+    uint32_t flags;     /* FUNCTION: enum tsr_use_flag; VARIABLE: 0 if the module has no way to it, TSR_USES_STATE if it may */
     uint64_t variables; /* FUNCTION: those that it may read, by tsr_variable_bit() (uses/uses.h) */
 };
 

@@ -14,6 +14,7 @@
 #include "shim/order/lane_client.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
+#include "shim/memory/stand_in.h"
 #include "shim/module/image.h"
 #include "uses/uses.h"
 
@@ -65,6 +66,7 @@ void tsr_module_release(struct tsr_module_record *module)
             struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
             tsr_lane_ask(session->lanes[i], &unload, -1);
         }
+    tsr_stand_ins_free(module);
     if (module->image >= 0)
         close(module->image);
     module->image = -1;
@@ -111,21 +113,28 @@ static CUresult send_attributes_locked(const struct tsr_function_record *functio
     return result;
 }
 
+/* NOT_SUPPORTED: the executor cannot load it. */
+static CUresult send_module_locked(struct tsr_module_record *module, struct tsr_lane_client *lane)
+{
+    uint16_t bit = (uint16_t)(1u << tsr_lane_number(lane));
+    if (module->sent & bit)
+        return CUDA_SUCCESS;
+    struct tsr_message load = {
+        .kind = TSR_MESSAGE_MODULE, .id = module->id, .bytes = module->bytes, .detail = module->is_library};
+    CUresult result = module->refused & bit ? CUDA_ERROR_NOT_SUPPORTED : tsr_lane_ask(lane, &load, module->image);
+    if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
+        return tsr_lane_state(lane);
+    *(result == CUDA_SUCCESS ? &module->sent : &module->refused) |= bit;
+    return result == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static CUresult send_locked(struct tsr_function_record *function, struct tsr_lane_client *lane)
 {
     struct tsr_module_record *module = function->module;
     uint16_t bit = (uint16_t)(1u << tsr_lane_number(lane));
-    CUresult result = CUDA_SUCCESS;
-    if (!(module->sent & bit)) {
-        struct tsr_message load = {
-            .kind = TSR_MESSAGE_MODULE, .id = module->id, .bytes = module->bytes, .detail = module->is_library};
-        result = module->refused & bit ? CUDA_ERROR_NOT_SUPPORTED : tsr_lane_ask(lane, &load, module->image);
-        if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
-            return tsr_lane_state(lane);
-        *(result == CUDA_SUCCESS ? &module->sent : &module->refused) |= bit;
-        if (result != CUDA_SUCCESS)
-            return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    CUresult result = send_module_locked(module, lane);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (function->refused & bit)
         return CUDA_ERROR_NOT_SUPPORTED;
     struct tsr_message name = {.kind = TSR_MESSAGE_FUNCTION, .id = function->id, .parent = module->id};
@@ -191,12 +200,34 @@ uint64_t tsr_module_hash(struct tsr_module_record *module)
     return hash;
 }
 
-void tsr_module_hold(const void *owner, const char *variable)
+static uint64_t bit_of(const char *variable)
 {
-    struct tsr_module_record *module = tsr_module_find(owner);
-    if (module)
-        __atomic_fetch_or(&module->held, variable ? tsr_variable_bit(variable, strlen(variable)) : UINT64_MAX,
-                          __ATOMIC_RELAXED);
+    return variable ? tsr_variable_bit(variable, strlen(variable)) : UINT64_MAX;
+}
+
+void tsr_module_hold(struct tsr_module_record *module, const char *variable)
+{
+    __atomic_fetch_or(&module->held, bit_of(variable), __ATOMIC_RELAXED);
+}
+
+bool tsr_module_holds(const struct tsr_module_record *module, const char *variable)
+{
+    return __atomic_load_n(&module->held, __ATOMIC_RELAXED) & bit_of(variable);
+}
+
+bool tsr_module_leads_to(struct tsr_module_record *module, const char *variable)
+{
+    const struct tsr_session *session = tsr_session();
+    struct tsr_message look = {.kind = TSR_MESSAGE_VARIABLE, .parent = module->id};
+    struct tsr_reply reply;
+    if (!session || module->image < 0 || strlen(variable) >= sizeof look.text)
+        return true;
+    strcpy(look.text, variable);
+    pthread_mutex_lock(&lock);
+    bool known = send_module_locked(module, session->lanes[0]) == CUDA_SUCCESS &&
+                 tsr_lane_inquire(session->lanes[0], &look, &reply) == CUDA_SUCCESS;
+    pthread_mutex_unlock(&lock);
+    return !known || reply.flags;
 }
 
 static CUresult send_attribute_to_all_locked(struct tsr_function_record *function, unsigned place)

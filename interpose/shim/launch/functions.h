@@ -59,6 +59,10 @@ CUresult tsr_function_set_attribute(const void *handle, CUfunction_attribute att
 CUresult tsr_function_set_cache(const void *handle, CUfunc_cache config);
 
 /* The application will read or write a variable of the module (NULL: any), at home; so from now on functions that use it must run there, too. */
-void tsr_module_hold(const void *owner, const char *variable);
+void tsr_module_hold(struct tsr_module_record *module, const char *variable);
+/* Whether it may have been said to hold that one. */
+bool tsr_module_holds(const struct tsr_module_record *module, const char *variable);
+/* Whether code or data of the module may lead to the variable; an executor looks. */
+bool tsr_module_leads_to(struct tsr_module_record *module, const char *variable);
 
 #endif

@@ -208,6 +208,13 @@ static CUresult free_in_arena(CUdeviceptr dptr, const struct tsr_allocation *fou
     return !allowed ? result : same ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult tsr_memory_free(CUdeviceptr address)
+{
+    struct tsr_allocation found;
+    bool begins = tsr_memory_describe(address, &found) && found.address == address;
+    return begins ? free_in_arena(address, &found) : CUDA_ERROR_INVALID_VALUE;
+}
+
 bool tsr_memory_free_after(CUdeviceptr dptr, CUstream stream, bool per_thread, CUresult *result)
 {
     struct tsr_allocation found;
@@ -228,7 +235,7 @@ TSR_REDIRECTED(cuMemFree_v2)(CUdeviceptr dptr)
 {
     struct tsr_allocation found;
     if (tsr_memory_describe(dptr, &found))
-        return found.address == dptr ? free_in_arena(dptr, &found) : CUDA_ERROR_INVALID_VALUE;
+        return tsr_memory_free(dptr);
     CUresult result = tsr_order_join_all();
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuMemFree_v2(dptr);

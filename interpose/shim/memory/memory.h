@@ -21,6 +21,9 @@ bool tsr_memory_is_home(const CUmemLocation *location);
 /* Ordinary memory for the current context; see cuMemAlloc. */
 CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address);
 
+/* As cuMemFree, of what tsr_memory_allocate gave. */
+CUresult tsr_memory_free(CUdeviceptr address);
+
 /* Why nothing can be allocated now: an executor or a kernel has failed, or a capture forbids it. A context is current. */
 CUresult tsr_memory_refused(void);
 

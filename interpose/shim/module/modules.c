@@ -1,9 +1,11 @@
 /* The wrappers of module and library functions: they note what passes; the application gets the driver's own handles. */
 #include "shim/record/definitions.h"
 #include "shim/launch/functions.h"
+#include "shim/launch/session.h"
 #include "shim/module/image.h"
 #include "shim/order/order.h"
 #include "shim/memory/memory.h"
+#include "shim/memory/stand_in.h"
 #include "shim/entry/real.h"
 #include "shim/record/recorder.h"
 
@@ -64,12 +66,15 @@ static __attribute__((noinline)) CUresult found(enum tsr_row row, CUresult resul
 }
 
 static __attribute__((noinline)) CUresult got_variable(enum tsr_row row, CUresult result, const void *owner, const char *name,
-                                                       const CUdeviceptr *address)
+                                                       CUdeviceptr *address)
 {
-    if (result == CUDA_SUCCESS) {
-        tsr_module_hold(owner, name);
+    struct tsr_module_record *module = result == CUDA_SUCCESS && tsr_session() ? tsr_module_find(owner) : NULL;
+    if (module && name && address && tsr_stand_in(module, name, address))
+        return result;
+    if (module)
+        tsr_module_hold(module, name);
+    if (result == CUDA_SUCCESS)
         tsr_memory_variable(address);
-    }
     tsr_record_failure(row, result);
     return result;
 }
