@@ -54,12 +54,12 @@ class Evaluated:
 class FunctionCoverage:
     """A function over all processes of a trace. `launches`: of the trace; `by_code`: those that were evaluated from the
     function's code, and others like these count as they do; `by_call`: all those in calls of NVIDIA's libraries, from
-    the calls' operands, which say what code leaves unknown. `has_tensors`: the code goes through tensor maps.
+    the calls' operands, which say what code leaves unknown. `code`: the tier of what its code says.
     """
 
     description: Description
     launches: int = 0
-    has_tensors: bool = False
+    code: str = UNKNOWN
     by_code: Evaluated = field(default_factory=Evaluated)
     by_call: Evaluated = field(default_factory=Evaluated)
 
@@ -98,8 +98,7 @@ class FunctionCoverage:
         return max(tiers, key=lambda tier: (tiers[tier], tier)) if tiers else self.description["tier"]
 
     def by_tier(self) -> Counter[str]:
-        code = TENSOR_MAP if self.has_tensors else self.description["tier"]
-        known = Counter({code: self.known_by_code})
+        known = Counter({self.code: self.known_by_code})
         known[LIBRARY] += self.known_by_call
         known[UNKNOWN] += self.launches - self.known_launches
         return +known
@@ -212,11 +211,16 @@ def _count(
         at = (function.name, function.key)
         if at not in found:
             analysis = analyses.get(function.key) if function.key is not None else None
-            nothing = unknown_description(function.name, NO_CODE)
-            described = analysis.description if analysis is not None else nothing
-            has_tensors = analysis is not None and analysis.is_known and bool(flat.tensors(analysis.template))
-            found[at] = FunctionCoverage(described, has_tensors=has_tensors)
+            if analysis is None:
+                analysis = Analysis(unknown_description(function.name, NO_CODE))
+            found[at] = FunctionCoverage(analysis.description, code=_tier(analysis.template))
         found[at].launches += function.launches
+
+
+def _tier(template: bytes) -> str:
+    if not template:
+        return UNKNOWN
+    return TENSOR_MAP if flat.tensors(template) else flat.tier(template).word
 
 
 def _evaluate(

@@ -56,6 +56,11 @@ class Tier(Enum):
     PTX = 0
     MACHINE_CODE = 1
 
+    @property
+    def word(self) -> str:
+        """As templates and people say it."""
+        return "ptx" if self is Tier.PTX else "machine"
+
 
 def write(template: Template, tier: Tier = Tier.PTX) -> bytes:
     """The bytes of a template."""
@@ -76,6 +81,10 @@ def tensors(data: bytes) -> int:
     """How many accesses of a template go through tensor maps."""
     counts = HEADER.unpack_from(data)[5:]
     return int(counts[SECTIONS.index(_TENSOR)])
+
+
+def tier(data: bytes) -> Tier:
+    return Tier(HEADER.unpack_from(data)[3])
 
 
 def _reader(data: bytes) -> _Reader:
