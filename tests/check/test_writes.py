@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from controlplane.analysis import cache
-from controlplane.analysis.kernel import Image
-from tests.check import writer
+from tests.check import control, writer
 from tests.command import TESSERA_RUN, with_native
 from tests.libraries import guest
 from tests.libraries.stand_ins import build
@@ -25,8 +24,6 @@ PROGRAM = Path(writer.__file__)
 ROOT = PROGRAM.parents[2]
 ONE_GPU = (str(TESSERA_RUN), "--emulate", "1")
 TIMEOUT_S = 180
-ARCHITECTURE = 90
-STRAY = 300  # bytes that `all` changes and `even` does not: of the second words, which count up from 7
 LAUNCHES: list[dict[str, Any]] = [
     {"function": "even", "count": 1000},
     {"function": "all", "count": 300, "offset": 64},
@@ -89,22 +86,6 @@ def expected(launches: Sequence[dict[str, Any]]) -> str:
     return writer.digest(writer.model(launches))
 
 
-def falsify(function: str, body: str) -> None:
-    """From now on the cache says that the function does what this body does."""
-    wrong = Image(writer.text({function: writer.BODIES[body]}), ARCHITECTURE, ptx_only=True).analyse(function)
-    assert wrong.is_known
-    (file,) = [file for file in cache.default_directory().glob("*/*") if key_of(file)[5] == function]
-    file.write_bytes(cache.encode(json.dumps(key_of(file)).encode(), wrong))
-
-
-def key_of(file: Path) -> list[Any]:
-    """The analyser's version, then the fields of cache.Key."""
-    data = file.read_bytes()
-    size = cache.HEADER.unpack_from(data)[2]
-    key: list[Any] = json.loads(data[cache.HEADER.size : cache.HEADER.size + size])
-    return key
-
-
 def test_what_is_known_of_kernels_is_true(tmp_path: Path) -> None:
     outcome = run(tmp_path, LAUNCHES, "--check-writes")
     assert outcome.printed.strip() == expected(LAUNCHES)
@@ -119,7 +100,7 @@ def test_what_is_known_of_kernels_is_true(tmp_path: Path) -> None:
 
 
 def test_a_wrong_template_is_caught_and_not_believed_again(tmp_path: Path) -> None:
-    falsify("all", "even")
+    control.falsify(cache.default_directory())
     launches = [LAUNCHES[1], *LAUNCHES, LAUNCHES[1]]
     outcome = run(tmp_path, launches, "--check-writes")
     assert outcome.printed.strip() == expected(launches)
@@ -127,7 +108,7 @@ def test_a_wrong_template_is_caught_and_not_believed_again(tmp_path: Path) -> No
     assert (check["known"], check["unknown"], check["checked"], check["violations"]) == (4, 6, 4, 1)
     (told,) = check["told"]
     assert (told["function"], told["grid"], told["block"]) == ("all", [3, 1, 1], [writer.THREADS, 1, 1])
-    assert (told["bytes"], told["offset"], told["parameter"], told["source"]) == (STRAY, 64 + 4, 0, "ptx")
+    assert (told["bytes"], told["offset"], told["parameter"], told["source"]) == (control.STRAY, 64 + 4, 0, "ptx")
     assert (told["before"], told["after"]) == (7, 8)
     assert told["parameters"][0] == {"offset": 0, "size": 8, "value": told["allocation"] + 64}
     assert told["parameters"][1] == {"offset": 8, "size": 4, "value": 300}
@@ -135,7 +116,7 @@ def test_a_wrong_template_is_caught_and_not_believed_again(tmp_path: Path) -> No
     rows = {"low": begin, "high": begin + 8 * 299 + 4, "stride": 8, "width": 4, "parameter": 0, "whole": False}
     assert (told["predicted_ranges"], told["predicted"]) == (1, [rows])
     (line,) = [line for line in outcome.errors.splitlines() if "error: check:" in line]
-    assert f"all wrote {STRAY} bytes that it was not predicted to write, the first at byte 68" in line
+    assert f"all wrote {control.STRAY} bytes that it was not predicted to write, the first at byte 68" in line
     assert "to which parameter 0 points: 07 became 08" in outcome.errors
     assert "predicted, as offsets from that byte: -4 to 2391 (4 at every 8)" in outcome.errors
 

@@ -1,0 +1,42 @@
+"""A control of the check itself: a kernel whose template is made wrong on purpose must be caught."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from controlplane.analysis import cache
+from controlplane.analysis.kernel import Image
+from tests.check import writer
+
+WRONG, AS_IF = "all", "even"  # the cache says of the first that it does what the second does
+LAUNCHES: list[dict[str, Any]] = [{"function": name, "count": 300} for name in writer.BODIES]
+STRAY = 300  # bytes that WRONG changes and AS_IF does not: of the second words, which count up from 7
+
+
+def falsify(directory: Path) -> None:
+    """Changes the analysis of WRONG in a cache in which the program's kernels are."""
+    (file,) = [file for file in directory.glob("*/*") if key_of(file)[5] == WRONG]
+    key = key_of(file)
+    text = writer.text({WRONG: writer.BODIES[AS_IF]})
+    analysis = Image(text, key[3], ptx_only=key[4]).analyse(WRONG)
+    assert analysis.is_known
+    file.write_bytes(cache.encode(json.dumps(key).encode(), analysis))
+
+
+def key_of(file: Path) -> list[Any]:
+    """The analyser's version, then the fields of cache.Key."""
+    data = file.read_bytes()
+    size = cache.HEADER.unpack_from(data)[2]
+    key: list[Any] = json.loads(data[cache.HEADER.size : cache.HEADER.size + size])
+    return key
+
+
+def verdict(check: dict[str, Any]) -> str:
+    """What is wrong with a report of LAUNCHES under --check-writes; nothing if the text is empty."""
+    caught = [(told["function"], told["bytes"]) for told in check["told"]]
+    return "" if caught == [(WRONG, STRAY)] else f"of {check['checked']} launches, caught: {caught}"
