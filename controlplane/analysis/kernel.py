@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from controlplane.analysis.describe import Description, describe, unknown_description
@@ -59,11 +60,16 @@ class Image:
     _problem: str = ""
     _is_read: bool = False
 
+    def expect(self, names: Collection[str]) -> None:
+        """These functions will be asked for: their machine code is disassembled at once, as far as it is needed."""
+        self._read_once()
+        without_ptx = [name for name in names if not any(_defines(module, name) for module in self._modules)]
+        for code in self._machine if self.disassemble else []:
+            code.expect(without_ptx)
+
     def analyse(self, name: str) -> Analysis:
         """Never fails: what is not understood is unknown, with the reason."""
-        if not self._is_read:
-            self._is_read = True
-            self._read()
+        self._read_once()
         if self._problem:
             return _unknown(name, self._problem, is_lasting=False)
         modules = [module for module in self._modules if _defines(module, name)]
@@ -73,6 +79,11 @@ class Image:
         if modules:
             return _from_ptx(modules[0], name)
         return machine[0].analyse(name, self.disassemble) if machine else _unknown(name, NO_CODE)
+
+    def _read_once(self) -> None:
+        if not self._is_read:
+            self._is_read = True
+            self._read()
 
     def _read(self) -> None:
         try:
@@ -95,6 +106,10 @@ class _MachineCode:
     def __init__(self, data: bytes, cubin: Cubin) -> None:
         self.cubin = cubin
         self._listing = Listing(data, cubin)
+
+    def expect(self, names: Collection[str]) -> None:
+        with contextlib.suppress(DisassemblyError):  # told again when a function is analysed
+            self._listing.want(names)
 
     def analyse(self, name: str, disassemble: bool) -> Analysis:
         if not disassemble:

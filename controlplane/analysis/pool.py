@@ -1,6 +1,7 @@
 """The worker processes of analyses: a few, each with one task at a time, the others wait in their order.
 
-A worker that dies or takes too long costs its task, which is unknown then, and is replaced.
+A worker that dies or takes too long costs its task, which is unknown then, and is replaced. Functions of one image go
+to the same worker, which keeps what it has read of it, unless many of them wait.
 """
 
 from __future__ import annotations
@@ -11,21 +12,23 @@ import socket
 import subprocess
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from controlplane.analysis.cache import decode
 from controlplane.analysis.describe import unknown_description
 from controlplane.analysis.kernel import Analysis
-from controlplane.analysis.worker import ANSWER, Task
+from controlplane.analysis.worker import ANSWER, ImageOf, Task, image_of
 from controlplane.loop import Loop
 
 MOST_WORKERS = 4
 TASK_SECONDS = 60.0
 MOST_FAILURES = 8  # of workers that could not even be asked
 LARGEST_ANSWER = 256 << 20
+MOST_BEHIND = 8  # functions of an image that wait for the worker that has it; of more, others take some
+MOST_NAMES_BYTES = 24 << 10  # of functions that a task names besides its own
 
 Done = Callable[[Analysis], None]
 
@@ -35,6 +38,7 @@ class _Worker:
     process: subprocess.Popen[bytes]
     peer: socket.socket
     task: Task | None = None
+    image: ImageOf | None = None  # the latest task's
     done: Done | None = None
     deadline: float = 0.0
 
@@ -90,13 +94,15 @@ class Pool:
             self._end(worker)
 
     def _hand_out(self) -> None:
-        while self._waiting:
-            worker = next((each for each in self._workers if each.task is None), None) or self._begin()
-            if worker is None:
-                return
-            task, descriptors, done = self._waiting.popleft()
+        while (picked := self._pick()) is not None:
+            worker, place = picked
+            task, descriptors, done = self._waiting[place]
+            del self._waiting[place]
+            image = image_of(task.key)
             try:
-                socket.send_fds(worker.peer, [task.to_json()], descriptors)
+                told = replace(task, next=self._names_of(image))
+                socket.send_fds(worker.peer, [told.to_json()], descriptors)
+                worker.image = image
                 worker.task, worker.done, worker.deadline = task, done, time.monotonic() + TASK_SECONDS
             except OSError as problem:
                 self._end(worker)
@@ -105,8 +111,38 @@ class Pool:
             finally:
                 _close(descriptors)
 
+    def _pick(self) -> tuple[_Worker, int] | None:
+        """A worker without a task, and the place of the task that it gets."""
+        idle = [worker for worker in self._workers if worker.task is None]
+        if not self._waiting or not (idle or self._may_begin):
+            return None
+        waiting = [image_of(task.key) for task, _, _ in self._waiting]
+        busy = {worker.image for worker in self._workers if worker.task is not None}
+        chosen = choose(waiting, [worker.image for worker in idle], busy)
+        if chosen is None:
+            return None
+        number, place = chosen
+        worker = idle[number] if number < len(idle) else self._begin()
+        return None if worker is None else (worker, place)
+
+    @property
+    def _may_begin(self) -> bool:
+        return len(self._workers) < self._most and self._failures < MOST_FAILURES
+
+    def _names_of(self, image: ImageOf) -> tuple[str, ...]:
+        """Functions of an image that wait, as many as a message has room for."""
+        names: list[str] = []
+        left = MOST_NAMES_BYTES
+        for task, _, _ in self._waiting:
+            left -= len(task.key.function) if image_of(task.key) == image else 0
+            if left < 0:
+                break
+            if image_of(task.key) == image:
+                names.append(task.key.function)
+        return tuple(names)
+
     def _begin(self) -> _Worker | None:
-        if len(self._workers) >= self._most or self._failures >= MOST_FAILURES:
+        if not self._may_begin:
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -160,6 +196,23 @@ class Pool:
         worker.peer.close()
         worker.process.kill()
         worker.process.wait()
+
+
+def choose(
+    waiting: Sequence[ImageOf], idle: Sequence[ImageOf | None], busy: Collection[ImageOf | None]
+) -> tuple[int, int] | None:
+    """Which worker without a task gets which of those that wait; with none such, number 0 is a new one.
+
+    `waiting`: the tasks' images; `idle`: the latest images of workers without a task; `busy`: those of the others.
+    """
+    for number, image in enumerate(idle):
+        if image in waiting:
+            return number, waiting.index(image)
+    many = Counter(waiting)
+    free = (place for place, image in enumerate(waiting) if image not in busy)
+    behind = (place for place, image in enumerate(waiting) if many[image] > MOST_BEHIND)
+    place = next(free, max(behind, default=None))
+    return None if place is None else (0, place)
 
 
 def _close(descriptors: Sequence[int]) -> None:

@@ -38,10 +38,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A function to analyse; images lie in the descriptors that come along, at these places, the code's first."""
+    """A function to analyse; images lie in the descriptors that come along, at these places, the code's first.
+
+    `next`: functions of the same image that will be asked for, which are disassembled together with this one: most of
+    the time that nvdisasm takes is that of its start.
+    """
 
     key: Key
     places: tuple[Place, ...]
+    next: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -50,18 +55,27 @@ class Task:
     def from_json(cls, data: bytes) -> Task:
         value = json.loads(data)
         key = {**value["key"], "sources": tuple(value["key"]["sources"])}
-        return cls(Key(**key), tuple(Place(**place) for place in value["places"]))
+        return cls(Key(**key), tuple(Place(**place) for place in value["places"]), tuple(value["next"]))
+
+
+ImageOf = tuple[int, int, bool, tuple[int, ...], bool]
+
+
+def image_of(key: Key) -> ImageOf:
+    """What functions of one image have in common."""
+    return (key.code, key.architecture, key.ptx_only, key.sources, key.disassemble)
 
 
 class Analyser:
     """Keeps the images seen last, which have been read as far as it was needed."""
 
     def __init__(self) -> None:
-        self._images: OrderedDict[tuple[int, int, bool, tuple[int, ...], bool], Image] = OrderedDict()
+        self._images: OrderedDict[ImageOf, Image] = OrderedDict()
 
     def analyse(self, task: Task, descriptors: list[int]) -> Analysis:
         try:
             image = self._image(task, descriptors)
+            image.expect((task.key.function, *task.next))
             return image.analyse(task.key.function)
         except Exception as problem:
             failure = unknown_description(task.key.function, f"the analysis failed: {problem!r}")
@@ -69,7 +83,7 @@ class Analyser:
 
     def _image(self, task: Task, descriptors: list[int]) -> Image:
         key = task.key
-        known = (key.code, key.architecture, key.ptx_only, key.sources, key.disassemble)
+        known = image_of(key)
         if known not in self._images:
             hashes = (key.code, *key.sources)
             wanted = zip(descriptors, task.places, hashes, strict=True)

@@ -1,0 +1,62 @@
+"""Which worker gets which function."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from controlplane.analysis.cache import Key
+from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.pool import MOST_BEHIND, Pool, choose
+from controlplane.analysis.worker import ImageOf, Place, Task
+from controlplane.content import content_hash
+
+BODY = ".visible .entry {name}(.param .u64 p) {{ .reg .b64 %a; ld.param.u64 %a, [p]; st.global.u32 [%a], 1; ret; }}\n"
+A: ImageOf = (1, 90, False, (), True)
+B: ImageOf = (2, 90, False, (), True)
+C: ImageOf = (3, 90, False, (), True)
+
+
+def test_a_worker_goes_on_with_its_image() -> None:
+    assert choose([A, B, A], [C, B], ()) == (1, 1)
+
+
+def test_another_image_comes_first_when_one_is_in_work() -> None:
+    assert choose([A, B, A], [C], {A}) == (0, 1)
+    assert choose([A, B], [], ()) == (0, 0)
+
+
+def test_what_another_has_read_is_left_to_it() -> None:
+    assert choose([A, A], [B], {A}) is None
+
+
+def test_when_many_wait_for_one_worker_others_help() -> None:
+    assert choose([A] * MOST_BEHIND, [None], {A}) is None
+    assert choose([A] * (MOST_BEHIND + 1), [None], {A}) == (0, MOST_BEHIND)
+
+
+def test_functions_that_wait_are_named() -> None:
+    task = Task(Key(1, 2, 90, False, "k"), (Place(0, 2),), ("l", "m"))
+    assert Task.from_json(task.to_json()) == task
+
+
+def test_all_functions_of_several_images_are_analysed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found: dict[str, Analysis] = {}
+    pool, count = Pool(2), 0
+    for number in range(3):
+        names = [f"k{number}_{function}" for function in range(2 * MOST_BEHIND)]
+        text = ".version 8.0\n.target sm_80\n.address_size 64\n" + "".join(BODY.format(name=name) for name in names)
+        file = tmp_path / f"{number}.ptx"
+        file.write_text(text)
+        descriptor = os.open(file, os.O_RDONLY)
+        for name in names:
+            key = Key(content_hash(text.encode()), len(text), 80, True, name)
+            pool.ask(Task(key, (Place(0, len(text)),)), [descriptor], partial(found.__setitem__, name))
+            count += 1
+        os.close(descriptor)
+    assert pool.wait(60)
+    pool.finish()
+    assert len(found) == count
+    assert all(analysis.is_known for analysis in found.values())
