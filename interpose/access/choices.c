@@ -93,6 +93,9 @@ static const struct tsr_form *one_of(struct tsr_evaluation *e, const struct tsr_
         symbol.loops |= tsr_form_loops(e, options[i].form);
         symbol.loaded |= tsr_form_loaded(e, options[i].form);
     }
+    const struct tsr_form *first = options[0].form;
+    if (symbol.low == symbol.high && tsr_form_low(e, first) == symbol.low && tsr_form_high(e, first) == symbol.low)
+        return first; /* pointers to one place: an address keeps what it begins with */
     bool has_choices = set_choices(e, &symbol, options, count);
     const struct tsr_form *result = tsr_symbol_add(e, &symbol);
     if (result->count && !has_choices)

@@ -350,6 +350,8 @@ class Arithmetic:
             return first
         low = min(self._of.lower(form, facts) for form, facts in options)
         high = max(self._of.upper(form, facts) for form, facts in options)
+        if low == high == self._of.upper(first, []) == self._of.lower(first, []):
+            return first  # pointers to one place: an address keeps what it begins with
         loops = self._of.symbols.loops(form for form, _ in options) | self._of.template.block_loops[node.block]
         loaded = any(self._of.symbols.all[n].loaded for form, _ in options for n in form.terms)
         choices = self._pointers(options)

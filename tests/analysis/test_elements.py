@@ -42,8 +42,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
     return made
 
 
-def launch(rows: int, sizes: list[int]) -> Launch:
-    pointers = [BEGIN + APART * number for number in range(MOST)]
+def launch(rows: int, sizes: list[int], apart: int = APART) -> Launch:
+    pointers = [BEGIN + apart * number for number in range(MOST)]
     block = struct.pack(f"<{MOST}Q{MOST}I", *pointers, *(sizes + [0] * (MOST - len(sizes))))
 
     def allocation(address: int) -> tuple[int, int] | None:
@@ -65,6 +65,13 @@ def test_the_elements_that_the_grid_reaches_are_found(template: Template, sizes:
             for number, size in enumerate(sizes):
                 begin = BEGIN + APART * number
                 assert begin + 4 * size <= ends[begin] <= begin + 4 * max(sizes)
+
+
+def test_elements_that_are_the_same_pointer_keep_their_parameter(template: Template) -> None:
+    asked = launch(2, [10, 40], 0)
+    for found in (evaluate(template, asked), Evaluator(template).evaluate(asked)):
+        assert not found.unknown
+        assert {(each.parameter, each.begin, each.end) for each in found.ranges} == {(0, BEGIN, BEGIN + 160)}
 
 
 def test_more_elements_than_a_range_may_begin_with_are_unknown(template: Template) -> None:
