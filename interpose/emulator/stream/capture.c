@@ -19,7 +19,7 @@ struct tsr_capture {
     struct tsr_capture *next;             /* of all active ones */
 };
 
-static struct tsr_capture *active; /* lock */
+static struct tsr_capture *active; /* atomic; lock to change, and to follow */
 static uint64_t captures;          /* lock; also the source of ids */
 static __thread CUstreamCaptureMode mode_here = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -62,7 +62,7 @@ static struct tsr_graph *finish_locked(struct tsr_capture *capture)
     struct tsr_graph *graph = capture->graph;
     for (struct tsr_capture **at = &active; *at; at = &(*at)->next)
         if (*at == capture) {
-            *at = capture->next;
+            __atomic_store_n(at, capture->next, __ATOMIC_RELAXED);
             break;
         }
     capture->graph = NULL;
@@ -104,7 +104,7 @@ CUresult tsr_capture_begin(struct tsr_stream *stream, CUstreamCaptureMode mode, 
                                         .thread = this_thread(),
                                         .next = active};
         if (stream_join_locked(stream, capture))
-            active = capture;
+            __atomic_store_n(&active, capture, __ATOMIC_RELAXED);
         else
             result = CUDA_ERROR_OUT_OF_MEMORY;
     }

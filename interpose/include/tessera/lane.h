@@ -15,13 +15,27 @@
 #define TSR_LANE_VERSION 5u
 #define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
 #define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
-#define TSR_LANE_ADDRESS 0x1ffff0000000ull /* the lane is mapped here in both processes, so its semaphores have one address */
+
+/*
+ * The same places in both processes: of the lane, so that its semaphores have one address; of the arena; of the application's own
+ * reservations, behind it; and of page-locked host memory.
+ */
+#ifdef __SANITIZE_THREAD__ /* it leaves little room to applications */
+#define TSR_ARENA_ADDRESS 0x7ed000000000ull
+#define TSR_ARENA_BYTES (16ull << 30)
+#define TSR_RESERVE_BYTES (64ull << 30)
+#define TSR_HOST_ADDRESS 0x7ee800000000ull
+#define TSR_HOST_BYTES (16ull << 30)
+#define TSR_LANE_ADDRESS 0x7eec00000000ull
+#else
 #define TSR_ARENA_ADDRESS 0x200000000000ull
 #define TSR_ARENA_BYTES (1ull << 40)
-#define TSR_RESERVE_ADDRESS 0x210000000000ull /* where the application's own reservations go */
 #define TSR_RESERVE_BYTES (8ull << 40)
-#define TSR_HOST_ADDRESS 0x1e0000000000ull /* where page-locked host memory goes */
+#define TSR_HOST_ADDRESS 0x1e0000000000ull
 #define TSR_HOST_BYTES (1ull << 40)
+#define TSR_LANE_ADDRESS 0x1ffff0000000ull
+#endif
+#define TSR_RESERVE_ADDRESS (TSR_ARENA_ADDRESS + TSR_ARENA_BYTES)
 
 enum tsr_message_kind {
     TSR_MESSAGE_HELLO, /* descriptor: the lane */

@@ -15,7 +15,6 @@
 
 #define SPAN (TSR_ARENA_BYTES + TSR_RESERVE_BYTES) /* the arena, and what the application reserves itself */
 #define PAGES (SPAN / TSR_ARENA_PAGE)
-_Static_assert(TSR_RESERVE_ADDRESS == TSR_ARENA_ADDRESS + TSR_ARENA_BYTES, "one table has the pages of both");
 
 static struct tsr_blocks space;           /* who has which addresses; owner of a block in use: its extent */
 static CUdeviceptr arena;                 /* atomic; memory lock to change; 0: not reserved yet, or the application has it */

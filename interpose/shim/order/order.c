@@ -128,9 +128,10 @@ static CUresult join_for_locked(struct tsr_stream *stream, const struct tsr_stre
 
 static bool waits_for(const struct tsr_stream *stream, const struct tsr_stream *other)
 {
-    bool blocking = other->kind == TSR_STREAM_BLOCKING || other->kind == TSR_STREAM_OWN;
-    return other->context == stream->context &&
-           (stream->kind == TSR_STREAM_LEGACY ? blocking : other->kind == TSR_STREAM_LEGACY);
+    bool related_kind = stream->kind == TSR_STREAM_LEGACY
+                            ? tsr_stream_is(other, TSR_STREAM_BLOCKING) || tsr_stream_is(other, TSR_STREAM_OWN)
+                            : tsr_stream_is(other, TSR_STREAM_LEGACY);
+    return related_kind && __atomic_load_n(&other->context, __ATOMIC_RELAXED) == stream->context;
 }
 
 /* `related` is held exclusively. */
@@ -321,7 +322,7 @@ CUresult tsr_order_join_all_until(uint64_t deadline_ns)
     CUresult result = join_all_locked();
     pthread_rwlock_unlock(&related);
     for (struct tsr_stream *at = tsr_stream_first(); at && result == CUDA_SUCCESS && any_away(); at = at->next)
-        if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && at->kind == TSR_STREAM_OWN)
+        if (tsr_stream_is(at, TSR_STREAM_OWN))
             result = await_foreign(at, deadline_ns);
     return result;
 }
@@ -342,7 +343,7 @@ CUresult tsr_order_destroy(CUstream handle)
 CUresult tsr_order_destroy_contexts(void)
 {
     CUresult result = tsr_order_join_all();
-    tsr_stream_forget_all();
+    tsr_stream_forget_settled(false);
     const struct tsr_session *session = tsr_session();
     for (uint32_t i = 0; session && i < session->lane_count; i++) {
         tsr_stand_in_await(session->lanes[i]);
@@ -463,17 +464,15 @@ struct tsr_lane_client *tsr_order_lane(CUstream handle, bool per_thread)
 static void forget_orphans(void)
 {
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
-        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || at->kind != TSR_STREAM_OWN)
+        if (!tsr_stream_is(at, TSR_STREAM_OWN))
             continue;
         pthread_mutex_lock(&at->lock);
-        bool orphan = at->live && at->orphan;
-        if (orphan && at->owed && tsr_lane_away_value(at->slot, at->owed) >= at->owed_value)
+        bool complete = at->live && at->orphan && at->owed && tsr_lane_away_value(at->slot, at->owed) >= at->owed_value;
+        if (complete)
             settle_locked(at);
-        bool settled = orphan && !is_away(at);
         pthread_mutex_unlock(&at->lock);
-        if (settled)
-            tsr_stream_forget(at);
     }
+    tsr_stream_forget_settled(true);
 }
 
 /* The thread's own stream at home ends with the thread, its work elsewhere does not. */
@@ -482,8 +481,10 @@ static void end_own(struct tsr_stream *stream)
     if (!tsr_session())
         return;
     pthread_mutex_lock(&stream->lock);
-    stream->orphan = true;
-    signal_locked(stream);
+    bool same = stream->live && stream->kind == TSR_STREAM_OWN && !is_foreign(stream);
+    stream->orphan |= same;
+    if (same)
+        signal_locked(stream);
     pthread_mutex_unlock(&stream->lock);
     forget_orphans();
 }

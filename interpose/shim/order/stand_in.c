@@ -20,7 +20,8 @@
 
 #define BUSY_LOOK_NS 100000ull
 #define IDLE_LOOK_NS 20000000ull
-#define BEGIN_NS 200000000ull /* more than the GPU takes to begin what nothing hinders */
+#define BEGIN_NS 200000000ull /* more than the GPU takes to begin what nothing hinders, */
+#define BEGIN_LOOKS 1000u     /* and that many looks, because on a busy machine nobody gets anywhere */
 #define AWAIT_LOOK_MS 1
 #define DECIDE_LOOKS 1000u
 
@@ -36,6 +37,7 @@ struct queue {
     CUstream stream;  /* of work that is under way; NULL: none */
     CUevent begun;
     uint64_t since_ns; /* when it was enqueued; 0: it has begun */
+    uint32_t looks;    /* since then */
     uint32_t records;  /* under way */
 };
 
@@ -144,6 +146,7 @@ static CUresult begin(struct stand_in *self, uint32_t slot)
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuEventRecord(queue->begun, queue->stream);
     queue->since_ns = tsr_os_monotonic_ns();
+    queue->looks = 0;
     for (; result == CUDA_SUCCESS && queue->first && tsr_carry_is_work(&queue->first->record); queue->records++) {
         result = enqueue(self, &queue->first->record, queue->stream);
         pop(self, queue);
@@ -157,7 +160,8 @@ static CUresult look(struct queue *queue)
     CUresult begun = queue->since_ns ? tsr_real.cuEventQuery(queue->begun) : CUDA_SUCCESS;
     if (begun == CUDA_SUCCESS)
         queue->since_ns = 0;
-    else if (begun == CUDA_ERROR_NOT_READY && tsr_os_monotonic_ns() - queue->since_ns > BEGIN_NS)
+    else if (begun == CUDA_ERROR_NOT_READY && queue->looks++ > BEGIN_LOOKS &&
+             tsr_os_monotonic_ns() - queue->since_ns > BEGIN_NS)
         return CUDA_ERROR_LAUNCH_FAILED;
     return tsr_real.cuStreamQuery(queue->stream);
 }

@@ -50,11 +50,15 @@ struct tsr_stream *tsr_stream_first(void)
     return __atomic_load_n(&all, __ATOMIC_ACQUIRE);
 }
 
+static bool is_of_thread(const struct tsr_stream *stream, uint64_t number)
+{
+    return tsr_stream_is(stream, TSR_STREAM_OWN) && __atomic_load_n(&stream->thread, __ATOMIC_RELAXED) == number;
+}
+
 static void end_thread(void *number)
 {
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
-        if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && at->kind == TSR_STREAM_OWN &&
-            at->thread == (uint64_t)(uintptr_t)number && tsr_stream_thread_ends)
+        if (is_of_thread(at, (uint64_t)(uintptr_t)number) && tsr_stream_thread_ends)
             tsr_stream_thread_ends(at);
 }
 
@@ -95,16 +99,20 @@ static struct tsr_stream *new_locked(void)
 static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_stream_kind kind, CUcontext context,
                          bool elsewhere)
 {
-    stream->kind = kind;
+    pthread_mutex_lock(&stream->lock);
+    __atomic_store_n(&stream->kind, kind, __ATOMIC_RELAXED);
+    __atomic_store_n(&stream->context, context, __ATOMIC_RELAXED);
+    __atomic_store_n(&stream->thread, kind == TSR_STREAM_OWN ? tsr_stream_thread() : 0, __ATOMIC_RELAXED);
     stream->handle = handle;
-    stream->context = context;
     stream->elsewhere = elsewhere;
-    stream->thread = kind == TSR_STREAM_OWN ? tsr_stream_thread() : 0;
     stream->slot = TSR_STREAM_NO_SLOT;
-    stream->lane = stream->owed = NULL;
-    stream->orphan = stream->touched = false;
+    __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELAXED);
+    stream->owed = NULL;
+    stream->orphan = false;
+    __atomic_store_n(&stream->touched, false, __ATOMIC_RELAXED);
     stream->priority = 0;
     __atomic_store_n(&stream->live, true, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&stream->lock);
 }
 
 static bool is_home(CUstream handle)
@@ -142,8 +150,8 @@ static struct tsr_stream *make_explicit(CUstream handle)
 static struct tsr_stream *find_default(enum tsr_stream_kind kind, CUcontext context)
 {
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
-        if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && at->kind == kind && at->context == context &&
-            (kind != TSR_STREAM_OWN || at->thread == tsr_stream_thread()))
+        if (tsr_stream_is(at, kind) && __atomic_load_n(&at->context, __ATOMIC_RELAXED) == context &&
+            (kind != TSR_STREAM_OWN || is_of_thread(at, tsr_stream_thread())))
             return at;
     return NULL;
 }
@@ -181,7 +189,7 @@ static struct tsr_stream *look_up(CUstream stream, bool per_thread, bool make)
     }
     unsigned place = ((uintptr_t)context >> 4 ^ (uintptr_t)context >> 12) % SHORT_CUTS;
     struct tsr_stream **short_cut = kind == TSR_STREAM_OWN ? &part->own[place] : &part->legacy[place];
-    if (*short_cut && (*short_cut)->context == context)
+    if (*short_cut && __atomic_load_n(&(*short_cut)->context, __ATOMIC_RELAXED) == context)
         return *short_cut;
     struct tsr_stream *found = find_default(kind, context);
     if (!found && make)
@@ -211,28 +219,39 @@ static void release_slot(struct tsr_stream *stream)
     stream->slot = TSR_STREAM_NO_SLOT;
 }
 
+static void forget_locked(struct tsr_stream *stream)
+{
+    __atomic_store_n(&stream->live, false, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&epoch, 1, __ATOMIC_RELEASE);
+    if (stream->kind == TSR_STREAM_BLOCKING || stream->kind == TSR_STREAM_FREE)
+        tsr_map_remove(&by_handle, (uint64_t)(uintptr_t)stream->handle);
+    release_slot(stream);
+    stream->free = unused;
+    unused = stream;
+}
+
 void tsr_stream_forget(struct tsr_stream *stream)
 {
     pthread_mutex_lock(&lock);
     pthread_mutex_lock(&stream->lock);
-    if (stream->live) {
-        __atomic_store_n(&stream->live, false, __ATOMIC_RELEASE);
-        __atomic_add_fetch(&epoch, 1, __ATOMIC_RELEASE);
-        if (stream->kind == TSR_STREAM_BLOCKING || stream->kind == TSR_STREAM_FREE)
-            tsr_map_remove(&by_handle, (uint64_t)(uintptr_t)stream->handle);
-        release_slot(stream);
-        stream->free = unused;
-        unused = stream;
-    }
+    if (stream->live)
+        forget_locked(stream);
     pthread_mutex_unlock(&stream->lock);
     pthread_mutex_unlock(&lock);
 }
 
-void tsr_stream_forget_all(void)
+void tsr_stream_forget_settled(bool orphans_only)
 {
-    for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
-        if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && !at->lane && !at->owed)
-            tsr_stream_forget(at);
+    pthread_mutex_lock(&lock);
+    for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
+        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || (orphans_only && !tsr_stream_is(at, TSR_STREAM_OWN)) ||
+            pthread_mutex_trylock(&at->lock) != 0)
+            continue;
+        if (at->live && !at->lane && !at->owed && (at->orphan || !orphans_only))
+            forget_locked(at);
+        pthread_mutex_unlock(&at->lock);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 void tsr_stream_reset(void)

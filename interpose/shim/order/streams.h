@@ -31,7 +31,8 @@ struct tsr_stream {
     struct tsr_stream *next; /* of all records; written once */
     struct tsr_stream *free; /* next record that can be used again, under the list's lock */
     pthread_mutex_t lock;
-    enum tsr_stream_kind kind;
+    enum tsr_stream_kind
+        kind; /* this, context and thread: atomic, written under the lock: a record that is used again may be looked at */
     CUstream handle; /* explicit: never NULL */
     CUcontext context;
     bool elsewhere; /* of another GPU than home: not Tessera's business */
@@ -51,11 +52,16 @@ struct tsr_stream {
 struct tsr_stream *tsr_stream_find(CUstream stream, bool per_thread);
 /* The same, without making one. */
 struct tsr_stream *tsr_stream_seen(CUstream stream, bool per_thread);
-/* The first of all records; walk by `next`, skipping those that are not live. */
+/* The first of all records; walk by `next`, skipping those that are not live. Without the lock what they say of a stream is a hint. */
 struct tsr_stream *tsr_stream_first(void);
+static inline bool tsr_stream_is(const struct tsr_stream *stream, enum tsr_stream_kind kind)
+{
+    return __atomic_load_n(&stream->live, __ATOMIC_ACQUIRE) && __atomic_load_n(&stream->kind, __ATOMIC_RELAXED) == kind;
+}
 /* The stream goes; its slot is used again when its work is complete. Its work has been joined. */
 void tsr_stream_forget(struct tsr_stream *stream);
-void tsr_stream_forget_all(void);
+/* All streams, or all of threads that have ended, that are at home, owe nothing, and are in nobody's hands. */
+void tsr_stream_forget_settled(bool orphans_only);
 /* A forked child begins with none. */
 void tsr_stream_reset(void);
 /* Number of the calling thread, never used again. */
