@@ -89,6 +89,19 @@ def send(processes: list[int], what: signal.Signals) -> None:
             os.kill(process, what)
 
 
+def await_rest(processes: list[int]) -> None:
+    """Until no thread of them runs any more: on a busy machine a signal takes its time."""
+    deadline = time.monotonic() + LONGEST_SECONDS
+    states = {"R"}
+    while states - {"T", "Z", "X"} and time.monotonic() < deadline:
+        states = set()
+        for process in processes:
+            for task in Path(f"/proc/{process}/task").glob("*/stat"):
+                with contextlib.suppress(OSError):
+                    states.add(task.read_text().rpartition(")")[2].split()[0])
+        time.sleep(0.005)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What happens to the executor of a GPU, `delay` seconds after the worker's first round.
@@ -119,6 +132,8 @@ def run(native: Path, policy: Path, rounds: int, fault: Fault) -> Outcome:
         time.sleep(fault.delay)
         executors = executors_under(process.pid, fault.device)
         send(executors, fault.signal)
+        if fault.idle:
+            await_rest(executors)
         process.stdin.write("\n")
         process.stdin.flush()
         start = time.monotonic()
@@ -133,7 +148,10 @@ def run(native: Path, policy: Path, rounds: int, fault: Fault) -> Outcome:
             process.kill()
             raise
         log = process.stderr.read()
-    return Outcome(said, seconds, log, left_behind(process.pid))
+    deadline = time.monotonic() + SLACK_SECONDS  # workers of an executor that was killed end a moment after it
+    while (left := left_behind(process.pid)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return Outcome(said, seconds, log, left)
 
 
 def left_behind(starter: int) -> str:
@@ -143,8 +161,8 @@ def left_behind(starter: int) -> str:
     processes = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            session = (entry / "stat").read_text().rpartition(")")[2].split()[3]
-            processes += [entry.name] if session == str(starter) else []
+            state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            processes += [entry.name] if session == str(starter) and state not in "ZX" else []
     files = [file.name for file in Path("/dev/shm").glob(f"{name}*")]
     return f"LEFT {sockets} {processes} {files}" if sockets or processes or files else ""
 
