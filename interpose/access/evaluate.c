@@ -284,10 +284,12 @@ const struct tsr_facts *tsr_context_facts(struct tsr_evaluation *e, uint32_t con
     if (++e->depth > TSR_DEPTH)
         tsr_evaluation_leave(e);
     const struct tsr_facts *before = tsr_context_facts(e, entry->parent);
-    if (before && entry->predicate >= 0) {
+    if (e->trial && (!before || entry->predicate >= 0))
+        note(e, &e->trial->facts, context);
+    if (!before) {
+        e->facts[context] = &nowhere;
+    } else if (entry->predicate >= 0) {
         e->facts[context] = before; /* while the predicate is being looked at */
-        if (e->trial)
-            note(e, &e->trial->facts, context);
         const struct tsr_facts *found = tsr_predicate_facts(e, (uint32_t)entry->predicate, entry->truth);
         bool is_possible = found && !tsr_facts_impossible(e, found, before);
         before = is_possible ? tsr_facts_joined(e, before, found) : NULL;

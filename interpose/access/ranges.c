@@ -7,7 +7,7 @@
 #define LARGEST ((tsr_wide)1 << 40) /* bytes; a range beyond is no range */
 #define INDEX ((tsr_wide)1 << 31)   /* what an index of 32 bits spans */
 #define RANGES 2048u                /* while they are collected */
-#define STEPS 50000u /* about a millisecond */
+#define STEPS 40000u /* about 0.8 ms; a kernel of Llama takes 18000, most take a few hundred */
 #define SYMBOL_BASE 0x80000000u
 
 /* The shape of addresses that differ by a number is found once. */
