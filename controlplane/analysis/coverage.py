@@ -117,11 +117,12 @@ def _spread(total: int, shares: Counter[str]) -> Counter[str]:
 
 @dataclass
 class Coverage:
-    """Of a trace, functions with the most launches first."""
+    """Of a trace, functions with the most launches first. `lost`: launches that were counted and not recorded."""
 
     functions: list[FunctionCoverage]
     cached: int = 0
     analysed: int = 0
+    lost: int = 0
 
     @property
     def launches(self) -> int:
@@ -160,7 +161,13 @@ def measure(
         if most:
             _evaluate(process, analyses, found, most)
     functions = sorted(found.values(), key=lambda each: (-each.launches, each.name))
-    return Coverage(functions, analyst.cached, analyst.made)
+    return Coverage(functions, analyst.cached, analyst.made, sum(_lost(process) for process in processes))
+
+
+def _lost(process: Used) -> int:
+    counters = process.traced.counters
+    recorded = sum(function.launches for function in process.functions.values())
+    return max(sum(counters.launches) + counters.captured - recorded, 0)
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -34,6 +34,7 @@ def _total(found: Coverage) -> dict[str, object]:
         "launches": found.launches,
         "known_launches": found.known_launches,
         "share": round(found.share, 6),
+        "lost": found.lost,
         "by_tier": dict(found.by_tier()),
         "by_reason": dict(found.by_reason()),
         "cached": found.cached,
@@ -44,6 +45,8 @@ def _total(found: Coverage) -> dict[str, object]:
 def summary(found: Coverage) -> str:
     """The known share, the launches by tier and by reason, and the functions that are not wholly known."""
     lines = [f"{found.known_launches} of {found.launches} launches have known ranges ({_share(found.share)})"]
+    if found.lost:
+        lines.append(f"{found.lost} more were not recorded: the program launched faster than its records were read")
     lines += ["", *_counted("tier", found.by_tier(), found.launches)]
     lost = [each for each in found.functions if each.known_launches < each.launches]
     if lost:
