@@ -18,6 +18,7 @@ from ptxtools.machine.code import Code, FarCall, MachineInstruction, read
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
 from ptxtools.machine.divisions import find_divisions
+from ptxtools.machine.guards import Guards
 from ptxtools.machine.lower import lower
 from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
 from ptxtools.machine.rebase import rebase
@@ -71,6 +72,10 @@ class _Builder:
             for context, edge in list(self.flow.pending.items()):
                 self.flow.settle(context, self.values.at_exit(edge.guard, edge.source))
         self.graph.simplify()
+        guards = Guards(self.graph)
+        self.template.accesses = [
+            replace(access, address=guards.chosen(access.address, access.context)) for access in self.template.accesses
+        ]
         find_divisions(self.graph)
         pairs.join(self.graph, self.flow.dominators.dominates)
         self.graph.simplify()

@@ -1,0 +1,73 @@
+"""Addresses as the instruction sees them that uses them: where its guard holds, a choice by the same guard is made.
+
+While registers are followed, guards that came through meeting paths do not look alike yet; afterwards they do.
+"""
+
+from __future__ import annotations
+
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Op
+
+_MOVING = {Op.JOIN, Op.LOOP, Op.CHANGED}  # their operands were computed under other conditions
+
+
+class Guards:
+    """`chosen` is a node's value where a context's conditions hold."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._conditions: dict[int, dict[int, bool]] = {}
+        self._known: dict[tuple[int, int], int] = {}
+
+    def chosen(self, index: int, context: int) -> int:
+        conditions = self._of(context)
+        return self._rewritten(index, context, conditions) if conditions else index
+
+    def _rewritten(self, index: int, context: int, conditions: dict[int, bool]) -> int:
+        index = self._graph.resolve(index)
+        known = self._known.get((index, context))
+        if known is not None:
+            return known
+        node = self._graph.nodes[index]
+        if node.op is Op.SELECT:
+            predicate, truth = self._plain(node.args[0], True)
+            if predicate in conditions:
+                side = node.args[1 if conditions[predicate] is truth else 2]
+                found = self._rewritten(side, context, conditions)
+                self._known[index, context] = found
+                return found
+        found = index
+        if node.args and node.op not in _MOVING:
+            args = tuple(self._rewritten(arg, context, conditions) for arg in node.args)
+            if args != tuple(self._graph.resolve(arg) for arg in node.args):
+                found = self._graph.add(node._replace(args=args))
+        self._known[index, context] = found
+        return found
+
+    def _of(self, context: int) -> dict[int, bool]:
+        """Predicates, none of them an opposite, whose value a context says."""
+        known = self._conditions.get(context)
+        if known is None:
+            known = {}
+            at = context
+            while at:
+                entry = self._graph.template.contexts[at]
+                if entry.predicate >= 0:
+                    self._add(known, entry.predicate, entry.truth)
+                at = entry.parent
+            self._conditions[context] = known
+        return known
+
+    def _add(self, found: dict[int, bool], predicate: int, truth: bool) -> None:
+        predicate, truth = self._plain(predicate, truth)
+        node = self._graph.nodes[predicate]
+        if (node.op is Op.BOTH and truth) or (node.op is Op.EITHER and not truth):
+            for arg in node.args:
+                self._add(found, arg, truth)
+        found.setdefault(predicate, truth)
+
+    def _plain(self, predicate: int, truth: bool) -> tuple[int, bool]:
+        predicate = self._graph.resolve(predicate)
+        while self._graph.nodes[predicate].op is Op.OPPOSITE:
+            predicate, truth = self._graph.resolve(self._graph.nodes[predicate].args[0]), not truth
+        return predicate, truth
