@@ -243,10 +243,12 @@ static CUresult create_stream(unsigned number)
     CUresult result = cuCtxGetStreamPriorityRange(&least, &greatest);
     bool urgent = number == FREE_URGENT || number == BLOCKING_URGENT;
     bool blocking = number == BLOCKING_A || number == BLOCKING_B || number == BLOCKING_URGENT || number == OTHER_BLOCKING;
-    return result == CUDA_SUCCESS
-               ? cuStreamCreateWithPriority(&state.streams[number], blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
-                                            urgent ? greatest : least)
-               : result;
+    CUstream made = NULL;
+    if (result == CUDA_SUCCESS)
+        result =
+            cuStreamCreateWithPriority(&made, blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING, urgent ? greatest : least);
+    __atomic_store_n(&state.streams[number], made, __ATOMIC_RELAXED);
+    return result;
 }
 
 static CUresult recreate(unsigned number)
@@ -265,7 +267,7 @@ static uint32_t flag_value(const struct program *program, unsigned index)
 
 static CUresult execute(unsigned index, const struct op *op)
 {
-    CUstream stream = state.streams[op->stream];
+    CUstream stream = __atomic_load_n(&state.streams[op->stream], __ATOMIC_RELAXED); /* not used by all kinds of operation */
     uint32_t *host = state.host[op->to];
     switch (op->kind) {
     case LAUNCH:
