@@ -3,6 +3,7 @@
 
 #include "check.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -86,6 +87,37 @@ TEST(a_wrong_head_gives_no_room)
     ring->head = 1;
     CHECK(tsr_ring_has_room(&writer, 1));
     CHECK(!tsr_ring_has_room(&writer, 2));
+    tsr_ring_destroy(ring);
+    close(descriptor);
+}
+
+static void *read_a_little_later(void *ring)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    __atomic_store_n(&((struct tsr_ring *)ring)->head, 5, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+TEST(a_slow_reader_is_waited_for_and_an_absent_one_once)
+{
+    struct tsr_ring *ring;
+    int descriptor = tsr_ring_create(0, &ring);
+    REQUIRE(descriptor >= 0);
+    struct tsr_ring_writer writer = tsr_ring_writer(ring);
+    CHECK(tsr_ring_has_room(&writer, TSR_RING_RECORDS));
+    put(&writer, 0, TSR_RING_RECORDS);
+    pthread_t reader;
+    REQUIRE(pthread_create(&reader, NULL, read_a_little_later, ring) == 0);
+    tsr_ring_wait_for_room(&writer, 5);
+    CHECK(tsr_ring_has_room(&writer, 5));
+    pthread_join(reader, NULL);
+    tsr_ring_wait_for_room(&writer, 6);
+    CHECK_EQ(writer.stuck, 6);
+    for (int i = 0; i < 100000; i++) /* hours, if each waited */
+        tsr_ring_wait_for_room(&writer, 6);
+    CHECK_EQ(ring->lost, 0);
+    CHECK(!tsr_ring_has_room(&writer, 6));
+    CHECK_EQ(ring->lost, 6);
     tsr_ring_destroy(ring);
     close(descriptor);
 }

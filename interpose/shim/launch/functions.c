@@ -14,7 +14,7 @@
 #include "shim/order/lane_client.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
-#include "shim/memory/stand_in.h"
+#include "shim/memory/constants.h"
 #include "shim/module/image.h"
 #include "uses/uses.h"
 
@@ -66,7 +66,7 @@ void tsr_module_release(struct tsr_module_record *module)
             struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
             tsr_lane_ask(session->lanes[i], &unload, -1);
         }
-    tsr_stand_ins_free(module);
+    tsr_constants_free(module);
     if (module->image >= 0)
         close(module->image);
     module->image = -1;

@@ -5,7 +5,7 @@
 #include "shim/module/image.h"
 #include "shim/order/order.h"
 #include "shim/memory/memory.h"
-#include "shim/memory/stand_in.h"
+#include "shim/memory/constants.h"
 #include "shim/entry/real.h"
 #include "shim/record/recorder.h"
 
@@ -69,7 +69,7 @@ static __attribute__((noinline)) CUresult got_variable(enum tsr_row row, CUresul
                                                        CUdeviceptr *address)
 {
     struct tsr_module_record *module = result == CUDA_SUCCESS && tsr_session() ? tsr_module_find(owner) : NULL;
-    if (module && name && address && tsr_stand_in(module, name, address))
+    if (module && name && address && tsr_constant_share(module, name, address))
         return result;
     if (module)
         tsr_module_hold(module, name);

@@ -38,7 +38,7 @@ struct tsr_module_record {
     uint16_t refused; /* lock; bit k: executor k cannot load it: no room, or no code for its GPU */
     uint64_t held;    /* atomic; variables whose address the application has, by tsr_variable_bit() */
 
-    struct tsr_stand_in *stand_ins; /* memory/stand_in.c has the lock */
+    struct tsr_constant *constants; /* memory/constants.c has the lock */
 };
 
 struct tsr_function_record {

@@ -10,6 +10,7 @@
 #include "shim/record/timing.h"
 #include "shim/record/writer.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define MOST_ATTRIBUTES 64u
@@ -137,6 +138,11 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
     if (tsr_record_parameters)
         operands = tsr_call_operands();
     uint32_t more = attributes + pieces + (operands.call ? tsr_operand_records(&operands) : 0);
+    if (tsr_record_parameters) { /* which take many records, and of which all are wanted */
+        int saved_errno = errno;
+        tsr_ring_wait_for_room(writer, 1 + more);
+        errno = saved_errno;
+    }
     if (!tsr_ring_has_room(writer, 1 + more))
         return UINT64_MAX;
     unsigned flags = (launch->captured ? TSR_RECORD_CAPTURED : 0u) | (launch->taken ? TSR_RECORD_REDIRECTED : 0u) |

@@ -2,9 +2,13 @@
 #include "shim/record/ring.h"
 
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/os.h"
+
+#define WAIT_NS 100000
+#define MOST_WAITS 1000u
 
 int tsr_ring_create(uint32_t number, struct tsr_ring **ring)
 {
@@ -41,17 +45,34 @@ struct tsr_ring_writer tsr_ring_writer_shared(struct tsr_ring *ring)
     return (struct tsr_ring_writer){.ring = ring, .shared = true};
 }
 
+/* Looks how far the reader has come. */
+static bool look(struct tsr_ring_writer *writer, uint64_t count, uint64_t *head)
+{
+    *head = __atomic_load_n(&writer->ring->head, __ATOMIC_ACQUIRE);
+    bool plausible = writer->tail - *head <= TSR_RING_RECORDS;
+    writer->room = plausible ? *head + TSR_RING_RECORDS : writer->tail;
+    return writer->tail + count <= writer->room;
+}
+
 bool tsr_ring_find_room(struct tsr_ring_writer *writer, uint64_t count)
 {
-    if (writer->shared) {
-        tsr_ring_count(writer, &writer->ring->lost, count);
-        return false;
-    }
-    uint64_t head = __atomic_load_n(&writer->ring->head, __ATOMIC_ACQUIRE);
-    bool plausible = writer->tail - head <= TSR_RING_RECORDS;
-    writer->room = plausible ? head + TSR_RING_RECORDS : writer->tail;
-    if (writer->tail + count <= writer->room)
+    uint64_t head;
+    if (!writer->shared && look(writer, count, &head))
         return true;
     tsr_ring_count(writer, &writer->ring->lost, count);
     return false;
+}
+
+void tsr_ring_wait_for_room(struct tsr_ring_writer *writer, uint64_t count)
+{
+    uint64_t head, before = __atomic_load_n(&writer->ring->head, __ATOMIC_ACQUIRE);
+    if (writer->shared || count > TSR_RING_RECORDS || writer->stuck == before + 1)
+        return;
+    for (unsigned waits = 0; !look(writer, count, &head); waits++) {
+        if (waits == MOST_WAITS) {
+            writer->stuck = head == before ? head + 1 : 0;
+            return;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+    }
 }

@@ -21,9 +21,10 @@
 struct tsr_ring_writer {
     struct tsr_ring *ring;
     struct tsr_record *records;
-    uint64_t tail; /* number of the next record */
-    uint64_t room; /* records up to this number may be written without looking at the reader's head */
-    bool shared;   /* threads without a ring of their own: there is never room, and the counters have many writers */
+    uint64_t tail;  /* number of the next record */
+    uint64_t room;  /* records up to this number may be written without looking at the reader's head */
+    uint64_t stuck; /* head of a reader that was waited for in vain, and one; 0: none */
+    bool shared;    /* threads without a ring of their own: there is never room, and the counters have many writers */
 };
 
 /* A new ring in a memory file of its own, all of its memory allocated. The descriptor is the caller's; -1: no memory. */
@@ -38,6 +39,9 @@ struct tsr_ring_writer tsr_ring_writer_shared(struct tsr_ring *ring);
 
 /* Looks how far the reader has come; counts the records as lost when they do not fit. */
 bool tsr_ring_find_room(struct tsr_ring_writer *writer, uint64_t count);
+
+/* Waits for a slow reader until there is room, some 0.1 s at most; for one that does not read at all only once. Counts nothing. */
+void tsr_ring_wait_for_room(struct tsr_ring_writer *writer, uint64_t count);
 
 static inline bool tsr_ring_has_room(struct tsr_ring_writer *writer, uint64_t count)
 {

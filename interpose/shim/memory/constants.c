@@ -1,5 +1,5 @@
-/* See stand_in.h. */
-#include "shim/memory/stand_in.h"
+/* See constants.h. */
+#include "shim/memory/constants.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -13,8 +13,8 @@
 #include "shim/module/registry.h"
 #include "shim/record/capture.h"
 
-struct tsr_stand_in {
-    struct tsr_stand_in *next;
+struct tsr_constant {
+    struct tsr_constant *next;
     CUdeviceptr variable, address;
     uint64_t allocation; /* its id: the address may have become another's */
 };
@@ -37,10 +37,10 @@ static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 }
 
 /* NULL: there is no memory, or nothing may be allocated now. */
-static struct tsr_stand_in *create(CUdeviceptr variable, size_t bytes)
+static struct tsr_constant *create(CUdeviceptr variable, size_t bytes)
 {
     struct tsr_allocation allocation;
-    struct tsr_stand_in *made = malloc(sizeof *made);
+    struct tsr_constant *made = malloc(sizeof *made);
     if (!made || tsr_memory_allocate(bytes, &made->address) != CUDA_SUCCESS) {
         free(made);
         return NULL;
@@ -55,9 +55,9 @@ static struct tsr_stand_in *create(CUdeviceptr variable, size_t bytes)
     return made;
 }
 
-static struct tsr_stand_in *find_locked(const struct tsr_module_record *module, CUdeviceptr variable)
+static struct tsr_constant *find_locked(const struct tsr_module_record *module, CUdeviceptr variable)
 {
-    struct tsr_stand_in *found = module->stand_ins;
+    struct tsr_constant *found = module->constants;
     while (found && found->variable != variable)
         found = found->next;
     return found;
@@ -77,17 +77,17 @@ static bool is_fit(struct tsr_module_record *module, const char *name, CUdevicep
            !tsr_module_leads_to(module, name);
 }
 
-bool tsr_stand_in(struct tsr_module_record *module, const char *name, CUdeviceptr *address)
+bool tsr_constant_share(struct tsr_module_record *module, const char *name, CUdeviceptr *address)
 {
     size_t bytes = 0;
     pthread_mutex_lock(&lock);
-    struct tsr_stand_in *found = find_locked(module, *address);
+    struct tsr_constant *found = find_locked(module, *address);
     /* Who has the driver's address already keeps it. */
     if (!found && !tsr_module_holds(module, name) && is_fit(module, name, *address) &&
         tsr_real.cuModuleGetGlobal_v2(NULL, &bytes, (CUmodule)module->handle, name) == CUDA_SUCCESS &&
         (found = create(*address, bytes)) != NULL) {
-        found->next = module->stand_ins;
-        module->stand_ins = found;
+        found->next = module->constants;
+        module->constants = found;
     }
     pthread_mutex_unlock(&lock);
     if (found)
@@ -95,12 +95,12 @@ bool tsr_stand_in(struct tsr_module_record *module, const char *name, CUdevicept
     return found != NULL;
 }
 
-void tsr_stand_ins_free(struct tsr_module_record *module)
+void tsr_constants_free(struct tsr_module_record *module)
 {
     struct tsr_allocation allocation;
-    while (module->stand_ins) {
-        struct tsr_stand_in *gone = module->stand_ins;
-        module->stand_ins = gone->next;
+    while (module->constants) {
+        struct tsr_constant *gone = module->constants;
+        module->constants = gone->next;
         if (tsr_memory_describe(gone->address, &allocation) && allocation.id == gone->allocation)
             tsr_memory_free(gone->address);
         free(gone);
