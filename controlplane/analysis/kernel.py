@@ -21,6 +21,8 @@ from ptxtools.machine.listing import Listing
 from ptxtools.reader import Module, read
 
 NO_CODE = "the image has no code of it for this architecture"
+MOVED = "parameters of such an alignment lie elsewhere on this architecture than PTX says"
+_BLOCK_ALIGNMENTS = {9: 16, 8: 32, 7: 32}  # of where a GPU of this major version has the parameter block
 REFUSED = "machine code that may not be disassembled (--disassemble)"
 
 
@@ -77,6 +79,8 @@ class Image:
         if len(modules) + len(machine) > 1:
             return _unknown(name, f"there are {len(modules) + len(machine)} codes of it for one architecture")
         if modules:
+            if not self.ptx_only and _moves_parameters(modules[0], name, self.architecture):
+                return _unknown(name, MOVED)
             return _from_ptx(modules[0], name)
         return machine[0].analyse(name, self.disassemble) if machine else _unknown(name, NO_CODE)
 
@@ -126,6 +130,12 @@ class _MachineCode:
 def _defines(module: Module, name: str) -> bool:
     function = module.functions.get(name)
     return function is not None and function.is_kernel and function.has_body
+
+
+def _moves_parameters(module: Module, name: str, architecture: int) -> bool:
+    """Whether a parameter is aligned further than the block: it is the address, not the offset in it, that counts."""
+    known = _BLOCK_ALIGNMENTS.get(architecture // 10)
+    return known is not None and any(each.align > known for each in module.functions[name].parameters)
 
 
 def _from_ptx(module: Module, name: str) -> Analysis:

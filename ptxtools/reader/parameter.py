@@ -14,13 +14,14 @@ _DECLARATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A kernel parameter: `offset` and `size` in bytes."""
+    """A kernel parameter: `offset`, `size` and `align` in bytes."""
 
     name: str
     type: str
     index: int
     offset: int
     size: int
+    align: int = 1
 
 
 def parse(declarations: list[str]) -> list[Parameter]:
@@ -36,6 +37,6 @@ def parse(declarations: list[str]) -> list[Parameter]:
         size = element * int(match["count"] or 0) if match["array"] else element
         align = max(int(match["align"] or 0), element, 1)
         offset = -(-end // align) * align
-        parameters.append(Parameter(match["name"], match["type"], index, offset, size))
+        parameters.append(Parameter(match["name"], match["type"], index, offset, size, align))
         end = offset + size
     return parameters

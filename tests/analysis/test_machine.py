@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.analysis.kernel import Image
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.machine import disassembler
@@ -15,6 +16,7 @@ from ptxtools.machine.disassembler import DisassemblyError
 from ptxtools.machine.listing import Listing
 from ptxtools.machine.maker import PREDICATES, Maker
 from ptxtools.ranges import Launch, evaluate
+from ptxtools.reader import read as read_ptx
 from tests.analysis.against import Code, assemble, verdicts
 
 TEXT = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_model.ptx"
@@ -83,6 +85,15 @@ def test_tensor_maps_and_bulk_copies(architecture: int, tmp_path: Path) -> None:
         (AccessKind.READ, 799),
         (AccessKind.ATOMIC, 799),
     }
+
+
+def test_ptx_does_not_say_where_parameters_of_large_alignment_lie(tmp_path: Path) -> None:
+    text = COPIES.read_bytes()
+    assert not Image(text, 90).analyse("copies").is_known
+    assert Image(text, 100).analyse("copies").is_known
+    assert Image(text, 90, ptx_only=True).analyse("copies").is_known
+    offsets = [each.offset for each in read(assemble(COPIES, 90, tmp_path)).kernels["copies"].slots]
+    assert offsets != [each.offset for each in read_ptx(text.decode()).functions["copies"].parameters]
 
 
 def test_predicates_that_a_register_is_spread_over() -> None:
