@@ -4,6 +4,7 @@ import os
 import sysconfig
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 TESSERA = Path(sysconfig.get_path("scripts")) / "tessera"
 TESSERA_RUN = TESSERA.with_name("tessera-run")
 
@@ -11,3 +12,9 @@ TESSERA_RUN = TESSERA.with_name("tessera-run")
 def with_native(native: Path) -> dict[str, str]:
     """This process' environment, in which the commands take the native parts from that directory."""
     return {**os.environ, "TESSERA_NATIVE": str(native)}
+
+
+def with_project(**variables: str) -> dict[str, str]:
+    """This process' environment and the variables; Python finds the project's packages without an installation."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, **variables}

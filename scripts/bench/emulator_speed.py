@@ -14,7 +14,6 @@ import argparse
 import array
 import ctypes
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.append(str(ROOT))
+
+from tests.command import with_project  # noqa: E402
+
 KERNELS = HERE / "emulator_kernels.ptx"
 WORKERS = (1, 2)
 MODULE_BYTES = 1_000_000
@@ -219,10 +222,7 @@ def run_inside(workers: int, repeat: int) -> dict[str, float]:
     """Starts this script under tessera-run with so many worker threads and gives what it measured."""
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory, "figures.json")
-        environment = os.environ | {
-            "TESSERA_WORKERS": str(workers),
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        }
+        environment = with_project(TESSERA_WORKERS=str(workers))
         runner = "import sys; from controlplane.commands.run import main; sys.exit(main())"
         inside = [sys.executable, __file__, "--inside", str(result), "--repeat", str(repeat)]
         command = [sys.executable, "-c", runner, "--no-summary", "--emulate", "1", "--", *inside]

@@ -24,6 +24,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+
+from tests.command import with_project  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
 MODES: dict[str, tuple[str, ...]] = {
     "through": (),
@@ -85,8 +89,7 @@ def shimmed(mode: str, place: str) -> list[str]:
 
 
 def environment(driver: Path) -> dict[str, str]:
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "TESSERA_DRIVER": str(driver), "PYTHONPATH": path}
+    return with_project(TESSERA_DRIVER=str(driver))
 
 
 def output(command: list[str], variables: dict[str, str]) -> str:
