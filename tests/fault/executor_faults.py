@@ -224,7 +224,8 @@ def main() -> int:
         for number, (fault, outcome, problem) in enumerate(found):
             outcomes[f"{name_of(fault)}: {outcome.said}"] += 1
             moved += MOVED in outcome.log
-            longest = max(longest, outcome.seconds if outcome.said.startswith("error") else 0.0)
+            if outcome.said.startswith("error") and fault.resumes_after is None:
+                longest = max(longest, outcome.seconds)
             if problem:
                 wrong += 1
                 print(f"run {number} (seed {seeds[number]}), {name_of(fault)}: {problem}\n{outcome.log}")
