@@ -146,7 +146,11 @@ def _from_ptx(module: Module, name: str) -> Analysis:
 
 
 def _analysed(template: Template, tier: flat.Tier) -> Analysis:
-    return Analysis(describe(summarise(template)), b"" if template.unknown else flat.write(template, tier))
+    try:
+        data = b"" if template.unknown else flat.write(template, tier)
+    except ValueError as problem:
+        return _unknown(template.name, str(problem))
+    return Analysis(describe(summarise(template)), data)
 
 
 def _unknown(name: str, reason: str, line: int = 0, *, is_lasting: bool = True) -> Analysis:

@@ -63,8 +63,11 @@ class Tier(Enum):
 
 
 def write(template: Template, tier: Tier = Tier.PTX) -> bytes:
-    """The bytes of a template."""
-    return _Writer(template).bytes(tier)
+    """The bytes of a template. Errors: ValueError when one of its numbers is larger than they can hold."""
+    try:
+        return _Writer(template).bytes(tier)
+    except struct.error as problem:
+        raise ValueError(f"{template.name}: a number is too large: {problem}") from problem
 
 
 def read(data: bytes) -> Template:

@@ -54,6 +54,8 @@ class Op(Enum):
     __hash__ = object.__hash__  # members are single; by name takes much longer
 
 
+PREDICATES = frozenset({Op.COMPARE, Op.BOTH, Op.EITHER, Op.OPPOSITE, Op.UNKNOWN})
+
 BEYOND = "beyond"  # the name of a loaded value that only launches of unusual size have
 
 

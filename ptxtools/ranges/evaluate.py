@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from ptxtools.access.bases import bases
-from ptxtools.access.template import Node, Op, Template
+from ptxtools.access.template import PREDICATES, Node, Op, Template
 from ptxtools.access.values import WINDOW
 from ptxtools.ranges import bounds
 from ptxtools.ranges.arithmetic import Arithmetic
@@ -91,7 +91,7 @@ class Evaluation:
             return self._special(node.name)
         if node.op is Op.SYMBOL:
             return self._variable(node.name)
-        if node.op in (Op.LOADED, Op.OPAQUE):
+        if node.op in (Op.LOADED, Op.OPAQUE) or node.op in PREDICATES:  # which no sound code uses as numbers
             return self.opaque(node)
         if node.op is Op.LOOP:
             return self.trips.at_header(node)

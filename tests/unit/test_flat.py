@@ -11,7 +11,7 @@ from cffi import FFI
 from controlplane import records
 from ptxtools.access import flat
 from ptxtools.access.build import build
-from ptxtools.access.template import Access, AccessKind, Node, Op, Template
+from ptxtools.access.template import Access, AccessKind, Node, Op, Slot, Template
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.reader import read
 
@@ -41,6 +41,11 @@ def test_numbers_beyond_63_bits_keep_their_sign() -> None:
         access = Access(AccessKind.READ, 0, 0, 4, 0, 1)
         template = Template("k", nodes=[Node(Op.NUMBER, number=number)], accesses=[access])
         assert flat.read(flat.write(template)).nodes == template.nodes
+
+
+def test_numbers_that_are_too_large() -> None:
+    with pytest.raises(ValueError, match="too large"):
+        flat.write(Template("k", slots=[Slot(0, 1 << 63, 16)]))
 
 
 def test_damage_is_noticed() -> None:
