@@ -24,6 +24,7 @@ from interpose.shim.entry.classes import (  # noqa: E402
     AFTERWARDS,
     BEFOREHAND,
     ONLY_FORWARDED,
+    QUERIES,
     name_of,
     order_of,
     record_of,
@@ -43,6 +44,11 @@ INCLUDES = """#include "shim/launch/copy_shape.h"
 #include "shim/record/recorder.h"
 #include "shim/record/timing.h"
 """
+# A fence of a failed executor may close once more for a moment: its error is told all the same.
+QUERY = [
+    "    if (outcome == CUDA_ERROR_NOT_READY && tsr_order_state() != CUDA_SUCCESS)",
+    "        outcome = tsr_order_state();",
+]
 DEFINITION = r"CUresult CUDAAPI {}"
 ENGAGED = r"TSR_ENGAGED\({}\)"
 REDIRECTED = r"TSR_REDIRECTED\({}\)"
@@ -109,6 +115,7 @@ def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
             *(["    tsr_order_leave(&hold);"] if order.holds else []),
             "    if (outcome == CUDA_SUCCESS)",
             "        outcome = tsr_order_state();",
+            *(QUERY if name_of(row) in QUERIES else []),
         ]
     else:
         lines = [f"    CUresult outcome = tsr_real.{arguments};"]
