@@ -47,9 +47,11 @@ static void decide(struct tsr_lane_client *client, const char *how)
 {
     for (unsigned i = 0; i < DEPARTING_LOOKS && __atomic_load_n(&client->departing, __ATOMIC_SEQ_CST); i++)
         poll(NULL, 0, 1);
-    if (!__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_order_is_with(client))
+    if (tsr_lane_state(client) != CUDA_SUCCESS)
+        open_fences(client->lane); /* the application has its error */
+    else if (!__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_order_is_with(client))
         tsr_warn("executor %u %s; none of its work is lost, and what was to run there runs at home", client->number, how);
-    else if (tsr_lane_state(client) == CUDA_SUCCESS && tsr_stand_in_start(client))
+    else if (tsr_stand_in_start(client))
         tsr_warn("executor %u %s; none of its work is lost, and what it had not taken runs at home", client->number, how);
     else
         tsr_lane_fail(client, CUDA_ERROR_LAUNCH_FAILED, how);
