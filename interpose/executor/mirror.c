@@ -104,13 +104,17 @@ static const struct tsr_uses *uses_of(const struct tsr_mirror *mirror, struct mo
     return module->uses;
 }
 
+/* NULL: out of memory, or the driver does not tell. */
 static struct tsr_carry_function *describe(CUfunction function)
 {
     size_t offsets[TSR_CARRY_PARAMETERS], size, end = 0;
     uint32_t count = 0;
-    while (count < TSR_CARRY_PARAMETERS && cuFuncGetParamInfo(function, count, &offsets[count], &size) == CUDA_SUCCESS)
+    CUresult result = CUDA_SUCCESS;
+    while (count < TSR_CARRY_PARAMETERS &&
+           (result = cuFuncGetParamInfo(function, count, &offsets[count], &size)) == CUDA_SUCCESS)
         end = offsets[count++] + size;
-    struct tsr_carry_function *made = malloc(sizeof *made + count * sizeof offsets[0]);
+    bool told = result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE; /* said of the index behind the last one */
+    struct tsr_carry_function *made = told ? malloc(sizeof *made + count * sizeof offsets[0]) : NULL;
     if (!made)
         return NULL;
     *made = (struct tsr_carry_function){.function = function,

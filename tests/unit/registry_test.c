@@ -27,9 +27,13 @@ static CUresult get_current(CUcontext *context)
 }
 
 /* Two of 4 bytes, at 0 and 8, and one of 6 behind them; of a kernel, only in a context. */
+static unsigned fails_in; /* the call that fails; 0: none does */
+
 static CUresult function_parameter(CUfunction function, size_t index, size_t *offset, size_t *bytes)
 {
     (void)function;
+    if (fails_in && --fails_in == 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *offset = index < 2 ? 8 * index : 12;
     *bytes = index < 2 ? 4 : 6;
     return index < 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -52,6 +56,21 @@ static void begin(void)
     tsr_real.cuKernelGetParamInfo = kernel_parameter;
     current = at(0x10);
     released = 0;
+}
+
+TEST(a_layout_is_known_whole_or_not_at_all)
+{
+    enum { CALLS = 3 + 1 + 3 };
+    begin();
+    for (unsigned call = 1; call <= CALLS + 1; call++) {
+        struct tsr_parameters parameters = {0};
+        fails_in = call;
+        tsr_parameters_read(&parameters, at(0x200), false);
+        CHECK_EQ(parameters.known, call > CALLS);
+        CHECK_EQ(parameters.count, call > CALLS ? 3 : 0);
+        tsr_parameters_fini(&parameters);
+    }
+    fails_in = 0;
 }
 
 TEST(functions_go_with_their_module)

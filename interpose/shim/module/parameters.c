@@ -26,8 +26,13 @@ void tsr_parameters_read(struct tsr_parameters *parameters, const void *handle, 
     bool few = read.count && read.bytes <= TSR_PARAMETER_BYTES;
     if (few && !(read.all = calloc(read.count, sizeof *read.all)))
         return;
-    for (uint32_t i = 0; few && i < read.count && ask(handle, is_kernel, i, &offset, &bytes) == CUDA_SUCCESS; i++)
+    for (uint32_t i = 0; few && i < read.count; i++) {
+        if (ask(handle, is_kernel, i, &offset, &bytes) != CUDA_SUCCESS) {
+            free(read.all);
+            return;
+        }
         read.all[i] = (struct tsr_parameter){(uint16_t)offset, (uint16_t)bytes};
+    }
     parameters->count = read.count;
     parameters->bytes = read.bytes;
     parameters->all = read.all;
