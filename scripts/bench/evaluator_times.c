@@ -95,7 +95,8 @@ static void time_launch(struct tsr_access *const *templates, const char **at, ui
     uint64_t begin = now_ns();
     tsr_access_evaluate(access, &launch, scratch, TSR_ACCESS_SCRATCH_BYTES, &result);
     uint64_t passed = now_ns() - begin;
-    printf("%lu %u %u %u %u\n", passed > clock ? passed - clock : 0, result.level, result.remembered, result.steps, result.count);
+    printf("%lu %u %u %u %u\n", passed > clock ? passed - clock : 0, result.level, result.remembered, result.steps,
+           result.count);
 }
 
 int main(int argc, char **argv)
