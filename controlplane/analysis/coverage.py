@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 
 from controlplane.analysis.analyst import Analyst
 from controlplane.analysis.cache import Key
@@ -196,17 +197,10 @@ def _analyses(
         if opened is None:
             found[key] = Analysis(unknown_description(key.function, LOST_CODE))
         else:
-            analyst.make(key, opened, _keep(found, key))
+            analyst.make(key, opened, partial(found.__setitem__, key))
     analyst.pool.wait(WAIT_SECONDS)
     analyst.pool.finish()
     return found
-
-
-def _keep(found: dict[Key, Analysis], key: Key) -> Callable[[Analysis], None]:
-    def keep(analysis: Analysis) -> None:
-        found[key] = analysis
-
-    return keep
 
 
 def _count(

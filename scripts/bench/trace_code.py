@@ -9,8 +9,9 @@ import mmap
 import os
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -93,14 +94,7 @@ def analysed(code: dict[Key, list[Opened]], analyst: Analyst) -> dict[Key, Analy
         if known is not None:
             found[key] = known
         else:
-            analyst.make(key, images, _keep(found, key))
+            analyst.make(key, images, partial(found.__setitem__, key))
     analyst.pool.wait(SECONDS)
     analyst.pool.finish()
     return found
-
-
-def _keep(found: dict[Key, Analysis], key: Key) -> Callable[[Analysis], None]:
-    def keep(analysis: Analysis) -> None:
-        found[key] = analysis
-
-    return keep
