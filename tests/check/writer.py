@@ -11,12 +11,8 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
-import mmap
-import os
-import struct
 import sys
 import threading
-import time
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +23,7 @@ from cuda.bindings import driver
 sys.path.append(str(Path(__file__).parents[2]))
 
 from tests.bindings import call
+from tests.templates import wait_for
 
 HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
 KERNEL = """
@@ -63,8 +60,6 @@ ELEMENTS = 1 << 17
 PAGE = 2 << 20
 FILL = 7
 TYPES = (ctypes.c_void_p, ctypes.c_uint32)
-PUBLISHED_OFFSET = 16  # in struct tsr_templates
-WAIT_S = 60.0
 
 
 def text(bodies: dict[str, str]) -> bytes:
@@ -85,16 +80,6 @@ def model(launches: Sequence[dict[str, Any]]) -> array[int]:
 
 def digest(words: array[int]) -> str:
     return hashlib.sha256(words.tobytes()).hexdigest()
-
-
-def wait_for(count: int) -> None:
-    with open(os.environ["TESSERA_TEMPLATES"], "rb") as file:  # noqa: PTH123
-        table = mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ)
-    end = time.monotonic() + WAIT_S
-    while struct.unpack_from("<I", table, PUBLISHED_OFFSET)[0] < count:
-        if time.monotonic() > end:
-            raise TimeoutError("no templates")
-        time.sleep(0.01)
 
 
 def allocated(size: int) -> int:

@@ -1,11 +1,7 @@
 """Launches a kernel of a module and one that is linked from PTX; again once templates of both are published."""
 
 import ctypes
-import mmap
-import os
-import struct
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +10,7 @@ from cuda.bindings import driver
 sys.path.append(str(Path(__file__).parents[3]))
 
 from tests.bindings import call
+from tests.templates import wait_for
 
 TEXT = """.version 7.0
 .target sm_70
@@ -36,8 +33,6 @@ done:
 }}
 """
 AGAIN = 5
-PUBLISHED_OFFSET = 16  # in struct tsr_templates
-WAIT_S = 60.0
 
 
 def linked(text: bytes) -> Any:
@@ -48,16 +43,6 @@ def linked(text: bytes) -> Any:
     module = call(driver.cuModuleLoadData(image))
     call(driver.cuLinkDestroy(state))
     return module
-
-
-def wait_for(count: int) -> None:
-    with open(os.environ["TESSERA_TEMPLATES"], "rb") as file:  # noqa: PTH123
-        table = mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ)
-    end = time.monotonic() + WAIT_S
-    while struct.unpack_from("<I", table, PUBLISHED_OFFSET)[0] < count:
-        if time.monotonic() > end:
-            raise TimeoutError("no templates")
-        time.sleep(0.01)
 
 
 def main() -> None:
