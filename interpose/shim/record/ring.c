@@ -65,6 +65,8 @@ bool tsr_ring_find_room(struct tsr_ring_writer *writer, uint64_t count)
 
 void tsr_ring_wait_for_room(struct tsr_ring_writer *writer, uint64_t count)
 {
+    if (writer->tail + count <= writer->room)
+        return;
     uint64_t head, before = __atomic_load_n(&writer->ring->head, __ATOMIC_ACQUIRE);
     if (writer->shared || count > TSR_RING_RECORDS || writer->stuck == before + 1)
         return;
