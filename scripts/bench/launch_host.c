@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
+
 typedef CUresult launch_function(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
                                  void **, void **);
 
@@ -30,14 +32,6 @@ static CUfunction function;
 static CUresult (*synchronize)(void);
 static launch_function *front;
 
-#define CHECK(call)                                                                                                            \
-    do {                                                                                                                       \
-        int result_ = (int)(call);                                                                                             \
-        if (result_) {                                                                                                         \
-            fprintf(stderr, "%s gave %d\n", #call, result_);                                                                   \
-            exit(2);                                                                                                           \
-        }                                                                                                                      \
-    } while (0)
 #define FIND(name) ((__typeof__(&name))dlsym(library, #name))
 
 static void start(void)

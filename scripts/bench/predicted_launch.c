@@ -12,18 +12,11 @@
 #include <tessera/access.h>
 #include <time.h>
 
+#include "check.h"
+
 #define BUFFERS 64u
 #define BYTES (1u << 16)
 #define THREADS 256u
-
-#define CHECK(call)                                                                                                            \
-    do {                                                                                                                       \
-        int result_ = (int)(call);                                                                                             \
-        if (result_) {                                                                                                         \
-            fprintf(stderr, "%s gave %d\n", #call, result_);                                                                   \
-            exit(2);                                                                                                           \
-        }                                                                                                                      \
-    } while (0)
 
 struct arguments {
     CUdeviceptr pointers[3];
