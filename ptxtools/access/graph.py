@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ptxtools.access.joins import replace_same
 from ptxtools.access.template import Context, Node, Op, Template
 
 _PURE = {
@@ -71,17 +72,11 @@ class Graph:
             self._alias[index] = by
 
     def simplify(self) -> None:
-        """Replaces joins of one value by that value, until there are none, and rewrites all operands."""
-        joins = [index for index, node in enumerate(self.nodes) if node.op in (Op.JOIN, Op.LOOP)]
-        changed = True
-        while changed:
-            changed = False
-            for index in joins:
-                if index not in self._alias:
-                    others = {self.resolve(arg) for arg in self.nodes[index].args} - {index}
-                    if len(others) == 1:
-                        self._alias[index] = others.pop()
-                        changed = True
+        """Replaces joins that only give one value by that value, and rewrites all operands."""
+        joins = [
+            index for index, node in enumerate(self.nodes) if node.op in (Op.JOIN, Op.LOOP) and index not in self._alias
+        ]
+        replace_same(joins, self._operands, self.substitute)
         for index, node in enumerate(self.nodes):
             if any(arg in self._alias for arg in node.args):
                 self.nodes[index] = node._replace(args=tuple(self.resolve(arg) for arg in node.args))
@@ -89,3 +84,6 @@ class Graph:
         for index, context in enumerate(contexts):
             if context.predicate in self._alias:
                 contexts[index] = context._replace(predicate=self.resolve(context.predicate))
+
+    def _operands(self, index: int) -> list[int]:
+        return [self.resolve(arg) for arg in self.nodes[index].args]
