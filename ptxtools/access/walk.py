@@ -99,5 +99,5 @@ class Walk(ABC):
             value = self._graph.add(
                 Node(Op.SELECT, (guard, value, before), block=self._at(block), context=self._flow.contexts[block])
             )
-        self._defined[index, name] = value
-        return value
+        # What it is made from may lead round a loop to this place: then it has been made, and stays the only one.
+        return self._graph.resolve(self._defined.setdefault((index, name), value))

@@ -8,7 +8,7 @@ import pytest
 
 from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
-from ptxtools.access.template import AccessKind, Template
+from ptxtools.access.template import AccessKind, Op, Template
 from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.reader import read
 
@@ -73,6 +73,24 @@ def test_a_guard_clips_addresses_made_before_it() -> None:
 def test_a_launch_that_never_gets_there_touches_nothing() -> None:
     found = result(f"setp.eq.s32 %p1, %r1, 0; @%p1 bra END; {STORE} END:", n=0)
     assert (found.ranges, found.unknown) == ([], [])
+
+
+def test_a_guarded_load_in_a_loop_is_one_value() -> None:
+    """What a guarded load leaves as it was comes round the loop: from the load itself."""
+    code = """
+        mov.u32 %r7, 0; mov.u32 %r8, 0;
+        LOOP: setp.lt.u32 %p1, %r7, %r2; @%p1 ld.global.u32 %r8, [%rd2];
+        mul.wide.u32 %rd3, %r8, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;
+        add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r1; @%p2 bra LOOP;
+    """
+    made = template(code)
+    seen, pending = set[int](), [access.address for access in made.accesses]
+    while pending:
+        at = pending.pop()
+        if at not in seen:
+            seen.add(at)
+            pending += made.nodes[at].args
+    assert [made.nodes[at].op for at in seen].count(Op.LOADED) == 1
 
 
 def test_an_index_from_memory_may_be_negative() -> None:
