@@ -14,14 +14,17 @@ from ptxtools.access.template import Access, AccessKind, Node, Op, Template, Ten
 from ptxtools.access.tensors import places
 from ptxtools.machine import pairs
 from ptxtools.machine.banks import Banks
+from ptxtools.machine.choices import narrow
 from ptxtools.machine.code import Code, FarCall, MachineInstruction, read
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
 from ptxtools.machine.divisions import find_divisions
+from ptxtools.machine.extremes import find_extremes
 from ptxtools.machine.guards import Guards
 from ptxtools.machine.lower import lower
 from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
 from ptxtools.machine.rebase import rebase
+from ptxtools.machine.saved import restore
 from ptxtools.machine.table import ROWS, Effect, Row, Through
 from ptxtools.machine.values import MachineValues
 
@@ -72,6 +75,10 @@ class _Builder:
             for context, edge in list(self.flow.pending.items()):
                 self.flow.settle(context, self.values.at_exit(edge.guard, edge.source))
         self.graph.simplify()
+        restore(self.graph)
+        self.graph.simplify()
+        narrow(self.graph)
+        self.graph.simplify()
         guards = Guards(self.graph)
         self.template.accesses = [
             replace(access, address=guards.chosen(access.address, access.context)) for access in self.template.accesses
@@ -79,6 +86,7 @@ class _Builder:
         find_divisions(self.graph)
         pairs.join(self.graph, self.flow.dominators.dominates)
         self.graph.simplify()
+        find_extremes(self.graph)
         lower(self.graph)
         self.graph.simplify()
         self.find_tensors()

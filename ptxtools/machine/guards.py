@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Op
+from ptxtools.machine.numbering import Numbering
 
 _MOVING = {Op.JOIN, Op.LOOP, Op.CHANGED}  # their operands were computed under other conditions
 
@@ -16,7 +17,8 @@ class Guards:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._conditions: dict[int, dict[int, bool]] = {}
+        self._numbers = Numbering(graph)
+        self._conditions: dict[int, dict[int, bool]] = {}  # by the predicates' numbers
         self._known: dict[tuple[int, int], int] = {}
 
     def chosen(self, index: int, context: int) -> int:
@@ -30,7 +32,7 @@ class Guards:
             return known
         node = self._graph.nodes[index]
         if node.op is Op.SELECT:
-            predicate, truth = self._plain(node.args[0], True)
+            predicate, truth = self._numbers.predicate(node.args[0])
             if predicate in conditions:
                 side = node.args[1 if conditions[predicate] is truth else 2]
                 found = self._rewritten(side, context, conditions)
@@ -45,7 +47,7 @@ class Guards:
         return found
 
     def _of(self, context: int) -> dict[int, bool]:
-        """Predicates, none of them an opposite, whose value a context says."""
+        """Predicates whose value a context says."""
         known = self._conditions.get(context)
         if known is None:
             known = {}
@@ -59,15 +61,13 @@ class Guards:
         return known
 
     def _add(self, found: dict[int, bool], predicate: int, truth: bool) -> None:
-        predicate, truth = self._plain(predicate, truth)
+        predicate = self._graph.resolve(predicate)
         node = self._graph.nodes[predicate]
+        if node.op is Op.OPPOSITE:
+            self._add(found, node.args[0], not truth)
+            return
         if (node.op is Op.BOTH and truth) or (node.op is Op.EITHER and not truth):
             for arg in node.args:
                 self._add(found, arg, truth)
-        found.setdefault(predicate, truth)
-
-    def _plain(self, predicate: int, truth: bool) -> tuple[int, bool]:
-        predicate = self._graph.resolve(predicate)
-        while self._graph.nodes[predicate].op is Op.OPPOSITE:
-            predicate, truth = self._graph.resolve(self._graph.nodes[predicate].args[0]), not truth
-        return predicate, truth
+        number, value = self._numbers.predicate(predicate, truth)
+        found.setdefault(number, value)

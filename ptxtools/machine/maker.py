@@ -65,6 +65,14 @@ class Maker:
         x = self.of(a)
         return self.number(~x) if x is not None else self.node(Op.NOT, (a,), width)
 
+    def exclusive(self, a: int, b: int, width: int = 32) -> int:
+        """a ^ b, where a ^ (a ^ b) is b: registers are swapped so."""
+        for one, other in ((a, b), (b, a)):
+            node = self.graph.nodes[self.graph.resolve(one)]
+            if node.op is Op.XOR and node.width == width and other in node.args:
+                return node.args[1 - node.args.index(other)]
+        return self.node(Op.XOR, (a, b), width)
+
     def subtract(self, a: int, b: int, width: int = 32) -> int:
         x, y = self.of(a), self.of(b)
         if y is not None:

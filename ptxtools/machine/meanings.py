@@ -28,7 +28,7 @@ _SPECIAL = {
     for name, word in (("TID", "tid"), ("CTAID", "ctaid"))
 }
 _SPECIAL["SR_LANEID"] = "laneid"
-_BITWISE = {"and": Op.AND, "or": Op.OR, "xor": Op.XOR}
+_BITWISE = {"and": Op.AND, "or": Op.OR}
 _WORD = (1 << 32) - 1
 _PREDICATES = 7
 _SIGN = 31
@@ -284,6 +284,8 @@ def _bits_of(at: Place, planned: logic.Plan, operands: list[int]) -> int:
         value = operands[planned.operand]
         return at.make.inverse(value) if planned.inverted else value
     sides = (_bits_of(at, planned.left, operands), _bits_of(at, planned.right, operands))
+    if planned.operation == "xor":
+        return at.make.exclusive(*sides)
     return at.make.node(_BITWISE[planned.operation], sides, 32)
 
 

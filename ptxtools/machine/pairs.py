@@ -201,15 +201,15 @@ class Pairs:
         """Whether one was computed with the other."""
         a, b = self.node(low), self.node(high)
         if b.op is Op.UNKNOWN and b.name == HIGH_OF_SHIFT:
-            return a.op is Op.SHL and a.args[0] == b.args[0]
+            return self.moved(a)[0] == self.graph.resolve(b.args[0])
         if a.op is b.op is Op.UNKNOWN and a.name == b.name == SUM:
             return any(self.scratch(each, CARRY) is not None and low in self.node(each).args for each in b.args)
         value, part = self.half(low)
         if value >= 0 and part == 0:
             return any(self.half(term) == (value, 1) for term, _ in self.terms(high))
-        if b.op is Op.SHR and a.op is Op.SHL:
-            x, y = self.graph.number_of(a.args[1]), self.graph.number_of(b.args[1])
-            return a.args[0] == b.args[0] and x is not None and y is not None and x + y == 32
+        if b.op is Op.SHR:
+            moved, count = self.moved(a)
+            return moved == self.graph.resolve(b.args[0]) and self.graph.number_of(b.args[1]) == 32 - count
         return False
 
     def terms(self, index: int) -> list[tuple[int, bool]]:
@@ -277,13 +277,21 @@ class Pairs:
 
     # Shifts and bits.
 
+    def moved(self, node: Node) -> tuple[int, int]:
+        """(value, count) of a word that is another one shifted to the left; (-1, 0) of others."""
+        number = self.graph.number_of(node.args[1]) if node.op in (Op.SHL, Op.MUL) and node.width == 32 else None
+        if node.op is Op.MUL and number is not None:
+            number = number.bit_length() - 1 if number > 0 and number.bit_count() == 1 else None
+        return (-1, 0) if number is None else (self.graph.resolve(node.args[0]), number)
+
     def shifted(self, low: int, high: int, make: Maker) -> int | None:
         a, b = self.node(low), self.node(high)
-        if a.op is Op.SHL and b.op is Op.UNKNOWN and b.name == HIGH_OF_SHIFT and a.args == (b.args[0], b.args[2]):
-            whole = self.whole(b.args[0], b.args[1], make)
-            return make.node(Op.SHL, (whole, b.args[2]), 64)
-        if a.op is Op.SHL and b.op is Op.SHR and self.belong(low, high):
-            return make.node(Op.SHL, (make.node(Op.CONVERT, (a.args[0],), 32, b.signed), a.args[1]), 64)
+        moved, count = self.moved(a)
+        if b.op is Op.UNKNOWN and b.name == HIGH_OF_SHIFT:
+            if (moved, count) == (self.graph.resolve(b.args[0]), self.graph.number_of(b.args[2])):
+                return make.shift_left(self.whole(moved, b.args[1], make), count, 64)
+        elif b.op is Op.SHR and self.belong(low, high):
+            return make.shift_left(make.node(Op.CONVERT, (moved,), 32, b.signed), count, 64)
         if a.op is Op.UNKNOWN and a.name == LOW_OF_SHIFT and b.op is Op.SHR and b.args == (a.args[1], a.args[2]):
             whole = self.whole(a.args[0], a.args[1], make)
             return make.node(Op.SHR, (whole, a.args[2]), 64, b.signed)

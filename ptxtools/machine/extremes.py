@@ -1,0 +1,40 @@
+"""Finds the lesser and the greater of two values of 64 bits, which GPUs find by a comparison and two choices.
+
+As a minimum or maximum, a value keeps its bounds, and a pointer-sized number that may be it is no base of addresses.
+"""
+
+from __future__ import annotations
+
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Node, Op
+from ptxtools.machine.numbering import Numbering
+
+
+def find_extremes(graph: Graph) -> None:
+    """Rewrites choices of one of the two values that the predicate compares to MIN and MAX."""
+    numbers = Numbering(graph)
+    found = {}
+    for index, node in enumerate(graph.nodes):
+        if node.op is Op.SELECT:
+            extreme = _extreme(graph, numbers, node)
+            if extreme is not None:
+                found[index] = extreme
+    for index, extreme in found.items():
+        graph.nodes[index] = extreme
+
+
+def _extreme(graph: Graph, numbers: Numbering, node: Node) -> Node | None:
+    args = [graph.resolve(arg) for arg in node.args]
+    test, is_true = graph.nodes[args[0]], True
+    while test.op is Op.OPPOSITE:
+        test, is_true = graph.nodes[graph.resolve(test.args[0])], not is_true
+    if test.op is not Op.COMPARE or test.name not in ("lt", "le", "gt", "ge"):
+        return None
+    compared = [numbers.of(arg) for arg in test.args]
+    chosen = [numbers.of(arg) for arg in args[1:]]
+    if chosen not in (compared, compared[::-1]):
+        return None
+    is_least = (test.name in ("lt", "le")) is ((chosen == compared) is is_true)
+    return node._replace(
+        op=Op.MIN if is_least else Op.MAX, args=(args[1], args[2]), width=test.width, signed=test.signed
+    )

@@ -1,0 +1,56 @@
+"""Numbers values so that equal ones have one number, wherever they are computed.
+
+Nodes name their block and context, so one comparison that the code makes twice is two nodes. Of the same operands they
+are equal where both are seen: in single-assignment form operands have not changed in between.
+"""
+
+from __future__ import annotations
+
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Node, Op
+
+_OWN = {Op.LOADED, Op.OPAQUE, Op.JOIN, Op.LOOP, Op.CHANGED, Op.COUNT}  # equal to nothing else
+_EITHER_WAY = {Op.ADD, Op.MUL, Op.MUL_WIDE, Op.AND, Op.OR, Op.XOR, Op.MIN, Op.MAX, Op.BOTH, Op.EITHER}
+_OPPOSITE = {"ge": "lt", "le": "gt", "ne": "eq"}
+
+_Key = tuple[object, ...]
+
+
+class Numbering:
+    """For as long as a graph does not change, but for nodes that are added."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._keys: dict[_Key, int] = {}
+        self._known: dict[int, int] = {}
+
+    def of(self, index: int) -> int:
+        """The number of a node's value."""
+        index = self._graph.resolve(index)
+        known = self._known.get(index)
+        if known is None:
+            key = self._key(self._graph.nodes[index], index)
+            known = self._known[index] = self._keys.setdefault(key, len(self._keys))
+        return known
+
+    def predicate(self, index: int, truth: bool = True) -> tuple[int, bool]:
+        """The number of a predicate that is no opposite, and its value when this one has the value `truth`."""
+        index = self._graph.resolve(index)
+        node = self._graph.nodes[index]
+        while node.op is Op.OPPOSITE:
+            index, truth = self._graph.resolve(node.args[0]), not truth
+            node = self._graph.nodes[index]
+        if node.op is Op.COMPARE and node.name in _OPPOSITE:
+            same = self._graph.add(node._replace(name=_OPPOSITE[node.name]))
+            return self.of(same), not truth
+        return self.of(index), truth
+
+    def _key(self, node: Node, index: int) -> _Key:
+        if node.op in _OWN or (node.op is Op.UNKNOWN and not node.name):
+            return (index,)
+        args, name = [self.of(arg) for arg in node.args], node.name
+        if node.op is Op.COMPARE and name == "gt":
+            args, name = args[::-1], "lt"
+        if node.op in _EITHER_WAY or name == "eq":
+            args.sort()
+        return (node.op, *args, node.width, node.signed, node.number, name)
