@@ -22,6 +22,7 @@ Maker = Callable[["Place", MachineInstruction], "int | None"]
 
 _COMPARISONS = {"LT": "lt", "LE": "le", "GT": "gt", "GE": "ge", "EQ": "eq", "NE": "ne"}
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}  # when the operands change places
 _SPECIAL = {
     f"SR_{name}.{axis.upper()}": f"{word}.{axis}"
     for axis in "xyz"
@@ -445,16 +446,17 @@ def _compare_words(at: Place, a: int, b: int, name: str, signed: bool) -> int:
 
 
 def _compare_pairs(at: Place, numbers: list[Operand], name: str, signed: bool, lower: int) -> int:
-    """The high words, when the low ones were compared before."""
+    """The high words, when the low ones were compared before, maybe the other way round."""
     node = at.make.graph.nodes[at.make.graph.resolve(lower)]
     found = node.name
     if node.op is Op.OPPOSITE:
         node = at.make.graph.nodes[at.make.graph.resolve(node.args[0])]
         found = _OPPOSITE.get(node.name, "")
     is_lower = node.op is Op.COMPARE and node.width == 32 and (not node.signed or name in ("eq", "ne"))
-    if not is_lower or found != name:
+    if not is_lower or name not in (found, _SWAPPED.get(found)):
         return at.make.any(1)
-    pairs = [at.make.pack(low, at.value(high)) for low, high in zip(node.args, numbers, strict=True)]
+    lows = node.args if found == name else node.args[::-1]
+    pairs = [at.make.pack(low, at.value(high)) for low, high in zip(lows, numbers, strict=True)]
     return at.make.node(Op.COMPARE, (pairs[0], pairs[1]), 64, signed, name)
 
 

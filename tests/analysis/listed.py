@@ -1,0 +1,35 @@
+"""Templates of kernels that a test writes as nvdisasm would: what ptxas makes of a source changes with its version."""
+
+from __future__ import annotations
+
+import re
+
+from ptxtools.access.template import Slot, Template
+from ptxtools.machine.build import build
+from ptxtools.machine.code import STEP
+from ptxtools.machine.cubin import Cubin, Kernel
+from ptxtools.machine.disassembler import Line
+
+BASE = 0x210  # where Hopper's parameters begin in constant bank 0
+_LINE = re.compile(r"(?:(@!?U?P\d) )?([\w.]+) ?(.*)")
+
+
+def listed(text: str, parameters: int) -> Template:
+    """A template of instructions, one a line, with that many parameters of 8 bytes. A line `name:` is a place to go to."""
+    lines: list[str] = []
+    places: dict[str, str] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if line.endswith(":"):
+            places[line[:-1]] = f"{len(lines) * STEP:#x}"
+        else:
+            lines.append(line)
+    slots = [Slot(number, 8 * number, 8) for number in range(parameters)]
+    kernel = Kernel("kernel", parameter_base=BASE, parameter_size=8 * parameters, slots=slots)
+    return build(Cubin({"kernel": kernel}), kernel, [_read(line, places) for line in lines])
+
+
+def _read(line: str, places: dict[str, str]) -> Line:
+    match = _LINE.fullmatch(line)
+    assert match is not None, line
+    operands = [places.get(operand, operand) for operand in match[3].replace(" ", "").split(",")]
+    return Line(match[1] or "", match[2], ",".join(operands))

@@ -1,0 +1,42 @@
+"""What machine instructions compute, in kernels written as nvdisasm would write them."""
+
+from __future__ import annotations
+
+import struct
+
+from ptxtools.ranges import Launch, evaluate
+from tests.analysis.listed import listed
+
+_BUFFER = 0x7F00_0000_0000
+_BYTES = 1 << 28
+
+
+def ranges(text: str, *values: int, threads: int = 64) -> list[tuple[int, int]]:
+    """(first, last) of each range of a kernel whose first parameter is a pointer, the others these numbers."""
+    template = listed(text, 1 + len(values))
+    parameters = struct.pack(f"<{1 + len(values)}Q", _BUFFER, *values)
+
+    def allocation(address: int) -> tuple[int, int] | None:
+        return (_BUFFER, _BUFFER + _BYTES) if _BUFFER <= address < _BUFFER + _BYTES else None
+
+    result = evaluate(template, Launch(parameters, (1, 1, 1), (threads, 1, 1), allocation))
+    assert not result.unknown
+    return [(each.first, each.last) for each in result.ranges]
+
+
+def test_low_words_compared_the_other_way_round() -> None:
+    """ptxas compares `limit <= i` in the low words and `i >= limit` in the high ones."""
+    text = """
+        LDC.64 R2, c[0x0][0x218]
+        LDC.64 R4, c[0x0][0x210]
+        S2R R0, SR_TID.X
+        MOV R1, RZ
+        ISETP.LE.U32.AND P0, PT, R2, R0, PT
+        ISETP.GE.U32.AND.EX P0, PT, R1, R3, PT, P0
+        @P0 EXIT
+        LEA R6, P1, R0, R4, 0x2
+        LEA.HI.X R7, R0, R5, R1, 0x2, P1
+        LDG.E R8, desc[UR4][R6.64]
+        EXIT
+    """
+    assert ranges(text, 10) == [(0, 39)]
