@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ptxtools.access.effects import elements, width
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.lanes import lane_node
 from ptxtools.access.template import Node, Op
+from ptxtools.access.uniform import is_uniform
 from ptxtools.access.walk import Walk
 from ptxtools.isa.types import Type
 from ptxtools.reader.function import Function
@@ -18,6 +19,7 @@ from ptxtools.reader.operand import Address, Group, Number, Operand, Register, S
 
 _MEMORY = {"ld", "ldu", "atom"}
 _CONSTANT = {"%tid", "%ntid", "%ctaid", "%nctaid", "%laneid"}  # special registers that never change in a thread
+_FULL = (1 << 32) - 1
 _PARAMETER_SPACES = {"param", "param::entry"}
 
 
@@ -96,11 +98,21 @@ class Values(Walk):
         def value(number: int) -> int:
             return self.operand(instruction.operand(number), block, index)
 
+        if parts[:3] == ["shfl", "sync", "idx"] and position == 0:
+            shuffled = self._of_first_lane([value(number) for number in range(1, instruction.operand_count)])
+            if shuffled is not None:
+                return shuffled
         node = lane_node(self._graph, instruction, position, value, self._at(block), self._flow.contexts[block])
         if node is None:
             bits = self._function.body.register_type(name) or "b64"
             return self.opaque(Type(bits).bits if bits in _TYPES else 64, block)
         return node
+
+    def _of_first_lane(self, operands: Sequence[int]) -> int | None:
+        """The value of lane 0 of all 32, when the lanes do not differ in it."""
+        value, *others = operands
+        numbers = [self._graph.number_of(each) for each in others]
+        return value if numbers in ([0, 31, -1], [0, 31, _FULL]) and is_uniform(self._graph, value) else None
 
     def _generic(self, parts: list[str], value: int) -> int:
         """Addresses of global memory stay; private memory has a window among the generic addresses."""

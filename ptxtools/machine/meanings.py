@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ptxtools.access.template import Node, Op
+from ptxtools.access.uniform import is_uniform
 from ptxtools.machine import logic
 from ptxtools.machine.banks import PARAMETERS
 from ptxtools.machine.code import MachineInstruction
@@ -33,6 +34,7 @@ _BITWISE = {"and": Op.AND, "or": Op.OR}
 _WORD = (1 << 32) - 1
 _PREDICATES = 7
 _SIGN = 31
+_LANES = 32
 
 
 def _copy(at: Place, code: MachineInstruction) -> int | None:
@@ -524,6 +526,15 @@ def _loaded_pair(at: Place, count: int) -> int | None:
     return at.make.high(known) if at.position % 2 else at.make.low(known)
 
 
+def _shuffle(at: Place, code: MachineInstruction) -> int | None:
+    """The value of lane 0 of all, when the lanes do not differ in it."""
+    if at.is_predicate or code.parts[1:] != ["IDX"] or len(code.sources) != 3:
+        return None
+    value, lane, limit = (at.word(each) for each in code.sources)
+    is_first = at.make.of(lane) == 0 and at.make.of(limit) == _LANES - 1
+    return value if is_first and is_uniform(at.make.graph, value) else None
+
+
 def _halves(at: Place, code: MachineInstruction) -> int | None:
     """-0 * 0 + two halves: how compilers load a number with the multiplier."""
     sources = code.sources
@@ -591,6 +602,7 @@ MEANINGS: Mapping[Meaning, Maker] = {
     Meaning.SPECIAL: _special,
     Meaning.CONSTANT: _constant,
     Meaning.LOADED: _loaded,
+    Meaning.SHUFFLE: _shuffle,
     Meaning.HALVES: _halves,
     Meaning.TO_FLOAT: _to_float,
     Meaning.RECIPROCAL: _reciprocal,

@@ -69,6 +69,7 @@ class Meaning(Enum):
     SPECIAL = "special"
     CONSTANT = "constant"
     LOADED = "loaded"
+    SHUFFLE = "shuffle"
     HALVES = "halves"
     TO_FLOAT = "to float"
     RECIPROCAL = "reciprocal"
@@ -118,7 +119,8 @@ ROWS: dict[str, Row] = {
     **_rows("HFMA2", Width.ONE, Meaning.HALVES),
     **_rows("BMSK UBMSK BREV UBREV FLO UFLO POPC UPOPC IDP IDP4A I2I I2IP VABSDIFF VABSDIFF4 IMUL ISCADD", Width.ONE),
     **_rows("VIMNMX3 UVIMNMX3 VIADDMNMX3 VHMNMX VOTE VOTEU REDUX CREDUX UREDUX ISET ICMP", Width.ONE),
-    **_rows("R2B B2R FCHK PSETP CSETP ELECT UELECT BMOV SHFL USHFL MATCH", Width.ONE),
+    **_rows("R2B B2R FCHK PSETP CSETP ELECT UELECT BMOV USHFL MATCH", Width.ONE),
+    **_rows("SHFL", Width.ONE, Meaning.SHUFFLE),
     **_rows("P2R P2UR UP2UR", Width.ONE, Meaning.FROM_PREDICATES),
     **_rows("R2P R2UP UR2UP", Width.NONE, Meaning.TO_PREDICATE),
     **_rows("LEPC GETLMEMBASE", Width.TWO),

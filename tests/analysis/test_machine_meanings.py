@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from ptxtools.ranges import Launch, evaluate
 from tests.analysis.listed import listed
 
@@ -40,3 +42,18 @@ def test_low_words_compared_the_other_way_round() -> None:
         EXIT
     """
     assert ranges(text, 10) == [(0, 39)]
+
+
+@pytest.mark.parametrize(("lane", "last"), [("RZ", 39), ("R0", 255)])
+def test_what_lane_0_hands_to_the_others(lane: str, last: int) -> None:
+    text = f"""
+        LDC.64 R2, c[0x0][0x210]
+        LDC R4, c[0x0][0x218]
+        S2R R0, SR_TID.X
+        SHFL.IDX PT, R5, R4, {lane}, 0x1f
+        ISETP.GE.AND P0, PT, R0, R5, PT
+        IMAD.WIDE.U32 R6, R0, 0x4, R2
+        @!P0 LDG.E R8, desc[UR4][R6.64]
+        EXIT
+    """
+    assert ranges(text, 10) == [(0, last)]

@@ -70,6 +70,13 @@ def test_a_guard_clips_addresses_made_before_it() -> None:
     assert one(code, n=100) == (0, 399, 0, 0)
 
 
+@pytest.mark.parametrize(("shuffled", "last"), [("%r1", 399), ("%r6", 1023)])
+def test_what_lane_0_hands_to_the_others(shuffled: str, last: int) -> None:
+    """A parameter is the same in all lanes, as ptxas knows, too; an index is not."""
+    code = f"shfl.sync.idx.b32 %r7|%p2, {shuffled}, 0, 31, -1; setp.ge.s32 %p1, %r6, %r7; @%p1 bra END; {STORE} END:"
+    assert one(code, n=100) == (0, last, 0, 0)
+
+
 def test_a_launch_that_never_gets_there_touches_nothing() -> None:
     found = result(f"setp.eq.s32 %p1, %r1, 0; @%p1 bra END; {STORE} END:", n=0)
     assert (found.ranges, found.unknown) == ([], [])
