@@ -1,4 +1,4 @@
-"""Values that every thread of a block has alike, whenever it looks: made of parameters, numbers and the block's place."""
+"""Values that all threads of a block have alike, at any time: made of parameters, numbers and the block's place."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _LINE = re.compile(r"(?:(@!?U?P\d) )?([\w.]+) ?(.*)")
 
 
 def listed(text: str, parameters: int) -> Template:
-    """A template of instructions, one a line, with that many parameters of 8 bytes. A line `name:` is a place to go to."""
+    """A template of instructions, one a line; `name:` is a place to go to. `parameters`: how many, of 8 bytes each."""
     lines: list[str] = []
     places: dict[str, str] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
