@@ -1,4 +1,4 @@
-"""Checks of writes as a layer of a run: what is asked of the shims, and what they found (tessera/checks.h)."""
+"""Checks of what launches touch as a layer of a run: what is asked of shims, and what they found (tessera/checks.h)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ from controlplane.policy import Policy
 
 HEADER = "checks.h"
 HOME = 0
-SOURCES, SKIPS = "enum tsr_check_source", "enum tsr_check_skip"
+SOURCES, SKIPS, LACKS = "enum tsr_check_source", "enum tsr_check_skip", "enum tsr_check_lack"
 PREFIX = "TSR_CHECK_"
+WRITES, ACCESSES = 1, 2  # enum tsr_check_what
+KINDS = ("read", "write", "atomic")  # enum tsr_access_kind
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One of `every` launches that are known, and the first of each function; `most` and memory_bytes: 0: no limit."""
+    """One of `every` launches that are known, and the first of each function; `most` and memory_bytes: 0: no limit.
+
+    writes, accesses: what is checked of them.
+    """
 
     every: int = 1
+    writes: bool = True
+    accesses: bool = False
     seed: int = 0
     most: int = 0
     memory_bytes: int = 0
@@ -39,7 +46,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes that a launch was predicted to write: from low to below high; of these `width` at each stride, 0: all.
+    """Bytes that a launch was predicted to touch: from low to below high; of these `width` at each stride, 0: all.
 
     parameter: index of the one that holds the base, None: none does; whole: little is known but the allocation.
     """
@@ -53,10 +60,22 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
-    """A launch that changed bytes that it was not predicted to write.
+class Access:
+    """That a thread made: `kind` is read, write or atomic; `line`: of the PTX that the program loaded, or its text in a
+    fat binary. `accesses`: how many were outside of the prediction.
+    """
 
-    address: of the first of them; offset: in its allocation, None where there is none; before, after: its values.
+    kind: str
+    line: int
+    accesses: int
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A launch that touched what it was not predicted to: bytes that it changed, or an access if there is one.
+
+    bytes: how many changed, or how many that access touches; address: of the first of them outside of the prediction;
+    offset: in its allocation, None where there is none; before, after: its values, None of an access.
     parameter: index of the one that points into that allocation closest below, None: none does. code: hash of the image
     that the function is in, 16 hexadecimal digits. predicted_ranges: how many there are; predicted: the first of them.
     """
@@ -75,8 +94,9 @@ class Violation:
     allocation_bytes: int | None
     offset: int | None
     parameter: int | None
-    before: int
-    after: int
+    before: int | None
+    after: int | None
+    access: Access | None
     code: str
     predicted_ranges: int
     predicted: tuple[Range, ...]
@@ -91,11 +111,14 @@ class CheckReport:
     function; whole: with a write that is only known as its allocation; outside: with a predicted write to memory that
     is not looked at; idle: that changed no byte. skipped: launches that were not checked although it was their turn, by
     reason. changed_bytes: as predicted; predicted_bytes: that may be written; looked_at_bytes: of the program's memory,
-    sums over the checked ones, as is check_ns, the time they took.
+    sums over the checked ones, as is check_ns, the time they took. tested_launches: of the checked ones, whose accesses
+    were tested; tested: accesses of threads in those; untested: launches whose accesses could not be, by reason.
     """
 
     every: int
     seed: int
+    writes: bool
+    accesses: bool
     known: int
     unknown: int
     checked: int
@@ -109,6 +132,9 @@ class CheckReport:
     predicted_bytes: int
     looked_at_bytes: int
     check_ns: int
+    tested_launches: int
+    tested: int
+    untested: dict[str, int]
     violations: int
     told: tuple[Violation, ...]
 
@@ -128,6 +154,7 @@ class Checks:
             asked.most,
             asked.memory_bytes,
         )
+        table.what = WRITES * asked.writes | ACCESSES * asked.accesses
         self._file = os.memfd_create("tessera-checks")
         os.write(self._file, bytes(ffi.buffer(table)))
 
@@ -160,17 +187,24 @@ def read(data: bytes) -> CheckReport:
     table: Any = ffi.from_buffer("struct tsr_checks *", data)
     told = [table.told[i] for i in range(min(int(table.violations), len(table.told)))]
     plain = ("every", "seed", "known", "unknown", "checked", "first", "whole", "outside", "idle", "violations")
-    sums = ("changed_bytes", "predicted_bytes", "looked_at_bytes", "check_ns")
+    sums = ("changed_bytes", "predicted_bytes", "looked_at_bytes", "check_ns", "tested_launches", "tested")
     return CheckReport(
         **{name: int(getattr(table, name)) for name in (*plain, *sums)},
         by_source=_by_name(table.checked_by_source, SOURCES),
-        skipped={name: count for name, count in _by_name(table.skipped, SKIPS).items() if count},
+        writes=bool(table.what & WRITES),
+        accesses=bool(table.what & ACCESSES),
+        skipped=_without_zeros(table.skipped, SKIPS),
+        untested=_without_zeros(table.untested, LACKS),
         told=tuple(_violation(each) for each in told if each.ready),
     )
 
 
 def _by_name(counters: Any, enumeration: str) -> dict[str, int]:
     return {_name(enumeration, number): int(counters[number]) for number in range(len(counters))}
+
+
+def _without_zeros(counters: Any, enumeration: str) -> dict[str, int]:
+    return {name: count for name, count in _by_name(counters, enumeration).items() if count}
 
 
 def _name(enumeration: str, number: int) -> str:
@@ -197,8 +231,9 @@ def _violation(told: Any) -> Violation:
         None if allocation is None else told.allocation_bytes,
         None if allocation is None else told.address - allocation,
         None if allocation is None else _nearest(parameters, allocation, told.address),
-        told.before,
-        told.after,
+        None if told.access else told.before,
+        None if told.access else told.after,
+        Access(KINDS[told.access - 1], told.line, int(told.accesses)) if told.access else None,
         f"{int(told.code):016x}",
         told.predicted_count,
         tuple(_range(told.predicted[i]) for i in range(min(told.predicted_count, len(told.predicted)))),

@@ -1,4 +1,4 @@
-"""What checks of writes found, as the text that tessera-run prints."""
+"""What checks of launches found, as the text that tessera-run prints."""
 
 from controlplane.checks import CheckReport, Range, Violation
 from controlplane.demangle import short
@@ -12,6 +12,12 @@ SKIPS = {
     "memory": "no room for a copy of memory",
     "driver": "the driver refused something",
 }
+LACKS = {
+    "no_ptx": "they are not known from PTX",
+    "no_twin": "their PTX cannot be rewritten, or they use variables of their module",
+    "refused": "the driver refused their twins",
+}
+ARTICLES = {"read": "a read", "write": "a write", "atomic": "an atomic access"}
 LARGEST_VALUE = 16  # hexadecimal digits of a parameter that are shown
 MOST_PARAMETERS = 16
 MOST_RANGES = 4
@@ -20,14 +26,19 @@ MOST_RANGES = 4
 def to_text(report: CheckReport) -> str:
     """The counts, then each violation that was told."""
     sources = ", ".join(f"{count} {SOURCES[source]}" for source, count in report.by_source.items() if count)
-    checked = f"writes were checked of {report.checked} launches ({sources or 'none'})"
-    found = f"{report.violations} wrote what they were not predicted to"
+    both = report.writes and report.accesses
+    what = "writes and accesses" if both else "writes" if report.writes else "accesses"
+    did = "touched" if report.accesses else "wrote"
+    checked = f"{what} were checked of {report.checked} launches ({sources or 'none'})"
+    found = f"{report.violations} {did} what they were not predicted to"
     known = f"  of {report.known + report.unknown} launches at home, something is known of {report.known}"
     lines = [
         f"{checked}, {report.first} of them as the first of their function: {found}",
         f"{known}; one of {report.every} was drawn",
     ]
-    if report.checked:
+    if report.checked and report.accesses:
+        lines.append(f"  twins of {report.tested_launches} launches tested {report.tested} accesses of threads")
+    if report.checked and report.writes:
         lines.append(
             f"  they changed {amount(report.changed_bytes)} of {amount(report.predicted_bytes)} that they may write; "
             f"{report.idle} changed nothing, {report.whole} may write all of an allocation, {report.outside} may write "
@@ -37,6 +48,7 @@ def to_text(report: CheckReport) -> str:
         memory = amount(report.looked_at_bytes // report.checked)
         lines.append(f"  a check took {each} and looked at {memory} in the mean")
     lines += [f"  not checked, as {SKIPS[reason]}: {count}" for reason, count in report.skipped.items()]
+    lines += [f"  no accesses tested, as {LACKS[reason]}: {count}" for reason, count in report.untested.items()]
     for violation in report.told:
         lines += _violation(violation)
     if report.violations > len(report.told):
@@ -58,9 +70,17 @@ def _violation(told: Violation) -> list[str]:
         f"  {short(told.function, LINE - 2)}",
         f"    {shape}{inside} (process {told.process}, predicted from {SOURCES[told.source]})",
         f"    parameters {', '.join(parameters)}{rest}",
-        f"    {told.bytes} bytes, the first {where}: {told.before:02x} became {told.after:02x}",
+        f"    {_touched(told, where)}",
         f"    predicted, as offsets from that byte: {_predicted(told)}",
     ]
+
+
+def _touched(told: Violation, where: str) -> str:
+    access = told.access
+    if access is None:
+        return f"{told.bytes} bytes, the first {where}: {told.before:02x} became {told.after:02x}"
+    one = f"{ARTICLES[access.kind]} of {told.bytes} bytes in line {access.line}"
+    return f"{access.accesses} accesses, one of them {one}, outside from {where}"
 
 
 def _predicted(told: Violation) -> str:

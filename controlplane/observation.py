@@ -30,7 +30,8 @@ class Observation:
     """Runs from entering the context on. Raises ConfigError when the trace cannot be written.
 
     records: whether programs are observed; policy: one whose edits take effect; disassemble: what kernels read and
-    write is found out while the program runs, and this is whose machine code may be for that; None: it is not.
+    write is found out while the program runs, and this is whose machine code may be for that; None: it is not; twins:
+    functions' twins are made, too.
     """
 
     def __init__(
@@ -40,10 +41,11 @@ class Observation:
         records: bool = True,
         policy: WatchedPolicy | None = None,
         disassemble: Consent | None = None,
+        twins: bool = False,
     ) -> None:
         self._trace, self._records, self._policy = trace, records, policy
         self._templates = -1 if disassemble is None else _create_templates()
-        self._disassemble = disassemble or Consent.OPEN
+        self._disassemble, self._twins = disassemble or Consent.OPEN, twins
         self._name = f"tessera-{os.getpid()}-{secrets.token_hex(8)}"
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -57,7 +59,14 @@ class Observation:
             listener.listen(WAITING_PROCESSES)
             records = listener.fileno() if self._records else -1
             setup = Setup(
-                theirs.fileno(), records, file, str(self._trace), self._policy, self._templates, self._disassemble.value
+                theirs.fileno(),
+                records,
+                file,
+                str(self._trace),
+                self._policy,
+                self._templates,
+                self._disassemble.value,
+                self._twins,
             )
             table = None if self._policy is None else self._policy.table
             inherited = [theirs.fileno(), *(one for one in (file, table) if one is not None)]

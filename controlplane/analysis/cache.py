@@ -23,8 +23,10 @@ from pathlib import Path
 import ptxtools
 from controlplane.analysis.kernel import Analysis
 
-MAGIC = b"TSRANLZ1"
-HEADER = struct.Struct("<8sIII")  # magic, CRC-32 of what follows, bytes of the key's JSON, bytes of the description's
+MAGIC = b"TSRANLZ2"
+# Magic, CRC-32 of what follows, bytes of the key's JSON, of the description's, of the template; the rest is the twin.
+HEADER = struct.Struct("<8sIIII")
+SUMMED = 12  # what the checksum is of begins here
 LIMIT_BYTES = 512 << 20
 SUFFIX = ".analysis"
 SECONDS_BETWEEN_TOUCHES = 86400  # what is used once a day stays
@@ -35,6 +37,7 @@ class Key:
     """Of which function an analysis is: `code` and `code_bytes` are the image's hash (controlplane/content.py), size.
 
     `sources`: hashes of the PTX that is known to be linked into the image. `disassemble`: whether machine code may be.
+    `twin`: the analysis comes with the function's twin.
     """
 
     code: int
@@ -44,6 +47,7 @@ class Key:
     function: str
     sources: tuple[int, ...] = ()
     disassemble: bool = True
+    twin: bool = False
 
     def to_json(self) -> bytes:
         fields = (
@@ -54,6 +58,7 @@ class Key:
             self.function,
             self.sources,
             self.disassemble,
+            self.twin,
         )
         return json.dumps([analyser_version(), *fields]).encode()
 
@@ -173,20 +178,22 @@ def _removed(file: Path) -> bool:
 
 def encode(key: bytes, analysis: Analysis) -> bytes:
     description = json.dumps(analysis.description, separators=(",", ":")).encode()
-    rest = key + description + analysis.template
-    return HEADER.pack(MAGIC, zlib.crc32(rest), len(key), len(description)) + rest
+    sizes = len(key), len(description), len(analysis.template)
+    data = HEADER.pack(MAGIC, 0, *sizes) + key + description + analysis.template + analysis.twin
+    return HEADER.pack(MAGIC, zlib.crc32(memoryview(data)[SUMMED:]), *sizes) + data[HEADER.size :]
 
 
 def decode(data: bytes, key: bytes) -> Analysis | None:
     """None: damaged, or of something else."""
     if len(data) < HEADER.size:
         return None
-    magic, checksum, key_bytes, description_bytes = HEADER.unpack_from(data)
+    magic, checksum, key_bytes, description_bytes, template_bytes = HEADER.unpack_from(data)
     begin = HEADER.size + key_bytes
     end = begin + description_bytes
-    if magic != MAGIC or data[HEADER.size : begin] != key or zlib.crc32(memoryview(data)[HEADER.size :]) != checksum:
+    twin = end + template_bytes
+    if magic != MAGIC or data[HEADER.size : begin] != key or zlib.crc32(memoryview(data)[SUMMED:]) != checksum:
         return None
     try:
-        return Analysis(json.loads(data[begin:end]), data[end:])
+        return Analysis(json.loads(data[begin:end]), data[end:twin], twin=data[twin:])
     except ValueError:
         return None

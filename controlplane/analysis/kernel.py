@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controlplane.analysis.describe import Description, describe, unknown_description
 from controlplane.errors import PtxError
@@ -19,6 +19,7 @@ from ptxtools.machine.cubin import read as read_cubin
 from ptxtools.machine.disassembler import DisassemblyError
 from ptxtools.machine.listing import Listing
 from ptxtools.reader import Module, read
+from ptxtools.twin import rewrite
 
 NO_CODE = "the image has no code of it for this architecture"
 MOVED = "parameters of such an alignment lie elsewhere on this architecture than PTX says"
@@ -33,11 +34,15 @@ class Analysis:
     What the description has as unknown may be so in some launches only: a template tells for each.
 
     `is_lasting`: another try would say the same; false where a tool is missing or the image could not be read.
+
+    `twin`: PTX of the function that tests each access, ended by a zero; empty when none was asked for, or there
+    is none.
     """
 
     description: Description
     template: bytes = b""
     is_lasting: bool = True
+    twin: bytes = b""
 
     @property
     def is_known(self) -> bool:
@@ -49,7 +54,8 @@ class Image:
     """An image as it was given to the driver, for one architecture.
 
     `sources`: PTX texts that the driver has linked into the image: with them, machine code is as good as PTX.
-    `disassemble`: whether machine code may be disassembled.
+    `disassemble`: whether machine code may be disassembled. `twins`: analyses come with twins, and PTX goes before
+    machine code, as twins are made of it.
     """
 
     data: bytes
@@ -57,7 +63,9 @@ class Image:
     ptx_only: bool = False
     sources: Sequence[bytes] = ()
     disassemble: bool = True
-    _modules: list[Module] = field(default_factory=list)
+    twins: bool = False
+    _texts: list[str] = field(default_factory=list)
+    _modules: list[Module] = field(default_factory=list)  # of the texts
     _machine: list[_MachineCode] = field(default_factory=list)
     _problem: str = ""
     _is_read: bool = False
@@ -81,8 +89,19 @@ class Image:
         if modules:
             if not self.ptx_only and _moves_parameters(modules[0], name, self.architecture):
                 return _unknown(name, MOVED)
-            return _from_ptx(modules[0], name)
+            found = _from_ptx(modules[0], name)
+            return self._with_twin(found, modules[0], name) if self.twins and found.is_known else found
         return machine[0].analyse(name, self.disassemble) if machine else _unknown(name, NO_CODE)
+
+    def _with_twin(self, analysis: Analysis, module: Module, name: str) -> Analysis:
+        """A twin is a module of its own: it would use variables of its own."""
+        if analysis.description["variables"]:
+            return analysis
+        try:
+            text = rewrite(self._texts[self._modules.index(module)], module, name)
+        except (ValueError, PtxError):
+            return analysis
+        return replace(analysis, twin=text.encode() + b"\0")
 
     def _read_once(self) -> None:
         if not self._is_read:
@@ -91,13 +110,13 @@ class Image:
 
     def _read(self) -> None:
         try:
-            codes = running(self.data, self.architecture, ptx_only=self.ptx_only)
+            codes = running(self.data, self.architecture, ptx_only=self.ptx_only or self.twins)
             texts = [code.text for code in codes if code.text is not None]
             cubins = [code.cubin for code in codes if code.text is None and code.cubin is not None]
             self._machine = [_MachineCode(cubin, read_cubin(cubin)) for cubin in cubins]
             if self._machine:
                 texts += [source.rstrip(b"\0").decode(errors="replace") for source in self.sources]
-            self._modules = [read(text) for text in texts]
+            self._texts, self._modules = texts, [read(text) for text in texts]
         except PtxError as problem:
             self._problem = str(problem)
         except ValueError as problem:

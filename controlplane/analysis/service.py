@@ -38,8 +38,11 @@ class _Uses:
 class AnalysisService:
     """A sink of records and a service of the control plane."""
 
-    def __init__(self, analyst: Analyst, table: Table | None, consent: Consent = Consent.OPEN) -> None:
-        self._analyst, self._table, self._consent = analyst, table, consent
+    def __init__(
+        self, analyst: Analyst, table: Table | None, consent: Consent = Consent.OPEN, *, twins: bool = False
+    ) -> None:
+        """twins: functions' twins are published, too."""
+        self._analyst, self._table, self._consent, self._twins = analyst, table, consent, twins
         self._uses: dict[int, _Uses] = {}
         self._images: dict[int, Opened] = {}
         self._linked: dict[int, list[int]] = {}
@@ -104,7 +107,7 @@ class AnalysisService:
         disassemble = may_disassemble(self._consent, file)
         sources = tuple(self._linked.get(code, []))
         for architecture in sorted(uses.architectures):
-            key = Key(code, size, architecture, uses.emulated, function.text, sources, disassemble)
+            key = Key(code, size, architecture, uses.emulated, function.text, sources, disassemble, self._twins)
             if key in self._wanted:
                 continue
             self._wanted.add(key)

@@ -62,19 +62,28 @@ class Table:
         return int(self._header.published)
 
     def publish(self, key: Key, analysis: Analysis) -> bool:
-        """Stores are seen in their order, as everywhere on x86-64. False: no room."""
+        """Stores are seen in their order, as everywhere on x86-64. A twin without room is left out. False: no room."""
         template = analysis.template if analysis.is_known else b""
         function = content_hash(key.function.encode())
         slot = self._free(key.code, function, key.architecture)
         if slot is None or self._next + len(template) > self._size:
             return False
-        self._view[self._next : self._next + len(template)] = template
         slot.code, slot.function, slot.architecture = key.code, function, key.architecture
         slot.bytes = len(template)
-        slot.offset = self._next
-        self._next += -(-max(len(template), 1) // ALIGNMENT) * ALIGNMENT
+        offset = self._put(template)
+        if analysis.twin and self._next + len(analysis.twin) <= self._size:
+            slot.twin_bytes = len(analysis.twin)
+            slot.twin = self._put(analysis.twin)
+        slot.offset = offset
         self._header.published += 1
         return True
+
+    def _put(self, data: bytes) -> int:
+        """Where it is now."""
+        offset = self._next
+        self._view[offset : offset + len(data)] = data
+        self._next += -(-max(len(data), 1) // ALIGNMENT) * ALIGNMENT
+        return offset
 
     def _free(self, code: int, function: int, architecture: int) -> Any | None:
         """The empty slot for a key; None when it has one, or there are too many."""

@@ -58,12 +58,12 @@ class Task:
         return cls(Key(**key), tuple(Place(**place) for place in value["places"]), tuple(value["next"]))
 
 
-ImageOf = tuple[int, int, bool, tuple[int, ...], bool]
+ImageOf = tuple[int, int, bool, tuple[int, ...], bool, bool]
 
 
 def image_of(key: Key) -> ImageOf:
     """What functions of one image have in common."""
-    return (key.code, key.architecture, key.ptx_only, key.sources, key.disassemble)
+    return (key.code, key.architecture, key.ptx_only, key.sources, key.disassemble, key.twin)
 
 
 class Analyser:
@@ -88,7 +88,7 @@ class Analyser:
             hashes = (key.code, *key.sources)
             wanted = zip(descriptors, task.places, hashes, strict=True)
             data, *sources = [_contents(descriptor, place, expected) for descriptor, place, expected in wanted]
-            self._images[known] = Image(data, key.architecture, key.ptx_only, sources, key.disassemble)
+            self._images[known] = Image(data, key.architecture, key.ptx_only, sources, key.disassemble, key.twin)
             if len(self._images) > IMAGES_KEPT:
                 self._images.popitem(last=False)
         self._images.move_to_end(known)

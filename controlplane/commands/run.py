@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "tessera-run"
 STATS, STATS_FILE = "--stats=", "--stats\0="  # the second: an option of its own, as no argument of a process can be
-ALL = {"--verify": "--verify=1", "--check-writes": "--check-writes=1"}
+ALL = {name: f"{name}=1" for name in ("--verify", "--check-writes", "--check-accesses")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,13 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
         help="compare the bytes that launches change with those they are predicted to write: the first launch of each "
         "function, and one of N as if at random; --check-writes: every one (docs/checking.md)",
     )
+    group.add_argument(
+        "--check-accesses",
+        metavar="N",
+        type=_positive,
+        help="the same for each read, write and atomic access of kernels that have PTX, tested on the GPU by a "
+        "rewritten twin of the kernel; with --check-writes both are checked of the same launches",
+    )
     group.add_argument("--check-seed", metavar="SEED", type=_count, default=0, help="another seed draws other launches")
     group.add_argument("--check-most", metavar="M", type=_count, default=0, help="so many drawn launches at most")
     group.add_argument(
@@ -179,8 +186,10 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("--timing is about statistics and traces", expected="--stats or --trace")
     if options.trace_parameters and options.trace is None:
         raise ConfigError("--trace-parameters is about traces", expected="--trace with a file")
-    if options.check_writes is not None:
+    if _is_checked(options):
         options.analyze = True
+    if None not in (options.check_writes, options.check_accesses) and options.check_writes != options.check_accesses:
+        raise ConfigError("--check-writes and --check-accesses draw the same launches", expected="the same N for both")
     if options.disassemble is not None and not options.analyze:
         raise ConfigError("--disassemble is about what kernels read and write", expected="--analyze")
     policy = None if options.policy is None else read_policy(options.policy)
@@ -211,7 +220,7 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
     layers = [] if emulation is None else [emulation.change()]
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
     observed_run = _is_observed(options)
-    checks = None if options.check_writes is None else Checks(_asked(options))
+    checks = Checks(_asked(options)) if _is_checked(options) else None
     used = policy if policy is not None or checks is None else home_policy()
     redirection: Redirection | None = None
     observation: Observation | None = None
@@ -228,8 +237,9 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
 
             watched = None if redirection is None or policy is None else redirection.watched(options.verify)
             consent = _consent(policy, options.disassemble) if options.analyze else None
+            twins = options.check_accesses is not None
             observation = stack.enter_context(
-                Observation(options.trace, records=observed_run, policy=watched, disassemble=consent)
+                Observation(options.trace, records=observed_run, policy=watched, disassemble=consent, twins=twins)
             )
             layers.append(observation.change(options.timing, parameters=options.trace_parameters))
         code = launch.run(options.command, launch.compose(layers, os.environ))
@@ -238,8 +248,15 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
         return Outcome(code, launches, report, None if checks is None else checks.report())
 
 
+def _is_checked(options: argparse.Namespace) -> bool:
+    return options.check_writes is not None or options.check_accesses is not None
+
+
 def _asked(options: argparse.Namespace) -> Asked:
-    return Asked(options.check_writes, options.check_seed, options.check_most, options.check_memory)
+    writes, accesses = options.check_writes, options.check_accesses
+    what = {"writes": writes is not None, "accesses": accesses is not None}
+    limits = {"most": options.check_most, "memory_bytes": options.check_memory}
+    return Asked(writes or accesses, seed=options.check_seed, **what, **limits)
 
 
 def _consent(policy: Policy | None, asked: str | None) -> Consent:

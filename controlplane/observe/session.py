@@ -29,7 +29,7 @@ class Session:
         self._trace = None if setup.trace is None else TraceWriter(setup.trace, setup.trace_name, complain)
         if self._trace is not None:
             sinks.append(self._trace)
-        self._analysis = None if setup.templates < 0 else _analysis(setup.templates, setup.disassemble)
+        self._analysis = None if setup.templates < 0 else _analysis(setup)
         if self._analysis is not None:
             sinks.append(self._analysis)
         receiver = Receiver(socket.socket(fileno=setup.records), sinks, complain)
@@ -43,7 +43,7 @@ class Session:
         return found if self._analysis is None else replace(found, analysis=self._analysis.report())
 
 
-def _analysis(templates: int, disassemble: str) -> AnalysisService:
-    table = Table(templates)
-    os.close(templates)
-    return AnalysisService(Analyst(Cache(), Pool()), table, Consent(disassemble))
+def _analysis(setup: Setup) -> AnalysisService:
+    table = Table(setup.templates)
+    os.close(setup.templates)
+    return AnalysisService(Analyst(Cache(), Pool()), table, Consent(setup.disassemble), twins=setup.twins)

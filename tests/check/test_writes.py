@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +34,19 @@ LAUNCHES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def analyses(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that has those of the program's kernels."""
+    """A cache that has those of the program's kernels, without twins and with."""
     place = tmp_path_factory.mktemp("analyses")
     variables = {**with_native(native_build / "native"), "XDG_CACHE_HOME": str(place)}
-    subprocess.run(
-        [*ONE_GPU, "--no-summary", "--analyze", "--", sys.executable, PROGRAM, "1"],
-        input="[]",
-        text=True,
-        env=variables,
-        timeout=TIMEOUT_S,
-        check=True,
-        capture_output=True,
-    )
+    for option in ("--analyze", "--check-accesses"):
+        subprocess.run(
+            [*ONE_GPU, "--no-summary", option, "--", sys.executable, PROGRAM, "1"],
+            input="[]",
+            text=True,
+            env=variables,
+            timeout=TIMEOUT_S,
+            check=True,
+            capture_output=True,
+        )
     return place
 
 
@@ -119,6 +120,60 @@ def test_a_wrong_template_is_caught_and_not_believed_again(tmp_path: Path) -> No
     assert f"all wrote {control.STRAY} bytes that it was not predicted to write, the first at byte 68" in line
     assert "to which parameter 0 points: 07 became 08" in outcome.errors
     assert "predicted, as offsets from that byte: -4 to 2391 (4 at every 8)" in outcome.errors
+
+
+def test_each_access_of_right_kernels_is_inside(tmp_path: Path) -> None:
+    outcome = run(tmp_path, LAUNCHES, "--check-accesses")
+    assert outcome.printed.strip() == expected(LAUNCHES)
+    check = outcome.check
+    assert (check["writes"], check["accesses"], check["looked_at_bytes"]) == (False, True, 0)
+    assert (check["known"], check["checked"], check["tested_launches"]) == (4, 4, 4)
+    assert check["tested"] == 1000 + 2 * 300 + 10 + 70000
+    assert (check["violations"], check["told"], check["skipped"], check["untested"]) == (0, [], {}, {})
+    assert f"twins of 4 launches tested {check['tested']} accesses" in outcome.errors
+
+
+@pytest.mark.parametrize("options", [["--check-accesses"], ["--check-accesses", "--check-writes"]])
+def test_an_access_outside_is_caught_and_the_kernel_not_believed_again(tmp_path: Path, options: list[str]) -> None:
+    control.falsify(cache.default_directory())
+    launches = [LAUNCHES[1], *LAUNCHES, LAUNCHES[1]]
+    outcome = run(tmp_path, launches, *options)
+    assert outcome.printed.strip() == expected(launches)
+    check = outcome.check
+    assert (check["known"], check["unknown"], check["checked"], check["violations"]) == (4, 6, 4, 1)
+    (told,) = check["told"]
+    assert (told["function"], told["bytes"], told["parameter"], told["source"]) == ("all", 4, 0, "ptx")
+    text = writer.text(writer.BODIES).decode().splitlines()
+    line = text.index(writer.BODIES["all"].splitlines()[1]) + 1
+    assert told["access"] == {"kind": "atomic", "line": line, "accesses": control.STRAY}
+    assert (told["before"], told["after"]) == (None, None)
+    assert (told["offset"] - 64) % 8 == 4
+    assert 0 <= told["offset"] - 64 < 8 * 300
+    (rows,) = told["predicted"]
+    assert (rows["stride"], rows["width"], rows["parameter"]) == (8, 4, 0)
+    assert f"all made {control.STRAY} accesses that it was not predicted to make, one in line {line}" in outcome.errors
+    assert (
+        f"{control.STRAY} accesses, one of them an atomic access of 4 bytes in line {line}, outside from"
+        in outcome.errors
+    )
+
+
+def test_kernels_without_twins_run_untested(tmp_path: Path) -> None:
+    """Damaged ones, which the driver refuses, and missing ones."""
+    for file in cache.default_directory().glob("*/*"):
+        key = control.key_of(file)
+        wanted = json.dumps(key).encode()
+        found = cache.decode(file.read_bytes(), wanted)
+        assert found is not None
+        twin = {"even": b"", "plain": found.twin.replace(b"ret;", b"no;")}.get(key[5], found.twin)
+        file.write_bytes(cache.encode(wanted, replace(found, twin=twin)))
+    outcome = run(tmp_path, LAUNCHES * 2, "--check-accesses")
+    assert outcome.printed.strip() == expected(LAUNCHES * 2)
+    check = outcome.check
+    assert (check["known"], check["checked"], check["tested_launches"]) == (8, 4, 4)
+    assert check["untested"] == {"no_twin": 2, "refused": 2}
+    assert check["skipped"] == {}
+    assert "the driver does not load the twin of plain" in outcome.errors
 
 
 def test_nobody_else_is_blamed(tmp_path: Path) -> None:

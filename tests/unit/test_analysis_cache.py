@@ -18,7 +18,7 @@ from controlplane.analysis.kernel import Analysis, Image
 from controlplane.commands.main import main
 
 KEY = Key(77, 1000, 90, False, "kernel", (5, 6))
-ANALYSIS = Analysis(unknown_description("kernel", "a reason", 3), b"template" * 10)
+ANALYSIS = Analysis(unknown_description("kernel", "a reason", 3), b"template" * 10, twin=b"twin\0")
 
 
 @pytest.fixture
@@ -40,6 +40,7 @@ def test_what_was_put_in_comes_out(cache: Cache) -> None:
         replace(KEY, ptx_only=True),
         replace(KEY, function="other"),
         replace(KEY, sources=()),
+        replace(KEY, twin=True),
     ]
     assert [cache.get(other) for other in others] == [None] * len(others)
     assert cache.usage().files == 1

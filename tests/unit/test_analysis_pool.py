@@ -13,9 +13,9 @@ from controlplane.analysis.worker import ImageOf, Place, Task
 from controlplane.content import content_hash
 
 BODY = ".visible .entry {name}(.param .u64 p) {{ .reg .b64 %a; ld.param.u64 %a, [p]; st.global.u32 [%a], 1; ret; }}\n"
-A: ImageOf = (1, 90, False, (), True)
-B: ImageOf = (2, 90, False, (), True)
-C: ImageOf = (3, 90, False, (), True)
+A: ImageOf = (1, 90, False, (), True, False)
+B: ImageOf = (2, 90, False, (), True, False)
+C: ImageOf = (3, 90, False, (), True, False)
 
 
 def test_a_worker_goes_on_with_its_image() -> None:

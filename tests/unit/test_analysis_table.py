@@ -36,6 +36,12 @@ def key(name: str, architecture: int = 90) -> Key:
 
 def look_up(descriptor: int, wanted: Key) -> bytes | None:
     """b"": analysed, and unknown; None: not there."""
+    found = entry(descriptor, wanted)
+    return None if found is None else found[0]
+
+
+def entry(descriptor: int, wanted: Key) -> tuple[bytes, bytes] | None:
+    """Template and twin."""
     ffi, text = records.header(HEADER)
     view = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
     slots_at = records.constant(text, "TSR_TEMPLATES_SLOTS_OFFSET", HEADER)
@@ -45,7 +51,7 @@ def look_up(descriptor: int, wanted: Key) -> bytes | None:
     at = place(wanted.code, function, wanted.architecture)
     while (slot := slots[at % count]).offset:
         if (slot.code, slot.function, slot.architecture) == (wanted.code, function, wanted.architecture):
-            return bytes(view[slot.offset : slot.offset + slot.bytes])
+            return view[slot.offset : slot.offset + slot.bytes], view[slot.twin : slot.twin + slot.twin_bytes]
         at += 1
     return None
 
@@ -62,6 +68,16 @@ def test_what_is_published_is_found(descriptor: int) -> None:
     assert [look_up(descriptor, key(f"kernel {n}")) for n in (0, 5, 299)] == [b"kernel 0", b"kernel 5", b"kernel 299"]
     assert look_up(descriptor, key("unknown")) == b""
     assert look_up(descriptor, key("kernel 5", 80)) is None
+
+
+def test_a_twin_comes_with_its_template(descriptor: int) -> None:
+    table = Table(descriptor)
+    assert table.publish(key("with"), Analysis(KNOWN, b"template", twin=b"a twin\0"))
+    assert table.publish(key("without"), Analysis(KNOWN, b"another"))
+    assert table.publish(key("no room"), Analysis(KNOWN, b"third", twin=bytes(300 << 20)))
+    assert entry(descriptor, key("with")) == (b"template", b"a twin\0")
+    assert entry(descriptor, key("without")) == (b"another", b"")
+    assert entry(descriptor, key("no room")) == (b"third", b"")
 
 
 def test_a_full_table_takes_nothing_more(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:

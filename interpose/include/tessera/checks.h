@@ -1,6 +1,6 @@
 /*
- * Checks of writes: what is asked for, and what came out. tessera-run makes a memory file that TESSERA_CHECKS names (/proc/<pid>/fd/<n>); the
- * shims of all processes of a run count in it and say which launches wrote what they were not predicted to (shim/launch/check.h).
+ * Checks of what launches touch: what is asked for, and what came out. tessera-run makes a memory file that TESSERA_CHECKS names (/proc/<pid>/fd/<n>); the
+ * shims of all processes of a run count in it and say which launches touched what they were not predicted to (shim/launch/check.h).
  *
  * The part between the marks is read by Python through cffi as well. Bump TSR_CHECKS_VERSION on any change; both sides refuse another
  * version.
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define TSR_CHECKS_MAGIC 0x4b4548435f525354ull
-#define TSR_CHECKS_VERSION 2u
+#define TSR_CHECKS_VERSION 3u
 
 /* cffi: begin */
 enum tsr_check_source { /* of what is known of a launch */
@@ -30,28 +30,40 @@ enum tsr_check_skip {                       /* why a launch whose turn it was is
                       TSR_CHECK_SKIPS
 };
 
+enum tsr_check_what { TSR_CHECK_OF_WRITES = 1, TSR_CHECK_OF_ACCESSES = 2 };
+
+enum tsr_check_lack {                    /* why the accesses of a launch whose turn it was are not tested */
+                      TSR_CHECK_NO_PTX,  /* what is known of it is from machine code or from a library call */
+                      TSR_CHECK_NO_TWIN, /* its PTX cannot be rewritten, or it uses variables of its module */
+                      TSR_CHECK_REFUSED, /* the driver does not load the twin, or does not launch it */
+                      TSR_CHECK_LACKS
+};
+
 struct tsr_check_parameter {
     uint16_t offset, bytes;
 };
 
 struct
-    tsr_check_range { /* that a launch was predicted to write: [low, high), of these `width` at low and at each stride after it */
+    tsr_check_range { /* that a launch was predicted to touch: [low, high), of these `width` at low and at each stride after it */
     uint64_t low, high, stride, width; /* stride 0: all */
     int32_t parameter;                 /* -1: none holds its base */
     uint32_t whole;                    /* 1: little is known but the allocation */
 };
 
-struct tsr_check_violation {  /* a launch that wrote what it was not predicted to */
+struct tsr_check_violation {  /* a launch that touched what it was not predicted to */
     uint32_t ready;           /* atomic, release: the rest is written */
     uint32_t process, source; /* its id; enum tsr_check_source */
     uint32_t grid[3], block[3];
     uint32_t shared_bytes;
     uint32_t parameter_count, parameter_bytes; /* all of them; as many as there is room for follow */
-    uint64_t address, bytes;                   /* of the first such byte; how many changed */
-    uint64_t allocation, allocation_bytes;     /* that it lies in; 0: in none, any more or yet */
-    uint8_t before, after;                     /* its values */
-    uint64_t code;                             /* hash of the image that the function is in; 0: not known */
-    uint32_t predicted_count, reserved;        /* ranges; the first are told */
+    uint32_t access,
+        line;          /* 0: bytes changed. Else 1 + enum tsr_access_kind, and where in the PTX: of one access of a thread */
+    uint64_t accesses; /* how many of these there were */
+    uint64_t address, bytes; /* of the first such byte, of that access or of all; how many changed, or that access touches */
+    uint64_t allocation, allocation_bytes; /* that it lies in; 0: in none, any more or yet */
+    uint8_t before, after;                 /* its values */
+    uint64_t code;                         /* hash of the image that the function is in; 0: not known */
+    uint32_t predicted_count, reserved;    /* ranges; the first are told */
     struct tsr_check_range predicted[16];
     char function[512];    /* cut off if longer */
     char library_call[64]; /* that it happened in; else empty */
@@ -64,8 +76,8 @@ struct tsr_checks {
     uint32_t version;
     uint32_t bytes; /* of this struct */
     /* asked for */
-    uint32_t every; /* one of so many launches that are known, as if at random, and the first of each function */
-    uint32_t reserved;
+    uint32_t every;        /* one of so many launches that are known, as if at random, and the first of each function */
+    uint32_t what;         /* set of enum tsr_check_what */
     uint64_t seed;         /* another one draws other launches */
     uint64_t most;         /* drawn launches that are checked at most (a few more with several threads); 0: no limit */
     uint64_t memory_bytes; /* of a copy of the program's memory, at most; 0: no limit */
@@ -82,6 +94,9 @@ struct tsr_checks {
     uint64_t predicted_bytes;      /* that these were predicted to write */
     uint64_t looked_at_bytes;      /* of the program's memory, sum over the checked ones */
     uint64_t check_ns;             /* they took */
+    uint64_t tested_launches;      /* of the checked ones, whose accesses were tested */
+    uint64_t tested;               /* accesses of threads, sum over those */
+    uint64_t untested[3];          /* launches by enum tsr_check_lack */
     uint64_t violations;           /* of the checked ones; the first are told: */
     struct tsr_check_violation told[64];
 };

@@ -3,9 +3,9 @@
  * (/proc/<pid>/fd/<n>), read by the shims of all processes of a run. Append-only: what is published stays as it is.
  *
  * The file is a tsr_templates, an open-addressing table of TSR_TEMPLATES_SLOTS slots from TSR_TEMPLATES_SLOTS_OFFSET on, and the templates'
- * bytes (tessera/access.h), each at a multiple of 8. A slot's key is mixed by tsr_templates_place, which is where looking for it begins; the next slot
- * follows the last by going round. The writer writes a template, then the slot, then its `offset`, then counts `published` up. A reader trusts
- * nothing in it: offset and bytes are bounded, and the template is checked.
+ * bytes (tessera/access.h), each at a multiple of 8, and twins. A slot's key is mixed by tsr_templates_place, which is where looking for it begins; the
+ * next slot follows the last by going round. The writer writes a template, then the slot, then its `offset`, then counts `published` up. A reader
+ * trusts nothing in it: offsets and bytes are bounded, and the template is checked.
  *
  * The part between the marks is read by Python through cffi as well. Bump TSR_TEMPLATES_VERSION on any change.
  */
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define TSR_TEMPLATES_MAGIC 0x544c504d52535454ull
-#define TSR_TEMPLATES_VERSION 1u
+#define TSR_TEMPLATES_VERSION 2u
 #define TSR_TEMPLATES_SLOTS 65536u /* a power of two; at most half of them are used */
 #define TSR_TEMPLATES_SLOTS_OFFSET 4096u
 #define TSR_TEMPLATES_BYTES (256u << 20) /* of the file, which takes memory as it is filled */
@@ -34,8 +34,10 @@ struct tsr_templates_slot {
     uint64_t code;     /* hash of the image that the function is in */
     uint64_t function; /* hash of its name (base/hash.h) */
     uint32_t architecture;
-    uint32_t bytes;  /* of the template; 0: the function is analysed, and what it touches is unknown */
-    uint64_t offset; /* atomic, release: of the template in the file; 0: the slot is empty */
+    uint32_t bytes;                /* of the template; 0: the function is analysed, and what it touches is unknown */
+    uint64_t offset;               /* atomic, release: of the template in the file; 0: the slot is empty */
+    uint64_t twin;                 /* of the function's twin (tessera/twins.h): PTX, ended by a zero */
+    uint32_t twin_bytes, reserved; /* with the zero; 0: there is none */
 };
 /* cffi: end */
 

@@ -19,6 +19,7 @@
 #include "shim/entry/real.h"
 #include "shim/launch/quiet.h"
 #include "shim/launch/snapshot.h"
+#include "shim/launch/twin.h"
 #include "shim/memory/allocation.h"
 #include "shim/memory/memory.h"
 #include "shim/record/capture.h"
@@ -34,7 +35,8 @@ static struct tsr_map begun; /* ids of functions of which a launch has had its t
 static struct {
     struct tsr_function_record *function;
     struct tsr_prediction prediction;
-    struct tsr_snapshots *snapshots;
+    struct tsr_snapshots *snapshots; /* NULL: what it writes is not looked at */
+    struct tsr_twin *twin;           /* NULL: its accesses are not tested */
     CUstreamCaptureMode mode;
     uint64_t start_ns;
     struct tsr_check_block block;
@@ -92,12 +94,18 @@ bool tsr_check_draw(struct tsr_function_record *function, struct tsr_launch *lau
 
 /* ---- before ---- */
 
-/* All that it may write lies between known addresses. */
+static bool is_asked_for(enum tsr_check_what what)
+{
+    return tsr_checks->what & (uint32_t)what;
+}
+
+/* All that is looked at lies between known addresses. */
 static bool is_bounded(const struct tsr_prediction *prediction)
 {
+    bool reads = is_asked_for(TSR_CHECK_OF_ACCESSES);
     for (uint32_t i = 0; i < prediction->count; i++) {
         const struct tsr_access_range *range = &prediction->ranges[i];
-        if (range->kind != TSR_ACCESS_READ && range->whole && range->last < range->first)
+        if ((reads || range->kind != TSR_ACCESS_READ) && range->whole && range->last < range->first)
             return false;
     }
     return true;
@@ -127,36 +135,69 @@ static CUresult copy_locked(void)
     CUresult result = tsr_quiet_wait(BEFORE_NS);
     if (result == CUDA_SUCCESS)
         drop_left();
-    if (result != CUDA_SUCCESS || left)
-        return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
+    if (result != CUDA_SUCCESS || !is_asked_for(TSR_CHECK_OF_WRITES))
+        return result;
+    if (left)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     result = tsr_snapshots_create(1, tsr_checks->memory_bytes, &now.snapshots);
     if (result != CUDA_SUCCESS)
         return result;
     result = tsr_snapshot_take(now.snapshots, 0);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         tsr_snapshots_destroy(now.snapshots);
+        now.snapshots = NULL;
+    }
     return result;
 }
 
-/* Why not; -1: the gate is closed, and memory copied. */
-static int prepare_locked(const struct tsr_launch *launch, const void *parameters, uint32_t bytes)
+/* The twin, ready for the launch; NULL: it has none, which is counted. */
+static struct tsr_twin *twin_locked(void)
 {
+    enum tsr_check_lack lack;
+    struct tsr_twin *twin = is_asked_for(TSR_CHECK_OF_ACCESSES) ? tsr_twin_find_locked(now.function, &lack) : NULL;
+    if (!twin && is_asked_for(TSR_CHECK_OF_ACCESSES))
+        count(&tsr_checks->untested[lack], 1);
+    return twin;
+}
+
+static CUresult arm_locked(struct tsr_launch *launch)
+{
+    CUresult result = now.twin ? tsr_twin_arm_locked(now.twin, now.function, launch->stream, &now.prediction) : CUDA_SUCCESS;
+    launch->twin = now.twin && result == CUDA_SUCCESS ? tsr_twin_function(now.twin) : NULL;
+    return result;
+}
+
+#define READY (-1)    /* the gate is closed, memory copied, the twin armed */
+#define NOTHING (-2) /* there is nothing to look at it with */
+
+/* Why not; or one of these. */
+static int prepare_locked(struct tsr_launch *launch, const void *parameters, uint32_t bytes)
+{
+    now.snapshots = NULL;
+    now.twin = NULL;
     tsr_predict_locked(now.function, launch, parameters, bytes, &now.prediction);
     if (now.prediction.source == TSR_SOURCE_NONE || !is_bounded(&now.prediction))
         return TSR_CHECK_UNKNOWN;
+    now.twin = twin_locked();
+    if (!now.twin && !is_asked_for(TSR_CHECK_OF_WRITES))
+        return NOTHING;
     if (!tsr_gate_close(BEFORE_NS))
         return TSR_CHECK_BUSY;
     CUresult result = copy_locked();
     if (result == CUDA_SUCCESS)
-        return -1;
+        result = arm_locked(launch);
+    if (result == CUDA_SUCCESS)
+        return READY;
+    if (now.snapshots)
+        tsr_snapshots_destroy(now.snapshots);
     tsr_gate_open();
     return skip_of(result);
 }
 
 void tsr_check_begin(struct tsr_launch *launch, struct tsr_function_record *function, const void *parameters, uint32_t bytes)
 {
-    int skip = !parameters ? TSR_CHECK_PARAMETERS : tsr_memory_at_home() ? -1 : TSR_CHECK_DRIVER;
-    if (skip < 0) {
+    int skip = !parameters ? TSR_CHECK_PARAMETERS : tsr_memory_at_home() ? READY : TSR_CHECK_DRIVER;
+    if (skip == READY) {
         uint64_t start_ns = tsr_os_monotonic_ns();
         CUstreamCaptureMode mode = tsr_memory_relax_begin();
         tsr_memory_lock();
@@ -166,13 +207,14 @@ void tsr_check_begin(struct tsr_launch *launch, struct tsr_function_record *func
         now.block.bytes = bytes;
         memcpy(now.block.values, parameters, bytes < sizeof now.block.values ? bytes : sizeof now.block.values);
         skip = prepare_locked(launch, parameters, bytes);
-        if (skip < 0)
+        if (skip == READY)
             return;
         tsr_memory_unlock();
         tsr_memory_relax_end(mode);
     }
     launch->turn = TSR_TURN_NONE;
-    count(&tsr_checks->skipped[skip], 1);
+    if (skip != NOTHING)
+        count(&tsr_checks->skipped[skip], 1);
 }
 
 /* ---- after ---- */
@@ -187,6 +229,8 @@ struct verdict {
     struct tsr_difference all, stray; /* all bytes that changed, and those that were not to */
     uint64_t predicted_bytes;
     bool whole, outside;
+    bool tested; /* its accesses were, with this result: */
+    struct tsr_twin_result twin;
 };
 
 /* The copy gets what was predicted to be written. */
@@ -207,15 +251,23 @@ static CUresult adopt_predicted(struct verdict *verdict)
     return result;
 }
 
-static CUresult judge(struct verdict *verdict)
+static CUresult judge_writes(struct verdict *verdict)
 {
-    CUresult result = tsr_quiet_wait(LAUNCH_NS);
-    if (result == CUDA_SUCCESS)
-        result = tsr_snapshot_compare(now.snapshots, 0, &verdict->all);
+    CUresult result = tsr_snapshot_compare(now.snapshots, 0, &verdict->all);
     if (result == CUDA_SUCCESS)
         result = adopt_predicted(verdict);
     if (result == CUDA_SUCCESS && verdict->all.bytes)
         result = tsr_snapshot_compare(now.snapshots, 0, &verdict->stray);
+    return result;
+}
+
+static CUresult judge(struct verdict *verdict)
+{
+    CUresult result = tsr_quiet_wait(LAUNCH_NS);
+    if (result == CUDA_SUCCESS && now.snapshots)
+        result = judge_writes(verdict);
+    if (result == CUDA_SUCCESS && verdict->tested)
+        result = tsr_twin_read_locked(now.twin, &verdict->twin);
     return result;
 }
 
@@ -226,45 +278,68 @@ static void count_verdict(const struct verdict *verdict, bool first)
     count(&tsr_checks->first, first);
     count(&tsr_checks->whole, verdict->whole);
     count(&tsr_checks->outside, verdict->outside);
-    count(&tsr_checks->idle, !verdict->all.bytes);
+    count(&tsr_checks->idle, now.snapshots && !verdict->all.bytes);
     count(&tsr_checks->changed_bytes, verdict->all.bytes - verdict->stray.bytes);
     count(&tsr_checks->predicted_bytes, verdict->predicted_bytes);
-    count(&tsr_checks->looked_at_bytes, tsr_snapshots_bytes(now.snapshots));
+    count(&tsr_checks->looked_at_bytes, now.snapshots ? tsr_snapshots_bytes(now.snapshots) : 0);
+    count(&tsr_checks->tested_launches, verdict->tested);
+    count(&tsr_checks->tested, verdict->twin.tested);
     count(&tsr_checks->check_ns, tsr_os_monotonic_ns() - now.start_ns);
 }
 
-static void tell(const struct tsr_launch *launch, const struct tsr_difference *stray)
+static struct tsr_check_place place_of(uint64_t address)
 {
     uint64_t begin = 0, end = 0;
-    tsr_predict_allocation_locked(stray->address, &begin, &end);
-    struct tsr_check_place place = {.address = stray->address, .allocation = begin, .allocation_bytes = end - begin};
-    struct tsr_check_finding finding = {launch, now.function, &now.block, &now.prediction, stray, place};
+    tsr_predict_allocation_locked(address, &begin, &end);
+    return (struct tsr_check_place){.address = address, .allocation = begin, .allocation_bytes = end - begin};
+}
+
+static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
+{
+    const struct tsr_difference *stray = &verdict->stray;
+    const struct tsr_twin_result *twin = &verdict->twin;
+    struct tsr_check_place place = place_of(twin->outside ? twin->address : stray->address);
+    struct tsr_check_finding finding = {launch, now.function, &now.block, &now.prediction, stray, twin->outside ? twin : NULL,
+                                        place};
+    unsigned long long offset = place.address - place.allocation, size = place.allocation_bytes, begin = place.allocation;
     tsr_check_table_tell(tsr_checks, &finding);
-    tsr_error(
-        "check: %s wrote %llu bytes that it was not predicted to write, the first at byte %llu of the %llu at 0x%llx; what it "
-        "touches is unknown from now on",
-        now.function->name, (unsigned long long)stray->bytes, (unsigned long long)(place.address - place.allocation),
-        (unsigned long long)place.allocation_bytes, (unsigned long long)place.allocation);
+    if (twin->outside)
+        tsr_error("check: %s made %llu accesses that it was not predicted to make, one in line %u, at byte %llu of the %llu at "
+                  "0x%llx; what it touches is unknown from now on",
+                  now.function->name, (unsigned long long)twin->outside, twin->line, offset, size, begin);
+    else
+        tsr_error("check: %s wrote %llu bytes that it was not predicted to write, the first at byte %llu of the %llu at "
+                  "0x%llx; what it touches is unknown from now on",
+                  now.function->name, (unsigned long long)stray->bytes, offset, size, begin);
     tsr_predict_distrust(now.function, now.prediction.source);
+}
+
+/* The driver did not launch the twin, but the function itself. */
+static void count_refused(void)
+{
+    count(&tsr_checks->untested[TSR_CHECK_REFUSED], 1);
+    tsr_twin_give_up_locked(now.twin);
+    now.twin = NULL;
 }
 
 void tsr_check_finish(const struct tsr_launch *launch, CUresult result)
 {
-    struct verdict verdict = {0};
+    struct verdict verdict = {.tested = launch->twin};
     struct tsr_snapshots *snapshots = now.snapshots;
     CUstreamCaptureMode mode = now.mode;
-    if (result == CUDA_SUCCESS)
+    if (now.twin && !launch->twin)
+        count_refused();
+    if (result == CUDA_SUCCESS && (now.twin || now.snapshots))
         result = judge(&verdict);
-    if (result == CUDA_SUCCESS) {
-        count_verdict(&verdict, launch->turn == TSR_TURN_FIRST);
-        if (verdict.stray.bytes)
-            tell(launch, &verdict.stray);
-    } else {
+    if (result != CUDA_SUCCESS)
         count(&tsr_checks->skipped[skip_of(result)], 1);
-    }
-    if (result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&left_in) == CUDA_SUCCESS)
+    else if (now.twin || now.snapshots)
+        count_verdict(&verdict, launch->turn == TSR_TURN_FIRST);
+    if (result == CUDA_SUCCESS && (verdict.stray.bytes || verdict.twin.outside))
+        tell(launch, &verdict);
+    if (snapshots && result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&left_in) == CUDA_SUCCESS)
         left = snapshots;
-    else
+    else if (snapshots)
         tsr_snapshots_destroy(snapshots);
     tsr_gate_open();
     tsr_memory_unlock();

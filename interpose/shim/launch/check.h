@@ -1,10 +1,11 @@
 /*
- * Checking writes: the bytes that a launch at home really changes, against those that it was predicted to write (predict.h).
+ * Checking what is known of launches at home: the bytes that one really changes, or each access that it makes, against what was predicted
+ * (predict.h).
  *
- * A launch that is checked has memory to itself: the gate is closed, all work is waited for, memory is copied, the launch runs and is waited
- * for, and memory is compared with the copy, all but the predicted writes. Bytes that changed besides are a violation: it is told (the
- * log, tessera/checks.h), and what the function touches is unknown from then on. A launch that cannot be checked runs as ever, and is counted
- * with the reason. Nothing is checked while a stream is captured.
+ * A launch that is checked has memory to itself: the gate is closed, all work is waited for, the launch runs and is waited for. For its writes, memory
+ * is copied before and compared afterwards, all but the predicted writes. For its accesses, its function's twin runs in its place (twin.h). What
+ * was not predicted is a violation: it is told (the log, tessera/checks.h), and what the function touches is unknown from then on. A launch that
+ * cannot be checked runs as ever, and is counted with the reason. Nothing is checked while a stream is captured.
  *
  * What is looked at is what snapshots hold (snapshot.h). Page-locked memory, which the host may change at any time, variables of modules, and
  * other memory that the shim does not serve are not.

@@ -13,6 +13,7 @@
 #include "shim/launch/functions.h"
 #include "shim/launch/launch.h"
 #include "shim/launch/snapshot.h"
+#include "shim/launch/twin.h"
 
 #define ROOM(of) (sizeof(of) / sizeof(of)[0])
 
@@ -56,11 +57,13 @@ static void put_parameters(struct tsr_check_violation *to, const struct tsr_func
     memcpy(to->values, block->values, block->bytes < sizeof to->values ? block->bytes : sizeof to->values);
 }
 
-static void put_predicted(struct tsr_check_violation *to, const struct tsr_prediction *prediction)
+/* Of the access' kind, or all that it may write. */
+static void put_predicted(struct tsr_check_violation *to, const struct tsr_check_finding *finding)
 {
+    const struct tsr_prediction *prediction = finding->prediction;
     for (uint32_t i = 0; i < prediction->count; i++) {
         const struct tsr_access_range *range = &prediction->ranges[i];
-        if (range->kind == TSR_ACCESS_READ)
+        if (finding->access ? range->kind != finding->access->kind : range->kind == TSR_ACCESS_READ)
             continue;
         struct tsr_span span = tsr_predicted_span(range);
         if (to->predicted_count < ROOM(to->predicted))
@@ -68,6 +71,17 @@ static void put_predicted(struct tsr_check_violation *to, const struct tsr_predi
                 (struct tsr_check_range){span.low, span.high, span.stride, span.width, range->parameter, range->whole};
         to->predicted_count++;
     }
+}
+
+static void put_access(struct tsr_check_violation *to, const struct tsr_twin_result *access)
+{
+    if (!access)
+        return;
+    to->access = 1 + access->kind;
+    to->line = access->line;
+    to->accesses = access->outside;
+    to->bytes = access->bytes;
+    to->before = to->after = 0;
 }
 
 void tsr_check_table_tell(struct tsr_checks *checks, const struct tsr_check_finding *finding)
@@ -95,6 +109,7 @@ void tsr_check_table_tell(struct tsr_checks *checks, const struct tsr_check_find
         call = tessera_library_call_name(tessera_library_call());
     put(to->library_call, sizeof to->library_call, call ? call : "");
     put_parameters(to, finding->function, finding->block);
-    put_predicted(to, finding->prediction);
+    put_access(to, finding->access);
+    put_predicted(to, finding);
     __atomic_store_n(&to->ready, 1, __ATOMIC_RELEASE);
 }

@@ -37,7 +37,8 @@ struct tsr_launch {
     bool taken;                 /* posted to another GPU: not to be forwarded */
     bool captured;              /* went into a graph */
     uint8_t device;             /* of the executor, if taken */
-    enum tsr_turn turn;         /* if not taken: what it writes is being checked */
+    enum tsr_turn turn;         /* if not taken: what it touches is being checked */
+    CUfunction twin;            /* that is launched in its function's place; NULL: none is */
     enum tsr_reason reason;     /* why it stayed home although a rule sent it elsewhere */
 
     uint64_t start;          /* ticks; 0: not recorded. All that follows is for the record */

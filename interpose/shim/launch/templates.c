@@ -94,13 +94,18 @@ static const struct tsr_templates_slot *slot_of(const struct tsr_template_link *
     return NULL;
 }
 
+static bool is_inside(uint64_t offset, uint32_t bytes)
+{
+    return bytes && offset % 8 == 0 && offset <= TSR_TEMPLATES_BYTES && bytes <= TSR_TEMPLATES_BYTES - offset;
+}
+
 const void *tsr_template_search(struct tsr_template_link *link)
 {
     uint32_t published = __atomic_load_n(tsr_templates_published, __ATOMIC_ACQUIRE);
     const struct tsr_templates_slot *slot = table && architecture && link->code ? slot_of(link) : NULL;
     uint64_t offset = slot ? slot->offset : 0;
     uint32_t bytes = slot ? slot->bytes : 0;
-    if (!bytes || offset % 8 || offset > TSR_TEMPLATES_BYTES || bytes > TSR_TEMPLATES_BYTES - offset) {
+    if (!is_inside(offset, bytes)) {
         __atomic_store_n(&link->seen, published, __ATOMIC_RELAXED);
         return NULL;
     }
@@ -108,6 +113,15 @@ const void *tsr_template_search(struct tsr_template_link *link)
     __atomic_store_n(&link->bytes, bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&link->found, found, __ATOMIC_RELEASE);
     return found;
+}
+
+const char *tsr_template_twin(const struct tsr_template_link *link)
+{
+    const struct tsr_templates_slot *slot = __atomic_load_n(&link->found, __ATOMIC_ACQUIRE) ? slot_of(link) : NULL;
+    if (!slot || !is_inside(slot->twin, slot->twin_bytes))
+        return NULL;
+    const char *text = (const char *)table + slot->twin;
+    return text[slot->twin_bytes - 1] == 0 ? text : NULL;
 }
 
 bool tsr_template_is_distrusted(const void *template)

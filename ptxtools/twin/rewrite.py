@@ -1,0 +1,104 @@
+"""Rewrites a module's text into the twin of one of its kernels.
+
+Before each instruction that touches global memory stands a call that tests the bytes it will touch, under the same
+guard. Nothing else of the kernel changes: parameters, registers, shared memory and lines are as they were. Other
+kernels of the module lose their bodies, and debugging information goes, as it names places in those.
+
+Not tested are copies through tensor maps, and constant memory, which nobody writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ptxtools.access.activation import called
+from ptxtools.access.effects import is_harmless
+from ptxtools.reader import Function, Module
+from ptxtools.reader.text import closing_brace, without_comments
+from ptxtools.twin.check import declarations
+from ptxtools.twin.site import tests
+
+_HEAD = re.compile(r"\.address_size\s+(\d+)")
+_VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
+_OLDEST = (6, 2)  # that has activemask
+_SECTION = re.compile(r"\.section\s+[\w.$]+\s*(?=\{)")
+_LINE = re.compile(r"\.loc\b[^\n]*")
+_OTHER_WINDOWS = {"cvta.const": "isspacep.const", "cvta.param": "isspacep.param::entry"}
+
+Edit = tuple[int, int, str]  # the text between two offsets becomes this one
+
+
+def rewrite(source: str, module: Module, name: str) -> str:
+    """The twin's text. `module`: the source, read. Errors: ValueError with why there is none; PtxError."""
+    source = source.rstrip("\0")
+    used = _reached(module, module.functions[name])
+    windows = _windows(used.values())
+    edits = [*_head(source), *_without_debugging(source)]
+    for function in module.functions.values():
+        if function.name in used:
+            edits += _tests(function, windows)
+        elif function.is_kernel and function.has_body:
+            edits.append((function.begin, function.end, " ret; " + _lines(source, function.begin, function.end)))
+    return _edited(source, edits)
+
+
+def _reached(module: Module, kernel: Function) -> dict[str, Function]:
+    """The kernel and the functions that it calls, by name."""
+    found, waiting = {kernel.name: kernel}, [kernel]
+    while waiting:
+        for instruction in waiting.pop().body.instructions:
+            if instruction.base != "call":
+                continue
+            function = module.functions.get(called(instruction)[0])
+            if function is None:
+                raise ValueError("call through a pointer")
+            if function.has_body and function.name not in found:
+                found[function.name] = function
+                waiting.append(function)
+    return found
+
+
+def _head(source: str) -> Iterator[Edit]:
+    text = without_comments(source)
+    head, version = _HEAD.search(text), _VERSION.search(text)
+    if head is None or head[1] != "64" or version is None:
+        raise ValueError("addresses do not have 64 bits")
+    if (int(version[1]), int(version[2])) < _OLDEST:
+        yield version.start(), version.end(), ".version {}.{}".format(*_OLDEST)
+    yield head.end(), head.end(), declarations()
+
+
+def _without_debugging(source: str) -> Iterator[Edit]:
+    text = without_comments(source)
+    for match in _LINE.finditer(text):
+        yield match.start(), match.end(), ""
+    for match in _SECTION.finditer(text):
+        end = closing_brace(text, match.end()) + 1
+        yield match.start(), end, _lines(source, match.start(), end)
+
+
+def _lines(source: str, begin: int, end: int) -> str:
+    """The ends of lines, so that all others keep their numbers."""
+    return "\n" * source.count("\n", begin, end)
+
+
+def _windows(used: Iterable[Function]) -> list[str]:
+    """Instructions that tell generic addresses of other memory from global ones, of that whose address is taken."""
+    opcodes = {instruction.opcode for function in used for instruction in function.body.instructions}
+    return [test for taken, test in _OTHER_WINDOWS.items() if any(opcode.startswith(taken) for opcode in opcodes)]
+
+
+def _tests(function: Function, windows: list[str]) -> Iterator[Edit]:
+    for instruction in function.body.instructions:
+        if not is_harmless(instruction.opcode):
+            text = tests(function, instruction, windows)
+            yield instruction.offset, instruction.offset, text
+
+
+def _edited(source: str, edits: list[Edit]) -> str:
+    parts, position = [], 0
+    for begin, end, text in sorted(edits):
+        parts += [source[position:begin], text]
+        position = end
+    return "".join([*parts, source[position:]])
