@@ -30,11 +30,21 @@ def _extreme(graph: Graph, numbers: Numbering, node: Node) -> Node | None:
         test, is_true = graph.nodes[graph.resolve(test.args[0])], not is_true
     if test.op is not Op.COMPARE or test.name not in ("lt", "le", "gt", "ge"):
         return None
+    width = node.width or 32  # what an instruction's guard chooses is a word
+    test = _narrowed(graph, test) if width == 32 else test
+    if test.width != width:
+        return None
     compared = [numbers.of(arg) for arg in test.args]
     chosen = [numbers.of(arg) for arg in args[1:]]
     if chosen not in (compared, compared[::-1]):
         return None
     is_least = (test.name in ("lt", "le")) is ((chosen == compared) is is_true)
-    return node._replace(
-        op=Op.MIN if is_least else Op.MAX, args=(args[1], args[2]), width=test.width, signed=test.signed
-    )
+    return node._replace(op=Op.MIN if is_least else Op.MAX, args=(args[1], args[2]), width=width, signed=test.signed)
+
+
+def _narrowed(graph: Graph, test: Node) -> Node:
+    """A comparison of 64 bits whose upper words are 0, as one of the lower words."""
+    sides = [graph.nodes[graph.resolve(arg)] for arg in test.args]
+    if test.width != 64 or any(each.op is not Op.CONVERT or each.signed or each.width != 32 for each in sides):
+        return test
+    return test._replace(args=tuple(each.args[0] for each in sides), width=32, signed=False)

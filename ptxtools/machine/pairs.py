@@ -330,6 +330,8 @@ class Pairs:
     def chosen(self, low: int, high: int, make: Maker) -> int | None:
         a, b = self.node(low), self.node(high)
         if a.op is b.op is Op.SELECT and a.args[0] == b.args[0]:
+            if a.context == b.context:
+                make = Maker(self.graph, a.block, a.context)  # where the choice is made: the same for all that use it
             sides = [self.whole(x, y, make) for x, y in zip(a.args[1:], b.args[1:], strict=True)]
         elif a.op is Op.SELECT:
             return make.select(a.args[0], self.whole(a.args[1], high, make), self.whole(a.args[2], high, make), 64)

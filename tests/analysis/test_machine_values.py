@@ -1,0 +1,71 @@
+"""Values that machine code computes in pieces: what they are as a whole."""
+
+from __future__ import annotations
+
+from tests.analysis.listing import ranges
+
+INDEX = """
+    S2R R0, SR_CTAID.X
+    S2R R3, SR_TID.X
+    IMAD R4, R0, c[0x0][0x0], R3
+"""
+
+
+def test_high_words_compared_the_other_way_round() -> None:
+    """ptxas turns a < n into n.high > a.high, given a.low < n.low."""
+    code = f"""{INDEX}
+        MOV R6, c[0x0][0x224]
+        ISETP.LT.U32.AND P0, PT, R4, c[0x0][0x220], PT
+        ISETP.GT.U32.AND.EX P0, PT, R6, RZ, PT, P0
+        @!P0 EXIT
+        MOV R8, c[0x0][0x210]
+        MOV R9, c[0x0][0x214]
+        IMAD.WIDE.U32 R8, R4, 0x4, R8
+        STG.E desc[UR8][R8.64], RZ
+    """
+    assert ranges(code, n=100) == [(0, 399, 0, 0)]
+    assert ranges(code, n=0) == []
+    assert ranges(code, n=1 << 40) == [(0, 1023, 0, 0)]
+
+
+def test_a_lower_word_that_is_shifted_by_a_multiplication() -> None:
+    code = f"""{INDEX}
+        IADD3 R5, P0, R4, 0x10, RZ
+        IMAD.X R2, RZ, RZ, RZ, P0
+        IMAD.SHL.U32 R10, R5, 0x8, RZ
+        SHF.L.U64.HI R11, R5, 0x3, R2
+        IADD3 R12, P0, R10, c[0x0][0x210], RZ
+        IADD3.X R13, R11, c[0x0][0x214], RZ, P0, !PT
+        LDG.E.64 R14, desc[UR8][R12.64]
+    """
+    assert ranges(code) == [(128, 128 + 4 * 64 * 8 - 1, 0, 0)]
+
+
+def test_the_least_of_two_values_is_chosen_by_halves() -> None:
+    """What the least of thread and block lacks to the block is never negative."""
+    code = f"""{INDEX}
+        IADD3 R5, P0, R3, c[0x0][0x220], RZ
+        IMAD.X R6, RZ, RZ, c[0x0][0x224], P0
+        ISETP.LT.U32.AND P1, PT, R5, R0, PT
+        ISETP.LT.U32.AND.EX P1, PT, R6, RZ, PT, P1
+        SEL R10, R5, R0, P1
+        SEL R11, R6, RZ, P1
+        IADD3 R12, P0, R0, -R10, RZ
+        IADD3.X R13, RZ, ~R11, RZ, P0, !PT
+        LEA R14, P0, R12, c[0x0][0x210], 0x3
+        LEA.HI.X R15, R12, c[0x0][0x214], R13, 0x3, P0
+        STG.E.64 desc[UR8][R14.64], R4
+    """
+    assert ranges(code) == [(0, 31, 0, 0)]
+
+
+def test_the_least_of_two_words_compared_as_pairs() -> None:
+    code = f"""{INDEX}
+        ISETP.LT.U32.AND P1, PT, R3, R0, PT
+        ISETP.LT.U32.AND.EX P1, PT, RZ, RZ, PT, P1
+        SEL R10, R3, R0, P1
+        IADD3 R12, R0, -R10, RZ
+        IMAD.WIDE R14, R12, 0x8, c[0x0][0x210]
+        STG.E.64 desc[UR8][R14.64], R4
+    """
+    assert ranges(code) == [(0, 31, 0, 0)]
