@@ -15,12 +15,15 @@ const struct tsr_form *tsr_form_rewritten(struct tsr_evaluation *e, const struct
     return tsr_form_plus(e, form, zero, -(present / coefficient));
 }
 
+/* With the fewest terms: which one it is must not hang on the order in which symbols were made. */
 static const struct tsr_form *better(struct tsr_evaluation *e, const struct tsr_form *form)
 {
     const struct tsr_form *found = NULL;
-    for (uint32_t i = 0; i < form->count && !found; i++) {
+    for (uint32_t i = 0; i < form->count; i++) {
         const struct tsr_form *zero = tsr_symbol_at(e, form->terms[i].symbol)->zero;
-        found = zero ? tsr_form_rewritten(e, form, zero) : NULL;
+        const struct tsr_form *other = zero ? tsr_form_rewritten(e, form, zero) : NULL;
+        if (other && (!found || other->count < found->count))
+            found = other;
     }
     return found;
 }

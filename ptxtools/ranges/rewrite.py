@@ -8,12 +8,17 @@ REWRITES = 4  # one after the other
 
 
 def writings(symbols: Symbols, form: Form) -> list[Form]:
-    """The form, and what it is with divided values written as divisor * quotient + remainder."""
+    """The form, and what it is with divided values written as divisor * quotient + remainder.
+
+    Of several such steps the one that leaves the fewest terms: not what the order says in which symbols were made.
+    """
     found = [form]
     for _ in range(REWRITES):
         latest = found[-1]
-        better = next(
-            filter(None, (rewritten(latest, zero) for n in latest.terms for zero in symbols.all[n].zeros)), None
+        better = min(
+            filter(None, (rewritten(latest, zero) for n in latest.terms for zero in symbols.all[n].zeros)),
+            key=lambda form: len(form.terms),
+            default=None,
         )
         if better is None:
             break

@@ -53,6 +53,17 @@ def test_all_threads() -> None:
     assert one(STORE) == (0, 1023, 0, 0)
 
 
+@pytest.mark.parametrize("order", ["%r7, %r9", "%r9, %r7"])
+def test_warps_that_take_turns_in_the_order_of_a_sum(order: str) -> None:
+    """Of 3 warps, each with 32 elements of 16 bytes in its own 2048 bytes."""
+    code = f"""
+        and.b32 %r7, %r5, 31; shl.b32 %r8, %r5, 2; and.b32 %r9, %r8, 3968; add.s32 %r10, {order};
+        shl.b32 %r11, %r3, 10; add.s32 %r12, %r10, %r11; mul.wide.u32 %rd3, %r12, 16; add.s64 %rd4, %rd1, %rd3;
+        st.global.v4.u32 [%rd4], {{%r1, %r1, %r1, %r1}};
+    """
+    assert one(code, grid=3, block=96) == (0, 2 * 16384 + 2 * 2048 + 511, 2048, 512)
+
+
 def test_a_guard_in_a_branch_clips() -> None:
     assert one(f"setp.ge.s32 %p1, %r6, %r1; @%p1 bra END; {STORE} END:", n=100) == (0, 399, 0, 0)
 

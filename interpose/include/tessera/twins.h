@@ -13,14 +13,15 @@
 #define TSR_TWIN_RANGES 512u
 
 /* cffi: begin */
-struct tsr_twin_range { /* accesses of `kind` may touch [low, high), of these `width` bytes at low and at each stride after it */
+struct
+    tsr_twin_range { /* accesses of `kind` may touch [low, high), of these `width` bytes at low and at each stride after it */
     uint64_t low, high, stride, width; /* stride 0: all */
     uint64_t kind;                     /* enum tsr_access_kind (tessera/access.h) */
 };
 
 struct tsr_twin_block {
-    uint32_t count; /* of ranges */
-    uint32_t taken; /* atomic; 1: somebody tells the first access outside */
+    uint32_t count;           /* of ranges */
+    uint32_t taken;           /* atomic; 1: somebody tells the first access outside */
     uint64_t tested, outside; /* atomic; accesses of threads: all, and those with a byte outside of the ranges of their kind */
     uint64_t address, bytes;  /* of one of the latter: its first byte outside; how many it touches in all */
     uint32_t what, reserved;  /* its line in the PTX << 2 | enum tsr_access_kind */

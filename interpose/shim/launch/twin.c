@@ -83,8 +83,7 @@ static CUresult adopt_attributes(const struct tsr_twin *twin, const struct tsr_f
     CUresult result = tsr_real.cuCtxGetDevice(&device);
     for (unsigned i = 0; i + 1 < TSR_FUNCTION_ATTRIBUTES && result == CUDA_SUCCESS; i++)
         if (function->attributes_set >> i & 1)
-            result =
-                tsr_real.cuKernelSetAttribute((CUfunction_attribute)i, function->attributes[i], twin->kernel, device);
+            result = tsr_real.cuKernelSetAttribute((CUfunction_attribute)i, function->attributes[i], twin->kernel, device);
     return result;
 }
 
@@ -93,15 +92,13 @@ static uint32_t fill(const struct tsr_prediction *prediction)
     block.head = (struct tsr_twin_block){.count = prediction->count};
     for (uint32_t i = 0; i < prediction->count; i++) {
         struct tsr_span span = tsr_predicted_span(&prediction->ranges[i]);
-        block.ranges[i] =
-            (struct tsr_twin_range){span.low, span.high, span.stride, span.width, prediction->ranges[i].kind};
+        block.ranges[i] = (struct tsr_twin_range){span.low, span.high, span.stride, span.width, prediction->ranges[i].kind};
     }
     return (uint32_t)(sizeof block.head + prediction->count * sizeof block.ranges[0]);
 }
 
 /* The launch's context is current. */
-static CUresult arm(struct tsr_twin *twin, const struct tsr_function_record *function,
-                    const struct tsr_prediction *prediction)
+static CUresult arm(struct tsr_twin *twin, const struct tsr_function_record *function, const struct tsr_prediction *prediction)
 {
     size_t bytes = 0;
     CUresult result = adopt_attributes(twin, function);
@@ -134,7 +131,7 @@ CUresult tsr_twin_read_locked(struct tsr_twin *twin, struct tsr_twin_result *out
         return result;
     result = tsr_real.cuMemcpyDtoH_v2(&block, twin->variable, sizeof block.head);
     tsr_real.cuCtxPopCurrent_v2(&popped);
-    *out = (struct tsr_twin_result){block.head.tested,  block.head.outside,           block.head.address,
-                                    block.head.bytes,   block.head.what >> KIND_BITS, block.head.what & ((1u << KIND_BITS) - 1)};
+    *out = (struct tsr_twin_result){block.head.tested, block.head.outside,           block.head.address,
+                                    block.head.bytes,  block.head.what >> KIND_BITS, block.head.what & ((1u << KIND_BITS) - 1)};
     return result;
 }
