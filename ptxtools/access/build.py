@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptxtools.access.activation import Activation, Place, called, guarded, make_access, stored
+from ptxtools.access.bits import add_disjoint
 from ptxtools.access.effects import TensorEffect, effects, is_harmless
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
@@ -50,6 +51,7 @@ class _Builder:
         self.activate(kernel, 0, frozenset(), None, ())
         self.conditions()
         self.graph.simplify()
+        add_disjoint(self.graph)
         self.template.accesses = [
             replace(
                 access,

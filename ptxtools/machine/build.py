@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ptxtools.access.bits import add_disjoint
 from ptxtools.access.depth import deep
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
@@ -89,6 +90,7 @@ class _Builder:
         find_extremes(self.graph)
         lower(self.graph)
         self.graph.simplify()
+        add_disjoint(self.graph)
         self.find_tensors()
         self.template.accesses = [
             replace(
