@@ -106,6 +106,8 @@ class Place:
 
     def word(self, operand: Operand, position: int = 0) -> int:
         """A word of an operand, without its sign. Errors: ValueError when it is not a plain word."""
+        if operand.sort is Sort.ADDRESS_HALF:
+            return self.values.banks.half_of_address(self.make, operand)
         if operand.absolute or (operand.part and operand.part not in ("64", "U32", "S32")):
             raise ValueError(f"a part of {operand.name}")
         if operand.sort is Sort.NUMBER:
@@ -114,8 +116,6 @@ class Place:
             return self.register(_following(operand.name, position))
         if operand.sort is Sort.CONSTANT:
             return self.values.banks.word(self.make, operand, position, self.register)
-        if operand.sort is Sort.ADDRESS_HALF:
-            return self.values.banks.half_of_address(self.make, operand)
         raise ValueError(f"'{operand.name}' is no number")
 
     def value(self, operand: Operand) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,14 +28,16 @@ _BUFFER_BYTES = 1 << 28
 _SEED = 7
 _STALL_S = 10.0
 
+Wanted = Callable[[str], bool]  # whether a kernel of this name is wanted
+
 
 class Code:
-    """The machine code of a cubin, of kernels with `part` in their names; a template is made when it is asked for."""
+    """The machine code of a cubin, of kernels that are wanted; a template is made when it is asked for."""
 
-    def __init__(self, data: bytes, part: str = "") -> None:
+    def __init__(self, data: bytes, is_wanted: Wanted = lambda _: True) -> None:
         self.cubin: Cubin = read_cubin(data)
         self.listing = Listing(data, self.cubin)
-        self.listing.want(name for name in self.cubin.kernels if part in name)
+        self.listing.want(name for name in self.cubin.kernels if is_wanted(name))
 
     def template(self, name: str) -> Template | None:
         kernel, lines = self.cubin.kernels.get(name), self.listing.lines(name)
@@ -83,11 +85,13 @@ def assemble(text: Path, architecture: int, directory: Path) -> bytes:
     return output.read_bytes()
 
 
-def verdicts(source: str, path: Path, code: Code, launches: int, only: str = "") -> Iterator[Verdict]:
-    """A verdict on each kernel that is in both. `source`: the PTX; it lies in `path`, and traces beside it."""
+def verdicts(
+    source: str, path: Path, code: Code, launches: int, is_wanted: Wanted = lambda _: True
+) -> Iterator[Verdict]:
+    """A verdict on each kernel that is in both and wanted. `source`: the PTX; it lies in `path`, and traces beside it."""
     module = read(source)
     for function in module.kernels:
-        if only in function.name and code.listing.lines(function.name) is not None:
+        if is_wanted(function.name) and code.listing.lines(function.name) is not None:
             found = verdict(module, function, source, path, code, launches)
             if found.doubtful:
                 settle(found, code, path.parent)
