@@ -10,6 +10,7 @@ from ptxtools.reader.body import Body
 from ptxtools.reader.instruction import Instruction
 
 _ENDS = {"ret", "exit", "trap"}
+_FAILURE = "__assertfail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def _starts(body: Body) -> set[int]:
     code = body.instructions
     starts = {0, *body.labels.values()}
     for index, instruction in enumerate(code):
-        if _ends_block(instruction.opcode):
+        if _ends_block(instruction.opcode) or _fails(instruction):
             starts.add(index + 1)
     return {start for start in starts if start < len(code)}
 
@@ -65,6 +66,11 @@ def _starts(body: Body) -> set[int]:
 @cache
 def _ends_block(opcode: str) -> bool:
     return opcode.partition(".")[0] in ("bra", "brx", *_ENDS)
+
+
+def _fails(instruction: Instruction) -> bool:
+    """Whether it is the call of a failed assertion, behind which nothing runs."""
+    return instruction.base == "call" and _FAILURE in instruction.operand_texts
 
 
 def _targets(code: Sequence[Instruction], body: Body, block: Block) -> list[tuple[int, str, bool]]:
@@ -76,7 +82,7 @@ def _targets(code: Sequence[Instruction], body: Body, block: Block) -> list[tupl
     elif last.base == "brx":
         names = body.lists[last.operand_texts[-1]]
         targets = [(body.labels[name], "", False) for name in names if name in body.labels]
-    elif last.base in _ENDS:
+    elif last.base in _ENDS or _fails(last):
         targets = []
     else:
         return [(block.end, "", False)]

@@ -101,7 +101,7 @@ class Banks:
         name = operand.name
         if name not in self.cubin.sizes:
             return make.any()
-        whole = self.symbol(make, name)
+        whole = make.add(self.symbol(make, name), make.number(operand.number), 64)
         return make.low(whole) if operand.part == "lo" else make.high(whole)
 
     def constants(self, operand: Operand) -> list[tuple[str, int]]:

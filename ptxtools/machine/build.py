@@ -26,6 +26,7 @@ from ptxtools.machine.lower import lower
 from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
 from ptxtools.machine.rebase import rebase
 from ptxtools.machine.saved import restore
+from ptxtools.machine.stack import find_slots
 from ptxtools.machine.table import ROWS, Effect, Row, Through
 from ptxtools.machine.values import MachineValues
 
@@ -43,6 +44,7 @@ def build(cubin: Cubin, kernel: Kernel, lines: Sequence[Line]) -> Template:
     template = Template(kernel.name, tier=TIER)
     template.slots = list(kernel.slots)
     code = read(lines, kernel, cubin.routines.get(kernel.name, {}))
+    find_slots(code.body)
     template.unknown = [Unknown(offset, reason) for offset, reason in code.unknown]
     if not code.body.instructions:
         return template

@@ -22,6 +22,7 @@ _DEPTH = 6  # calls in calls
 _INSTRUCTIONS = 50_000
 _REGISTERS = 255
 _GUARD = re.compile(r"@(!?)(U?P(?:\d+|T))\Z")
+_HALF = re.compile(r"(32@(?:lo|hi))\(0x[0-9a-f]+\)")
 _TARGET = re.compile(r"0x[0-9a-f]+\Z")
 _ONLY_PREDICATES = {
     *("ISETP", "UISETP", "PLOP3", "UPLOP3", "PSETP"),
@@ -35,10 +36,11 @@ BOTH = "both"  # of predicates: the guard of a branch that has a condition besid
 class MachineInstruction(Instruction):
     """`operands`: the sources, `results`: registers written in order, `predicates`: predicates written in order.
 
-    "" stands for one that is thrown away. `offset` is that in the function.
+    "" stands for one that is thrown away. `offset` is that in the function. `slots`: words of the stack that are loaded
+    or stored whole (`stack`).
     """
 
-    __slots__ = ("predicates", "results", "sources", "text")
+    __slots__ = ("predicates", "results", "slots", "sources", "text")
 
     def __init__(self, opcode: str, text: str, guard: str, negated: bool, offset: int) -> None:
         super().__init__(opcode, "", guard, negated, offset)
@@ -46,6 +48,7 @@ class MachineInstruction(Instruction):
         self.results: list[str] = []
         self.predicates: list[str] = []
         self.sources: list[Operand] = []
+        self.slots: list[str] = []
         self._divide()
 
     def _divide(self) -> None:
@@ -255,7 +258,7 @@ class _Reader:
                 return
             guard = ""
         if base not in CONTROL:
-            self.out.append(MachineInstruction(line.opcode, line.operands, guard, negated, offset))
+            self.out.append(MachineInstruction(line.opcode, self.named(line, offset), guard, negated, offset))
         elif line.opcode == "BPT.TRAP":
             self.out.append(Branch("trap", "", guard, negated, offset))
         elif base in ("EXIT", "KILL"):
@@ -266,6 +269,13 @@ class _Reader:
             self.call(index, number, guard, negated, callers)
         else:
             self.branch(index, number, base, guard, negated)
+
+    def named(self, line: Line, offset: int) -> str:
+        """The operands; half an address that has only a number there has the name that the loader knows it by."""
+        if offset not in self.kernel.named or "@" not in line.operands:
+            return line.operands
+        name, addend = self.kernel.named[offset]
+        return _HALF.sub(rf"\g<1>({name} + {addend:#x})", line.operands)
 
     def leave(self, line: Line, guard: str, negated: bool, offset: int) -> None:
         guard, negated = self.condition(line, guard, negated, offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ptxtools.access.template import Slot
@@ -13,9 +13,11 @@ from ptxtools.image.elf import Section
 
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE, _RELA, _REL = 2, 4, 9
+_ENTRY = 0x10  # in st_other: a kernel
 _OBJECTS, _FUNCTION = {1, 13}, 2
 _SIZED = 4  # an attribute with as many bytes as its value says
 _PARAM_CBANK, _KPARAM_INFO, _CBANK_PARAM_SIZE, _BRANCH_TARGETS = 0x0A, 0x17, 0x19, 0x34
+_HALVES = (0x38, 0x39)  # relocations of the lower and upper half of an address in an instruction
 _INFO = ".nv.info."
 _TEXT = ".text."
 _ADDRESSES = ".nv.constant4"
@@ -30,6 +32,7 @@ class Symbol:
     section: int
     value: int
     size: int
+    is_entry: bool = False
 
 
 @dataclass(slots=True)
@@ -37,7 +40,8 @@ class Kernel:
     """`parameter_base`, `parameter_size`: where parameters lie in constant bank 0.
 
     `branches`: targets of indirect branches, by the branch's offset. `symbol`: its number in the table of symbols; -1
-    when it has none. `code_bytes`: of its instructions.
+    when it has none. `code_bytes`: of its instructions. `named`: by offset of the instruction, the variable or function
+    whose address the loader puts into it, and how far in.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Kernel:
     parameter_size: int = 0
     slots: list[Slot] = field(default_factory=list)
     branches: dict[int, list[int]] = field(default_factory=dict)
+    named: dict[int, tuple[str, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -76,9 +81,11 @@ def read(data: bytes) -> Cubin:
 def _read(sections: Sequence[Section]) -> Cubin:
     cubin = Cubin()
     symbols = _symbols(sections)
+    entries = {symbol.name for symbol in symbols if symbol.is_entry}
     for section in sections:
         if section.name.startswith(_INFO):
-            kernel = _kernel(section.name[len(_INFO) :], section.contents)
+            name = section.name[len(_INFO) :]
+            kernel = _kernel(name, section.contents, name in entries)
             if kernel is not None:
                 cubin.kernels[kernel.name] = kernel
         elif match := _NUMBERS.match(section.name):
@@ -86,6 +93,9 @@ def _read(sections: Sequence[Section]) -> Cubin:
         elif section.kind in (_REL, _RELA) and section.name.endswith(_ADDRESSES):
             cubin.addresses.update(_addresses(section, symbols))
     for section in sections:
+        place = section.name.partition(_TEXT)[2]
+        if section.kind in (_REL, _RELA) and place in cubin.kernels:
+            cubin.kernels[place].named.update(_addresses(section, symbols, _HALVES))
         match = _NUMBERS.search(section.name) if section.kind in (_REL, _RELA) and section.contents else None
         if match:
             cubin.numbers.pop((match[2], int(match[1])), None)  # the loader changes them
@@ -110,24 +120,26 @@ def _symbols(sections: Sequence[Section]) -> list[Symbol]:
     names = sections[table.link].contents
     found = []
     whole = len(table.contents) // _SYMBOL.size * _SYMBOL.size
-    for name, info, _, place, value, size in _SYMBOL.iter_unpack(table.contents[:whole]):
+    for name, info, other, place, value, size in _SYMBOL.iter_unpack(table.contents[:whole]):
         text = names[name : names.find(b"\0", name)].decode(errors="replace")
-        found.append(Symbol(text, info & 15, place, value, size))
+        found.append(Symbol(text, info & 15, place, value, size, bool(other & _ENTRY)))
     return found
 
 
-def _addresses(section: Section, symbols: Sequence[Symbol]) -> Iterator[tuple[int, tuple[str, int]]]:
-    """Relocations of a bank of addresses."""
+def _addresses(
+    section: Section, symbols: Sequence[Symbol], kinds: Collection[int] = ()
+) -> Iterator[tuple[int, tuple[str, int]]]:
+    """Relocations: of a bank of addresses, or of some kinds."""
     entry = struct.Struct("<QQq" if section.kind == _RELA else "<QQ")
     whole = len(section.contents) // entry.size * entry.size
     for fields in entry.iter_unpack(section.contents[:whole]):
         number = fields[1] >> 32
-        if number < len(symbols):
+        if number < len(symbols) and (not kinds or fields[1] & 0xFFFFFFFF in kinds):
             yield fields[0], (symbols[number].name, fields[2] if len(fields) > 2 else 0)
 
 
-def _kernel(name: str, info: bytes) -> Kernel | None:
-    """What a section .nv.info says; None without the place of the parameters."""
+def _kernel(name: str, info: bytes, is_entry: bool) -> Kernel | None:
+    """What a section .nv.info says; None without the place of the parameters, unless it is a kernel without any."""
     kernel = Kernel(name)
     known = False
     for attribute, value in _attributes(info):
@@ -142,7 +154,7 @@ def _kernel(name: str, info: bytes) -> Kernel | None:
     kernel.slots.sort(key=lambda slot: slot.index)
     if known and not kernel.slots and kernel.parameter_size:
         kernel.slots = [Slot(0, 0, kernel.parameter_size)]  # large blocks are not described further
-    return kernel if known else None
+    return kernel if known or (is_entry and not kernel.slots) else None
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:

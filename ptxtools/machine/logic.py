@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import permutations, product
 
 _TABLES = (0xF0, 0xCC, 0xAA)
 _FULL = 0xFF
@@ -46,7 +46,7 @@ Constant = tuple[int | None, ...]
 
 @cache
 def plan(table: int, constant: Constant) -> Plan | None:
-    """How to make a table; None when it takes more than two operations.
+    """How to make a table; None when it takes more than two operations and is no choice.
 
     `constant`: of each of the three operands the bit that it is everywhere, None when it varies.
     """
@@ -63,7 +63,7 @@ def plan(table: int, constant: Constant) -> Plan | None:
             for name, operation in _OPERATIONS.items():
                 if operation(_bits(left), _bits(right)) == table:
                     return Combined(name, left, right)
-    return _of_three(table) if len(varying) == 3 else None
+    return _of_three(table) or _choice(table) if len(varying) == 3 else None
 
 
 def _of_three(table: int) -> Plan | None:
@@ -75,6 +75,17 @@ def _of_three(table: int) -> Plan | None:
                 for outer, operation in _OPERATIONS.items():
                     if operation(_bits(one), inside) == table:
                         return Combined(outer, one, Combined(inner, two, three))
+    return None
+
+
+def _choice(table: int) -> Plan | None:
+    """The bits of one operand where another has ones, and those of the third elsewhere."""
+    for choosing, first, second in permutations(range(3)):
+        for signs in product((False, True), repeat=2):
+            one, other = map(Literal, (first, second), signs)
+            ones, zeros = Literal(choosing, False), Literal(choosing, True)
+            if _bits(ones) & _bits(one) | _bits(zeros) & _bits(other) == table:
+                return Combined("or", Combined("and", one, ones), Combined("and", other, zeros))
     return None
 
 

@@ -209,10 +209,10 @@ def _funnel(at: Place, code: MachineInstruction) -> int | None:
     left, upper = "L" in parts, "HI" in parts
     is_64 = "U64" in parts or "S64" in parts
     signed = "S32" in parts or "S64" in parts
-    if "W" in parts or count.sort is not Sort.NUMBER:
+    number = at.make.of(at.word(count))
+    if "W" in parts or number is None:
         return _funnel_unknown(at, code, left, upper, is_64, signed)
-    number = count.number
-    if number >= 32:
+    if not 0 <= number < 32:
         return _funnel_far(at, low, high, number, left, upper, is_64, signed)
     if left:
         return (
@@ -232,7 +232,7 @@ def _funnel_far(
     at: Place, low: Operand, high: Operand, number: int, left: bool, upper: bool, is_64: bool, signed: bool
 ) -> int | None:
     """By 32 and more."""
-    if not is_64 or number >= 64:
+    if not is_64 or not 32 <= number < 64:
         return None
     if left:
         return at.make.shift_left(at.word(low), number - 32) if upper else at.make.number(0)
@@ -350,9 +350,10 @@ def _permute(at: Place, code: MachineInstruction) -> int | None:
     if at.is_predicate or len(code.sources) < 3 or code.parts[-1] != code.base:
         return None
     a, selector, c = code.sources[:3]
-    if selector.sort is not Sort.NUMBER or a.sign or c.sign:
+    choice = at.make.of(at.word(selector))
+    if choice is None or a.sign or c.sign:
         return None
-    chosen = [selector.number >> 4 * n & 15 for n in range(4)]
+    chosen = [choice >> 4 * n & 15 for n in range(4)]
     zero = (a.sort is Sort.REGISTER and not a.name, c.sort is Sort.REGISTER and not c.name)
     for number, operand in ((0, a), (4, c)):
         if not number <= chosen[0] < number + 4 or zero[number // 4]:
@@ -505,9 +506,16 @@ def _indexed(at: Place, code: MachineInstruction, source: Operand) -> int:
     return at.make.high(whole) if at.position % 2 else at.make.low(whole)
 
 
+def _stored(at: Place, code: MachineInstruction) -> int | None:
+    """A word of the stack that is stored whole."""
+    return at.word(code.sources[-1], at.position) if code.slots else None
+
+
 def _loaded(at: Place, code: MachineInstruction) -> int | None:
     if at.is_predicate:
         return None
+    if code.slots:
+        return at.register(code.slots[at.position])
     for part, (bits, signed) in {"U8": (8, False), "S8": (8, True), "U16": (16, False), "S16": (16, True)}.items():
         if part in code.parts:
             return at.make.loaded(bits, signed, code.offset)
@@ -601,6 +609,7 @@ MEANINGS: Mapping[Meaning, Maker] = {
     Meaning.SIGN_EXTEND: _sign_extend,
     Meaning.SPECIAL: _special,
     Meaning.CONSTANT: _constant,
+    Meaning.STORED: _stored,
     Meaning.LOADED: _loaded,
     Meaning.SHUFFLE: _shuffle,
     Meaning.HALVES: _halves,

@@ -13,7 +13,7 @@ _REGISTER = re.compile(r"(U?R)(\d+|Z)((?:\.\w+)*)\Z")
 _PREDICATE = re.compile(r"(U?P)(\d+|T)\Z")
 _NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)\Z")
 _CONSTANT = re.compile(r"c\[(0x[0-9a-f]+|UR\d+)\]\[(?:(U?R(?:\d+|Z))(?:\.\w+)*)?\+?(-?0x[0-9a-f]+)?\]((?:\.\w+)*)\Z")
-_HALF_ADDRESS = re.compile(r"(?:32|64|fun)@(lo|hi)\((.*)\)\Z")
+_HALF_ADDRESS = re.compile(r"(?:32|64|fun)@(lo|hi)\(\(?(.*?)(?: \+ (0x[0-9a-f]+)\)?)?\)\Z")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _DESCRIBED = re.compile(r"desc\[[^\]]*\]\[([^\]]*)\]")
 
@@ -31,7 +31,7 @@ class Sort(Enum):
 class Operand:
     """`name`: of the register or predicate, "" when it is the one that is always 0 or true; of the symbol.
 
-    `number`: the number, or the offset in bank `bank` (-1: of an unknown one), to which register `name` is added.
+    `number`: the number, how far behind the symbol, or the offset in bank `bank` (-1: of an unknown one), to which register `name` is added.
     `sign`: "-", "~" or "!" before it. `part`: suffixes, as "H0_H0". `absolute`: between bars.
     """
 
@@ -80,7 +80,7 @@ def parse(text: str) -> Operand:
         offset = int(match[3], 16) if match[3] else 0
         return Operand(Sort.CONSTANT, base, offset, bank, sign, match[4][1:], absolute)
     if match := _HALF_ADDRESS.match(text):
-        return Operand(Sort.ADDRESS_HALF, match[2], sign=sign, part=match[1])
+        return Operand(Sort.ADDRESS_HALF, match[2], int(match[3] or "0", 16), sign=sign, part=match[1])
     return Operand(Sort.OTHER, text, sign=sign)
 
 

@@ -68,6 +68,7 @@ class Meaning(Enum):
     SIGN_EXTEND = "sign extend"
     SPECIAL = "special"
     CONSTANT = "constant"
+    STORED = "stored"
     LOADED = "loaded"
     SHUFFLE = "shuffle"
     HALVES = "halves"
@@ -147,7 +148,8 @@ ROWS: dict[str, Row] = {
     **_rows("LDS", Width.BY_SIZE, Meaning.LOADED),
     **_rows("LDL", Width.BY_SIZE, Meaning.LOADED),
     **_rows("ATOMS ATOMSWS SYNCS", Width.TWO),
-    **_rows("STS STL STSM STAS REDAS", Width.NONE),
+    **_rows("STL", Width.NONE, Meaning.STORED),
+    **_rows("STS STSM STAS REDAS", Width.NONE),
     # Global memory.
     "LDG": Row(Width.BY_SIZE, _READ, Meaning.LOADED),
     "LD": Row(Width.BY_SIZE, _READ, Meaning.LOADED, generic=True),

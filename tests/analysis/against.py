@@ -73,12 +73,12 @@ class Verdict:
         return self.missing == self.unequal == self.narrower == 0
 
 
-def assemble(text: Path, architecture: int, directory: Path) -> bytes:
+def assemble(text: Path, architecture: int, directory: Path, *options: str) -> bytes:
     """The cubin that ptxas makes of a PTX text. Errors: ValueError with what it said."""
     tool = find_toolkit().nvcc.resolve().with_name("ptxas")
     output = directory / f"{text.stem}.{architecture}.cubin"
     done = subprocess.run(
-        [tool, f"-arch=sm_{architecture}", "-o", output, text], capture_output=True, text=True, check=False
+        [tool, f"-arch=sm_{architecture}", *options, "-o", output, text], capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise ValueError(done.stderr.strip().splitlines()[-1] if done.stderr else "ptxas failed")

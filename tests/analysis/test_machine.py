@@ -9,7 +9,7 @@ import pytest
 from controlplane.analysis.kernel import Image
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import AccessKind, Template
-from ptxtools.machine import disassembler
+from ptxtools.machine import disassembler, logic
 from ptxtools.machine.code import MachineInstruction
 from ptxtools.machine.cubin import read
 from ptxtools.machine.disassembler import DisassemblyError
@@ -133,3 +133,62 @@ def test_a_disassembler_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         monkeypatch.setenv("TESSERA_NVDISASM", str(tool))
         with pytest.raises(DisassemblyError, match=said):
             disassembler.disassemble(b"")
+
+
+LOOKS_UP = """
+.version 8.0
+.target sm_90
+.address_size 64
+.global .align 4 .b32 numbers[4] = {1, 2, 3, 4};
+.visible .entry looks_up(.param .u64 into)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %d<6>;
+    ld.param.u64 %d1, [into];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %d2, %r1, 4;
+    mov.u64 %d3, numbers;
+    add.s64 %d4, %d3, %d2;
+    ld.global.u32 %r2, [%d4];
+    add.s64 %d5, %d1, %d2;
+    st.global.u32 [%d5], %r2;
+    ret;
+}
+"""
+
+
+def test_addresses_in_code_that_is_not_linked(tmp_path: Path) -> None:
+    text = tmp_path / "looks_up.ptx"
+    text.write_text(LOOKS_UP)
+    code = Code(assemble(text, 90, tmp_path, "-c"))
+    (found,) = verdicts(LOOKS_UP, text, code, 2)
+    assert found.is_equal
+    assert not found.machine_unknown
+
+
+def test_bits_that_a_mask_chooses() -> None:
+    """LOP3 with a table of (a & b) | (~b & c), and with others of that kind."""
+    for table in (0xE2, 0xB8, 0xCA, 0xAC, 0xD8, 0xE4):
+        found = logic.plan(table, (None, None, None))
+        assert found is not None
+        assert _table(found) == table
+
+
+def _table(plan: logic.Plan) -> int:
+    if isinstance(plan, logic.Number):
+        return 0xFF if plan.ones else 0
+    if isinstance(plan, logic.Literal):
+        return (0xF0, 0xCC, 0xAA)[plan.operand] ^ (0xFF if plan.inverted else 0)
+    left, right = _table(plan.left), _table(plan.right)
+    return {"and": left & right, "or": left | right, "xor": left ^ right}[plan.operation]
+
+
+def test_kernels_without_parameters(tmp_path: Path) -> None:
+    text = tmp_path / "empty.ptx"
+    head = ".version 8.0\n.target sm_90\n.address_size 64\n"
+    text.write_text(f"{head}.visible .entry empty() {{ ret; }}\n.visible .func called(.param .u32 n) {{ ret; }}\n")
+    data = assemble(text, 90, tmp_path, "-c")
+    assert list(read(data).kernels) == ["empty"]
+    template = Code(data).template("empty")
+    assert template is not None
+    assert (template.unknown, template.accesses) == ([], [])
