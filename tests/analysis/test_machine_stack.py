@@ -8,6 +8,7 @@ from ptxtools.machine.code import Branch, MachineInstruction
 from ptxtools.machine.stack import find_slots
 from ptxtools.reader.body import Body
 from ptxtools.reader.instruction import Instruction
+from tests.analysis.test_machine_meanings import ranges
 
 BEGIN = "IADD3 R1,R1,-0x20,RZ"
 
@@ -68,3 +69,23 @@ def test_the_address_of_the_stack_in_other_hands() -> None:
 def test_a_loop_that_moves_the_stack() -> None:
     assert not any(slots(BEGIN, "STL [R1+0x8],R5", "BRA 0", "LDL R7,[R1+0x8]"))
     assert all(slots(BEGIN, "STL [R1+0x8],R5", "BRA 1", "LDL R7,[R1+0x8]"))
+
+
+def test_an_address_that_had_no_room_in_registers() -> None:
+    """With a shift by a number that a register holds, and the bits of a mask taken from one word, others from another."""
+    text = """
+        LDC R1, c[0x0][0x28]
+        LDC.64 R2, c[0x0][0x210]
+        IADD3 R1, R1, -0x10, RZ
+        STL.64 [R1+0x8], R2
+        MOV R12, 0x2
+        S2R R0, SR_TID.X
+        LOP3.LUT R10, R0, 0x7, RZ, 0xe2, !PT
+        SHF.L.U32 R10, R10, R12, RZ
+        LDL.LU.64 R4, [R1+0x8]
+        IADD3 R6, P0, R4, R10, RZ
+        IADD3.X R7, RZ, R5, RZ, P0, !PT
+        LDG.E R8, desc[UR4][R6.64]
+        EXIT
+    """
+    assert ranges(text) == [(0, 31)]

@@ -91,3 +91,18 @@ def test_definitions_before_a_place() -> None:
     assert [definitions.before("%r1", 0, index) for index in range(4)] == [None, 0, 0, 2]
     assert definitions.only("%r2") == (0, 1)
     assert definitions.only("%r1") is None
+
+
+def test_nothing_runs_behind_a_failed_assertion() -> None:
+    found = blocks(
+        body("""
+    setp.eq.s32 %p1, %r1, 3;
+    @%p1 bra HELD;
+    call.uni __assertfail, (%rd1, %rd2, %r2, %rd3, %rd4);
+HELD:
+    ret;
+""")
+    )
+    assert sorted(len(each.successors) for each in found) == [0, 0, 2]
+    (end,) = (each for each in found if each.begin == 3)
+    assert [edge.source for edge in end.predecessors] == [0]
