@@ -31,7 +31,8 @@ class Sort(Enum):
 class Operand:
     """`name`: of the register or predicate, "" when it is the one that is always 0 or true; of the symbol.
 
-    `number`: the number, how far behind the symbol, or the offset in bank `bank` (-1: of an unknown one), to which register `name` is added.
+    `number`: the number, how far behind the symbol, or the offset in bank `bank` (-1: of an unknown one), to which
+    register `name` is added.
     `sign`: "-", "~" or "!" before it. `part`: suffixes, as "H0_H0". `absolute`: between bars.
     """
 

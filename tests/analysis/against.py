@@ -88,7 +88,7 @@ def assemble(text: Path, architecture: int, directory: Path, *options: str) -> b
 def verdicts(
     source: str, path: Path, code: Code, launches: int, is_wanted: Wanted = lambda _: True
 ) -> Iterator[Verdict]:
-    """A verdict on each kernel that is in both and wanted. `source`: the PTX; it lies in `path`, and traces beside it."""
+    """A verdict on each wanted kernel that is in both. `source`: the PTX; it lies in `path`, and traces beside it."""
     module = read(source)
     for function in module.kernels:
         if is_wanted(function.name) and code.listing.lines(function.name) is not None:

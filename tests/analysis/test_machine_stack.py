@@ -72,7 +72,7 @@ def test_a_loop_that_moves_the_stack() -> None:
 
 
 def test_an_address_that_had_no_room_in_registers() -> None:
-    """With a shift by a number that a register holds, and the bits of a mask taken from one word, others from another."""
+    """With a shift by a number that a register holds, of the bits that a mask takes from a word."""
     text = """
         LDC R1, c[0x0][0x28]
         LDC.64 R2, c[0x0][0x210]

@@ -67,4 +67,5 @@ def test_a_sample_is_of_all_libraries_and_always_the_same(tmp_path: Path) -> Non
     taken = sample(25, 1)
     assert len(taken) == 25
     assert taken == sample(25, 1) != sample(25, 2)
-    assert taken & set(names[0]) and taken & set(names[1])
+    assert taken & set(names[0])
+    assert taken & set(names[1])

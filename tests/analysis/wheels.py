@@ -1,4 +1,4 @@
-"""Kernels in wheels that exist as PTX and as machine code of the same architecture, of libraries that are not closed."""
+"""Kernels in wheels that exist as PTX and as machine code of the same architecture; not those of closed libraries."""
 
 from __future__ import annotations
 
