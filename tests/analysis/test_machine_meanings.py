@@ -57,3 +57,28 @@ def test_what_lane_0_hands_to_the_others(lane: str, last: int) -> None:
         EXIT
     """
     assert ranges(text, 10) == [(0, last)]
+
+
+def test_a_predicate_kept_as_a_bit_of_a_register() -> None:
+    """Cleared and set under the predicate, then carried round a loop that keeps another one in the next bit."""
+    text = """
+        LDC.64 R2, c[0x0][0x210]
+        LDC R4, c[0x0][0x218]
+        S2R R0, SR_TID.X
+        ISETP.LT.AND P0, PT, R0, R4, PT
+        MOV R6, RZ
+        LOP3.LUT R5, R5, 0xfffffff7, RZ, 0xc0, !PT
+        @P0 LOP3.LUT R5, R5, 0x8, RZ, 0xfc, !PT
+    again:
+        ISETP.GT.AND P1, PT, R6, R0, PT
+        LOP3.LUT R5, R5, 0xfffffffb, RZ, 0xc0, !PT
+        @P1 LOP3.LUT R5, R5, 0x4, RZ, 0xfc, !PT
+        IADD3 R6, R6, 0x1, RZ
+        ISETP.LT.AND P1, PT, R6, 0x5, PT
+        @P1 BRA again
+        LOP3.LUT P2, RZ, R5, 0x8, RZ, 0xc0, !PT
+        @P2 IMAD.WIDE.U32 R8, R0, 0x4, R2
+        @P2 LDG.E R10, desc[UR4][R8.64]
+        EXIT
+    """
+    assert ranges(text, 10) == [(0, 39)]
