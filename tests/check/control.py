@@ -16,7 +16,9 @@ from tests.check import writer
 
 WRONG, AS_IF = "all", "even"  # the cache says of the first that it does what the second does
 LAUNCHES: list[dict[str, Any]] = [{"function": name, "count": 300} for name in writer.BODIES]
-STRAY = 300  # bytes that WRONG changes and AS_IF does not: of the second words, which count up from 7
+OPTIONS = {"--analyze": "--check-writes", "--check-accesses": "--check-accesses"}  # what makes analyses for each check
+# Bytes that WRONG changes and AS_IF does not: of the second words, which count up from 7. And accesses.
+STRAY = 300
 
 
 def falsify(directory: Path) -> None:
@@ -42,6 +44,6 @@ def key_of(file: Path) -> list[Any]:
 
 
 def verdict(check: dict[str, Any]) -> str:
-    """What is wrong with a report of LAUNCHES under --check-writes; nothing if the text is empty."""
-    caught = [(told["function"], told["bytes"]) for told in check["told"]]
+    """What is wrong with a report of LAUNCHES under a check; nothing if the text is empty."""
+    caught = [(told["function"], (told["access"] or {"accesses": told["bytes"]})["accesses"]) for told in check["told"]]
     return "" if caught == [(WRONG, STRAY)] else f"of {check['checked']} launches, caught: {caught}"
