@@ -15,8 +15,8 @@ from ptxtools.image import elf, fatbin
 from ptxtools.image.fatbin import Entry, Flag, Kind
 
 _DEBUG_SECTION = ".nv_debug_ptx_txt"
-_TEXT = re.compile(rb"\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*\.version\s", re.DOTALL)
-_TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
+_TEXT = re.compile(rb"\s*+(?://[^\n]*+\n\s*+|(?>/\*.*?\*/)\s*+)*+\.version\s", re.DOTALL)
+_TARGET = re.compile(r"^[ \t]*+\.target\s++sm_(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,22 @@ from ptxtools.reader.instruction import Instruction
 from ptxtools.reader.text import error
 from ptxtools.reader.variable import Variable
 
-_INSTRUCTION = re.compile(r"(?:@\s*(!?)\s*([%\w$]+)\s+)?([a-z]\w*(?:::?\w+|\.[\w:]+)*)(?![\w$%.])\s*(.*)\Z", re.DOTALL)
+_INSTRUCTION = re.compile(
+    r"(?:@\s*+(!?)\s*+([%\w$]++)\s++)?+([a-z]\w*+(?:::?\w++|\.[\w:]++)*+)(?![\w$%.])\s*+(.*)\Z", re.DOTALL
+)
 # The usual statement, with the space and perhaps a label before it.
 _PLAIN = re.compile(
     r"\s*+(?:([\w$%]++):(?!:)\s*+)?+(?:@(!?)([%\w$]++)\s++)?+([a-z]\w*+(?:(?:\.|::)\w++)*+)(?=[\s;])\s*+([^;]*+);"
 )
-_LABEL = re.compile(r"([\w$%]+)\s*:(?!:)\s*")
-_REGISTERS = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.(\w+)\s+(.*)\Z", re.DOTALL)
-_RANGE = re.compile(r"([%\w$]+?)\s*(?:<\s*(\d+)\s*>)?\Z")
+_LABEL = re.compile(r"([\w$%]++)\s*+:(?!:)\s*+")
+_REGISTERS = re.compile(r"\.reg\s*+(?:\.v[24]\s*+)?+\.(\w++)\s++(.*)\Z", re.DOTALL)
+_RANGE = re.compile(r"([%\w$]++)\s*+(?:<\s*+(\d++)\s*+>)?+\Z")
 _NAME = re.compile(r"[%A-Za-z_$][\w$]*")
 _SKIP = re.compile(r"\s*")
 _LINE = re.compile(r"\.loc\b[^\n]*(?:\n|\Z)")
 _BRANCHES = ("bra", "brx")
+_MOST = 4096  # registers of one declaration with a count, in an inner scope
+_MOST_NAMES = 1 << 18  # declared in the inner scopes of a body
 _LISTS = (".branchtargets", ".callprototype", ".calltargets")
 
 
@@ -57,6 +61,7 @@ class _Reader:
         self.parents: dict[int, int] = {}
         self.targets: list[tuple[Instruction, int]] = []
         self.label = ""
+        self.declared = 0  # names in inner scopes
 
     def read(self) -> Body:
         text, position, end = self.text, self.begin, self.end
@@ -154,10 +159,12 @@ class _Reader:
     def registers(self, text: str, kind: str) -> None:
         match = _RANGE.match(text)
         if match is None:
-            raise ValueError(f"'{text}' is no register")
+            raise ValueError(f"'{text[:60]}' is no register")
         name, count = match[1], match[2]
         if count is None or self.numbers[-1]:
-            for each in [name] if count is None else [f"{name}{number}" for number in range(min(int(count), 4096))]:
+            if count is not None and int(count) > _MOST:
+                raise ValueError(f"'{text[:60]}' is more than {_MOST} registers")
+            for each in [name] if count is None else [f"{name}{number}" for number in range(int(count))]:
                 self.declare(each)
                 self.body.registers[self.scopes[-1].get(each, each)] = kind
         else:
@@ -165,6 +172,9 @@ class _Reader:
 
     def declare(self, name: str) -> None:
         if self.numbers[-1]:
+            self.declared += 1
+            if self.declared > _MOST_NAMES:
+                raise ValueError(f"more than {_MOST_NAMES} names in inner scopes")
             self.scopes[-1][name] = f"{name}#{self.numbers[-1]}"
 
     def renamed(self, text: str) -> str:

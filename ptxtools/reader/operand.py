@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-_NAME = r"[%A-Za-z_$][\w$.#]*"
+_NAME = r"[%A-Za-z_$][\w$.#]*+"
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?\Z")
 _REAL = re.compile(r"-?(?:0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)\Z")
-_REGISTER = re.compile(rf"(!?)\s*({_NAME})\Z")
+_REGISTER = re.compile(rf"(!?)\s*+({_NAME})\Z")
 # Up to three operands of which the first or second is in brackets: nearly all loads, stores and moves of vectors.
-_BRACKET = r"(?:\[[^][{}()]*\]|\{[^][{}()]*\}|[^][{}(),]*)"
-_SIMPLE = re.compile(rf"\s*({_BRACKET})\s*,\s*({_BRACKET})\s*(?:,\s*({_BRACKET})\s*)?")
-_SUM = re.compile(rf"({_NAME})\s*([-+])\s*(-?\w+)\Z")
+_BRACKET = r"(?:\[[^][{}()]*+\]|\{[^][{}()]*+\}|[^][{}(),]*+)"
+_SIMPLE = re.compile(rf"\s*+({_BRACKET})\s*+,\s*+({_BRACKET})\s*+(?:,\s*+({_BRACKET})\s*+)?+")
+_SUM = re.compile(rf"({_NAME})\s*+([-+])\s*+(-?\w++)\Z")
 
 
 @dataclass(frozen=True, slots=True)

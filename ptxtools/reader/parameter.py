@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 _DECLARATION = re.compile(
-    r"\.param\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>[a-z]\w*)\s+"
-    r"(?:\.ptr\s*(?:\.(?:const|global|local|shared)\s*)?(?:\.align\s+\d+\s*)?)?"
-    r"(?P<name>[%\w$.]+)\s*(?P<array>\[\s*(?P<count>\d*)\s*\])?\Z"
+    r"\.param\s++(?:\.align\s++(?P<align>\d++)\s++)?+\.(?P<type>[a-z]\w*+)\s++"
+    r"(?:\.ptr\s*+(?:\.(?:const|global|local|shared)\s*+)?+(?:\.align\s++\d++\s*+)?+)?+"
+    r"(?P<name>[%\w$.]++)\s*+(?P<array>\[\s*+(?P<count>\d*+)\s*+\])?+\Z"
 )
 
 

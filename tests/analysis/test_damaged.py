@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.errors import PtxError
 from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
+from ptxtools.image import texts
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.reader import read
 
@@ -73,3 +77,43 @@ def test_damaged_kernels(data: st.DataObject) -> None:
             block = data.draw(st.tuples(st.integers(1, 64), st.integers(1, 4), st.integers(1, 4)))
             for each in evaluate(template, Launch(values, shape, block)).ranges:
                 assert each.whole or each.first <= each.last
+
+
+SPACE = 100_000 * " "
+LONG = {  # read again for every way to divide them, they take minutes or are taken for something else
+    "variable": f".shared .b8 x{SPACE}y;",
+    "dimensions": f".shared .b8 x[{SPACE}y];",
+    "parameter": f".entry k(.param .b8 x[{SPACE}y]) {{ ret; }}",
+    "guard": f".entry k() {{ @{SPACE}, ret; }}",
+    "opcode": f".entry k() {{ mov.a{50 * ':a'}% 1; }}",
+    "inner registers": f".entry k() {{ {{ {5000 * '.reg .b32 r<4000>;'} ret; }} }}",
+    "operands": f".entry k() {{ .reg .b64 r; ld.u32 r, a{SPACE}[b]; }}",
+}
+
+
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """Ends a test that takes 20 seconds of the CPU's time."""
+
+    def over(_signal: int, _frame: object) -> None:
+        raise AssertionError("took too long")
+
+    before = signal.signal(signal.SIGPROF, over)
+    signal.setitimer(signal.ITIMER_PROF, 20)
+    yield
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.signal(signal.SIGPROF, before)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("name", LONG)
+def test_long_damaged_statements(name: str) -> None:
+    with contextlib.suppress(PtxError):
+        module = read(f".version 8.0\n.target sm_80\n.address_size 64\n{LONG[name]}\n")
+        assert summarise(build(module, module.kernels[0])).tier == "unknown"
+
+
+@pytest.mark.usefixtures("soon")
+def test_comments_before_no_text() -> None:
+    with pytest.raises(ValueError, match="neither PTX"):
+        texts(40 * b"/**/" + b"x")

@@ -20,6 +20,26 @@ _PIECES = (
     *("@%p1 ", "@!%p1 bra ", "bra $L__BB0_1;", "ret;", "call (%r1), f, (%r2);", ".reg .b32 %r<999999999>;"),
     *(".local .b8 x<999999999>;", ".param .b8 p[999999999999]", ".branchtargets a, b;", "%r1", "%rd1", "0x"),
 )
+_STRETCHED = (
+    " ",
+    "\n",
+    "\t",
+    "/**/",
+    "/* */ ",
+    "//\n",
+    "[1]",
+    "<",
+    ",",
+    ":a",
+    ".a",
+    "::a",
+    "-",
+    "%",
+    "0",
+    "@ ",
+    "x ",
+    "\\",
+)
 _EXTREMES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _MOST = 1 << 17  # bytes of a seed
@@ -43,9 +63,9 @@ class Inputs:
     def _text(self, chance: random.Random) -> bytes:
         text = chance.choice(self._texts)
         for _ in range(chance.choice((1, 1, 2, 4, 16))):
-            text = chance.choice((exchanged, exchanged, numbered, inserted, without_part, twice, self._spliced))(
-                text, chance
-            )
+            text = chance.choice(
+                (exchanged, exchanged, numbered, inserted, stretched, without_part, twice, self._spliced)
+            )(text, chance)
         return text.encode(errors="replace")
 
     def _spliced(self, text: str, chance: random.Random) -> str:
@@ -85,6 +105,12 @@ def inserted(text: str, chance: random.Random) -> str:
     at = chance.randrange(len(text) + 1)
     piece = chance.choice(_PIECES) * chance.choice((1, 1, 1, 3, 5000))
     return text[:at] + piece + text[at + chance.randrange(12) :]
+
+
+def stretched(text: str, chance: random.Random) -> str:
+    """A small piece many times, within a statement or before the text."""
+    at = chance.choice((0, chance.randrange(len(text) + 1)))
+    return text[:at] + chance.choice(_STRETCHED) * chance.choice((30, 1000, 20_000)) + text[at:]
 
 
 def without_part(text: str, chance: random.Random) -> str:
