@@ -145,3 +145,27 @@ def test_a_shift_of_two_words_whose_lower_one_is_multiplied() -> None:
     (written,) = [each for each in evaluated(code).ranges if each.kind is AccessKind.WRITE]
     assert (written.begin, written.end) == (FIRST, FIRST + (0xFFFFFF << 10) + 4)
     assert (written.stride, written.width) == (1024, 4)
+
+
+def test_predicates_that_are_bits_of_a_word() -> None:
+    """Bit 8 says that the parameter at 0x220 is not 0; others are set and cleared besides, on one way of two."""
+    code = """
+        LDC R8,c[0x0][0x220]
+        ISETP.NE.U32.AND P0,PT,R8,RZ,PT
+        LDC R24,c[0x0][0x28]
+        LOP3.LUT R24,R24,0xfffffeff,RZ,0xc0,!PT
+        @P0 LOP3.LUT R24,R24,0x100,RZ,0xfc,!PT
+        S2R R0,SR_TID.X
+        ISETP.LT.AND P1,PT,R0,0x10,PT
+        LOP3.LUT R24,R24,0xfffff7ff,RZ,0xc0,!PT
+        @P1 LOP3.LUT R24,R24,0x800,RZ,0xfc,!PT
+        @P1 BRA 0xb0
+        LOP3.LUT R24,R24,0xfffffffe,RZ,0xc0,!PT
+        LOP3.LUT P0,RZ,R24,0x100,RZ,0xc0,!PT
+        @P0 LDC.64 R4,c[0x0][0x210]
+        @!P0 LDC.64 R4,c[0x0][0x218]
+        LDG.E R6,desc[UR8][R4.64]
+        EXIT
+    """
+    assert touched(code) == [(FIRST, FIRST + 4)]
+    assert touched(code, third=0) == [(SECOND, SECOND + 4)]
