@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ptxtools.machine.cubin import Kernel
 from ptxtools.machine.disassembler import Line
 from ptxtools.machine.operand import Operand, Sort, parse, split
+from ptxtools.machine.returns import Returns
 from ptxtools.machine.table import CONTROL, ROWS, words
 from ptxtools.reader.body import Body
 from ptxtools.reader.instruction import Instruction
@@ -173,6 +174,7 @@ class _Reader:
         self.copies = 1
         self.pending: list[tuple[int, int, str, tuple[int, ...]]] = []
         self.joins = self._joins()
+        self.returns = Returns(lines, STEP, self.successors, self.called, self.written)
 
     def _joins(self) -> dict[str, set[int]]:
         """Where threads go on together, by barrier register."""
@@ -203,7 +205,7 @@ class _Reader:
             index = waiting.pop()
             if index in successors or not 0 <= index < len(self.lines):
                 continue
-            successors[index] = self.successors(index)
+            successors[index] = self.following(index)
             waiting += successors[index]
         order = sorted(successors)
         for position, index in enumerate(order):
@@ -217,6 +219,21 @@ class _Reader:
         """The instruction that a branch goes to; -1 when it is not written."""
         last = split(line.operands)[-1] if line.operands else ""
         return int(last, 16) // STEP if _TARGET.match(last) else -1
+
+    def called(self, line: Line) -> int:
+        """The instruction that a call goes to; -1 when it is not known, or outside of the function."""
+        if line.opcode.startswith("CALL.ABS"):
+            return -1
+        name = split(line.operands)[-1] if line.operands else ""
+        return self.routines[name] // STEP if name in self.routines else self.target(line)
+
+    def following(self, index: int) -> list[int]:
+        """What may run behind an instruction; a call that is a jump goes nowhere else."""
+        line = self.lines[index]
+        entry = self.called(line) if line.opcode.startswith("CALL") else -1
+        if entry < 0 or not self.returns.is_jump(entry):
+            return self.successors(index)
+        return [entry, *([index + 1] if line.guard else [])]
 
     def successors(self, index: int) -> list[int]:
         line = self.lines[index]
@@ -340,29 +357,28 @@ class _Reader:
     def call(self, index: int, number: int, guard: str, negated: bool, callers: tuple[int, ...]) -> None:
         line = self.lines[index]
         name = split(line.operands)[-1] if line.operands else ""
-        entry = self.routines[name] // STEP if name in self.routines else self.target(line)
+        entry = self.called(line)
         called = parse(name)
         if line.opcode.startswith("CALL.ABS") and called.sort is Sort.REGISTER and called.name:
             self.out.append(FarCall(called.name, guard, negated, index * STEP))
             return
-        back = self.back(index)
         if not 0 <= entry < len(self.lines) or line.opcode.startswith("CALL.ABS"):
             self.unknown(index, f"call of {name or 'what a register says'}")
-        elif back < 0:
+        elif self.returns.is_jump(entry):
+            self.out.append(Branch("bra", f"{number}:{entry}", guard, negated, index * STEP))
+        elif not self.returns.is_behind(index, entry):
             self.unknown(index, f"call of {name}: where it returns to is not clear")
         elif entry in callers or len(callers) >= _DEPTH:
             self.unknown(index, f"call of {name}: too many calls in calls")
         else:
-            self.pending.append((self.copies, entry, f"{number}:{back}", (*callers, entry)))
+            self.pending.append((self.copies, entry, f"{number}:{index + 1}", (*callers, entry)))
             self.out.append(Branch("bra", f"{self.copies}:{entry}", guard, negated, index * STEP))
             self.copies += 1
 
-    def back(self, index: int) -> int:
-        """Where the routine returns to: behind the call, if a register is given that place just before; or -1."""
-        place = f"{(index + 1) * STEP:#x}"
-        for line in reversed(self.lines[max(0, index - 24) : index]):
-            if line.opcode.partition(".")[0] in CONTROL:
-                break
-            if place in split(line.operands):
-                return index + 1
-        return -1
+    def written(self, index: int) -> tuple[Sequence[str], Sequence[Operand]]:
+        """The registers that an instruction writes, and its sources."""
+        line = self.lines[index]
+        if line.opcode.partition(".")[0] in CONTROL:
+            return (), ()
+        instruction = MachineInstruction(line.opcode, line.operands, "", False, index * STEP)
+        return instruction.written, instruction.sources

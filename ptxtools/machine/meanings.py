@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from ptxtools.machine.banks import PARAMETERS
 from ptxtools.machine.code import MachineInstruction
 from ptxtools.machine.elements import element
 from ptxtools.machine.maker import CARRY, ESTIMATE, FLOAT, HIGH_OF_SHIFT, LOW_OF_SHIFT, PREDICATES, RECIPROCAL, SUM
-from ptxtools.machine.operand import Operand, Sort
+from ptxtools.machine.operand import Operand, Sort, halves
 from ptxtools.machine.table import Meaning
 
 if TYPE_CHECKING:
@@ -544,18 +543,9 @@ def _shuffle(at: Place, code: MachineInstruction) -> int | None:
 
 
 def _halves(at: Place, code: MachineInstruction) -> int | None:
-    """-0 * 0 + two halves: how compilers load a number with the multiplier."""
-    sources = code.sources
-    if at.is_predicate or len(sources) != 4 or any(each.sort is not Sort.REGISTER or each.name for each in sources[:2]):
-        return None
-    bits = 0
-    for each in sources[2:]:
-        text = f"{each.sign}{each.name}" if each.sort is Sort.OTHER else str(each.number)
-        try:
-            bits = bits << 16 | struct.unpack("<H", struct.pack("<e", float(text)))[0]
-        except (ValueError, OverflowError, struct.error):
-            return None
-    return at.make.number(bits)
+    """How compilers load a number with the multiplier."""
+    number = None if at.is_predicate else halves(code.sources)
+    return None if number is None else at.make.number(number)
 
 
 def _to_float(at: Place, code: MachineInstruction) -> int | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -83,6 +85,20 @@ def parse(text: str) -> Operand:
     if match := _HALF_ADDRESS.match(text):
         return Operand(Sort.ADDRESS_HALF, match[2], int(match[3] or "0", 16), sign=sign, part=match[1])
     return Operand(Sort.OTHER, text, sign=sign)
+
+
+def halves(sources: Sequence[Operand]) -> int | None:
+    """The word that -0 * 0 + two halves are; None of other sums."""
+    if len(sources) != 4 or any(each.sort is not Sort.REGISTER or each.name for each in sources[:2]):
+        return None
+    bits = 0
+    for each in sources[2:]:
+        text = f"{each.sign}{each.name}" if each.sort is Sort.OTHER else str(each.number)
+        try:
+            bits = bits << 16 | struct.unpack("<H", struct.pack("<e", float(text)))[0]
+        except (ValueError, OverflowError, struct.error):
+            return None
+    return bits
 
 
 def global_address(text: str) -> Address:
