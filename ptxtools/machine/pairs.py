@@ -129,11 +129,15 @@ class Pairs:
 
     def summed(self, low: int, high: int, make: Maker) -> int | None:
         """Sums whose lower one carries into the upper one."""
-        lower, upper = self.scratch(low, SUM), self.scratch(high, SUM)
-        if lower is None or upper is None:
+        upper = self.scratch(high, SUM)
+        if upper is None:
+            return None
+        highs, inverted, carries = self.parts(upper)
+        low = self.carrying(low, carries)
+        lower = self.scratch(low, SUM)
+        if lower is None:
             return None
         lows, negated, into = self.parts(lower)
-        highs, inverted, carries = self.parts(upper)
         if into or inverted or len(lows) > 3 or negated.bit_count() > 1:
             return None
         if not self.all_carries(low, carries, max(len(lows) - 1, negated.bit_count())):
@@ -147,6 +151,27 @@ class Pairs:
         for term, partner in self.matched(plus, highs, make):
             total = make.add(total, self.whole(term, partner, make), 64)
         return total
+
+    def carrying(self, low: int, carries: Sequence[int]) -> int:
+        """The sum that a carry comes from, when the word is that sum, made a second time without a carry."""
+        carry = self.scratch(carries[0], CARRY) if carries else None
+        if carry is None or self.scratch(low, SUM) is not None:
+            return low
+        whole = self.graph.resolve(carry.args[0])
+        terms, negated, into = self.parts(self.node(whole))
+        added = [each for number, term in enumerate(terms) for each in self.terms(term, bool(negated >> number & 1))]
+        return whole if not into and self.total(added) == self.total(self.terms(low)) else low
+
+    def total(self, terms: Sequence[tuple[int, bool]]) -> tuple[int, list[tuple[int, bool]]]:
+        """The numbers among words that are added up as one number, and the other words in order."""
+        number, others = 0, []
+        for index, minus in terms:
+            value = self.graph.number_of(index)
+            if value is None:
+                others.append((index, minus))
+            else:
+                number += -value if minus else value
+        return number & _WORD, sorted(others)
 
     def all_carries(self, low: int, carries: Sequence[int], most: int) -> bool:
         """Whether these are all carries that a sum can have."""
@@ -212,10 +237,10 @@ class Pairs:
             return moved == self.graph.resolve(b.args[0]) and self.graph.number_of(b.args[1]) == 32 - count
         return False
 
-    def terms(self, index: int) -> list[tuple[int, bool]]:
+    def terms(self, index: int, minus: bool = False) -> list[tuple[int, bool]]:
         """Words that are added up in a word, and which are subtracted."""
         found: list[tuple[int, bool]] = []
-        pending = [(index, False)]
+        pending = [(index, minus)]
         while pending and len(found) < 8:
             each, minus = pending.pop()
             node = self.node(each)

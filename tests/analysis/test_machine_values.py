@@ -41,6 +41,17 @@ def test_a_lower_word_that_is_shifted_by_a_multiplication() -> None:
     assert ranges(code) == [(128, 128 + 4 * 64 * 8 - 1, 0, 0)]
 
 
+def test_a_sum_that_is_made_once_for_its_carry_and_once_for_itself() -> None:
+    code = f"""{INDEX}
+        IMAD.WIDE.U32 R18, R4, 0x4, RZ
+        IADD3 RZ, P0, R18, c[0x0][0x210], RZ
+        VIADD R16, R18, c[0x0][0x210]
+        IADD3.X R17, R19, c[0x0][0x214], RZ, P0, !PT
+        STG.E desc[UR8][R16.64], RZ
+    """
+    assert ranges(code) == [(0, 1023, 0, 0)]
+
+
 def test_the_least_of_two_values_is_chosen_by_halves() -> None:
     """What the least of thread and block lacks to the block is never negative."""
     code = f"""{INDEX}
