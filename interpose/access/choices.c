@@ -23,7 +23,7 @@ static const struct tsr_form *extreme(struct tsr_evaluation *e, const struct tsr
     tsr_wide bottom = is_min ? tsr_wide_least(low[0], low[1]) : tsr_wide_most(low[0], low[1]);
     tsr_wide top = is_min ? tsr_wide_least(high[0], high[1]) : tsr_wide_most(high[0], high[1]);
     const struct tsr_form *result = tsr_form_between(e, bottom, top, sides[0], sides[1], -1);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && !e->coarse; i++)
         tsr_symbol_relate(e, result, is_min ? tsr_form_plus(e, result, sides[i], -1) : tsr_form_plus(e, sides[i], result, -1));
     return result;
 }
@@ -65,11 +65,13 @@ static void relate_to_first(struct tsr_evaluation *e, const struct tsr_form *res
 {
     const struct tsr_form *first = options[0].form;
     tsr_wide low = 0, high = 0;
+    char *kept = e->next; /* the differences are not needed later */
     for (uint32_t i = 1; i < count; i++) {
         const struct tsr_form *difference = tsr_form_plus(e, options[i].form, first, -1);
         low = tsr_wide_least(low, tsr_bound_lower(e, difference, options[i].facts));
         high = tsr_wide_most(high, tsr_bound_upper(e, difference, options[i].facts));
     }
+    e->next = kept;
     if (tsr_wide_fits(high))
         tsr_symbol_relate(e, result, tsr_form_moved(e, tsr_form_plus(e, result, first, -1), -high));
     if (tsr_wide_fits(low))
@@ -98,7 +100,7 @@ static const struct tsr_form *one_of(struct tsr_evaluation *e, const struct tsr_
         return first; /* pointers to one place: an address keeps what it begins with */
     bool has_choices = set_choices(e, &symbol, options, count);
     const struct tsr_form *result = tsr_symbol_add(e, &symbol);
-    if (result->count && !has_choices)
+    if (result->count && !has_choices && !e->coarse)
         relate_to_first(e, result, options, count);
     return result;
 }

@@ -27,7 +27,7 @@ static const struct tsr_division *known(const struct tsr_evaluation *e, const st
     return each;
 }
 
-static void connect(struct tsr_evaluation *e, struct tsr_division *division)
+static void connect(struct tsr_evaluation *e, const struct tsr_division *division)
 {
     const struct tsr_form *quotient = division->quotient, *form = division->form;
     const struct tsr_form *rest = tsr_form_plus(e, form, quotient, -division->divisor);
@@ -40,9 +40,6 @@ static void connect(struct tsr_evaluation *e, struct tsr_division *division)
             tsr_symbol_relate(e, both[i], negative);
             tsr_symbol_at(e, both[i]->terms[0].symbol)->zero = rest->count ? rest : NULL;
         }
-    struct tsr_symbol *symbol = tsr_symbol_at(e, quotient->terms[0].symbol);
-    symbol->origin = form;
-    symbol->divisor = division->divisor;
 }
 
 static const struct tsr_division *divided(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor)
@@ -63,7 +60,11 @@ static const struct tsr_division *divided(struct tsr_evaluation *e, const struct
         if ((divisor & (divisor - 1)) == 0)
             remainder.mask = divisor - 1;
         division->remainder = tsr_symbol_add(e, &remainder);
-        connect(e, division);
+        struct tsr_symbol *symbol = tsr_symbol_at(e, division->quotient->terms[0].symbol);
+        symbol->origin = form;
+        symbol->divisor = divisor;
+        if (!e->coarse)
+            connect(e, division);
     } else {
         division->remainder = tsr_form_plus(e, form, division->quotient, -divisor);
     }

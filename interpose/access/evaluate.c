@@ -292,7 +292,7 @@ const struct tsr_facts *tsr_context_facts(struct tsr_evaluation *e, uint32_t con
         e->facts[context] = before; /* while the predicate is being looked at */
         const struct tsr_facts *found = tsr_predicate_facts(e, (uint32_t)entry->predicate, entry->truth);
         bool is_possible = found && !tsr_facts_impossible(e, found, before);
-        before = is_possible ? tsr_facts_joined(e, before, found) : NULL;
+        before = !is_possible ? NULL : e->coarse ? before : tsr_facts_joined(e, before, found);
         e->facts[context] = before ? before : &nowhere;
     }
     e->depth--;

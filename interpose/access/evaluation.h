@@ -20,6 +20,7 @@
 
 #define TSR_FORM_TERMS 40u  /* of a form; one that would have more becomes a symbol */
 #define TSR_VIEW_BUCKETS 32u
+#define TSR_NO_SYMBOL UINT32_MAX
 #define TSR_DEPTH 250u /* of values that depend on each other */
 
 /* A template's sections, checked. */
@@ -83,10 +84,14 @@ struct tsr_signs {
     uint32_t positive, negative;
 };
 
+/* Of a form as a fact: whether its symbols' bounds imply it. */
+enum tsr_slack { TSR_SLACK_NOT_LOOKED_AT, TSR_SLACK, TSR_NO_SLACK };
+
 /* constant + sum of coefficient * symbol, congruent to the machine's value. Never changed once made. */
 struct tsr_form {
     tsr_wide constant;
     uint32_t count;
+    enum tsr_slack slack;
     struct tsr_signs signs; /* both 0: not found yet */
     struct tsr_term terms[];
 };
@@ -112,6 +117,7 @@ struct tsr_symbol {
     bool loaded;        /* from memory */
     bool seen;          /* its bounds were looked at */
     uint64_t seen_bits; /* of its value that were looked at otherwise */
+    uint32_t reach;     /* symbols that its facts, and theirs, are about, itself included; as in tsr_signs */
     struct tsr_fact_link *facts, *last_fact;
     const struct tsr_form *zero;   /* a form that is 0; its first term is what was divided */
     const struct tsr_form *origin; /* of a quotient: what was divided, by `divisor` */
@@ -264,6 +270,7 @@ tsr_wide tsr_form_coefficient(const struct tsr_form *a, uint32_t symbol); /* 0: 
 tsr_wide tsr_form_content(const struct tsr_form *a);
 bool tsr_form_equal(const struct tsr_form *a, const struct tsr_form *b);
 uint64_t tsr_form_hash(const struct tsr_form *a);
+uint64_t tsr_form_hash_terms(const struct tsr_form *a, uint32_t without); /* of a symbol */
 tsr_wide tsr_form_low(struct tsr_evaluation *e, const struct tsr_form *a);
 tsr_wide tsr_form_high(struct tsr_evaluation *e, const struct tsr_form *a);
 bool tsr_form_value(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide *value); /* when it has only one */
@@ -273,6 +280,9 @@ tsr_wide tsr_form_mask(struct tsr_evaluation *e, const struct tsr_form *a); /* -
 tsr_wide tsr_form_mask_between(const struct tsr_form *a, tsr_wide low, tsr_wide high);
 struct tsr_facts *tsr_facts_room(struct tsr_evaluation *e, uint32_t count); /* empty */
 const struct tsr_facts *tsr_facts_joined(struct tsr_evaluation *e, const struct tsr_facts *a, const struct tsr_facts *b);
+uint32_t tsr_form_reach(const struct tsr_evaluation *e, const struct tsr_form *a, uint32_t without);
+const struct tsr_facts *tsr_facts_about(struct tsr_evaluation *e, const struct tsr_form *form, uint32_t without,
+                                        const struct tsr_facts *facts);
 
 /* bounds.c */
 tsr_wide tsr_bound_upper(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts);

@@ -33,6 +33,7 @@ const struct tsr_form *tsr_symbol_add(struct tsr_evaluation *e, const struct tsr
     if ((char *)e->lowest - e->next < (ptrdiff_t)sizeof *symbol)
         tsr_evaluation_leave(e);
     *--e->lowest = *symbol;
+    e->lowest->reach = 1u << (e->symbol_count & 31);
     return tsr_form_symbol(e, e->symbol_count++, 1);
 }
 
@@ -41,6 +42,7 @@ void tsr_symbol_relate(struct tsr_evaluation *e, const struct tsr_form *symbol, 
 {
     for (uint32_t i = 0; i < symbol->count; i++) {
         struct tsr_symbol *of = tsr_symbol_at(e, symbol->terms[i].symbol);
+        of->reach |= tsr_form_reach(e, fact, TSR_NO_SYMBOL);
         struct tsr_fact_link *link = tsr_scratch_take(e, sizeof *link);
         *link = (struct tsr_fact_link){.form = fact};
         if (of->last_fact)
@@ -185,15 +187,23 @@ bool tsr_form_equal(const struct tsr_form *a, const struct tsr_form *b)
     return true;
 }
 
-uint64_t tsr_form_hash(const struct tsr_form *a)
+/* Whatever the order of the terms. */
+uint64_t tsr_form_hash_terms(const struct tsr_form *a, uint32_t without)
 {
-    uint64_t hash = (uint64_t)a->constant * 0x9e3779b97f4a7c15ull;
+    uint64_t hash = 0;
     for (uint32_t i = 0; i < a->count; i++) {
+        if (a->terms[i].symbol == without)
+            continue;
         uint64_t term =
             ((uint64_t)a->terms[i].coefficient + 0x9e3779b97f4a7c15ull * (a->terms[i].symbol + 1)) * 0xbf58476d1ce4e5b9ull;
         hash += term ^ term >> 29;
     }
     return hash ^ hash >> 32;
+}
+
+uint64_t tsr_form_hash(const struct tsr_form *a)
+{
+    return tsr_form_hash_terms(a, TSR_NO_SYMBOL) + (uint64_t)a->constant * 0x9e3779b97f4a7c15ull;
 }
 
 /* The least value, or the greatest. */
@@ -248,6 +258,15 @@ uint64_t tsr_form_loops(const struct tsr_evaluation *e, const struct tsr_form *a
     for (uint32_t i = 0; i < a->count; i++)
         loops |= tsr_symbol_at(e, a->terms[i].symbol)->loops;
     return loops;
+}
+
+/* The symbols that facts may lead to from the form's, less one, as in tsr_signs. */
+uint32_t tsr_form_reach(const struct tsr_evaluation *e, const struct tsr_form *a, uint32_t without)
+{
+    uint32_t reach = 0;
+    for (uint32_t i = 0; i < a->count; i++)
+        reach |= a->terms[i].symbol == without ? 0 : tsr_symbol_at(e, a->terms[i].symbol)->reach;
+    return reach;
 }
 
 bool tsr_form_loaded(const struct tsr_evaluation *e, const struct tsr_form *a)
@@ -309,4 +328,32 @@ const struct tsr_facts *tsr_facts_joined(struct tsr_evaluation *e, const struct 
     memcpy(both->items + a->count, b->items, b->count * sizeof b->items[0]);
     both->count = a->count + b->count;
     return both;
+}
+
+static bool is_slack(struct tsr_evaluation *e, const struct tsr_form *fact)
+{
+    if (fact->slack == TSR_SLACK_NOT_LOOKED_AT)
+        ((struct tsr_form *)fact)->slack = tsr_form_high(e, fact) <= 0 ? TSR_SLACK : TSR_NO_SLACK;
+    return fact->slack == TSR_SLACK;
+}
+
+/*
+ * The facts that say something about a form which its symbols' bounds do not: those that have its symbols, or others that these lead to.
+ * Not while a loop is on trial: bounds may become wider then.
+ */
+const struct tsr_facts *tsr_facts_about(struct tsr_evaluation *e, const struct tsr_form *form, uint32_t without,
+                                        const struct tsr_facts *facts)
+{
+    uint32_t reach = tsr_form_reach(e, form, without), before;
+    struct tsr_facts *found = tsr_facts_room(e, facts->count);
+    do {
+        before = reach;
+        for (uint32_t i = 0; i < facts->count; i++)
+            if (tsr_form_reach(e, facts->items[i], TSR_NO_SYMBOL) & reach && !is_slack(e, facts->items[i]))
+                reach |= tsr_form_reach(e, facts->items[i], TSR_NO_SYMBOL);
+    } while (reach != before);
+    for (uint32_t i = 0; i < facts->count; i++)
+        if (tsr_form_reach(e, facts->items[i], TSR_NO_SYMBOL) & reach && !is_slack(e, facts->items[i]))
+            found->items[found->count++] = facts->items[i];
+    return found;
 }

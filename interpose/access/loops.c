@@ -260,9 +260,12 @@ static void set_bound(struct tsr_evaluation *e, uint32_t symbol, tsr_wide high, 
 {
     struct tsr_symbol *k = tsr_symbol_at(e, symbol);
     k->high = high;
-    k->facts = k->last_fact = facts;
-    while (k->last_fact && k->last_fact->next)
-        k->last_fact = k->last_fact->next;
+    k->facts = facts;
+    k->last_fact = NULL;
+    for (struct tsr_fact_link *link = facts; link; link = link->next) {
+        k->reach |= tsr_form_reach(e, link->form, TSR_NO_SYMBOL);
+        k->last_fact = link;
+    }
 }
 
 /* Bounds the count. False when an assumption that was made does not follow. */

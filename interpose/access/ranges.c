@@ -10,12 +10,22 @@
 #define STEPS 40000u /* about 0.8 ms; a kernel of Llama takes 18000, most take a few hundred */
 #define SYMBOL_BASE 0x80000000u
 
-/* The shape of addresses that differ by a number is found once. */
+#define NO_BASE TSR_NO_SYMBOL
+
+/* An address: the symbol of the pointer that it begins with, or NO_BASE, and the rest of a form, `displacement` further. */
+struct address {
+    const struct tsr_form *form;
+    tsr_wide displacement;
+    uint32_t base;
+};
+
+/* The shape of addresses that differ by a number is found once, and of those of which the same is known. */
 struct known_shape {
     struct known_shape *next;
-    const struct tsr_form *form;
+    const struct tsr_form *form; /* without pointer and number */
+    const struct tsr_facts *facts;
     uint64_t hash;
-    uint32_t context, size;
+    uint32_t size;
     bool is_bounded;
     struct tsr_shape shape;
 };
@@ -107,11 +117,10 @@ static bool is_private(struct run *run, const struct tsr_form *form)
     return found;
 }
 
-/* The number of the only pointer that the address begins with; -1 without a single one. */
-static int64_t base_of(struct run *run, const struct tsr_form *form)
+/* The only pointer that the address begins with; NO_BASE without a single one. */
+static uint32_t base_of(struct run *run, const struct tsr_form *form)
 {
-    uint32_t count = 0, inside = 0;
-    int64_t base = -1, only = -1;
+    uint32_t count = 0, inside = 0, base = NO_BASE, only = NO_BASE;
     for (uint32_t i = 0; i < form->count; i++)
         if (form->terms[i].coefficient == 1 && tsr_symbol_is_pointer(tsr_symbol_at(&run->e, form->terms[i].symbol))) {
             base = form->terms[i].symbol;
@@ -126,7 +135,7 @@ static int64_t base_of(struct run *run, const struct tsr_form *form)
     }
     if (count <= 1)
         return base;
-    return inside == 1 ? only : -1;
+    return inside == 1 ? only : NO_BASE;
 }
 
 /* Bytes of one access at most; false when there is no bound. */
@@ -156,34 +165,74 @@ static bool repeat(struct run *run, const struct tsr_access_access *access, cons
     return true;
 }
 
-static bool shape_of(struct run *run, const struct tsr_form *offset, uint32_t context, const struct tsr_facts *facts,
-                     uint32_t size, struct tsr_shape *shape)
+static bool are_same(const struct tsr_facts *a, const struct tsr_facts *b)
+{
+    return a->count == b->count && memcmp(a->items, b->items, a->count * sizeof a->items[0]) == 0;
+}
+
+/* Whether an address less its pointer and its number is a form without a number. */
+static bool is_offset(const struct address *address, const struct tsr_form *form)
+{
+    const struct tsr_form *of = address->form;
+    if (of->count - (address->base != NO_BASE) != form->count)
+        return false;
+    for (uint32_t i = 0; i < of->count; i++)
+        if (of->terms[i].symbol != address->base && tsr_form_coefficient(form, of->terms[i].symbol) != of->terms[i].coefficient)
+            return false;
+    return true;
+}
+
+static const struct tsr_form *offset_of(struct tsr_evaluation *e, const struct address *address)
+{
+    struct tsr_form *offset = tsr_form_room(e, 0, address->form->count);
+    for (uint32_t i = 0; i < address->form->count; i++)
+        if (address->form->terms[i].symbol != address->base)
+            offset->terms[offset->count++] = address->form->terms[i];
+    return offset;
+}
+
+static const struct known_shape *known_shape(struct run *run, const struct address *address, const struct tsr_facts *facts,
+                                             uint32_t size)
 {
     struct tsr_evaluation *e = &run->e;
-    const struct tsr_form *form = tsr_form_moved(e, offset, -offset->constant);
-    uint64_t hash = tsr_form_hash(form);
+    char *before = e->next;
+    facts = tsr_facts_about(e, address->form, address->base, facts);
+    uint64_t hash = tsr_form_hash_terms(address->form, address->base);
     struct known_shape **bucket = &run->shapes[hash % TSR_VIEW_BUCKETS], *each = *bucket;
-    while (each && (each->hash != hash || each->context != context || each->size != size || !tsr_form_equal(each->form, form)))
+    while (each && (each->hash != hash || each->size != size || !are_same(each->facts, facts) || !is_offset(address, each->form)))
         each = each->next;
-    if (!each) {
-        each = tsr_scratch_take(e, sizeof *each);
-        *each = (struct known_shape){*bucket, form, hash, context, size, false, {0}};
-        each->is_bounded = tsr_shape_find(e, form, facts, size, &each->shape);
-        *bucket = each;
+    if (each) {
+        e->next = before;
+        return each;
     }
-    *shape = each->shape;
-    shape->first += offset->constant;
-    shape->last += offset->constant;
-    return each->is_bounded;
+    const struct tsr_form *offset = offset_of(e, address);
+    each = tsr_scratch_take(e, sizeof *each);
+    *each = (struct known_shape){*bucket, offset, facts, hash, size, false, {0}};
+    char *kept = e->next; /* what is made on the way is not needed later */
+    each->is_bounded = tsr_shape_find(e, offset, facts, size, &each->shape);
+    e->next = kept;
+    return *bucket = each;
+}
+
+static bool shape_of(struct run *run, const struct address *address, const struct tsr_facts *facts, uint32_t size,
+                     struct tsr_shape *shape)
+{
+    const struct known_shape *known = known_shape(run, address, facts, size);
+    tsr_wide distance = address->form->constant + address->displacement;
+    *shape = known->shape;
+    shape->first += distance;
+    shape->last += distance;
+    return known->is_bounded;
 }
 
 /* Whether the bounds only say how many bits an index has. */
-static bool is_anywhere(const struct tsr_evaluation *e, const struct tsr_form *offset, tsr_wide length)
+static bool is_anywhere(const struct tsr_evaluation *e, const struct address *address, tsr_wide length)
 {
     bool is_index = false;
-    for (uint32_t i = 0; i < offset->count; i++) {
-        const struct tsr_symbol *symbol = tsr_symbol_at(e, offset->terms[i].symbol);
-        is_index |= symbol->high - symbol->low >= INDEX - 1;
+    for (uint32_t i = 0; i < address->form->count; i++) {
+        uint32_t number = address->form->terms[i].symbol;
+        const struct tsr_symbol *symbol = tsr_symbol_at(e, number);
+        is_index |= number != address->base && symbol->high - symbol->low >= INDEX - 1;
     }
     return length >= LARGEST || (length >= INDEX && is_index);
 }
@@ -215,22 +264,22 @@ static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_a
     bool is_sized = size_of(run, access, facts, &size);
     if (is_sized && size == 0)
         return TSR_WHY_NONE;
-    int64_t base = base_of(run, form);
-    const struct tsr_form *offset = base < 0 ? form : tsr_form_without(e, form, (uint32_t)base);
-    if (base < 0 && tsr_form_loaded(e, offset))
+    struct address address = {form, access->displacement, base_of(run, form)};
+    bool has_base = address.base != NO_BASE;
+    if (!has_base && tsr_form_loaded(e, form))
         return TSR_WHY_LOADED;
-    bool is_bounded = is_sized && shape_of(run, offset, access->context, facts, size, &shape);
+    bool is_bounded = is_sized && shape_of(run, &address, facts, size, &shape);
     if (is_bounded && access->rows > 1)
         is_bounded = repeat(run, access, facts, &shape);
-    bool anywhere = is_bounded && is_anywhere(e, offset, shape.last - shape.first);
-    if (base < 0 && (!is_bounded || anywhere))
+    bool anywhere = is_bounded && is_anywhere(e, &address, shape.last - shape.first);
+    if (!has_base && (!is_bounded || anywhere))
         return TSR_WHY_NO_BASE;
-    const struct tsr_symbol *symbol = base < 0 ? NULL : tsr_symbol_at(e, (uint32_t)base);
+    const struct tsr_symbol *symbol = has_base ? tsr_symbol_at(e, address.base) : NULL;
     struct tsr_access_range range =
         range_of(e->template, access->kind, symbol ? symbol->slot : -1, symbol ? symbol->variable : -1);
     range.whole = anywhere;
-    if (!is_bounded || !place(&range, &shape, symbol != NULL)) {
-        if (!symbol)
+    if (!is_bounded || !place(&range, &shape, has_base)) {
+        if (!has_base)
             return TSR_WHY_NO_BASE;
         make_whole(&range);
     }
@@ -283,7 +332,7 @@ static enum tsr_access_reason access_of(struct run *run, const struct tsr_access
     enum tsr_access_reason reason = TSR_WHY_NONE;
     uint32_t count = choices_of(e, tsr_node_value(e, access->address), forms);
     for (uint32_t i = 0; i < count && !reason; i++)
-        reason = form_of(run, access, tsr_form_moved(e, forms[i], access->displacement), facts);
+        reason = form_of(run, access, forms[i], facts);
     return reason;
 }
 

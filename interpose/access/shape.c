@@ -137,9 +137,14 @@ static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, c
         step = tsr_wide_common(step, terms[count - 1].coefficient);
         if (count < form->count && tsr_wide_is_multiple(terms[count].coefficient, step))
             continue;
+        if (shape->size >= *best * (double)step)
+            continue; /* the step is too small, whatever is inside of it */
         const struct tsr_form *inner = of_terms(e, form->constant, terms + count, form->count - count);
-        tsr_wide low = tsr_bound_lower(e, inner, facts), high = tsr_bound_upper(e, inner, facts);
-        if (!tsr_wide_fits(low) || !tsr_wide_fits(high) || !tsr_wide_is_multiple(shape->first - low, step))
+        tsr_wide low = tsr_bound_lower(e, inner, facts);
+        if (!tsr_wide_fits(low) || !tsr_wide_is_multiple(shape->first - low, step))
+            continue;
+        tsr_wide high = tsr_bound_upper(e, inner, facts);
+        if (!tsr_wide_fits(high))
             continue;
         tsr_wide width = high - low + shape->size;
         double share = (double)width / (double)step;

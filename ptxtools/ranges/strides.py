@@ -33,6 +33,7 @@ class Shape:
 def shape(symbols: Symbols, form: Form, facts: Sequence[Form], size: int) -> Shape | None:
     """Bytes of accesses of `size` bytes at the addresses of a form; None when there is no bound."""
     written = writings(symbols, form)
+    facts = [each for each in facts if symbols.high(each) > 0]  # which the symbols' bounds do not say already
     facts = [*facts, *_rewritten_facts(symbols, written, facts)]
     low = max(lower(symbols, each, facts) for each in written)
     high = min(upper(symbols, each, facts) for each in written)

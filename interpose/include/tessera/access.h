@@ -235,7 +235,7 @@ struct tsr_access_result {
 };
 /* cffi: end */
 
-#define TSR_ACCESS_SCRATCH_BYTES (512u << 10) /* enough for nearly all kernels */
+#define TSR_ACCESS_SCRATCH_BYTES (1024u << 10) /* enough for nearly all kernels */
 #define TSR_ACCESS_MEMO_ENTRIES 64u
 
 #define TSR_ACCESS_API __attribute__((visibility("default"))) /* exported by libtessera_access.so.1 only */
