@@ -195,6 +195,20 @@ void tsr_trial_end(struct tsr_evaluation *e)
     e->trial_depth--;
 }
 
+/* Nothing is kept of what was taken to hold while loops were on trial, or predicates looked at. */
+void tsr_evaluation_undo(struct tsr_evaluation *e)
+{
+    for (; e->looked_at; e->looked_at = e->looked_at->older)
+        e->facts[e->looked_at->index] = NULL;
+    if (e->trial)
+        __builtin_memset(e->counts, 0, e->template->header->loops * sizeof e->counts[0]);
+    for (; e->trial; tsr_trial_end(e)) {
+        struct tsr_symbol *k = tsr_symbol_at(e, e->trial->symbol);
+        k->high = TSR_INFINITE;
+        k->facts = k->last_fact = NULL;
+    }
+}
+
 /* Numbers. */
 
 const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, unsigned width, bool is_signed,
@@ -274,6 +288,11 @@ bool tsr_facts_impossible(struct tsr_evaluation *e, const struct tsr_facts *foun
     return false;
 }
 
+bool tsr_context_is_never(const struct tsr_evaluation *e, uint32_t context)
+{
+    return e->facts[context] == &nowhere;
+}
+
 /* What holds in a context. */
 const struct tsr_facts *tsr_context_facts(struct tsr_evaluation *e, uint32_t context)
 {
@@ -289,11 +308,14 @@ const struct tsr_facts *tsr_context_facts(struct tsr_evaluation *e, uint32_t con
     if (!before) {
         e->facts[context] = &nowhere;
     } else if (entry->predicate >= 0) {
+        struct tsr_undo looked_at = {e->looked_at, context};
+        e->looked_at = &looked_at;
         e->facts[context] = before; /* while the predicate is being looked at */
         const struct tsr_facts *found = tsr_predicate_facts(e, (uint32_t)entry->predicate, entry->truth);
         bool is_possible = found && !tsr_facts_impossible(e, found, before);
         before = !is_possible ? NULL : e->coarse ? before : tsr_facts_joined(e, before, found);
         e->facts[context] = before ? before : &nowhere;
+        e->looked_at = looked_at.older;
     }
     e->depth--;
     return before;

@@ -3,9 +3,9 @@
  * step is right: form.c (form.py), bounds.c, divide.c, predicates.c, loops.c, arithmetic.c and bits.c and choices.c (arithmetic.py),
  * evaluate.c, shape.c (strides.py, rewrite.py), merge.c, ranges.c (launch.py).
  *
- * All memory is taken from the caller's scratch, forms from below and symbols from above, and never given back within an evaluation.
- * When it or the budget of steps is used up, or values depend on each other too deeply, the evaluation is left by a jump to
- * ranges.c, which gives coarser ranges for the accesses that are left. Nothing is held that the jump would lose.
+ * All memory is taken from the caller's scratch, forms from below and symbols from above, and given back within an evaluation only where
+ * nothing was kept of it. When it or the budget of steps is used up, or values depend on each other too deeply, the evaluation is left by a
+ * jump to ranges.c, which gives coarser ranges for the accesses that are left (whole.c). Nothing is held that the jump would lose.
  */
 #ifndef TESSERA_ACCESS_EVALUATION_H
 #define TESSERA_ACCESS_EVALUATION_H
@@ -191,7 +191,8 @@ struct tsr_evaluation {
     struct tsr_view *views[TSR_VIEW_BUCKETS];
     struct tsr_division *divisions;
     struct tsr_trial *trial;
-    jmp_buf out;
+    struct tsr_undo *looked_at; /* contexts whose predicates are being looked at */
+    jmp_buf out;                /* where to go on when too much work was done */
 };
 
 extern const struct tsr_form tsr_form_zero;
@@ -300,9 +301,11 @@ const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, 
 const struct tsr_form *tsr_form_viewed(struct tsr_evaluation *e, const struct tsr_form *form, unsigned width, bool is_signed,
                                        uint32_t context);
 const struct tsr_facts *tsr_context_facts(struct tsr_evaluation *e, uint32_t context); /* NULL: never gets there */
+bool tsr_context_is_never(const struct tsr_evaluation *e, uint32_t context);           /* as far as it was looked at */
 bool tsr_facts_impossible(struct tsr_evaluation *e, const struct tsr_facts *found, const struct tsr_facts *before);
 void tsr_trial_begin(struct tsr_evaluation *e, struct tsr_trial *trial, uint32_t symbol, bool assume);
 void tsr_trial_end(struct tsr_evaluation *e);
+void tsr_evaluation_undo(struct tsr_evaluation *e);
 tsr_wide tsr_limit_low(unsigned width, bool is_signed);
 tsr_wide tsr_limit_high(unsigned width, bool is_signed);
 
@@ -341,6 +344,17 @@ bool tsr_shape_find(struct tsr_evaluation *e, const struct tsr_form *form, const
                     struct tsr_shape *shape);
 const struct tsr_form *tsr_form_rewritten(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero);
 uint32_t tsr_form_writings(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *found[5]);
+
+/* whole.c */
+
+#define TSR_SYMBOL_BASE 0x80000000u /* what an address begins with is a symbol's number and this, or an offset in the parameter block */
+#define TSR_WALK_BASES 16u
+
+bool tsr_input_is_allocated(struct tsr_evaluation *e, uint32_t input);
+
+struct tsr_walk;
+struct tsr_walk *tsr_walk_start(struct tsr_evaluation *e);
+uint32_t tsr_walk_bases(struct tsr_walk *walk, uint32_t node, uint32_t found[TSR_WALK_BASES]); /* 0: not known */
 
 /* merge.c */
 uint32_t tsr_ranges_merge(struct tsr_access_range *ranges, uint32_t count); /* in place; how many are left */

@@ -8,6 +8,7 @@ const struct tsr_facts tsr_facts_none;
 
 void tsr_evaluation_leave(struct tsr_evaluation *e)
 {
+    tsr_evaluation_undo(e);
     longjmp(e->out, 1);
 }
 

@@ -7,8 +7,8 @@
 #define LARGEST ((tsr_wide)1 << 40) /* bytes; a range beyond is no range */
 #define INDEX ((tsr_wide)1 << 31)   /* what an index of 32 bits spans */
 #define RANGES 2048u                /* while they are collected */
-#define STEPS 40000u /* about 0.8 ms; a kernel of Llama takes 18000, most take a few hundred */
-#define SYMBOL_BASE 0x80000000u
+#define STEPS 8000u                 /* a tenth of a millisecond or less; most kernels take a few hundred */
+#define LEAST_STEPS 100u            /* to find out where addresses begin */
 
 #define NO_BASE TSR_NO_SYMBOL
 
@@ -34,6 +34,9 @@ struct run {
     struct tsr_evaluation e;
     struct known_shape *shapes[TSR_VIEW_BUCKETS];
     struct tsr_found *found;
+    struct tsr_walk *walk;
+    uint32_t walked[TSR_WALK_BASES];
+    bool may_walk, has_tables;
     uint32_t capacity, at; /* at: the access that is looked at */
 };
 
@@ -199,7 +202,8 @@ static const struct known_shape *known_shape(struct run *run, const struct addre
     facts = tsr_facts_about(e, address->form, address->base, facts);
     uint64_t hash = tsr_form_hash_terms(address->form, address->base);
     struct known_shape **bucket = &run->shapes[hash % TSR_VIEW_BUCKETS], *each = *bucket;
-    while (each && (each->hash != hash || each->size != size || !are_same(each->facts, facts) || !is_offset(address, each->form)))
+    while (each &&
+           (each->hash != hash || each->size != size || !are_same(each->facts, facts) || !is_offset(address, each->form)))
         each = each->next;
     if (each) {
         e->next = before;
@@ -336,16 +340,41 @@ static enum tsr_access_reason access_of(struct run *run, const struct tsr_access
     return reason;
 }
 
+/* What an access' address begins with, one of these in any case. 0: that is not known. */
+static uint32_t bases_of(struct run *run, const struct tsr_access_access *access, const uint32_t **bases)
+{
+    *bases = &run->e.template->operands[access->first_base];
+    if (access->based || !run->may_walk)
+        return access->based ? access->bases : 0;
+    *bases = run->walked;
+    return tsr_walk_bases(run->walk, access->address, run->walked);
+}
+
+/* Whether the launch never gets to an access; asked where a pointer that points nowhere says that it may be so. */
+static bool is_never(struct run *run, const struct tsr_access_access *access, uint32_t base)
+{
+    const struct tsr_inputs *inputs = run->e.inputs;
+    uint32_t input = 0;
+    while (input < inputs->count && (inputs->items[input].offset != base || inputs->items[input].size != sizeof(uint64_t)))
+        input++;
+    if (!run->may_walk || base & TSR_SYMBOL_BASE || input == inputs->count || tsr_input_is_allocated(&run->e, input))
+        return false;
+    return tsr_context_facts(&run->e, access->context) == NULL;
+}
+
 /* Without an evaluation: the allocations that the address may begin in. */
 static void give_whole(struct run *run, const struct tsr_access_access *access)
 {
     const struct tsr_sections *template = run->e.template;
-    bool fits = access->based;
-    for (uint32_t i = 0; i < access->bases && fits; i++) {
-        uint32_t base = template->operands[access->first_base + i];
-        bool is_symbol = base & SYMBOL_BASE;
-        struct tsr_access_range range =
-            range_of(template, access->kind, is_symbol ? -1 : (int64_t)base, is_symbol ? (int32_t)(base & ~SYMBOL_BASE) : -1);
+    const uint32_t *bases;
+    uint32_t count = bases_of(run, access, &bases);
+    bool fits = count != 0;
+    if (fits && is_never(run, access, bases[0]))
+        return;
+    for (uint32_t i = 0; i < count && fits; i++) {
+        bool is_symbol = bases[i] & TSR_SYMBOL_BASE;
+        struct tsr_access_range range = range_of(template, access->kind, is_symbol ? -1 : (int64_t)bases[i],
+                                                 is_symbol ? (int32_t)(bases[i] & ~TSR_SYMBOL_BASE) : -1);
         make_whole(&range);
         fits = add(run, &range);
     }
@@ -384,6 +413,23 @@ static void evaluate_tensors(struct run *run, bool reached)
     }
 }
 
+/* The accesses that are left when the work is used up; a little more of it finds out where they begin. */
+static void give_rest(struct run *run)
+{
+    const struct tsr_sections *template = run->e.template;
+    run->e.depth = 0;
+    run->e.most_steps = run->e.steps + run->e.most_steps / 4 + LEAST_STEPS;
+    run->may_walk = run->has_tables;
+    if (_setjmp(run->e.out) != 0)
+        run->may_walk = false;
+    if (run->may_walk)
+        run->walk = tsr_walk_start(&run->e);
+    for (; run->at < template->header->accesses && goes_on(run); run->at++)
+        if (!run->has_tables || !tsr_context_is_never(&run->e, template->accesses[run->at].context))
+            give_whole(run, &template->accesses[run->at]);
+    evaluate_tensors(run, false);
+}
+
 /* Tables by node, context and loop, and room for the ranges. */
 static void take_tables(struct run *run)
 {
@@ -401,6 +447,7 @@ static void take_tables(struct run *run)
     uint32_t wanted = 4 * (header->accesses + CHOICES) + header->tensors, capacity = wanted < RANGES ? wanted : RANGES;
     run->found->ranges = tsr_scratch_take(e, capacity * sizeof *run->found->ranges);
     run->capacity = capacity;
+    run->has_tables = true;
 }
 
 static void start(struct run *run, const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, char *scratch,
@@ -448,9 +495,7 @@ void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_la
         evaluate_tensors(run, true);
     } else {
         found->level = found->level > TSR_LEVEL_WHOLE ? found->level : TSR_LEVEL_WHOLE;
-        for (; run->at < template->header->accesses && goes_on(run); run->at++)
-            give_whole(run, &template->accesses[run->at]);
-        evaluate_tensors(run, false);
+        give_rest(run);
     }
     if (run->e.coarse && found->level == TSR_LEVEL_FULL)
         found->level = TSR_LEVEL_INTERVALS;

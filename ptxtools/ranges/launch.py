@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 
+from ptxtools.access.bases import bases
 from ptxtools.access.depth import deep
-from ptxtools.access.template import Access, AccessKind, Template, TensorAccess
+from ptxtools.access.template import Access, AccessKind, Node, Op, Template, TensorAccess
 from ptxtools.ranges.box import boxes
 from ptxtools.ranges.evaluate import Evaluation
 from ptxtools.ranges.form import Form, TooMuchError
@@ -20,6 +22,7 @@ _CHOICES = 16
 _ADDRESSES = 1 << 64
 _LARGEST = 1 << 40  # bytes; a range beyond is no range
 _INDEX = 1 << 31  # what an index of 32 bits spans
+TOO_MUCH = "too much to be evaluated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,6 @@ def evaluate(template: Template, launch: Launch) -> Result:
     try:
         with deep():
             return _Launch(template, launch).result()
-    except TooMuchError:
-        return Result([], [(0, "too much to be evaluated")])
     except RecursionError:
         return Result([], [(0, "values depend on each other too deeply")])
 
@@ -98,7 +99,7 @@ class _Launch:
 
     def result(self) -> Result:
         for access in self.template.accesses:
-            reason = self.access(access)
+            reason = self.bounded(access)
             if reason:
                 self.unknown[access.line, reason] = None
         for through in self.template.tensors:
@@ -106,6 +107,43 @@ class _Launch:
             if reason:
                 self.unknown[through.line, reason] = None
         return Result(merged(self.found), sorted(self.unknown))
+
+    def bounded(self, access: Access) -> str:
+        """As `access`; when there was too much work, all of the allocations that the address may begin in."""
+        if self.symbols.work >= 0:
+            with suppress(TooMuchError):
+                return self.access(access)
+        found = [self.pointers(way) for way in bases(self.template, access.address)]
+        if not found or any(len(each) != 1 for each in found):
+            return TOO_MUCH
+        for ((pointer, address),) in found:
+            self.add_whole(access.kind, pointer, address)
+        return ""
+
+    def add_whole(self, kind: AccessKind, pointer: int | str, address: int) -> None:
+        """All of what a pointer points into: a parameter, by its offset, or a variable's address."""
+        slot, variable = (None, pointer) if isinstance(pointer, str) else (self.slot_of(pointer), None)
+        size = self.template.sizes.get(variable, 0) if variable is not None else 0
+        ends = self.launch.allocation(address) if variable is None else (address, address + size)
+        first, last = (0, -1) if ends is None else (ends[0] - address, ends[1] - address - 1)
+        self.found[Range(kind, slot, variable, address, first, last, whole=True)] = None
+
+    def pointers(self, way: Collection[Node]) -> list[tuple[int | str, int]]:
+        """Offset in the parameter block or name, and value, of what is added up to an address that may be a pointer.
+
+        Empty when that is not known. Of several, only those that point into an allocation count.
+        """
+        if any((node.op is Op.LOADED and node.width == 64) or node.name in self.template.private for node in way):
+            return []
+        found: list[tuple[int | str, int]] = []
+        for node in way:
+            if node.op is Op.SYMBOL:
+                found.append((node.name, self.launch.variables.get(node.name, 0)))
+            elif node.op is Op.PARAMETER and node.width == 64:
+                raw = self.launch.parameters[node.number : node.number + 8]
+                found.append((node.number, int.from_bytes(raw, "little")))
+        inside = [each for each in found if isinstance(each[0], str) or self.launch.allocation(each[1]) is not None]
+        return inside if len(found) > 1 else found
 
     def access(self, access: Access) -> str:
         """Adds the access' ranges. The result says why there are none, "" when all is well."""
@@ -122,7 +160,7 @@ class _Launch:
 
     def tensor(self, access: TensorAccess) -> str:
         """Adds the tensor that a map in the parameter block describes. The result is as that of `access`."""
-        if self.evaluation.facts(access.context) is None:
+        if self.symbols.work >= 0 and self.is_never(access.context):
             return ""
         raw = self.launch.parameters[access.offset : access.offset + MAP_BYTES]
         if len(raw) < MAP_BYTES:
@@ -140,6 +178,12 @@ class _Launch:
         first, last = bounds[0] - address, bounds[1] - address - 1
         self.found[Range(access.kind, slot, None, address, first, last, whole=True)] = None
         return ""
+
+    def is_never(self, context: int) -> bool:
+        """Whether the launch never gets there, as far as the work allows to find out."""
+        with suppress(TooMuchError):
+            return self.evaluation.facts(context) is None
+        return False
 
     def choices(self, form: Form) -> list[Form]:
         """The form for each of the pointers that it may begin with."""

@@ -13,7 +13,7 @@ import pytest
 
 from ptxtools.access import flat
 from ptxtools.access.build import build
-from ptxtools.access.template import Template
+from ptxtools.access.template import AccessKind, Template
 from ptxtools.ranges import Launch, Range, Result, evaluate
 from ptxtools.ranges.native import Evaluator
 from ptxtools.reader import read
@@ -160,6 +160,45 @@ def test_launches_take_each_others_places_when_there_are_many() -> None:
             assert evaluator.evaluate(launch).ranges[0].last == 4 * 31 * stride + 3
         assert evaluator.evaluate(launch) == evaluate(template, launch)
         assert evaluator.remembered
+
+
+# Like CUTLASS: with mode 1, what is written lies where the table says. The stride is no pointer.
+POINTER_BY_MODE = """.version 8.0
+.target sm_80
+.entry k(.param .u64 p, .param .u64 table, .param .u64 stride, .param .u32 mode) {
+    .reg .pred %p<2>; .reg .b64 %rd<9>; .reg .b32 %r<9>;
+    ld.param.u64 %rd1, [p]; ld.param.u64 %rd2, [table]; ld.param.u64 %rd3, [stride]; ld.param.u32 %r1, [mode];
+    mov.u64 %rd4, %rd1; setp.ne.u32 %p1, %r1, 1; @%p1 bra HERE;
+    ld.global.u64 %rd4, [%rd2];
+HERE:
+    mov.u32 %r2, %tid.x; mul.wide.u32 %rd5, %r2, 4; add.u64 %rd6, %rd4, %rd3; add.u64 %rd7, %rd6, %rd5;
+    st.global.u32 [%rd7], 1; ret; }"""
+
+
+@pytest.mark.parametrize("steps", [1, 10, 20])
+def test_with_little_time_it_is_still_known_which_pointer_is_taken(steps: int) -> None:
+    module = read(POINTER_BY_MODE)
+    evaluator = Evaluator(build(module, module.functions["k"]), steps=steps)
+    target, table = 2 * BUFFER, 6 * BUFFER
+
+    def found(mode: int) -> Result:
+        return evaluator.evaluate(Launch(struct.pack("<3QI", target, table, 64, mode), (1, 1, 1), (32, 1, 1), buffers))
+
+    known = found(mode=0)
+    written = [each for each in known.ranges if each.kind is AccessKind.WRITE]
+    assert not known.unknown
+    assert [(each.parameter, each.begin, each.end) for each in written] == [(0, target, target + BUFFER)]
+    assert found(mode=1).unknown
+
+
+def test_with_too_much_work_python_knows_which_pointer_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptxtools.ranges.form._MOST_WORK", 20)
+    for kernel, template in corpus():
+        launch = random_launch(kernel, random.Random(5))
+        found = evaluate(template, launch)
+        assert not found.unknown, kernel.name
+        assert all(each.whole or each.last >= each.first for each in found.ranges)
+    assert any(each.whole for each in found.ranges)
 
 
 def test_a_template_that_is_damaged_is_refused() -> None:
