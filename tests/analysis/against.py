@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,16 +18,18 @@ from ptxtools.machine.cubin import read as read_cubin
 from ptxtools.machine.listing import Listing
 from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.reader import Function, Module, read
-from tests.analysis.campaign import launched
-from tests.analysis.oracle import Interval, Traced, inside, spread, union
-from tests.analysis.oracle import launches as traced_launches
+from tests.analysis.live import live
+from tests.analysis.oracle import Interval, inside, spread, union
 from tests.analysis.plan import Kernel
+from tests.analysis.trials import End, Trials
 from tests.e2e.build import find_toolkit
+
+Named = tuple[str, int, int]  # a variable, or "", and an interval
 
 _BUFFERS = 0x7F00_0000_0000  # where the first lies; they are as far apart as twice their size
 _BUFFER_BYTES = 1 << 28
 _SEED = 7
-_STALL_S = 10.0
+_KIN = 200
 
 Wanted = Callable[[str], bool]  # whether a kernel of this name is wanted
 
@@ -46,18 +49,21 @@ class Code:
 
 @dataclass(slots=True)
 class Verdict:
-    """Of one kernel. `missing`: launches whose machine ranges lack bytes of the PTX's; `unequal`: those that differ.
+    """Of one kernel: how many of its launches are what.
 
-    `doubtful`: jobs of the missing ones. `narrower`: those of them whose traced bytes machine code holds all the same:
-    there it is PTX that says too much.
+    `missing`: machine ranges lack bytes that were traced, or whether they do could not be told (`undecided`).
+    `narrower`: they lack bytes of the PTX's ranges, but hold all that was traced: PTX says too much.
+    `unequal`: they have bytes that the PTX's have not.
+    `dead`: they lack only bytes of loads whose values nobody uses, which ptxas leaves out.
     """
 
     name: str
     launches: int = 0
     missing: int = 0
+    undecided: int = 0
     unequal: int = 0
     narrower: int = 0
-    doubtful: list[str] = field(default_factory=list)
+    dead: int = 0
     ptx_unknown: set[str] = field(default_factory=set)
     machine_unknown: set[str] = field(default_factory=set)
     example: str = ""
@@ -69,8 +75,17 @@ class Verdict:
 
     @property
     def is_equal(self) -> bool:
-        """Whether every launch has the same ranges."""
+        """Whether every launch has the same ranges, up to dead loads."""
         return self.missing == self.unequal == self.narrower == 0
+
+
+@dataclass(slots=True)
+class Sides:
+    """The templates of one kernel: of its machine code, of its PTX, and of that without dead loads (`live`)."""
+
+    ours: Template
+    theirs: Template
+    live: Template
 
 
 def assemble(text: Path, architecture: int, directory: Path, *options: str) -> bytes:
@@ -89,66 +104,54 @@ def verdicts(
     source: str, path: Path, code: Code, launches: int, is_wanted: Wanted = lambda _: True
 ) -> Iterator[Verdict]:
     """A verdict on each wanted kernel that is in both. `source`: the PTX; it lies in `path`, and traces beside it."""
-    module = read(source)
+    module, lived = read(source), live(source, is_wanted)
+    lively = module if lived == source else read(lived)
     for function in module.kernels:
         if is_wanted(function.name) and code.listing.lines(function.name) is not None:
-            found = verdict(module, function, source, path, code, launches)
-            if found.doubtful:
-                settle(found, code, path.parent)
-            yield found
+            yield verdict(module, lively, function, lived, path, code, launches)
 
 
-def verdict(module: Module, function: Function, source: str, path: Path, code: Code, launches: int) -> Verdict:
+def verdict(
+    module: Module, lively: Module, function: Function, lived: str, path: Path, code: Code, launches: int
+) -> Verdict:
+    """`lively`: the module without dead loads, `lived` its text."""
     found = Verdict(function.name)
-    theirs, ours = build(module, function), code.template(function.name)
+    ours, theirs = code.template(function.name), build(module, function)
     if ours is None:
         found.machine_unknown.add("no description of its parameters")
         return found
-    chance = random.Random(_SEED)
-    kernel = Kernel(path, function, theirs, source)
-    is_aligned = "wmma." in source[function.begin : function.end]
-    for _ in range(launches):
-        job = kernel.job(chance)
-        if is_aligned:
-            job = aligned(job, function)
-        launch = launch_of(json.loads(job))
-        before = found.missing
-        compare(found, evaluate(theirs, launch), evaluate(ours, launch))
-        if found.missing > before:
-            found.doubtful.append(job)
+    needed = lively.functions[function.name]
+    sides = Sides(ours, theirs, theirs if lively is module else build(lively, needed))
+    text, chance = path.with_suffix(".live.ptx"), random.Random(_SEED)
+    kernel = Kernel(text, needed, sides.live, lived)
+    draw = kernel.aligned_job if "wmma." in lived[needed.begin : needed.end] else kernel.job
+    jobs = [draw(chance) for _ in range(launches)]
+    doubtful = [job for job in jobs if compare(found, sides, launch_of(json.loads(job)))]
+    if doubtful:
+        text.write_text(lived)
+        settle(found, sides, kernel, doubtful, path.parent)
     return found
 
 
-def aligned(job: str, function: Function) -> str:
-    """The job with sizes that are multiples of 16: wmma may not load rows that lie elsewhere."""
-    entry = json.loads(job)
-    values = bytearray(bytes.fromhex(entry["values"]))
-    for each in function.parameters:
-        if each.size == 4:
-            values[each.offset] &= 0xF0
-    return json.dumps({**entry, "values": values.hex()})
+def settle(found: Verdict, sides: Sides, kernel: Kernel, doubtful: Sequence[str], directory: Path) -> None:
+    """Runs the doubtful jobs on the emulated driver: what they touch decides.
+
+    Those that do not come to their end show too little: others like them are made, up to a few that do.
+    """
+    trials = Trials(directory, lambda launch: evaluate(sides.ours, launch))
+    ends = Counter(map(trials.run, doubtful))
+    if ends[End.NONE]:
+        chance = random.Random(_SEED)
+        kin = dict.fromkeys(kernel.tamed(chance.choice(doubtful), chance) for _ in range(_KIN))
+        ends[trials.decided(job for job in kin if is_less(sides, launch_of(json.loads(job))))] += ends.pop(End.NONE)
+    found.narrower += ends[End.HELD]
+    found.undecided += ends[End.NONE]
+    found.missing += ends[End.NONE] + ends[End.LACKS]
 
 
-def settle(found: Verdict, code: Code, directory: Path) -> None:
-    """Runs the doubtful jobs on the emulated driver: what they touch decides."""
-    ours = code.template(found.name)
-    ends = launched(found.doubtful, directory, {}, _STALL_S)
-    made = [end for end in ends if end != "refused"]
-    if ours is None or not made:
-        return
-    for end, traced in zip(made, traced_launches(directory / "trace"), strict=False):
-        if end == "right" and holds(evaluate(ours, traced.launch), traced):
-            found.narrower += 1
-            found.missing -= 1
-
-
-def holds(result: Result, traced: Traced) -> bool:
-    """Whether every traced byte is in the ranges."""
-    for kind, intervals in traced.accesses.items():
-        expected = union(piece for each in result.ranges if each.kind is kind for piece in spread(each))
-        if not all(inside(each, expected) for each in intervals):
-            return False
-    return True
+def is_less(sides: Sides, launch: Launch) -> bool:
+    """Whether machine code says less than PTX of a launch."""
+    return compare(Verdict(""), sides, launch)
 
 
 def launch_of(job: dict[str, object]) -> Launch:
@@ -176,8 +179,10 @@ def _allocation(address: int) -> Interval | None:
     return begin, begin + _BUFFER_BYTES
 
 
-def compare(found: Verdict, theirs: Result, ours: Result) -> None:
-    """Adds one launch's ranges to a verdict."""
+def compare(found: Verdict, sides: Sides, launch: Launch) -> bool:
+    """Adds one launch's ranges to a verdict; True when the machine's lack bytes that are needed."""
+    theirs, ours = evaluate(sides.theirs, launch), evaluate(sides.ours, launch)
+    needed = theirs if sides.live is sides.theirs else evaluate(sides.live, launch)
     found.launches += 1
     found.ptx_unknown |= {reason for _, reason in theirs.unknown}
     found.machine_unknown |= {reason for _, reason in ours.unknown}
@@ -185,24 +190,25 @@ def compare(found: Verdict, theirs: Result, ours: Result) -> None:
         found.unequal += bool(ours.unknown) != bool(theirs.unknown)
         if ours.unknown and not found.example:
             found.example = str(ours.unknown[:2])
-        return
-    unequal = False
+        return False
+    is_more = is_dead = False
     for kind in AccessKind:
-        expected, seen = bytes_of(theirs, kind), bytes_of(ours, kind)
-        missed = [each for each in expected if not covered(each, seen)]
-        if missed:
-            found.missing += 1
-            found.example = f"missing {kind.value} {missed[:2]} of {expected[:3]}, found {seen[:3]}"
-            return
-        if expected != seen:
-            unequal = True
+        expected, seen, least = (bytes_of(each, kind) for each in (theirs, ours, needed))
+        if missed := outside(least, seen):
+            found.example = f"missing {kind.value} {missed[:2]} of {least[:3]}, found {seen[:3]}"
+            return True
+        is_dead |= bool(outside(expected, seen))
+        if outside(seen, expected):
+            is_more = True
             found.example = found.example or f"{kind.value}: expected {expected[:3]}, found {seen[:3]}"
-    found.unequal += unequal
+    found.unequal += is_more
+    found.dead += is_dead
+    return False
 
 
-def bytes_of(result: Result, kind: AccessKind) -> list[tuple[str, int, int]]:
+def bytes_of(result: Result, kind: AccessKind) -> list[Named]:
     """Ascending intervals, by variable; pointers have addresses."""
-    found: list[tuple[str, int, int]] = []
+    found: list[Named] = []
     names = {each.variable or "" for each in result.ranges}
     for name in sorted(names):
         ranges = [each for each in result.ranges if each.kind is kind and (each.variable or "") == name]
@@ -210,6 +216,9 @@ def bytes_of(result: Result, kind: AccessKind) -> list[tuple[str, int, int]]:
     return found
 
 
-def covered(interval: tuple[str, int, int], seen: Sequence[tuple[str, int, int]]) -> bool:
-    name, begin, end = interval
-    return inside((begin, end), [(first, last) for other, first, last in seen if other == name])
+def outside(intervals: Iterable[Named], of: Sequence[Named]) -> list[Named]:
+    """Those that do not lie in the others."""
+    known: dict[str, list[Interval]] = defaultdict(list)
+    for name, begin, end in of:
+        known[name].append((begin, end))
+    return [each for each in intervals if not inside(each[1:], known[each[0]])]

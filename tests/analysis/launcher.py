@@ -56,6 +56,8 @@ class Access(ctypes.Structure):
 
 DEVICE = Location(1, 0)
 PINNED, READ_WRITE = 1, 3
+FREE_SHARED_BYTES = 48 << 10  # a kernel that shall have more must say so
+MOST_SHARED = 8  # the attribute that says it
 
 
 class Device:
@@ -134,7 +136,10 @@ class Device:
         size = ctypes.c_size_t(len(block))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(data), 2, ctypes.addressof(size), 0)
         shape = [ctypes.c_uint(n) for key in ("grid", "block") for n in job[key]]  # type: ignore[attr-defined]
-        self._call("cuLaunchKernel", function, *shape, ctypes.c_uint(int(str(job["shared"]))), None, None, extra)
+        shared = ctypes.c_uint(int(str(job["shared"])))
+        if shared.value > FREE_SHARED_BYTES:
+            self._call("cuFuncSetAttribute", function, MOST_SHARED, shared)
+        self._call("cuLaunchKernel", function, *shape, shared, None, None, extra)
 
     def wait(self) -> None:
         """Errors: DriverError, when a launch failed."""

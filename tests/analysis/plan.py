@@ -6,7 +6,7 @@ import json
 import random
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ptxtools.access.build import build
@@ -17,6 +17,10 @@ from ptxtools.reader import Function, Parameter, read
 _DIRECTIVE = re.compile(r"\.(reqntid|maxntid)\s+([\d\s,]+)")
 _BLOCKS = ((32,), (64,), (96,), (128,), (256,), (33,), (1,), (8, 8), (16, 16), (32, 4), (4, 4, 4))
 _SIZES = (0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200)
+_TAME_SIZES = (0, 0, 0, 1, 2, 8, 32, 64, 64, 128)
+_TAME_GRIDS = ([1, 1, 1], [1, 1, 1], [2, 1, 1], [1, 2, 1])
+_MOST_SHARED = 160 << 10
+_REALS = ("f32", "f64")
 _EVEN_SIZES = (0, 4, 8, 16, 16, 32, 48, 64, 96, 128, 256)
 
 
@@ -50,6 +54,34 @@ class Kernel:
         shape = {"grid": grid, "block": block, "shared": chance.choice((0, 4096, 16384))}
         named = {"text": str(self.text), "function": self.name}
         return json.dumps({**named, **shape, "pointers": pointers, "values": values.hex()})
+
+    def aligned_job(self, chance: random.Random) -> str:
+        """One with sizes that are multiples of 16: wmma may not load rows that lie elsewhere."""
+        return self._changed(self.job(chance), lambda size, value: value & 0xF0 if size == 4 else value)
+
+    def tamed(self, job: str, chance: random.Random) -> str:
+        """A launch much like another, and likelier to come to its end: in few blocks, of the shape that the kernel was
+        made for, with all the shared memory that there is, and with sizes that more kernels take.
+        """
+        share = chance.choice((0.2, 0.5, 0.8))
+        tame = self._changed(job, lambda _, value: chance.choice(_TAME_SIZES) if chance.random() < share else value)
+        entry = json.loads(tame)
+        block = chance.choice((entry["block"], [*self.blocks[-1], 1, 1][:3]))
+        return json.dumps({**entry, "grid": chance.choice(_TAME_GRIDS), "block": block, "shared": _MOST_SHARED})
+
+    def _changed(self, job: str, change: Callable[[int, int], int]) -> str:
+        """The job with other integers. `change`: of a size in bytes and a value the new one."""
+        entry = json.loads(job)
+        values = bytearray(bytes.fromhex(entry["values"]))
+        for each in self.parameters:
+            if each.type in _REALS or each.offset in self.pointers:
+                continue
+            step = each.size if each.size in (1, 2, 4, 8) else 4
+            for place in range(each.offset, each.offset + each.size // step * step, step):
+                if place not in self.pointers and place - 4 not in self.pointers:
+                    value = int.from_bytes(values[place : place + step], "little")
+                    values[place : place + step] = change(step, value).to_bytes(step, "little")
+        return json.dumps({**entry, "values": values.hex()})
 
 
 def _blocks(function: Function, source: str) -> Sequence[tuple[int, ...]]:
