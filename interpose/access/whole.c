@@ -13,7 +13,7 @@ struct ways {
     uint8_t least, most;
     bool is_known, is_active, is_cut; /* cut: a way leads round a loop to where the walk already is */
     bool is_lost;                     /* it may have been loaded from memory, or there are too many */
-    uint16_t bases; /* by their places in the list */
+    uint16_t bases;                   /* by their places in the list */
 };
 
 struct tsr_walk {

@@ -8,7 +8,7 @@ from ptxtools.access.template import Slot, Template
 from ptxtools.machine.build import build
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
-from ptxtools.ranges import Launch, evaluate
+from ptxtools.ranges import Launch, Result, evaluate
 
 P, Q = 0x7F0000000000, 0x7F1000000000
 _AROUND = 1 << 20  # bytes of the allocation on both sides of where each of them points
@@ -40,10 +40,15 @@ def _line(text: str, labels: dict[str, int]) -> Line:
     return Line(guard, opcode, ",".join(hex(labels[each]) if each in labels else each for each in parts))
 
 
-def ranges(text: str, n: int = 0, m: int = 0, grid: int = 4, block: int = 64) -> list[tuple[int, int, int, int]]:
-    """(first, last, stride, width) of each range of a launch, from the pointer that it belongs to."""
+def result(text: str, n: int = 0, m: int = 0, grid: int = 4, block: int = 64) -> Result:
+    """Of a launch; nothing is unknown."""
     sizes = {each: (each - _AROUND, each + _AROUND) for each in (P, Q)}
     values = struct.pack("<QQQQ", P, Q, n, m)
     found = evaluate(template(text), Launch(values, (grid, 1, 1), (block, 1, 1), sizes.get))
     assert found.unknown == []
-    return [(each.first, each.last, each.stride, each.width) for each in found.ranges]
+    return found
+
+
+def ranges(text: str, n: int = 0, m: int = 0, grid: int = 4, block: int = 64) -> list[tuple[int, int, int, int]]:
+    """(first, last, stride, width) of each range of a launch, from the pointer that it belongs to."""
+    return [(each.first, each.last, each.stride, each.width) for each in result(text, n, m, grid, block).ranges]
