@@ -40,6 +40,10 @@ class Maker:
     def number(self, value: int) -> int:
         return self.graph.number(value)
 
+    def word(self, value: int) -> int:
+        """A number of 32 bits: 0xffffffff is -1, so that a choice of it and of a small number has close bounds."""
+        return self.number(_near(value, 32))
+
     def of(self, index: int) -> int | None:
         return self.graph.number_of(index)
 
@@ -122,13 +126,13 @@ class Maker:
         """The lower word of a 64-bit value."""
         x = self.of(whole)
         if x is not None:
-            return self.number(x & _FULL)
+            return self.word(x)
         return self.graph.add(Node(Op.EXTRACT, (whole, self.number(0), self.number(32)), 64))
 
     def high(self, whole: int) -> int:
         x = self.of(whole)
         if x is not None:
-            return self.number(x >> 32 & _FULL)
+            return self.word(x >> 32)
         return self.graph.add(Node(Op.EXTRACT, (whole, self.number(32), self.number(32)), 64))
 
     def pack(self, low: int, high: int) -> int:

@@ -43,7 +43,7 @@ def _copy(at: Place, code: MachineInstruction) -> int | None:
     if source is None:
         return None
     if source.sort is Sort.NUMBER:
-        return at.make.number(source.number if at.position == 0 else source.number >> 32)
+        return at.make.word(source.number if at.position == 0 else source.number >> 32)
     return at.signed(source, at.word(source, at.position), 32) if not source.sign else None
 
 

@@ -184,6 +184,10 @@ ROWS: dict[str, Row] = {
 CONTROL = {"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "EXIT", "RET", "CALL", "BSYNC", "BREAK", "WARPSYNC", "KILL"}
 
 
+_INTEGERS = ("S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64")
+_FLOATS = ("F16", "BF16", "F32", "F64")
+
+
 @cache
 def words(opcode: str) -> int:
     """How many registers the result of an opcode has, as far as that is bounded by it; 256 for all."""
@@ -200,7 +204,8 @@ def _words(width: Width, parts: Sequence[str]) -> int:
     if width is Width.BY_WIDE:
         return 2 if "WIDE" in parts or "64" in parts else 1
     if width is Width.BY_TYPE:
-        return 2 if {"F64", "S64", "U64"} & set(parts) else 1
+        made = _INTEGERS if "F2I" in parts[0] else _FLOATS  # the type that is written stands first
+        return 2 if next((part for part in parts if part in made), "").endswith("64") else 1
     if width is Width.MATRIX:
         return (int(parts[-1]) if parts[-1] in ("2", "4") else 1) * (1 if {"M88", "MT88"} & set(parts) else 2)
     if width is Width.FRAGMENT:

@@ -111,7 +111,7 @@ class Place:
         if operand.absolute or (operand.part and operand.part not in ("64", "U32", "S32")):
             raise ValueError(f"a part of {operand.name}")
         if operand.sort is Sort.NUMBER:
-            return self.make.number(operand.number if position == 0 else operand.number >> 32)
+            return self.make.word(operand.number if position == 0 else operand.number >> 32)
         if operand.sort is Sort.REGISTER:
             return self.register(_following(operand.name, position))
         if operand.sort is Sort.CONSTANT:

@@ -15,6 +15,7 @@ from ptxtools.machine.cubin import read
 from ptxtools.machine.disassembler import DisassemblyError
 from ptxtools.machine.listing import Listing
 from ptxtools.machine.maker import PREDICATES, Maker
+from ptxtools.machine.table import words
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.reader import read as read_ptx
 from tests.analysis.against import Code, assemble, verdicts
@@ -102,6 +103,17 @@ def test_predicates_that_a_register_is_spread_over() -> None:
     assert [each.name for each in instruction.sources] == ["R10", ""]
     assert MachineInstruction("UR2UP", "UPR,UR4,0x1", "", False, 0).written == ["UP0"]
     assert MachineInstruction("FCHK", "P0,R10,R11", "", False, 0).written == ["P0"]
+
+
+@pytest.mark.parametrize(
+    ("opcode", "count"),
+    [
+        *(("F2I.F64.TRUNC", 1), ("F2I.S64.F64.TRUNC", 2), ("F2I.U64.TRUNC", 2), ("F2I.FTZ.U32.TRUNC.NTZ", 1)),
+        *(("I2F.S64", 1), ("I2F.F64.S16", 2), ("F2F.F32.F64", 1), ("F2F.F64.F32", 2), ("FRND.F64.TRUNC", 2)),
+    ],
+)
+def test_registers_that_a_conversion_writes(opcode: str, count: int) -> None:
+    assert words(opcode) == count
 
 
 def test_predicates_kept_in_a_register() -> None:

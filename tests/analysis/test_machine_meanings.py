@@ -82,3 +82,19 @@ def test_a_predicate_kept_as_a_bit_of_a_register() -> None:
         EXIT
     """
     assert ranges(text, 10) == [(0, 39)]
+
+
+def test_a_number_below_0_that_is_chosen() -> None:
+    """CUB's bin of a sample, or -1 for none: 0xffffffff is not the other end of the world."""
+    text = """
+        LDC.64 R2, c[0x0][0x210]
+        S2R R0, SR_TID.X
+        LDS R4, [R0.X4]
+        ISETP.NE.AND P0, PT, R4, RZ, PT
+        SEL R5, R0, 0xffffffff, P0
+        ISETP.GE.AND P1, PT, R5, RZ, PT
+        IMAD.WIDE R6, R5, 0x4, R2
+        @P1 LDG.E R8, desc[UR4][R6.64]
+        EXIT
+    """
+    assert ranges(text) == [(0, 255)]
