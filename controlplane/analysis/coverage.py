@@ -8,28 +8,30 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 
+from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.analyst import Analyst
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import UNKNOWN, Description, unknown_description
 from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.operands import tensors
-from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, launches, used
+from controlplane.analysis.pointers import Kernel, Pointers
+from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, UsedFunction, events, used
 from controlplane.demangle import demangle
 from controlplane.observe.trace import Trace
 from ptxtools.access import flat
 from ptxtools.machine.consent import Consent
 from ptxtools.ranges import Launch, Result
-from ptxtools.ranges.native import Evaluator
 
 EVALUATED = 64  # different launches of a function whose ranges are looked at, by default
 WAIT_SECONDS = 3600.0
-LIBRARY, TENSOR_MAP = "library", "tensor map"  # tiers besides those of descriptions
+LIBRARY, TENSOR_MAP, MEMORY = "library", "tensor map", "pointers in memory"  # tiers besides those of descriptions
 
 
 @dataclass
 class Evaluated:
     """Launches whose ranges were computed. `ranges`: how many there were; `whole`: of the launches, those with a range
-    that is only known as its allocation; `unknown`: those that may touch anything, by reason.
+    that is only known as its allocation; `unknown`: those that may touch anything, by reason; `followed`: those that
+    are known because earlier launches stored the pointers that they load.
     """
 
     launches: int = 0
@@ -37,6 +39,7 @@ class Evaluated:
     whole: int = 0
     predicted_bytes: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
+    followed: int = 0
 
     @property
     def known(self) -> int:
@@ -99,7 +102,9 @@ class FunctionCoverage:
         return max(tiers, key=lambda tier: (tiers[tier], tier)) if tiers else self.description["tier"]
 
     def by_tier(self) -> Counter[str]:
-        known = Counter({self.code: self.known_by_code})
+        through = round(self.known_by_code * self.by_code.followed / max(self.by_code.known, 1))
+        known = Counter({self.code: self.known_by_code - through})
+        known[MEMORY] += through
         known[LIBRARY] += self.known_by_call
         known[UNKNOWN] += self.launches - self.known_launches
         return +known
@@ -160,7 +165,7 @@ def measure(
     for process in processes:
         _count(process, analyses, found, pattern)
         if most:
-            _evaluate(process, analyses, found, most)
+            _Evaluation(process, analyses, found, most).run()
     functions = sorted(found.values(), key=lambda each: (-each.launches, each.name))
     return Coverage(functions, analyst.cached, analyst.made, sum(_lost(process) for process in processes))
 
@@ -224,34 +229,77 @@ def _tier(template: bytes) -> str:
     return TENSOR_MAP if flat.tensors(template) else flat.tier(template).word
 
 
-def _evaluate(
-    process: Used,
-    analyses: dict[Key, Analysis],
-    found: dict[tuple[str, Key | None], FunctionCoverage],
-    most: int,
-) -> None:
-    evaluators: dict[Key, Evaluator] = {}
-    seen: dict[int, set[TracedLaunch]] = {}
-    tensor = tensors(process.records).get
-    for launch, allocations in launches(process):
-        function = process.functions[launch.function]
-        coverage = found.get((function.name, function.key))
-        if coverage is None:
-            continue
-        if launch.library is not None:
-            coverage.by_call.add(launch.library.ranges(allocations))
-        analysis = analyses.get(function.key) if function.key is not None else None
+class _Evaluation:
+    """The launches of a process in the order of time, up to `most` of each function's. What launches leave in memory
+    is followed if all of them were recorded.
+    """
+
+    def __init__(
+        self,
+        process: Used,
+        analyses: dict[Key, Analysis],
+        found: dict[tuple[str, Key | None], FunctionCoverage],
+        most: int,
+    ) -> None:
+        self.process, self.analyses, self.found, self.most = process, analyses, found, most
+        self.kernels: dict[Key, Kernel] = {}
+        self.seen: dict[int, set[TracedLaunch]] = {}
+        self.tensor = tensors(process.records).get
+        self.pointers = Pointers()
+        kernels = [self.kernel(function) for function in process.functions.values()]
+        self.follows = not _lost(process) and any(kernel.leaves_pointers for kernel in kernels if kernel is not None)
+
+    def run(self) -> None:
+        for event, allocations in events(self.process):
+            if isinstance(event, TracedLaunch):
+                self.launch(event, allocations)
+            elif event.end:
+                self.pointers.forget(event.begin, event.end)
+            else:
+                self.pointers.forget()
+
+    def kernel(self, function: UsedFunction) -> Kernel | None:
+        """What is known of a function's code, if it is enough for its launches."""
+        analysis = self.analyses.get(function.key) if function.key is not None else None
         if analysis is None or not analysis.template or function.key is None:
-            continue
-        needs_parameters = bool(analysis.description["parameters"])
-        before = seen.setdefault(launch.function, set())
-        if len(before) >= most or launch in before or (needs_parameters and not launch.is_complete):
-            continue
+            return None
+        if function.key not in self.kernels:
+            self.kernels[function.key] = Kernel(analysis.template, bool(analysis.description["parameters"]))
+        return self.kernels[function.key]
+
+    def launch(self, launch: TracedLaunch, allocations: Allocations) -> None:
+        function = self.process.functions[launch.function]
+        coverage = self.found.get((function.name, function.key))
+        kernel = self.kernel(function)
+        if kernel is not None and kernel.needs_parameters and not launch.is_complete:
+            kernel = None
+        by_call = launch.library.ranges(allocations) if launch.library is not None else None
+        if coverage is not None and by_call is not None:
+            coverage.by_call.add(by_call)
+        asked = Launch(launch.parameters, launch.grid, launch.block, allocations, tensor=self.tensor)
+        result = Result([], [(0, UNKNOWN)])
+        if coverage is not None and kernel is not None and self.is_wanted(launch, kernel):
+            result = self.evaluated(kernel, asked, allocations, coverage.by_code)
+        elif kernel is not None and self.follows and (kernel.leaves_pointers or not self.pointers.is_empty):
+            result = kernel.quick.evaluate(asked)
+        if self.follows:
+            self.pointers.after(kernel, asked, by_call if result.unknown and by_call is not None else result)
+
+    def is_wanted(self, launch: TracedLaunch, kernel: Kernel) -> bool:
+        """Launches that are alike count once, unless it matters what was in memory."""
+        before = self.seen.setdefault(launch.function, set())
+        if len(before) >= self.most or (launch in before and not (self.follows and kernel.follows_pointers)):
+            return False
         before.add(launch)
-        if function.key not in evaluators:
-            evaluators[function.key] = Evaluator(analysis.template)
-        asked = Launch(launch.parameters, launch.grid, launch.block, allocations, tensor=tensor)
-        coverage.by_code.add(evaluators[function.key].evaluate(asked))
+        return True
+
+    def evaluated(self, kernel: Kernel, asked: Launch, allocations: Allocations, into: Evaluated) -> Result:
+        result = kernel.every.evaluate(asked)
+        if self.follows and result.unknown and kernel.follows_pointers:
+            result = self.pointers.followed(kernel, asked, allocations)
+            into.followed += not result.unknown
+        into.add(result)
+        return result
 
 
 def _size(first: int, last: int, stride: int, width: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from ptxtools.machine.consent import Consent, may_disassemble
 NO_CODE = "its code was not recorded"
 LOST_CODE = "its code's file has gone or changed"
 MAPPINGS = ("cuMemMap", "cuMemMapArrayAsync")
+_CHANGES = (Kind.COPY, Kind.MEMSET, Kind.GRAPH, Kind.HOST, Kind.CAPTURE)  # besides launches
+_PIECE = re.compile(r"cuMem(?:cpy(?:HtoD|DtoD|DtoH|Peer)?|setD(?:8|16|32))(?:Async)?(?:_v\d+)?(?:_pt[ds][sz])?\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +84,22 @@ def _key(traced: TracedProcess, number: int, architecture: int, consent: Consent
     return Key(code, place.size, architecture, emulated, name, sources, may_disassemble(consent, traced.files[module]))
 
 
-def launches(of: Used) -> Iterator[tuple[TracedLaunch, Allocations]]:
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """Memory that something else than a launch may have changed. `end` 0: any."""
+
+    begin: int = 0
+    end: int = 0
+
+
+def events(of: Used) -> Iterator[tuple[TracedLaunch | Overwritten, Allocations]]:
     """In the order of time, each with what is allocated when it is called; the allocations are valid until the next."""
     records = of.records
-    events = np.flatnonzero(
-        np.isin(records["kind"], (Kind.LAUNCH, Kind.ALLOCATE, Kind.FREE)) & (records["result"] == 0)
-    )
+    kinds = (Kind.LAUNCH, Kind.ALLOCATE, Kind.FREE, *_CHANGES)
+    events = np.flatnonzero(np.isin(records["kind"], kinds) & (records["result"] == 0))
     events = events[np.argsort(records["start"][events], kind="stable")]
-    mappings = {row for row, name in enumerate(driver_functions()) if name in MAPPINGS}
+    names = driver_functions()
+    mappings = {row for row, name in enumerate(names) if name in MAPPINGS}
     blocks = np.asarray(records["kind"] == Kind.PARAMETERS)
     allocations = Allocations()
     for row in events.tolist():
@@ -98,9 +109,30 @@ def launches(of: Used) -> Iterator[tuple[TracedLaunch, Allocations]]:
             mapped = int(record["call"]) in mappings
             allocations.add(int(record["memory.address"]), int(record["memory.bytes"]), mapped=mapped)
         elif kind == Kind.FREE:
-            allocations.remove(int(record["memory.address"]), int(record["memory.bytes"]))
-        else:
+            begin, size = int(record["memory.address"]), int(record["memory.bytes"])
+            _, end = allocations(begin) or (0, 0)
+            allocations.remove(begin, size)
+            yield Overwritten(begin, max(end, begin + size)), allocations
+        elif kind == Kind.LAUNCH:
             yield _launch(records, row, blocks), allocations
+        else:
+            yield _overwritten(record, names[int(record["call"])]), allocations
+
+
+def launches(of: Used) -> Iterator[tuple[TracedLaunch, Allocations]]:
+    """The launches among the events."""
+    for event, allocations in events(of):
+        if isinstance(event, TracedLaunch):
+            yield event, allocations
+
+
+def _overwritten(record: np.void, call: str) -> Overwritten:
+    """What a copy or setting of memory changes, if it is a single piece; else, and of other operations, any memory."""
+    if not _PIECE.match(call):
+        return Overwritten()
+    is_copy = int(record["kind"]) == Kind.COPY
+    begin = int(record["copy.destination" if is_copy else "memset.address"])
+    return Overwritten(begin, begin + int(record["copy.bytes" if is_copy else "memset.bytes"]))
 
 
 def _launch(records: Records, row: int, is_parameters: NDArray[np.bool_]) -> TracedLaunch:

@@ -406,6 +406,10 @@ static void evaluate_tensors(struct run *run, bool reached)
         const struct tsr_access_tensor *tensor = &template->tensors[i];
         if (reached && !tsr_context_facts(&run->e, tensor->context))
             continue;
+        if (tensor->offset == TSR_ACCESS_IN_MEMORY) {
+            why(run, tensor->line, TSR_WHY_MAP, NULL);
+            continue;
+        }
         struct tsr_access_range range = range_of(template, tensor->kind, tensor->offset, -1);
         range.tensor = 1;
         if (!add(run, &range))

@@ -155,12 +155,16 @@ static bool check_access(const struct tsr_sections *s, const struct tsr_access_a
     int64_t nodes = s->header->nodes;
     return access->kind <= TSR_ACCESS_ATOMIC && access->address < nodes && access->context < s->header->contexts &&
            access->pitch >= -1 && access->pitch < nodes && access->length >= -1 && access->length < nodes &&
-           (access->rows <= 1 || access->pitch >= 0) && check_bases(s, access);
+           (access->rows <= 1 || access->pitch >= 0) && check_bases(s, access) &&
+           are_below(s, access->first_pointer, access->pointers, MOST_OFFSET);
 }
 
 static bool check_tensor(const struct tsr_sections *s, const struct tsr_access_tensor *tensor)
 {
-    return tensor->kind <= TSR_ACCESS_ATOMIC && tensor->context < s->header->contexts && tensor->offset < MOST_OFFSET;
+    return tensor->kind <= TSR_ACCESS_ATOMIC && tensor->context < s->header->contexts &&
+           (tensor->offset < MOST_OFFSET || tensor->offset == TSR_ACCESS_IN_MEMORY) &&
+           are_below(s, tensor->first_parameter, tensor->parameters, MOST_OFFSET) &&
+           are_below(s, tensor->first_load, tensor->loads, UINT32_MAX);
 }
 
 bool tsr_template_read(const void *bytes, size_t size, struct tsr_sections *s)

@@ -110,6 +110,15 @@ def _partial(of: Activation, instruction: Instruction, effect: Effect, place: Pl
     return of.values.operand(operand, place.block, place.index)
 
 
+def stored_values(of: Activation, instruction: Instruction, place: Place) -> list[int]:
+    """The values that a store writes, when they have 64 bits; else one of which nothing is known."""
+    source = instruction.operand(1)
+    if width(instruction.parts) != 64:
+        return [of.values.opaque(64, place.block)]
+    parts = source.parts if isinstance(source, Group) else (source,)
+    return [of.values.operand(part, place.block, place.index) for part in parts]
+
+
 def called(instruction: Instruction) -> tuple[str, Sequence[Operand]]:
     """The name in a call, and what is passed. Errors: ValueError."""
     operands = list(instruction.operand_texts)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ptxtools.access.activation import Activation, Place, called, guarded, make_access, stored
+from ptxtools.access.activation import Activation, Place, called, guarded, make_access, stored, stored_values
 from ptxtools.access.bits import add_disjoint
 from ptxtools.access.effects import TensorEffect, effects, is_harmless
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.steps import find_steps
+from ptxtools.access.stored import Surely, pointers
 from ptxtools.access.template import Slot, Template, Unknown
 from ptxtools.access.tensors import tensor_accesses
 from ptxtools.access.values import Arguments, Values
+from ptxtools.flow.blocks import ENDS, is_failure
 from ptxtools.flow.loops import NestedLoopsError
 from ptxtools.reader.function import Function
 from ptxtools.reader.instruction import Instruction
@@ -45,6 +47,7 @@ class _Builder:
         self.module, self.template = module, template
         self.graph = Graph(template)
         self.activations: list[Activation] = []
+        self.stored: dict[int, list[int]] = {}  # by number of the access, values of 64 bits
         self.instructions = 0
 
     def build(self, kernel: Function) -> None:
@@ -61,7 +64,25 @@ class _Builder:
             )
             for access in self.template.accesses
         ]
+        self.find_pointers()
         find_steps(self.graph)
+
+    def find_pointers(self) -> None:
+        """What stores of the kernel itself put where pointers may be loaded from."""
+        called = (each.function.body.instructions for each in self.activations[1:])
+        if any(instruction.base in ("exit", "trap") for code in called for instruction in code):
+            return
+        flow, code = self.activations[0].flow, self.activations[0].function.body.instructions
+        ends = {number: code[block.end - 1] for number, block in enumerate(flow.blocks)}
+        failing = {n for n, last in ends.items() if (last.base == "trap" or is_failure(last)) and not last.guard}
+        exits = {number for number, last in ends.items() if last.base in ENDS} - failing
+        surely = Surely(flow.blocks, flow.dominators, exits, failing)
+        flow.mark_certain(surely.failing, exits)
+        for number, values in self.stored.items():
+            access = self.template.accesses[number]
+            found = pointers(self.graph, values)
+            if found is not None and surely.runs(access.block - flow.base):
+                self.template.accesses[number] = replace(access, pointers=found)
 
     def resolved(self, index: int) -> int:
         return index if index < 0 else self.graph.resolve(index)
@@ -102,9 +123,13 @@ class _Builder:
             if isinstance(found, str):
                 raise ValueError(found)
             if isinstance(found, TensorEffect):
-                self.template.tensors += tensor_accesses(self.graph, of, instruction, found, place)
+                tensors, maps = tensor_accesses(self.graph, of, instruction, found, place)
+                self.template.tensors += tensors
+                self.template.accesses += maps
                 return
             for effect in found:
+                if instruction.base == "st" and len(of.callers) == 1:
+                    self.stored[len(self.template.accesses)] = stored_values(of, instruction, place)
                 self.template.accesses.append(make_access(self.graph, of, instruction, effect, place))
         except ValueError as problem:
             self.template.unknown.append(Unknown(of.function.line(instruction.offset), str(problem)))

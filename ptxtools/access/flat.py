@@ -12,6 +12,7 @@ from enum import Enum
 
 from ptxtools.access.bases import bases
 from ptxtools.access.template import (
+    IN_MEMORY,
     Access,
     AccessKind,
     Context,
@@ -25,7 +26,7 @@ from ptxtools.access.template import (
 )
 from ptxtools.access.values import WINDOW
 
-MAGIC, VERSION = 0x4343415F52535454, 2
+MAGIC, VERSION = 0x4343415F52535454, 3
 OPS = tuple(Op)
 KINDS = tuple(AccessKind)
 _REGISTERS = ("tid", "ntid", "ctaid", "nctaid")
@@ -34,6 +35,7 @@ _COMPARES = ("lt", "le", "gt", "ge", "eq", "ne", "other")
 _SIGNED, _LOADED, _UNSIGNED64 = 1, 2, 4
 _LOOPS = 64  # bits of a set of loops; the last one stands for all others
 _SYMBOL_BASE = 1 << 31
+_WORD = 1 << 32
 
 HEADER = struct.Struct("<Q15I4x")
 _PARAMETER = struct.Struct("<3I")
@@ -42,8 +44,8 @@ _OPERAND = struct.Struct("<I")
 _CONTEXT = struct.Struct("<IiII")
 _LOOP = struct.Struct("<6IQ")
 _BLOCK = struct.Struct("<Q")
-_ACCESS = struct.Struct("<4Iq2i6I")
-_TENSOR = struct.Struct("<4I")
+_ACCESS = struct.Struct("<4Iq2i9I4x")
+_TENSOR = struct.Struct("<8I")
 _UNKNOWN = struct.Struct("<2I")
 _SYMBOL = struct.Struct("<2IQ")
 _TEXT = struct.Struct("<B")
@@ -115,12 +117,14 @@ class _Writer:
         name = self.word(template.name)
         parameters = [(slot.index, slot.offset, slot.size) for slot in template.slots]
         nodes = [self.node(node) for node in self.kept()]
-        contexts = [(each.parent, self.reference(each.predicate), each.truth, 0) for each in template.contexts]
+        contexts = [
+            (each.parent, self.reference(each.predicate), each.truth, each.certain) for each in template.contexts
+        ]
         loops = [self.loop(place) for place in template.loops]
         blocks = [(_bits(around),) for around in template.block_loops] or [(0,)]
         accesses = [self.access(access) for access in template.accesses]
         unknowns = [(each.line, self.word(each.reason)) for each in template.unknown]
-        tensors = [(KINDS.index(each.kind), each.offset, each.context, each.line) for each in template.tensors]
+        tensors = [self.tensor(each) for each in template.tensors]
         symbols = [(self.word(each), self.private(each), template.sizes.get(each, 0)) for each in self.symbols]
         operands = [(each,) for each in self.operands]
         lists: list[Sequence[tuple[int, ...]]]
@@ -185,7 +189,13 @@ class _Writer:
             *(_small(access.displacement), *references, access.rows, access.line, access.generic),
             *self.listed(found),
             based,
+            access.pointers is not None,
+            *self.listed(access.pointers or ()),
         )
+
+    def tensor(self, tensor: TensorAccess) -> tuple[int, ...]:
+        place = (KINDS.index(tensor.kind), tensor.offset % _WORD, tensor.context, tensor.line)
+        return (*place, *self.listed(tensor.parameters), *self.listed(tensor.loads))
 
     def bases(self, access: Access) -> tuple[list[int], bool]:
         """What the address may begin with; and whether it begins with one of these in any case."""
@@ -220,14 +230,14 @@ class _Reader:
             self.word(name),
             [Slot(*entry) for entry in parameters],
             [self.node(entry) for entry in nodes],
-            [Context(parent, predicate, bool(truth)) for parent, predicate, truth, _ in contexts],
+            [Context(parent, predicate, bool(truth), bool(certain)) for parent, predicate, truth, certain in contexts],
             [self.loop(entry) for entry in loops],
             [_loops(around) for (around,) in blocks],
             [self.access(entry) for entry in accesses],
             [Unknown(line, self.word(reason)) for line, reason in unknowns],
             {name for name, entry in zip(self.names, symbols, strict=True) if entry[1]},
             {name: entry[2] for name, entry in zip(self.names, symbols, strict=True) if entry[2]},
-            [TensorAccess(KINDS[kind], offset, context, line) for kind, offset, context, line in tensors],
+            [self.tensor(entry) for entry in tensors],
         )
 
     def word(self, offset: int) -> str:
@@ -260,8 +270,15 @@ class _Reader:
 
     def access(self, entry: tuple[int, ...]) -> Access:
         kind, address, size, context, displacement, pitch, length, rows, line, generic, *_ = entry
+        tells, count, first = entry[-3:]
         of = (KINDS[kind], address, displacement, size, context, line)
-        return Access(*of, bool(generic), rows, pitch, length)
+        pointers = self.listed(count, first) if tells else None
+        return Access(*of, bool(generic), rows, pitch, length, pointers=pointers)
+
+    def tensor(self, entry: tuple[int, ...]) -> TensorAccess:
+        kind, offset, context, line, *lists = entry
+        place = IN_MEMORY if offset == IN_MEMORY % _WORD else offset
+        return TensorAccess(KINDS[kind], place, context, line, self.listed(*lists[:2]), self.listed(*lists[2:]))
 
 
 def _needed(template: Template) -> set[int]:

@@ -6,6 +6,8 @@ A template counts the blocks and loops of all functions that are called; those o
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from ptxtools.access.template import Context, LoopPlace, Template
 from ptxtools.flow.blocks import Edge, blocks
 from ptxtools.flow.definitions import Definitions
@@ -54,6 +56,13 @@ class Flow:
             self._template.contexts.append(Context(parent, truth=not edge.negated))
             self.pending[known] = edge
         return known
+
+    def mark_certain(self, failing: AbstractSet[int], exits: AbstractSet[int]) -> None:
+        """Of the conditions whose opposite leads to blocks whose launch fails."""
+        for edge, context in self._edges.items():
+            others = [each.target for each in self.blocks[edge.source].successors if each != edge]
+            if others and edge.source not in exits and failing >= set(others):
+                self._template.contexts[context] = self._template.contexts[context]._replace(certain=True)
 
     def _describe(self, outer: frozenset[int]) -> None:
         members = [set(outer) for _ in self.blocks]

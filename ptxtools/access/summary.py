@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ptxtools.access.bases import bases
-from ptxtools.access.template import BEYOND, Access, AccessKind, Node, Op, Template
+from ptxtools.access.template import BEYOND, IN_MEMORY, Access, AccessKind, Node, Op, Template
 
 
 @dataclass(slots=True)
@@ -47,7 +47,10 @@ def summarise(template: Template) -> Summary:
     for access in template.accesses:
         _note(template, summary, access)
     for tensor in template.tensors:
-        _mark(summary, tensor.offset, tensor.kind)
+        if tensor.offset == IN_MEMORY:
+            summary.unknown.append((tensor.line, "tensor map in memory"))
+        else:
+            _mark(summary, tensor.offset, tensor.kind)
     summary.unknown = sorted(set(summary.unknown))
     if summary.unknown:
         summary.tier = "unknown"

@@ -82,11 +82,15 @@ class Node(NamedTuple):
 
 
 class Context(NamedTuple):
-    """Conditions that hold at a place: those of `parent`, and the predicate node's value. Context 0 has none."""
+    """Conditions that hold at a place: those of `parent`, and the predicate node's value. Context 0 has none.
+
+    `certain`: where it does not hold, the launch fails.
+    """
 
     parent: int
     predicate: int = -1
     truth: bool = True
+    certain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,9 @@ class Access:
     """An instruction's access to memory that others see: `size` bytes at node `address` plus `displacement`.
 
     `rows`, `pitch`: that many times, a node's value in bytes apart. `length`: a node with the size in bytes instead.
-    `generic`: the address may lie in private memory.
+    `generic`: the address may lie in private memory. `pointers`: of a write, offsets in the parameter block of the
+    pointers that the values may be, each or with something added, and it happens wherever its context holds; None when
+    that is not known.
     """
 
     kind: AccessKind
@@ -122,19 +128,27 @@ class Access:
     pitch: int = -1
     length: int = -1
     block: int = 0
+    pointers: tuple[int, ...] | None = None
+
+
+IN_MEMORY = -1  # the offset of a tensor map that lies in memory
 
 
 @dataclass(frozen=True, slots=True)
 class TensorAccess:
-    """An instruction's access to a tensor through its tensor map (TMA descriptor) in the parameter block.
+    """An instruction's access to a tensor through its tensor map (TMA descriptor).
 
-    It stays inside the tensor; which part of it is not kept. `offset`: of the map's 128 bytes in the block.
+    It stays inside the tensor; which part of it is not kept. `offset`: of the map's 128 bytes in the parameter block;
+    IN_MEMORY: there is an access of the same line that reads them. The tensor is then at one of the pointers that lie
+    in the parameter block at the offsets `parameters`, or that accesses in the lines `loads` read.
     """
 
     kind: AccessKind
     offset: int
     context: int
     line: int
+    parameters: tuple[int, ...] = ()
+    loads: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

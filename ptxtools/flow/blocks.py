@@ -9,7 +9,7 @@ from functools import cache
 from ptxtools.reader.body import Body
 from ptxtools.reader.instruction import Instruction
 
-_ENDS = {"ret", "exit", "trap"}
+ENDS = {"ret", "exit", "trap"}
 _FAILURE = "__assertfail"
 
 
@@ -58,17 +58,17 @@ def _starts(body: Body) -> set[int]:
     code = body.instructions
     starts = {0, *body.labels.values()}
     for index, instruction in enumerate(code):
-        if _ends_block(instruction.opcode) or _fails(instruction):
+        if _ends_block(instruction.opcode) or is_failure(instruction):
             starts.add(index + 1)
     return {start for start in starts if start < len(code)}
 
 
 @cache
 def _ends_block(opcode: str) -> bool:
-    return opcode.partition(".")[0] in ("bra", "brx", *_ENDS)
+    return opcode.partition(".")[0] in ("bra", "brx", *ENDS)
 
 
-def _fails(instruction: Instruction) -> bool:
+def is_failure(instruction: Instruction) -> bool:
     """Whether it is the call of a failed assertion, behind which nothing runs."""
     return instruction.base == "call" and _FAILURE in instruction.operand_texts
 
@@ -82,7 +82,7 @@ def _targets(code: Sequence[Instruction], body: Body, block: Block) -> list[tupl
     elif last.base == "brx":
         names = body.lists[last.operand_texts[-1]]
         targets = [(body.labels[name], "", False) for name in names if name in body.labels]
-    elif last.base in _ENDS or _fails(last):
+    elif last.base in ENDS or is_failure(last):
         targets = []
     else:
         return [(block.end, "", False)]

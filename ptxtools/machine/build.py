@@ -11,8 +11,10 @@ from ptxtools.access.depth import deep
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.steps import find_steps
-from ptxtools.access.template import Access, AccessKind, Node, Op, Template, TensorAccess, Unknown
-from ptxtools.access.tensors import places
+from ptxtools.access.stored import Surely, pointers
+from ptxtools.access.template import IN_MEMORY, Access, AccessKind, Node, Op, Template, TensorAccess, Unknown
+from ptxtools.access.tensors import of_map
+from ptxtools.flow.blocks import ENDS
 from ptxtools.machine import pairs
 from ptxtools.machine.banks import Banks
 from ptxtools.machine.choices import narrow
@@ -23,6 +25,7 @@ from ptxtools.machine.divisions import find_divisions
 from ptxtools.machine.extremes import find_extremes
 from ptxtools.machine.guards import Guards
 from ptxtools.machine.lower import lower
+from ptxtools.machine.maps import Cell, Maps
 from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
 from ptxtools.machine.rebase import rebase
 from ptxtools.machine.saved import restore
@@ -64,7 +67,12 @@ class _Builder:
         self.flow = Flow(code.body, template, 0, frozenset())
         self.banks = Banks(cubin, kernel, template)
         self.values = MachineValues(code, self.flow, self.graph, self.banks)
-        self.tensors: list[tuple[int, TensorAccess]] = []  # each with the node that is the address of its map
+        self.tensors: list[tuple[int, int, TensorAccess]] = []  # each with the node of its map's address, and the block
+        self.stored: dict[int, list[int]] = {}  # by number of the access, values of 64 bits
+        self.maps = Maps(self.graph)
+        bases = {instruction.base for instruction in code.body.instructions}
+        self.uses_maps = any(base in ROWS and ROWS[base].through is Through.TENSOR_MAP for base in bases)
+        self.failing: set[int] = set()  # blocks that end with a failed assertion
 
     def build(self) -> None:
         for number, block in enumerate(self.flow.blocks):
@@ -102,8 +110,23 @@ class _Builder:
             )
             for access in self.template.accesses
         ]
+        if any(each.offset == IN_MEMORY for each in self.template.tensors):
+            self.maps.complete()
+        self.find_pointers()
         find_steps(self.graph)
         rebase(self.graph)
+
+    def find_pointers(self) -> None:
+        """What stores put where pointers may be loaded from; and which conditions are assertions."""
+        blocks, code = self.flow.blocks, self.code.body.instructions
+        exits = {n for n, block in enumerate(blocks) if code[block.end - 1].base in ENDS} - self.failing
+        surely = Surely(blocks, self.flow.dominators, exits, self.failing)
+        self.flow.mark_certain(surely.failing, exits)
+        for number, values in self.stored.items():
+            access = self.template.accesses[number]
+            found = pointers(self.graph, values)
+            if found is not None and surely.runs(access.block - self.flow.base):
+                self.template.accesses[number] = replace(access, pointers=found)
 
     def instruction(self, instruction: MachineInstruction, block: int, index: int) -> None:
         row = ROWS.get(instruction.base)
@@ -118,6 +141,8 @@ class _Builder:
                 self.bulk(instruction, row, block, index)
             elif row.effect is not Effect.NONE:
                 self.access(instruction, row, block, index)
+            elif self.uses_maps and instruction.base in ("LDS", "STS"):
+                self.shared(instruction, block, index)
             for operand in instruction.sources:
                 if operand.sort is Sort.CONSTANT and operand.bank == 3:
                     self.constant(instruction, operand, block, index)
@@ -131,6 +156,8 @@ class _Builder:
         if symbol.op is not Op.SYMBOL or symbol.name not in _ENDING_CALLS:
             name = symbol.name if symbol.op is Op.SYMBOL else f"what {instruction.register} holds"
             self.template.unknown.append(Unknown(instruction.offset, f"call of {name}"))
+        elif not instruction.guard:
+            self.failing.add(block)
 
     def context(self, instruction: MachineInstruction, block: int, index: int) -> int:
         context = self.flow.contexts[block]
@@ -151,13 +178,15 @@ class _Builder:
         wide = "E" in instruction.parts or any("64" in parts for _, parts in where.terms)
         if not wide:
             raise ValueError(f"{instruction.opcode} has an address of 32 bits")
-        address = self.values.place(block, index).address(where, wide)
+        address, size = self.values.place(block, index).address(where, wide), _size(instruction.parts)
+        if row.effect in (Effect.WRITE, Effect.ATOMIC):
+            self.writes(len(self.template.accesses), self.written(instruction, size, block, index), row, size)
         self.template.accesses.append(
             Access(
                 _KINDS[row.effect],
                 address,
                 where.displacement,
-                _size(instruction.parts),
+                size,
                 context,
                 instruction.offset,
                 row.generic,
@@ -165,22 +194,60 @@ class _Builder:
             )
         )
 
+    def writes(self, number: int, values: list[int], row: Row, size: int) -> None:
+        """Keeps what an access writes until it is known what its address begins with."""
+        self.maps.written[number] = values
+        if row.effect is Effect.WRITE and size % 8 == 0:
+            self.stored[number] = values
+
+    def written(self, instruction: MachineInstruction, size: int, block: int, index: int) -> list[int]:
+        """The values of 64 bits, or the smaller one, that an instruction writes."""
+        place, source = self.values.place(block, index), instruction.sources[-1]
+        if source.sort is not Sort.REGISTER or source.part or source.sign:
+            return [place.make.any(64)]
+        words = [place.word(source, position) for position in range(max(size // 4, 1))]
+        if len(words) == 1:
+            return words
+        return [place.make.pack(*two) for two in zip(words[::2], words[1::2], strict=True)]
+
+    def shared(self, instruction: MachineInstruction, block: int, index: int) -> None:
+        """Notes what goes through shared memory: tensor maps may."""
+        size = _size(instruction.parts)
+        cell = self.cell(instruction, size, block, index)
+        if instruction.base == "LDS":
+            self.maps.loads[instruction.offset] = cell
+        elif size % 8 == 0:
+            self.maps.stored.append((cell, self.written(instruction, size, block, index)))
+
+    def cell(self, instruction: MachineInstruction, size: int, block: int, index: int) -> Cell:
+        """Where in shared memory an instruction reads or writes."""
+        (where,) = addresses(instruction.text)
+        if any(parts for _, parts in where.terms):
+            return Cell(-1, 0, size)
+        place = self.values.place(block, index)
+        total = place.make.number(0)
+        for name, _ in where.terms:
+            total = place.make.add(total, place.register(name))
+        return Cell(total, where.displacement, size)
+
     def tensor(self, instruction: MachineInstruction, row: Row, block: int, index: int) -> None:
         """A copy between shared memory and a tensor, whose map is at the second address. Errors: ValueError."""
         where = addresses(instruction.text)[1]
         node = self.values.place(block, index).address(where, wide=True)
         context = self.context(instruction, block, index)
-        self.tensors.append((node, TensorAccess(_KINDS[row.effect], where.displacement, context, instruction.offset)))
+        access = TensorAccess(_KINDS[row.effect], where.displacement, context, instruction.offset)
+        self.tensors.append((node, self.flow.base + block, access))
 
     def find_tensors(self) -> None:
-        """Where in the parameter block the maps lie, as far as they do."""
-        for node, access in self.tensors:
+        """Where the maps lie."""
+        for node, block, access in self.tensors:
             try:
-                offsets = sorted(set(places(self.graph, node)))
+                tensors, maps = of_map(self.graph, access, self.graph.resolve(node), block)
             except ValueError as problem:
                 self.template.unknown.append(Unknown(access.line, str(problem)))
             else:
-                self.template.tensors += [replace(access, offset=access.offset + offset) for offset in offsets]
+                self.template.tensors += tensors
+                self.template.accesses += maps
 
     def bulk(self, instruction: MachineInstruction, row: Row, block: int, index: int) -> None:
         """A copy of a number of 16 bytes, or a reduction. Errors: ValueError."""

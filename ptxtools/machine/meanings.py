@@ -29,6 +29,7 @@ _SPECIAL = {
     for name, word in (("TID", "tid"), ("CTAID", "ctaid"))
 }
 _SPECIAL["SR_LANEID"] = "laneid"
+_CONSTANT = {"SR_CgaCtaId"}  # what never changes in a thread, and nothing more is known of
 _BITWISE = {"and": Op.AND, "or": Op.OR}
 _WORD = (1 << 32) - 1
 _PREDICATES = 7
@@ -471,9 +472,11 @@ def _special(at: Place, code: MachineInstruction) -> int | None:
         return at.make.number(0)
     if name == "SR_SWINHI":
         return at.make.high(at.values.banks.window(at.make))
-    if name in _SPECIAL and not at.is_predicate and at.position == 0:
+    if at.is_predicate or at.position:
+        return None
+    if name in _SPECIAL:
         return at.make.graph.add(Node(Op.SPECIAL, name=_SPECIAL[name]))
-    return None
+    return at.values.constant(name) if name in _CONSTANT else None
 
 
 def _constant(at: Place, code: MachineInstruction) -> int | None:

@@ -23,7 +23,14 @@ class MachineValues(Walk):
     def __init__(self, code: Code, flow: Flow, graph: Graph, banks: Banks) -> None:
         super().__init__(code.body.instructions, flow, graph)
         self.banks = banks
+        self._constants: dict[str, int] = {}
         self.loaded: dict[tuple[int, int], int] = {}  # by instruction and number of the pair
+
+    def constant(self, name: str) -> int:
+        """The value of a special register that never changes in a thread."""
+        if name not in self._constants:
+            self._constants[name] = self.opaque(32, 0)
+        return self._constants[name]
 
     def offset(self, index: int) -> int:
         """Where in the function an instruction lies."""

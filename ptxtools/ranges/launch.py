@@ -9,7 +9,7 @@ from math import inf
 
 from ptxtools.access.bases import bases
 from ptxtools.access.depth import deep
-from ptxtools.access.template import Access, AccessKind, Node, Op, Template, TensorAccess
+from ptxtools.access.template import IN_MEMORY, Access, AccessKind, Node, Op, Template, TensorAccess
 from ptxtools.ranges.box import boxes
 from ptxtools.ranges.evaluate import Evaluation
 from ptxtools.ranges.form import Form, TooMuchError
@@ -162,6 +162,8 @@ class _Launch:
         """Adds the tensor that a map in the parameter block describes. The result is as that of `access`."""
         if self.symbols.work >= 0 and self.is_never(access.context):
             return ""
+        if access.offset == IN_MEMORY:
+            return "tensor map in memory"
         raw = self.launch.parameters[access.offset : access.offset + MAP_BYTES]
         if len(raw) < MAP_BYTES:
             return "tensor map outside of the parameters"

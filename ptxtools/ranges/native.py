@@ -31,6 +31,7 @@ _REASONS = {
     "TSR_WHY_PRIVATE": "private memory in a global access",
     "TSR_WHY_BUDGET": "too much to be evaluated",
     "TSR_WHY_TENSOR": "tensor map of an unknown tensor",
+    "TSR_WHY_MAP": "tensor map in memory",
 }
 _KINDS = tuple(AccessKind)
 

@@ -16,7 +16,8 @@
 #include <stdint.h>
 
 #define TSR_ACCESS_MAGIC 0x4343415f52535454ull
-#define TSR_ACCESS_VERSION 2u
+#define TSR_ACCESS_VERSION 3u
+#define TSR_ACCESS_IN_MEMORY UINT32_MAX /* offset of a tensor map that lies in memory */
 #define TSR_ACCESS_TENSOR_RANGES 16u /* that one tensor is told as, at most */
 
 /* cffi: begin */
@@ -127,7 +128,7 @@ struct tsr_access_context { /* the first one is empty; all others come after the
     uint32_t parent;
     int32_t predicate; /* a node; -1: none */
     uint32_t truth;
-    uint32_t reserved;
+    uint32_t certain; /* 1: where it does not hold, the launch fails */
 };
 
 struct tsr_access_loop {
@@ -148,10 +149,17 @@ struct tsr_access_access {
     uint32_t bases, first_base; /* offsets in the parameter block of the pointers that the address may begin with, among the
                                    operands */
     uint32_t based;             /* 1: it begins with one of them in any case */
+    uint32_t tells; /* 1: of a write that happens wherever its context holds, these are all the pointers it may store: */
+    uint32_t pointers, first_pointer; /* offsets in the parameter block, among the operands */
+    uint32_t reserved;
 };
 
-struct tsr_access_tensor { /* an access to the tensor whose map (CUtensorMap, 128 bytes) is in the parameter block */
+struct
+    tsr_access_tensor { /* an access to the tensor whose map (CUtensorMap, 128 bytes) is in the parameter block at `offset` */
     uint32_t kind, offset, context, line;
+    uint32_t parameters,
+        first_parameter;        /* of a map in memory: it is of one of the pointers at these offsets, among the operands, */
+    uint32_t loads, first_load; /* or that accesses in these lines read */
 };
 
 struct tsr_access_unknown {
@@ -173,7 +181,8 @@ enum tsr_access_reason {
     TSR_WHY_NO_BASE,
     TSR_WHY_PRIVATE,
     TSR_WHY_BUDGET,
-    TSR_WHY_TENSOR
+    TSR_WHY_TENSOR,
+    TSR_WHY_MAP
 };
 
 enum tsr_access_level { /* how much was given up for want of time or room */

@@ -1,0 +1,149 @@
+"""What single threads of a launch surely do: of small launches, whose addresses and conditions are numbers.
+
+Ranges say what a launch may touch; here, what it must have written when it is over. A thread whose value depends on
+memory, on a loop or on an instruction without a meaning is not told: then its store may not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from ptxtools.access.template import Access, Node, Op, Template
+from ptxtools.ranges.launch import Launch
+
+MOST = 1 << 12  # threads
+_COMPARES = {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+}
+_AXES = {"x": 0, "y": 1, "z": 2}
+_WIDE = 64
+
+
+def written(template: Template, access: Access, launch: Launch) -> set[int]:
+    """Addresses that an access surely writes to, of `access.size` bytes each; none of large launches."""
+    if access.pointers is None or access.length >= 0 or access.rows > 1:
+        return set()
+    found = set()
+    for thread in _threads(launch):
+        values = _Thread(template, launch, thread)
+        if values.holds(access.context):
+            address = values.value(access.address)
+            if address is not None:
+                found.add((address + access.displacement) % (1 << _WIDE))
+    return found
+
+
+def _threads(launch: Launch) -> Iterator[dict[str, int]]:
+    sizes = (*launch.grid, *launch.block)
+    count = 1
+    for size in sizes:
+        count *= size
+    if count > MOST:
+        return
+    names = [f"{base}.{axis}" for base in ("ctaid", "tid") for axis in "xyz"]
+    for place in product(*map(range, sizes)):
+        yield dict(zip(names, place, strict=True))
+
+
+class _Thread:
+    """Values of nodes in one thread: numbers from 0 to 2^64; predicates 0 or 1; None when it is not known."""
+
+    def __init__(self, template: Template, launch: Launch, special: dict[str, int]) -> None:
+        self._template, self._launch, self._special = template, launch, special
+        self._known: dict[int, int | None] = {}
+
+    def holds(self, context: int) -> bool:
+        """Whether all conditions hold in every launch that does not fail."""
+        while context:
+            entry = self._template.contexts[context]
+            if entry.predicate >= 0 and not entry.certain and self.value(entry.predicate) != int(entry.truth):
+                return False
+            context = entry.parent
+        return True
+
+    def value(self, index: int) -> int | None:
+        if index not in self._known:
+            self._known[index] = None  # while it leads to itself
+            found = self._computed(self._template.nodes[index])
+            self._known[index] = None if found is None else found % (1 << _WIDE)
+        return self._known[index]
+
+    def _computed(self, node: Node) -> int | None:
+        if node.op is Op.NUMBER:
+            return node.number
+        if node.op is Op.PARAMETER:
+            raw = self._launch.parameters[node.number : node.number + node.width // 8]
+            return int.from_bytes(raw, "little", signed=node.signed) if len(raw) == node.width // 8 else None
+        if node.op is Op.SPECIAL:
+            return self._special_value(node.name)
+        if node.op is Op.SELECT:
+            chosen = self.value(node.args[0])
+            return None if chosen is None else self.value(node.args[1 if chosen else 2])
+        if node.op in (Op.BOTH, Op.EITHER):
+            return self._logic(node)
+        if node.op in (Op.LOADED, Op.OPAQUE, Op.SYMBOL, Op.JOIN, Op.LOOP, Op.CHANGED, Op.COUNT, Op.UNKNOWN):
+            return None
+        args = [self.value(arg) for arg in node.args]
+        numbers = [arg for arg in args if arg is not None]
+        return self._arithmetic(node, numbers) if len(numbers) == len(args) else None
+
+    def _special_value(self, name: str) -> int | None:
+        base, _, axis = name.partition(".")
+        if base in ("ntid", "nctaid"):
+            return (self._launch.block if base == "ntid" else self._launch.grid)[_AXES[axis]]
+        return self._special.get(name)
+
+    def _logic(self, node: Node) -> int | None:
+        args = [self.value(arg) for arg in node.args]
+        decisive = 0 if node.op is Op.BOTH else 1
+        if decisive in args:
+            return decisive
+        return None if None in args else 1 - decisive
+
+    def _arithmetic(self, node: Node, args: list[int]) -> int | None:
+        width = node.width or _WIDE
+        mask = (1 << width) - 1
+        seen = [_seen(arg, width, node.signed) for arg in args]
+        if node.op is Op.ADD:
+            return (args[0] + args[1]) & mask
+        if node.op is Op.SUB:
+            return (args[0] - args[1]) & mask
+        if node.op is Op.MUL:
+            return (args[0] * args[1]) & mask
+        if node.op is Op.MUL_WIDE:
+            return seen[0] * seen[1]
+        if node.op is Op.SHL:
+            return (args[0] << args[1]) & mask if args[1] < width else 0
+        if node.op is Op.SHR:
+            return (seen[0] >> min(args[1], width)) & mask
+        if node.op is Op.CONVERT:
+            return seen[0]
+        if node.op is Op.AND:
+            return args[0] & args[1] & mask
+        if node.op is Op.OR:
+            return (args[0] | args[1]) & mask
+        if node.op is Op.NOT:
+            return ~args[0] & mask
+        if node.op is Op.NEG:
+            return -args[0] & mask
+        if node.op is Op.PACK:
+            return sum((arg & mask) << (width * place) for place, arg in enumerate(args))
+        if node.op is Op.EXTRACT:
+            return args[0] >> args[1] & ((1 << args[2]) - 1)
+        if node.op is Op.OPPOSITE:
+            return 1 - args[0]
+        if node.op is Op.COMPARE and node.name in _COMPARES:
+            return int(_COMPARES[node.name](seen[0], seen[1]))
+        return None
+
+
+def _seen(value: int, width: int, signed: bool) -> int:
+    """What a machine sees in a value of that width and sign."""
+    value &= (1 << width) - 1
+    return value - (1 << width) if signed and value >> (width - 1) else value
