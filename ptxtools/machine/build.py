@@ -16,6 +16,7 @@ from ptxtools.access.template import IN_MEMORY, Access, AccessKind, Node, Op, Te
 from ptxtools.access.tensors import of_map
 from ptxtools.flow.blocks import ENDS
 from ptxtools.machine import pairs
+from ptxtools.machine.again import settle
 from ptxtools.machine.banks import Banks
 from ptxtools.machine.choices import narrow
 from ptxtools.machine.code import Code, FarCall, MachineInstruction, read
@@ -99,6 +100,8 @@ class _Builder:
         self.graph.simplify()
         find_extremes(self.graph)
         lower(self.graph)
+        self.graph.simplify()
+        settle(self.graph)
         self.graph.simplify()
         add_disjoint(self.graph)
         self.find_tensors()

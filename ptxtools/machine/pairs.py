@@ -32,6 +32,8 @@ def join(graph: Graph, dominates: Dominates) -> None:
             whole = pairs.whole(*node.args, Maker(graph, node.block, node.context))
             if whole != index:
                 graph.substitute(index, whole)
+        elif node.op is Op.UNKNOWN and node.name == LOW_OF_SHIFT:
+            pairs.cut(index, node)
         index += 1
     pairs.replace_words()
 
@@ -78,6 +80,14 @@ class Pairs:
         self.depth -= 1
         self.known[key] = found
         return found
+
+    def cut(self, index: int, node: Node) -> None:
+        """Makes the lower word of a value that was shifted to the right one of its pair, when that is known as a value."""
+        low, high, count = node.args
+        make = Maker(self.graph, node.block, node.context)
+        whole = self.whole(low, high, make)
+        if self.node(whole).op is not Op.PACK:
+            self.graph.substitute(index, make.low(make.node(Op.SHR, (whole, count), 64)))
 
     # Halves of one value.
 
