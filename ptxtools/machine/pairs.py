@@ -82,7 +82,7 @@ class Pairs:
         return found
 
     def cut(self, index: int, node: Node) -> None:
-        """Makes the lower word of a value that was shifted to the right one of its pair, when that is known as a value."""
+        """Makes the lower word of a pair shifted to the right that of its value, when the pair is known as one."""
         low, high, count = node.args
         make = Maker(self.graph, node.block, node.context)
         whole = self.whole(low, high, make)
