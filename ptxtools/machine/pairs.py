@@ -140,20 +140,13 @@ class Pairs:
     def summed(self, low: int, high: int, make: Maker) -> int | None:
         """Sums whose lower one carries into the upper one."""
         upper = self.scratch(high, SUM)
-        if upper is None:
+        if upper is None or self.scratch(low, SUM) is None:
             return None
         highs, inverted, carries = self.parts(upper)
-        low = self.carrying(low, carries)
-        lower = self.scratch(low, SUM)
-        if lower is None:
+        found = None if inverted else self.lower_terms(low, carries)
+        if found is None:
             return None
-        lows, negated, into = self.parts(lower)
-        if into or inverted or len(lows) > 3 or negated.bit_count() > 1:
-            return None
-        if not self.all_carries(low, carries, max(len(lows) - 1, negated.bit_count())):
-            return None  # -b is ~b + 1: with a, at most one carry
-        minus = [term for number, term in enumerate(lows) if negated >> number & 1]
-        plus = [term for number, term in enumerate(lows) if not negated >> number & 1]
+        plus, minus = found
         total = make.number(0)
         for term in minus:
             opposite = self.take(highs, lambda each: self.node(each).op in (Op.NOT, Op.NUMBER), make.number(0))
@@ -162,26 +155,35 @@ class Pairs:
             total = make.add(total, self.whole(term, partner, make), 64)
         return total
 
-    def carrying(self, low: int, carries: Sequence[int]) -> int:
-        """The sum that a carry comes from, when the word is that sum, made a second time without a carry."""
-        carry = self.scratch(carries[0], CARRY) if carries else None
-        if carry is None or self.scratch(low, SUM) is not None:
-            return low
-        whole = self.graph.resolve(carry.args[0])
-        terms, negated, into = self.parts(self.node(whole))
-        added = [each for number, term in enumerate(terms) for each in self.terms(term, bool(negated >> number & 1))]
-        return whole if not into and self.total(added) == self.total(self.terms(low)) else low
+    def lower_terms(self, low: int, carries: Sequence[int]) -> tuple[list[int], list[int]] | None:
+        """What a lower sum adds and subtracts; None unless these are all its carries.
 
-    def total(self, terms: Sequence[tuple[int, bool]]) -> tuple[int, list[tuple[int, bool]]]:
-        """The numbers among words that are added up as one number, and the other words in order."""
-        number, others = 0, []
-        for index, minus in terms:
-            value = self.graph.number_of(index)
-            if value is None:
-                others.append((index, minus))
-            else:
-                number += -value if minus else value
-        return number & _WORD, sorted(others)
+        A sum among its terms that carries into the same upper word counts with its own terms.
+        """
+        plus: list[int] = []
+        minus: list[int] = []
+        left = {each: self.carried(each) for each in carries}
+        pending = [low] if len(left) == len(carries) else []
+        while pending:
+            total = pending.pop()
+            node = self.scratch(total, SUM)
+            terms, negated, into = self.parts(node) if node is not None else ([], 0, [-1])
+            own = [each for each, source in left.items() if source == total]
+            most = max(len(terms) - 1, negated.bit_count())  # -b is ~b + 1: with a, at most one carry
+            if into or len(terms) > 3 or negated.bit_count() > 1 or not self.all_carries(total, own, most):
+                return None
+            left = {each: source for each, source in left.items() if source != total}
+            for number, term in enumerate(terms):
+                if negated >> number & 1:
+                    minus.append(term)
+                else:
+                    (pending if term in left.values() and term not in pending else plus).append(term)
+        return None if left or not plus + minus else (plus, minus)
+
+    def carried(self, index: int) -> int:
+        """The sum that a predicate is a carry of; -1 of others."""
+        node = self.scratch(index, CARRY)
+        return -1 if node is None else self.graph.resolve(node.args[0])
 
     def all_carries(self, low: int, carries: Sequence[int], most: int) -> bool:
         """Whether these are all carries that a sum can have."""

@@ -98,3 +98,17 @@ def test_a_number_below_0_that_is_chosen() -> None:
         EXIT
     """
     assert ranges(text) == [(0, 255)]
+
+
+def test_two_sums_that_carry_into_one_word() -> None:
+    text = """
+        LDC.64 R2, c[0x0][0x210]
+        S2R R0, SR_TID.X
+        IMAD.WIDE.U32 R4, R0, 0x4, RZ
+        IADD3 R6, P0, R4, R2, RZ
+        IADD3 R6, P1, R6, 0x40, RZ
+        IADD3.X R7, R3, R5, RZ, P1, P0
+        LDG.E R8, desc[UR4][R6.64]
+        EXIT
+    """
+    assert ranges(text) == [(64, 319)]
