@@ -176,6 +176,7 @@ static bool may_help(struct tsr_evaluation *e, const struct scaled *form, const 
 static void try_steps(struct tsr_evaluation *e, const struct scaled *form, const struct tsr_form *fact, struct step *best)
 {
     uint32_t places[TSR_FORM_TERMS];
+    tsr_evaluation_spend(e, 1);
     if (!may_help(e, form, fact, places))
         return;
     for (uint32_t i = 0; i < fact->count; i++) {
@@ -186,7 +187,6 @@ static void try_steps(struct tsr_evaluation *e, const struct scaled *form, const
         balance(form->coefficients[places[i]], (int64_t)b, &step);
         if (!times(form->scale, step.factor, &step.scale) || step.scale > LARGEST_SCALE)
             continue;
-        tsr_evaluation_spend(e, 1);
         if (score_of(e, form, places, &step) && is_better(&step, best))
             *best = step;
     }

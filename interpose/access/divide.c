@@ -30,8 +30,8 @@ static const struct tsr_division *known(const struct tsr_evaluation *e, const st
 static void connect(struct tsr_evaluation *e, const struct tsr_division *division)
 {
     const struct tsr_form *quotient = division->quotient, *form = division->form;
-    const struct tsr_form *rest = tsr_form_plus(e, form, quotient, -division->divisor);
-    rest = tsr_form_plus(e, rest, division->remainder, -1);
+    const struct tsr_form *product = tsr_form_plus(e, division->remainder, quotient, division->divisor);
+    const struct tsr_form *rest = tsr_form_apart(e, form, product, false, 0);
     const struct tsr_form *negative = tsr_form_times(e, rest, -1);
     const struct tsr_form *both[] = {quotient, division->remainder};
     for (int i = 0; i < 2; i++)

@@ -263,6 +263,8 @@ const struct tsr_form *tsr_form_number(struct tsr_evaluation *e, tsr_wide value)
 const struct tsr_form *tsr_form_symbol(struct tsr_evaluation *e, uint32_t symbol, tsr_wide coefficient);
 const struct tsr_form *tsr_form_plus(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b,
                                      tsr_wide factor);
+const struct tsr_form *tsr_form_apart(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b,
+                                      bool opposite, tsr_wide distance);
 const struct tsr_form *tsr_form_moved(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide distance);
 const struct tsr_form *tsr_form_times(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide factor);
 const struct tsr_form *tsr_form_without(struct tsr_evaluation *e, const struct tsr_form *a, uint32_t symbol);

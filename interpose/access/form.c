@@ -100,12 +100,14 @@ static bool add_term(struct tsr_form *form, uint32_t symbol, tsr_wide coefficien
     return tsr_wide_fits(total);
 }
 
-static bool fill_sum(struct tsr_form *sum, const struct tsr_form *a, const struct tsr_form *b, tsr_wide factor)
+/* The form, or its opposite, plus factor * b. */
+static bool fill_sum(struct tsr_form *sum, const struct tsr_form *a, bool negative, const struct tsr_form *b, tsr_wide factor)
 {
     tsr_wide product;
     sum->count = a->count;
+    sum->constant += negative ? -a->constant : a->constant;
     for (uint32_t i = 0; i < a->count; i++)
-        sum->terms[i] = a->terms[i];
+        sum->terms[i] = (struct tsr_term){negative ? -a->terms[i].coefficient : a->terms[i].coefficient, a->terms[i].symbol};
     if (!tsr_wide_times(b->constant, factor, &product))
         return false;
     sum->constant += product;
@@ -119,8 +121,16 @@ static bool fill_sum(struct tsr_form *sum, const struct tsr_form *a, const struc
 const struct tsr_form *tsr_form_plus(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b,
                                      tsr_wide factor)
 {
-    struct tsr_form *sum = tsr_form_room(e, a->constant, a->count + b->count);
-    return fill_sum(sum, a, b, factor) ? sum : too_large(e, a, b);
+    struct tsr_form *sum = tsr_form_room(e, 0, a->count + b->count);
+    return fill_sum(sum, a, false, b, factor) ? sum : too_large(e, a, b);
+}
+
+/* a - b, or its opposite, plus a distance. */
+const struct tsr_form *tsr_form_apart(struct tsr_evaluation *e, const struct tsr_form *a, const struct tsr_form *b,
+                                      bool opposite, tsr_wide distance)
+{
+    struct tsr_form *sum = tsr_form_room(e, distance, a->count + b->count);
+    return fill_sum(sum, a, opposite, b, opposite ? 1 : -1) ? sum : too_large(e, a, b);
 }
 
 const struct tsr_form *tsr_form_moved(struct tsr_evaluation *e, const struct tsr_form *a, tsr_wide distance)

@@ -64,7 +64,7 @@ static const struct tsr_facts *different(struct tsr_evaluation *e, const struct 
     if (low != 0 && high != 0)
         return &tsr_facts_none;
     struct tsr_facts *facts = tsr_facts_room(e, 1);
-    facts->items[facts->count++] = tsr_form_moved(e, low == 0 ? tsr_form_times(e, difference, -1) : difference, 1);
+    facts->items[facts->count++] = tsr_form_apart(e, difference, &tsr_form_zero, low == 0, 1);
     return facts;
 }
 
@@ -73,15 +73,14 @@ static const struct tsr_facts *compared(struct tsr_evaluation *e, const struct t
     const struct tsr_form *sides[2];
     uint8_t code = truth ? node->code : opposite[node->code];
     operands(e, node, sides);
-    const struct tsr_form *difference = tsr_form_plus(e, sides[0], sides[1], -1);
     if (code == TSR_COMPARE_NE)
-        return different(e, difference);
+        return different(e, tsr_form_apart(e, sides[0], sides[1], false, 0));
     struct tsr_facts *facts = tsr_facts_room(e, 2);
     const struct tsr_facts *found = facts;
     if (code == TSR_COMPARE_LT || code == TSR_COMPARE_LE || code == TSR_COMPARE_EQ)
-        found = add_fact(e, facts, tsr_form_moved(e, difference, code == TSR_COMPARE_LT));
+        found = add_fact(e, facts, tsr_form_apart(e, sides[0], sides[1], false, code == TSR_COMPARE_LT));
     if (found && (code == TSR_COMPARE_GT || code == TSR_COMPARE_GE || code == TSR_COMPARE_EQ))
-        found = add_fact(e, facts, tsr_form_moved(e, tsr_form_times(e, difference, -1), code == TSR_COMPARE_GT));
+        found = add_fact(e, facts, tsr_form_apart(e, sides[0], sides[1], true, code == TSR_COMPARE_GT));
     return found;
 }
 
