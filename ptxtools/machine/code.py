@@ -71,7 +71,10 @@ class MachineInstruction(Instruction):
             return
         count = words(self.opcode)
         if count == 0:
-            self.sources = operands
+            while position < len(operands) and _is_written_predicate(operands[position]):
+                self.predicates.append(operands[position].name)
+                position += 1
+            self.sources = operands[position:]
             return
         most = 1 if self.base in ("VOTE", "VOTEU") else len(operands)
         while position < min(most, len(operands)) and _is_written_predicate(operands[position]):

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.analysis.kernel import Image
 from ptxtools.access.graph import Graph
-from ptxtools.access.template import AccessKind, Template
+from ptxtools.access.template import IN_MEMORY, AccessKind, Template
 from ptxtools.machine import disassembler, logic
 from ptxtools.machine.code import MachineInstruction
 from ptxtools.machine.cubin import read
@@ -18,6 +18,7 @@ from ptxtools.machine.maker import PREDICATES, Maker
 from ptxtools.machine.table import words
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.reader import read as read_ptx
+from tests.analysis import listing
 from tests.analysis.against import Code, assemble, verdicts
 
 TEXT = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_model.ptx"
@@ -103,6 +104,55 @@ def test_predicates_that_a_register_is_spread_over() -> None:
     assert [each.name for each in instruction.sources] == ["R10", ""]
     assert MachineInstruction("UR2UP", "UPR,UR4,0x1", "", False, 0).written == ["UP0"]
     assert MachineInstruction("FCHK", "P0,R10,R11", "", False, 0).written == ["P0"]
+
+
+def test_asking_for_registers_writes_a_predicate() -> None:
+    """The one that the loop around it looks at, and that was something else before."""
+    code = """
+        ULDC.64 UR4, c[0x0][0x208]
+        ULDC UR6, c[0x0][0x220]
+        UISETP.GT.U32.AND UP0, UPT, UR6, 0x1, UPT
+        PLOP3.LUT P0, PT, PT, PT, UP0, 0x80, 0x0
+        @P0 EXIT
+        again: USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8
+        PLOP3.LUT P0, PT, PT, PT, UP0, 0x80, 0x0
+        @!P0 BRA again
+        LDC.64 R2, c[0x0][0x210]
+        STG.E desc[UR4][R2.64], R0
+    """
+    assert listing.ranges(code) == [(0, 3, 0, 0)]
+    assert listing.ranges(code, n=2) == []
+
+
+@pytest.mark.parametrize("place", [0x100, 0x180])
+def test_maps_that_a_kernel_makes_are_of_what_it_puts_there(place: int) -> None:
+    """Of two maps in shared memory, one is copied to where TMA finds it."""
+    made = listing.template(f"""
+        ULDC.64 UR8, c[0x0][0x208]
+        S2UR UR5, SR_CgaCtaId
+        UMOV UR4, 0x400
+        ULEA UR4, UR5, UR4, 0x18
+        LDC.64 R2, c[0x0][0x218]
+        LDG.E.64 R4, desc[UR8][R2.64]
+        LDG.E.64 R6, desc[UR8][R2.64+0x8]
+        STS.64 [UR4+0x100], R4
+        STS.64 [UR4+0x180], R6
+        S2R R0, SR_LANEID
+        IMAD.SHL.U32 R0, R0, 0x4, RZ
+        S2UR UR5, SR_CgaCtaId
+        ULEA UR4, UR5, 0x400, 0x18
+        LDS R8, [R0+UR4+{place:#x}]
+        LDC.64 R2, c[0x0][0x210]
+        IMAD.WIDE.U32 R10, R0, 0x1, R2
+        ATOMG.E.EXCH.STRONG.GPU PT, RZ, [R10], R8
+        ULDC.64 UR6, c[0x0][0x210]
+        UTMASTG.2D [UR16], [UR6]
+    """)
+    assert not made.unknown
+    (tensor,) = made.tensors
+    first, second = (access.line for access in made.accesses if access.kind is AccessKind.READ and access.size == 8)
+    assert (tensor.kind, tensor.offset, tensor.parameters) == (AccessKind.WRITE, IN_MEMORY, ())
+    assert tensor.loads == (first if place == 0x100 else second,)
 
 
 @pytest.mark.parametrize(
