@@ -39,14 +39,21 @@ uint32_t tsr_form_writings(struct tsr_evaluation *e, const struct tsr_form *form
     return count;
 }
 
-/* Terms with the largest coefficients first. */
+/* What a term can be moved by; a symbol that is one number moves nothing. */
+static tsr_wide reach_of(struct tsr_evaluation *e, struct tsr_term term)
+{
+    const struct tsr_symbol *symbol = tsr_symbol_at(e, term.symbol);
+    return symbol->low == symbol->high ? 0 : tsr_wide_distance(term.coefficient);
+}
+
+/* Terms with the largest coefficients first, those that are numbers last. */
 static struct tsr_term *sorted(struct tsr_evaluation *e, const struct tsr_form *form)
 {
     struct tsr_term *terms = tsr_scratch_take(e, form->count * sizeof *terms);
     for (uint32_t i = 0; i < form->count; i++) {
-        tsr_wide size = tsr_wide_distance(form->terms[i].coefficient);
+        tsr_wide reach = reach_of(e, form->terms[i]);
         uint32_t to = i;
-        for (; to > 0 && tsr_wide_distance(terms[to - 1].coefficient) < size; to--)
+        for (; to > 0 && reach_of(e, terms[to - 1]) < reach; to--)
             terms[to] = terms[to - 1];
         terms[to] = form->terms[i];
     }

@@ -67,7 +67,7 @@ def _rewritten_facts(symbols: Symbols, written: Sequence[Form], facts: Sequence[
 def _rounded(symbols: Symbols, each: Form) -> Iterator[Form]:
     """A fact, and what it says without its smallest terms: what is left can be divided and rounded."""
     yield each
-    terms = sorted(each.terms.items(), key=lambda term: -abs(term[1]))
+    terms = _sorted(symbols, each)
     step, rest = 0, Form(0, each.terms)
     for count, (number, c) in enumerate(terms[:-1], start=1):
         step = gcd(step, c)
@@ -77,13 +77,23 @@ def _rounded(symbols: Symbols, each: Form) -> Iterator[Form]:
             yield fact(Form(each.constant + int(least), dict(terms[:count])))
 
 
+def _sorted(symbols: Symbols, form: Form) -> list[tuple[int, int]]:
+    """Terms with the largest coefficients first, those whose symbols are numbers last."""
+
+    def size(term: tuple[int, int]) -> int:
+        symbol = symbols.all[term[0]]
+        return 0 if symbol.low == symbol.high else abs(term[1])
+
+    return sorted(form.terms.items(), key=size, reverse=True)
+
+
 def _stride(symbols: Symbols, form: Form, facts: Sequence[Form], first: int, size: int) -> tuple[int, int]:
     """(stride, width) with the least share of bytes inside, (0, 0) when that is nearly all.
 
     The terms with the largest coefficients are taken as whole steps of their common divisor, the others as what is
     inside of a step.
     """
-    terms = sorted(form.terms.items(), key=lambda term: -abs(term[1]))
+    terms = _sorted(symbols, form)
     best, best_share = (0, 0), _SPARSE
     step = 0
     for count, (_, coefficient) in enumerate(terms, start=1):

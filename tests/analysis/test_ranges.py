@@ -126,6 +126,17 @@ def test_rows_with_a_pitch_keep_their_stride() -> None:
     assert one(code, n=1000) == (0, 3255, 1000, 256)
 
 
+@pytest.mark.parametrize(("times", "found"), [(1, (0, 3255, 1000, 256)), (2, (0, 4279, 0, 0))])
+def test_rows_keep_their_stride_in_a_loop_that_runs_once(times: int, found: tuple[int, int, int, int]) -> None:
+    code = """
+        mul.lo.s32 %r7, %r3, %r1; mad.lo.s32 %r8, %r5, 4, %r7; cvt.s64.s32 %rd3, %r8; add.s64 %rd4, %rd1, %rd3;
+        mov.u32 %r7, 0;
+    AGAIN: st.global.u32 [%rd4], %r1; add.s64 %rd4, %rd4, 1024;
+        add.s32 %r7, %r7, 1; setp.ne.s32 %p1, %r7, %r2; @%p1 bra AGAIN;
+    """
+    assert one(code, n=1000, m=times) == found
+
+
 def test_every_second_element() -> None:
     code = "mul.wide.s32 %rd3, %r6, 8; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4+4], %r1;"
     assert one(code) == (4, 2047 - 0, 8, 4)
