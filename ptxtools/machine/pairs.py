@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
 from ptxtools.machine.maker import CARRY, HIGH_OF_SHIFT, LOW_OF_SHIFT, SUM, Maker
+from ptxtools.machine.numbering import Numbering
 
 _WORD = (1 << 32) - 1
 _DEPTH = 60
@@ -43,6 +44,7 @@ class Pairs:
 
     def __init__(self, graph: Graph, dominates: Dominates) -> None:
         self.graph, self.dominates = graph, dominates
+        self.numbers = Numbering(graph)
         self.known: dict[tuple[int, int, int], int] = {}
         self.meetings: dict[tuple[int, int], int] = {}  # the same in every context
         self.depth = self.steps = 0
@@ -140,10 +142,10 @@ class Pairs:
     def summed(self, low: int, high: int, make: Maker) -> int | None:
         """Sums whose lower one carries into the upper one."""
         upper = self.scratch(high, SUM)
-        if upper is None or self.scratch(low, SUM) is None:
+        if upper is None:
             return None
         highs, inverted, carries = self.parts(upper)
-        found = None if inverted else self.lower_terms(low, carries)
+        found = None if inverted else self.lower_terms(self.carrying(low, carries), carries)
         if found is None:
             return None
         plus, minus = found
@@ -184,6 +186,26 @@ class Pairs:
         """The sum that a predicate is a carry of; -1 of others."""
         node = self.scratch(index, CARRY)
         return -1 if node is None else self.graph.resolve(node.args[0])
+
+    def carrying(self, low: int, carries: Sequence[int]) -> int:
+        """The sum that a carry comes from, when the word is that sum, made a second time without a carry."""
+        whole = self.carried(carries[0]) if carries else -1
+        if whole < 0 or self.scratch(low, SUM) is not None:
+            return low
+        terms, negated, into = self.parts(self.node(whole))
+        added = [each for number, term in enumerate(terms) for each in self.terms(term, bool(negated >> number & 1))]
+        return whole if not into and self.total(added) == self.total(self.terms(low)) else low
+
+    def total(self, terms: Sequence[tuple[int, bool]]) -> tuple[int, list[tuple[int, bool]]]:
+        """The numbers among words that are added up as one number, and the other words, as value numbers in order."""
+        number, others = 0, []
+        for index, minus in terms:
+            value = self.graph.number_of(index)
+            if value is None:
+                others.append((self.numbers.of(index), minus))
+            else:
+                number += -value if minus else value
+        return number & _WORD, sorted(others)
 
     def all_carries(self, low: int, carries: Sequence[int], most: int) -> bool:
         """Whether these are all carries that a sum can have."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.analysis.listing import ranges
 
 INDEX = """
@@ -41,15 +43,22 @@ def test_a_lower_word_that_is_shifted_by_a_multiplication() -> None:
     assert ranges(code) == [(128, 128 + 4 * 64 * 8 - 1, 0, 0)]
 
 
-def test_a_sum_that_is_made_once_for_its_carry_and_once_for_itself() -> None:
-    code = f"""{INDEX}
-        IMAD.WIDE.U32 R18, R4, 0x4, RZ
+TWICE = """
         IADD3 RZ, P0, R18, c[0x0][0x210], RZ
         VIADD R16, R18, c[0x0][0x210]
-        IADD3.X R17, R19, c[0x0][0x214], RZ, P0, !PT
-        STG.E desc[UR8][R16.64], RZ
-    """
-    assert ranges(code) == [(0, 1023, 0, 0)]
+        IADD3.X R17, R19, c[0x0][0x214], RZ, P0
+"""
+TWICE_SHIFTED = """
+        LEA RZ, P0, R18, c[0x0][0x210], 0x3
+        LEA R16, R18, c[0x0][0x210], 0x3
+        LEA.HI.X R17, R18, c[0x0][0x214], R19, 0x3, P0
+"""
+
+
+@pytest.mark.parametrize(("code", "step"), [(TWICE, 4), (TWICE_SHIFTED, 32)])
+def test_a_sum_that_is_made_once_for_its_carry_and_once_for_itself(code: str, step: int) -> None:
+    found = ranges(f"{INDEX} IMAD.WIDE.U32 R18, R4, 0x4, RZ\n{code}\nSTG.E desc[UR8][R16.64], RZ")
+    assert [each[:2] for each in found] == [(0, 255 * step + 3)]
 
 
 def test_the_least_of_two_values_is_chosen_by_halves() -> None:
