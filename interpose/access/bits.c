@@ -93,12 +93,7 @@ static tsr_wide proved_mask(struct tsr_evaluation *e, const struct tsr_form *for
     const struct tsr_facts *facts = bits < 0 ? tsr_context_facts(e, context) : NULL;
     if (!facts)
         return bits;
-    const struct tsr_form *written[5];
-    tsr_wide low = tsr_bound_lower(e, form, facts), high = tsr_bound_upper(e, form, facts);
-    bits = tsr_form_mask_between(form, low, high);
-    for (uint32_t i = tsr_form_writings(e, form, written); i-- > 1 && bits >= 0;) /* t - t % 32 is a multiple of 32 */
-        bits &= tsr_form_mask_between(written[i], low, high);
-    return bits;
+    return tsr_form_mask_between(form, tsr_bound_lower(e, form, facts), tsr_bound_upper(e, form, facts));
 }
 
 /* Or, and exclusive or, of forms whose bits may overlap. */

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ptxtools.access.template import Node, Op
 from ptxtools.ranges.form import Bound, Form, Symbol
-from ptxtools.ranges.rewrite import writings
 
 if TYPE_CHECKING:
     from ptxtools.ranges.evaluate import Evaluation
@@ -254,11 +253,7 @@ class Arithmetic:
         facts = None if bits is not None else self._of.facts(context)
         if facts is None:
             return bits
-        low, high = self._of.lower(form, facts), self._of.upper(form, facts)
-        for each in writings(self._of.symbols, form):  # t - t % 32 is a multiple of 32
-            found = self._of.symbols.mask_between(each, low, high)
-            bits = found if bits is None or found is None else bits & found
-        return bits
+        return self._of.symbols.mask_between(form, self._of.lower(form, facts), self._of.upper(form, facts))
 
     def _disjoint_low(self, form: Form, number: int) -> bool:
         """Whether the form is a multiple of a power of two above the number."""

@@ -19,8 +19,6 @@ from ptxtools.ranges.native import Evaluator
 from ptxtools.reader import read
 from tests.analysis.oracle import inside, spread, union
 from tests.analysis.plan import Kernel, kernels
-from tests.analysis.test_ranges import STORE, WARPS_TILES
-from tests.analysis.test_ranges import template as template_of
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [
@@ -213,12 +211,6 @@ def test_a_template_that_is_damaged_is_refused() -> None:
         struct.pack_into("<I", damaged, 8 + 4 * (position - 1), 0xFFFFFFFF)
         with pytest.raises(ValueError, match=r"template"):
             Evaluator(bytes(damaged))
-
-
-def test_bits_of_a_multiple_of_a_warps_first_thread() -> None:
-    template = template_of(WARPS_TILES + STORE.replace("%r6", "%r10"))
-    launch = Launch(struct.pack("<QQII", 2 * BUFFER, 4 * BUFFER, 0, 0), (1, 1, 1), (128, 1, 1), buffers)
-    assert Evaluator(template).evaluate(launch) == evaluate(template, launch)
 
 
 def test_the_reason_is_named() -> None:

@@ -211,16 +211,6 @@ def test_bits_that_only_facts_keep_apart() -> None:
     assert one(code, block=128) == (0, 387, 128, 4)
 
 
-WARPS_TILES = """
-    and.b32 %r7, %r5, 992; mul.lo.u32 %r8, %r7, 11; and.b32 %r9, %r5, 31; or.b32 %r10, %r8, %r9;
-"""
-
-
-def test_bits_of_a_multiple_of_a_warps_first_thread() -> None:
-    """CUB gives each warp 11 * 32 items: 11 * (t - t % 32) ends in five zeros, as it is 352 * (t / 32)."""
-    assert one(WARPS_TILES + STORE.replace("%r6", "%r10"), block=128) == (0, 4 * 1088 - 1, 1408, 128)
-
-
 def test_a_field_inserted_into_bits() -> None:
     """Row r1 of 16: (r6 << 4) + (r5 & 15), as compilers write indices of tiles."""
     assert one("bfi.b32 %r7, %r3, %r5, 4, 28;" + STORE.replace("%r6", "%r7"), block=16) == (0, 255, 0, 0)
