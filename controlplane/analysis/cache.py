@@ -113,17 +113,7 @@ class Cache:
         if not analysis.is_lasting:
             return
         place, wanted = self._place(key)
-        file = Path(place)
-        with contextlib.suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor, partial = tempfile.mkstemp(dir=file.parent, prefix=".partial-")
-            try:
-                with os.fdopen(descriptor, "wb") as stream:
-                    stream.write(encode(wanted, analysis))
-                Path(partial).rename(file)
-            except OSError:
-                Path(partial).unlink()
-                raise
+        write_whole(Path(place), encode(wanted, analysis))
 
     def usage(self) -> Usage:
         sizes = [size for _, size, _ in self._files()]
@@ -156,6 +146,20 @@ class Cache:
             with contextlib.suppress(OSError):
                 status = file.stat()
                 yield status.st_mtime, status.st_size, file
+
+
+def write_whole(file: Path, data: bytes) -> None:
+    """Aside first, so that nobody reads a part; not at all where it cannot be written."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, partial = tempfile.mkstemp(dir=file.parent, prefix=".partial-")
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+            Path(partial).rename(file)
+        except OSError:
+            Path(partial).unlink()
+            raise
 
 
 def _contents(file: str) -> tuple[bytes, float]:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import TypeAlias
 
 from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.analyst import Analyst
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import UNKNOWN, Description, unknown_description
 from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.observed import TIER as OBSERVED
+from controlplane.analysis.observed import Observations
 from controlplane.analysis.operands import tensors
 from controlplane.analysis.pointers import Kernel, Pointers
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, UsedFunction, events, used
@@ -21,6 +24,8 @@ from controlplane.observe.trace import Trace
 from ptxtools.access import flat
 from ptxtools.machine.consent import Consent
 from ptxtools.ranges import Launch, Result
+
+Left: TypeAlias = "Callable[[UsedFunction, TracedLaunch, Allocations], None]"
 
 EVALUATED = 64  # different launches of a function whose ranges are looked at, by default
 WAIT_SECONDS = 3600.0
@@ -58,7 +63,8 @@ class Evaluated:
 class FunctionCoverage:
     """A function over all processes of a trace. `launches`: of the trace; `by_code`: those that were evaluated from the
     function's code, and others like these count as they do; `by_call`: all those in calls of NVIDIA's libraries, from
-    the calls' operands, which say what code leaves unknown. `code`: the tier of what its code says.
+    the calls' operands, which say what code leaves unknown; `by_probe`: of those that code leaves unknown, from what
+    was observed of launches like them. `code`: the tier of what its code says.
     """
 
     description: Description
@@ -66,6 +72,7 @@ class FunctionCoverage:
     code: str = UNKNOWN
     by_code: Evaluated = field(default_factory=Evaluated)
     by_call: Evaluated = field(default_factory=Evaluated)
+    by_probe: Evaluated = field(default_factory=Evaluated)
 
     @property
     def name(self) -> str:
@@ -88,13 +95,24 @@ class FunctionCoverage:
         return round(self.by_call.known * (1 - self.known_by_code / self.launches)) if self.launches else 0
 
     @property
+    def known_by_probe(self) -> int:
+        """Those that neither code nor calls say."""
+        lost = self.launches - self.known_by_code - self.known_by_call
+        return round(lost * self.by_probe.known / self.by_probe.launches) if self.by_probe.launches else 0
+
+    @property
     def known_launches(self) -> int:
-        return self.known_by_code + self.known_by_call
+        return self.known_by_code + self.known_by_call + self.known_by_probe
 
     @property
     def evaluated(self) -> Evaluated:
         """In the way that says most of its launches."""
-        return self.by_call if self.known_by_call > self.known_by_code else self.by_code
+        ways = (
+            (self.known_by_code, self.by_code),
+            (self.known_by_call, self.by_call),
+            (self.known_by_probe, self.by_probe),
+        )
+        return max(ways, key=lambda way: way[0])[1]
 
     @property
     def tier(self) -> str:
@@ -106,6 +124,7 @@ class FunctionCoverage:
         known = Counter({self.code: self.known_by_code - through})
         known[MEMORY] += through
         known[LIBRARY] += self.known_by_call
+        known[OBSERVED] += self.known_by_probe
         known[UNKNOWN] += self.launches - self.known_launches
         return +known
 
@@ -156,16 +175,20 @@ def measure(
     most: int = EVALUATED,
     consent: Consent = Consent.OPEN,
     say: Callable[[str], None] = lambda _: None,
+    observations: Observations | None = None,
 ) -> Coverage:
-    """Analyses the functions that match, and evaluates up to `most` different launches of each."""
+    """Analyses the functions that match, and evaluates up to `most` different launches of each.
+
+    observations: of what the analysis leaves unknown; None: they are not to be used.
+    """
     processes = [used(traced, consent) for traced in trace.processes]
     with Images(trace) as images:
-        analyses = _analyses(processes, images, analyst, pattern, say)
+        analyses = analyse_all(processes, images, analyst, pattern, say)
     found: dict[tuple[str, Key | None], FunctionCoverage] = {}
     for process in processes:
-        _count(process, analyses, found, pattern)
+        count(process, analyses, found, pattern)
         if most:
-            _Evaluation(process, analyses, found, most).run()
+            Evaluation(process, analyses, found, most, _observed(found, observations)).run()
     functions = sorted(found.values(), key=lambda each: (-each.launches, each.name))
     return Coverage(functions, analyst.cached, analyst.made, sum(_lost(process) for process in processes))
 
@@ -176,11 +199,11 @@ def _lost(process: Used) -> int:
     return max(sum(counters.launches) + counters.captured - recorded, 0)
 
 
-def _matches(name: str, pattern: str) -> bool:
+def matches(name: str, pattern: str) -> bool:
     return pattern == "*" or fnmatchcase(name, pattern) or fnmatchcase(demangle(name), pattern)
 
 
-def _analyses(
+def analyse_all(
     processes: Iterable[Used], images: Images, analyst: Analyst, pattern: str, say: Callable[[str], None]
 ) -> dict[Key, Analysis]:
     found: dict[Key, Analysis] = {}
@@ -188,7 +211,7 @@ def _analyses(
     for process in processes:
         for function in process.functions.values():
             key = function.key
-            if key is None or key in found or key in missing or not _matches(function.name, pattern):
+            if key is None or key in found or key in missing or not matches(function.name, pattern):
                 continue
             analysis = analyst.remembered(key)
             if analysis is None:
@@ -208,11 +231,11 @@ def _analyses(
     return found
 
 
-def _count(
+def count(
     process: Used, analyses: dict[Key, Analysis], found: dict[tuple[str, Key | None], FunctionCoverage], pattern: str
 ) -> None:
     for function in process.functions.values():
-        if not _matches(function.name, pattern):
+        if not matches(function.name, pattern):
             continue
         at = (function.name, function.key)
         if at not in found:
@@ -229,9 +252,20 @@ def _tier(template: bytes) -> str:
     return TENSOR_MAP if flat.tensors(template) else flat.tier(template).word
 
 
-class _Evaluation:
+def _observed(found: dict[tuple[str, Key | None], FunctionCoverage], observations: Observations | None) -> Left | None:
+    def look(function: UsedFunction, launch: TracedLaunch, allocations: Allocations) -> None:
+        if observations is not None and function.key is not None:
+            result = observations.result(function.key, launch, allocations)
+            found[function.name, function.key].by_probe.add(result)
+
+    return None if observations is None else look
+
+
+class Evaluation:
     """The launches of a process in the order of time, up to `most` of each function's. What launches leave in memory
     is followed if all of them were recorded.
+
+    left: told of the different launches among them that neither their code nor a library call says.
     """
 
     def __init__(
@@ -240,8 +274,10 @@ class _Evaluation:
         analyses: dict[Key, Analysis],
         found: dict[tuple[str, Key | None], FunctionCoverage],
         most: int,
+        left: Left | None = None,
     ) -> None:
         self.process, self.analyses, self.found, self.most = process, analyses, found, most
+        self.left, self.told = left, dict[int, set[TracedLaunch]]()
         self.kernels: dict[Key, Kernel] = {}
         self.seen: dict[int, set[TracedLaunch]] = {}
         self.tensor = tensors(process.records).get
@@ -278,12 +314,24 @@ class _Evaluation:
             coverage.by_call.add(by_call)
         asked = Launch(launch.parameters, launch.grid, launch.block, allocations, tensor=self.tensor)
         result = Result([], [(0, UNKNOWN)])
-        if coverage is not None and kernel is not None and self.is_wanted(launch, kernel):
+        is_wanted = coverage is not None and kernel is not None and self.is_wanted(launch, kernel)
+        if coverage is not None and kernel is not None and is_wanted:
             result = self.evaluated(kernel, asked, allocations, coverage.by_code)
         elif kernel is not None and self.follows and (kernel.leaves_pointers or not self.pointers.is_empty):
             result = kernel.quick.evaluate(asked)
         if self.follows:
             self.pointers.after(kernel, asked, by_call if result.unknown and by_call is not None else result)
+        is_left = result.unknown and (by_call is None or by_call.unknown) and (is_wanted or kernel is None)
+        if self.left is not None and coverage is not None and is_left and self.is_new(launch):
+            self.left(function, launch, allocations)
+
+    def is_new(self, launch: TracedLaunch) -> bool:
+        """Among those that are left."""
+        before = self.told.setdefault(launch.function, set())
+        if len(before) >= self.most or launch in before:
+            return False
+        before.add(launch)
+        return True
 
     def is_wanted(self, launch: TracedLaunch, kernel: Kernel) -> bool:
         """Launches that are alike count once, unless it matters what was in memory."""

@@ -40,6 +40,7 @@ class TracedLaunch:
     is_complete: bool
     device: int
     library: LibraryCall | None = None
+    has_attributes: bool = False
 
 
 @dataclass
@@ -153,6 +154,7 @@ def _launch(records: Records, row: int, is_parameters: NDArray[np.bool_]) -> Tra
         whole and size > 0,
         int(record["launch.device"]),
         library_call(records, last if whole else row + 1),
+        int(record["launch.attributes"]) > 0,
     )
 
 

@@ -45,8 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--disassemble",
         choices=[each.value for each in Consent],
-        default=Consent.OPEN.value,
-        help="whose machine code may be disassembled; open: all but NVIDIA's closed libraries",
+        help="whose machine code may be disassembled; open: all but NVIDIA's closed libraries (default: what the "
+        "policy says, else open)",
+    )
+    parser.add_argument(
+        "--policy", metavar="FILE", type=Path, help="of a trace: `disassemble` and `analysis` are what this policy says"
     )
     parser.add_argument(
         "--evaluator", choices=EVALUATORS, default="python", help="what finds the ranges; c is what runs in programs"
@@ -62,7 +65,9 @@ def run(options: argparse.Namespace) -> int:
         return run_trace(options)
     if options.coverage or options.svg is not None:
         raise ConfigError("--coverage and --svg are about traces", expected="--trace with a trace")
-    found = _kernels(options.file, options.arch, options.function, Consent(options.disassemble))
+    if options.policy is not None:
+        raise ConfigError("--policy is about traces", expected="--trace with a trace")
+    found = _kernels(options.file, options.arch, options.function, Consent(options.disassemble or Consent.OPEN))
     launched = [options.grid, options.block, options.args]
     if all(each is None for each in launched):
         _print_summaries([summarise(template) for template, _ in found], options.json)

@@ -16,13 +16,18 @@ def run_trace(options: argparse.Namespace) -> int:
     from controlplane.analysis.analyst import Analyst
     from controlplane.analysis.cache import Cache
     from controlplane.analysis.coverage import measure
+    from controlplane.analysis.observed import Observations
     from controlplane.analysis.pool import Pool
     from controlplane.observe import trace
+    from controlplane.policy import read_policy
     from ptxtools.machine.consent import Consent
 
     loaded = trace.load(options.trace)
-    consent = Consent(options.disassemble)
-    found = measure(loaded, Analyst(Cache(), Pool()), options.function, options.launches, consent, _say)
+    policy = None if options.policy is None else read_policy(options.policy)
+    consent = Consent(options.disassemble or (policy.disassemble if policy is not None else Consent.OPEN))
+    observations = Observations() if policy is not None and policy.use_observed else None
+    analyst = Analyst(Cache(), Pool())
+    found = measure(loaded, analyst, options.function, options.launches, consent, _say, observations)
     if not found.functions:
         raise ConfigError(
             f"no launch of a kernel that matches '{options.function}' is in it", expected="another pattern"

@@ -90,6 +90,8 @@ def _text(policy: Policy, found: Sequence[Finding], there: Sequence[Gpu] | None,
         lines.append(f"verify: {which} elsewhere is run at home too and compared")
     if policy.disassemble is not Consent.OPEN:
         lines.append(f"machine code: {explain_consent(policy)}")
+    if policy.use_observed:
+        lines.append("analysis: what was observed of a launch counts as known of it, although it proves nothing")
     if there is None:
         lines.append("devices: not checked, this machine has no GPU (try --emulate)")
     lines += [f"{policy.file}:{finding.line}: {finding.severity.value}: {finding.text}" for finding in found]
@@ -114,6 +116,7 @@ def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> st
         },
         "verify": policy.verify,
         "disassemble": policy.disassemble.value,
+        "analysis": {"observed": "use" if policy.use_observed else "ignore"},
         "findings": [
             {"severity": finding.severity.value, "line": finding.line, "text": finding.text} for finding in found
         ],

@@ -110,7 +110,8 @@ class Policy:
     Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to
     look at exceeds verify_limit_bytes. Memory that the application allocates on its GPU lies on GPU `memory_place`, or,
     if that is FOLLOW, on the GPU whose launches use it: it moves when another GPU has used it `move_after` times more.
-    disassemble: whose machine code may be, when launches are analysed.
+    disassemble: whose machine code may be, when launches are analysed. use_observed: what probes saw of a launch counts
+    as known of it.
     """
 
     file: Path
@@ -124,6 +125,7 @@ class Policy:
     memory_place: int = FOLLOW
     move_after: int = MOVE_AFTER
     disassemble: Consent = Consent.OPEN
+    use_observed: bool = False
     devices_line: int = field(default=1, compare=False)
     signature: Signature | None = field(default=None, compare=False)
 

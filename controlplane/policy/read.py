@@ -71,8 +71,16 @@ def policy_of(root: Value) -> Policy:
     log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
     memory = _memory(entries["memory"], gpus) if "memory" in entries else (FOLLOW, MOVE_AFTER)
     consent = Consent(entries["disassemble"].choice(CONSENTS)) if "disassemble" in entries else Consent.OPEN
-    devices_line = entries["devices"].node.start_mark.line + 1
-    return Policy(root.file, home, executors, rules, default, verify, log, verify_limit, *memory, consent, devices_line)
+    observed = "analysis" in entries and _uses_observed(entries["analysis"])
+    line = entries["devices"].node.start_mark.line + 1
+    return Policy(
+        root.file, home, executors, rules, default, verify, log, verify_limit, *memory, consent, observed, line
+    )
+
+
+def _uses_observed(value: Value) -> bool:
+    entries = value.mapping(schema.ANALYSIS)
+    return "observed" in entries and entries["observed"].choice(frozenset(schema.OBSERVED)) == schema.USE
 
 
 def _memory(value: Value, gpus: tuple[int, ...]) -> tuple[int, int]:

@@ -100,6 +100,18 @@ _MEMORY = _object(
         ),
     },
 )
+USE = "use"
+OBSERVED = (USE, "ignore")
+_ANALYSIS = _object(
+    [],
+    {
+        "observed": _described(
+            "Whether what tessera probe saw of a launch, which proves nothing, counts as known of it in tessera "
+            "analyze --policy (ignore).",
+            enum=list[Json](OBSERVED),
+        ),
+    },
+)
 _MATCH = _object(
     [],
     {
@@ -158,6 +170,7 @@ SCHEMA: dict[str, Json] = {
                 "Whose machine code --analyze may disassemble; open: all but NVIDIA's closed libraries (open).",
                 enum=[each.value for each in Consent],
             ),
+            "analysis": _described("What is known of launches.", **_ANALYSIS),
         },
     ),
 }
@@ -171,4 +184,4 @@ def _keys(schema: dict[str, Json]) -> frozenset[str]:
 
 TOP, DEVICES, EXECUTOR, RULE = _keys(SCHEMA), _keys(_DEVICES), _keys(_EXECUTOR), _keys(_RULE)
 MATCH, GRID, NTH, SHARE = _keys(_MATCH), _keys(_GRID), _keys(_NTH), _keys(_SHARE)
-VERIFY, MEMORY = _keys(_VERIFY), _keys(_MEMORY)
+VERIFY, MEMORY, ANALYSIS = _keys(_VERIFY), _keys(_MEMORY), _keys(_ANALYSIS)

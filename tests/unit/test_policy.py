@@ -71,6 +71,8 @@ def test_without_rules_everything_stays_home(tmp_path: Path) -> None:
         (SMALLEST + "memory: {place: follow, move_after: -1}\n", 7, "'-1' is not usable here"),
         (SMALLEST + "memory: {place: home, move_after: 3}\n", 7, "only memory that follows its use moves"),
         (SMALLEST + "disassemble: some\n", 7, "'some' is not known"),
+        (SMALLEST + "analysis: {observed: maybe}\n", 7, "'maybe' is not known"),
+        (SMALLEST + "analysis: {probes: use}\n", 7, "unknown key 'probes'"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
@@ -107,6 +109,7 @@ verify: {every: 100, memory_limit: 8GiB}
 memory: {place: follow, move_after: 5}
 log: decisions
 disassemble: none
+analysis: {observed: use}
 """
 
 
@@ -117,6 +120,8 @@ def test_every_key_is_understood(tmp_path: Path) -> None:
     assert policy.verify_limit_bytes == 8 << 30
     assert (policy.memory_place, policy.move_after) == (FOLLOW, 5)
     assert policy.disassemble is Consent.NONE
+    assert policy.use_observed
+    assert not read_policy(written(tmp_path, SMALLEST + "analysis: {observed: ignore}\n")).use_observed
     first, second = (rule.match for rule in policy.rules)
     assert first == Match(
         function="*gemm*",
