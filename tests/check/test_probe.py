@@ -13,7 +13,7 @@ import pytest
 from controlplane.analysis.cache import Key
 from controlplane.analysis.observed import SUFFIX, Observations
 from controlplane.analysis.poison import Experiment, Seen
-from controlplane.analysis.probe import Buffer, Probe
+from controlplane.analysis.probe import TOO_LARGE, Buffer, Probe
 from tests.check import unknown
 from tests.command import TESSERA_RUN
 
@@ -67,16 +67,8 @@ def test_what_is_unknown_is_observed(tmp_path: Path) -> None:
     assert used["coverage"]["by_tier"] == {"observed": 3, "unknown": 1}
     assert {each["name"]: each["tier"] for each in used["functions"]} == {"indirect": "observed", "chase": "unknown"}
     assert said("probe", "--trace", str(trace), "--function", "none*") == "all launches have known ranges\n"
-
-
-def test_what_is_too_large_is_not_probed(tmp_path: Path) -> None:
-    trace = tmp_path / "run.trace"
-    options = ["--emulate", "1", "--no-summary", "--trace", str(trace), "--trace-parameters", "--"]
-    subprocess.run([TESSERA_RUN, *options, sys.executable, PROGRAM], timeout=TIMEOUT_S, check=True)
-    found = json.loads(said("probe", "--trace", str(trace), "--memory", "1KiB", "--emulate", "1", "--json"))
-    assert {reason for each in found["functions"] for reason in each["not_probed"]} == {
-        "its allocations are larger than --memory allows"
-    }
+    small = json.loads(said(*asked, "--memory", "1KiB"))
+    assert {reason for each in small["functions"] for reason in each["not_probed"]} == {TOO_LARGE}
 
 
 def test_observations_are_kept_for_launches_like_it(tmp_path: Path) -> None:
