@@ -205,7 +205,7 @@ void tsr_evaluation_leave(struct tsr_evaluation *e) __attribute__((noreturn));
 static inline void tsr_evaluation_spend(struct tsr_evaluation *e, uint32_t steps)
 {
     e->steps += steps;
-    if (e->steps > e->most_steps / 2)
+    if (e->steps > e->most_steps / 4 * 3)
         e->coarse = true;
     if (e->steps > e->most_steps)
         tsr_evaluation_leave(e);
