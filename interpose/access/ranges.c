@@ -153,7 +153,7 @@ static bool size_of(struct run *run, const struct tsr_access_access *access, con
     return high <= UINT32_MAX;
 }
 
-/* The rows of a matrix, `pitch` bytes apart. */
+/* The rows of matrices, `pitch` bytes apart: those of one that has a stride are on a common grid with it. */
 static bool repeat(struct run *run, const struct tsr_access_access *access, const struct tsr_facts *facts,
                    struct tsr_shape *shape)
 {
@@ -161,10 +161,12 @@ static bool repeat(struct run *run, const struct tsr_access_access *access, cons
     tsr_wide low = tsr_bound_lower(&run->e, pitch, facts), high = tsr_bound_upper(&run->e, pitch, facts);
     if (low < 0 || high >= LARGEST)
         return false;
-    bool is_one = shape->first + shape->size - 1 == shape->last && low == high && high > shape->size;
+    tsr_wide step = tsr_wide_common(shape->stride, high);
+    tsr_wide width = shape->stride ? shape->width : shape->last - shape->first + 1;
+    bool is_strided = low == high && width < step;
     shape->last += (access->rows - 1) * high;
-    shape->stride = is_one ? high : 0;
-    shape->width = is_one ? shape->size : 0;
+    shape->stride = is_strided ? step : 0;
+    shape->width = is_strided ? width : 0;
     return true;
 }
 

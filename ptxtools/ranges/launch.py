@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import inf
+from math import gcd, inf
 
 from ptxtools.access.bases import bases
 from ptxtools.access.depth import deep
@@ -259,15 +259,16 @@ class _Launch:
         return None if high == inf else max(0, int(high))
 
     def repeated(self, access: Access, found: Shape, facts: list[Form]) -> Shape | None:
-        """The rows of a matrix, `pitch` bytes apart."""
+        """The rows of matrices, `pitch` bytes apart: those of one that has a stride are on a common grid with it."""
         pitch = self.evaluation.value(access.pitch)
         low, high = self.evaluation.lower(pitch, facts), self.evaluation.upper(pitch, facts)
         if low < 0 or high == inf:
             return None
         last = found.last + (access.rows - 1) * int(high)
-        one_access = found.first + found.size - 1 == found.last
-        if one_access and low == high and high > found.size:
-            return Shape(found.first, last, int(high), found.size, found.size)
+        step = gcd(found.stride, int(high))
+        width = found.width if found.stride else found.last - found.first + 1
+        if low == high and width < step:
+            return Shape(found.first, last, step, width, found.size)
         return Shape(found.first, last, 0, 0, found.size)
 
     def based(self, form: Form) -> tuple[int | None, Form]:

@@ -137,6 +137,27 @@ def test_rows_keep_their_stride_in_a_loop_that_runs_once(times: int, found: tupl
     assert one(code, n=1000, m=times) == found
 
 
+@pytest.mark.parametrize(
+    ("distance", "pitch", "found"),
+    [
+        (4096, 128, (0, 16159, 256, 32)),
+        (4096 + 64, 128, (0, 16351, 64, 32)),
+        (4096 + 8, 128, (0, 16183, 0, 0)),
+        (16, 128, (0, 3919, 256, 80)),
+        (512, 0, (0, 1567, 512, 32)),
+        (0, 0, (0, 31, 0, 0)),
+    ],
+)
+def test_rows_of_several_matrices(distance: int, pitch: int, found: tuple[int, int, int, int]) -> None:
+    """Block b loads 16 rows of 16 halves, n elements apart, from b times a distance on."""
+    code = f"""
+        mul.wide.u32 %rd3, %r3, {distance}; add.s64 %rd4, %rd1, %rd3;
+        wmma.load.a.sync.aligned.row.m16n16k16.global.f16
+            {{%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17}}, [%rd4], %r1;
+    """
+    assert one(code, n=pitch) == found
+
+
 def test_every_second_element() -> None:
     code = "mul.wide.s32 %rd3, %r6, 8; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4+4], %r1;"
     assert one(code) == (4, 2047 - 0, 8, 4)
