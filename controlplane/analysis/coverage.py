@@ -17,7 +17,7 @@ from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.observed import TIER as OBSERVED
 from controlplane.analysis.observed import Observations
 from controlplane.analysis.operands import tensors
-from controlplane.analysis.pointers import Kernel, Pointers
+from controlplane.analysis.pointers import FOLLOWED, Kernel, Pointers
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, UsedFunction, events, used
 from controlplane.demangle import demangle
 from controlplane.observe.trace import Trace
@@ -283,7 +283,7 @@ class Evaluation:
         self.tensor = tensors(process.records).get
         self.pointers = Pointers()
         kernels = [self.kernel(function) for function in process.functions.values()]
-        self.follows = not _lost(process) and any(kernel.leaves_pointers for kernel in kernels if kernel is not None)
+        self.follows = not _lost(process) and any(kernel.pointers for kernel in kernels if kernel is not None)
 
     def run(self) -> None:
         for event, allocations in events(self.process):
@@ -317,7 +317,7 @@ class Evaluation:
         is_wanted = coverage is not None and kernel is not None and self.is_wanted(launch, kernel)
         if coverage is not None and kernel is not None and is_wanted:
             result = self.evaluated(kernel, asked, allocations, coverage.by_code)
-        elif kernel is not None and self.follows and (kernel.leaves_pointers or not self.pointers.is_empty):
+        elif kernel is not None and self.follows and (kernel.pointers or not self.pointers.is_empty):
             result = kernel.quick.evaluate(asked)
         if self.follows:
             self.pointers.after(kernel, asked, by_call if result.unknown and by_call is not None else result)
@@ -343,7 +343,7 @@ class Evaluation:
 
     def evaluated(self, kernel: Kernel, asked: Launch, allocations: Allocations, into: Evaluated) -> Result:
         result = kernel.every.evaluate(asked)
-        if self.follows and result.unknown and kernel.follows_pointers:
+        if self.follows and any(reason in FOLLOWED for _, reason in result.unknown):
             result = self.pointers.followed(kernel, asked, allocations)
             into.followed += not result.unknown
         into.add(result)

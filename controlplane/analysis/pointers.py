@@ -23,7 +23,7 @@ from ptxtools.ranges.threads import written
 WORD = 8
 MOST = 1 << 12  # words that one load of a pointer may read
 _LEAST_POINTER = 1 << 32  # below are numbers
-_FOLLOWED = {"pointer loaded from memory", "tensor map in memory"}
+FOLLOWED = {"pointer loaded from memory", "tensor map in memory"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,26 @@ class Word:
 
 
 class Kernel:
-    """A template, and what of it concerns pointers in memory. `every`: evaluates it with all reasons why something is
-    unknown; `quick`: with one.
-    """
+    """A template, and what of it concerns pointers in memory. `follows_pointers`: a launch of it was seen to."""
 
     def __init__(self, data: bytes, needs_parameters: bool) -> None:
-        self.template = flat.read(data)
-        self.needs_parameters = needs_parameters
-        self.every, self.quick = Evaluator(data), Evaluator(data, memo=True)
+        self._data = data
+        self.needs_parameters, self.follows_pointers = needs_parameters, False
         self._parts: dict[tuple[Access, ...], Evaluator] = {}
+
+    @cached_property
+    def template(self) -> Template:
+        return flat.read(self._data)
+
+    @cached_property
+    def every(self) -> Evaluator:
+        """Evaluates it with all reasons why something is unknown."""
+        return Evaluator(self._data)
+
+    @cached_property
+    def quick(self) -> Evaluator:
+        """Evaluates it with one reason, and remembers."""
+        return Evaluator(self._data, memo=True)
 
     @cached_property
     def stores(self) -> list[tuple[Access, int]]:
@@ -57,14 +68,10 @@ class Kernel:
                 found.append((access, offsets.pop()))
         return found
 
-    @property
-    def leaves_pointers(self) -> bool:
-        return any(access.pointers for access, _ in self.stores)
-
     @cached_property
-    def follows_pointers(self) -> bool:
-        loads = any(_loaded(self.template, access) for access in self.template.accesses)
-        return loads or any(tensor.offset == IN_MEMORY for tensor in self.template.tensors)
+    def pointers(self) -> list[int]:
+        """Where in the parameter block pointers lie that it stores."""
+        return sorted({offset for access, _ in self.stores for offset in access.pointers or ()})
 
     def ranges(self, accesses: Iterable[Access], launch: Launch) -> Result:
         """The ranges of these accesses alone."""
@@ -99,7 +106,7 @@ class Pointers:
         for each in result.ranges:
             if each.kind is not AccessKind.READ:
                 self.forget(*((each.begin, each.end) if each.first <= each.last else ()))
-        if kernel is not None and kernel.leaves_pointers:
+        if kernel is not None and any(_is_pointer(_pointer(launch, offset)) for offset in kernel.pointers):
             self._words.update(self._stored(kernel, launch))
 
     def _stored(self, kernel: Kernel, launch: Launch) -> dict[int, Word]:
@@ -122,18 +129,19 @@ class Pointers:
             if may.unknown:
                 return {}
             stored = {_pointer(launch, offset) for offset in access.pointers or ()}
-            pointers = frozenset(pointer for pointer in stored if pointer >= _LEAST_POINTER)
+            pointers = frozenset(filter(_is_pointer, stored))
             for word in [word for word in found if _reach(may.ranges, word)]:
                 found[word] = replace(found[word], pointers=found[word].pointers | pointers)
         return found
 
     def followed(self, kernel: Kernel, launch: Launch, allocations: Allocations) -> Result:
         """The ranges of a launch, with those that it reaches through pointers in memory, as far as these are known."""
+        kernel.follows_pointers = True
         result = evaluate(kernel.template, launch)
         own = [each for each in result.ranges if each.kind is not AccessKind.READ]
         found, unknown = list(result.ranges), []
         for line, reason in result.unknown:
-            ranges = self._reached(kernel, launch, allocations, line, own) if reason in _FOLLOWED else None
+            ranges = self._reached(kernel, launch, allocations, line, own) if reason in FOLLOWED else None
             if ranges is None:
                 unknown.append((line, reason))
             else:
@@ -237,6 +245,10 @@ def _loaded(template: Template, access: Access) -> tuple[int, ...]:
     """Lines that load the pointers that an address may begin with."""
     ways = bases(template, access.address)
     return tuple(sorted({node.number for way in ways for node in way if node.op is Op.LOADED and node.width == 64}))
+
+
+def _is_pointer(value: int) -> bool:
+    return value >= _LEAST_POINTER
 
 
 def _pointer(launch: Launch, offset: int) -> int:
