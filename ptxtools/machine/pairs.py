@@ -153,9 +153,22 @@ class Pairs:
         for term in minus:
             opposite = self.take(highs, lambda each: self.node(each).op in (Op.NOT, Op.NUMBER), make.number(0))
             total = make.subtract(total, self.whole(term, self.inverse(opposite, make), make), 64)
-        for term, partner in self.matched(plus, highs, make):
+        for term, partner in self.gathered(self.matched(plus, highs, make), make):
             total = make.add(total, self.whole(term, partner, make), 64)
         return total
+
+    def gathered(self, pairs: list[tuple[int, int]], make: Maker) -> list[tuple[int, int]]:
+        """Upper words that are left over, with the upper word of a product: it has more terms than the lower one."""
+        alone = [high for low, high in pairs if self.graph.number_of(low) == 0]
+        others = [(low, high) for low, high in pairs if self.graph.number_of(low) != 0]
+        for position, (low, high) in enumerate(others):
+            value, part = self.half(low)
+            if alone and part == 0 and self.half(high) == (value, 1) and self.factors(value)[0] is not None:
+                for each in alone:
+                    high = make.add(high, each)
+                others[position] = (low, high)
+                return others
+        return pairs
 
     def lower_terms(self, low: int, carries: Sequence[int]) -> tuple[list[int], list[int]] | None:
         """What a lower sum adds and subtracts; None unless these are all its carries.
@@ -304,12 +317,8 @@ class Pairs:
 
     def product(self, value: int, terms: Sequence[tuple[int, bool]], make: Maker) -> int | None:
         """a * b of 64 bits: al * bl in full, and ah * bl and al * bh in the upper word."""
-        node, addend = self.node(value), None
-        if node.op is Op.ADD and self.node(node.args[0]).op is Op.MUL_WIDE:
-            node, addend = self.node(node.args[0]), node.args[1]
-        elif node.op is Op.ADD and self.node(node.args[1]).op is Op.MUL_WIDE:
-            node, addend = self.node(node.args[1]), node.args[0]
-        if node.op is not Op.MUL_WIDE or node.signed:
+        node, addend = self.factors(value)
+        if node is None:
             return None
         a, b = (self.graph.resolve(arg) for arg in node.args)
         above = {a: make.number(0), b: make.number(0)}
@@ -329,6 +338,15 @@ class Pairs:
         sides = [self.whole(each, above[each], make) for each in (a, b)]
         total = make.multiply(sides[0], sides[1], 64)
         return total if addend is None else make.add(total, addend, 64)
+
+    def factors(self, value: int) -> tuple[Node | None, int | None]:
+        """The product of two unsigned words in a value, and what is added to it."""
+        node = self.node(value)
+        if node.op is Op.ADD:
+            for one, other in (node.args, node.args[::-1]):
+                if self.node(one).op is Op.MUL_WIDE and not self.node(one).signed:
+                    return self.node(one), other
+        return (node, None) if node.op is Op.MUL_WIDE and not node.signed else (None, None)
 
     def same(self, a: int, b: int) -> bool:
         x, y = self.graph.number_of(a), self.graph.number_of(b)

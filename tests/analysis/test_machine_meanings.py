@@ -112,3 +112,20 @@ def test_two_sums_that_carry_into_one_word() -> None:
         EXIT
     """
     assert ranges(text) == [(64, 319)]
+
+
+def test_the_upper_word_of_a_product_that_is_added_with_others() -> None:
+    """Thread times a negative pitch of 64 bits, plus two numbers: three words meet in the upper sum."""
+    text = """
+        LDC.64 R2, c[0x0][0x210]
+        LDC.64 R4, c[0x0][0x218]
+        LDC.64 R6, c[0x0][0x220]
+        S2R R0, SR_TID.X
+        IMAD R10, R0, R5, RZ
+        IMAD.WIDE.U32 R8, R0, R4, R2
+        IADD3 R8, P0, R6, R8, RZ
+        IADD3.X R9, R7, R9, R10, P0, !PT
+        LDG.E R12, desc[UR4][R8.64]
+        EXIT
+    """
+    assert ranges(text, (1 << 64) - 64, 8192) == [(8192 - 63 * 64, 8192 + 3)]
