@@ -28,7 +28,9 @@ def _lowered(graph: Graph, node: Node) -> int:
     if node.name == SUM:
         return _sum(make, args, node.number)
     if node.name in (HIGH_OF_SHIFT, LOW_OF_SHIFT):
-        count = make.of(args[2]) or 0
+        count = make.of(args[2])
+        if count is None or not 0 <= count < 32:
+            return make.any()
         if node.name == HIGH_OF_SHIFT:
             return make.add(make.shift_left(args[1], count), make.shift_right(args[0], 32 - count, False))
         return make.add(make.shift_right(args[0], count, False), make.shift_left(args[1], 32 - count))

@@ -244,8 +244,10 @@ def _funnel_far(
 def _funnel_unknown(
     at: Place, code: MachineInstruction, left: bool, upper: bool, is_64: bool, signed: bool
 ) -> int | None:
-    """By a number that is not known, of one word: the other is 0 or not looked at."""
+    """By a number that is not known yet, of one word: the other is 0 or not looked at. Or the upper word of a pair."""
     low, count, high = code.sources[:3]
+    if "W" not in code.parts and is_64 and left and upper:
+        return at.make.scratch(HIGH_OF_SHIFT, (at.word(low), at.word(high), at.word(count)))
     if is_64 or "W" in code.parts:
         return None
     if left and not upper:

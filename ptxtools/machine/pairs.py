@@ -365,7 +365,7 @@ class Pairs:
         a, b = self.node(low), self.node(high)
         moved, count = self.moved(a)
         if b.op is Op.UNKNOWN and b.name == HIGH_OF_SHIFT:
-            if (moved, count) == (self.graph.resolve(b.args[0]), self.graph.number_of(b.args[2])):
+            if count >= 0 and (moved, count) == (self.graph.resolve(b.args[0]), self.graph.number_of(b.args[2])):
                 return make.shift_left(self.whole(moved, b.args[1], make), count, 64)
         elif b.op is Op.SHR and self.belong(low, high):
             return make.shift_left(make.node(Op.CONVERT, (moved,), 32, b.signed), count, 64)

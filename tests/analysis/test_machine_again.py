@@ -45,3 +45,26 @@ def test_half_of_a_number_of_64_bits_rounded_to_0() -> None:
         EXIT
     """
     assert ranges(text, 19) == [(0, 39)]
+
+
+def test_a_pair_shifted_by_what_a_register_holds_on_every_way() -> None:
+    """The compiler keeps the number in a register, round a loop."""
+    text = """
+        LDC.64 R2, c[0x0][0x210]
+        S2R R0, SR_TID.X
+        MOV R9, 0x1
+        MOV R5, RZ
+    again:
+        IMAD.WIDE.U32 R10, R0, 0x3, RZ
+        IMAD.SHL.U32 R12, R10, 0x2, RZ
+        SHF.L.U64.HI R13, R10, R9, R11
+        IADD3 R6, P0, R12, R2, RZ
+        IADD3.X R7, R13, R3, RZ, P0, !PT
+        LDG.E R8, desc[UR4][R6.64]
+        MOV R9, 0x1
+        IADD3 R5, R5, 0x1, RZ
+        ISETP.LT.AND P0, PT, R5, R8, PT
+        @P0 BRA again
+        EXIT
+    """
+    assert ranges(text) == [(0, 63 * 6 + 3)]
