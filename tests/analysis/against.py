@@ -55,6 +55,7 @@ class Verdict:
     `narrower`: they lack bytes of the PTX's ranges, but hold all that was traced: PTX says too much.
     `unequal`: they have bytes that the PTX's have not.
     `dead`: they lack only bytes of loads whose values nobody uses, which ptxas leaves out.
+    `ended`: trials that came to their end, and touched nothing else.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Verdict:
     unequal: int = 0
     narrower: int = 0
     dead: int = 0
+    ended: int = 0
     ptx_unknown: set[str] = field(default_factory=set)
     machine_unknown: set[str] = field(default_factory=set)
     example: str = ""
@@ -101,18 +103,21 @@ def assemble(text: Path, architecture: int, directory: Path, *options: str) -> b
 
 
 def verdicts(
-    source: str, path: Path, code: Code, launches: int, is_wanted: Wanted = lambda _: True
+    source: str, path: Path, code: Code, launches: int, is_wanted: Wanted = lambda _: True, trials: int = 0
 ) -> Iterator[Verdict]:
-    """A verdict on each wanted kernel that is in both. `source`: the PTX; it lies in `path`, and traces beside it."""
+    """A verdict on each wanted kernel that is in both. `source`: the PTX; it lies in `path`, and traces beside it.
+
+    `trials`: launches of each that are made on the emulated driver, whether PTX says more than machine code or not.
+    """
     module, lived = read(source), live(source, is_wanted)
     lively = module if lived == source else read(lived)
     for function in module.kernels:
         if is_wanted(function.name) and code.listing.lines(function.name) is not None:
-            yield verdict(module, lively, function, lived, path, code, launches)
+            yield verdict(module, lively, function, lived, path, code, launches, trials)
 
 
 def verdict(
-    module: Module, lively: Module, function: Function, lived: str, path: Path, code: Code, launches: int
+    module: Module, lively: Module, function: Function, lived: str, path: Path, code: Code, launches: int, trials: int
 ) -> Verdict:
     """`lively`: the module without dead loads, `lived` its text."""
     found = Verdict(function.name)
@@ -127,19 +132,23 @@ def verdict(
     draw = kernel.aligned_job if "wmma." in lived[needed.begin : needed.end] else kernel.job
     jobs = [draw(chance) for _ in range(launches)]
     doubtful = [job for job in jobs if compare(found, sides, launch_of(json.loads(job)))]
-    if doubtful:
+    if doubtful or trials:
         text.write_text(lived)
-        settle(found, sides, kernel, doubtful, path.parent)
+        emulated = Trials(path.parent, lambda launch: evaluate(ours, launch))
+        settle(found, sides, kernel, doubtful, emulated)
+        ends = Counter(emulated.ends([kernel.tamed(draw(chance), chance) for _ in range(trials)]))
+        found.missing += ends[End.LACKS]
+        found.ended += ends[End.HELD]
+        found.example = emulated.lacking or found.example
     return found
 
 
-def settle(found: Verdict, sides: Sides, kernel: Kernel, doubtful: Sequence[str], directory: Path) -> None:
+def settle(found: Verdict, sides: Sides, kernel: Kernel, doubtful: Sequence[str], trials: Trials) -> None:
     """Runs the doubtful jobs on the emulated driver: what they touch decides.
 
     Those that do not come to their end show too little: others like them are made, up to a few that do.
     """
-    trials = Trials(directory, lambda launch: evaluate(sides.ours, launch))
-    ends = Counter(map(trials.run, doubtful))
+    ends = Counter(trials.ends(doubtful))
     if ends[End.NONE]:
         chance = random.Random(_SEED)
         kin = dict.fromkeys(kernel.tamed(chance.choice(doubtful), chance) for _ in range(_KIN))

@@ -57,14 +57,21 @@ def test_loads_that_nobody_uses(tmp_path: Path, native_build: Path) -> None:
     assert live(live(LOADS)) == live(LOADS)
 
 
-def test_machine_code_without_dead_loads_is_equal(tmp_path: Path) -> None:
+def test_machine_code_without_dead_loads_is_equal(
+    tmp_path: Path, native_build: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
     text = tmp_path / "loads.ptx"
     text.write_text(LOADS)
-    (found,) = verdicts(LOADS, text, Code(assemble(text, 80, tmp_path)), 4)
-    assert found.is_equal
-    assert found.dead
-    (found,) = verdicts(LOADS.replace("[%rd2+16]", "[%rd2+24]"), text, Code(assemble(text, 80, tmp_path)), 1)
-    assert not found.is_equal
+    code = Code(assemble(text, 80, tmp_path))
+    (right,) = verdicts(LOADS, text, code, 2, trials=3)
+    assert right.is_equal
+    assert right.dead
+    assert right.ended == 3
+    (wrong,) = verdicts(LOADS.replace("[%rd2+16]", "[%rd2+24]"), text, code, 1, trials=3)
+    assert wrong.missing == 4
+    assert wrong.ended == wrong.undecided == 0
+    assert wrong.example.startswith("traced write")
 
 
 def test_a_kernel_is_cut_out_with_what_it_needs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -24,23 +24,36 @@ class End(Enum):
 
 
 class Trials:
-    """`directory`: for traces. `predicted`: the ranges of a launch."""
+    """`directory`: for traces. `predicted`: the ranges of a launch. `lacking`: traced bytes that they lacked."""
 
     def __init__(self, directory: Path, predicted: Callable[[Launch], Result]) -> None:
         self.directory, self.predicted = directory, predicted
+        self.lacking = ""
 
-    def run(self, job: str) -> End:
-        ends = launched([job], self.directory, {}, _STALL_S)
-        trace = self.directory / "trace"
-        if not all(holds(self.predicted(each.launch), each) for each in (launches(trace) if trace.exists() else ())):
+    def ends(self, jobs: Sequence[str]) -> Iterator[End]:
+        """What each launch showed, one after the other."""
+        while jobs:
+            ended = launched(jobs, self.directory, {}, _STALL_S)
+            trace = self.directory / "trace"
+            traces = launches(trace) if trace.exists() else iter(())
+            for end in ended:
+                yield End.NONE if end == "refused" else self.shown(next(traces, None), end == "right")
+            if len(ended) < len(jobs):
+                yield self.shown(next(traces, None), False)
+            jobs = jobs[len(ended) + 1 :]
+
+    def shown(self, traced: Traced | None, is_right: bool) -> End:
+        lacking = traced is not None and missed(self.predicted(traced.launch), traced)
+        if traced is not None and lacking:
+            self.lacking = f"traced {lacking} of a launch of {traced.launch.grid} x {traced.launch.block}"
             return End.LACKS
-        return End.HELD if ends == ["right"] else End.NONE
+        return End.HELD if is_right else End.NONE
 
     def decided(self, jobs: Iterable[str]) -> End:
         """What those of these show that come to their end."""
         held = 0
         for _, job in zip(range(_TRIED), jobs, strict=False):
-            end = self.run(job)
+            (end,) = self.ends([job])
             if end is End.LACKS:
                 return end
             held += end is End.HELD
@@ -49,10 +62,11 @@ class Trials:
         return End.HELD if held else End.NONE
 
 
-def holds(result: Result, traced: Traced) -> bool:
-    """Whether every traced byte is in the ranges."""
+def missed(result: Result, traced: Traced) -> str:
+    """Traced bytes outside of the ranges, "" for none; a launch with an unknown access may touch any."""
     for kind, intervals in traced.accesses.items():
         expected = union(piece for each in result.ranges if each.kind is kind for piece in spread(each))
-        if not all(inside(each, expected) for each in intervals):
-            return False
-    return True
+        outside = [f"{begin:#x}..{end:#x}" for begin, end in intervals if not inside((begin, end), expected)]
+        if outside and not result.unknown:
+            return f"{kind.value} {', '.join(outside[:3])}"
+    return ""
