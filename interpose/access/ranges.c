@@ -163,10 +163,14 @@ static bool repeat(struct run *run, const struct tsr_access_access *access, cons
         return false;
     tsr_wide step = tsr_wide_common(shape->stride, high);
     tsr_wide width = shape->stride ? shape->width : shape->last - shape->first + 1;
-    bool is_strided = low == high && width < step;
+    tsr_wide all_rows = width + (access->rows - 1) * high;
+    if (low == high && width < step)
+        shape->stride = step, shape->width = width;
+    else if (all_rows < shape->stride)
+        shape->width = all_rows;
+    else
+        shape->stride = shape->width = 0;
     shape->last += (access->rows - 1) * high;
-    shape->stride = is_strided ? step : 0;
-    shape->width = is_strided ? width : 0;
     return true;
 }
 

@@ -259,7 +259,10 @@ class _Launch:
         return None if high == inf else max(0, int(high))
 
     def repeated(self, access: Access, found: Shape, facts: list[Form]) -> Shape | None:
-        """The rows of matrices, `pitch` bytes apart: those of one that has a stride are on a common grid with it."""
+        """The rows of matrices, `pitch` bytes apart.
+
+        Those of one that has a stride are on a common grid with it, or all inside of each step.
+        """
         pitch = self.evaluation.value(access.pitch)
         low, high = self.evaluation.lower(pitch, facts), self.evaluation.upper(pitch, facts)
         if low < 0 or high == inf:
@@ -267,8 +270,11 @@ class _Launch:
         last = found.last + (access.rows - 1) * int(high)
         step = gcd(found.stride, int(high))
         width = found.width if found.stride else found.last - found.first + 1
+        all_rows = width + (access.rows - 1) * int(high)
         if low == high and width < step:
             return Shape(found.first, last, step, width, found.size)
+        if all_rows < found.stride:
+            return Shape(found.first, last, found.stride, all_rows, found.size)
         return Shape(found.first, last, 0, 0, found.size)
 
     def based(self, form: Form) -> tuple[int | None, Form]:
