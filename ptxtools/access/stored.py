@@ -92,22 +92,24 @@ class Surely:
     def __init__(self, blocks: list[Block], dominators: Dominators, exits: set[int], failing: set[int]) -> None:
         self._blocks, self._dominators, self._exits = blocks, dominators, exits
         self.failing = set(failing)
+        self._known = {0: True}
         for number in reversed(range(len(blocks))):
             successors = blocks[number].successors
             if successors and number not in exits and all(edge.target in self.failing for edge in successors):
                 self.failing.add(number)
 
     def runs(self, number: int) -> bool:
-        while number:
+        way = []
+        while number not in self._known:
+            way.append(number)
             edges = self._blocks[number].predecessors
-            if len(edges) == 1:
-                above = edges[0].source
+            above = edges[0].source if len(edges) == 1 else self._dominators.parent[number]
+            if len(edges) == 1 or self._passes(above, number):
+                number = above
             else:
-                above = self._dominators.parent[number]
-                if not self._passes(above, number):
-                    return False
-            number = above
-        return True
+                self._known[number] = False
+        self._known.update(dict.fromkeys(way, self._known[number]))
+        return self._known[number]
 
     def _passes(self, above: int, number: int) -> bool:
         """Whether all ways from a block to an end lead through another, unless the launch fails."""

@@ -6,7 +6,7 @@ memory, on a loop or on an instruction without a meaning is not told: then its s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 
 from ptxtools.access.template import Access, Node, Op, Template
@@ -20,6 +20,26 @@ _COMPARES = {
     "ge": lambda a, b: a >= b,
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
+}
+# Of operands as numbers of the node's width and sign, operands as they are, and the width.
+_Operation = Callable[[list[int], list[int], int], int]
+_MODULAR: dict[Op, _Operation] = {  # modulo 2 to the width
+    Op.ADD: lambda _, args, __: args[0] + args[1],
+    Op.SUB: lambda _, args, __: args[0] - args[1],
+    Op.MUL: lambda _, args, __: args[0] * args[1],
+    Op.SHL: lambda _, args, width: args[0] << args[1] if args[1] < width else 0,
+    Op.SHR: lambda seen, args, width: seen[0] >> min(args[1], width),
+    Op.AND: lambda _, args, __: args[0] & args[1],
+    Op.OR: lambda _, args, __: args[0] | args[1],
+    Op.NOT: lambda _, args, __: ~args[0],
+    Op.NEG: lambda _, args, __: -args[0],
+}
+_WHOLE: dict[Op, _Operation] = {
+    Op.MUL_WIDE: lambda seen, _, __: seen[0] * seen[1],
+    Op.CONVERT: lambda seen, _, __: seen[0],
+    Op.PACK: lambda _, args, width: sum(_seen(arg, width, False) << width * place for place, arg in enumerate(args)),
+    Op.EXTRACT: lambda _, args, __: args[0] >> args[1] & ((1 << args[2]) - 1),
+    Op.OPPOSITE: lambda _, args, __: 1 - args[0],
 }
 _AXES = {"x": 0, "y": 1, "z": 2}
 _WIDE = 64
@@ -108,39 +128,14 @@ class _Thread:
 
     def _arithmetic(self, node: Node, args: list[int]) -> int | None:
         width = node.width or _WIDE
-        mask = (1 << width) - 1
         seen = [_seen(arg, width, node.signed) for arg in args]
-        if node.op is Op.ADD:
-            return (args[0] + args[1]) & mask
-        if node.op is Op.SUB:
-            return (args[0] - args[1]) & mask
-        if node.op is Op.MUL:
-            return (args[0] * args[1]) & mask
-        if node.op is Op.MUL_WIDE:
-            return seen[0] * seen[1]
-        if node.op is Op.SHL:
-            return (args[0] << args[1]) & mask if args[1] < width else 0
-        if node.op is Op.SHR:
-            return (seen[0] >> min(args[1], width)) & mask
-        if node.op is Op.CONVERT:
-            return seen[0]
-        if node.op is Op.AND:
-            return args[0] & args[1] & mask
-        if node.op is Op.OR:
-            return (args[0] | args[1]) & mask
-        if node.op is Op.NOT:
-            return ~args[0] & mask
-        if node.op is Op.NEG:
-            return -args[0] & mask
-        if node.op is Op.PACK:
-            return sum((arg & mask) << (width * place) for place, arg in enumerate(args))
-        if node.op is Op.EXTRACT:
-            return args[0] >> args[1] & ((1 << args[2]) - 1)
-        if node.op is Op.OPPOSITE:
-            return 1 - args[0]
-        if node.op is Op.COMPARE and node.name in _COMPARES:
-            return int(_COMPARES[node.name](seen[0], seen[1]))
-        return None
+        if node.op is Op.COMPARE:
+            compare = _COMPARES.get(node.name)
+            return None if compare is None else int(compare(seen[0], seen[1]))
+        if node.op in _WHOLE:
+            return _WHOLE[node.op](seen, args, width)
+        operation = _MODULAR.get(node.op)
+        return None if operation is None else operation(seen, args, width) & ((1 << width) - 1)
 
 
 def _seen(value: int, width: int, signed: bool) -> int:
