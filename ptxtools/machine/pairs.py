@@ -158,16 +158,21 @@ class Pairs:
         return total
 
     def gathered(self, pairs: list[tuple[int, int]], make: Maker) -> list[tuple[int, int]]:
-        """Upper words that are left over, with the upper word of a product: it has more terms than the lower one."""
-        alone = [high for low, high in pairs if self.graph.number_of(low) == 0]
-        others = [(low, high) for low, high in pairs if self.graph.number_of(low) != 0]
-        for position, (low, high) in enumerate(others):
+        """Upper words that are left over, or are what a product lacks, with the product's upper word."""
+        zero = make.number(0)
+        for position, (low, high) in enumerate(pairs):
             value, part = self.half(low)
-            if alone and part == 0 and self.half(high) == (value, 1) and self.factors(value)[0] is not None:
-                for each in alone:
-                    high = make.add(high, each)
-                others[position] = (low, high)
-                return others
+            if part or self.half(high) != (value, 1) or self.factors(value)[0] is None:
+                continue
+            found = []
+            for number, (below, above) in enumerate(pairs):
+                is_alone = self.graph.number_of(below) == 0
+                if number != position and (is_alone or self.product(value, self.terms(above), make) is not None):
+                    high = make.add(high, above)
+                    above = zero
+                found.append((below, above))
+            found[position] = (low, high)
+            return found
         return pairs
 
     def lower_terms(self, low: int, carries: Sequence[int]) -> tuple[list[int], list[int]] | None:

@@ -89,3 +89,20 @@ def test_the_least_of_two_words_compared_as_pairs() -> None:
         STG.E.64 desc[UR8][R14.64], R4
     """
     assert ranges(code) == [(0, 31, 0, 0)]
+
+
+def test_a_product_of_64_bits_in_a_sum_of_three() -> None:
+    """block * n + m + thread, all of 64 bits: what the lower product lacks is added with the thread."""
+    code = f"""{INDEX}
+        MOV R8, c[0x0][0x228]
+        MOV R9, c[0x0][0x22c]
+        IMAD R12, R0, c[0x0][0x224], RZ
+        IMAD.WIDE.U32 R8, R0, c[0x0][0x220], R8
+        IADD3 R6, P1, R3, R8, RZ
+        IADD3.X R7, RZ, R9, R12, P1, !PT
+        LEA R10, P1, R6, c[0x0][0x210], 0x2
+        LEA.HI.X R11, R6, c[0x0][0x214], R7, 0x2, P1
+        STG.E desc[UR8][R10.64], RZ
+    """
+    assert ranges(code, n=1000, m=10) == [(40, 40 + 3 * 4000 + 255, 4000, 256)]
+    assert ranges(code, n=(1 << 64) - 1000, m=10) == [(40 - 3 * 4000, 40 + 255, 4000, 256)]
