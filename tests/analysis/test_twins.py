@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.analysis.pieces import pieces
 from tests.command import with_native
 
@@ -15,6 +17,7 @@ TEXT = ROOT / "tests" / "corpus" / "ptx" / "nvcc_model.ptx"
 LAUNCHES = 16  # tests/analysis/affine.py
 
 
+@pytest.mark.full
 def test_twins_do_what_their_kernels_do(tmp_path: Path, native_build: Path) -> None:
     corpus, report = tmp_path / "corpus" / "project", tmp_path / "report.json"
     corpus.mkdir(parents=True)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.cache import Key
 from controlplane.analysis.observed import SUFFIX, Observations
 from controlplane.analysis.poison import Experiment, Seen
-from controlplane.analysis.probe import TOO_LARGE, Buffer, Probe
+from controlplane.analysis.probe import ATTRIBUTES, NO_PARAMETERS, TOO_LARGE, Buffer, Probe, hindrance, probe_of
+from controlplane.analysis.traced import TracedLaunch
 from tests.check import unknown
 from tests.command import TESSERA_RUN
 
@@ -35,9 +39,10 @@ def said(*arguments: str) -> str:
     return done.stdout
 
 
-def coverage(trace: Path, observed: str) -> dict[str, Any]:
+def coverage(trace: Path) -> dict[str, Any]:
+    """With what was observed."""
     policy = trace.with_name("policy.yaml")
-    policy.write_text(f"version: 1\ndevices: {{executors: [1]}}\nanalysis: {{observed: {observed}}}\n")
+    policy.write_text("version: 1\ndevices: {executors: [1]}\nanalysis: {observed: use}\n")
     found: dict[str, Any] = json.loads(said("analyze", "--trace", str(trace), "--policy", str(policy), "--json"))
     return found
 
@@ -60,15 +65,26 @@ def test_what_is_unknown_is_observed(tmp_path: Path) -> None:
     assert chase["probed"] == []
     ((reason, count),) = chase["not_probed"].items()
     assert (count, reason.startswith("it fails: ")) == (1, True)
-    assert {each["name"]: each["cached"] for each in json.loads(said(*asked))["functions"]}["indirect"] == 2
+    before = time.time()
     assert "memory of 4096 bytes at parameter offset 0: bytes 256 to 655 written" in said(*asked[:-1])
-    assert coverage(trace, "ignore")["coverage"]["by_tier"] == {"unknown": 4}
-    used = coverage(trace, "use")
+    assert all(file.stat().st_mtime < before for file in (tmp_path / "cache").rglob(f"*{SUFFIX}"))
+    used = coverage(trace)
     assert used["coverage"]["by_tier"] == {"observed": 3, "unknown": 1}
     assert {each["name"]: each["tier"] for each in used["functions"]} == {"indirect": "observed", "chase": "unknown"}
-    assert said("probe", "--trace", str(trace), "--function", "none*") == "all launches have known ranges\n"
-    small = json.loads(said(*asked, "--memory", "1KiB"))
-    assert {reason for each in small["functions"] for reason in each["not_probed"]} == {TOO_LARGE}
+
+
+def test_what_cannot_be_made_again_says_why() -> None:
+    launch = TracedLaunch(1, (1, 1, 1), (1, 1, 1), 0, bytes(8), is_complete=True, device=0)
+    allocations = Allocations()
+    allocations.add(0x1000, 64)
+    block = (0x1010).to_bytes(8, "little") + (7).to_bytes(8, "little") + (0x1000).to_bytes(8, "little")
+    probe = probe_of("kernel", replace(launch, parameters=block), allocations)
+    assert probe.buffers == (Buffer(64, ((0, 16), (16, 0))),)
+    assert probe.parameters == bytes(8).hex() + block[8:16].hex() + bytes(8).hex()
+    assert hindrance(launch, probe, 64) == ""
+    assert hindrance(launch, probe, 63) == TOO_LARGE
+    assert hindrance(replace(launch, has_attributes=True), probe, 64) == ATTRIBUTES
+    assert hindrance(replace(launch, is_complete=False), probe, 64) == NO_PARAMETERS
 
 
 def test_observations_are_kept_for_launches_like_it(tmp_path: Path) -> None:
