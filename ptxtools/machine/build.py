@@ -25,6 +25,7 @@ from ptxtools.machine.disassembler import Line
 from ptxtools.machine.divisions import find_divisions
 from ptxtools.machine.extremes import find_extremes
 from ptxtools.machine.guards import Guards
+from ptxtools.machine.halves import find_halves
 from ptxtools.machine.lower import lower
 from ptxtools.machine.maps import Cell, Maps
 from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
@@ -96,6 +97,8 @@ class _Builder:
             replace(access, address=guards.chosen(access.address, access.context)) for access in self.template.accesses
         ]
         find_divisions(self.graph)
+        find_halves(self.graph)
+        self.graph.simplify()
         pairs.join(self.graph, self.flow.dominators.dominates)
         self.graph.simplify()
         find_extremes(self.graph)

@@ -128,15 +128,17 @@ class _Finder:
         return node.op is Op.MUL and sorted(self.args(node)) == sorted((q, b))
 
     def is_negative_product(self, index: int, q: int, b: int) -> bool:
-        """Whether a value is -q * b."""
+        """Whether a value is -q * b or q * -b."""
         node = self.node(index)
         if node.op is Op.NEG:
             return self.is_product(node.args[0], q, b)
         if node.op is not Op.MUL:
             return False
-        one, other = self.args(node)
-        negative = other if one == b else one
-        return b in (one, other) and self.node(negative).op is Op.NEG and self.args(self.node(negative))[0] == q
+        for factor, inverted in (self.args(node), self.args(node)[::-1]):
+            inner = self.node(inverted)
+            if inner.op is Op.NEG and sorted((factor, self.args(inner)[0])) == sorted((q, b)):
+                return True
+        return False
 
     def first_quotient(self, index: int) -> tuple[int, int] | None:
         """(a, b) of the upper word of a and the improved estimate of 2^32 / b."""

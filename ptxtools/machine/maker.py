@@ -29,7 +29,9 @@ class Maker:
         return self.graph.add(Node(op, args, width, signed, name=name, block=self.block, context=self.context))
 
     def scratch(self, name: str, args: tuple[int, ...], number: int = 0, width: int = 32) -> int:
-        return self.graph.add(Node(Op.UNKNOWN, args, width, number=number, name=name))
+        return self.graph.add(
+            Node(Op.UNKNOWN, args, width, number=number, name=name, block=self.block, context=self.context)
+        )
 
     def any(self, width: int = 32) -> int:
         return self.graph.fresh(Node(Op.OPAQUE, width=width, block=self.block))

@@ -37,6 +37,7 @@ def join(graph: Graph, dominates: Dominates) -> None:
             pairs.cut(index, node)
         index += 1
     pairs.replace_words()
+    pairs.replace_upper_sums()
 
 
 class Pairs:
@@ -150,9 +151,8 @@ class Pairs:
             return None
         plus, minus = found
         total = make.number(0)
-        for term in minus:
-            opposite = self.take(highs, lambda each: self.node(each).op in (Op.NOT, Op.NUMBER), make.number(0))
-            total = make.subtract(total, self.whole(term, self.inverse(opposite, make), make), 64)
+        for term, partner in self.matched(minus, self.opposites(highs, len(minus), make), make):
+            total = make.subtract(total, self.whole(term, partner, make), 64)
         for term, partner in self.gathered(self.matched(plus, highs, make), make):
             total = make.add(total, self.whole(term, partner, make), 64)
         return total
@@ -189,8 +189,8 @@ class Pairs:
             node = self.scratch(total, SUM)
             terms, negated, into = self.parts(node) if node is not None else ([], 0, [-1])
             own = [each for each, source in left.items() if source == total]
-            most = max(len(terms) - 1, negated.bit_count())  # -b is ~b + 1: with a, at most one carry
-            if into or len(terms) > 3 or negated.bit_count() > 1 or not self.all_carries(total, own, most):
+            most = max(len(terms) - 1, negated.bit_count())  # -b is ~b + 1: with a one carry, with a and -c two
+            if into or len(terms) > 3 or not self.all_carries(total, own, most):
                 return None
             left = {each: source for each, source in left.items() if source != total}
             for number, term in enumerate(terms):
@@ -235,11 +235,15 @@ class Pairs:
             found.add(node.number)
         return len(found) == len(carries) == most
 
-    def take(self, words: list[int], fits: Callable[[int], bool], otherwise: int) -> int:
-        for position, word in enumerate(words):
-            if fits(word):
-                return words.pop(position)
-        return otherwise
+    def opposites(self, words: list[int], count: int, make: Maker) -> list[int]:
+        """Takes so many words away, those that are inverted first and then numbers; and gives them inverted."""
+        found: list[int] = []
+        for op in (Op.NOT, Op.NUMBER):
+            for word in [each for each in words if self.node(each).op is op]:
+                if len(found) < count:
+                    words.remove(word)
+                    found.append(self.inverse(word, make))
+        return found + [make.number(-1)] * (count - len(found))
 
     def inverse(self, index: int, make: Maker) -> int:
         node = self.node(index)
@@ -455,6 +459,19 @@ class Pairs:
             entries = len(self.graph.template.loops[made.number].entries)
             if all(self.continues(arg, whole) for arg in made.args[entries:]):
                 self.graph.substitute(low, Maker(self.graph, made.block, made.context).low(whole))
+
+    def replace_upper_sums(self) -> None:
+        """Takes the upper word of a sum of two words from the whole sum: alone it has carries that nobody knows."""
+        for index in range(len(self.graph.nodes)):
+            node = self.scratch(index, SUM)
+            if node is None or self.graph.resolve(index) != index:
+                continue
+            make = Maker(self.graph, node.block, node.context)
+            for low in dict.fromkeys(map(self.carried, self.parts(node)[2])):
+                whole = self.summed(low, index, make) if low >= 0 else None
+                if whole is not None:
+                    self.graph.substitute(index, make.high(whole))
+                    break
 
     def continues(self, value: int, whole: int, depth: int = 16) -> bool:
         """Whether a value is another with something added to it."""

@@ -118,3 +118,65 @@ def test_predicates_that_are_bits_of_a_word() -> None:
     """
     assert touched(code, n=1) == [(P, P + 4)]
     assert touched(code, n=0) == [(Q, Q + 4)]
+
+
+def test_a_half_of_the_least_of_two_values() -> None:
+    """Only the lower word of the least of n and a sum is used: it is at most n."""
+    code = """
+        S2R R0, SR_TID.X
+        LDC.64 R8, c[0x0][0x210]
+        LDG.E.64 R2, desc[UR8][R8.64]
+        IADD3 R2, P0, R2, R0, RZ
+        IMAD.X R3, RZ, RZ, R3, P0
+        LDC.64 R10, c[0x0][0x220]
+        ISETP.LT.U32.AND P0, PT, R2, R10, PT
+        ISETP.LT.U32.AND.EX P0, PT, R3, R11, PT, P0
+        SEL R5, R2, R10, P0
+        IMAD.WIDE.U32 R8, R5, 0x4, R8
+        STG.E desc[UR8][R8.64], R6
+    """
+    assert touched(code, n=100) == [(P, P + 8), (P, P + 404)]
+
+
+def test_an_upper_word_of_a_sum_with_two_that_are_subtracted() -> None:
+    """100 - thread - block fits in one word: whatever is done only when it does not is not done."""
+    code = """
+        S2R R0, SR_TID.X
+        S2R R1, SR_CTAID.X
+        MOV R2, 0x64
+        IADD3 R4, P0, P1, R2, -R0, -R1
+        IADD3.X R5, RZ, -0x1, ~RZ, P0, P1
+        ISETP.NE.U32.AND P2, PT, R5, RZ, PT
+        LDC.64 R8, c[0x0][0x210]
+        @P2 LDC.64 R8, c[0x0][0x218]
+        LDG.E R6, desc[UR8][R8.64]
+    """
+    assert touched(code) == [(P, P + 4)]
+
+
+def test_a_division_by_the_reciprocal() -> None:
+    """n / blocks, where what the estimate lacks is multiplied by the divisor that was made negative before."""
+    code = """
+        LDC R5, c[0x0][0xc]
+        LDC R4, c[0x0][0x220]
+        I2F.U32.RP R8, R5
+        IMAD.MOV R9, RZ, RZ, -R5
+        MUFU.RCP R8, R8
+        VIADD R6, R8, 0xffffffe
+        F2I.FTZ.U32.TRUNC.NTZ R7, R6
+        IMAD.MOV.U32 R6, RZ, RZ, RZ
+        IMAD R9, R9, R7, RZ
+        IMAD.HI.U32 R7, R7, R9, R6
+        IMAD.HI.U32 R6, R7, R4, RZ
+        IMAD.MOV R7, RZ, RZ, -R6
+        IMAD R4, R5, R7, R4
+        ISETP.GE.U32.AND P0, PT, R4, R5, PT
+        @P0 IMAD.IADD R4, R4, 0x1, -R5
+        @P0 VIADD R6, R6, 0x1
+        ISETP.GE.U32.AND P1, PT, R4, R5, PT
+        @P1 VIADD R6, R6, 0x1
+        LDC.64 R8, c[0x0][0x210]
+        IMAD.WIDE.U32 R8, R6, 0x4, R8
+        LDG.E R6, desc[UR8][R8.64]
+    """
+    assert touched(code, n=30) == [(P + 28, P + 32)]
