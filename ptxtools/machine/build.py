@@ -18,7 +18,7 @@ from ptxtools.flow.blocks import ENDS
 from ptxtools.machine import pairs
 from ptxtools.machine.again import settle
 from ptxtools.machine.banks import Banks
-from ptxtools.machine.choices import narrow
+from ptxtools.machine.choices import narrow, unite
 from ptxtools.machine.code import Code, FarCall, MachineInstruction, read
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
@@ -89,6 +89,8 @@ class _Builder:
                 self.flow.settle(context, self.values.at_exit(edge.guard, edge.source))
         self.graph.simplify()
         restore(self.graph)
+        self.graph.simplify()
+        unite(self.graph, self.flow.dominators.dominates)
         self.graph.simplify()
         narrow(self.graph)
         self.graph.simplify()

@@ -180,3 +180,21 @@ def test_a_division_by_the_reciprocal() -> None:
         LDG.E R6, desc[UR8][R8.64]
     """
     assert touched(code, n=30) == [(P + 28, P + 32)]
+
+
+def test_a_register_that_each_iteration_gives_the_value_that_it_has() -> None:
+    code = """
+        S2R R0, SR_TID.X
+        LDC.64 R4, c[0x0][0x210]
+        LOP3.LUT R2, R0, 0x1f, RZ, 0xc0, !PT
+        MOV R3, RZ
+        again: LOP3.LUT R6, R0, 0x1f, RZ, 0xc0, !PT
+        IMAD.WIDE.U32 R8, R2, 0x4, R4
+        STG.E desc[UR8][R8.64], R6
+        LOP3.LUT R2, R0, 0x1f, RZ, 0xc0, !PT
+        LDG.E R7, desc[UR8][R8.64]
+        VIADD R3, R3, 0x1
+        ISETP.LT.AND P0, PT, R3, R7, PT
+        @P0 BRA again
+    """
+    assert set(touched(code)) == {(P, P + 128)}
