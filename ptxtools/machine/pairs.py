@@ -36,8 +36,8 @@ def join(graph: Graph, dominates: Dominates) -> None:
         elif node.op is Op.UNKNOWN and node.name == LOW_OF_SHIFT:
             pairs.cut(index, node)
         index += 1
-    pairs.replace_words()
     pairs.replace_upper_sums()
+    pairs.replace_words()
 
 
 class Pairs:
@@ -451,14 +451,17 @@ class Pairs:
         return whole
 
     def replace_words(self) -> None:
-        """Takes the lower word of a value that changes in a loop by steps from it: alone it has steps of 32 bits."""
-        for (low, _), whole in self.meetings.items():
+        """Takes the words of a value that changes in a loop by steps from it: alone they have steps of 32 bits."""
+        for (low, high), whole in self.meetings.items():
             made = self.node(whole)
             if self.node(low).op is not Op.LOOP or made.op is not Op.LOOP or self.graph.resolve(low) != low:
                 continue
             entries = len(self.graph.template.loops[made.number].entries)
             if all(self.continues(arg, whole) for arg in made.args[entries:]):
-                self.graph.substitute(low, Maker(self.graph, made.block, made.context).low(whole))
+                make = Maker(self.graph, made.block, made.context)
+                self.graph.substitute(low, make.low(whole))
+                if self.node(high).op is Op.LOOP and self.graph.resolve(high) == high:
+                    self.graph.substitute(high, make.high(whole))
 
     def replace_upper_sums(self) -> None:
         """Takes the upper word of a sum of two words from the whole sum: alone it has carries that nobody knows."""
