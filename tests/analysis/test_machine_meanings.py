@@ -129,3 +129,35 @@ def test_the_upper_word_of_a_product_that_is_added_with_others() -> None:
         EXIT
     """
     assert ranges(text, (1 << 64) - 64, 8192) == [(8192 - 63 * 64, 8192 + 3)]
+
+
+@pytest.mark.parametrize("to_float", ["I2F.U32.RP R4, R10\nMUFU.RCP R4, R4", "UI2F.U32.RP UR9, UR8\nMUFU.RCP R4, UR9"])
+@pytest.mark.parametrize(
+    "product", ["IMAD.MOV R9, RZ, RZ, -R10\nIMAD R9, R9, R3, RZ", "IADD3 R9, -R3, RZ, RZ\nIMAD R9, R9, R10, RZ"]
+)
+def test_quotients_of_which_either_factor_is_negated(product: str, to_float: str) -> None:
+    """The estimate of the reciprocal is improved with -divisor * estimate or divisor * -estimate."""
+    text = f"""
+        LDC.64 R12, c[0x0][0x210]
+        LDC R10, c[0x0][0x218]
+        R2UR UR8, R10
+        S2R R7, SR_TID.X
+        {to_float}
+        IADD3 R3, R4, 0xffffffe, RZ
+        F2I.FTZ.U32.TRUNC.NTZ R3, R3
+        MOV R2, RZ
+        {product}
+        IMAD.HI.U32 R2, R3, R9, R2
+        IMAD.HI.U32 R4, R2, R7, RZ
+        IMAD.MOV R2, RZ, RZ, -R4
+        IMAD R7, R10, R2, R7
+        ISETP.GE.U32.AND P0, PT, R7, R10, PT
+        @P0 IADD3 R7, R7, -R10, RZ
+        @P0 IADD3 R4, R4, 0x1, RZ
+        ISETP.GE.U32.AND P1, PT, R7, R10, PT
+        @P1 IADD3 R4, R4, 0x1, RZ
+        IMAD.WIDE.U32 R6, R4, 0x4, R12
+        LDG.E R8, desc[UR4][R6.64]
+        EXIT
+    """
+    assert ranges(text, 16) == [(0, 15)]
