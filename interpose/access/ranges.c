@@ -7,7 +7,7 @@
 #define LARGEST ((tsr_wide)1 << 40) /* bytes; a range beyond is no range */
 #define INDEX ((tsr_wide)1 << 31)   /* what an index of 32 bits spans */
 #define RANGES 2048u                /* while they are collected */
-#define STEPS 10000u                /* about a tenth of a millisecond; most kernels take a few hundred */
+#define STEPS 10000u                /* a quarter of a millisecond; most kernels take a few hundred, a Triton GEMM of 128 accesses 9,371 */
 #define LEAST_STEPS 100u            /* to find out where addresses begin */
 
 #define NO_BASE TSR_NO_SYMBOL
