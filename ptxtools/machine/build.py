@@ -32,13 +32,11 @@ from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_a
 from ptxtools.machine.rebase import rebase
 from ptxtools.machine.saved import restore
 from ptxtools.machine.stack import find_slots
-from ptxtools.machine.table import ROWS, Effect, Row, Through
+from ptxtools.machine.table import ROWS, Effect, Row, Through, accessed_bytes
 from ptxtools.machine.values import MachineValues
 
 TIER = "machine"
 _KINDS = {Effect.READ: AccessKind.READ, Effect.WRITE: AccessKind.WRITE, Effect.ATOMIC: AccessKind.ATOMIC}
-_SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16, "256": 32}
-_PACKED = {"F16X4": 8, "BF16X4": 8, "F32X2": 8, "F16X8": 16, "BF16X8": 16, "F32X4": 16}
 _ENDING_CALLS = {"__assertfail"}  # a failed assertion: the kernel ends
 _MOST_COPIED = 0xFFFF  # times 16 bytes
 _PREDICATE = re.compile(r"(!?)(U?P\d)(?![\w])")
@@ -186,7 +184,7 @@ class _Builder:
         wide = "E" in instruction.parts or any("64" in parts for _, parts in where.terms)
         if not wide:
             raise ValueError(f"{instruction.opcode} has an address of 32 bits")
-        address, size = self.values.place(block, index).address(where, wide), _size(instruction.parts)
+        address, size = self.values.place(block, index).address(where, wide), accessed_bytes(instruction.parts)
         if row.effect in (Effect.WRITE, Effect.ATOMIC):
             self.writes(len(self.template.accesses), self.written(instruction, size, block, index), row, size)
         self.template.accesses.append(
@@ -220,7 +218,7 @@ class _Builder:
 
     def shared(self, instruction: MachineInstruction, block: int, index: int) -> None:
         """Notes what goes through shared memory: tensor maps may."""
-        size = _size(instruction.parts)
+        size = accessed_bytes(instruction.parts)
         cell = self.cell(instruction, size, block, index)
         if instruction.base == "LDS":
             self.maps.loads[instruction.offset] = cell
@@ -298,7 +296,7 @@ class _Builder:
         if operand.name:
             moved = place.make.node(Op.CONVERT, (place.register(operand.name),), 32, True)
         context = self.context(instruction, block, index)
-        size = _size(instruction.parts) if "LDC" in instruction.base else 4
+        size = accessed_bytes(instruction.parts) if "LDC" in instruction.base else 4
         for name, offset in found:
             self.template.sizes[name] = self.banks.cubin.sizes[name]
             address = place.make.add(self.graph.add(Node(Op.SYMBOL, name=name)), moved, 64)
@@ -317,11 +315,3 @@ def _copied_from(text: str) -> Address:
     if len(wide) != 1:
         raise ValueError(f"'{text}' has no single address of 64 bits")
     return wide[0]
-
-
-def _size(parts: Sequence[str]) -> int:
-    for part in parts[1:]:
-        found = _SIZES.get(part) or _PACKED.get(part.upper().partition("_")[0])
-        if found:
-            return found
-    return 4

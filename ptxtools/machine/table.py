@@ -18,7 +18,7 @@ class Width(Enum):
     NONE = "none"
     ONE = "one"
     TWO = "two"
-    BY_SIZE = "by size"  # .64, .128, .256
+    BY_SIZE = "by size"  # of what is loaded
     BY_WIDE = "by wide"  # two with .WIDE or .64
     BY_TYPE = "by type"  # two when the type it converts to has 64 bits
     EIGHT = "eight"
@@ -146,7 +146,8 @@ ROWS: dict[str, Row] = {
     # Memory of a block or thread.
     **_rows("LDS", Width.BY_SIZE, Meaning.LOADED),
     **_rows("LDL", Width.BY_SIZE, Meaning.LOADED),
-    **_rows("ATOMS ATOMSWS SYNCS", Width.TWO),
+    **_rows("ATOMS", Width.BY_SIZE),
+    **_rows("ATOMSWS SYNCS", Width.TWO),
     **_rows("STL", Width.NONE, Meaning.STORED),
     **_rows("STS STSM STAS REDAS", Width.NONE),
     # Global memory.
@@ -187,6 +188,10 @@ _INTEGERS = ("S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64")
 _FLOATS = ("F16", "BF16", "F32", "F64")
 
 
+_SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16, "256": 32}
+_PACKED = {"F16X4": 8, "BF16X4": 8, "F32X2": 8, "F16X8": 16, "BF16X8": 16, "F32X4": 16}
+
+
 @cache
 def words(opcode: str) -> int:
     """How many registers the result of an opcode has, as far as that is bounded by it; 256 for all."""
@@ -197,9 +202,18 @@ def words(opcode: str) -> int:
     return _words(row.width, parts)
 
 
+def accessed_bytes(parts: Sequence[str]) -> int:
+    """How many bytes an instruction loads, stores or changes, by the parts of its opcode."""
+    for part in parts[1:]:
+        found = _SIZES.get(part) or _PACKED.get(part.upper().partition("_")[0])
+        if found:
+            return found
+    return 4
+
+
 def _words(width: Width, parts: Sequence[str]) -> int:
     if width is Width.BY_SIZE:
-        return next((int(part) // 32 for part in ("256", "128", "96", "64") if part in parts), 1)
+        return 3 if "96" in parts else max(accessed_bytes(parts) // 4, 1)
     if width is Width.BY_WIDE:
         return 2 if "WIDE" in parts or "64" in parts else 1
     if width is Width.BY_TYPE:

@@ -166,6 +166,17 @@ def test_registers_that_a_conversion_writes(opcode: str, count: int) -> None:
     assert words(opcode) == count
 
 
+@pytest.mark.parametrize(
+    ("opcode", "count"),
+    [
+        *(("ATOMS.ADD", 1), ("ATOMS.CAST.SPIN.64", 2), ("ATOMG.E.MAX.S64.STRONG.GPU", 2)),
+        *(("ATOMG.E.ADD.F64.RN.STRONG.GPU", 2), ("ATOMG.E.ADD.F32x4.FTZ.RN.STRONG.GPU", 4), ("LDG.E.U8", 1)),
+    ],
+)
+def test_registers_that_an_access_writes(opcode: str, count: int) -> None:
+    assert words(opcode) == count
+
+
 def test_predicates_kept_in_a_register() -> None:
     make = Maker(Graph(Template("k")), 0, 0)
     a, b = make.any(1), make.any(1)
