@@ -209,7 +209,7 @@ class _Builder:
     def written(self, instruction: MachineInstruction, size: int, block: int, index: int) -> list[int]:
         """The values of 64 bits, or the smaller one, that an instruction writes."""
         place, source = self.values.place(block, index), instruction.sources[-1]
-        if source.sort is not Sort.REGISTER or source.part or source.sign:
+        if source.sort is not Sort.REGISTER or source.part or source.sign or "ENL2" in instruction.parts:
             return [place.make.any(64)]
         words = [place.word(source, position) for position in range(max(size // 4, 1))]
         if len(words) == 1:

@@ -31,6 +31,7 @@ _ONLY_PREDICATES = {
 }
 _WRITING_PREDICATES = {"R2P": "P", "R2UP": "UP", "UR2UP": "UP"}
 _PREDICATES = 7
+_HALVES = "ENL2"  # of a load: each half of it goes to registers of its own
 BOTH = "both"  # of predicates: the guard of a branch that has a condition besides
 
 
@@ -83,6 +84,9 @@ class MachineInstruction(Instruction):
         if position < len(operands) and operands[position].sort is Sort.REGISTER and not operands[position].sign:
             self.results = _registers(operands[position].name, count)
             position += 1
+            if _HALVES in self.parts and position < len(operands):
+                self.results = self.results[: count // 2] + _registers(operands[position].name, count // 2)
+                position += 1
             last = position + 1 if most == 1 else len(operands)
             while position < min(last, len(operands)) and _is_written_predicate(operands[position]):
                 self.predicates.append(operands[position].name)

@@ -177,6 +177,13 @@ def test_registers_that_an_access_writes(opcode: str, count: int) -> None:
     assert words(opcode) == count
 
 
+def test_a_load_of_two_groups_of_registers() -> None:
+    """Blackwell's, of 32 bytes."""
+    instruction = MachineInstruction("LDG.E.ENL2.256", "R8,R4,desc[UR4][R2.64]", "", False, 0)
+    assert instruction.written == [f"R{number}" for number in (8, 9, 10, 11, 4, 5, 6, 7)]
+    assert len(instruction.sources) == 1
+
+
 def test_predicates_kept_in_a_register() -> None:
     make = Maker(Graph(Template("k")), 0, 0)
     a, b = make.any(1), make.any(1)
