@@ -35,13 +35,15 @@ LIBRARY, TENSOR_MAP, MEMORY = "library", "tensor map", "pointers in memory"  # t
 @dataclass
 class Evaluated:
     """Launches whose ranges were computed. `ranges`: how many there were; `whole`: of the launches, those with a range
-    that is only known as its allocation; `unknown`: those that may touch anything, by reason; `followed`: those that
-    are known because earlier launches stored the pointers that they load.
+    that is only known as its allocation; `unplaced`: those of them whose pointer is not 0 and lies in no allocation of
+    the trace, so that they are taken to touch nothing through it; `unknown`: those that may touch anything, by reason;
+    `followed`: those that are known because earlier launches stored the pointers that they load.
     """
 
     launches: int = 0
     ranges: int = 0
     whole: int = 0
+    unplaced: int = 0
     predicted_bytes: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
     followed: int = 0
@@ -54,6 +56,7 @@ class Evaluated:
         self.launches += 1
         self.ranges += len(result.ranges)
         self.whole += any(each.whole for each in result.ranges)
+        self.unplaced += any(each.whole and each.base and each.first > each.last for each in result.ranges)
         self.predicted_bytes += sum(_size(each.first, each.last, each.stride, each.width) for each in result.ranges)
         if result.unknown:
             self.unknown[result.unknown[0][1]] += 1

@@ -24,6 +24,7 @@ def _function(each: FunctionCoverage) -> dict[str, object]:
         "evaluated": each.evaluated.launches,
         "ranges": each.evaluated.ranges,
         "whole": each.evaluated.whole,
+        "unplaced": each.evaluated.unplaced,
         "predicted_bytes": each.evaluated.predicted_bytes,
         "reasons": dict(each.reasons()),
     }
