@@ -1,10 +1,13 @@
 """Values that a compiler computes again where it had no room to keep them: where paths meet they are one value.
 
 A node is seen where the facts of its context hold. So paths that meet have the value of one of them when all of them
-have the same value, made of what a launch has from the beginning, under no more than the facts of where they meet.
+have the same value, and that one is there before they part, or is made of what a launch has from the beginning, under
+no more than the facts of where they meet.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Op
@@ -16,20 +19,36 @@ _COMPUTED = {
     *(Op.ADD, Op.SUB, Op.NEG, Op.NOT, Op.MUL, Op.MUL_WIDE, Op.SHL, Op.SHR, Op.AND, Op.OR, Op.XOR),
     *(Op.CONVERT, Op.EXTRACT, Op.MIN, Op.MAX, Op.DIV, Op.REM),
 }
+_DEPTH = 8
+
+Dominates = Callable[[int, int], bool]
 
 
-def settle(graph: Graph) -> None:
-    """Replaces meetings of one value; operands are rewritten by `simplify`."""
+def settle(graph: Graph, dominates: Dominates) -> None:
+    """Replaces meetings of one value; operands are rewritten by `simplify`.
+
+    `dominates`: whether every way to the second block leads through the first.
+    """
     numbering = Numbering(graph)
     for index in range(len(graph.nodes)):
         node = graph.nodes[index]
         if node.op not in _MEETINGS or not node.args or graph.resolve(index) != index:
             continue
-        if len({numbering.of(arg) for arg in node.args}) == 1:
+        args = [arg for arg in map(graph.resolve, node.args) if arg != index]
+        if len({numbering.of(arg) for arg in args}) == 1:
             held = _ancestors(graph, node.context)
-            found = next((arg for arg in node.args if _is_closed(graph, graph.resolve(arg), held)), None)
-            if found is not None:
-                graph.substitute(index, graph.resolve(found))
+            for arg in args:
+                if _is_before(graph, arg, node.block, dominates) or _is_closed(graph, arg, held):
+                    graph.substitute(index, arg)
+                    break
+
+
+def _is_before(graph: Graph, index: int, block: int, dominates: Dominates, depth: int = _DEPTH) -> bool:
+    """Whether a value is there whenever the block begins. Nodes for words of others name no block."""
+    node = graph.nodes[graph.resolve(index)]
+    if node.block:
+        return node.block != block and dominates(node.block, block)
+    return depth > 0 and all(_is_before(graph, arg, block, dominates, depth - 1) for arg in node.args)
 
 
 def _ancestors(graph: Graph, context: int) -> set[int]:

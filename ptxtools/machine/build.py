@@ -18,7 +18,7 @@ from ptxtools.flow.blocks import ENDS
 from ptxtools.machine import pairs
 from ptxtools.machine.again import settle
 from ptxtools.machine.banks import Banks
-from ptxtools.machine.choices import narrow, unite
+from ptxtools.machine.choices import narrow
 from ptxtools.machine.code import Code, FarCall, MachineInstruction, read
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
@@ -88,8 +88,6 @@ class _Builder:
         self.graph.simplify()
         restore(self.graph)
         self.graph.simplify()
-        unite(self.graph, self.flow.dominators.dominates)
-        self.graph.simplify()
         narrow(self.graph)
         self.graph.simplify()
         guards = Guards(self.graph)
@@ -104,7 +102,7 @@ class _Builder:
         find_extremes(self.graph)
         lower(self.graph)
         self.graph.simplify()
-        settle(self.graph)
+        settle(self.graph, self.flow.dominators.dominates)
         self.graph.simplify()
         add_disjoint(self.graph)
         self.find_tensors()

@@ -1,47 +1,16 @@
 """Choices inside of choices by the same predicate: (p ? a : (p ? b : c)) is (p ? a : c), and (p ? a : a) is a.
 
 Guarded instructions leave many: a register that is written under a predicate and, later, under its opposite is one
-value wherever it is read after both. And a register may be given the value that it has, in each iteration of a loop.
+value wherever it is read after both.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Op
 from ptxtools.machine.numbering import Numbering
 
 _DEPTH = 8  # choices in choices
-
-
-Dominates = Callable[[int, int], bool]
-
-
-def unite(graph: Graph, dominates: Dominates) -> None:
-    """Replaces values where paths meet, if they are the same on all; operands are rewritten by `simplify`.
-
-    `dominates`: whether every way to the second block leads through the first. The value must be there before the
-    paths part: what one of them computes may be known under its conditions only.
-    """
-    numbers = Numbering(graph)
-    found = {}
-    for index, node in enumerate(graph.nodes):
-        if node.op in (Op.JOIN, Op.LOOP):
-            args = [arg for arg in map(graph.resolve, node.args) if arg != index]
-            before = [arg for arg in args if _is_before(graph, arg, node.block, dominates)]
-            if before and len({numbers.of(arg) for arg in args}) == 1:
-                found[index] = before[0]
-    for index, value in found.items():
-        graph.substitute(index, value)
-
-
-def _is_before(graph: Graph, index: int, block: int, dominates: Dominates, depth: int = _DEPTH) -> bool:
-    """Whether a value is there whenever the block begins. Nodes for words of others name no block."""
-    node = graph.nodes[graph.resolve(index)]
-    if node.block:
-        return node.block != block and dominates(node.block, block)
-    return depth > 0 and all(_is_before(graph, arg, block, dominates, depth - 1) for arg in node.args)
 
 
 def narrow(graph: Graph) -> None:
