@@ -65,7 +65,10 @@ class Walk(ABC):
         edges = self._flow.blocks[block].predecessors
         operands = [self.at_exit(name, edge.source) for edge in edges]
         self._graph.set_operands(node, operands, tuple(self._flow.edge_context(edge) for edge in edges))
-        return node
+        others = {self._graph.resolve(each) for each in operands} - {node}
+        if len(others) == 1:  # what comes next may ask what it is
+            self._graph.substitute(node, others.pop())
+        return self._graph.resolve(node)
 
     def _at_header(self, name: str, block: int) -> int:
         loop = self._flow.loops[block]

@@ -161,3 +161,23 @@ def test_quotients_of_which_either_factor_is_negated(product: str, to_float: str
         EXIT
     """
     assert ranges(text, 16) == [(0, 15)]
+
+
+def test_high_words_compared_behind_a_branch() -> None:
+    """ptxas compares the low words early, and the high ones where the result is needed."""
+    text = """
+        LDC.64 R2, c[0x0][0x218]
+        LDC.64 R4, c[0x0][0x210]
+        S2R R0, SR_TID.X
+        ISETP.LT.U32.AND P0, PT, R0, R2, PT
+        ISETP.NE.AND P2, PT, R0, 0x3, PT
+        @P2 BRA behind
+        STS [R0], R0
+    behind:
+        ISETP.LT.U32.AND.EX P0, PT, RZ, R3, PT, P0
+        @!P0 EXIT
+        IMAD.WIDE.U32 R6, R0, 0x4, R4
+        LDG.E R8, desc[UR4][R6.64]
+        EXIT
+    """
+    assert ranges(text, 10) == [(0, 39)]
