@@ -128,9 +128,10 @@ class _Builder:
                 self.template.accesses += maps
                 return
             for effect in found:
+                access = make_access(self.graph, of, instruction, effect, place)
                 if instruction.base == "st" and len(of.callers) == 1:
                     self.stored[len(self.template.accesses)] = stored_values(of, instruction, place)
-                self.template.accesses.append(make_access(self.graph, of, instruction, effect, place))
+                self.template.accesses.append(access)
         except ValueError as problem:
             self.template.unknown.append(Unknown(of.function.line(instruction.offset), str(problem)))
 

@@ -228,10 +228,13 @@ class _Reader:
         return int(last, 16) // STEP if _TARGET.match(last) else -1
 
     def called(self, line: Line) -> int:
-        """The instruction that a call goes to; -1 when it is not known, or outside of the function."""
-        if line.opcode.startswith("CALL.ABS"):
+        """The instruction that a call goes to; -1 when it is not known, or outside of the function.
+
+        A relative call with a register goes to the place that the register says, as seen from what is named.
+        """
+        *through, name = split(line.operands) if line.operands else [""]
+        if line.opcode.startswith("CALL.ABS") or through:
             return -1
-        name = split(line.operands)[-1] if line.operands else ""
         return self.routines[name] // STEP if name in self.routines else self.target(line)
 
     def following(self, index: int) -> list[int]:
@@ -370,7 +373,7 @@ class _Reader:
             self.out.append(FarCall(called.name, guard, negated, index * STEP))
             return
         if not 0 <= entry < len(self.lines) or line.opcode.startswith("CALL.ABS"):
-            self.unknown(index, f"call of {name or 'what a register says'}")
+            self.unknown(index, "call through a register" if "," in line.operands else f"call of {name}")
         elif self.returns.is_jump(entry):
             self.out.append(Branch("bra", f"{number}:{entry}", guard, negated, index * STEP))
         elif not self.returns.is_behind(index, entry):

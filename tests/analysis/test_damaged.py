@@ -117,3 +117,11 @@ def test_long_damaged_statements(name: str) -> None:
 def test_comments_before_no_text() -> None:
     with pytest.raises(ValueError, match="neither PTX"):
         texts(40 * b"/**/" + b"x")
+
+
+def test_a_store_that_cannot_be_read() -> None:
+    """What it stores belongs to no other access."""
+    code = ".reg .b64 r; ld.param.u64 r, [p]; st.global.u64 [r], r; st.global.u64 %r!, r; ret;"
+    module = read(f".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 p) {{ {code} }}")
+    template = build(module, module.kernels[0])
+    assert (len(template.accesses), len(template.unknown)) == (1, 1)

@@ -56,3 +56,15 @@ def test_a_call_that_never_returns_is_a_jump() -> None:
         EXIT
     """
     assert ranges(text) == [(0, 31)]
+
+
+def test_a_relative_call_through_a_register_is_unknown() -> None:
+    text = """
+    routine:
+        LDC.64 R2, c[0x0][0x210]
+        LDC.64 R6, c[0x4][RZ]
+        CALL.REL.NOINC R6, routine
+        STG.E desc[UR4][R2.64], R8
+        EXIT
+    """
+    assert [each.reason for each in listed(text, 1).unknown] == ["call through a register"]
