@@ -1,20 +1,19 @@
 """Makes 64-bit values of pairs of words, so that addresses get the form that PTX gives them.
 
-Every rule is an identity modulo 2^64 over unsigned words: low + 2^32 * high. A sum of words with its carries, for
-instance, is the sum of the pairs, however low and high words are matched, if all carries of the lower sum go into the
-upper one. Pairs that no rule fits stay pairs.
+Every rule is an identity modulo 2^64 over unsigned words: low + 2^32 * high. Those of sums are in `sums`. Pairs that
+no rule fits stay pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
-from ptxtools.machine.maker import CARRY, HIGH_OF_SHIFT, LOW_OF_SHIFT, SUM, Maker
-from ptxtools.machine.numbering import Numbering
+from ptxtools.machine.maker import HIGH_OF_SHIFT, LOW_OF_SHIFT, SUM, Maker
+from ptxtools.machine.sums import Sums
+from ptxtools.machine.words import WORD
 
-_WORD = (1 << 32) - 1
 _DEPTH = 60
 _STEPS = 100_000
 _BITWISE = {Op.AND, Op.OR, Op.XOR}
@@ -40,12 +39,12 @@ def join(graph: Graph, dominates: Dominates) -> None:
     pairs.replace_words()
 
 
-class Pairs:
+class Pairs(Sums):
     """`whole` is the 64-bit value of two words."""
 
     def __init__(self, graph: Graph, dominates: Dominates) -> None:
-        self.graph, self.dominates = graph, dominates
-        self.numbers = Numbering(graph)
+        super().__init__(graph)
+        self.dominates = dominates
         self.known: dict[tuple[int, int, int], int] = {}
         self.meetings: dict[tuple[int, int], int] = {}  # the same in every context
         self.depth = self.steps = 0
@@ -59,9 +58,6 @@ class Pairs:
             self.chosen,
             self.met,
         )
-
-    def node(self, index: int) -> Node:
-        return self.graph.nodes[self.graph.resolve(index)]
 
     def whole(self, low: int, high: int, make: Maker) -> int:
         low, high = self.graph.resolve(low), self.graph.resolve(high)
@@ -94,13 +90,6 @@ class Pairs:
 
     # Halves of one value.
 
-    def half(self, index: int) -> tuple[int, int]:
-        """(value, 0 or 1) when a node is the lower or upper word of a value; otherwise (-1, 0)."""
-        node = self.node(index)
-        if node.op is Op.EXTRACT and node.width == 64 and self.graph.number_of(node.args[2]) == 32:
-            return self.graph.resolve(node.args[0]), 1 if self.graph.number_of(node.args[1]) == 32 else 0
-        return -1, 0
-
     def of_halves(self, low: int, high: int, _: Maker) -> int | None:
         (one, first), (other, second) = self.half(low), self.half(high)
         if one >= 0 and one == other and (first, second) == (0, 1):
@@ -121,254 +110,7 @@ class Pairs:
         shifted = node.op is Op.SHR and node.signed and self.graph.resolve(node.args[0]) == sign
         return make.node(Op.CONVERT, (low,), 32, True) if sign == low or shifted else None
 
-    def sign_of(self, index: int) -> int:
-        """The word whose sign a word repeats; -1 when it is no such word."""
-        node = self.node(index)
-        if node.op is Op.SHR and node.signed and node.width == 32 and self.graph.number_of(node.args[1]) == 31:
-            return self.graph.resolve(node.args[0])
-        return -1
-
-    # Sums.
-
-    def scratch(self, index: int, name: str) -> Node | None:
-        node = self.node(index)
-        return node if node.op is Op.UNKNOWN and node.name == name else None
-
-    def parts(self, node: Node) -> tuple[list[int], int, list[int]]:
-        """Terms of a sum with carries, which of them are negated, and what is carried in."""
-        count = node.number >> 8
-        args = [self.graph.resolve(arg) for arg in node.args]
-        return args[:count], node.number & 255, args[count:]
-
-    def summed(self, low: int, high: int, make: Maker) -> int | None:
-        """Sums whose lower one carries into the upper one."""
-        upper = self.scratch(high, SUM)
-        if upper is None:
-            return None
-        highs, inverted, carries = self.parts(upper)
-        found = None if inverted else self.lower_terms(self.carrying(low, carries), carries)
-        if found is None:
-            return None
-        plus, minus = found
-        total = make.number(0)
-        for term, partner in self.matched(minus, self.opposites(highs, len(minus), make), make):
-            total = make.subtract(total, self.whole(term, partner, make), 64)
-        for term, partner in self.gathered(self.matched(plus, highs, make), make):
-            total = make.add(total, self.whole(term, partner, make), 64)
-        return total
-
-    def gathered(self, pairs: list[tuple[int, int]], make: Maker) -> list[tuple[int, int]]:
-        """Upper words that are left over, or are what a product lacks, with the product's upper word."""
-        zero = make.number(0)
-        for position, (low, high) in enumerate(pairs):
-            value, part = self.half(low)
-            if part or self.half(high) != (value, 1) or self.factors(value)[0] is None:
-                continue
-            found = []
-            for number, (below, above) in enumerate(pairs):
-                is_alone = self.graph.number_of(below) == 0
-                if number != position and (is_alone or self.product(value, self.terms(above), make) is not None):
-                    high = make.add(high, above)
-                    above = zero
-                found.append((below, above))
-            found[position] = (low, high)
-            return found
-        return pairs
-
-    def lower_terms(self, low: int, carries: Sequence[int]) -> tuple[list[int], list[int]] | None:
-        """What a lower sum adds and subtracts; None unless these are all its carries.
-
-        A sum among its terms that carries into the same upper word counts with its own terms.
-        """
-        plus: list[int] = []
-        minus: list[int] = []
-        left = {each: self.carried(each) for each in carries}
-        pending = [low] if len(left) == len(carries) else []
-        while pending:
-            total = pending.pop()
-            node = self.scratch(total, SUM)
-            terms, negated, into = self.parts(node) if node is not None else ([], 0, [-1])
-            own = [each for each, source in left.items() if source == total]
-            most = max(len(terms) - 1, negated.bit_count())  # -b is ~b + 1: with a one carry, with a and -c two
-            if into or len(terms) > 3 or not self.all_carries(total, own, most):
-                return None
-            left = {each: source for each, source in left.items() if source != total}
-            for number, term in enumerate(terms):
-                if negated >> number & 1:
-                    minus.append(term)
-                else:
-                    (pending if term in left.values() and term not in pending else plus).append(term)
-        return None if left or not plus + minus else (plus, minus)
-
-    def carried(self, index: int) -> int:
-        """The sum that a predicate is a carry of; -1 of others."""
-        node = self.scratch(index, CARRY)
-        return -1 if node is None else self.graph.resolve(node.args[0])
-
-    def carrying(self, low: int, carries: Sequence[int]) -> int:
-        """The sum that a carry comes from, when the word is that sum, made a second time without a carry."""
-        whole = self.carried(carries[0]) if carries else -1
-        if whole < 0 or self.scratch(low, SUM) is not None:
-            return low
-        terms, negated, into = self.parts(self.node(whole))
-        added = [each for number, term in enumerate(terms) for each in self.terms(term, bool(negated >> number & 1))]
-        return whole if not into and self.total(added) == self.total(self.terms(low)) else low
-
-    def total(self, terms: Sequence[tuple[int, bool]]) -> tuple[int, list[tuple[int, bool]]]:
-        """The numbers among words that are added up as one number, and the other words, as value numbers in order."""
-        number, others = 0, []
-        for index, minus in terms:
-            value = self.graph.number_of(index)
-            if value is None:
-                others.append((self.numbers.of(index), minus))
-            else:
-                number += -value if minus else value
-        return number & _WORD, sorted(others)
-
-    def all_carries(self, low: int, carries: Sequence[int], most: int) -> bool:
-        """Whether these are all carries that a sum can have."""
-        found = set()
-        for index in carries:
-            node = self.scratch(index, CARRY)
-            if node is None or self.graph.resolve(node.args[0]) != low:
-                return False
-            found.add(node.number)
-        return len(found) == len(carries) == most
-
-    def opposites(self, words: list[int], count: int, make: Maker) -> list[int]:
-        """Takes so many words away, those that are inverted first and then numbers; and gives them inverted."""
-        found: list[int] = []
-        for op in (Op.NOT, Op.NUMBER):
-            for word in [each for each in words if self.node(each).op is op]:
-                if len(found) < count:
-                    words.remove(word)
-                    found.append(self.inverse(word, make))
-        return found + [make.number(-1)] * (count - len(found))
-
-    def inverse(self, index: int, make: Maker) -> int:
-        node = self.node(index)
-        return node.args[0] if node.op is Op.NOT else make.inverse(index)
-
-    def matched(self, lows: list[int], highs: list[int], make: Maker) -> list[tuple[int, int]]:
-        """Words that belong together; those left over are with 0."""
-        lows, highs, found = list(lows), list(highs), []
-        while lows and highs:
-            low, high = max(((a, b) for a in lows for b in highs), key=lambda pair: self.closeness(*pair))
-            lows.remove(low)
-            highs.remove(high)
-            found.append((low, high))
-        zero = make.number(0)
-        return [*found, *((low, zero) for low in lows), *((zero, high) for high in highs)]
-
-    def closeness(self, low: int, high: int) -> int:
-        """How much two words look like one value's. Any match is right; a good one is simple."""
-        a, b = self.node(low), self.node(high)
-        (one, first), (other, second) = self.half(low), self.half(high)
-        if one >= 0 and one == other and first < second:
-            return 10
-        if a.op is b.op is Op.PARAMETER and b.number == a.number + 4:
-            return 10
-        if self.sign_of(high) == low or self.belong(low, high):
-            return 9
-        if a.op is b.op and a.op in (Op.JOIN, Op.LOOP) and a.block == b.block:
-            return 7
-        if a.op is b.op is Op.SELECT and a.args[0] == b.args[0]:
-            return 7
-        if a.op is b.op is Op.NUMBER:
-            return 6
-        return 1 if b.op is Op.NUMBER else 0
-
-    def belong(self, low: int, high: int) -> bool:
-        """Whether one was computed with the other."""
-        a, b = self.node(low), self.node(high)
-        if b.op is Op.UNKNOWN and b.name == HIGH_OF_SHIFT:
-            return self.moved(a)[0] == self.graph.resolve(b.args[0])
-        if a.op is b.op is Op.UNKNOWN and a.name == b.name == SUM:
-            return any(self.scratch(each, CARRY) is not None and low in self.node(each).args for each in b.args)
-        value, part = self.half(low)
-        if value >= 0 and part == 0:
-            return any(self.half(term) == (value, 1) for term, _ in self.terms(high))
-        if b.op is Op.SHR:
-            moved, count = self.moved(a)
-            return moved == self.graph.resolve(b.args[0]) and self.graph.number_of(b.args[1]) == 32 - count
-        return False
-
-    def terms(self, index: int, minus: bool = False) -> list[tuple[int, bool]]:
-        """Words that are added up in a word, and which are subtracted."""
-        found: list[tuple[int, bool]] = []
-        pending = [(index, minus)]
-        while pending and len(found) < 8:
-            each, minus = pending.pop()
-            node = self.node(each)
-            if node.op in (Op.ADD, Op.SUB) and node.width == 32:
-                pending += [(node.args[0], minus), (node.args[1], minus ^ (node.op is Op.SUB))]
-            else:
-                found.append((self.graph.resolve(each), minus))
-        return [*found, *pending]
-
-    def added_above(self, low: int, high: int, make: Maker) -> int | None:
-        """The lower word of a value, and its upper word with something added."""
-        value, part = self.half(low)
-        if value < 0 or part:
-            return None
-        terms = self.terms(high)
-        own = next((each for each in terms if self.half(each[0]) == (value, 1) and not each[1]), None)
-        if own is None:
-            return None
-        terms.remove(own)
-        product = self.product(value, terms, make)
-        if product is not None:
-            return product
-        total = make.number(0)
-        for term, minus in terms:
-            total = make.subtract(total, term) if minus else make.add(total, term)
-        return make.add(value, make.shift_left(total, 32, 64), 64)
-
-    def product(self, value: int, terms: Sequence[tuple[int, bool]], make: Maker) -> int | None:
-        """a * b of 64 bits: al * bl in full, and ah * bl and al * bh in the upper word."""
-        node, addend = self.factors(value)
-        if node is None:
-            return None
-        a, b = (self.graph.resolve(arg) for arg in node.args)
-        above = {a: make.number(0), b: make.number(0)}
-        for term, minus in terms:
-            factors = self.node(term)
-            if minus or factors.op is not Op.MUL:
-                return None
-            x, y = (self.graph.resolve(arg) for arg in factors.args)
-            for one, other in ((x, y), (y, x)):
-                partner = next((each for each in (a, b) if self.same(each, one)), None)
-                if partner is not None:
-                    opposite = b if partner == a else a
-                    above[opposite] = make.add(above[opposite], other)
-                    break
-            else:
-                return None
-        sides = [self.whole(each, above[each], make) for each in (a, b)]
-        total = make.multiply(sides[0], sides[1], 64)
-        return total if addend is None else make.add(total, addend, 64)
-
-    def factors(self, value: int) -> tuple[Node | None, int | None]:
-        """The product of two unsigned words in a value, and what is added to it."""
-        node = self.node(value)
-        if node.op is Op.ADD:
-            for one, other in (node.args, node.args[::-1]):
-                if self.node(one).op is Op.MUL_WIDE and not self.node(one).signed:
-                    return self.node(one), other
-        return (node, None) if node.op is Op.MUL_WIDE and not node.signed else (None, None)
-
-    def same(self, a: int, b: int) -> bool:
-        x, y = self.graph.number_of(a), self.graph.number_of(b)
-        return a == b or (x is not None and y is not None and (x - y) & _WORD == 0)
-
     # Shifts and bits.
-
-    def moved(self, node: Node) -> tuple[int, int]:
-        """(value, count) of a word that is another one shifted to the left; (-1, 0) of others."""
-        number = self.graph.number_of(node.args[1]) if node.op in (Op.SHL, Op.MUL) and node.width == 32 else None
-        if node.op is Op.MUL and number is not None:
-            number = number.bit_length() - 1 if number > 0 and number.bit_count() == 1 else None
-        return (-1, 0) if number is None else (self.graph.resolve(node.args[0]), number)
 
     def shifted(self, low: int, high: int, make: Maker) -> int | None:
         a, b = self.node(low), self.node(high)
@@ -394,9 +136,9 @@ class Pairs:
         number = self.graph.number_of(a.args[1]) if a.op in _BITWISE else None
         if number is None or b.op in _BITWISE:
             return None
-        number &= _WORD
+        number &= WORD
         if a.op is Op.AND:
-            number |= _WORD << 32
+            number |= WORD << 32
             cut = self.cut_out(self.whole(a.args[0], high, make), number, make)
             if cut is not None:
                 return cut
@@ -449,6 +191,8 @@ class Pairs:
         ]
         self.graph.set_operands(whole, pairs, shape.contexts)
         return whole
+
+    # Words that are taken from a value.
 
     def replace_words(self) -> None:
         """Takes the words of a value that changes in a loop by steps from it: alone they have steps of 32 bits."""
