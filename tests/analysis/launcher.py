@@ -25,7 +25,7 @@ BUFFER_BYTES = 1 << 28
 FIRST = 0x3000_0000_0000
 # Further than 32 bits times any size of an element, and no multiple lies near one of 2^32 (sizes that stand in the
 # upper half of 64 bits).
-DISTANCE = (4 << 40) + 0x2AA0_0000
+DISTANCE = (4 << 40) + 0x2A00_0000  # an H200 reserves addresses at multiples of 32 MiB
 FILLED_BYTES = 1 << 16
 REFILL = 50  # launches
 LOOK_S = 0.1
