@@ -61,7 +61,7 @@ def test_a_sample_is_of_all_libraries_and_always_the_same(tmp_path: Path) -> Non
     path = wheel(tmp_path, libone=one, libtwo=two)
 
     def sample(most: int, seed: int) -> set[str]:
-        return {name for each in pairs(path, tmp_path, most, seed) for name in each.names}
+        return {name for each in pairs(path, tmp_path, False, most, seed) for name in each.names}
 
     assert len(sample(0, 0)) == len(sample(50, 0)) == 40
     taken = sample(25, 1)
@@ -69,3 +69,20 @@ def test_a_sample_is_of_all_libraries_and_always_the_same(tmp_path: Path) -> Non
     assert taken == sample(25, 1) != sample(25, 2)
     assert taken & set(names[0])
     assert taken & set(names[1])
+
+
+def test_each_kernel_of_several_libraries_once(tmp_path: Path) -> None:
+    old, new = text(90, "a", "b"), text(90, "b", "c")
+    one = library(entry(Kind.PTX, 90, old), entry(Kind.ELF, 90, b"code"))
+    two = library(
+        entry(Kind.PTX, 90, new),
+        entry(Kind.ELF, 90, b"code"),
+        entry(Kind.PTX, 80, text(80, "b")),
+        entry(Kind.ELF, 80, b"code"),
+    )
+    found = pairs(wheel(tmp_path, libone=one, libtwo=two), tmp_path, once=True)
+    assert [(each.source, each.architecture, set(each.names)) for each in found] == [
+        ("libone.so:1", 90, {"a", "b"}),
+        ("libtwo.so:1", 90, {"c"}),
+        ("libtwo.so:1", 80, {"b"}),
+    ]

@@ -44,13 +44,18 @@ class _Packed:
     names: tuple[str, ...]
 
 
-def pairs(wheel: Path, directory: Path, most: int = 0, seed: int = 0) -> Iterator[Pair]:
+def pairs(wheel: Path, directory: Path, once: bool = False, most: int = 0, seed: int = 0) -> Iterator[Pair]:
     """All pairs of a wheel, written below `directory`; of so many kernels taken at random, unless `most` is 0.
+
+    once: kernels of the same name and architecture, in several libraries or containers, are taken from the first.
 
     Errors: ValueError when an image in it is damaged, zipfile.BadZipFile when it is no wheel.
     """
     packed = list(_packed(wheel))
     names = [(number, name) for number, pair in enumerate(packed) for name in pair.names]
+    if once:
+        first = {(packed[number].cubin.architecture, name): number for number, name in reversed(names)}
+        names = [(number, name) for (_, name), number in first.items()]
     if 0 < most < len(names):
         names = random.Random(seed).sample(names, most)
     for number, pair in enumerate(packed):
