@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from ptxtools.access.effects import width
 from ptxtools.isa.row import Form, Kind, Row, Transfer
 from ptxtools.isa.semantics import spelled
 from ptxtools.reader.body import Body
@@ -61,7 +62,17 @@ def _needs(instruction: Instruction, asked: dict[str, int]) -> list[tuple[str, i
     if pure and (row := spelled(instruction.opcode)) is not None:
         sources = _of_row(row, operands, wanted, asked)
         return found + [(name, bits) for source, bits in sources for name in _names(source)]
-    return found + [(name, ALL) for each in operands[1 if pure else 0 :] for name in _names(each)]
+    stored = (1 << width(instruction.parts)) - 1 if _is_plain_store(instruction) else ALL
+    sources = [(each, stored if place == 1 else ALL) for place, each in enumerate(operands)]
+    return found + [(name, bits) for source, bits in sources[1 if pure else 0 :] for name in _names(source)]
+
+
+def _is_plain_store(instruction: Instruction) -> bool:
+    """Whether its second operand is what it stores. That may lie in wider registers, of which it stores the low bits
+    (of all instructions that write to memory, only `st` may have such).
+    """
+    parts = instruction.parts
+    return parts[0] == "st" and {"async", "bulk"}.isdisjoint(parts)
 
 
 def _names(operand: Operand) -> list[str]:

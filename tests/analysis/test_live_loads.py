@@ -108,8 +108,29 @@ def test_a_kernel_is_cut_out_with_what_it_needs() -> None:
     ],
 )
 def test_the_part_of_a_load_that_is_used(used: str, loaded: str) -> None:
+    check(f"{used}\nst.global.u64 [%rd3], %rd2;", loaded)
+
+
+@pytest.mark.parametrize(
+    ("store", "loaded"),
+    [
+        ("st.global.u32 [%rd3], %rd1;", "ld.global.b32 %rd1, [%rd3+8];"),
+        ("st.global.f32 [%rd3], %rd1;", "ld.global.b32 %rd1, [%rd3+8];"),
+        ("st.volatile.global.b8 [%rd3], %rd1;", "ld.global.b8 %rd1, [%rd3+8];"),
+        ("st.global.v2.b16 [%rd3], {%rd3, %rd1};", "ld.global.b16 %rd1, [%rd3+8];"),
+        ("st.global.L2::cache_hint.b32 [%rd3], %rd2, %rd1;", "ld.global.u64 %rd1, [%rd3+8];"),
+        ("@%p1 st.global.b16 [%rd1], %rd1;", "ld.global.u64 %rd1, [%rd3+8];"),
+        ("atom.global.add.u64 %rd2, [%rd3], %rd1;", "ld.global.u64 %rd1, [%rd3+8];"),
+        ("st.global.b16 [%rd3], %rd1; red.global.add.u64 [%rd3], %rd1;", "ld.global.u64 %rd1, [%rd3+8];"),
+    ],
+)
+def test_the_part_of_a_load_that_is_stored(store: str, loaded: str) -> None:
+    check(store, loaded)
+
+
+def check(used: str, loaded: str) -> None:
     text = HEAD + (
-        ".visible .entry k(.param .u64 p) {\n.reg .b32 %r<3>; .reg .b64 %rd<4>;\nld.param.u64 %rd3, [p];\n"
-        f"ld.global.u64 %rd1, [%rd3+8];\n{used}\nst.global.u64 [%rd3], %rd2;\nret;\n}}\n"
+        ".visible .entry k(.param .u64 p) {\n.reg .b32 %r<3>; .reg .b64 %rd<4>; .reg .pred %p<2>;\n"
+        f"ld.param.u64 %rd3, [p];\nld.global.u64 %rd1, [%rd3+8];\n{used}\nret;\n}}\n"
     )
     assert live(text).splitlines()[6] == loaded
