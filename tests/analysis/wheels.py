@@ -54,8 +54,8 @@ def pairs(wheel: Path, directory: Path, once: bool = False, most: int = 0, seed:
     packed = list(_packed(wheel))
     names = [(number, name) for number, pair in enumerate(packed) for name in pair.names]
     if once:
-        first = {(packed[number].cubin.architecture, name): number for number, name in reversed(names)}
-        names = [(number, name) for (_, name), number in first.items()]
+        earliest = {(packed[number].cubin.architecture, name): number for number, name in reversed(names)}
+        names = [(number, name) for (_, name), number in earliest.items()]
     if 0 < most < len(names):
         names = random.Random(seed).sample(names, most)
     for number, pair in enumerate(packed):
