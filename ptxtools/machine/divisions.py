@@ -3,7 +3,8 @@
 Compilers take the reciprocal of the divisor b as a float, rounded up and then lowered, as an estimate x of 2^32 / b;
 improve it by x + x * (-x * b) / 2^32; and take q = x * a / 2^32 as the first quotient. It is at most two too small:
 twice, when a - q * b is b or more, q becomes q + 1. All these steps must be there for a value to be taken as a / b, or
-as the remainder.
+as the remainder. What they have in common may be computed more than once (`Numbering`): the divisor's magnitude is
+where the estimate of it is moved out of a loop. The quotient is then one of the nodes that its own steps have.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
 from ptxtools.machine.maker import ESTIMATE
+from ptxtools.machine.numbering import Numbering
 
 
 def find_divisions(graph: Graph) -> None:
@@ -33,12 +35,17 @@ def find_divisions(graph: Graph) -> None:
 class _Finder:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.numbers = Numbering(graph)
 
     def node(self, index: int) -> Node:
         return self.graph.nodes[self.graph.resolve(index)]
 
     def args(self, node: Node) -> list[int]:
         return [self.graph.resolve(arg) for arg in node.args]
+
+    def same(self, *pairs: tuple[int, int]) -> bool:
+        """Whether the nodes of each pair have one value."""
+        return all(one == other or self.numbers.of(one) == self.numbers.of(other) for one, other in pairs)
 
     def quotient(self, index: int) -> tuple[int, int] | None:
         """(a, b) of a quotient that was corrected twice."""
@@ -51,16 +58,17 @@ class _Finder:
             return None
         a, b = division
         rest = first[1]  # what the first correction looked at
-        if not self.is_rest(rest, a, first[0], b) or first[2] != b or second[2] != b:
-            return None
         lowered = self.lowered(second[1])
-        return division if lowered is not None and lowered == (rest, b) else None
+        if lowered is None or not self.is_rest(rest, a, first[0], b):
+            return None
+        is_one = self.same((first[2], b), (second[2], b), (lowered[0], rest), (lowered[1], b))
+        return (a, second[2]) if is_one else None
 
     def remainder(self, index: int) -> tuple[int, int] | None:
         """(a, b) of a remainder that was lowered twice."""
         second = self.lowered(index)
         first = None if second is None else self.lowered(second[0])
-        if second is None or first is None or first[1] != second[1]:
+        if second is None or first is None or not self.same((first[1], second[1])):
             return None
         rest, b = first
         node = self.node(rest)
@@ -71,7 +79,8 @@ class _Finder:
                 for factor in self.args(self.node(product)) if self.node(product).op is Op.MUL else ():
                     inner = self.node(factor)
                     q = self.graph.resolve(inner.args[0]) if inner.op is Op.NEG else factor
-                    if self.first_quotient(q) == (a, b) and self.is_rest(rest, a, q, b):
+                    division = self.first_quotient(q)
+                    if division and self.same((division[0], a), (division[1], b)) and self.is_rest(rest, a, q, b):
                         return a, b
         return None
 
@@ -82,8 +91,9 @@ class _Finder:
             return None
         more, same, r, b = chosen
         node = self.node(more)
-        is_one_more = node.op is Op.ADD and self.args(node)[0] == same and self.graph.number_of(node.args[1]) == 1
-        return (same, r, b) if is_one_more else None
+        if node.op is not Op.ADD or self.graph.number_of(node.args[1]) != 1:
+            return None
+        return (same, r, b) if self.same((self.args(node)[0], same)) else None
 
     def lowered(self, index: int) -> tuple[int, int] | None:
         """(r, b) of: r - b if r >= b, else r."""
@@ -92,7 +102,10 @@ class _Finder:
             return None
         less, same, r, b = chosen
         node = self.node(less)
-        return (r, b) if same == r and node.op is Op.SUB and self.args(node) == [r, b] else None
+        if node.op is not Op.SUB:
+            return None
+        one, other = self.args(node)
+        return (r, b) if self.same((same, r), (one, r), (other, b)) else None
 
     def choice(self, index: int) -> tuple[int, int, int, int] | None:
         """(x, y, r, b) of: x if r >= b, else y; r and b unsigned."""
@@ -117,15 +130,23 @@ class _Finder:
         """Whether a value is a - q * b."""
         node = self.node(index)
         if node.op is Op.SUB:
-            return self.args(node)[0] == a and self.is_product(node.args[1], q, b)
-        if node.op is not Op.ADD or a not in self.args(node):
+            return self.same((self.args(node)[0], a)) and self.is_product(node.args[1], q, b)
+        if node.op is not Op.ADD:
             return False
         one, other = self.args(node)
-        return self.is_negative_product(one if other == a else other, q, b)
+        return any(
+            self.same((added, a)) and self.is_negative_product(taken, q, b)
+            for added, taken in ((one, other), (other, one))
+        )
 
     def is_product(self, index: int, q: int, b: int) -> bool:
         node = self.node(index)
-        return node.op is Op.MUL and sorted(self.args(node)) == sorted((q, b))
+        return node.op is Op.MUL and self.are(self.args(node), q, b)
+
+    def are(self, factors: list[int], q: int, b: int) -> bool:
+        """Whether two factors are these, in any order."""
+        one, other = factors
+        return self.same((one, q), (other, b)) or self.same((one, b), (other, q))
 
     def is_negative_product(self, index: int, q: int, b: int) -> bool:
         """Whether a value is -q * b or q * -b."""
@@ -136,7 +157,7 @@ class _Finder:
             return False
         for factor, inverted in (self.args(node), self.args(node)[::-1]):
             inner = self.node(inverted)
-            if inner.op is Op.NEG and sorted((factor, self.args(inner)[0])) == sorted((q, b)):
+            if inner.op is Op.NEG and self.are([factor, self.args(inner)[0]], q, b):
                 return True
         return False
 
@@ -167,8 +188,9 @@ class _Finder:
                 continue
             b = self.graph.resolve(estimate.args[0])
             factors = self.args(product)
-            if x in factors and self.is_negative_product(factors[1 - factors.index(x)], x, b):
-                return b
+            for factor, error in (factors, factors[::-1]):
+                if self.same((factor, x)) and self.is_negative_product(error, x, b):
+                    return b
         return None
 
     def upper(self, index: int) -> Node | None:

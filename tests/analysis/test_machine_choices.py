@@ -182,6 +182,42 @@ def test_a_division_by_the_reciprocal() -> None:
     assert touched(code, n=30) == [(P + 28, P + 32)]
 
 
+def test_a_division_whose_divisor_is_computed_twice() -> None:
+    """Thread / n in a loop, where the reciprocal of |n| is made before it and |n| once more inside."""
+    code = """
+        S2R R12, SR_TID.X
+        LDC R4, c[0x0][0x220]
+        IABS R14, R4
+        LDC.64 R6, c[0x0][0x210]
+        I2F.RP R4, R14
+        MUFU.RCP R4, R4
+        VIADD R20, R4, 0xffffffe
+        F2I.FTZ.U32.TRUNC.NTZ R21, R20
+        MOV R20, RZ
+        IADD3 R17, -R21, RZ, RZ
+        IMAD R17, R17, R14, RZ
+        IMAD.HI.U32 R17, R21, R17, R20
+        LDC R15, c[0x0][0x220]
+        again: IABS R20, R12
+        IABS R22, R15
+        IMAD.HI.U32 R25, R17, R20, RZ
+        IADD3 R21, -R25, RZ, RZ
+        IMAD R21, R22, R21, R20
+        ISETP.GT.U32.AND P1, PT, R14, R21, PT
+        @!P1 IADD3 R21, R21, -R22, RZ
+        @!P1 IADD3 R25, R25, 0x1, RZ
+        ISETP.GE.U32.AND P0, PT, R21, R14, PT
+        @P0 IADD3 R25, R25, 0x1, RZ
+        IMAD.WIDE.U32 R28, R25, 0x4, R6
+        LDG.E R28, desc[UR4][R28.64]
+        VIADD R12, R12, 0x40
+        ISETP.LT.AND P0, PT, R12, 0x80, PT
+        @P0 BRA again
+    """
+    assert touched(code, n=32) == [(P, P + 16)]
+    assert touched(code.replace("IABS R22, R15", "IABS R22, R12"), n=32) != [(P, P + 16)]
+
+
 def test_a_register_that_each_iteration_gives_the_value_that_it_has() -> None:
     code = """
         S2R R0, SR_TID.X
