@@ -30,7 +30,10 @@ def find_steps(graph: Graph) -> None:
 
 
 class _Finder:
-    """`implied`: predicates whose value is known on the edge back that is being looked at."""
+    """Of the edge back that is being looked at: predicates whose value is known (`implied`), and deltas (`found`).
+
+    Without the latter a value would be looked at as often as there are ways to it through meeting paths.
+    """
 
     def __init__(
         self, graph: Graph, operands: dict[int, tuple[int, ...]], contexts: dict[int, tuple[int, ...]]
@@ -39,6 +42,7 @@ class _Finder:
         self.known: dict[int, int | None] = {}
         self.active: set[int] = set()
         self.implied: dict[int, bool] = {}
+        self.found: dict[int, int | None] = {}
         self.looks = 0
 
     def entries(self, loop: int) -> int:
@@ -51,15 +55,15 @@ class _Finder:
         if loop in self.active:
             return None
         self.active.add(loop)
-        outer = self.implied
+        outer = self.implied, self.found
         entries = self.entries(loop)
         deltas = []
         for value, context in zip(self.operands[loop][entries:], self.contexts[loop][entries:], strict=True):
-            self.implied = self.conditions(context)
+            self.implied, self.found = self.conditions(context), {}
             node = self.graph.nodes[self.chosen(value)]
             width = node.width if node.op in (Op.ADD, Op.SUB) else 64
             deltas.append(self.delta(value, loop, width, _DEPTH))
-        self.implied = outer
+        self.implied, self.found = outer
         self.active.discard(loop)
         step = None
         if deltas and None not in deltas:
@@ -97,9 +101,16 @@ class _Finder:
         value = self.chosen(value)
         if value == loop:
             return self.graph.number(0)
+        if value in self.found:
+            return self.found[value]
         self.looks += 1
         if depth == 0 or self.looks > _LOOKS:
             return None
+        found = self.found[value] = self.delta_of(value, loop, width, depth)
+        return found
+
+    def delta_of(self, value: int, loop: int, width: int, depth: int) -> int | None:
+        """`delta` of another value than the LOOP node itself."""
         node = self.graph.nodes[value]
         if node.op in (Op.ADD, Op.SUB, Op.CONVERT) and node.width < width:
             return None

@@ -218,6 +218,29 @@ def test_a_division_whose_divisor_is_computed_twice() -> None:
     assert touched(code.replace("IABS R22, R15", "IABS R22, R12"), n=32) != [(P, P + 16)]
 
 
+def test_values_that_are_often_exchanged_in_a_loop() -> None:
+    """There are a million ways for a value to come to the end of it; another register has a step all the same."""
+    swap = "MOV R11, R1\n@P0 MOV R1, R10\n@P0 MOV R10, R11\n"
+    swaps = "".join(f"ISETP.NE.AND P0, PT, R7, {n}, PT\n{swap}" for n in range(20))
+    code = f"""
+        S2R R0, SR_TID.X
+        LDC.64 R4, c[0x0][0x210]
+        MOV R1, R0
+        MOV R10, RZ
+        MOV R2, R0
+        again: LOP3.LUT R6, R1, 0x3f, RZ, 0xc0, !PT
+        IMAD.WIDE.U32 R8, R6, 0x4, R4
+        LDG.E R7, desc[UR8][R8.64]
+        {swaps}
+        IMAD.WIDE.U32 R8, R2, 0x4, R4
+        VIADD R2, R2, 0x40
+        STG.E desc[UR8][R8.64], R7
+        ISETP.LT.AND P0, PT, R2, 0x100, PT
+        @P0 BRA again
+    """
+    assert touched(code) == [(P, P + 256), (P, P + 1024)]
+
+
 def test_a_register_that_each_iteration_gives_the_value_that_it_has() -> None:
     code = """
         S2R R0, SR_TID.X
