@@ -20,6 +20,7 @@ from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.reader import Function, Module, read
 from tests.analysis.live import live
 from tests.analysis.oracle import Interval, inside, spread, union
+from tests.analysis.pieces import emulated
 from tests.analysis.plan import Kernel
 from tests.analysis.trials import End, Trials
 from tests.e2e.build import find_toolkit
@@ -133,13 +134,13 @@ def verdict(
     jobs = [draw(chance) for _ in range(launches)]
     doubtful = [job for job in jobs if compare(found, sides, launch_of(json.loads(job)))]
     if doubtful or trials:
-        text.write_text(lived)
-        emulated = Trials(path.parent, lambda launch: evaluate(ours, launch))
-        settle(found, sides, kernel, doubtful, emulated)
-        ends = Counter(emulated.ends([kernel.tamed(draw(chance), chance) for _ in range(trials)]))
+        text.write_text(emulated(lived))
+        made = Trials(path.parent, lambda launch: evaluate(ours, launch))
+        settle(found, sides, kernel, doubtful, made)
+        ends = Counter(made.ends([kernel.tamed(draw(chance), chance) for _ in range(trials)]))
         found.missing += ends[End.LACKS]
         found.ended += ends[End.HELD]
-        found.example = emulated.lacking or found.example
+        found.example = made.lacking or found.example
     return found
 
 

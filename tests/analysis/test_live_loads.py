@@ -61,14 +61,15 @@ def test_machine_code_without_dead_loads_is_equal(
     tmp_path: Path, native_build: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+    source = LOADS.replace("8.0", "8.7").replace("sm_80", "sm_120")  # newer than the emulated GPU
     text = tmp_path / "loads.ptx"
-    text.write_text(LOADS)
-    code = Code(assemble(text, 80, tmp_path))
-    (right,) = verdicts(LOADS, text, code, 2, trials=3)
+    text.write_text(source)
+    code = Code(assemble(text, 120, tmp_path))
+    (right,) = verdicts(source, text, code, 2, trials=3)
     assert right.is_equal
     assert right.dead
     assert right.ended == 3
-    (wrong,) = verdicts(LOADS.replace("[%rd2+16]", "[%rd2+24]"), text, code, 1, trials=3)
+    (wrong,) = verdicts(source.replace("[%rd2+16]", "[%rd2+24]"), text, code, 1, trials=3)
     assert wrong.missing == 4
     assert wrong.ended == wrong.undecided == 0
     assert wrong.example.startswith("traced write")
