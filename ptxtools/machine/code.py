@@ -12,18 +12,17 @@ from dataclasses import dataclass, field
 
 from ptxtools.machine.cubin import Kernel
 from ptxtools.machine.disassembler import Line
+from ptxtools.machine.linking import STEP, with_names
 from ptxtools.machine.operand import Operand, Sort, parse, split
 from ptxtools.machine.returns import Returns
 from ptxtools.machine.table import CONTROL, ROWS, words
 from ptxtools.reader.body import Body
 from ptxtools.reader.instruction import Instruction
 
-STEP = 16  # bytes of an instruction
 _DEPTH = 6  # calls in calls
 _INSTRUCTIONS = 50_000
 _REGISTERS = 255
 _GUARD = re.compile(r"@(!?)(U?P(?:\d+|T))\Z")
-_HALF = re.compile(r"(32@(?:lo|hi))\(0x[0-9a-f]+\)")
 _TARGET = re.compile(r"0x[0-9a-f]+\Z")
 _ONLY_PREDICATES = {
     *("ISETP", "UISETP", "PLOP3", "UPLOP3", "PSETP"),
@@ -181,7 +180,7 @@ class _Reader:
         self.copies = 1
         self.pending: list[tuple[int, int, str, tuple[int, ...]]] = []
         self.joins = self._joins()
-        self.returns = Returns(lines, STEP, self.successors, self.called, self.written)
+        self.returns = Returns(kernel.name, lines, STEP, self.successors, self.called, self.written)
 
     def _joins(self) -> dict[str, set[int]]:
         """Where threads go on together, by barrier register."""
@@ -233,8 +232,10 @@ class _Reader:
         A relative call with a register goes to the place that the register says, as seen from what is named.
         """
         *through, name = split(line.operands) if line.operands else [""]
-        if line.opcode.startswith("CALL.ABS") or through:
+        if through:
             return -1
+        if line.opcode.startswith("CALL.ABS"):
+            return self.target(line)
         return self.routines[name] // STEP if name in self.routines else self.target(line)
 
     def following(self, index: int) -> list[int]:
@@ -285,7 +286,9 @@ class _Reader:
                 return
             guard = ""
         if base not in CONTROL:
-            self.out.append(MachineInstruction(line.opcode, self.named(line, offset), guard, negated, offset))
+            self.out.append(
+                MachineInstruction(line.opcode, with_names(line, self.kernel.named.get(offset)), guard, negated, offset)
+            )
         elif line.opcode == "BPT.TRAP":
             self.out.append(Branch("trap", "", guard, negated, offset))
         elif base in ("EXIT", "KILL"):
@@ -296,13 +299,6 @@ class _Reader:
             self.call(index, number, guard, negated, callers)
         else:
             self.branch(index, number, base, guard, negated)
-
-    def named(self, line: Line, offset: int) -> str:
-        """The operands; half an address that has only a number there has the name that the loader knows it by."""
-        if offset not in self.kernel.named or "@" not in line.operands:
-            return line.operands
-        name, addend = self.kernel.named[offset]
-        return _HALF.sub(rf"\g<1>({name} + {addend:#x})", line.operands)
 
     def leave(self, line: Line, guard: str, negated: bool, offset: int) -> None:
         guard, negated = self.condition(line, guard, negated, offset)
@@ -372,7 +368,7 @@ class _Reader:
         if line.opcode.startswith("CALL.ABS") and called.sort is Sort.REGISTER and called.name:
             self.out.append(FarCall(called.name, guard, negated, index * STEP))
             return
-        if not 0 <= entry < len(self.lines) or line.opcode.startswith("CALL.ABS"):
+        if not 0 <= entry < len(self.lines):
             self.unknown(index, "call through a register" if "," in line.operands else f"call of {name}")
         elif self.returns.is_jump(entry):
             self.out.append(Branch("bra", f"{number}:{entry}", guard, negated, index * STEP))
@@ -390,5 +386,6 @@ class _Reader:
         line = self.lines[index]
         if line.opcode.partition(".")[0] in CONTROL:
             return (), ()
-        instruction = MachineInstruction(line.opcode, line.operands, "", False, index * STEP)
+        named = with_names(line, self.kernel.named.get(index * STEP))
+        instruction = MachineInstruction(line.opcode, named, "", False, index * STEP)
         return instruction.written, instruction.sources

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE, _RELA, _REL = 2, 4, 9
 _ENTRY = 0x10  # in st_other: a kernel
 _OBJECTS, _FUNCTION = {1, 13}, 2
+_LOCAL = 0  # the binding of a symbol that no other file sees
 _SIZED = 4  # an attribute with as many bytes as its value says
 _PARAM_CBANK, _KPARAM_INFO, _CBANK_PARAM_SIZE, _BRANCH_TARGETS = 0x0A, 0x17, 0x19, 0x34
 _HALVES = (0x38, 0x39)  # relocations of the lower and upper half of an address in an instruction
@@ -33,6 +35,7 @@ class Symbol:
     value: int
     size: int
     is_entry: bool = False
+    is_local: bool = False
 
 
 @dataclass(slots=True)
@@ -59,13 +62,15 @@ class Cubin:
     """`sizes`: bytes of variables. `addresses`: for offsets of constant bank 4, whose address is there, and how far in.
 
     `constants`: (begin, end, name) of variables in constant bank 3. `routines`: by function, offsets of what it calls
-    inside of itself. `numbers`: by function and bank, what the compiler put into a constant bank.
+    inside of itself. `functions`: those that kernels may call, local to the file and of a name of their own. `numbers`:
+    by function and bank, what the compiler put into a constant bank.
     """
 
     kernels: dict[str, Kernel] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict)
     constants: list[tuple[int, int, str]] = field(default_factory=list)
+    functions: dict[str, Kernel] = field(default_factory=dict)
     routines: dict[str, dict[str, int]] = field(default_factory=dict)
     numbers: dict[tuple[str, int], bytes] = field(default_factory=dict)
 
@@ -92,10 +97,12 @@ def _read(sections: Sequence[Section]) -> Cubin:
             cubin.numbers[match[2], int(match[1])] = section.contents
         elif section.kind in (_REL, _RELA) and section.name.endswith(_ADDRESSES):
             cubin.addresses.update(_addresses(section, symbols))
+    cubin.functions = _functions(sections, symbols)
     for section in sections:
         place = section.name.partition(_TEXT)[2]
-        if section.kind in (_REL, _RELA) and place in cubin.kernels:
-            cubin.kernels[place].named.update(_addresses(section, symbols, _HALVES))
+        place_of = cubin.kernels.get(place) or cubin.functions.get(place)
+        if section.kind in (_REL, _RELA) and place_of is not None:
+            place_of.named.update(_addresses(section, symbols, _HALVES))
         match = _NUMBERS.search(section.name) if section.kind in (_REL, _RELA) and section.contents else None
         if match:
             cubin.numbers.pop((match[2], int(match[1])), None)  # the loader changes them
@@ -122,7 +129,24 @@ def _symbols(sections: Sequence[Section]) -> list[Symbol]:
     whole = len(table.contents) // _SYMBOL.size * _SYMBOL.size
     for name, info, other, place, value, size in _SYMBOL.iter_unpack(table.contents[:whole]):
         text = names[name : names.find(b"\0", name)].decode(errors="replace")
-        found.append(Symbol(text, info & 15, place, value, size, bool(other & _ENTRY)))
+        found.append(Symbol(text, info & 15, place, value, size, bool(other & _ENTRY), info >> 4 == _LOCAL))
+    return found
+
+
+def _functions(sections: Sequence[Section], symbols: Sequence[Symbol]) -> dict[str, Kernel]:
+    found: dict[str, Kernel] = {}
+    names = Counter(symbol.name for symbol in symbols if symbol.kind == _FUNCTION)
+    for number, symbol in enumerate(symbols):
+        is_whole = symbol.section < len(sections) and sections[symbol.section].name == _TEXT + symbol.name
+        if (
+            symbol.kind == _FUNCTION
+            and symbol.is_local
+            and not symbol.is_entry
+            and names[symbol.name] == 1
+            and is_whole
+        ):
+            size = len(sections[symbol.section].contents)
+            found[symbol.name] = Kernel(symbol.name, symbol=number, code_bytes=size)
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ptxtools.machine.cubin import Cubin
 from ptxtools.machine.disassembler import DisassemblyError, Line, disassemble
+from ptxtools.machine.linking import called, linked
 
 _SMALL_BYTES = 256 << 10  # of code: all of it takes less long than to begin once more
 
@@ -36,8 +37,24 @@ class Listing:
             self._problem = problem
             raise
         self._asked |= wanted if is_part else kernels.keys()
+        if is_part:
+            self._want_called([name for name in wanted if name in self._lines])
+
+    def _want_called(self, names: list[str]) -> None:
+        """Functions that these call, and what those call. Errors: DisassemblyError."""
+        functions = self._cubin.functions
+        while names:
+            found = {
+                called(line) for name in names for line in self._lines[name]
+            } & functions.keys() - self._lines.keys()
+            if not found:
+                return
+            self._lines.update(disassemble(self._data, [functions[name].symbol for name in found]))
+            names = [name for name in found if name in self._lines]
 
     def lines(self, name: str) -> list[Line] | None:
-        """A kernel's instructions; None when the disassembler left it out. Errors: DisassemblyError."""
+        """A kernel's instructions, and behind them those of functions that it calls (`linking`); None when the
+        disassembler left it out. Errors: DisassemblyError.
+        """
         self.want([name])
-        return self._lines.get(name)
+        return linked(self._cubin, name, self._lines.get)

@@ -87,6 +87,14 @@ def parse(text: str) -> Operand:
     return Operand(Sort.OTHER, text, sign=sign)
 
 
+def following(name: str, distance: int) -> str:
+    """The register that many places on; "" stands for the one that is always 0."""
+    if not name or not distance:
+        return name
+    prefix = name.rstrip("0123456789")
+    return f"{prefix}{int(name[len(prefix) :]) + distance}"
+
+
 def halves(sources: Sequence[Operand]) -> int | None:
     """The word that -0 * 0 + two halves are; None of other sums."""
     if len(sources) != 4 or any(each.sort is not Sort.REGISTER or each.name for each in sources[:2]):

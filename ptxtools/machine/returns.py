@@ -1,8 +1,8 @@
 """Where routines inside of a function return to: behind the call, when that is the address that the call hands over.
 
-RET goes to what a register holds. Its value is followed backwards, through copies and over all ways, to the routine's
-entry and on from the call, until every way ends at the offset of the instruction behind the call. A call of something
-that never returns is a jump.
+RET goes to what a register holds: an offset in the function, or an address, whose halves two registers hold. Each value
+is followed backwards, through copies and over all ways, to the routine's entry and on from the call, until every way
+ends at the place of the instruction behind the call. A call of something that never returns is a jump.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from ptxtools.machine.disassembler import Line
-from ptxtools.machine.operand import Operand, Sort, halves
+from ptxtools.machine.linking import returning
+from ptxtools.machine.operand import Operand, Sort, following, halves
 
 _COPIES = {"MOV", "UMOV"}
 
@@ -20,13 +21,16 @@ Target = Callable[[Line], int]  # of a call; -1 when it is not known
 Written = Callable[[int], tuple[Sequence[str], Sequence[Operand]]]  # registers that an instruction writes, its sources
 
 
+Holder = tuple[int, str, str]  # before which instruction, which register, and which half of an address it holds, if any
+
+
 class Returns:
-    """Of one function's lines, `step` bytes each."""
+    """Of the lines of a function with this name, `step` bytes each, and of those of others behind it."""
 
     def __init__(
-        self, lines: Sequence[Line], step: int, successors: Successors, target: Target, written: Written
+        self, name: str, lines: Sequence[Line], step: int, successors: Successors, target: Target, written: Written
     ) -> None:
-        self.lines, self.step = lines, step
+        self.name, self.lines, self.step = name, lines, step
         self.successors, self.target, self.written = successors, target, written
         self.known: dict[int, bool] = {}
         self.open: set[int] = set()
@@ -36,8 +40,8 @@ class Returns:
         """What may run just before an instruction."""
         found: dict[int, list[int]] = {}
         for index in range(len(self.lines)):
-            for following in self.successors(index):
-                found.setdefault(following, []).append(index)
+            for behind in self.successors(index):
+                found.setdefault(behind, []).append(index)
         return found
 
     def is_jump(self, entry: int) -> bool:
@@ -72,23 +76,31 @@ class Returns:
         return [index for index in found if _is(self.lines[index], "RET")]
 
     def _all_lead_behind(self, call: int, entry: int, ends: Sequence[int]) -> bool:
-        waiting = [(index, self.lines[index].operands.partition(",")[0].partition(" ")[0]) for index in ends]
+        waiting: list[Holder] = []
+        for index in ends:
+            register, place = returning(self.lines[index])
+            if self.lines[index].opcode.startswith("RET.ABS"):
+                waiting += [(index, register, "lo"), (index, following(register, 1), "hi")]
+            elif place in ("", self.name):
+                waiting.append((index, register, ""))
+            else:
+                return False
         seen = set(waiting)
         while waiting:
-            index, register = waiting.pop()
-            origins = self._origins(index, register, call, entry)
+            origins = self._origins(waiting.pop(), call, entry)
             if origins is None:
                 return False
             waiting += [each for each in origins if each not in seen]
             seen.update(origins)
         return True
 
-    def _origins(self, index: int, register: str, call: int, entry: int) -> list[tuple[int, str]] | None:
+    def _origins(self, holder: Holder, call: int, entry: int) -> list[Holder] | None:
         """Registers, before instructions, that hold what one holds before another; nothing when it is the place behind
         the call, and None when it may be something else.
         """
+        index, register, half = holder
         before = self.before.get(index, ())
-        found = [(call, register)] if index == entry else []
+        found = [(call, register, half)] if index == entry else []
         if not before and not found:
             return None
         for place in before:
@@ -97,14 +109,22 @@ class Returns:
                 return None
             written, sources = self.written(place)
             if register not in written or line.guard:
-                found.append((place, register))
+                found.append((place, register, half))
             if register in written:
                 source = _copied(line, sources)
-                if source is None or (source.sort is Sort.NUMBER and source.number != (call + 1) * self.step):
+                if source is None or not (source.sort is Sort.REGISTER or self._is_place(source, half, call + 1)):
                     return None
                 if source.sort is Sort.REGISTER:
-                    found.append((place, source.name))
+                    found.append((place, source.name, half))
         return found
+
+    def _is_place(self, source: Operand, half: str, index: int) -> bool:
+        """Whether an operand is the place of an instruction of the function itself: its offset, or half its address."""
+        if source.number != index * self.step:
+            return False
+        if not half:
+            return source.sort is Sort.NUMBER
+        return source.sort is Sort.ADDRESS_HALF and (source.name, source.part) == (self.name, half)
 
 
 def _is(line: Line, base: str) -> bool:
@@ -120,4 +140,4 @@ def _copied(line: Line, sources: Sequence[Operand]) -> Operand | None:
     if not sources or not (base in _COPIES or (base == "IMAD" and parts[:1] == ["MOV"])):
         return None
     source = sources[-1]
-    return source if source.sort is Sort.NUMBER or (source.sort is Sort.REGISTER and source.name) else None
+    return source if source.sort is not Sort.REGISTER or source.name else None

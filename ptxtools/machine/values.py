@@ -12,7 +12,7 @@ from ptxtools.machine import meanings
 from ptxtools.machine.banks import Banks
 from ptxtools.machine.code import Code, Condition, MachineInstruction
 from ptxtools.machine.maker import Maker
-from ptxtools.machine.operand import Address, Operand, Sort
+from ptxtools.machine.operand import Address, Operand, Sort, following
 from ptxtools.machine.table import ROWS
 from ptxtools.reader.instruction import Instruction
 
@@ -120,7 +120,7 @@ class Place:
         if operand.sort is Sort.NUMBER:
             return self.make.word(operand.number if position == 0 else operand.number >> 32)
         if operand.sort is Sort.REGISTER:
-            return self.register(_following(operand.name, position))
+            return self.register(following(operand.name, position))
         if operand.sort is Sort.CONSTANT:
             return self.values.banks.word(self.make, operand, position, self.register)
         raise ValueError(f"'{operand.name}' is no number")
@@ -148,18 +148,10 @@ class Place:
             if "U32" in parts:
                 term = self.make.node(Op.CONVERT, (self.register(name),), 32)
             elif wide and ("64" in parts or name.startswith("UR") or len(address.terms) == 1):
-                term = self.make.pack(self.register(name), self.register(_following(name, 1)))
+                term = self.make.pack(self.register(name), self.register(following(name, 1)))
             elif not parts and wide:
                 term = self.make.node(Op.CONVERT, (self.register(name),), 32, True)
             else:
                 raise ValueError(f"an address with {name}.{'.'.join(parts)}")
             total = self.make.add(total, term, 64)
         return total
-
-
-def _following(name: str, distance: int) -> str:
-    """The register that many places on; "" stands for the one that is always 0."""
-    if not name or not distance:
-        return name
-    prefix = name.rstrip("0123456789")
-    return f"{prefix}{int(name[len(prefix) :]) + distance}"
