@@ -73,17 +73,25 @@ class Graph:
 
     def simplify(self) -> None:
         """Replaces joins that only give one value by that value, and rewrites all operands."""
-        joins = [
-            index for index, node in enumerate(self.nodes) if node.op in (Op.JOIN, Op.LOOP) and index not in self._alias
-        ]
-        replace_same(joins, self._operands, self.substitute)
-        for index, node in enumerate(self.nodes):
-            if any(arg in self._alias for arg in node.args):
-                self.nodes[index] = node._replace(args=tuple(self.resolve(arg) for arg in node.args))
+        count = -1
+        while count != len(self._alias):
+            joins = [n for n, node in enumerate(self.nodes) if node.op in (Op.JOIN, Op.LOOP) and n not in self._alias]
+            replace_same(joins, self._operands, self.substitute)
+            count = len(self._alias)
+            for index, node in enumerate(self.nodes):
+                if any(arg in self._alias for arg in node.args):
+                    self._rewrite(index, node)
         contexts = self.template.contexts
         for index, context in enumerate(contexts):
             if context.predicate in self._alias:
                 contexts[index] = context._replace(predicate=self.resolve(context.predicate))
+
+    def _rewrite(self, index: int, node: Node) -> None:
+        """Gives a node the operands that there are now; if that makes it equal to another one, they are one."""
+        is_single = self._same.get(node) == index
+        node = self.nodes[index] = node._replace(args=tuple(self.resolve(arg) for arg in node.args))
+        if is_single and index not in self._alias:
+            self.substitute(index, self._same.setdefault(node, index))
 
     def _operands(self, index: int) -> list[int]:
         return [self.resolve(arg) for arg in self.nodes[index].args]

@@ -39,3 +39,26 @@ def test_joins_inside_of_one_that_stays() -> None:
 def test_joins_of_two_values_stay() -> None:
     joins = {"a": ("x", "b"), "b": ("a", "y"), "c": ("b", "a")}
     assert simplified(joins) == {"a": "a", "b": "b", "c": "c"}
+
+
+def test_equal_values_of_joins_that_turn_out_to_be_one() -> None:
+    """x + y, made from x and from what turns out to be x; and what is made of both of them."""
+    graph = Graph(Template("kernel"))
+    x, y = graph.fresh(Node(Op.OPAQUE)), graph.fresh(Node(Op.OPAQUE))
+    same = graph.fresh(Node(Op.JOIN))
+    sums = [graph.add(Node(Op.ADD, (each, y), 32)) for each in (same, x)]
+    twice = [graph.add(Node(Op.NEG, (each,), 32)) for each in sums]
+    graph.set_operands(same, [x, same], (0, 0))
+    graph.simplify()
+    assert len({graph.resolve(each) for each in sums}) == len({graph.resolve(each) for each in twice}) == 1
+    assert graph.nodes[graph.resolve(twice[0])].args == (graph.resolve(sums[0]),)
+
+
+def test_loaded_values_are_never_one() -> None:
+    graph = Graph(Template("kernel"))
+    x = graph.fresh(Node(Op.OPAQUE))
+    same = graph.fresh(Node(Op.JOIN))
+    loads = [graph.fresh(Node(Op.LOADED, (each,), 32)) for each in (same, x)]
+    graph.set_operands(same, [x, same], (0, 0))
+    graph.simplify()
+    assert [graph.resolve(each) for each in loads] == loads

@@ -106,3 +106,23 @@ def test_a_product_of_64_bits_in_a_sum_of_three() -> None:
     """
     assert ranges(code, n=1000, m=10) == [(40, 40 + 3 * 4000 + 255, 4000, 256)]
     assert ranges(code, n=(1 << 64) - 1000, m=10) == [(40 - 3 * 4000, 40 + 255, 4000, 256)]
+
+
+def test_a_sum_of_pairs_in_a_loop_with_a_branch() -> None:
+    """Its words come through paths that meet: that these are one value is seen after the loop was followed."""
+    code = """
+        S2R R8, SR_CTAID.X
+        MOV R9, RZ
+        MOV R10, c[0x0][0x0]
+        MOV R11, RZ
+    again: LEA R4, P4, R8, c[0x0][0x210], 0x2
+        LEA.HI.X R5, R8, c[0x0][0x214], R9, 0x2, P4
+        LDG.E R14, desc[UR12][R4.64]
+        ISETP.GE.AND P1, PT, R14, RZ, PT
+        @P1 BRA behind
+        FADD R14, R14, R14
+    behind: IADD.64 R8, R8, R10
+        ISETP.GE.U32.AND P0, PT, R8, c[0x0][0x220], PT
+        @!P0 BRA again
+    """
+    assert ranges(code, n=512) == [(0, 451 * 4 + 3, 256, 16)]
