@@ -43,20 +43,30 @@ class Walk(ABC):
         return self.register(name, block, self._flow.blocks[block].end)
 
     def at_entry(self, name: str, block: int) -> int:
-        known = self._entry.get((block, name))
-        if known is not None:
-            return self._graph.resolve(known)
-        edges = self._flow.blocks[block].predecessors
-        if block in self._flow.irreducible or not edges:
-            value = self.opaque(64, block)
-        elif len(edges) == 1 and block != 0:
-            value = self.at_exit(name, edges[0].source)
-        elif block in self._flow.loops:
-            return self._at_header(name, block)
-        else:
-            value = self._joined(name, block)
-        self._entry[block, name] = value
+        passed = []  # blocks that only the next one leads to, from use to definition
+        value = self._known_at_entry(name, block)
+        while value is None:
+            edges = self._flow.blocks[block].predecessors
+            if block in self._flow.irreducible or not edges:
+                value = self.opaque(64, block)
+            elif len(edges) == 1 and block != 0:
+                passed.append(block)
+                block = edges[0].source
+                found = self._flow.definitions.before(name, block, self._flow.blocks[block].end)
+                value = self._known_at_entry(name, block) if found is None else self.defined(found, name, block)
+                continue
+            elif block in self._flow.loops:
+                value = self._at_header(name, block)
+            else:
+                value = self._joined(name, block)
+            self._entry[block, name] = value
+        for each in passed:
+            self._entry[each, name] = value
         return value
+
+    def _known_at_entry(self, name: str, block: int) -> int | None:
+        known = self._entry.get((block, name))
+        return None if known is None else self._graph.resolve(known)
 
     def _joined(self, name: str, block: int) -> int:
         """Where paths meet. The node exists before its operands, as loops inside lead back to it."""

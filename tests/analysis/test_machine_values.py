@@ -126,3 +126,16 @@ def test_a_sum_of_pairs_in_a_loop_with_a_branch() -> None:
         @!P0 BRA again
     """
     assert ranges(code, n=512) == [(0, 451 * 4 + 3, 256, 16)]
+
+
+def test_a_value_that_is_used_thousands_of_blocks_later() -> None:
+    """Each block has one way to it: what unrolled code with many routines in it looks like."""
+    steps = "\n".join(f"step{number}: BRA step{number + 1}" for number in range(7000))
+    code = f"""{INDEX}
+        MOV R9, 0x4
+        @P0 MOV R9, 0x4
+        {steps}
+        step7000: IMAD.WIDE.U32 R8, R4, R9, c[0x0][0x210]
+        STG.E desc[UR8][R8.64], RZ
+    """
+    assert ranges(code) == [(0, 1023, 0, 0)]
