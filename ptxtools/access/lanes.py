@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import cache
 
@@ -32,6 +33,14 @@ _TWO = {
 _ONE = {Kind.NOT: Op.NOT, Kind.NEG: Op.NEG, Kind.ABS: Op.ABS, Kind.CONVERT: Op.CONVERT}
 _PREDICATES = {Kind.AND: Op.BOTH, Kind.OR: Op.EITHER}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+_RESULTS: dict[str, Callable[[int, int], bool]] = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+}
 _PRODUCT = {Part.LOW: Op.MUL, Part.HIGH: Op.MUL_HIGH, Part.WIDE: Op.MUL_WIDE}
 
 
@@ -128,7 +137,7 @@ class _Maker:
         if kind is not Kind.COMPARE or self.row.form is not Form.TEST or position > 1:
             return None
         name, _, combine = self.transfer.detail.partition(".")
-        test = self.node(Op.COMPARE, (source(1), source(2)), self.transfer.width, _UNSIGNED.get(name, name))
+        test = self.compared(_UNSIGNED.get(name, name), source(1), source(2))
         if position == 1:
             test = self.node(Op.OPPOSITE, (test,), 1)
         if not combine:
@@ -136,3 +145,25 @@ class _Maker:
         if combine == "xor":
             return None
         return self.node(Op.BOTH if combine == "and" else Op.EITHER, (test, source(3)), 1)
+
+    def compared(self, name: str, a: int, b: int) -> int:
+        """A number that a predicate chooses of two, compared with a number, is that predicate or its opposite: inline
+        assembly takes predicates as numbers.
+        """
+        choice, number = self.graph.nodes[a], self.graph.number_of(b)
+        if choice.op is Op.SELECT and number is not None and name in _RESULTS:
+            sides = [self.graph.number_of(side) for side in choice.args[1:]]
+            truths = [None if side is None else self.holds(name, side, number) for side in sides]
+            if truths == [True, False]:
+                return choice.args[0]
+            if truths == [False, True]:
+                return self.node(Op.OPPOSITE, (choice.args[0],), 1)
+        return self.node(Op.COMPARE, (a, b), self.transfer.width, name)
+
+    def holds(self, name: str, a: int, b: int) -> bool:
+        return _RESULTS[name](self.seen(a), self.seen(b))
+
+    def seen(self, number: int) -> int:
+        """A number as the comparison reads it."""
+        sign = 1 << self.transfer.width - 1 if self.transfer.signed else 0
+        return ((number + sign) & (1 << self.transfer.width) - 1) - sign

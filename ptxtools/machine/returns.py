@@ -2,7 +2,8 @@
 
 RET goes to what a register holds: an offset in the function, or an address, whose halves two registers hold. Each value
 is followed backwards, through copies and over all ways, to the routine's entry and on from the call, until every way
-ends at the place of the instruction behind the call. A call of something that never returns is a jump.
+ends at the place of the instruction behind the call. A call on such a way is stepped over when it returns behind itself
+and nothing that it runs writes the register. A call of something that never returns is a jump.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Returns:
         self.successors, self.target, self.written = successors, target, written
         self.known: dict[int, bool] = {}
         self.open: set[int] = set()
+        self.routines: dict[int, list[int]] = {}  # by entry, the instructions that a routine runs
 
     @cached_property
     def before(self) -> Mapping[int, Sequence[int]]:
@@ -61,6 +63,13 @@ class Returns:
 
     def ends(self, entry: int) -> list[int]:
         """Where a routine returns; what it calls itself returns into it when that is clear."""
+        return [index for index in self._reached(entry, self._is_open) if _is(self.lines[index], "RET")]
+
+    def _is_open(self, call: int, entry: int) -> bool:
+        return not self.is_behind(call, entry)
+
+    def _reached(self, entry: int, is_entered: Callable[[int, int], bool]) -> list[int]:
+        """The instructions that run from one on; inside of what is called, if `is_entered` says so of it."""
         found: set[int] = set()
         waiting = [entry]
         while waiting:
@@ -71,9 +80,23 @@ class Returns:
             waiting += self.successors(index)
             if _is(self.lines[index], "CALL"):
                 inner = self.target(self.lines[index])
-                if inner >= 0 and not self.is_behind(index, inner):
+                if inner >= 0 and is_entered(index, inner):
                     waiting.append(inner)
-        return [index for index in found if _is(self.lines[index], "RET")]
+        return list(found)
+
+    def _keeps(self, call: int, register: str) -> bool:
+        """Whether a register holds behind a call, and only there, what it held before."""
+        entry = self.target(self.lines[call])
+        if entry < 0 or not self.is_behind(call, entry):
+            return False
+        if entry not in self.routines:
+            self.routines[entry] = self._reached(entry, lambda *_: True)
+        for index in self.routines[entry]:
+            if (_is(self.lines[index], "CALL") and self.target(self.lines[index]) < 0) or (
+                register in self.written(index)[0]
+            ):
+                return False
+        return True
 
     def _all_lead_behind(self, call: int, entry: int, ends: Sequence[int]) -> bool:
         waiting: list[Holder] = []
@@ -105,7 +128,7 @@ class Returns:
             return None
         for place in before:
             line = self.lines[place]
-            if _is(line, "CALL"):
+            if _is(line, "CALL") and not self._keeps(place, register):
                 return None
             written, sources = self.written(place)
             if register not in written or line.guard:

@@ -68,3 +68,32 @@ def test_a_relative_call_through_a_register_is_unknown() -> None:
         EXIT
     """
     assert [each.reason for each in listed(text, 1).unknown] == ["call through a register"]
+
+
+NESTED = """
+    LDC.64 R2, c[0x0][0x210]
+    S2R R0, SR_TID.X
+    MOV R4, 0x40
+    CALL.REL.NOINC outer
+    IMAD.WIDE.U32 R6, R0, 0x4, R2
+    LDG.E R8, desc[UR4][R6.64]
+    EXIT
+outer:
+    MOV R10, 0x90
+    CALL.REL.NOINC inner
+    RET.REL.NODEC R4
+inner:
+    LOP3.LUT R0, R0, 0x7, RZ, 0xc0, !PT
+    {inside}
+    RET.REL.NODEC R10
+"""
+
+
+def test_an_address_that_is_kept_over_a_call_inside() -> None:
+    assert ranges(NESTED.format(inside="MOV R5, R4")) == [(0, 31)]
+
+
+@pytest.mark.parametrize("inside", ["MOV R4, R0", "@P0 IADD3 R4, R4, 0x10, RZ", "MOV R10, R9", "LDG.E.64 R4, [R2.64]"])
+def test_an_address_that_a_call_inside_may_change_is_unknown(inside: str) -> None:
+    template = listed(NESTED.format(inside=inside), 1)
+    assert any("where it returns to is not clear" in each.reason for each in template.unknown)

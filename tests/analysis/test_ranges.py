@@ -73,6 +73,27 @@ def test_a_guard_of_an_instruction_clips() -> None:
     assert one(code, n=100) == (0, 399, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("choice", "test", "last"),
+    [
+        ("1, 0", "ne.b32 %p2, %r7, 0", 399),
+        ("0, 1", "eq.b32 %p2, %r7, 0", 399),
+        ("-1, 1", "lt.s32 %p2, %r7, 0", 399),
+        ("-1, 1", "gt.u32 %p2, %r7, 0x7fffffff", 399),
+        ("1, %r2", "ne.b32 %p2, %r7, 0", 1023),
+        ("2, 1", "ne.b32 %p2, %r7, 0", 1023),
+    ],
+)
+def test_a_guard_that_was_a_number_in_between_clips(choice: str, test: str, last: int) -> None:
+    code = STORE.replace("st.", f"setp.lt.u32 %p1, %r6, %r1; selp.b32 %r7, {choice}, %p1; setp.{test}; @%p2 st.")
+    assert one(code, n=100, m=5) == (0, last, 0, 0)
+
+
+def test_the_opposite_of_a_guard_that_was_a_number_in_between() -> None:
+    code = "setp.lt.u32 %p1, %r6, %r1; selp.b32 %r7, 0, 1, %p1; setp.ne.b32 %p2, %r7, 0; @%p2 st."
+    assert one(STORE.replace("st.", code), n=100) == (400, 1023, 0, 0)
+
+
 def test_a_guard_clips_addresses_made_before_it() -> None:
     code = """
         mul.wide.s32 %rd3, %r6, 4; add.s64 %rd4, %rd1, %rd3;
