@@ -18,6 +18,7 @@ from ptxtools.machine.cubin import read as read_cubin
 from ptxtools.machine.listing import Listing
 from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.reader import Function, Module, read
+from tests.analysis.divisors import divides_by_zero
 from tests.analysis.live import live
 from tests.analysis.oracle import Interval, inside, spread, union
 from tests.analysis.pieces import emulated
@@ -54,6 +55,7 @@ class Verdict:
 
     `missing`: machine ranges lack bytes that were traced, or whether they do could not be told (`undecided`).
     `narrower`: they lack bytes of the PTX's ranges, but hold all that was traced: PTX says too much.
+    `open`: the same, but where PTX leaves it open what the launch does: it divides by zero.
     `unequal`: they have bytes that the PTX's have not.
     `dead`: they lack only bytes of loads whose values nobody uses, which ptxas leaves out.
     `ended`: trials that came to their end, and touched nothing else.
@@ -65,6 +67,7 @@ class Verdict:
     undecided: int = 0
     unequal: int = 0
     narrower: int = 0
+    open: int = 0
     dead: int = 0
     ended: int = 0
     ptx_unknown: set[str] = field(default_factory=set)
@@ -78,7 +81,7 @@ class Verdict:
 
     @property
     def is_equal(self) -> bool:
-        """Whether every launch has the same ranges, up to dead loads."""
+        """Whether every launch has the same ranges, up to dead loads and what PTX leaves open."""
         return self.missing == self.unequal == self.narrower == 0
 
 
@@ -149,14 +152,17 @@ def settle(found: Verdict, sides: Sides, kernel: Kernel, doubtful: Sequence[str]
 
     Those that do not come to their end show too little: others like them are made, up to a few that do.
     """
-    ends = Counter(trials.ends(doubtful))
-    if ends[End.NONE]:
+    ends = list(trials.ends(doubtful))
+    if End.NONE in ends:
         chance = random.Random(_SEED)
         kin = dict.fromkeys(kernel.tamed(chance.choice(doubtful), chance) for _ in range(_KIN))
-        ends[trials.decided(job for job in kin if is_less(sides, launch_of(json.loads(job))))] += ends.pop(End.NONE)
-    found.narrower += ends[End.HELD]
-    found.undecided += ends[End.NONE]
-    found.missing += ends[End.NONE] + ends[End.LACKS]
+        decided = trials.decided(job for job in kin if is_less(sides, launch_of(json.loads(job))))
+        ends = [decided if end is End.NONE else end for end in ends]
+    held = [job for job, end in zip(doubtful, ends, strict=True) if end is End.HELD]
+    found.open += sum(divides_by_zero(sides.theirs, launch_of(json.loads(job))) for job in held)
+    found.narrower += len(held) - found.open
+    found.undecided += ends.count(End.NONE)
+    found.missing += len(ends) - len(held)
 
 
 def is_less(sides: Sides, launch: Launch) -> bool:

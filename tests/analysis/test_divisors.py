@@ -1,0 +1,52 @@
+"""Divisions by zero, of which PTX says less than the machine code that was made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptxtools.access.build import build
+from ptxtools.ranges import Launch
+from ptxtools.reader import read
+from tests.analysis.against import Code, assemble, verdicts
+from tests.analysis.divisors import divides_by_zero
+
+TEXT = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry divided(.param .u64 in, .param .u64 out, .param .u32 by, .param .u32 skip) {
+    .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<3>;
+    ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; ld.param.u32 %r1, [by]; ld.param.u32 %r5, [skip];
+    setp.gt.u32 %p1, %r5, 128;
+    @%p1 bra DONE;
+    mov.u32 %r2, %tid.x;
+    div.u32 %r3, %r2, %r1;
+    and.b32 %r3, %r3, 1023;
+    mul.wide.u32 %rd3, %r3, 4;
+    add.u64 %rd4, %rd1, %rd3;
+    ld.global.u32 %r4, [%rd4];
+    st.global.u32 [%rd2], %r4;
+DONE:
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize(("by", "skip", "divides"), [(0, 0, True), (3, 0, False), (0, 129, False)])
+def test_only_divisions_that_are_reached_count(by: int, skip: int, divides: bool) -> None:
+    module = read(TEXT)
+    values = bytes(16) + by.to_bytes(4, "little") + skip.to_bytes(4, "little")
+    launch = Launch(values, (1, 1, 1), (32, 1, 1), lambda _: None)
+    assert divides_by_zero(build(module, module.kernels[0]), launch) is divides
+
+
+def test_machine_code_that_has_the_quotient_of_a_division_by_zero_is_equal(
+    tmp_path: Path, native_build: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+    text = tmp_path / "divided.ptx"
+    text.write_text(TEXT)
+    (found,) = verdicts(TEXT, text, Code(assemble(text, 80, tmp_path)), 20)
+    assert found.is_equal
+    assert found.open > 0
