@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ptxtools.machine.barriers import joins
 from ptxtools.machine.cubin import Kernel
 from ptxtools.machine.disassembler import Line
 from ptxtools.machine.linking import STEP, with_names
@@ -179,18 +180,8 @@ class _Reader:
         self.out: list[Instruction] = []
         self.copies = 1
         self.pending: list[tuple[int, int, str, tuple[int, ...]]] = []
-        self.joins = self._joins()
+        self.joins = joins(lines)
         self.returns = Returns(kernel.name, lines, STEP, self.successors, self.called, self.written)
-
-    def _joins(self) -> dict[str, set[int]]:
-        """Where threads go on together, by barrier register."""
-        found: dict[str, set[int]] = {}
-        for line in self.lines:
-            if line.opcode.startswith("BSSY"):
-                register, _, target = line.operands.partition(",")
-                if _TARGET.match(target):
-                    found.setdefault(register, set()).add(int(target, 16) // STEP)
-        return found
 
     def finish(self) -> None:
         while self.pending:

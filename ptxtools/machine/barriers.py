@@ -1,0 +1,38 @@
+"""Where threads that wait for each other (BSYNC) go on: the places that BSSY names, by barrier register.
+
+Where these registers do not suffice, one is kept in another register and taken back, or into a different one (BMOV).
+Which one that was is not followed: a barrier register that is taken back may name any place of those that were kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ptxtools.machine.disassembler import Line
+from ptxtools.machine.linking import STEP
+from ptxtools.machine.operand import split
+
+_BARRIER = re.compile(r"B\d+\Z")
+_TARGET = re.compile(r"0x[0-9a-f]+\Z")
+
+
+def joins(lines: Sequence[Line]) -> dict[str, set[int]]:
+    """By barrier register, the numbers of the instructions that it may name."""
+    found: dict[str, set[int]] = {}
+    kept: set[str] = set()
+    taken: set[str] = set()
+    for line in lines:
+        base = line.opcode.partition(".")[0]
+        if base == "BSSY":
+            register, _, target = line.operands.partition(",")
+            if _TARGET.match(target):
+                found.setdefault(register, set()).add(int(target, 16) // STEP)
+        elif base == "BMOV":
+            first, *sources = split(line.operands)
+            taken |= {first} if _BARRIER.match(first) else set()
+            kept |= {each for each in sources if _BARRIER.match(each)}
+    places = {place for register in kept for place in found.get(register, ())}
+    for register in taken:
+        found[register] = found.get(register, set()) | places
+    return found
