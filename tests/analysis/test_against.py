@@ -1,4 +1,4 @@
-"""Divisions by zero, of which PTX says less than the machine code that was made of it."""
+"""Where machine code does not say what PTX says, and yet is no different."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ptxtools.reader import read
 from tests.analysis.against import Code, assemble, verdicts
 from tests.analysis.divisors import divides_by_zero
 
-TEXT = """.version 8.0
+DIVIDED = """.version 8.0
 .target sm_80
 .address_size 64
 .visible .entry divided(.param .u64 in, .param .u64 out, .param .u32 by, .param .u32 skip) {
@@ -33,9 +33,22 @@ DONE:
 """
 
 
+ADDED = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry added(.param .u64 out) {
+    .reg .b32 %r<3>; .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [out];
+    mov.b32 %r1, 0x3c003c00;
+    atom.add.noftz.f16x2 %r2, [%rd1], %r1;
+    ret;
+}
+"""
+
+
 @pytest.mark.parametrize(("by", "skip", "divides"), [(0, 0, True), (3, 0, False), (0, 129, False)])
 def test_only_divisions_that_are_reached_count(by: int, skip: int, divides: bool) -> None:
-    module = read(TEXT)
+    module = read(DIVIDED)
     values = bytes(16) + by.to_bytes(4, "little") + skip.to_bytes(4, "little")
     launch = Launch(values, (1, 1, 1), (32, 1, 1), lambda _: None)
     assert divides_by_zero(build(module, module.kernels[0]), launch) is divides
@@ -46,7 +59,17 @@ def test_machine_code_that_has_the_quotient_of_a_division_by_zero_is_equal(
 ) -> None:
     monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
     text = tmp_path / "divided.ptx"
-    text.write_text(TEXT)
-    (found,) = verdicts(TEXT, text, Code(assemble(text, 80, tmp_path)), 20)
+    text.write_text(DIVIDED)
+    (found,) = verdicts(DIVIDED, text, Code(assemble(text, 80, tmp_path)), 20)
     assert found.is_equal
     assert found.open > 0
+
+
+def test_an_atomic_operation_that_is_made_of_loads_is_equal(tmp_path: Path) -> None:
+    text = tmp_path / "added.ptx"
+    text.write_text(ADDED.replace("[%rd1]", "[%rd1+4]"))
+    code = Code(assemble(text, 80, tmp_path))
+    (right,) = verdicts(text.read_text(), text, code, 1)
+    assert right.is_equal
+    (wrong,) = verdicts(ADDED, text, code, 1)
+    assert not wrong.is_equal
