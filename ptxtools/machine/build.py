@@ -24,13 +24,14 @@ from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
 from ptxtools.machine.divisions import find_divisions
 from ptxtools.machine.extremes import find_extremes
-from ptxtools.machine.guards import Guards
+from ptxtools.machine.guards import Guards, choose
 from ptxtools.machine.halves import find_halves
 from ptxtools.machine.lower import lower
 from ptxtools.machine.maps import Cell, Maps
 from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
 from ptxtools.machine.rebase import rebase
 from ptxtools.machine.saved import restore
+from ptxtools.machine.signs import find_signed
 from ptxtools.machine.stack import find_slots
 from ptxtools.machine.table import ROWS, Effect, Row, Through, accessed_bytes
 from ptxtools.machine.values import MachineValues
@@ -90,11 +91,14 @@ class _Builder:
         self.graph.simplify()
         narrow(self.graph)
         self.graph.simplify()
+        choose(self.graph)
+        self.graph.simplify()
         guards = Guards(self.graph)
         self.template.accesses = [
             replace(access, address=guards.chosen(access.address, access.context)) for access in self.template.accesses
         ]
         find_divisions(self.graph)
+        find_signed(self.graph)
         find_halves(self.graph)
         self.graph.simplify()
         pairs.join(self.graph, self.flow.dominators.dominates)

@@ -1,6 +1,7 @@
 """Addresses as the instruction sees them that uses them: where its guard holds, a choice by the same guard is made.
 
-While registers are followed, guards that came through meeting paths do not look alike yet; afterwards they do.
+While registers are followed, guards that came through meeting paths do not look alike yet; afterwards they do. Where
+paths meet, each brings what its own conditions leave of a choice.
 """
 
 from __future__ import annotations
@@ -9,7 +10,22 @@ from ptxtools.access.graph import Graph
 from ptxtools.access.template import Op
 from ptxtools.machine.numbering import Numbering
 
+_MEETINGS = {Op.JOIN, Op.LOOP}
 _MOVING = {Op.JOIN, Op.LOOP, Op.CHANGED}  # their operands were computed under other conditions
+
+
+def choose(graph: Graph) -> None:
+    """Rewrites what paths bring that is chosen by a condition of theirs; what gives one value then, `simplify` finds.
+
+    A path's value was made before the path ends, and so were its conditions: nothing either is made of is computed
+    again in between.
+    """
+    guards = Guards(graph)
+    for index, node in enumerate(graph.nodes):
+        if node.op in _MEETINGS and graph.resolve(index) == index:
+            args = tuple(guards.side(arg, context) for arg, context in zip(node.args, node.contexts, strict=True))
+            if args != tuple(map(graph.resolve, node.args)):
+                graph.set_operands(index, args, node.contexts)
 
 
 class Guards:
@@ -24,6 +40,17 @@ class Guards:
     def chosen(self, index: int, context: int) -> int:
         conditions = self._of(context)
         return self._rewritten(index, context, conditions) if conditions else index
+
+    def side(self, index: int, context: int) -> int:
+        """A node, or what is left of choices of choices where a context's conditions hold."""
+        index = self._graph.resolve(index)
+        while (node := self._graph.nodes[index]).op is Op.SELECT:
+            predicate, truth = self._numbers.predicate(node.args[0])
+            known = self._of(context).get(predicate)
+            if known is None:
+                break
+            index = self._graph.resolve(node.args[1 if known is truth else 2])
+        return index
 
     def _rewritten(self, index: int, context: int, conditions: dict[int, bool]) -> int:
         index = self._graph.resolve(index)

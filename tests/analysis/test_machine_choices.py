@@ -154,68 +154,22 @@ def test_an_upper_word_of_a_sum_with_two_that_are_subtracted() -> None:
     assert touched(code) == [(P, P + 4)]
 
 
-def test_a_division_by_the_reciprocal() -> None:
-    """n / blocks, where what the estimate lacks is multiplied by the divisor that was made negative before."""
+def test_a_path_with_a_value_that_its_own_condition_chose() -> None:
+    """Both paths bring the sum of thread and block: one because it is chosen where that path is taken."""
     code = """
-        LDC R5, c[0x0][0xc]
-        LDC R4, c[0x0][0x220]
-        I2F.U32.RP R8, R5
-        IMAD.MOV R9, RZ, RZ, -R5
-        MUFU.RCP R8, R8
-        VIADD R6, R8, 0xffffffe
-        F2I.FTZ.U32.TRUNC.NTZ R7, R6
-        IMAD.MOV.U32 R6, RZ, RZ, RZ
-        IMAD R9, R9, R7, RZ
-        IMAD.HI.U32 R7, R7, R9, R6
-        IMAD.HI.U32 R6, R7, R4, RZ
-        IMAD.MOV R7, RZ, RZ, -R6
-        IMAD R4, R5, R7, R4
-        ISETP.GE.U32.AND P0, PT, R4, R5, PT
-        @P0 IMAD.IADD R4, R4, 0x1, -R5
-        @P0 VIADD R6, R6, 0x1
-        ISETP.GE.U32.AND P1, PT, R4, R5, PT
-        @P1 VIADD R6, R6, 0x1
-        LDC.64 R8, c[0x0][0x210]
-        IMAD.WIDE.U32 R8, R6, 0x4, R8
-        LDG.E R6, desc[UR8][R8.64]
+        S2R R0, SR_TID.X
+        S2R R1, SR_CTAID.X
+        LDC.64 R2, c[0x0][0x210]
+        LDG.E R7, desc[UR8][R2.64]
+        ISETP.NE.AND P0, PT, R7, c[0x0][0x220], PT
+        MOV R9, R7
+        @!P0 IADD3 R9, R0, R1, RZ
+        @!P0 BRA meet
+        IADD3 R9, R0, R1, RZ
+        meet: IMAD.WIDE.U32 R10, R9, 0x4, R2
+        STG.E desc[UR8][R10.64], R7
     """
-    assert touched(code, n=30) == [(P + 28, P + 32)]
-
-
-def test_a_division_whose_divisor_is_computed_twice() -> None:
-    """Thread / n in a loop, where the reciprocal of |n| is made before it and |n| once more inside."""
-    code = """
-        S2R R12, SR_TID.X
-        LDC R4, c[0x0][0x220]
-        IABS R14, R4
-        LDC.64 R6, c[0x0][0x210]
-        I2F.RP R4, R14
-        MUFU.RCP R4, R4
-        VIADD R20, R4, 0xffffffe
-        F2I.FTZ.U32.TRUNC.NTZ R21, R20
-        MOV R20, RZ
-        IADD3 R17, -R21, RZ, RZ
-        IMAD R17, R17, R14, RZ
-        IMAD.HI.U32 R17, R21, R17, R20
-        LDC R15, c[0x0][0x220]
-        again: IABS R20, R12
-        IABS R22, R15
-        IMAD.HI.U32 R25, R17, R20, RZ
-        IADD3 R21, -R25, RZ, RZ
-        IMAD R21, R22, R21, R20
-        ISETP.GT.U32.AND P1, PT, R14, R21, PT
-        @!P1 IADD3 R21, R21, -R22, RZ
-        @!P1 IADD3 R25, R25, 0x1, RZ
-        ISETP.GE.U32.AND P0, PT, R21, R14, PT
-        @P0 IADD3 R25, R25, 0x1, RZ
-        IMAD.WIDE.U32 R28, R25, 0x4, R6
-        LDG.E R28, desc[UR4][R28.64]
-        VIADD R12, R12, 0x40
-        ISETP.LT.AND P0, PT, R12, 0x80, PT
-        @P0 BRA again
-    """
-    assert touched(code, n=32) == [(P, P + 16)]
-    assert touched(code.replace("IABS R22, R15", "IABS R22, R12"), n=32) != [(P, P + 16)]
+    assert touched(code) == [(P, P + 4), (P, P + 4 * 67)]
 
 
 def test_values_that_are_often_exchanged_in_a_loop() -> None:
