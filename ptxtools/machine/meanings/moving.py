@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ptxtools.machine.values import Place
 
 _SIGN = 31
+_SIGNS, _ZERO = 8, -16  # of what PRMT chooses: the sign of a byte; no byte
 
 
 def high_of_shift(at: Place, low: int, high: int, count: int) -> int:
@@ -100,28 +101,47 @@ def byte(part: str) -> int:
 
 
 def permute(at: Place, code: MachineInstruction) -> int | None:
-    """Bytes of a (0 to 3) and c (4 to 7); from 8 on, the sign of the byte. Known are runs of bytes of one operand."""
+    """Bytes of a (0 to 3) and c (4 to 7); from 8 on, the sign of the byte, which is only known behind that byte."""
     if at.is_predicate or len(code.sources) < 3 or code.parts[-1] != code.base:
         return None
     a, selector, c = code.sources[:3]
     choice = at.make.of(at.word(selector))
     if choice is None or a.sign or c.sign:
         return None
-    chosen = [choice >> 4 * n & 15 for n in range(4)]
-    zero = (a.sort is Sort.REGISTER and not a.name, c.sort is Sort.REGISTER and not c.name)
-    for number, operand in ((0, a), (4, c)):
-        if not number <= chosen[0] < number + 4 or zero[number // 4]:
-            continue
-        run = 1
-        while run < 4 and chosen[run] == chosen[0] + run and chosen[run] < number + 4:
-            run += 1
-        rest = set(chosen[run:])
-        first = (chosen[0] - number) * 8
-        if not rest and run == 4:
-            return at.word(operand)
-        if all(byte < 8 and zero[byte // 4] for byte in rest) or rest == {chosen[run - 1] | 8}:
-            return _extract(at, at.word(operand), first, 8 * run, rest == {chosen[run - 1] | 8})
-    return None
+    words = [at.word(a), at.word(c)]
+    chosen = [_ZERO if at.make.of(words[choice >> 4 * n >> 2 & 1]) == 0 else choice >> 4 * n & 15 for n in range(4)]
+    total = at.make.number(0)
+    for begin, end in _runs(chosen):
+        part = _run(at, words, chosen[begin:end], begin)
+        if part is None:
+            return None
+        total = at.make.add(total, part)
+    return total
+
+
+def _runs(chosen: list[int]) -> list[tuple[int, int]]:
+    """Places of bytes that follow each other in one operand, with the signs behind them."""
+    found: list[tuple[int, int]] = []
+    for place, byte in enumerate(chosen):
+        before = chosen[place - 1] if found and found[-1][1] == place else _ZERO
+        follows = byte == before + 1 and byte % 4 != 0 and byte < _SIGNS
+        if byte != _ZERO and before != _ZERO and (follows or byte == before | _SIGNS):
+            found[-1] = (found[-1][0], place + 1)
+        elif byte != _ZERO:
+            found.append((place, place + 1))
+    return found
+
+
+def _run(at: Place, words: list[int], run: list[int], begin: int) -> int | None:
+    """The bytes of a run at their place; None when they begin with a sign, or go on behind one."""
+    plain = [byte for byte in run if byte < _SIGNS]
+    is_signed = len(plain) < len(run)
+    if not plain or run[0] >= _SIGNS or (is_signed and begin + len(run) < 4):
+        return None
+    word, first = words[run[0] >> 2], run[0] % 4
+    if len(plain) == 4:
+        return word
+    return at.make.shift_left(_extract(at, word, 8 * first, 8 * len(plain), is_signed), 8 * begin)
 
 
 def _extract(at: Place, value: int, first: int, count: int, signed: bool) -> int:
