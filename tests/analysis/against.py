@@ -57,7 +57,8 @@ class Verdict:
     `narrower`: they lack bytes of the PTX's ranges, but hold all that was traced: PTX says too much.
     `open`: the same, but where PTX leaves it open what the launch does: it divides by zero.
     `unequal`: they have bytes that the PTX's have not.
-    `dead`: they lack only bytes of loads whose values nobody uses, which ptxas leaves out.
+    `dead`: they lack only bytes of loads whose values nobody uses, at least in that launch: ptxas leaves them out, or
+    moves them to where they are used.
     `ended`: trials that came to their end, and touched nothing else.
     """
 
@@ -142,7 +143,7 @@ def verdict(
         settle(found, sides, kernel, doubtful, made)
         ends = Counter(made.ends([kernel.tamed(draw(chance), chance) for _ in range(trials)]))
         found.missing += ends[End.LACKS]
-        found.ended += ends[End.HELD]
+        found.ended += ends[End.HELD] + ends[End.UNUSED]
         found.example = made.lacking or found.example
     return found
 
@@ -161,8 +162,9 @@ def settle(found: Verdict, sides: Sides, kernel: Kernel, doubtful: Sequence[str]
     held = [job for job, end in zip(doubtful, ends, strict=True) if end is End.HELD]
     found.open += sum(divides_by_zero(sides.theirs, launch_of(json.loads(job))) for job in held)
     found.narrower += len(held) - found.open
+    found.dead += ends.count(End.UNUSED)
     found.undecided += ends.count(End.NONE)
-    found.missing += len(ends) - len(held)
+    found.missing += ends.count(End.NONE) + ends.count(End.LACKS)
 
 
 def is_less(sides: Sides, launch: Launch) -> bool:

@@ -7,11 +7,15 @@ A job is a line of JSON: {"text": file, "function": name, "grid": [..], "block":
 kernels stay inside. The buffers are so far apart that a kernel that leaves one comes into no other: it stops. After a
 failed launch the context is made anew. ENDS gets a line for each job: "right", "failed" when the launch stopped, or
 "refused" when it could not be made.
+
+A job may say what lies in memory: "clear" [[begin, end], ..] is made zero, all buffers are filled anew from a "seed",
+then "spoil" gets a "pattern" (hex). With "digest" [[begin, end], ..] the line is "right=" and a digest of those bytes.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
 import random
@@ -112,6 +116,28 @@ class Device:
             place = ctypes.c_uint64(buffer + BUFFER_BYTES // 2 - FILLED_BYTES // 2)
             self._call("cuMemcpyHtoD_v2", place, data, ctypes.c_size_t(FILLED_BYTES))
 
+    def prepare(self, job: dict[str, object]) -> None:
+        """Puts into memory what a job says."""
+        for begin, end in intervals(job, "clear"):
+            self._write(begin, bytes(end - begin))
+        if "seed" in job:
+            self._random.seed(str(job["seed"]))
+            self.fill()
+        pattern = bytes.fromhex(str(job.get("pattern", "00")))
+        for begin, end in intervals(job, "spoil"):
+            self._write(begin, (pattern * ((end - begin) // len(pattern) + 1))[: end - begin])
+
+    def kept(self, job: dict[str, object]) -> str:
+        found = hashlib.sha1(usedforsecurity=False)
+        for begin, end in intervals(job, "digest"):
+            data = (ctypes.c_uint8 * (end - begin))()
+            self._call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(begin), ctypes.c_size_t(end - begin))
+            found.update(data)
+        return found.hexdigest()
+
+    def _write(self, address: int, data: bytes) -> None:
+        self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data, ctypes.c_size_t(len(data)))
+
     def _function(self, text: str, name: str) -> ctypes.c_void_p:
         if (text, name) not in self._functions:
             if text not in self._modules:
@@ -146,9 +172,16 @@ class Device:
         self._call("cuCtxSynchronize")
 
 
+def intervals(job: dict[str, object], name: str) -> list[tuple[int, int]]:
+    found = job.get(name, [])
+    assert isinstance(found, list)
+    return [(begin, end) for begin, end in found]
+
+
 def run(device: Device, job: dict[str, object]) -> str:
     """Launches a job and waits; says how it ended."""
     try:
+        device.prepare(job)
         device.launch(job)
     except DriverError:
         device.renew()
@@ -158,7 +191,7 @@ def run(device: Device, job: dict[str, object]) -> str:
     except DriverError:
         device.renew()
         return "failed\n"
-    return "right\n"
+    return f"right={device.kept(job)}\n" if "digest" in job else "right\n"
 
 
 class Watch:

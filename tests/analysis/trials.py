@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 
+from ptxtools.access.template import AccessKind
 from ptxtools.ranges import Launch, Result
 from tests.analysis.campaign import launched
-from tests.analysis.oracle import Traced, inside, launches, spread, union
+from tests.analysis.oracle import Interval, Traced, inside, launches, spread, union
 
 _STALL_S = 5.0
 _TRIED = 20
 _ENOUGH = 3  # launches that came to their end
+_PATTERNS = ("00", "ff", "a7193cf05e")  # of what lies in memory
 
 
 class End(Enum):
-    """What a launch showed: that the ranges lack a byte, that they hold all, or nothing, as it did not end."""
+    """What a launch showed: that the ranges lack a byte, that they hold all, that they lack only bytes that it reads
+    and does not use (`unused`), or nothing, as it did not end.
+    """
 
     LACKS = "lacks"
     HELD = "held"
+    UNUSED = "unused"
     NONE = "none"
 
 
@@ -33,21 +39,48 @@ class Trials:
     def ends(self, jobs: Sequence[str]) -> Iterator[End]:
         """What each launch showed, one after the other."""
         while jobs:
-            ended = launched(jobs, self.directory, {}, _STALL_S)
-            trace = self.directory / "trace"
-            traces = launches(trace) if trace.exists() else iter(())
-            for end in ended:
-                yield End.NONE if end == "refused" else self.shown(next(traces, None), end == "right")
-            if len(ended) < len(jobs):
-                yield self.shown(next(traces, None), False)
-            jobs = jobs[len(ended) + 1 :]
+            made = self.made(jobs)
+            for job, (end, traced) in zip(jobs, made, strict=False):
+                yield self.shown(job, end, traced)
+            jobs = jobs[len(made) :]
 
-    def shown(self, traced: Traced | None, is_right: bool) -> End:
+    def made(self, jobs: Sequence[str]) -> list[tuple[str, Traced | None]]:
+        """How launches ended and what was traced of them, up to the first that takes too long ("late")."""
+        ended = launched(jobs, self.directory, {}, _STALL_S)
+        trace = self.directory / "trace"
+        traces = launches(trace) if trace.exists() else iter(())
+        late = ["late"] if len(ended) < len(jobs) else []
+        return [(end, None if end == "refused" else next(traces, None)) for end in [*ended, *late]]
+
+    def shown(self, job: str, end: str, traced: Traced | None) -> End:
         lacking = traced is not None and missed(self.predicted(traced.launch), traced)
-        if traced is not None and lacking:
-            self.lacking = f"traced {lacking} of a launch of {traced.launch.grid} x {traced.launch.block}"
-            return End.LACKS
-        return End.HELD if is_right else End.NONE
+        if traced is None or not lacking:
+            return End.HELD if end == "right" else End.NONE
+        if end == "right" and self.is_unused(job, traced):
+            return End.UNUSED
+        self.lacking = f"traced {said(lacking)} of a launch of {traced.launch.grid} x {traced.launch.block}"
+        return End.LACKS
+
+    def is_unused(self, job: str, traced: Traced) -> bool:
+        """Whether a launch does the same, and leaves the same, whatever lies in the bytes that it reads and the ranges
+        lack: where a value is used on one way only, machine code may load it there.
+        """
+        result = self.predicted(traced.launch)
+        lacking = missed(result, traced)
+        if lacking.keys() != {AccessKind.READ}:
+            return False
+        left = [*traced.accesses[AccessKind.WRITE], *traced.accesses[AccessKind.ATOMIC]]
+        spoilt = lacking[AccessKind.READ]
+        common = {**json.loads(job), "clear": left, "seed": 1, "digest": left}
+        spoils = [{"spoil": spoilt, "pattern": pattern} for pattern in _PATTERNS]
+        made = self.made([json.dumps({**common, **each}) for each in ({}, *spoils)])
+        first, begun = made[0]
+        return (
+            begun is not None
+            and first.startswith("right")
+            and all(inside(each, spoilt) for found in missed(result, begun).values() for each in found)
+            and all(end == first and each is not None and each.accesses == begun.accesses for end, each in made)
+        )
 
     def decided(self, jobs: Iterable[str]) -> End:
         """What those of these show that come to their end."""
@@ -56,17 +89,23 @@ class Trials:
             (end,) = self.ends([job])
             if end is End.LACKS:
                 return end
-            held += end is End.HELD
+            held += end in (End.HELD, End.UNUSED)
             if held == _ENOUGH:
                 break
         return End.HELD if held else End.NONE
 
 
-def missed(result: Result, traced: Traced) -> str:
-    """Traced bytes outside of the ranges, "" for none; a launch with an unknown access may touch any."""
+def missed(result: Result, traced: Traced) -> dict[AccessKind, list[Interval]]:
+    """Traced bytes outside of the ranges; none of a launch with an unknown access, which may touch any."""
+    found: dict[AccessKind, list[Interval]] = {}
     for kind, intervals in traced.accesses.items():
         expected = union(piece for each in result.ranges if each.kind is kind for piece in spread(each))
-        outside = [f"{begin:#x}..{end:#x}" for begin, end in intervals if not inside((begin, end), expected)]
+        outside = [each for each in intervals if not inside(each, expected)]
         if outside and not result.unknown:
-            return f"{kind.value} {', '.join(outside[:3])}"
-    return ""
+            found[kind] = outside
+    return found
+
+
+def said(lacking: dict[AccessKind, list[Interval]]) -> str:
+    kind, intervals = next(iter(lacking.items()))
+    return f"{kind.value} {', '.join(f'{begin:#x}..{end:#x}' for begin, end in intervals[:3])}"
