@@ -116,27 +116,30 @@ class Device:
             place = ctypes.c_uint64(buffer + BUFFER_BYTES // 2 - FILLED_BYTES // 2)
             self._call("cuMemcpyHtoD_v2", place, data, ctypes.c_size_t(FILLED_BYTES))
 
-    def prepare(self, job: dict[str, object]) -> None:
+    def arrange(self, job: dict[str, object]) -> None:
         """Puts into memory what a job says."""
         for begin, end in intervals(job, "clear"):
-            self._write(begin, bytes(end - begin))
+            self.write(ctypes.c_uint64(begin), bytes(end - begin))
         if "seed" in job:
             self._random.seed(str(job["seed"]))
             self.fill()
         pattern = bytes.fromhex(str(job.get("pattern", "00")))
         for begin, end in intervals(job, "spoil"):
-            self._write(begin, (pattern * ((end - begin) // len(pattern) + 1))[: end - begin])
+            self.write(ctypes.c_uint64(begin), (pattern * ((end - begin) // len(pattern) + 1))[: end - begin])
 
     def kept(self, job: dict[str, object]) -> str:
         found = hashlib.sha1(usedforsecurity=False)
         for begin, end in intervals(job, "digest"):
-            data = (ctypes.c_uint8 * (end - begin))()
-            self._call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(begin), ctypes.c_size_t(end - begin))
-            found.update(data)
+            found.update(self.read(ctypes.c_uint64(begin), end - begin))
         return found.hexdigest()
 
-    def _write(self, address: int, data: bytes) -> None:
-        self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data, ctypes.c_size_t(len(data)))
+    def write(self, to: ctypes.c_uint64, data: bytes) -> None:
+        self._call("cuMemcpyHtoD_v2", to, data, ctypes.c_size_t(len(data)))
+
+    def read(self, at: ctypes.c_uint64, size: int) -> bytes:
+        data = (ctypes.c_uint8 * size)()
+        self._call("cuMemcpyDtoH_v2", data, at, ctypes.c_size_t(size))
+        return bytes(data)
 
     def _function(self, text: str, name: str) -> ctypes.c_void_p:
         if (text, name) not in self._functions:
@@ -181,7 +184,7 @@ def intervals(job: dict[str, object], name: str) -> list[tuple[int, int]]:
 def run(device: Device, job: dict[str, object]) -> str:
     """Launches a job and waits; says how it ended."""
     try:
-        device.prepare(job)
+        device.arrange(job)
         device.launch(job)
     except DriverError:
         device.renew()

@@ -42,11 +42,9 @@ class TwinDevice(Device):
         self.fill()
 
     def digest(self) -> str:
-        data = (ctypes.c_uint8 * WINDOW_BYTES)()
         found = hashlib.sha256()
         for number in range(len(self._buffers)):
-            self._call("cuMemcpyDtoH_v2", data, self.window(number), ctypes.c_size_t(WINDOW_BYTES))
-            found.update(data)
+            found.update(self.read(self.window(number), WINDOW_BYTES))
         return found.hexdigest()
 
     def variable(self, text: str, function: str, name: str) -> ctypes.c_uint64:
@@ -56,14 +54,6 @@ class TwinDevice(Device):
             "cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), self._modules[text], name.encode()
         )
         return address
-
-    def write(self, to: ctypes.c_uint64, data: bytes) -> None:
-        self._call("cuMemcpyHtoD_v2", to, data, ctypes.c_size_t(len(data)))
-
-    def read(self, at: ctypes.c_uint64, size: int) -> bytes:
-        data = (ctypes.c_uint8 * size)()
-        self._call("cuMemcpyDtoH_v2", data, at, ctypes.c_size_t(size))
-        return bytes(data)
 
     def time(self, job: dict[str, Any]) -> float:
         """Median of the launches' times, the first left out, in ns."""
