@@ -103,6 +103,19 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
+class Untested:
+    """A function of which launches whose turn it was were not tested, or not in all they do: a reason as in `untested`,
+    and `why` in words.
+    """
+
+    function: str
+    process: int
+    reason: str
+    why: str
+    launches: int
+
+
+@dataclass(frozen=True, slots=True)
 class CheckReport:
     """What came out; the names of all fields are keys of the JSON output and stay.
 
@@ -112,7 +125,9 @@ class CheckReport:
     is not looked at; idle: that changed no byte. skipped: launches that were not checked although it was their turn, by
     reason. changed_bytes: as predicted; predicted_bytes: that may be written; looked_at_bytes: of the program's memory,
     sums over the checked ones, as is check_ns, the time they took. tested_launches: of the checked ones, whose accesses
-    were tested; tested: accesses of threads in those; untested: launches whose accesses could not be, by reason.
+    were tested; tested: accesses of threads in those; untested: launches whose accesses could not be, by reason, or not
+    all (`partly`); untested_functions: how many functions they are of, once per process and reason, and told_untested:
+    the first of them.
     """
 
     every: int
@@ -135,6 +150,8 @@ class CheckReport:
     tested_launches: int
     tested: int
     untested: dict[str, int]
+    untested_functions: int
+    told_untested: tuple[Untested, ...]
     violations: int
     told: tuple[Violation, ...]
 
@@ -186,6 +203,7 @@ def read(data: bytes) -> CheckReport:
     ffi, _ = records.header(HEADER)
     table: Any = ffi.from_buffer("struct tsr_checks *", data)
     told = [table.told[i] for i in range(min(int(table.violations), len(table.told)))]
+    untested = [table.told_untested[i] for i in range(min(int(table.untested_functions), len(table.told_untested)))]
     plain = ("every", "seed", "known", "unknown", "checked", "first", "whole", "outside", "idle", "violations")
     sums = ("changed_bytes", "predicted_bytes", "looked_at_bytes", "check_ns", "tested_launches", "tested")
     return CheckReport(
@@ -195,6 +213,8 @@ def read(data: bytes) -> CheckReport:
         accesses=bool(table.what & ACCESSES),
         skipped=_without_zeros(table.skipped, SKIPS),
         untested=_without_zeros(table.untested, LACKS),
+        untested_functions=int(table.untested_functions),
+        told_untested=tuple(_untested(each) for each in untested if each.ready),
         told=tuple(_violation(each) for each in told if each.ready),
     )
 
@@ -211,6 +231,11 @@ def _name(enumeration: str, number: int) -> str:
     ffi, _ = records.header(HEADER)
     names: dict[int, str] = ffi.typeof(enumeration).elements
     return names[number].removeprefix(PREFIX).lower()
+
+
+def _untested(told: Any) -> Untested:
+    why = _text(told.why)
+    return Untested(_text(told.function), told.process, _name(LACKS, told.lack), why, int(told.launches))
 
 
 def _violation(told: Any) -> Violation:

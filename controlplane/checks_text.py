@@ -1,6 +1,6 @@
 """What checks of launches found, as the text that tessera-run prints."""
 
-from controlplane.checks import CheckReport, Range, Violation
+from controlplane.checks import CheckReport, Range, Untested, Violation
 from controlplane.demangle import short
 from controlplane.tables import LINE, amount, duration
 
@@ -14,13 +14,15 @@ SKIPS = {
 }
 LACKS = {
     "no_ptx": "they are not known from PTX",
-    "no_twin": "their PTX cannot be rewritten, or they use variables of their module",
-    "refused": "the driver refused their twins",
+    "no_twin": "their PTX cannot be rewritten",
+    "refused": "the driver refused something of their twins",
+    "partly": "their twins cannot test all",
 }
 ARTICLES = {"read": "a read", "write": "a write", "atomic": "an atomic access"}
 LARGEST_VALUE = 16  # hexadecimal digits of a parameter that are shown
 MOST_PARAMETERS = 16
 MOST_RANGES = 4
+MOST_UNTESTED = 10
 
 
 def to_text(report: CheckReport) -> str:
@@ -48,12 +50,22 @@ def to_text(report: CheckReport) -> str:
         memory = amount(report.looked_at_bytes // report.checked)
         lines.append(f"  a check took {each} and looked at {memory} in the mean")
     lines += [f"  not checked, as {SKIPS[reason]}: {count}" for reason, count in report.skipped.items()]
-    lines += [f"  no accesses tested, as {LACKS[reason]}: {count}" for reason, count in report.untested.items()]
+    for reason, count in report.untested.items():
+        what = "not all accesses" if reason == "partly" else "no accesses"
+        lines.append(f"  {what} tested, as {LACKS[reason]}: {count}")
+        lines += _untested([each for each in report.told_untested if each.reason == reason])
     for violation in report.told:
         lines += _violation(violation)
     if report.violations > len(report.told):
         lines.append(f"  and {report.violations - len(report.told)} more")
     return "\n".join(lines) + "\n"
+
+
+def _untested(told: list[Untested]) -> list[str]:
+    """Those of most launches."""
+    told = sorted(told, key=lambda each: -each.launches)
+    lines = [f"    {each.launches} of {short(each.function, LINE // 2)}: {each.why}" for each in told[:MOST_UNTESTED]]
+    return [*lines, *([f"    and {len(told) - MOST_UNTESTED} more functions"] if len(told) > MOST_UNTESTED else [])]
 
 
 def _violation(told: Violation) -> list[str]:

@@ -29,6 +29,7 @@ HEADER = struct.Struct("<8sIIII")
 SUMMED = 12  # what the checksum is of begins here
 LIMIT_BYTES = 512 << 20
 SUFFIX = ".analysis"
+RECENT = "recent-"  # begins the names of files that say which were used last (recent.py)
 SECONDS_BETWEEN_TOUCHES = 86400  # what is used once a day stays
 
 
@@ -49,8 +50,8 @@ class Key:
     disassemble: bool = True
     twin: bool = False
 
-    def to_json(self) -> bytes:
-        fields = (
+    def fields(self) -> tuple[int, int, int, bool, str, tuple[int, ...], bool, bool]:
+        return (
             self.code,
             self.code_bytes,
             self.architecture,
@@ -60,7 +61,9 @@ class Key:
             self.disassemble,
             self.twin,
         )
-        return json.dumps([analyser_version(), *fields]).encode()
+
+    def to_json(self) -> bytes:
+        return json.dumps([analyser_version(), *self.fields()]).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,8 @@ class Cache:
         self.directory, self.limit_bytes = directory or default_directory(), limit_bytes
         self._prefix = f"{self.directory}/"
 
-    def get(self, key: Key) -> Analysis | None:
+    def get(self, key: Key, *, is_use: bool = True) -> Analysis | None:
+        """is_use: it counts as used now."""
         file, wanted = self._place(key)
         try:
             data, used = _contents(file)
@@ -105,7 +109,7 @@ class Cache:
         with contextlib.suppress(OSError):
             if found is None:
                 Path(file).unlink()
-            elif time.time() - used > SECONDS_BETWEEN_TOUCHES:
+            elif is_use and time.time() - used > SECONDS_BETWEEN_TOUCHES:
                 os.utime(file)
         return found
 
@@ -120,7 +124,9 @@ class Cache:
         return Usage(self.directory, len(sizes), sum(sizes), self.limit_bytes)
 
     def clear(self) -> int:
-        """Removes everything; the result is how many files went."""
+        """Removes everything; the result is how many analyses went."""
+        for file in self.directory.glob(f"{RECENT}*"):
+            _removed(file)
         return sum(_removed(file) for _, _, file in list(self._files()))
 
     def trim(self) -> int:

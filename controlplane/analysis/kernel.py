@@ -19,7 +19,7 @@ from ptxtools.machine.cubin import read as read_cubin
 from ptxtools.machine.disassembler import DisassemblyError
 from ptxtools.machine.listing import Listing
 from ptxtools.reader import Module, read
-from ptxtools.twin import rewrite
+from ptxtools.twin import Twin, rewrite
 
 NO_CODE = "the image has no code of it for this architecture"
 MOVED = "parameters of such an alignment lie elsewhere on this architecture than PTX says"
@@ -35,8 +35,8 @@ class Analysis:
 
     `is_lasting`: another try would say the same; false where a tool is missing or the image could not be read.
 
-    `twin`: PTX of the function that tests each access, ended by a zero; empty when none was asked for, or there
-    is none.
+    `twin`: PTX of the function that tests each access, or why there is none (Twin.to_bytes); empty when none was asked
+    for, or the function has no PTX.
     """
 
     description: Description
@@ -94,14 +94,13 @@ class Image:
         return machine[0].analyse(name, self.disassemble) if machine else _unknown(name, NO_CODE)
 
     def _with_twin(self, analysis: Analysis, module: Module, name: str) -> Analysis:
-        """A twin is a module of its own: it would use variables of its own."""
-        if analysis.description["variables"]:
-            return analysis
         try:
-            text = rewrite(self._texts[self._modules.index(module)], module, name)
-        except (ValueError, PtxError):
-            return analysis
-        return replace(analysis, twin=text.encode() + b"\0")
+            twin = rewrite(self._texts[self._modules.index(module)], module, name)
+        except ValueError as problem:
+            twin = Twin("", str(problem))
+        except PtxError as problem:
+            twin = Twin("", problem.message)
+        return replace(analysis, twin=twin.to_bytes())
 
     def _read_once(self) -> None:
         if not self._is_read:

@@ -1,18 +1,21 @@
 """The analysis service of a run: a sink that learns what functions a program uses, and gives the shim their templates.
 
-Functions are analysed in the order of their first launch, each once per code, whatever process it is in. Nobody waits
-for it: until a template is there, launches of the function are unknown.
+What the latest runs used is published from the cache before the program starts. Other functions are analysed in the
+order of their first launch, each once per code, whatever process it is in. No launch waits for it: until a template is
+there, launches of the function are unknown.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from controlplane.analysis.analyst import Analyst, Opened
 from controlplane.analysis.cache import Key
 from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.recent import Recent
 from controlplane.analysis.table import Table
 from controlplane.analysis.worker import Place
 from controlplane.loop import Loop
@@ -23,6 +26,7 @@ from controlplane.report import AnalysisReport
 from ptxtools.machine.consent import Consent, may_disassemble
 
 LAST_SECONDS = 4.0
+FIRST_SECONDS = 0.5  # that the program's start waits at most
 MOST_IMAGES = 4096  # descriptors that are kept open
 
 
@@ -39,16 +43,36 @@ class AnalysisService:
     """A sink of records and a service of the control plane."""
 
     def __init__(
-        self, analyst: Analyst, table: Table | None, consent: Consent = Consent.OPEN, *, twins: bool = False
+        self,
+        analyst: Analyst,
+        table: Table | None,
+        consent: Consent = Consent.OPEN,
+        *,
+        twins: bool = False,
+        recent: Recent | None = None,
     ) -> None:
-        """twins: functions' twins are published, too."""
+        """twins: functions' twins are published, too. recent: what the latest runs used; None: nobody remembers."""
         self._analyst, self._table, self._consent, self._twins = analyst, table, consent, twins
         self._uses: dict[int, _Uses] = {}
         self._images: dict[int, Opened] = {}
         self._linked: dict[int, list[int]] = {}
         self._waiting: dict[int, list[Key]] = {}  # for the image with this hash
         self._wanted: set[Key] = set()
+        self._useful: list[Key] = []  # of these, what is known
         self._known = self._unknown = 0
+        self._recent = recent
+
+    def publish_recent(self) -> None:
+        """Before the program starts, for as long as it may wait."""
+        if self._table is None or self._recent is None:
+            return
+        end = time.monotonic() + FIRST_SECONDS
+        for key in self._recent.listed():
+            found = self._analyst.cache.get(key, is_use=False)
+            if found is not None:
+                self._table.publish(key, found)
+            if time.monotonic() > end:
+                break
 
     def start(self, loop: Loop) -> None:
         self._analyst.pool.start(loop)
@@ -60,6 +84,8 @@ class AnalysisService:
         """What is not analysed after a last moment, for the cache, stays for another run."""
         self._analyst.pool.wait(LAST_SECONDS)
         self._analyst.pool.finish()
+        if self._recent is not None:
+            self._recent.remember(self._useful)
         for image in self._images.values():
             os.close(image.descriptor)
         self._images.clear()
@@ -127,6 +153,7 @@ class AnalysisService:
     def _done(self, key: Key, analysis: Analysis) -> None:
         if analysis.is_known:
             self._known += 1
+            self._useful.append(key)
         else:
             self._unknown += 1
         if self._table is not None:

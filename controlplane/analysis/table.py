@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from functools import cache
 from typing import Any, cast
 
 from controlplane import records
@@ -17,6 +18,7 @@ F_ADD_SEALS, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 2, 4
 ALIGNMENT = 8
 
 
+@cache
 def _constant(name: str) -> int:
     return records.constant(records.header(HEADER)[1], name, HEADER)
 
@@ -35,6 +37,11 @@ def create() -> int:
         del header
         ffi.release(content)
     return descriptor
+
+
+def architecture_of(key: Key) -> int:
+    """As slots have it: emulated GPUs run other code of an image."""
+    return key.architecture | (_constant("TSR_TEMPLATES_EMULATED") if key.ptx_only else 0)
 
 
 def place(code: int, function: int, architecture: int) -> int:
@@ -65,10 +72,11 @@ class Table:
         """Stores are seen in their order, as everywhere on x86-64. A twin without room is left out. False: no room."""
         template = analysis.template if analysis.is_known else b""
         function = content_hash(key.function.encode())
-        slot = self._free(key.code, function, key.architecture)
+        architecture = architecture_of(key)
+        slot = self._free(key.code, function, architecture)
         if slot is None or self._next + len(template) > self._size:
             return False
-        slot.code, slot.function, slot.architecture = key.code, function, key.architecture
+        slot.code, slot.function, slot.architecture = key.code, function, architecture
         slot.bytes = len(template)
         offset = self._put(template)
         if analysis.twin and self._next + len(analysis.twin) <= self._size:

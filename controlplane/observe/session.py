@@ -8,6 +8,7 @@ from dataclasses import replace
 from controlplane.analysis.analyst import Analyst
 from controlplane.analysis.cache import Cache
 from controlplane.analysis.pool import Pool
+from controlplane.analysis.recent import Recent
 from controlplane.analysis.service import AnalysisService
 from controlplane.analysis.table import Table
 from controlplane.loop import Service
@@ -46,4 +47,8 @@ class Session:
 def _analysis(setup: Setup) -> AnalysisService:
     table = Table(setup.templates)
     os.close(setup.templates)
-    return AnalysisService(Analyst(Cache(), Pool()), table, Consent(setup.disassemble), twins=setup.twins)
+    cache, consent = Cache(), Consent(setup.disassemble)
+    recent = Recent(cache, consent, twins=setup.twins)
+    service = AnalysisService(Analyst(cache, Pool()), table, consent, twins=setup.twins, recent=recent)
+    service.publish_recent()
+    return service

@@ -79,6 +79,15 @@ void tsr_access_destroy(struct tsr_access *access)
     free(access);
 }
 
+uint32_t tsr_access_symbols(const struct tsr_access *access, const char **names, uint32_t room)
+{
+    const struct tsr_sections *template = &access->inputs.template;
+    uint32_t count = template->header->symbols;
+    for (uint32_t i = 0; i < count && i < room; i++)
+        names[i] = template->symbols[i].private ? NULL : template->text + template->symbols[i].name;
+    return count;
+}
+
 /* The allocation that a range's base lies in, as offsets from it. */
 static bool allocation_of(const struct tsr_sections *template, const struct tsr_access_launch *launch,
                           const struct tsr_access_range *range, int64_t *first, int64_t *last)

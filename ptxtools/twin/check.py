@@ -81,12 +81,30 @@ ret;
 @cache
 def declarations() -> str:
     """In one line, so that the program's own lines keep their numbers."""
-    ffi, text = records.header(HEADER)
+    ffi, _ = records.header(HEADER)
     block, each = "struct tsr_twin_block", "struct tsr_twin_range"
     places = {name: ffi.offsetof(block, name) for name in ("count", "taken", "tested", "outside")}
     told = {name: ffi.offsetof(block, name) for name in ("address", "bytes", "what")}
     fields = {name: ffi.offsetof(each, name) for name in ("low", "high", "stride", "width", "kind")}
     begin, step = ffi.sizeof(block), ffi.sizeof(each)
-    size = begin + step * records.constant(text, "TSR_TWIN_RANGES", HEADER)
+    size = place_offset(most_places())
     names = {"variable": VARIABLE, "function": FUNCTION, "size": size, "ranges": begin, "range": step}
     return _CODE.format(**names, **places, **told, **fields).replace("\n", " ")
+
+
+@cache
+def most_places() -> int:
+    return records.constant(records.header(HEADER)[1], "TSR_TWIN_PLACES", HEADER)
+
+
+@cache
+def place_offset(number: int) -> int:
+    """Of a place in the twin's variable, behind the ranges."""
+    ffi, text = records.header(HEADER)
+    ranges = records.constant(text, "TSR_TWIN_RANGES", HEADER)
+    return ffi.sizeof("struct tsr_twin_block") + ranges * ffi.sizeof("struct tsr_twin_range") + 8 * number
+
+
+def load_place(register: str, number: int) -> str:
+    """The statement that loads the address that is in a place."""
+    return f"ld.global.b64 {register},[{VARIABLE}+{place_offset(number)}];"

@@ -1,8 +1,9 @@
 """Rewrites a module's text into the twin of one of its kernels.
 
 Before each instruction that touches global memory stands a call that tests the bytes it will touch, under the same
-guard. Nothing else of the kernel changes: parameters, registers, shared memory and lines are as they were. Other
-kernels of the module lose their bodies, and debugging information goes, as it names places in those.
+guard. Variables of the module are those of the program (places.py). Nothing else of the kernel changes: parameters,
+registers, shared memory and lines are as they were. Other kernels of the module lose their bodies, and debugging
+information goes, as it names places in those.
 
 Not tested are copies through tensor maps, and constant memory, which nobody writes.
 """
@@ -11,12 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from ptxtools.access.activation import called
-from ptxtools.access.effects import is_harmless
+from ptxtools.access.effects import TensorEffect, effects, is_harmless
 from ptxtools.reader import Function, Module
 from ptxtools.reader.text import closing_brace, without_comments
 from ptxtools.twin.check import declarations
+from ptxtools.twin.places import Places
 from ptxtools.twin.site import tests
 
 _HEAD = re.compile(r"\.address_size\s+(\d+)")
@@ -26,21 +29,45 @@ _SECTION = re.compile(r"\.section\s+[\w.$]+\s*(?=\{)")
 _LINE = re.compile(r"\.loc\b[^\n]*")
 _OTHER_WINDOWS = {"cvta.const": "isspacep.const", "cvta.param": "isspacep.param::entry"}
 
+TENSORS = "copies through tensor maps"
+
 Edit = tuple[int, int, str]  # the text between two offsets becomes this one
 
 
-def rewrite(source: str, module: Module, name: str) -> str:
-    """The twin's text. `module`: the source, read. Errors: ValueError with why there is none; PtxError."""
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """`text`: PTX; "": there is none. `untested`: what it does not test, or why there is none; "" when it tests all.
+
+    The names of the program's variables that it is given: addresses of those in global memory, in their order, and
+    contents of those in constant memory.
+    """
+
+    text: str
+    untested: str = ""
+    global_names: tuple[str, ...] = ()
+    constant_names: tuple[str, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """As the shim reads it (tessera/twins.h)."""
+        head = [f"!{self.untested}"] if self.untested else []
+        head += [f"@{name}" for name in self.global_names] + [f"={name}" for name in self.constant_names]
+        return "".join(f"{each}\0" for each in [*head, "", self.text]).encode()
+
+
+def rewrite(source: str, module: Module, name: str) -> Twin:
+    """`module`: the source, read. Errors: ValueError with why there is no twin; PtxError."""
     source = source.rstrip("\0")
-    used = _reached(module, module.functions[name])
-    windows = _windows(used.values())
-    edits = [*_head(source), *_without_debugging(source)]
+    used, places = _reached(module, module.functions[name]), Places(module)
+    places.find(used.values())
+    plain, windows = without_comments(source), _windows(used.values())
+    edits = [*_head(plain), *_without_debugging(source, plain)]
     for function in module.functions.values():
         if function.name in used:
-            edits += _tests(function, windows)
+            edits += _tests(source, plain, function, windows, places)
         elif function.is_kernel and function.has_body:
             edits.append((function.begin, function.end, " ret; " + _lines(source, function.begin, function.end)))
-    return _edited(source, edits)
+    untested = TENSORS if any(map(_copies_tensors, used.values())) else ""
+    return Twin(_edited(source, edits), untested, tuple(places.global_names), tuple(places.constant_names))
 
 
 def _reached(module: Module, kernel: Function) -> dict[str, Function]:
@@ -59,8 +86,7 @@ def _reached(module: Module, kernel: Function) -> dict[str, Function]:
     return found
 
 
-def _head(source: str) -> Iterator[Edit]:
-    text = without_comments(source)
+def _head(text: str) -> Iterator[Edit]:
     head, version = _HEAD.search(text), _VERSION.search(text)
     if head is None or head[1] != "64" or version is None:
         raise ValueError("addresses do not have 64 bits")
@@ -69,8 +95,7 @@ def _head(source: str) -> Iterator[Edit]:
     yield head.end(), head.end(), declarations()
 
 
-def _without_debugging(source: str) -> Iterator[Edit]:
-    text = without_comments(source)
+def _without_debugging(source: str, text: str) -> Iterator[Edit]:
     for match in _LINE.finditer(text):
         yield match.start(), match.end(), ""
     for match in _SECTION.finditer(text):
@@ -89,11 +114,23 @@ def _windows(used: Iterable[Function]) -> list[str]:
     return [test for taken, test in _OTHER_WINDOWS.items() if any(opcode.startswith(taken) for opcode in opcodes)]
 
 
-def _tests(function: Function, windows: list[str]) -> Iterator[Edit]:
+def _tests(source: str, plain: str, function: Function, windows: list[str], places: Places) -> Iterator[Edit]:
     for instruction in function.body.instructions:
-        if not is_harmless(instruction.opcode):
-            text = tests(function, instruction, windows)
-            yield instruction.offset, instruction.offset, text
+        begin = end = instruction.offset
+        text = "" if is_harmless(instruction.opcode) else tests(function, instruction, windows, places)
+        if places.uses(function, instruction):
+            end = plain.index(";", begin) + 1
+            text += places.moved(function, instruction, source[begin:end])
+        if text:
+            yield begin, end, text
+
+
+def _copies_tensors(function: Function) -> bool:
+    return any(
+        isinstance(effects(instruction.opcode, instruction.operand_count), TensorEffect)
+        for instruction in function.body.instructions
+        if instruction.base == "cp"
+    )
 
 
 def _edited(source: str, edits: list[Edit]) -> str:

@@ -8,6 +8,7 @@ from ptxtools.access.effects import Effect, effects
 from ptxtools.access.template import AccessKind
 from ptxtools.reader import Address, Function, Instruction, Number, Register
 from ptxtools.twin.check import FUNCTION, KIND_BITS
+from ptxtools.twin.places import Places
 
 _KINDS = tuple(AccessKind)
 _WIDE, _NARROW = ("b64", "u64", "s64"), ("b32", "u32", "s32")
@@ -19,6 +20,7 @@ class _Site:
 
     function: Function
     instruction: Instruction
+    places: Places
     statements: list[str] = field(default_factory=list)
     guards: list[str] = field(default_factory=list)  # predicates that all hold where the instruction touches memory
 
@@ -37,6 +39,10 @@ class _Site:
         return name
 
     def move(self, name: str, register: str) -> None:
+        """Of a register, or the address of a variable."""
+        if load := self.places.load(self.function, name, register):
+            self.say(load)
+            return
         kind = self.function.body.register_type(register)
         plain = register.partition("#")[0]
         if kind in _WIDE:
@@ -54,14 +60,14 @@ class _Site:
         self.guards.append(own)
 
 
-def tests(function: Function, instruction: Instruction, windows: list[str]) -> str:
+def tests(function: Function, instruction: Instruction, windows: list[str], places: Places) -> str:
     """In one line; "" where nothing is to be tested. `windows`: isspacep of memory that is not global, besides shared
-    and local memory. Errors: ValueError when an operand cannot be read.
+    and local memory. `places`: of the module's variables. Errors: ValueError when an operand cannot be read.
     """
     found = effects(instruction.opcode, instruction.operand_count)
     if not isinstance(found, list) or "const" in instruction.parts:
         return ""
-    return "".join(_test(_Site(function, instruction), effect, windows) for effect in found)
+    return "".join(_test(_Site(function, instruction, places), effect, windows) for effect in found)
 
 
 def _test(site: _Site, effect: Effect, windows: list[str]) -> str:

@@ -14,6 +14,7 @@ from controlplane.analysis.kernel import Image
 from ptxtools.access.template import AccessKind
 from ptxtools.ranges.launch import Launch, Range
 from ptxtools.ranges.native import Evaluator
+from ptxtools.twin import Twin
 from ptxtools.twin.check import HEADER, VARIABLE
 from tests.analysis.launcher import BUFFER_BYTES, BUFFERS, DISTANCE, FIRST
 
@@ -35,6 +36,15 @@ class Seen:
         ffi, _ = records.header(HEADER)
         block: Any = ffi.from_buffer("struct tsr_twin_block *", bytes.fromhex(head))
         return Seen(int(block.tested), int(block.outside), block.what >> 2, KINDS[block.what & 3].value)
+
+
+def read(data: bytes) -> Twin | None:
+    """Of Twin.to_bytes; None without a text."""
+    lines = iter(data.decode().split("\0"))
+    head = list(iter(lambda: next(lines, ""), ""))
+    text = next(lines, "")
+    told = {mark: tuple(line[1:] for line in head if line[0] == mark) for mark in "!@="}
+    return Twin(text, "".join(told["!"]), told["@"], told["="]) if text else None
 
 
 class Twins:
@@ -64,9 +74,10 @@ class Twins:
         if (text, function) not in self._known:
             found = Image(Path(text).read_bytes(), ARCHITECTURE, ptx_only=True, twins=True).analyse(function)
             known = None
-            if found.twin:
+            twin = read(found.twin)
+            if twin is not None and not twin.global_names:  # whose ranges would need the variables' addresses
                 file = self._directory / f"twin.{len(self._known)}.ptx"
-                file.write_bytes(found.twin.rstrip(b"\0"))
+                file.write_text(twin.text)
                 known = file, Evaluator(found.template)
             self._known[text, function] = known
         return self._known[text, function]

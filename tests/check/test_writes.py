@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from controlplane.analysis import cache
-from tests.check import control, writer
+from ptxtools.twin import Twin
+from tests.check import control, variables, writer
 from tests.command import TESSERA_RUN, with_native
 from tests.libraries import guest
 from tests.libraries.stand_ins import build
@@ -91,13 +92,13 @@ def test_what_is_known_of_kernels_is_true(tmp_path: Path) -> None:
     outcome = run(tmp_path, LAUNCHES, "--check-writes")
     assert outcome.printed.strip() == expected(LAUNCHES)
     check = outcome.check
-    assert (check["known"], check["unknown"], check["checked"], check["first"]) == (4, 4, 4, 0)
-    assert check["by_source"] == {"ptx": 4, "machine_code": 0, "library": 0}
+    assert (check["known"], check["unknown"], check["checked"], check["first"]) == (8, 0, 8, 0)
+    assert check["by_source"] == {"ptx": 8, "machine_code": 0, "library": 0}
     assert (check["violations"], check["told"], check["skipped"]) == (0, [], {})
-    assert (check["idle"], check["whole"], check["outside"]) == (1, 0, 0)
+    assert (check["idle"], check["whole"], check["outside"]) == (5, 0, 0)
     assert check["predicted_bytes"] == 4 * 1000 + 8 * 300 + 4 * 70000
     assert 0 < check["changed_bytes"] < check["predicted_bytes"]
-    assert "writes were checked of 4 launches (4 PTX)" in outcome.errors
+    assert "writes were checked of 8 launches (8 PTX)" in outcome.errors
 
 
 def test_a_wrong_template_is_caught_and_not_believed_again(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_a_wrong_template_is_caught_and_not_believed_again(tmp_path: Path) -> No
     outcome = run(tmp_path, launches, "--check-writes")
     assert outcome.printed.strip() == expected(launches)
     check = outcome.check
-    assert (check["known"], check["unknown"], check["checked"], check["violations"]) == (4, 6, 4, 1)
+    assert (check["known"], check["unknown"], check["checked"], check["violations"]) == (8, 2, 8, 1)
     (told,) = check["told"]
     assert (told["function"], told["grid"], told["block"]) == ("all", [3, 1, 1], [writer.THREADS, 1, 1])
     assert (told["bytes"], told["offset"], told["parameter"], told["source"]) == (control.STRAY, 64 + 4, 0, "ptx")
@@ -127,10 +128,10 @@ def test_each_access_of_right_kernels_is_inside(tmp_path: Path) -> None:
     assert outcome.printed.strip() == expected(LAUNCHES)
     check = outcome.check
     assert (check["writes"], check["accesses"], check["looked_at_bytes"]) == (False, True, 0)
-    assert (check["known"], check["checked"], check["tested_launches"]) == (4, 4, 4)
+    assert (check["known"], check["checked"], check["tested_launches"]) == (8, 8, 8)
     assert check["tested"] == 1000 + 2 * 300 + 10 + 70000
     assert (check["violations"], check["told"], check["skipped"], check["untested"]) == (0, [], {}, {})
-    assert f"twins of 4 launches tested {check['tested']} accesses" in outcome.errors
+    assert f"twins of 8 launches tested {check['tested']} accesses" in outcome.errors
 
 
 @pytest.mark.parametrize("options", [["--check-accesses"], ["--check-accesses", "--check-writes"]])
@@ -140,7 +141,7 @@ def test_an_access_outside_is_caught_and_the_kernel_not_believed_again(tmp_path:
     outcome = run(tmp_path, launches, *options)
     assert outcome.printed.strip() == expected(launches)
     check = outcome.check
-    assert (check["known"], check["unknown"], check["checked"], check["violations"]) == (4, 6, 4, 1)
+    assert (check["known"], check["unknown"], check["checked"], check["violations"]) == (8, 2, 8, 1)
     (told,) = check["told"]
     assert (told["function"], told["bytes"], told["parameter"], told["source"]) == ("all", 4, 0, "ptx")
     text = writer.text(writer.BODIES).decode().splitlines()
@@ -159,21 +160,50 @@ def test_an_access_outside_is_caught_and_the_kernel_not_believed_again(tmp_path:
 
 
 def test_kernels_without_twins_run_untested(tmp_path: Path) -> None:
-    """Damaged ones, which the driver refuses, and missing ones."""
+    """Damaged ones, which the driver refuses, missing ones, and one that cannot be made."""
     for file in cache.default_directory().glob("*/*"):
         key = control.key_of(file)
         wanted = json.dumps(key).encode()
         found = cache.decode(file.read_bytes(), wanted)
         assert found is not None
-        twin = {"even": b"", "plain": found.twin.replace(b"ret;", b"no;")}.get(key[5], found.twin)
-        file.write_bytes(cache.encode(wanted, replace(found, twin=twin)))
-    outcome = run(tmp_path, LAUNCHES * 2, "--check-accesses")
-    assert outcome.printed.strip() == expected(LAUNCHES * 2)
+        twins = {
+            "even": b"",
+            "quiet": Twin("", "a reason").to_bytes(),
+            "plain": found.twin.replace(b"ret;", b"no;"),
+            "all": b"!a part\0" + found.twin,
+        }
+        file.write_bytes(cache.encode(wanted, replace(found, twin=twins[key[5]])))
+    outcome = run(tmp_path, LAUNCHES, "--check-accesses")
+    assert outcome.printed.strip() == expected(LAUNCHES)
     check = outcome.check
-    assert (check["known"], check["checked"], check["tested_launches"]) == (8, 4, 4)
-    assert check["untested"] == {"no_twin": 2, "refused": 2}
-    assert check["skipped"] == {}
+    assert (check["known"], check["checked"], check["tested_launches"]) == (8, 2, 2)
+    assert check["untested"] == {"no_twin": 4, "refused": 2, "partly": 2}
+    assert (check["untested_functions"], check["skipped"]) == (4, {})
+    told = {each["function"]: (each["reason"], each["why"], each["launches"]) for each in check["told_untested"]}
+    assert told.pop("plain")[1].startswith("the driver does not load the twin (error ")
+    assert told == {
+        "even": ("no_twin", "there was no room for its twin", 2),
+        "quiet": ("no_twin", "a reason", 2),
+        "all": ("partly", "a part", 2),
+    }
     assert "the driver does not load the twin of plain" in outcome.errors
+    assert "  not all accesses tested, as their twins cannot test all: 2\n    2 of all: a part\n" in outcome.errors
+
+
+@pytest.mark.parametrize("way", ["module", "library"])
+def test_variables_are_the_programs_own(way: str, tmp_path: Path) -> None:
+    """A twin counts in them and reads them, and with the analysis in the cache the first launch is one."""
+    command = [sys.executable, variables.__file__, way]
+    bare = subprocess.run([*ONE_GPU, "--no-summary", "--", *command], text=True, stdout=subprocess.PIPE, check=True)
+    report = tmp_path / "report.json"
+    for known in (0, variables.LAUNCHES):
+        options = ["--json", str(report), "--check-accesses", "--no-summary"]
+        done = subprocess.run([*ONE_GPU, *options, "--", *command], text=True, stdout=subprocess.PIPE, check=True)
+        assert done.stdout == bare.stdout
+        check = json.loads(report.read_text())["check"]
+        assert check["known"] >= known
+    assert (check["known"], check["tested_launches"], check["violations"]) == (known, known, 0)
+    assert (check["tested"], check["untested"]) == (2 * variables.THREADS * known, {})
 
 
 def test_nobody_else_is_blamed(tmp_path: Path) -> None:
@@ -184,8 +214,9 @@ def test_nobody_else_is_blamed(tmp_path: Path) -> None:
     outcome = run(tmp_path, launches, "--check-writes", "--policy", str(policy), gpus=2, threads=threads)
     assert outcome.printed.split() == [expected(launches)] * threads
     check = outcome.check
-    assert (check["known"], check["violations"], check["outside"]) == (threads * 6, 0, 0)
-    assert check["checked"] + sum(check["skipped"].values()) == threads * 6
+    at_home = threads * 6 + 3
+    assert (check["known"], check["violations"], check["outside"]) == (at_home, 0, 0)
+    assert check["checked"] + sum(check["skipped"].values()) == at_home
     assert check["checked"] > threads * 3
 
 
@@ -203,7 +234,7 @@ def test_a_library_is_known_by_its_calls(native_build: Path, tmp_path: Path) -> 
 def test_launches_are_drawn_and_each_function_has_its_first(tmp_path: Path) -> None:
     launches = LAUNCHES * 25
     check = run(tmp_path, launches, "--check-writes=5", "--check-seed", "1").check
-    assert (check["known"], check["violations"], check["every"]) == (100, 0, 5)
+    assert (check["known"], check["violations"], check["every"]) == (104, 0, 5)
     drawn = check["checked"] - check["first"]
     assert 5 <= drawn <= 40
     assert check["first"] <= 4
@@ -225,4 +256,4 @@ def test_the_script_checks_a_program(tmp_path: Path) -> None:
 def test_without_room_a_launch_runs_unchecked(tmp_path: Path) -> None:
     outcome = run(tmp_path, LAUNCHES, "--check-writes", "--check-memory", "1MiB")
     assert outcome.printed.strip() == expected(LAUNCHES)
-    assert (outcome.check["checked"], outcome.check["skipped"]) == (0, {"memory": 4})
+    assert (outcome.check["checked"], outcome.check["skipped"]) == (0, {"memory": 8})

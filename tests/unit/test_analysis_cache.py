@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from controlplane.analysis import cache as module
+from controlplane.analysis import recent as recent_module
 from controlplane.analysis.cache import Cache, Key
 from controlplane.analysis.describe import unknown_description
 from controlplane.analysis.kernel import Analysis, Image
+from controlplane.analysis.recent import Recent
 from controlplane.commands.main import main
+from ptxtools.machine.consent import Consent
 
 KEY = Key(77, 1000, 90, False, "kernel", (5, 6))
 ANALYSIS = Analysis(unknown_description("kernel", "a reason", 3), b"template" * 10, twin=b"twin\0")
@@ -117,6 +120,39 @@ def test_without_a_directory_nothing_is_kept(tmp_path: Path) -> None:
     nowhere.put(KEY, ANALYSIS)
     assert nowhere.get(KEY) is None
     assert (nowhere.usage().files, nowhere.trim(), nowhere.clear()) == (0, 0, 0)
+
+
+def test_what_was_used_last_comes_first(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [replace(KEY, function=str(number)) for number in range(5)]
+    recent = Recent(cache, Consent.OPEN, twins=True)
+    assert recent.listed() == []
+    recent.remember(keys[:3])
+    recent.remember([keys[4], keys[1], keys[4]])
+    assert recent.listed() == [keys[4], keys[1], keys[0], keys[2]]
+    assert Recent(cache, Consent.ALL, twins=True).listed() == Recent(cache, Consent.OPEN, twins=False).listed() == []
+    monkeypatch.setattr(recent_module, "MOST", 2)
+    recent.remember(keys[3:4])
+    assert recent.listed() == [keys[3], keys[4]]
+    monkeypatch.setattr(recent_module, "analyser_version", lambda: "another")
+    assert recent.listed() == []
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[1]", b"[1, 2]", b"\xff", b'["V", 7]', b'["V", [[1, 2]]]', b'["V", [7]]']
+)
+def test_a_damaged_list_of_what_was_used_is_empty(cache: Cache, data: bytes) -> None:
+    recent = Recent(cache, Consent.OPEN, twins=False)
+    recent.remember([KEY])
+    (file,) = files(cache)
+    good = file.read_bytes()
+    file.write_bytes(data.replace(b"V", module.analyser_version().encode()))
+    assert recent.listed() == []
+    file.write_bytes(good.replace(b"[5, 6]", b"[[5], 6]"))
+    assert recent.listed() == []
+    recent.remember([KEY])
+    assert recent.listed() == [KEY]
+    cache.clear()
+    assert files(cache) == []
 
 
 def test_the_command_shows_and_empties_it(

@@ -16,7 +16,7 @@ from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import Description, unknown_description
 from controlplane.analysis.kernel import Analysis
-from controlplane.analysis.table import HEADER, Table, create, place
+from controlplane.analysis.table import HEADER, Table, architecture_of, create, place
 from controlplane.content import content_hash
 
 KNOWN: Description = {"name": "", "tier": "ptx", "parameters": [], "variables": [], "unknown": []}
@@ -30,8 +30,8 @@ def descriptor(fake_native: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[i
     os.close(file)
 
 
-def key(name: str, architecture: int = 90) -> Key:
-    return Key(7, 1, architecture, False, name)
+def key(name: str, architecture: int = 90, *, emulated: bool = False) -> Key:
+    return Key(7, 1, architecture, emulated, name)
 
 
 def look_up(descriptor: int, wanted: Key) -> bytes | None:
@@ -48,9 +48,10 @@ def entry(descriptor: int, wanted: Key) -> tuple[bytes, bytes] | None:
     count = records.constant(text, "TSR_TEMPLATES_SLOTS", HEADER)
     slots: Any = cast("Any", ffi.cast("struct tsr_templates_slot *", ffi.from_buffer(view) + slots_at))
     function = content_hash(wanted.function.encode())
-    at = place(wanted.code, function, wanted.architecture)
+    architecture = architecture_of(wanted)
+    at = place(wanted.code, function, architecture)
     while (slot := slots[at % count]).offset:
-        if (slot.code, slot.function, slot.architecture) == (wanted.code, function, wanted.architecture):
+        if (slot.code, slot.function, slot.architecture) == (wanted.code, function, architecture):
             return view[slot.offset : slot.offset + slot.bytes], view[slot.twin : slot.twin + slot.twin_bytes]
         at += 1
     return None
@@ -68,6 +69,7 @@ def test_what_is_published_is_found(descriptor: int) -> None:
     assert [look_up(descriptor, key(f"kernel {n}")) for n in (0, 5, 299)] == [b"kernel 0", b"kernel 5", b"kernel 299"]
     assert look_up(descriptor, key("unknown")) == b""
     assert look_up(descriptor, key("kernel 5", 80)) is None
+    assert look_up(descriptor, key("kernel 5", emulated=True)) is None
 
 
 def test_a_twin_comes_with_its_template(descriptor: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -125,7 +126,7 @@ def random_table(chance: random.Random) -> list[list[int]]:
 
 
 def test_every_access_is_tested(native_build: Path) -> None:
-    twin = rewrite(MIXED, read(MIXED), "mixed")
+    twin = rewrite(MIXED, read(MIXED), "mixed").text
     chance = random.Random(5)
     tables = [[], [[0, BUFFER_BYTES, 0, 0, kind] for kind in (READ, WRITE, ATOMIC)]]
     tables += [random_table(chance) for _ in range(TABLES)]
@@ -162,7 +163,7 @@ def first(access: tuple[str, int, int, int], table: list[list[int]]) -> int:
 
 
 def test_nothing_else_changes() -> None:
-    twin = read(rewrite(MIXED, read(MIXED), "mixed"))
+    twin = read(rewrite(MIXED, read(MIXED), "mixed").text)
     module = read(MIXED)
     assert twin.functions["mixed"].parameters == module.functions["mixed"].parameters
     assert [each.opcode for each in twin.functions["other"].body.instructions] == ["ret"]
@@ -177,8 +178,8 @@ def test_nothing_else_changes() -> None:
 
 def test_old_texts_get_the_version_that_tests_need() -> None:
     old = MIXED.replace(".version 7.8", ".version 6.0")
-    assert read(rewrite(old, read(old), "other")).version == "6.2"
-    assert read(rewrite(MIXED, read(MIXED), "other")).version == "7.8"
+    assert read(rewrite(old, read(old), "other").text).version == "6.2"
+    assert read(rewrite(MIXED, read(MIXED), "other").text).version == "7.8"
 
 
 @pytest.mark.parametrize(
@@ -198,19 +199,60 @@ def test_what_cannot_be_rewritten_says_why(change: tuple[str, str], why: str) ->
 def test_debugging_information_goes() -> None:
     text = MIXED.replace("done:", "$L__tmp0: .loc 1 5 0, function_name $L__name0\ndone:")
     text += ".section .debug_str\n{\n$L__name0:\n.b8 109\n}\n.section .debug_info { .b64 $L__tmp0\n}\n"
-    twin = rewrite(text, read(text), "mixed")
+    twin = rewrite(text, read(text), "mixed").text
     assert "$L__name0" not in twin
     assert ".debug" not in twin
     assert twin.count("\n") == text.count("\n")
 
 
-@pytest.mark.parametrize(("place", "has_one"), [("ld.global.u8 %r4, [%a2+701];", True), ("", False)])
-def test_a_kernel_that_uses_variables_has_no_twin(place: str, has_one: bool) -> None:
-    """It would use another copy of them."""
-    uses = "mov.u64 %a2, unused; ld.global.u8 %r4, [%a2];"
-    text = MIXED.replace("ld.global.u8 %r4, [%a2+701];", place or uses)
+USES = {
+    "mov.u64 %a2, unused; ld.global.u8 %r4, [%a2];": "@unused",
+    "@%p ld.global.u32 %r4, [unused];": "@unused",
+    "atom.global.add.u32 %r4, [unused+0], 1;": "@unused",
+    "mov.u64 %a2, other_one+4; ld.global.u8 %r4, [%a2]; st.global.u32 [unused], %r4;": "@other_one @unused",
+    "ld.const.u32 %r4, [fixed];": "=fixed",
+    "ld.global.u8 %r4, [%a2+701];": "",
+}
+VARIABLES = """.visible .global .align 4 .u32 unused;
+.global .align 4 .b8 other_one[8]; .const .u32 fixed = 5; .extern .global .u32 elsewhere;"""
+
+
+def with_use(use: str) -> str:
+    text = MIXED.replace("ld.global.u8 %r4, [%a2+701];", use)
+    return text.replace(".visible .global .align 4 .u32 unused;", VARIABLES)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_variables_are_those_of_the_program(use: str) -> None:
+    text = with_use(use)
     analysis = Image(text.encode(), 90, ptx_only=True, twins=True).analyse("mixed")
     assert analysis.is_known
-    assert bool(analysis.twin) == has_one
-    assert (FUNCTION.encode() in analysis.twin) == has_one
+    *head, end, twin, rest = analysis.twin.decode().split("\0")
+    assert (" ".join(head), end, rest) == (USES[use], "", "")
+    body = twin[twin.index("entry mixed") :]
+    for name in ("unused", "other_one"):
+        assert name not in re.sub(r"//.*", "", body)
+    assert FUNCTION in body
+    assert twin.count("\n") == text.count("\n")
     assert not Image(text.encode(), 90, ptx_only=True).analyse("mixed").twin
+
+
+@pytest.mark.parametrize(
+    ("use", "why"),
+    [
+        ("ld.global.u32 %r4, [elsewhere];", "elsewhere is defined in another module"),
+        ("add.u64 %a2, %a2, unused;", "add.u64 with the address of a variable"),
+        ("st.global.u64 [%a1], unused;", "st.global.u64 with the address of a variable"),
+        ("ld.const.u32 %r4, [fixed]; cvta.const.u64 %a2, %a1;", "generic address of a variable in constant memory"),
+    ],
+)
+def test_without_a_twin_there_is_a_reason(use: str, why: str) -> None:
+    analysis = Image(with_use(use).encode(), 90, ptx_only=True, twins=True).analyse("mixed")
+    assert analysis.is_known
+    assert analysis.twin.decode() == f"!{why}\0\0\0"
+
+
+def test_what_is_not_tested_is_named() -> None:
+    copy = "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%r8], [%a1, {%r1}], [%r8];"
+    text = MIXED.replace("cp.async.wait_all;", copy)
+    assert rewrite(text, read(text), "mixed").to_bytes().startswith(b"!copies through tensor maps\0\0.version")

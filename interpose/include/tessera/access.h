@@ -258,6 +258,9 @@ struct tsr_access; /* a checked template and what is remembered of its launches;
 TSR_ACCESS_API struct tsr_access *tsr_access_create(const void *bytes, size_t size, uint32_t memo_entries);
 TSR_ACCESS_API void tsr_access_destroy(struct tsr_access *access);
 
+/* How many symbols the template has. names: of the first `room` of them; NULL: it is no variable of the module in global or constant memory. */
+uint32_t tsr_access_symbols(const struct tsr_access *access, const char **names, uint32_t room);
+
 /*
  * The ranges of a launch. Bounded work, no allocation; `scratch` is the calling thread's, aligned to 16 bytes. With a level of
  * TSR_LEVEL_UNKNOWN, the launch may touch anything.

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define TSR_CHECKS_MAGIC 0x4b4548435f525354ull
-#define TSR_CHECKS_VERSION 3u
+#define TSR_CHECKS_VERSION 4u
 
 /* cffi: begin */
 enum tsr_check_source { /* of what is known of a launch */
@@ -34,9 +34,19 @@ enum tsr_check_what { TSR_CHECK_OF_WRITES = 1, TSR_CHECK_OF_ACCESSES = 2 };
 
 enum tsr_check_lack {                    /* why the accesses of a launch whose turn it was are not tested */
                       TSR_CHECK_NO_PTX,  /* what is known of it is from machine code or from a library call */
-                      TSR_CHECK_NO_TWIN, /* its PTX cannot be rewritten, or it uses variables of its module */
-                      TSR_CHECK_REFUSED, /* the driver does not load the twin, or does not launch it */
+                      TSR_CHECK_NO_TWIN, /* its PTX cannot be rewritten */
+                      TSR_CHECK_REFUSED, /* the driver does not load the twin, does not launch it, or does not say where variables are */
+                      TSR_CHECK_PARTLY, /* they are, but not all */
                       TSR_CHECK_LACKS
+};
+
+struct tsr_check_untested { /* a function of which launches are not tested */
+    uint32_t ready;         /* atomic, release: the rest is written */
+    uint32_t process, lack; /* its id; enum tsr_check_lack */
+    uint32_t reserved;
+    uint64_t launches; /* atomic */
+    char why[112];     /* cut off if longer, as is */
+    char function[512];
 };
 
 struct tsr_check_parameter {
@@ -96,8 +106,10 @@ struct tsr_checks {
     uint64_t check_ns;             /* they took */
     uint64_t tested_launches;      /* of the checked ones, whose accesses were tested */
     uint64_t tested;               /* accesses of threads, sum over those */
-    uint64_t untested[3];          /* launches by enum tsr_check_lack */
-    uint64_t violations;           /* of the checked ones; the first are told: */
+    uint64_t untested[4];          /* launches by enum tsr_check_lack */
+    uint64_t untested_functions;   /* of these; the first are told: */
+    struct tsr_check_untested told_untested[256];
+    uint64_t violations; /* of the checked launches; the first are told: */
     struct tsr_check_violation told[64];
 };
 /* cffi: end */

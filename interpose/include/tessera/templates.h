@@ -15,9 +15,10 @@
 #include <stdint.h>
 
 #define TSR_TEMPLATES_MAGIC 0x544c504d52535454ull
-#define TSR_TEMPLATES_VERSION 2u
+#define TSR_TEMPLATES_VERSION 3u
 #define TSR_TEMPLATES_SLOTS 65536u /* a power of two; at most half of them are used */
 #define TSR_TEMPLATES_SLOTS_OFFSET 4096u
+#define TSR_TEMPLATES_EMULATED 0x10000u /* in a slot's architecture: an emulated GPU's, which runs other code of an image */
 #define TSR_TEMPLATES_BYTES (256u << 20) /* of the file, which takes memory as it is filled */
 
 /* cffi: begin */
@@ -36,8 +37,8 @@ struct tsr_templates_slot {
     uint32_t architecture;
     uint32_t bytes;                /* of the template; 0: the function is analysed, and what it touches is unknown */
     uint64_t offset;               /* atomic, release: of the template in the file; 0: the slot is empty */
-    uint64_t twin;                 /* of the function's twin (tessera/twins.h): PTX, ended by a zero */
-    uint32_t twin_bytes, reserved; /* with the zero; 0: there is none */
+    uint64_t twin;                 /* of the function's twin (tessera/twins.h) */
+    uint32_t twin_bytes, reserved; /* 0: none was made */
 };
 /* cffi: end */
 

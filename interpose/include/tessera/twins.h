@@ -2,6 +2,9 @@
  * Twins: kernels whose PTX was rewritten so that each access is tested against what the launch was predicted to touch (ptxtools/twin/). A twin's
  * module has a variable of this layout, TSR_TWIN_VARIABLE: the shim writes the ranges before a launch and reads afterwards what came out.
  *
+ * A twin's bytes (tessera/templates.h) are lines ended by zeros, each with one of the marks below before its text, an empty line, and the PTX, ended by
+ * a zero, too. Without PTX there is no twin, and TSR_TWIN_UNTESTED says why.
+ *
  * The part between the marks is read by Python through cffi as well, which writes the twins by it. Bump TSR_TEMPLATES_VERSION on any change.
  */
 #ifndef TESSERA_TWINS_H
@@ -11,6 +14,11 @@
 
 #define TSR_TWIN_VARIABLE "tessera_twin"
 #define TSR_TWIN_RANGES 512u
+#define TSR_TWIN_PLACES 64u
+
+#define TSR_TWIN_UNTESTED '!' /* what the twin does not test */
+#define TSR_TWIN_GLOBAL '@'   /* a variable of the function's module: its address is to be in the next place */
+#define TSR_TWIN_CONSTANT '=' /* a variable of the function's module: the twin's own is to have the same content */
 
 /* cffi: begin */
 struct
@@ -27,6 +35,6 @@ struct tsr_twin_block {
     uint32_t what, reserved;  /* its line in the PTX << 2 | enum tsr_access_kind */
 };
 /* cffi: end */
-/* The ranges follow the block. */
+/* The ranges follow the block, and the places, of 8 bytes each, follow these. */
 
 #endif

@@ -20,6 +20,7 @@
 #include "shim/launch/quiet.h"
 #include "shim/launch/snapshot.h"
 #include "shim/launch/twin.h"
+#include "shim/launch/untested.h"
 #include "shim/memory/allocation.h"
 #include "shim/memory/memory.h"
 #include "shim/record/capture.h"
@@ -151,12 +152,14 @@ static CUresult copy_locked(void)
 }
 
 /* The twin, ready for the launch; NULL: it has none, which is counted. */
-static struct tsr_twin *twin_locked(void)
+static struct tsr_twin *twin_locked(const struct tsr_launch *launch)
 {
-    enum tsr_check_lack lack;
-    struct tsr_twin *twin = is_asked_for(TSR_CHECK_OF_ACCESSES) ? tsr_twin_find_locked(now.function, &lack) : NULL;
-    if (!twin && is_asked_for(TSR_CHECK_OF_ACCESSES))
-        count(&tsr_checks->untested[lack], 1);
+    struct tsr_lack lack;
+    if (!is_asked_for(TSR_CHECK_OF_ACCESSES))
+        return NULL;
+    struct tsr_twin *twin = tsr_twin_find_locked(now.function, launch->stream, &lack);
+    if (!twin)
+        tsr_untested_count_locked(tsr_checks, now.function, &lack);
     return twin;
 }
 
@@ -178,7 +181,7 @@ static int prepare_locked(struct tsr_launch *launch, const void *parameters, uin
     tsr_predict_locked(now.function, launch, parameters, bytes, &now.prediction);
     if (now.prediction.source == TSR_SOURCE_NONE || !is_bounded(&now.prediction))
         return TSR_CHECK_UNKNOWN;
-    now.twin = twin_locked();
+    now.twin = twin_locked(launch);
     if (!now.twin && !is_asked_for(TSR_CHECK_OF_WRITES))
         return NOTHING;
     if (!tsr_gate_close(BEFORE_NS))
@@ -271,6 +274,14 @@ static CUresult judge(struct verdict *verdict)
     return result;
 }
 
+static void count_partly(void)
+{
+    struct tsr_lack lack;
+    tsr_lack_say(&lack, TSR_CHECK_PARTLY, "%s", tsr_twin_untested(now.twin));
+    if (*lack.why)
+        tsr_untested_count_locked(tsr_checks, now.function, &lack);
+}
+
 static void count_verdict(const struct verdict *verdict, bool first)
 {
     count(&tsr_checks->checked, 1);
@@ -285,6 +296,8 @@ static void count_verdict(const struct verdict *verdict, bool first)
     count(&tsr_checks->tested_launches, verdict->tested);
     count(&tsr_checks->tested, verdict->twin.tested);
     count(&tsr_checks->check_ns, tsr_os_monotonic_ns() - now.start_ns);
+    if (verdict->tested)
+        count_partly();
 }
 
 static struct tsr_check_place place_of(uint64_t address)
@@ -314,11 +327,14 @@ static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
     tsr_predict_distrust(now.function, now.prediction.source);
 }
 
-/* The driver did not launch the twin, but the function itself. */
-static void count_refused(void)
+/* The driver did not launch the twin. Unless it did not launch the function either, it is not tried again. */
+static void count_refused(bool launched)
 {
-    count(&tsr_checks->untested[TSR_CHECK_REFUSED], 1);
-    tsr_twin_give_up_locked(now.twin);
+    struct tsr_lack lack;
+    if (launched) {
+        tsr_twin_give_up_locked(now.twin, &lack);
+        tsr_untested_count_locked(tsr_checks, now.function, &lack);
+    }
     now.twin = NULL;
 }
 
@@ -328,7 +344,7 @@ void tsr_check_finish(const struct tsr_launch *launch, CUresult result)
     struct tsr_snapshots *snapshots = now.snapshots;
     CUstreamCaptureMode mode = now.mode;
     if (now.twin && !launch->twin)
-        count_refused();
+        count_refused(result == CUDA_SUCCESS);
     if (result == CUDA_SUCCESS && (now.twin || now.snapshots))
         result = judge(&verdict);
     if (result != CUDA_SUCCESS)

@@ -215,12 +215,19 @@ bool tsr_module_holds(const struct tsr_module_record *module, const char *variab
     return __atomic_load_n(&module->held, __ATOMIC_RELAXED) & bit_of(variable);
 }
 
+CUresult tsr_module_locate(const struct tsr_module_record *module, const char *variable, CUdeviceptr *address, size_t *bytes)
+{
+    if (module->is_library)
+        return tsr_real.cuLibraryGetGlobal(address, bytes, (CUlibrary)module->handle, variable);
+    return tsr_real.cuModuleGetGlobal_v2(address, bytes, (CUmodule)module->handle, variable);
+}
+
 bool tsr_module_leads_to(struct tsr_module_record *module, const char *variable)
 {
     const struct tsr_session *session = tsr_session();
     struct tsr_message look = {.kind = TSR_MESSAGE_VARIABLE, .parent = module->id};
     struct tsr_reply reply;
-    if (!session || module->image < 0 || strlen(variable) >= sizeof look.text)
+    if (!session || !session->lane_count || module->image < 0 || strlen(variable) >= sizeof look.text)
         return true;
     strcpy(look.text, variable);
     pthread_mutex_lock(&lock);

@@ -62,7 +62,9 @@ CUresult tsr_function_set_cache(const void *handle, CUfunc_cache config);
 void tsr_module_hold(struct tsr_module_record *module, const char *variable);
 /* Whether it may have been said to hold that one. */
 bool tsr_module_holds(const struct tsr_module_record *module, const char *variable);
-/* Whether code or data of the module may lead to the variable; an executor looks. */
+/* Where a variable of the module lies in the current context. The application has not asked for it, and does not get to know. Errors: the driver's. */
+CUresult tsr_module_locate(const struct tsr_module_record *module, const char *variable, CUdeviceptr *address, size_t *bytes);
+/* Whether code or data of the module may lead to the variable; an executor looks, and without one it may. */
 bool tsr_module_leads_to(struct tsr_module_record *module, const char *variable);
 
 #endif

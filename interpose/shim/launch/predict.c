@@ -3,6 +3,7 @@
 
 #include "base/map.h"
 #include "calls/calls.h"
+#include "shim/entry/real.h"
 #include "shim/launch/call_ranges.h"
 #include "shim/launch/functions.h"
 #include "shim/launch/launch.h"
@@ -10,9 +11,12 @@
 #include "shim/memory/allocation.h"
 #include "shim/memory/vmm.h"
 
+#define MOST_SYMBOLS 128u /* of a template with more none is known */
+
 _Static_assert(TSR_BOX_RANGES <= TSR_ACCESS_TENSOR_RANGES, "the evaluator has room for what is told of a tensor");
 
-static struct tsr_map checked; /* memory lock; templates by their bytes in the table */
+static struct tsr_map checked;         /* memory lock; templates by their bytes in the table */
+static uint64_t symbols[MOST_SYMBOLS]; /* memory lock */
 static uint8_t scratch[TSR_ACCESS_SCRATCH_BYTES] __attribute__((aligned(16))); /* memory lock */
 
 bool tsr_is_predictable(struct tsr_function_record *function)
@@ -57,6 +61,26 @@ static uint32_t tensor(void *context, const void *map, struct tsr_access_range *
     return tsr_tensor_map_ranges(map, TSR_ACCESS_READ, ranges);
 }
 
+/* Addresses of the template's symbols in the context of the launch; NULL: none is known. */
+static const uint64_t *symbols_locked(const struct tsr_access *access, const struct tsr_function_record *function,
+                                      CUstream stream)
+{
+    const char *names[MOST_SYMBOLS];
+    uint32_t count = tsr_access_symbols(access, names, MOST_SYMBOLS);
+    CUcontext context, popped;
+    if (!count || count > MOST_SYMBOLS || !function->module || tsr_real.cuStreamGetCtx(stream, &context) != CUDA_SUCCESS ||
+        tsr_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        CUdeviceptr address;
+        size_t bytes;
+        bool known = names[i] && tsr_module_locate(function->module, names[i], &address, &bytes) == CUDA_SUCCESS;
+        symbols[i] = known ? address : 0;
+    }
+    tsr_real.cuCtxPopCurrent_v2(&popped);
+    return symbols;
+}
+
 void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_launch *launch, const void *parameters,
                         uint32_t bytes, struct tsr_prediction *out)
 {
@@ -73,6 +97,7 @@ void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_l
     struct tsr_access *access = access_locked(template, template_bytes);
     out->source = TSR_SOURCE_NONE;
     if (access) {
+        asked.symbols = symbols_locked(access, function, launch->stream);
         tsr_access_evaluate(access, &asked, scratch, sizeof scratch, &result);
         out->source = template->tier == TSR_ACCESS_PTX ? TSR_SOURCE_PTX : TSR_SOURCE_MACHINE_CODE;
     }

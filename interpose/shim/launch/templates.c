@@ -24,7 +24,7 @@ static pthread_mutex_t distrust_lock = PTHREAD_MUTEX_INITIALIZER; /* adding one 
 static const void *distrusted[MOST_DISTRUSTED];                   /* the first tsr_templates_distrusted stay as they are */
 
 static const struct tsr_templates *table; /* of TSR_TEMPLATES_BYTES; NULL: none */
-static uint32_t architecture;             /* of all GPUs; 0: they differ */
+static uint32_t architecture;             /* of all GPUs, as slots have it; 0: they differ */
 
 static uint32_t architecture_of(CUdevice device)
 {
@@ -46,7 +46,7 @@ static uint32_t common_architecture(void)
             return 0;
         common = own;
     }
-    return common;
+    return common && tsr_options()->machine[0] ? common | TSR_TEMPLATES_EMULATED : common;
 }
 
 static const struct tsr_templates *map_table(const char *path)
@@ -115,13 +115,15 @@ const void *tsr_template_search(struct tsr_template_link *link)
     return found;
 }
 
-const char *tsr_template_twin(const struct tsr_template_link *link)
+const char *tsr_template_twin(const struct tsr_template_link *link, uint32_t *bytes)
 {
     const struct tsr_templates_slot *slot = __atomic_load_n(&link->found, __ATOMIC_ACQUIRE) ? slot_of(link) : NULL;
-    if (!slot || !is_inside(slot->twin, slot->twin_bytes))
+    uint64_t offset = slot ? slot->twin : 0;
+    *bytes = slot ? slot->twin_bytes : 0;
+    if (!is_inside(offset, *bytes))
         return NULL;
-    const char *text = (const char *)table + slot->twin;
-    return text[slot->twin_bytes - 1] == 0 ? text : NULL;
+    const char *twin = (const char *)table + offset;
+    return twin[*bytes - 1] == 0 ? twin : NULL;
 }
 
 bool tsr_template_is_distrusted(const void *template)

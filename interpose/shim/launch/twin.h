@@ -9,9 +9,8 @@
 
 #include <stdint.h>
 
-#include <tessera/checks.h>
-
 struct tsr_function_record;
+struct tsr_lack;
 struct tsr_prediction;
 struct tsr_twin;
 
@@ -21,10 +20,13 @@ struct tsr_twin_result {
     uint32_t line, kind;      /* in the PTX; enum tsr_access_kind */
 };
 
-/* The function's, which is described. NULL: *lack says why there is none. */
-struct tsr_twin *tsr_twin_find_locked(struct tsr_function_record *function, enum tsr_check_lack *lack);
+/* The function's, which is described, for a launch on the stream. NULL: *lack says why there is none. */
+struct tsr_twin *tsr_twin_find_locked(struct tsr_function_record *function, CUstream stream, struct tsr_lack *lack);
 
-/* It gets what a launch on the stream is predicted to touch; nothing of it is running. Errors: the driver's. */
+/* What it does not test; "": nothing. */
+const char *tsr_twin_untested(const struct tsr_twin *twin);
+
+/* It gets what the launch that it was found for is predicted to touch; nothing of it is running. Errors: the driver's. */
 CUresult tsr_twin_arm_locked(struct tsr_twin *twin, const struct tsr_function_record *function, CUstream stream,
                              const struct tsr_prediction *prediction);
 
@@ -34,7 +36,7 @@ CUfunction tsr_twin_function(const struct tsr_twin *twin);
 /* The launch is complete. */
 CUresult tsr_twin_read_locked(struct tsr_twin *twin, struct tsr_twin_result *out);
 
-/* The driver did not launch it: it is not tried again. */
-void tsr_twin_give_up_locked(struct tsr_twin *twin);
+/* The driver did not launch it: it is not tried again, and *lack says so. */
+void tsr_twin_give_up_locked(struct tsr_twin *twin, struct tsr_lack *lack);
 
 #endif
