@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct tsr_twin_text { /* points into the bytes */
-    const char *lines; /* each ended by a zero, the last one is empty */
+struct tsr_twin_text {    /* points into the bytes */
+    const char *lines;    /* each ended by a zero, the last one is empty */
     const char *untested; /* what the twin does not test, or why there is none; "": nothing */
     const char *ptx;      /* "": there is no twin */
 };

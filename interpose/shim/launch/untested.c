@@ -10,7 +10,8 @@
 
 #define ROOM(of) (sizeof(of) / sizeof(of)[0])
 
-static struct tsr_map told[TSR_CHECK_LACKS]; /* memory lock; by ids of functions, their entries; the table itself: there was no room */
+static struct tsr_map
+    told[TSR_CHECK_LACKS]; /* memory lock; by ids of functions, their entries; the table itself: there was no room */
 
 void tsr_lack_say(struct tsr_lack *lack, enum tsr_check_lack kind, const char *format, ...)
 {
