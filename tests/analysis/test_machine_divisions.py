@@ -13,9 +13,10 @@ def touched(code: str, n: int = 0) -> list[tuple[int, int]]:
     return [(each.begin, each.end) for each in result(code, n).ranges]
 
 
-def test_a_division_by_the_reciprocal() -> None:
+@pytest.mark.parametrize("lowered", ["IMAD.IADD R4, R4, 0x1, -R5", "IADD3 R4, -R5, R4, RZ"])
+def test_a_division_by_the_reciprocal(lowered: str) -> None:
     """n / blocks, where what the estimate lacks is multiplied by the divisor that was made negative before."""
-    code = """
+    code = f"""
         LDC R5, c[0x0][0xc]
         LDC R4, c[0x0][0x220]
         I2F.U32.RP R8, R5
@@ -30,7 +31,7 @@ def test_a_division_by_the_reciprocal() -> None:
         IMAD.MOV R7, RZ, RZ, -R6
         IMAD R4, R5, R7, R4
         ISETP.GE.U32.AND P0, PT, R4, R5, PT
-        @P0 IMAD.IADD R4, R4, 0x1, -R5
+        @P0 {lowered}
         @P0 VIADD R6, R6, 0x1
         ISETP.GE.U32.AND P1, PT, R4, R5, PT
         @P1 VIADD R6, R6, 0x1

@@ -42,9 +42,14 @@ def _sum(at: Place, terms: list[int], negated: int, carries: list[int]) -> int:
 
 
 def _plain(at: Place, terms: list[int], negated: int) -> int:
+    """What is taken away comes last: -b + a is a - b."""
     total = at.make.number(0)
     for number, term in enumerate(terms):
-        total = at.make.subtract(total, term) if negated >> number & 1 else at.make.add(total, term)
+        if not negated >> number & 1:
+            total = at.make.add(total, term)
+    for number, term in enumerate(terms):
+        if negated >> number & 1:
+            total = at.make.subtract(total, term)
     return total
 
 
