@@ -42,6 +42,13 @@ static void connect(struct tsr_evaluation *e, const struct tsr_division *divisio
         }
 }
 
+/* The form, or its value when it has only one: what is left of a pointer that is divided begins with none. */
+static const struct tsr_form *plain(struct tsr_evaluation *e, const struct tsr_form *form)
+{
+    tsr_wide low = tsr_form_low(e, form);
+    return low == tsr_form_high(e, form) ? tsr_form_number(e, low) : form;
+}
+
 static const struct tsr_division *divided(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor)
 {
     uint64_t hash = tsr_form_hash(form);
@@ -66,7 +73,7 @@ static const struct tsr_division *divided(struct tsr_evaluation *e, const struct
         if (!e->coarse)
             connect(e, division);
     } else {
-        division->remainder = tsr_form_plus(e, form, division->quotient, -divisor);
+        division->remainder = plain(e, tsr_form_plus(e, form, division->quotient, -divisor));
     }
     e->divisions = division;
     return division;

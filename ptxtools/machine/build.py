@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from ptxtools.access.stored import Surely, pointers
 from ptxtools.access.template import IN_MEMORY, Access, AccessKind, Node, Op, Template, TensorAccess, Unknown
 from ptxtools.access.tensors import of_map
 from ptxtools.flow.blocks import ENDS
-from ptxtools.machine import pairs
+from ptxtools.machine import copies, pairs
 from ptxtools.machine.again import settle
 from ptxtools.machine.banks import Banks
 from ptxtools.machine.choices import narrow
@@ -28,7 +27,7 @@ from ptxtools.machine.guards import Guards, choose
 from ptxtools.machine.halves import find_halves
 from ptxtools.machine.lower import lower
 from ptxtools.machine.maps import Cell, Maps
-from ptxtools.machine.operand import Address, Operand, Sort, addresses, global_address
+from ptxtools.machine.operand import Operand, Sort, addresses, global_address
 from ptxtools.machine.rebase import rebase
 from ptxtools.machine.saved import restore
 from ptxtools.machine.signs import find_signed
@@ -40,7 +39,6 @@ TIER = "machine"
 _KINDS = {Effect.READ: AccessKind.READ, Effect.WRITE: AccessKind.WRITE, Effect.ATOMIC: AccessKind.ATOMIC}
 _ENDING_CALLS = {"__assertfail"}  # a failed assertion: the kernel ends
 _MOST_COPIED = 0xFFFF  # times 16 bytes
-_PREDICATE = re.compile(r"(!?)(U?P\d)(?![\w])")
 
 
 def build(cubin: Cubin, kernel: Kernel, lines: Sequence[Line]) -> Template:
@@ -180,24 +178,29 @@ class _Builder:
         context = self.context(instruction, block, index)
         if instruction.base == "LDGSTS":
             context = self.copied(instruction, context, block, index)
-            where = _copied_from(text)
+            where = copies.source(text)
         else:
             where = global_address(text)
         wide = "E" in instruction.parts or any("64" in parts for _, parts in where.terms)
         if not wide:
             raise ValueError(f"{instruction.opcode} has an address of 32 bits")
-        address, size = self.values.place(block, index).address(where, wide), accessed_bytes(instruction.parts)
+        place, displacement, length = self.values.place(block, index), where.displacement, -1
+        address, size = place.address(where, wide), accessed_bytes(instruction.parts)
         if row.effect in (Effect.WRITE, Effect.ATOMIC):
             self.writes(len(self.template.accesses), self.written(instruction, size, block, index), row, size)
+        if "ZFILL" in instruction.parts:
+            address, length = copies.filled(place.make, address, displacement, size)
+            displacement = 0
         self.template.accesses.append(
             Access(
                 _KINDS[row.effect],
                 address,
-                where.displacement,
+                displacement,
                 size,
                 context,
                 instruction.offset,
                 row.generic,
+                length=length,
                 block=self.flow.base + block,
             )
         )
@@ -283,10 +286,10 @@ class _Builder:
 
     def copied(self, instruction: MachineInstruction, context: int, block: int, index: int) -> int:
         """A copy to shared memory reads only when its predicate is true."""
-        match = _PREDICATE.search(instruction.text)
-        if match is None:
+        predicate, truth = copies.condition(instruction.text)
+        if not predicate:
             return context
-        return self.graph.context(context, self.values.register(match[2], block, index), not match[1])
+        return self.graph.context(context, self.values.register(predicate, block, index), truth)
 
     def constant(self, instruction: MachineInstruction, operand: Operand, block: int, index: int) -> None:
         """A variable in constant memory is read."""
@@ -307,13 +310,3 @@ class _Builder:
                     AccessKind.READ, address, offset, size, context, instruction.offset, block=self.flow.base + block
                 )
             )
-
-
-def _copied_from(text: str) -> Address:
-    """Of LDGSTS, the address in global memory: behind a descriptor, or of 64 bits. Errors: ValueError."""
-    if "desc[" in text:
-        return global_address(text)
-    wide = [each for each in addresses(text) if any("64" in parts for _, parts in each.terms)]
-    if len(wide) != 1:
-        raise ValueError(f"'{text}' has no single address of 64 bits")
-    return wide[0]

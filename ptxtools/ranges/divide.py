@@ -69,7 +69,7 @@ class Division:
         top = high // divisor if high != inf else inf
         quotient = self._symbols.add(Symbol(bottom, top, loops))
         if not quotient.terms:
-            remainder = form.plus(quotient, -divisor)
+            remainder = self._symbols.plain(form.plus(quotient, -divisor))
         else:
             power = divisor & (divisor - 1) == 0
             remainder = self._symbols.add(Symbol(0, divisor - 1, loops, mask=divisor - 1 if power else None))

@@ -128,6 +128,11 @@ class Symbols:
         low, high = self.low(form), self.high(form)
         return int(low) if low == high else None
 
+    def plain(self, form: Form) -> Form:
+        """The form, or its value when it has only one: what is left of a pointer that is divided begins with none."""
+        number = self.number(form)
+        return form if number is None else Form(number)
+
     def settled(self, form: Form) -> Form:
         """The form with the number for each symbol that has only one value."""
         constant, terms = form.constant, {}
