@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ptxtools.access.activation import Activation, Place, called, guarded, make_access, stored, stored_values
 from ptxtools.access.bits import add_disjoint
+from ptxtools.access.depth import deep
 from ptxtools.access.effects import TensorEffect, effects, is_harmless
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
@@ -34,7 +35,8 @@ def build(module: Module, function: Function) -> Template:
     if not function.body.instructions:
         return template
     try:
-        _Builder(module, template).build(function)
+        with deep():
+            _Builder(module, template).build(function)
     except RecursionError as problem:
         is_nested = isinstance(problem, NestedLoopsError)
         template.accesses.clear()
