@@ -14,6 +14,8 @@ from ptxtools.access.template import Node, Op
 from ptxtools.machine.maker import ESTIMATE
 from ptxtools.machine.numbering import Numbering
 
+_DIVISIONS = {Op.DIV, Op.REM}
+
 
 def find_divisions(graph: Graph) -> None:
     """Rewrites quotients and remainders to DIV and REM."""
@@ -30,6 +32,11 @@ def find_divisions(graph: Graph) -> None:
                     found[index] = (Op.REM, division)
     for index, (op, args) in found.items():
         graph.nodes[index] = graph.nodes[index]._replace(op=op, args=args, width=32, signed=False, name="")
+    for index, node in enumerate(graph.nodes):
+        if node.op is Op.SELECT:
+            division = finder.of_any(index)
+            if division is not None:
+                graph.substitute(index, division)
 
 
 class _Finder:
@@ -63,6 +70,28 @@ class _Finder:
             return None
         is_one = self.same((first[2], b), (second[2], b), (lowered[0], rest), (lowered[1], b))
         return (a, second[2]) if is_one else None
+
+    def of_any(self, index: int) -> int | None:
+        """The division in a choice between it, where the divisor is not 0, and something else: divided by 0 it is
+        any value already.
+        """
+        node = self.node(index)
+        predicate, division, other = self.args(node)
+        test = self.node(predicate)
+        while test.op is Op.OPPOSITE:
+            division, other, test = other, division, self.node(test.args[0])
+        if test.op is not Op.COMPARE or test.name not in ("eq", "ne"):
+            return None
+        if test.name == "eq":
+            division = other
+        divided, tested = self.node(division), self.args(test)
+        if divided.op not in _DIVISIONS or divided.width != test.width:
+            return None
+        divisor = divided.args[1]
+        is_tested = any(
+            self.same((value, divisor)) and self.graph.number_of(zero) == 0 for value, zero in (tested, tested[::-1])
+        )
+        return division if is_tested else None
 
     def remainder(self, index: int) -> tuple[int, int] | None:
         """(a, b) of a remainder that was lowered twice."""
