@@ -28,6 +28,7 @@ from ptxtools.machine.halves import find_halves
 from ptxtools.machine.lower import lower
 from ptxtools.machine.maps import Cell, Maps
 from ptxtools.machine.operand import Operand, Sort, addresses, global_address
+from ptxtools.machine.quotients import find_quotients
 from ptxtools.machine.rebase import rebase
 from ptxtools.machine.saved import restore
 from ptxtools.machine.signs import find_signed
@@ -47,6 +48,7 @@ def build(cubin: Cubin, kernel: Kernel, lines: Sequence[Line]) -> Template:
     template.slots = list(kernel.slots)
     code = read(lines, kernel, cubin.routines.get(kernel.name, {}))
     find_slots(code.body)
+    find_quotients(code, cubin, kernel)
     template.unknown = [Unknown(offset, reason) for offset, reason in code.unknown]
     if not code.body.instructions:
         return template

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ptxtools.access.template import Op
 from ptxtools.machine.barriers import joins
 from ptxtools.machine.cubin import Kernel
 from ptxtools.machine.disassembler import Line
@@ -105,6 +106,27 @@ class MachineInstruction(Instruction):
         return [name for name in (*self.results, *self.predicates) if name]
 
 
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Word `half` of the quotient or remainder of two pairs of words, as they are before instruction `begin`."""
+
+    op: Op
+    signed: bool
+    operands: tuple[Operand, ...]
+    begin: int
+    half: int
+
+
+class Divided(MachineInstruction):
+    """An instruction that leaves words of quotients or remainders in registers (`quotients`)."""
+
+    __slots__ = ("quotients",)
+
+    def __init__(self, same: MachineInstruction) -> None:
+        super().__init__(same.opcode, same.text, same.guard, same.guard_negated, same.offset)
+        self.quotients: dict[str, Division] = {}
+
+
 class Condition(Instruction):
     """A predicate of its own: both of two others (name, negated)."""
 
@@ -157,10 +179,14 @@ def _registers(name: str, count: int) -> list[str]:
 
 @dataclass(slots=True)
 class Code:
-    """`body` for `ptxtools.flow`. `unknown`: (offset, reason) of what is not understood of the flow."""
+    """`body` for `ptxtools.flow`. `unknown`: (offset, reason) of what is not understood of the flow.
+
+    `copies`: the instructions of each routine that was copied, as the first one and the one behind the last.
+    """
 
     body: Body = field(default_factory=Body)
     unknown: list[tuple[int, str]] = field(default_factory=list)
+    copies: list[tuple[int, int]] = field(default_factory=list)
 
 
 def read(lines: Sequence[Line], kernel: Kernel, routines: Mapping[str, int]) -> Code:
@@ -204,13 +230,15 @@ class _Reader:
                 continue
             successors[index] = self.following(index)
             waiting += successors[index]
-        order = sorted(successors)
+        order, begin = sorted(successors), len(self.out)
         for position, index in enumerate(order):
             self.code.body.labels[f"{number}:{index}"] = len(self.out)
             self.add(index, number, back, callers)
             following = order[position + 1] if position + 1 < len(order) else -1
             if following != index + 1 and not isinstance(self.out[-1], Branch):
                 self.out.append(Branch("trap", "", "", False, index * STEP))  # the code ends here
+        if back is not None and order[0] == entry:
+            self.code.copies.append((begin, len(self.out)))
 
     def target(self, line: Line) -> int:
         """The instruction that a branch goes to; -1 when it is not written."""

@@ -33,10 +33,10 @@ def find_divisions(graph: Graph) -> None:
     for index, (op, args) in found.items():
         graph.nodes[index] = graph.nodes[index]._replace(op=op, args=args, width=32, signed=False, name="")
     for index, node in enumerate(graph.nodes):
-        if node.op is Op.SELECT:
-            division = finder.of_any(index)
-            if division is not None:
-                graph.substitute(index, division)
+        if node.op is Op.SELECT and graph.resolve(index) == index and node.args:
+            quotient = finder.of_any(index)
+            if quotient is not None:
+                graph.substitute(index, quotient)
 
 
 class _Finder:

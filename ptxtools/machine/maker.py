@@ -15,7 +15,9 @@ LOW_OF_SHIFT = "low of shift"  # the lower half of high:low shifted to the right
 RECIPROCAL = "reciprocal"  # of the unsigned 32-bit args[0], as a float
 ESTIMATE = "estimate"  # that float as an integer, scaled by 2^32
 PREDICATES = "predicates"  # a word with the bits number & 255 from args, lowest first, at bit number >> 8; 0 elsewhere
-FLOAT = "float"  # the unsigned args[0] as a float
+FLOAT = "float"  # the unsigned args[0], or the pair of args, as a float
+WIDE_ESTIMATE = "wide estimate"  # word `number` of a float as an integer, scaled: the reciprocal of the pair of args
+WIDE_CARRY = "wide carry"  # out of the 64-bit sum of args
 _FULL = (1 << 32) - 1
 
 

@@ -10,7 +10,7 @@ from ptxtools.access.template import Op
 from ptxtools.access.walk import Walk
 from ptxtools.machine import meanings
 from ptxtools.machine.banks import Banks
-from ptxtools.machine.code import Code, Condition, MachineInstruction
+from ptxtools.machine.code import Code, Condition, Divided, Division, MachineInstruction
 from ptxtools.machine.maker import Maker
 from ptxtools.machine.operand import Address, Operand, Sort, following
 from ptxtools.machine.table import ROWS
@@ -54,6 +54,8 @@ class MachineValues(Walk):
         return Place(self, self.maker(block), block, index)
 
     def _computed(self, instruction: Instruction, name: str, block: int, index: int) -> int:
+        if isinstance(instruction, Divided) and name in instruction.quotients:
+            return self._divided(instruction.quotients[name])
         place = self.place(block, index)
         if isinstance(instruction, Condition):
             total = place.make.number(1)
@@ -69,6 +71,17 @@ class MachineValues(Walk):
         place.is_predicate, place.position = is_predicate, of.index(name)
         found = None if meaning is None else meaning(place, instruction)
         return self.opaque(1 if is_predicate else 32, block) if found is None else found
+
+    def _divided(self, division: Division) -> int:
+        place = self.place(self._block_at(division.begin), division.begin)
+        words = [place.word(each) for each in division.operands]
+        pairs = (place.make.pack(*words[:2]), place.make.pack(*words[2:]))
+        whole = place.make.node(division.op, pairs, 64, division.signed)
+        return place.make.high(whole) if division.half else place.make.low(whole)
+
+    def _block_at(self, index: int) -> int:
+        """The block that an instruction is in."""
+        return next(n for n, block in enumerate(self._flow.blocks) if block.begin <= index < block.end)
 
 
 class Place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptxtools.machine.code import MachineInstruction
-from ptxtools.machine.maker import CARRY, SUM
+from ptxtools.machine.maker import CARRY, SUM, WIDE_CARRY
 from ptxtools.machine.meanings.moving import high_of_shift
 from ptxtools.machine.operand import Operand, Sort
 
@@ -101,7 +101,7 @@ def multiply(at: Place, code: MachineInstruction) -> int | None:
     a, b, c = numbers[:3]
     signed = "U32" not in parts
     if "WIDE" in parts or "HI" in parts:
-        if at.is_predicate or "X" in parts or any(each.sort is Sort.PREDICATE for each in code.sources):
+        if "X" in parts or any(each.sort is Sort.PREDICATE for each in code.sources):
             return None
         return _multiply_wide(at, (a, b, c), signed, "HI" in parts or at.position == 1)
     terms, negated, carries = _terms(
@@ -118,6 +118,8 @@ def _multiply_wide(at: Place, operands: tuple[Operand, Operand, Operand], signed
     if a.sign or b.sign:
         return None
     product = at.make.multiply_wide(at.word(a), at.word(b), signed)
+    if at.is_predicate:
+        return at.make.scratch(WIDE_CARRY, (product, at.pair(c)), at.position, 1)
     total = at.make.add(product, at.pair(c), 64)
     return at.make.high(total) if high else at.make.low(total)
 

@@ -9,7 +9,7 @@ from ptxtools.access.uniform import is_uniform
 from ptxtools.machine.banks import PARAMETERS
 from ptxtools.machine.code import MachineInstruction
 from ptxtools.machine.elements import element
-from ptxtools.machine.maker import ESTIMATE, FLOAT, RECIPROCAL
+from ptxtools.machine.maker import ESTIMATE, FLOAT, RECIPROCAL, WIDE_ESTIMATE
 from ptxtools.machine.operand import Operand, Sort, halves
 
 if TYPE_CHECKING:
@@ -122,9 +122,12 @@ def half_of(at: Place, code: MachineInstruction) -> int | None:
 
 
 def to_float(at: Place, code: MachineInstruction) -> int | None:
-    if at.is_predicate or code.parts[1:] not in (["U32", "RP"], ["RP"]) or code.sources[0].sign:
+    parts, source = code.parts[1:], code.sources[0]
+    if at.is_predicate or source.sign:
         return None
-    return at.make.scratch(FLOAT, (at.word(code.sources[0]),), int("U32" in code.parts))
+    if parts == ["U64", "RP"]:
+        return at.make.scratch(FLOAT, (at.word(source), at.word(source, 1)))
+    return at.make.scratch(FLOAT, (at.word(source),), int("U32" in parts)) if parts in (["U32", "RP"], ["RP"]) else None
 
 
 def reciprocal(at: Place, code: MachineInstruction) -> int | None:
@@ -138,15 +141,17 @@ def reciprocal(at: Place, code: MachineInstruction) -> int | None:
 
 
 def from_float(at: Place, code: MachineInstruction) -> int | None:
-    """The reciprocal's bits moved by 0xffffffe, as an integer: just below 2^32 / divisor."""
-    if at.is_predicate or code.parts[1:] != ["FTZ", "U32", "TRUNC", "NTZ"] or code.sources[0].sign:
+    """The reciprocal's bits moved, as an integer: just below 2^32 / divisor, or 2^64 / divisor."""
+    parts = code.parts[1:]
+    moved = {"FTZ U32 TRUNC NTZ": 0xFFFFFFE, "U64 TRUNC": 0x1FFFFFFE}.get(" ".join(parts))
+    if at.is_predicate or moved is None or code.sources[0].sign:
         return None
     node = at.make.graph.nodes[at.word(code.sources[0])]
-    if node.op is not Op.ADD or at.make.of(node.args[1]) != 0xFFFFFFE:
+    if node.op is not Op.ADD or at.make.of(node.args[1]) != moved:
         return None
     source = at.make.graph.nodes[node.args[0]]
-    return (
-        at.make.scratch(ESTIMATE, source.args, source.number)
-        if source.op is Op.UNKNOWN and source.name == RECIPROCAL
-        else None
-    )
+    if source.op is not Op.UNKNOWN or source.name != RECIPROCAL or len(source.args) != 1 + ("U64" in parts):
+        return None
+    if "U64" in parts:
+        return at.make.scratch(WIDE_ESTIMATE, source.args, at.position)
+    return at.make.scratch(ESTIMATE, source.args, source.number)
