@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.analysis.describe import Description, describe, unknown_description
@@ -17,7 +16,7 @@ from ptxtools.machine.build import build as build_machine
 from ptxtools.machine.cubin import Cubin
 from ptxtools.machine.cubin import read as read_cubin
 from ptxtools.machine.disassembler import DisassemblyError
-from ptxtools.machine.listing import Listing
+from ptxtools.machine.listing import Listing, want_together
 from ptxtools.reader import Module, read
 from ptxtools.twin import Twin, rewrite
 
@@ -70,12 +69,12 @@ class Image:
     _problem: str = ""
     _is_read: bool = False
 
-    def expect(self, names: Collection[str]) -> None:
-        """These functions will be asked for: their machine code is disassembled at once, as far as it is needed."""
+    def listings(self, names: Collection[str]) -> Iterator[tuple[Listing, Collection[str]]]:
+        """Where the machine code of these functions is disassembled, as far as it is needed."""
         self._read_once()
         without_ptx = [name for name in names if not any(_defines(module, name) for module in self._modules)]
         for code in self._machine if self.disassemble else []:
-            code.expect(without_ptx)
+            yield code.listing, without_ptx
 
     def analyse(self, name: str) -> Analysis:
         """Never fails: what is not understood is unknown, with the reason."""
@@ -122,22 +121,23 @@ class Image:
             self._problem = f"the image cannot be read: {problem}"
 
 
+def expect(wanted: Iterable[tuple[Image, Collection[str]]]) -> None:
+    """These functions will be asked for: what machine code they need is disassembled together."""
+    want_together(each for image, names in wanted for each in image.listings(names))
+
+
 class _MachineCode:
     """A cubin without PTX."""
 
     def __init__(self, data: bytes, cubin: Cubin) -> None:
         self.cubin = cubin
-        self._listing = Listing(data, cubin)
-
-    def expect(self, names: Collection[str]) -> None:
-        with contextlib.suppress(DisassemblyError):  # told again when a function is analysed
-            self._listing.want(names)
+        self.listing = Listing(data, cubin)
 
     def analyse(self, name: str, disassemble: bool) -> Analysis:
         if not disassemble:
             return _unknown(name, REFUSED)
         try:
-            lines = self._listing.lines(name)
+            lines = self.listing.lines(name)
         except DisassemblyError as problem:
             return _unknown(name, str(problem), is_lasting=False)
         if lines is None:

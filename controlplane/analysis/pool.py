@@ -1,7 +1,8 @@
 """The worker processes of analyses: a few, each with one task at a time, the others wait in their order.
 
 A worker that dies or takes too long costs its task, which is unknown then, and is replaced. Functions of one image go
-to the same worker, which keeps what it has read of it, unless many of them wait.
+to the same worker, which keeps what it has read of it, unless many of them wait. A worker that begins with an image is
+told of others for which functions wait: it gets these, too, and has their machine code disassembled at once.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from controlplane.analysis.cache import decode
 from controlplane.analysis.describe import unknown_description
 from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.share import choose, told
 from controlplane.analysis.worker import ANSWER, ImageOf, Task, image_of
 from controlplane.loop import Loop
 
@@ -27,8 +29,6 @@ MOST_WORKERS = 4
 TASK_SECONDS = 60.0
 MOST_FAILURES = 8  # of workers that could not even be asked
 LARGEST_ANSWER = 256 << 20
-MOST_BEHIND = 8  # functions of an image that wait for the worker that has it; of more, others take some
-MOST_NAMES_BYTES = 24 << 10  # of functions that a task names besides its own
 
 Done = Callable[[Analysis], None]
 
@@ -38,7 +38,7 @@ class _Worker:
     process: subprocess.Popen[bytes]
     peer: socket.socket
     task: Task | None = None
-    image: ImageOf | None = None  # the latest task's
+    images: frozenset[ImageOf] = frozenset()  # that it has been told of last
     done: Done | None = None
     deadline: float = 0.0
 
@@ -98,11 +98,9 @@ class Pool:
             worker, place = picked
             task, descriptors, done = self._waiting[place]
             del self._waiting[place]
-            image = image_of(task.key)
             try:
-                told = replace(task, next=self._names_of(image))
-                socket.send_fds(worker.peer, [told.to_json()], descriptors)
-                worker.image = image
+                asked, files = self._asked(worker, task)
+                socket.send_fds(worker.peer, [asked.to_json()], [*descriptors, *files])
                 worker.task, worker.done, worker.deadline = task, done, time.monotonic() + TASK_SECONDS
             except OSError as problem:
                 self._end(worker)
@@ -117,29 +115,26 @@ class Pool:
         if not self._waiting or not (idle or self._may_begin):
             return None
         waiting = [image_of(task.key) for task, _, _ in self._waiting]
-        busy = {worker.image for worker in self._workers if worker.task is not None}
-        chosen = choose(waiting, [worker.image for worker in idle], busy)
+        busy = [worker.images for worker in self._workers if worker.task is not None]
+        chosen = choose(waiting, [worker.images for worker in idle], busy)
         if chosen is None:
             return None
         number, place = chosen
         worker = idle[number] if number < len(idle) else self._begin()
         return None if worker is None else (worker, place)
 
+    def _asked(self, worker: _Worker, task: Task) -> tuple[Task, list[int]]:
+        """The task with what waits besides it, whose images become the worker's; with the descriptors of those."""
+        others = {image for each in self._workers if each is not worker for image in each.images}
+        waiting = ((each, descriptors) for each, descriptors, _ in self._waiting)
+        asked, files = told(task, waiting, worker.images, others, self._most)
+        if image_of(task.key) not in worker.images:
+            worker.images = frozenset(map(image_of, (asked.key, *(each.key for each in asked.beside))))
+        return asked, files
+
     @property
     def _may_begin(self) -> bool:
         return len(self._workers) < self._most and self._failures < MOST_FAILURES
-
-    def _names_of(self, image: ImageOf) -> tuple[str, ...]:
-        """Functions of an image that wait, as many as a message has room for."""
-        names: list[str] = []
-        left = MOST_NAMES_BYTES
-        for task, _, _ in self._waiting:
-            left -= len(task.key.function) if image_of(task.key) == image else 0
-            if left < 0:
-                break
-            if image_of(task.key) == image:
-                names.append(task.key.function)
-        return tuple(names)
 
     def _begin(self) -> _Worker | None:
         if not self._may_begin:
@@ -196,23 +191,6 @@ class Pool:
         worker.peer.close()
         worker.process.kill()
         worker.process.wait()
-
-
-def choose(
-    waiting: Sequence[ImageOf], idle: Sequence[ImageOf | None], busy: Collection[ImageOf | None]
-) -> tuple[int, int] | None:
-    """Which worker without a task gets which of those that wait; with none such, number 0 is a new one.
-
-    `waiting`: the tasks' images; `idle`: the latest images of workers without a task; `busy`: those of the others.
-    """
-    for number, image in enumerate(idle):
-        if image in waiting:
-            return number, waiting.index(image)
-    many = Counter(waiting)
-    free = (place for place, image in enumerate(waiting) if image not in busy)
-    behind = (place for place, image in enumerate(waiting) if many[image] > MOST_BEHIND)
-    place = next(free, max(behind, default=None))
-    return None if place is None else (0, place)
 
 
 def _close(descriptors: Sequence[int]) -> None:

@@ -1,8 +1,8 @@
 """A process that analyses functions, one after the other, with the machine's spare time.
 
 It is asked over a SOCK_SEQPACKET socket: a message is a Task in JSON, with a descriptor of the image and one for each
-source. It answers with the encoded analysis (cache.encode) in a memory file. It ends when the socket does. What an
-analysis does wrong, or the memory that it takes, is this process' own.
+source, then those of the images beside it. It answers with the encoded analysis (cache.encode) in a memory file. It
+ends when the socket does. What an analysis does wrong, or the memory that it takes, is this process' own.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ import resource
 import socket
 import sys
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
 
 from controlplane.analysis.cache import Cache, Key, encode
 from controlplane.analysis.describe import unknown_description
-from controlplane.analysis.kernel import Analysis, Image
+from controlplane.analysis.kernel import Analysis, Image, expect
 from controlplane.content import content_hash
 
 NICE = 15
 MEMORY_BYTES = 8 << 30
 MOST_DESCRIPTORS = 64
-IMAGES_KEPT = 8
+IMAGES_KEPT = 24
 ANSWER = b"done"
 
 
@@ -37,16 +40,26 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """Functions of another image that will be asked for. `key`: of one of them."""
+
+    key: Key
+    places: tuple[Place, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """A function to analyse; images lie in the descriptors that come along, at these places, the code's first.
 
-    `next`: functions of the same image that will be asked for, which are disassembled together with this one: most of
-    the time that nvdisasm takes is that of its start.
+    `next`: functions of the same image that will be asked for, and `beside` those of others: they are disassembled
+    together with this one, as most of the time that nvdisasm takes is that of its start.
     """
 
     key: Key
     places: tuple[Place, ...]
     next: tuple[str, ...] = ()
+    beside: tuple[Ahead, ...] = ()
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -54,8 +67,16 @@ class Task:
     @classmethod
     def from_json(cls, data: bytes) -> Task:
         value = json.loads(data)
-        key = {**value["key"], "sources": tuple(value["key"]["sources"])}
-        return cls(Key(**key), tuple(Place(**place) for place in value["places"]), tuple(value["next"]))
+        beside = [Ahead(_key(each["key"]), _places(each["places"]), tuple(each["names"])) for each in value["beside"]]
+        return cls(_key(value["key"]), _places(value["places"]), tuple(value["next"]), tuple(beside))
+
+
+def _key(value: dict[str, Any]) -> Key:
+    return Key(**{**value, "sources": tuple(value["sources"])})
+
+
+def _places(value: list[dict[str, int]]) -> tuple[Place, ...]:
+    return tuple(Place(**place) for place in value)
 
 
 ImageOf = tuple[int, int, bool, tuple[int, ...], bool, bool]
@@ -72,21 +93,25 @@ class Analyser:
     def __init__(self) -> None:
         self._images: OrderedDict[ImageOf, Image] = OrderedDict()
 
-    def analyse(self, task: Task, descriptors: list[int]) -> Analysis:
+    def analyse(self, task: Task, descriptors: Sequence[int]) -> Analysis:
+        left = iter(descriptors)
         try:
-            image = self._image(task, descriptors)
-            image.expect((task.key.function, *task.next))
+            image = self._image(task.key, task.places, left)
+            with contextlib.suppress(Exception):  # what is wrong is told when the function is analysed
+                expect([(image, (task.key.function, *task.next)), *self._ahead(task, left)])
             return image.analyse(task.key.function)
         except Exception as problem:
             failure = unknown_description(task.key.function, f"the analysis failed: {problem!r}")
             return Analysis(failure, is_lasting=False)
 
-    def _image(self, task: Task, descriptors: list[int]) -> Image:
-        key = task.key
+    def _ahead(self, task: Task, descriptors: Iterator[int]) -> list[tuple[Image, tuple[str, ...]]]:
+        return [(self._image(each.key, each.places, descriptors), each.names) for each in task.beside]
+
+    def _image(self, key: Key, places: Sequence[Place], descriptors: Iterator[int]) -> Image:
+        files = list(islice(descriptors, len(places)))
         known = image_of(key)
         if known not in self._images:
-            hashes = (key.code, *key.sources)
-            wanted = zip(descriptors, task.places, hashes, strict=True)
+            wanted = zip(files, places, (key.code, *key.sources), strict=True)
             data, *sources = [_contents(descriptor, place, expected) for descriptor, place, expected in wanted]
             self._images[known] = Image(data, key.architecture, key.ptx_only, sources, key.disassemble, key.twin)
             if len(self._images) > IMAGES_KEPT:

@@ -64,15 +64,16 @@ def locate() -> Path | None:
     return Path(found) if found else None
 
 
-def disassemble(cubin: bytes, symbols: Collection[int] = ()) -> dict[str, list[Line]]:
+def disassemble(cubin: bytes, symbols: Collection[int] = (), seconds: float = 0.0) -> dict[str, list[Line]]:
     """The instructions of each function of a cubin, or of those with these numbers in its table of symbols.
 
-    A second to begin with, and three for each megabyte of code. Errors: DisassemblyError.
+    A second to begin with, and three for each megabyte of code; `seconds` is how long it may take, where that is not to
+    depend on the size. Errors: DisassemblyError.
     """
     tool = locate()
     if tool is None:
         raise DisassemblyError(f"nvdisasm is not here: {_HOW}")
-    seconds = _SECONDS + _SECONDS_PER_MEGABYTE * len(cubin) / 1e6
+    seconds = seconds or _SECONDS + _SECONDS_PER_MEGABYTE * len(cubin) / 1e6
     only = ["-fun", ",".join(map(str, sorted(symbols)))] if symbols else []
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)

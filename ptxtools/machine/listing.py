@@ -1,21 +1,23 @@
-"""The instructions of a cubin's kernels, disassembled when they are asked for."""
+"""The instructions of cubins' kernels, disassembled when they are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from ptxtools.machine.cubin import Cubin
 from ptxtools.machine.disassembler import DisassemblyError, Line, disassemble
-from ptxtools.machine.linking import called, linked
+from ptxtools.machine.excerpt import Excerpt, likeness, unmarked
 
 _SMALL_BYTES = 256 << 10  # of code: all of it takes less long than to begin once more
+_SECONDS_TOGETHER = 20.0  # then each is tried alone
 
 
 class Listing:
     """Of a small cubin everything is disassembled at once, of a large one what is wanted."""
 
     def __init__(self, data: bytes, cubin: Cubin) -> None:
-        self._data, self._cubin = data, cubin
+        self.data, self._cubin = data, cubin
         self._is_small = sum(kernel.code_bytes for kernel in cubin.kernels.values()) <= _SMALL_BYTES
         self._lines: dict[str, list[Line]] = {}
         self._asked: set[str] = set()
@@ -25,36 +27,60 @@ class Listing:
         """Disassembles the kernels with these names. Errors: DisassemblyError, from then on whenever it is called."""
         if self._problem is not None:
             raise self._problem
+        names = list(names)
+        if not self._is_small:
+            want_together([(self, names)])
         kernels = self._cubin.kernels
-        wanted = kernels.keys() & set(names) - self._asked
+        wanted = self.missing(names)
         if not wanted:
             return
         symbols = [kernels[name].symbol for name in wanted]
-        is_part = not self._is_small and len(wanted) < len(kernels) and min(symbols) >= 0
+        is_part = len(wanted) < len(kernels) and min(symbols) >= 0
         try:
-            self._lines.update(disassemble(self._data, symbols if is_part else ()))
+            self._lines.update(disassemble(self.data, symbols if is_part else ()))
         except DisassemblyError as problem:
             self._problem = problem
             raise
-        self._asked |= wanted if is_part else kernels.keys()
-        if is_part:
-            self._want_called([name for name in wanted if name in self._lines])
-
-    def _want_called(self, names: list[str]) -> None:
-        """Functions that these call, and what those call. Errors: DisassemblyError."""
-        functions = self._cubin.functions
-        while names:
-            found = {
-                called(line) for name in names for line in self._lines[name]
-            } & functions.keys() - self._lines.keys()
-            if not found:
-                return
-            self._lines.update(disassemble(self._data, [functions[name].symbol for name in found]))
-            names = [name for name in found if name in self._lines]
+        self._asked |= wanted
 
     def lines(self, name: str) -> list[Line] | None:
-        """A kernel's instructions, and behind them those of functions that it calls (`linking`); None when the
-        disassembler left it out. Errors: DisassemblyError.
-        """
+        """A kernel's instructions; None when the disassembler left it out. Errors: DisassemblyError."""
         self.want([name])
-        return linked(self._cubin, name, self._lines.get)
+        return self._lines.get(name)
+
+    def missing(self, names: Iterable[str]) -> set[str]:
+        """What is to be disassembled, when these are wanted."""
+        if self._problem is not None:
+            return set()
+        missing = self._cubin.kernels.keys() & set(names) - self._asked
+        return self._cubin.kernels.keys() - self._asked if missing and self._is_small else missing
+
+    def take(self, name: str, lines: list[Line]) -> None:
+        """A kernel's instructions, from elsewhere."""
+        self._lines[name] = lines
+        self._asked.add(name)
+
+
+def want_together(wanted: Iterable[tuple[Listing, Iterable[str]]]) -> None:
+    """Disassembles these kernels of several cubins at once. Where that fails, they are tried again when asked for."""
+    alike: dict[bytes, list[tuple[Listing, set[str]]]] = defaultdict(list)
+    for listing, names in wanted:
+        form, missing = likeness(listing.data), listing.missing(names)
+        if form is not None and missing:
+            alike[form].append((listing, missing))
+    for each in alike.values():
+        _disassemble_together(each)
+
+
+def _disassemble_together(wanted: Sequence[tuple[Listing, set[str]]]) -> None:
+    excerpt = Excerpt()
+    try:
+        marks = {excerpt.add(listing.data, names): listing for listing, names in wanted}
+        found = disassemble(excerpt.to_bytes(), seconds=_SECONDS_TOGETHER)
+    except ValueError:
+        return
+    for marked, lines in found.items():
+        name = unmarked(marked)
+        listing = marks.get(marked[len(name) :])
+        if listing is not None:
+            listing.take(name, [Line(line.guard, line.opcode, unmarked(line.operands)) for line in lines])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from ptxtools.machine import disassembler, logic
 from ptxtools.machine.code import MachineInstruction
 from ptxtools.machine.cubin import read
 from ptxtools.machine.disassembler import DisassemblyError
-from ptxtools.machine.listing import Listing
+from ptxtools.machine.listing import Listing, want_together
 from ptxtools.machine.maker import PREDICATES, Maker
 from ptxtools.machine.table import words
 from ptxtools.ranges import Launch, evaluate
@@ -23,6 +24,23 @@ from tests.analysis.against import Code, assemble, verdicts
 
 TEXT = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_model.ptx"
 COPIES = Path(__file__).parent / "sources" / "tensor_copies.ptx"
+
+
+DIVIDES = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry divides(.param .u64 into, .param .u64 a, .param .u64 b)
+{
+    .reg .b64 %d<5>;
+    ld.param.u64 %d1, [into];
+    ld.param.u64 %d2, [a];
+    ld.param.u64 %d3, [b];
+    div.OF %d4, %d2, %d3;
+    st.global.u64 [%d1], %d4;
+    ret;
+}
+"""
 
 
 @pytest.mark.parametrize("architecture", [80, 90])
@@ -51,9 +69,11 @@ def test_of_a_large_cubin_only_what_is_wanted(monkeypatch: pytest.MonkeyPatch, t
     part = Listing(data, described)
     assert part.lines(name) == whole.lines(name) is not None
     assert part.lines("nobody") is None
-    calls: list[list[int]] = []
+    calls: list[Sequence[int]] = []
 
-    def recorded(_: bytes, symbols: list[int]) -> dict[str, list[disassembler.Line]]:
+    def recorded(cubin: bytes, symbols: Sequence[int] = (), **_: float) -> dict[str, list[disassembler.Line]]:
+        if cubin is not data:
+            raise DisassemblyError("no excerpts")
         calls.append(symbols)
         return {}
 
@@ -62,6 +82,32 @@ def test_of_a_large_cubin_only_what_is_wanted(monkeypatch: pytest.MonkeyPatch, t
     assert calls == []
     assert part.lines(other) is None
     assert calls == [[described.kernels[other].symbol]]
+
+
+def test_several_cubins_are_disassembled_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Kernels of one name, and with routines of one name, stay apart."""
+    texts = [DIVIDES.replace("OF", each) for each in ("s64", "u64")]
+    cubins = [assemble(_written(tmp_path / f"{number}.ptx", text), 90, tmp_path) for number, text in enumerate(texts)]
+    alone = [Listing(data, read(data)).lines("divides") for data in cubins]
+    assert alone[0] != alone[1]
+    assert any("$__internal" in line.operands for lines in alone for line in lines or [])
+    together = [Listing(data, read(data)) for data in cubins]
+    want_together([(each, ["divides", "nobody"]) for each in together])
+    monkeypatch.setenv("TESSERA_NVDISASM", "/nowhere/nvdisasm")
+    assert [each.lines("divides") for each in together] == alone
+
+
+def test_a_cubin_that_is_damaged_spoils_no_other(tmp_path: Path) -> None:
+    data = assemble(_written(tmp_path / "k.ptx", DIVIDES.replace("OF", "s64")), 90, tmp_path)
+    described = read(data)
+    sound, damaged = Listing(data, described), Listing(data[:-1], described)
+    want_together([(sound, ["divides"]), (damaged, ["divides"])])
+    assert sound.lines("divides") == Listing(data, described).lines("divides") is not None
+
+
+def _written(file: Path, text: str) -> Path:
+    file.write_text(text)
+    return file
 
 
 @pytest.mark.parametrize("architecture", [90, 100])
