@@ -1,6 +1,8 @@
 /* Forms of nodes that are one of several values; see ptxtools/ranges/arithmetic.py. */
 #include "access/evaluation.h"
 
+#define MANY_LOOPS (1ull << 63) /* of several loops: which of them is not told */
+
 struct option {
     const struct tsr_form *form;
     const struct tsr_facts *facts;
@@ -78,6 +80,53 @@ static void relate_to_first(struct tsr_evaluation *e, const struct tsr_form *res
         tsr_symbol_relate(e, result, tsr_form_moved(e, tsr_form_plus(e, first, result, -1), low));
 }
 
+/* Whether a way to a meeting brings what a loop before it counted, and a number: its end is known there. */
+static bool is_count(const struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_access_node *node)
+{
+    return node->op == TSR_OP_JOIN && form->count == 1 && form->terms[0].coefficient == 1 &&
+           tsr_form_loops(e, form) & ~e->template->blocks[node->block];
+}
+
+/* A fact of the option at `position`, which is what a loop counted, as far as it holds of the others, too. */
+static void relate_by_fact(struct tsr_evaluation *e, const struct tsr_form *result, const struct option *options,
+                           uint32_t count, uint32_t position, const struct tsr_form *fact, uint64_t around)
+{
+    const struct tsr_form *form = options[position].form;
+    const struct tsr_form number = {.constant = form->constant};
+    uint32_t own = form->terms[0].symbol;
+    tsr_wide factor = tsr_form_coefficient(fact, own), above = 0;
+    if (!factor)
+        return;
+    const struct tsr_form *rest = tsr_form_without(e, fact, own);
+    if (tsr_form_loops(e, rest) & ~(around & ~MANY_LOOPS))
+        return;
+    rest = tsr_form_plus(e, rest, &number, -factor);
+    for (uint32_t i = 0; i < count; i++)
+        if (i != position)
+            above = tsr_wide_most(above, tsr_bound_upper(e, tsr_form_plus(e, rest, options[i].form, factor), options[i].facts));
+    if (!tsr_wide_fits(above))
+        return;
+    const struct tsr_form *related = tsr_form_moved(e, tsr_form_plus(e, rest, result, factor), -above);
+    tsr_symbol_relate(e, result, tsr_form_fact(e, related));
+}
+
+/* What is known of what a loop counted. Facts with something else that varies in that loop say nothing of the others. */
+static void relate_by_facts(struct tsr_evaluation *e, const struct tsr_form *result, const struct option *options,
+                            uint32_t count, const struct tsr_access_node *node)
+{
+    uint64_t around = e->template->blocks[node->block];
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tsr_form *form = options[i].form;
+        if (!is_count(e, form, node))
+            continue;
+        for (uint32_t n = 0; n < options[i].facts->count; n++)
+            relate_by_fact(e, result, options, count, i, options[i].facts->items[n], around);
+        struct tsr_fact_link *link = tsr_symbol_at(e, form->terms[0].symbol)->facts;
+        for (; link; link = link->next)
+            relate_by_fact(e, result, options, count, i, link->form, around);
+    }
+}
+
 static const struct tsr_form *one_of(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct option *options,
                                      uint32_t count)
 {
@@ -86,7 +135,7 @@ static const struct tsr_form *one_of(struct tsr_evaluation *e, const struct tsr_
         return &tsr_form_zero;
     for (uint32_t i = 1; i < count && are_equal; i++)
         are_equal = tsr_form_equal(options[i].form, options[0].form);
-    if (are_equal)
+    if (are_equal && !is_count(e, options[0].form, node))
         return options[0].form;
     struct tsr_symbol symbol = tsr_symbol_new(TSR_INFINITE, -TSR_INFINITE, e->template->blocks[node->block]);
     for (uint32_t i = 0; i < count; i++) {
@@ -100,8 +149,10 @@ static const struct tsr_form *one_of(struct tsr_evaluation *e, const struct tsr_
         return first; /* pointers to one place: an address keeps what it begins with */
     bool has_choices = set_choices(e, &symbol, options, count);
     const struct tsr_form *result = tsr_symbol_add(e, &symbol);
-    if (result->count && !has_choices && !e->coarse)
+    if (result->count && !has_choices && !e->coarse) {
         relate_to_first(e, result, options, count);
+        relate_by_facts(e, result, options, count, node);
+    }
     return result;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
+from ptxtools.access.turns import count_turns
 
 _DEPTH = 200
 _LOOKS = 100_000  # at values of a kernel: after those, values change in ways that are not known
@@ -27,6 +28,7 @@ def find_steps(graph: Graph) -> None:
         width = max((graph.nodes[back].width for back in backs), default=0)
         op, args = (Op.CHANGED, (start, *backs)) if step is None else (Op.LOOP, (start, step))
         graph.nodes[index] = node._replace(op=op, args=args, contexts=(), width=width)
+    count_turns(graph, operands)
 
 
 class _Finder:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from math import inf
 from typing import TYPE_CHECKING
 
 from ptxtools.access.template import Node, Op
-from ptxtools.ranges.form import Bound, Form, Symbol
+from ptxtools.ranges.form import Bound, Form, Symbol, fact
 
 if TYPE_CHECKING:
     from ptxtools.ranges.evaluate import Evaluation
@@ -346,7 +346,7 @@ class Arithmetic:
         if not options:
             return Form(0)
         first = options[0][0]
-        if all(form.key == first.key for form, _ in options):
+        if all(form.key == first.key for form, _ in options) and not self._is_count(first, node):
             return first
         low = min(self._of.lower(form, facts) for form, facts in options)
         high = max(self._of.upper(form, facts) for form, facts in options)
@@ -357,8 +357,14 @@ class Arithmetic:
         choices = self._pointers(options)
         result = self._of.symbols.add(Symbol(low, high, loops, loaded=loaded, choices=choices))
         if result.terms and not choices:
-            self._related(result, self._apart(result, options))
+            self._related(result, (*self._apart(result, options), *self._common(result, options, node)))
         return result
+
+    def _is_count(self, form: Form, node: Node) -> bool:
+        """Whether a way to a meeting brings what a loop before it counted, and a number: its end is known there."""
+        if node.op is not Op.JOIN or list(form.terms.values()) != [1]:
+            return False
+        return not self._of.symbols.loops([form]) <= self._of.template.block_loops[node.block]
 
     def _apart(self, result: Form, options: list[tuple[Form, list[Form]]]) -> tuple[Form, ...]:
         """How far the result can be from the first option, when that is bounded."""
@@ -374,6 +380,27 @@ class Arithmetic:
         if low != -inf:
             found.append(first.plus(result, -1).moved(int(low)))
         return tuple(found)
+
+    def _common(self, result: Form, options: list[tuple[Form, list[Form]]], node: Node) -> Iterator[Form]:
+        """What is known of an option that is what a loop counted, as far as it holds of the others, too.
+
+        Facts with something else that varies in that loop say nothing of the others.
+        """
+        around = self._of.template.block_loops[node.block]
+        for position, (form, facts) in enumerate(options):
+            if not self._is_count(form, node):
+                continue
+            (own,) = form.terms
+            others = options[:position] + options[position + 1 :]
+            for each in (*facts, *self._of.symbols.all[own].facts):
+                factor = each.terms.get(own, 0)
+                rest = each.plus(Form(0, {own: factor}), -1)
+                if factor == 0 or not self._of.symbols.loops([rest]) <= around:
+                    continue
+                rest = rest.moved(-factor * form.constant)
+                above = max((0, *(self._of.upper(rest.plus(other, factor), known) for other, known in others)))
+                if above != inf:
+                    yield fact(rest.plus(result, factor).moved(-int(above)))
 
     def _pointers(self, options: list[tuple[Form, list[Form]]]) -> tuple[Form, ...]:
         """The options, when they begin with different pointers."""

@@ -1,0 +1,122 @@
+"""Values behind a loop that may not have run at all: their beginning, and their step as often as the loop ran.
+
+Compilers test before a loop and leave it at its end. Behind it paths meet: on the one that goes around the loop a value
+is what it began with, on the one out of it what its last iteration made of it. All such values of a loop and a meeting
+place are counted by one number, which is 0 on the first path and what the loop counted on the other: so what is known
+of one of them is known of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Node, Op
+
+_INVARIANT = {  # the same in every iteration when their operands are
+    *(Op.ADD, Op.SUB, Op.NEG, Op.NOT, Op.MUL, Op.MUL_WIDE, Op.SHL, Op.SHR, Op.AND, Op.OR, Op.XOR),
+    *(Op.CONVERT, Op.EXTRACT, Op.PACK, Op.MIN, Op.MAX, Op.DIV, Op.REM),
+}
+_STEPS = {Op.ADD, Op.SUB}
+_DEPTH = 16
+
+_Parts = dict[int, int]  # of a value: by node, what is added to that node to make it
+
+
+@dataclass(frozen=True, slots=True)
+class _Stepping:
+    """A LOOP node that begins with `start`, and is `after` behind an iteration."""
+
+    node: int
+    start: int
+    after: int
+
+
+def count_turns(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> None:
+    """Rewrites such meetings. `loops`: the operands that LOOP nodes had before their steps were found."""
+    turns = _Turns(graph)
+    for each in _stepping(graph, loops):
+        for operand in (each.node, each.after):
+            turns.by_operand.setdefault(operand, []).append(each)
+    for index in range(len(graph.nodes)):
+        if graph.nodes[index].op is Op.JOIN:
+            turns.count(index)
+
+
+def _stepping(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> Iterator[_Stepping]:
+    """Values of loops with one way in and one edge back that change by the same each time."""
+    for index, operands in loops.items():
+        node = graph.nodes[index]
+        if node.op is not Op.LOOP or len(operands) != 2 or graph.nodes[operands[1]].op not in _STEPS:
+            continue
+        if node.width and _is_constant(graph, node.args[1], node.number):
+            yield _Stepping(index, node.args[0], operands[1])
+
+
+def _is_constant(graph: Graph, index: int, loop: int, depth: int = _DEPTH) -> bool:
+    """Whether a value is the same in all iterations of a loop."""
+    node = graph.nodes[index]
+    if loop not in graph.template.block_loops[node.block] and node.op not in _INVARIANT:
+        return node.op is not Op.COUNT or node.number != loop
+    return depth > 0 and node.op in _INVARIANT and all(_is_constant(graph, arg, loop, depth - 1) for arg in node.args)
+
+
+class _Turns:
+    """`by_operand`: values of loops by what they are in the loop and at its end."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.by_operand: dict[int, list[_Stepping]] = {}
+
+    def count(self, index: int) -> None:
+        """Rewrites a meeting when it is one of these."""
+        node = self.graph.nodes[index]
+        for width in (64, 32):
+            sums = [self.parts(arg, width) for arg in node.args]
+            steppings = (each for parts in sums for part in parts for each in self.by_operand.get(part, ()))
+            for stepping in dict.fromkeys(steppings):
+                loop = self.graph.nodes[stepping.node]
+                if loop.width == width and loop.number not in self.graph.template.block_loops[node.block]:
+                    found = self.turns(sums, stepping, width)
+                    if found is not None:
+                        self.graph.nodes[index] = self.counted(node, stepping, *found)
+                        return
+
+    def parts(self, index: int, width: int) -> _Parts:
+        """The value itself, and others that it is with a number added."""
+        found, total = {index: 0}, 0
+        while (node := self.graph.nodes[index]).op is Op.ADD and node.width == width and len(found) < _DEPTH:
+            number = self.graph.number_of(node.args[1])
+            if number is None:
+                break
+            index, total = node.args[0], total + number
+            found[index] = total
+        return found
+
+    def turns(self, sums: list[_Parts], stepping: _Stepping, width: int) -> tuple[list[int], int] | None:
+        """How often the loop ran on each path (0; 1 and 2: what it counted, and one more), and what is added to all."""
+        start = self.parts(stepping.start, width)
+        ways: list[dict[int, int]] = []  # of each path: by what is added, how often the loop ran
+        for parts in sums:
+            begun = {added - start[part]: 0 for part, added in parts.items() if part in start}
+            ends = enumerate((stepping.node, stepping.after), 1)
+            ways.append({**begun, **{parts[part]: turn for turn, part in ends if part in parts}})
+        common = [added for added in ways[0] if all(added in way for way in ways)]
+        if not common:
+            return None
+        found = [way[common[0]] for way in ways]
+        return (found, common[0]) if len(set(found)) > 1 else None
+
+    def counted(self, node: Node, stepping: _Stepping, turns: list[int], added: int) -> Node:
+        """The beginning and a multiple of the step, and what is added to all."""
+        graph, loop = self.graph, self.graph.nodes[stepping.node]
+        count = graph.add(Node(Op.COUNT, number=loop.number, block=loop.block))
+        after = graph.add(Node(Op.ADD, (count, graph.number(1)), 64, block=loop.block))
+        times = (graph.number(0), count, after)
+        paths = graph.add(node._replace(args=tuple(times[turn] for turn in turns)))
+        made = node._replace(op=Op.ADD, width=loop.width, contexts=())
+        total = graph.add(made._replace(op=Op.MUL, args=(paths, loop.args[1])))
+        if added:
+            total = graph.add(made._replace(args=(total, graph.number(added))))
+        return made._replace(args=(loop.args[0], total))
