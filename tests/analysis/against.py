@@ -6,7 +6,7 @@ import json
 import random
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -136,7 +136,7 @@ def verdict(
     kernel = Kernel(text, needed, sides.live, lived)
     draw = kernel.aligned_job if "wmma." in lived[needed.begin : needed.end] else kernel.job
     jobs = [draw(chance) for _ in range(launches)]
-    doubtful = [job for job in jobs if compare(found, sides, launch_of(json.loads(job)))]
+    doubtful = {job: lack for job in jobs if (lack := compare(found, sides, launch_of(json.loads(job))))}
     if doubtful or trials:
         text.write_text(emulated(lived))
         made = Trials(path.parent, lambda launch: evaluate(ours, launch))
@@ -148,28 +148,27 @@ def verdict(
     return found
 
 
-def settle(found: Verdict, sides: Sides, kernel: Kernel, doubtful: Sequence[str], trials: Trials) -> None:
-    """Runs the doubtful jobs on the emulated driver: what they touch decides.
+def settle(found: Verdict, sides: Sides, kernel: Kernel, doubtful: Mapping[str, str], trials: Trials) -> None:
+    """Runs the doubtful jobs on the emulated driver: what they touch decides. `doubtful`: what each lacks.
 
     Those that do not come to their end show too little: others like them are made, up to a few that do.
     """
-    ends = list(trials.ends(doubtful))
+    jobs = list(doubtful)
+    ends = list(trials.ends(jobs))
     if End.NONE in ends:
         chance = random.Random(_SEED)
-        kin = dict.fromkeys(kernel.tamed(chance.choice(doubtful), chance) for _ in range(_KIN))
-        decided = trials.decided(job for job in kin if is_less(sides, launch_of(json.loads(job))))
+        kin = dict.fromkeys(kernel.tamed(chance.choice(jobs), chance) for _ in range(_KIN))
+        decided = trials.decided(job for job in kin if compare(Verdict(""), sides, launch_of(json.loads(job))))
         ends = [decided if end is End.NONE else end for end in ends]
-    held = [job for job, end in zip(doubtful, ends, strict=True) if end is End.HELD]
-    found.open += sum(divides_by_zero(sides.theirs, launch_of(json.loads(job))) for job in held)
+    held = [job for job, end in zip(jobs, ends, strict=True) if end is End.HELD]
+    is_open = {job: divides_by_zero(sides.theirs, launch_of(json.loads(job))) for job in held}
+    found.open += sum(is_open.values())
     found.narrower += len(held) - found.open
     found.dead += ends.count(End.UNUSED)
     found.undecided += ends.count(End.NONE)
     found.missing += ends.count(End.NONE) + ends.count(End.LACKS)
-
-
-def is_less(sides: Sides, launch: Launch) -> bool:
-    """Whether machine code says less than PTX of a launch."""
-    return compare(Verdict(""), sides, launch)
+    differ = (job for job, end in zip(jobs, ends, strict=True) if end is not End.UNUSED and not is_open.get(job))
+    found.example = next((doubtful[job] for job in differ), found.example)
 
 
 def launch_of(job: dict[str, object]) -> Launch:
@@ -197,8 +196,10 @@ def _allocation(address: int) -> Interval | None:
     return begin, begin + _BUFFER_BYTES
 
 
-def compare(found: Verdict, sides: Sides, launch: Launch) -> bool:
-    """Adds one launch's ranges to a verdict; True when the machine's lack bytes that are needed."""
+def compare(found: Verdict, sides: Sides, launch: Launch) -> str:
+    """Adds one launch's ranges to a verdict. The result says which bytes the machine's lack that are needed, "" when
+    they lack none.
+    """
     theirs, ours = evaluate(sides.theirs, launch), evaluate(sides.ours, launch)
     needed = theirs if sides.live is sides.theirs else evaluate(sides.live, launch)
     found.launches += 1
@@ -208,13 +209,12 @@ def compare(found: Verdict, sides: Sides, launch: Launch) -> bool:
         found.unequal += bool(ours.unknown) != bool(theirs.unknown)
         if ours.unknown and not found.example:
             found.example = str(ours.unknown[:2])
-        return False
+        return ""
     is_more = is_dead = False
     for kind in AccessKind:
         expected, seen, least = (bytes_of(each, {kind}) for each in (theirs, ours, needed))
         if missed := outside(least, seen):
-            found.example = f"missing {kind.value} {missed[:2]} of {least[:3]}, found {seen[:3]}"
-            return True
+            return f"missing {kind.value} {missed[:2]} of {least[:3]}, found {seen[:3]}"
         is_dead |= bool(outside(expected, seen))
         # An atomic operation reads and writes; ptxas makes loads and stores of some.
         if outside(seen, bytes_of(theirs, {kind, AccessKind.ATOMIC})):
@@ -222,7 +222,7 @@ def compare(found: Verdict, sides: Sides, launch: Launch) -> bool:
             found.example = found.example or f"{kind.value}: expected {expected[:3]}, found {seen[:3]}"
     found.unequal += is_more
     found.dead += is_dead
-    return False
+    return ""
 
 
 def bytes_of(result: Result, kinds: set[AccessKind]) -> list[Named]:

@@ -58,9 +58,10 @@ def test_machine_code_that_has_the_quotient_of_a_division_by_zero_is_equal(
     tmp_path: Path, native_build: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+    source = DIVIDED.replace("ld.param.u32 %r1, [by];", "mov.u32 %r1, 0;")
     text = tmp_path / "divided.ptx"
-    text.write_text(DIVIDED)
-    (found,) = verdicts(DIVIDED, text, Code(assemble(text, 80, tmp_path)), 20)
+    text.write_text(source)
+    (found,) = verdicts(source, text, Code(assemble(text, 80, tmp_path)), 3)
     assert found.is_equal
     assert found.open > 0
 
