@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.analysis.oracle import Oracle, Verdict, launches
@@ -72,8 +73,10 @@ def launched(jobs: Sequence[str], directory: Path, environment: Mapping[str, str
         command, env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        running.wait(_HANG_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(running.pid, signal.SIGKILL)  # the program, too
-        running.wait()
+        with suppress(subprocess.TimeoutExpired):
+            running.wait(_HANG_S)
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)  # the program, too
+            running.wait()
     return ends.read_text().split()

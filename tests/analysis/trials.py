@@ -14,7 +14,7 @@ from tests.analysis.oracle import Interval, Traced, inside, launches, spread, un
 
 _STALL_S = 5.0
 _TRIED = 20
-_ENOUGH = 3  # launches that came to their end
+_ENOUGH = 3  # launches that came to their end, or took too long
 _PATTERNS = ("00", "ff", "a7193cf05e")  # of what lies in memory
 
 
@@ -30,11 +30,14 @@ class End(Enum):
 
 
 class Trials:
-    """`directory`: for traces. `predicted`: the ranges of a launch. `lacking`: traced bytes that they lacked."""
+    """`directory`: for traces. `predicted`: the ranges of a launch. `lacking`: traced bytes that they lacked.
+
+    `late`: how many launches took too long.
+    """
 
     def __init__(self, directory: Path, predicted: Callable[[Launch], Result]) -> None:
         self.directory, self.predicted = directory, predicted
-        self.lacking = ""
+        self.lacking, self.late = "", 0
 
     def ends(self, jobs: Sequence[str]) -> Iterator[End]:
         """What each launch showed, one after the other."""
@@ -50,6 +53,7 @@ class Trials:
         trace = self.directory / "trace"
         traces = launches(trace) if trace.exists() else iter(())
         late = ["late"] if len(ended) < len(jobs) else []
+        self.late += len(late)
         return [(end, None if end == "refused" else next(traces, None)) for end in [*ended, *late]]
 
     def shown(self, job: str, end: str, traced: Traced | None) -> End:
@@ -84,13 +88,13 @@ class Trials:
 
     def decided(self, jobs: Iterable[str]) -> End:
         """What those of these show that come to their end."""
-        held = 0
+        held, most = 0, self.late + _ENOUGH
         for _, job in zip(range(_TRIED), jobs, strict=False):
             (end,) = self.ends([job])
             if end is End.LACKS:
                 return end
             held += end in (End.HELD, End.UNUSED)
-            if held == _ENOUGH:
+            if held == _ENOUGH or self.late >= most:
                 break
         return End.HELD if held else End.NONE
 
