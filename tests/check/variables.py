@@ -1,7 +1,9 @@
 """Launches that use variables of their module, which the program changes between them, and prints what they did.
 
 Argument 1: `module` or `library`, the way in which the code is loaded. Each launch has THREADS threads: thread i adds
-scale[i % 4] to counters[i % 4] and stores what was there in element i of memory. `scale` is constant memory.
+scale[i % 4] to counters[i % 4] and stores what was there, and 1000 for each launch before, in element i of memory.
+`scale` is constant memory; launches are counted in a variable that the module keeps to itself. With a second argument
+it waits for the analysis before the second launch.
 """
 
 from __future__ import annotations
@@ -18,22 +20,29 @@ from cuda.bindings import driver
 sys.path.append(str(Path(__file__).parents[2]))
 
 from tests.bindings import call
+from tests.templates import wait_for
 
-THREADS, LAUNCHES = 32, 3
+THREADS, LAUNCHES, ACCESSES = 32, 3, 4  # of each thread
 NAME, FIRST_SCALE = "count", (1, 2, 3, 4)
 TEXT = """.version 7.0
 .target sm_70
 .address_size 64
 .visible .global .align 4 .u32 counters[4];
+.global .align 4 .u32 launches[32];
 .visible .const .align 4 .u32 scale[4] = {1, 2, 3, 4};
 .visible .entry count(.param .u64 to)
 {
     .reg .b64 %a<4>;
-    .reg .b32 %r<4>;
+    .reg .b32 %r<6>;
     ld.param.u64 %a1, [to];
     mov.u32 %r1, %tid.x;
     mul.wide.u32 %a2, %r1, 4;
     add.u64 %a1, %a1, %a2;
+    mov.u64 %a3, launches;
+    add.u64 %a3, %a3, %a2;
+    ld.global.u32 %r4, [%a3];
+    add.u32 %r5, %r4, 1;
+    st.global.u32 [%a3], %r5;
     and.b32 %r1, %r1, 3;
     mul.wide.u32 %a2, %r1, 4;
     mov.u64 %a3, scale;
@@ -42,6 +51,7 @@ TEXT = """.version 7.0
     mov.u64 %a3, counters;
     add.u64 %a3, %a3, %a2;
     atom.global.add.u32 %r3, [%a3], %r2;
+    mad.lo.u32 %r3, %r4, 1000, %r3;
     st.global.u32 [%a1], %r3;
     ret;
 }
@@ -84,6 +94,8 @@ def main() -> None:
         kernel = driver.CUfunction(int(function))
         call(driver.cuLaunchKernel(kernel, 1, 1, 1, THREADS, 1, 1, 0, stream, arguments, 0))
         call(driver.cuStreamSynchronize(stream))
+        if len(sys.argv) > 2:
+            wait_for(1)
         print(json.dumps([contents(places["counters"], 4), sorted(contents(memory, THREADS))]))
 
 

@@ -2,7 +2,7 @@
 
 It is a libcuda.so.1 that forwards every function with a known prototype to the driver in TESSERA_FAULT_DRIVER. In the
 processes named in TESSERA_FAULT as `name:n` the n-th call of a function that may fail answers OUT_OF_MEMORY, once, and
-leaves the file TESSERA_FAULT_MARK.
+leaves the function's name in the file TESSERA_FAULT_MARK. `name:n:function`: the n-th call of that one.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ HEAD = r"""
 #define EXPORT __attribute__((visibility("default")))
 
 static long wanted, calls;
+static const char *only;
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -35,13 +36,19 @@ __attribute__((constructor)) static void begin(void)
     const char *self = program_invocation_short_name;
     if (bytes && strlen(self) == bytes && memcmp(self, fault, bytes) == 0)
         wanted = atol(colon + 1);
+    only = wanted ? strchr(colon + 1, ':') : NULL;
 }
 
-static int is_the_one(void)
+static int is_the_one(const char *name)
 {
-    int is = wanted && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == wanted;
-    if (is && getenv("TESSERA_FAULT_MARK"))
-        close(open(getenv("TESSERA_FAULT_MARK"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    int counts = wanted && (!only || strcmp(only + 1, name) == 0);
+    int is = counts && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == wanted;
+    const char *path = is ? getenv("TESSERA_FAULT_MARK") : NULL;
+    int mark = path ? open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600) : -1;
+    if (mark >= 0) {
+        write(mark, name, strlen(name));
+        close(mark);
+    }
     return is;
 }
 
@@ -66,9 +73,8 @@ def source(cuda_header: Path) -> str:
         prototype = prototypes.get(row.symbol) or prototypes.get(row.base or "")
         if prototype is None:
             continue
-        fails = (
-            "" if NEVER_FAILS.match(row.symbol) else "    if (is_the_one())\n        return CUDA_ERROR_OUT_OF_MEMORY;\n"
-        )
+        condition = f'    if (is_the_one("{row.symbol}"))\n'
+        fails = "" if NEVER_FAILS.match(row.symbol) else f"{condition}        return CUDA_ERROR_OUT_OF_MEMORY;\n"
         parts.append(
             f"#undef {row.symbol}\nEXPORT CUresult {row.symbol}({prototype.parameters});\n"
             f"EXPORT CUresult {row.symbol}({prototype.parameters})\n{{\n"

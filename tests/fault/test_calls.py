@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fault import checked_faults
 from tests.fault.call_faults import ALLOCATION, APPLICATION, EXECUTOR, is_right, run
 from tests.fault.executor_faults import POLICY
 from tests.fault.fault_driver import build
@@ -35,6 +36,32 @@ def test_an_allocation_that_fails(process: str, number: int, native_build: Path,
     outcome = run(native_build / "native", tree, policy, process, number, ALLOCATION)
     assert is_right(outcome), outcome
     assert (tree.parent / "mark").exists(), "the fault did not happen"
+
+
+# What a check asks for, each for the first time, and the third look-up of a variable: the program has two of its own.
+OF_CHECKS = [
+    "2:cuStreamGetCtx",
+    "1:cuLibraryLoadData",
+    "1:cuLibraryGetKernel",
+    "3:cuModuleGetGlobal_v2",
+    "5:cuModuleGetGlobal_v2",
+    "1:cuMemcpyDtoDAsync_v2",
+    "1:cuLibraryGetGlobal",
+    "1:cuMemcpyHtoDAsync_v2",
+    "1:cuCtxRecordEvent",
+    "1:cuEventQuery",
+]
+LAUNCHES = 13  # of the program
+
+
+def test_what_fails_in_a_check_is_not_noticed(native_build: Path, tree: Path) -> None:
+    asked = ["--calls", ",".join(["0", *OF_CHECKS]), "--allocations", "9,40,43"]
+    found = list(checked_faults.outcomes(native_build / "native", tree, asked))
+    assert [each.number for each in found if each.sort == "call"] == ["0", *OF_CHECKS]
+    assert [each for each in found if each.wrong] == []
+    assert {each.said for each in found if each.sort == "call"} == {"right"}
+    assert found[0].tested == LAUNCHES
+    assert all(0 < each.tested < LAUNCHES for each in found[1:] if each.sort == "call")
 
 
 def test_faults_are_noticed(native_build: Path, tree: Path, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 /*
- * worker ROUNDS [wait]: launches that depend on each other, some of them on another GPU by policy, in two streams, checked after each
+ * worker ROUNDS [wait|count]: launches that depend on each other, some of them on another GPU by policy, in two streams, checked after each
  * round. Says "started" after the first one and, with `wait`, goes on when standard input has a line; then its own work is complete.
- * Says "right" when all rounds were (exit 0), "error N" at the first CUDA error (3), "WRONG" at a wrong word (4).
+ * With `count`, each round also has a launch that uses variables of its module. Says "right" when all rounds were (exit 0), "error N" at the first CUDA error (3), "WRONG" at a wrong word (4).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,12 @@
 #define LAUNCHES 12u
 
 static uint32_t expected[2][WORDS], found[WORDS];
+
+/* Each thread adds the step to the counter. */
+static const char count_ptx[] = ".version 7.8\n.target sm_80\n.address_size 64\n"
+                                ".visible .global .u32 counter;\n.visible .const .u32 step = 1;\n"
+                                ".visible .entry count() { .reg .b32 %r<3>; ld.const.u32 %r1, [step];\n"
+                                " atom.global.add.u32 %r2, [counter], %r1; ret; }\n";
 
 static void check(CUresult result)
 {
@@ -31,9 +37,34 @@ static void mix(uint32_t *to, const uint32_t *from, uint32_t salt)
         to[i] = to[i] * 3 + from[(i + 1) % WORDS] * 5 + salt + i;
 }
 
+static CUfunction counts;
+static CUdeviceptr counter, step;
+
+static void prepare_counts(void)
+{
+    CUmodule module;
+    check(cuModuleLoadData(&module, count_ptx));
+    check(cuModuleGetFunction(&counts, module, "count"));
+    check(cuModuleGetGlobal(&counter, NULL, module, "counter"));
+    check(cuModuleGetGlobal(&step, NULL, module, "step"));
+}
+
+/* Whether the counter is right after that many rounds and one more, each of which had a step of its number. */
+static int count_round(uint32_t round)
+{
+    static uint32_t sum;
+    uint32_t seen;
+    check(cuMemcpyHtoD(step, &round, sizeof round));
+    check(cuLaunchKernel(counts, 1, 1, 1, WORDS, 1, 1, 0, NULL, NULL, NULL));
+    check(cuMemcpyDtoH(&seen, counter, sizeof seen));
+    sum += WORDS * round;
+    return seen == sum;
+}
+
 int main(int count, char **values)
 {
     unsigned rounds = count > 1 ? (unsigned)atoi(values[1]) : 100;
+    int may_wait = count > 2 && strcmp(values[2], "wait") == 0, may_count = count > 2 && strcmp(values[2], "count") == 0;
     CUcontext context;
     CUmodule module;
     CUfunction functions[2];
@@ -47,6 +78,8 @@ int main(int count, char **values)
     check(cuModuleGetFunction(&functions[0], module, "k_home"));
     check(cuModuleGetFunction(&functions[1], module, "k_one"));
     check(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    if (may_count)
+        prepare_counts();
     for (unsigned i = 0; i < 2; i++) {
         check(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
         check(cuMemAlloc(&memory[i], sizeof found));
@@ -69,10 +102,14 @@ int main(int count, char **values)
                 return 4;
             }
         }
+        if (may_count && !count_round(round + 1)) {
+            printf("WRONG\n");
+            return 4;
+        }
         if (round == 0) {
             printf("started\n");
             fflush(stdout);
-            if (count > 2)
+            if (may_wait)
                 getchar();
         }
     }

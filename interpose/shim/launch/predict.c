@@ -11,7 +11,7 @@
 #include "shim/memory/allocation.h"
 #include "shim/memory/vmm.h"
 
-#define MOST_SYMBOLS 128u /* of a template with more none is known */
+#define MOST_SYMBOLS 128u /* with more, a launch may touch anything */
 
 _Static_assert(TSR_BOX_RANGES <= TSR_ACCESS_TENSOR_RANGES, "the evaluator has room for what is told of a tensor");
 
@@ -61,24 +61,35 @@ static uint32_t tensor(void *context, const void *map, struct tsr_access_range *
     return tsr_tensor_map_ranges(map, TSR_ACCESS_READ, ranges);
 }
 
-/* Addresses of the template's symbols in the context of the launch; NULL: none is known. */
-static const uint64_t *symbols_locked(const struct tsr_access *access, const struct tsr_function_record *function,
-                                      CUstream stream)
+/* 0: the driver does not find it. */
+static CUresult locate(const struct tsr_function_record *function, const char *name, uint64_t *out)
+{
+    CUdeviceptr address = 0;
+    size_t bytes;
+    CUresult result = name && function->module ? tsr_module_locate(function->module, name, &address, &bytes) : CUDA_SUCCESS;
+    *out = result == CUDA_SUCCESS ? address : 0;
+    return result == CUDA_ERROR_NOT_FOUND ? CUDA_SUCCESS : result;
+}
+
+/* Addresses of the template's symbols in the context of the launch; NULL: it has none. Errors: the driver's; then nothing is known. */
+static CUresult find_symbols_locked(const struct tsr_access *access, const struct tsr_function_record *function,
+                                    CUstream stream, const uint64_t **out)
 {
     const char *names[MOST_SYMBOLS];
     uint32_t count = tsr_access_symbols(access, names, MOST_SYMBOLS);
     CUcontext context, popped;
-    if (!count || count > MOST_SYMBOLS || !function->module || tsr_real.cuStreamGetCtx(stream, &context) != CUDA_SUCCESS ||
-        tsr_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
-        return NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        CUdeviceptr address;
-        size_t bytes;
-        bool known = names[i] && tsr_module_locate(function->module, names[i], &address, &bytes) == CUDA_SUCCESS;
-        symbols[i] = known ? address : 0;
-    }
+    *out = count ? symbols : NULL;
+    if (count > MOST_SYMBOLS)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = count ? tsr_real.cuStreamGetCtx(stream, &context) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && count)
+        result = tsr_real.cuCtxPushCurrent_v2(context);
+    if (result != CUDA_SUCCESS || !count)
+        return result;
+    for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+        result = locate(function, names[i], &symbols[i]);
     tsr_real.cuCtxPopCurrent_v2(&popped);
-    return symbols;
+    return result;
 }
 
 void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_launch *launch, const void *parameters,
@@ -96,8 +107,7 @@ void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_l
     const struct tsr_access_template *template = tsr_function_template(function, &template_bytes);
     struct tsr_access *access = access_locked(template, template_bytes);
     out->source = TSR_SOURCE_NONE;
-    if (access) {
-        asked.symbols = symbols_locked(access, function, launch->stream);
+    if (access && find_symbols_locked(access, function, launch->stream, &asked.symbols) == CUDA_SUCCESS) {
         tsr_access_evaluate(access, &asked, scratch, sizeof scratch, &result);
         out->source = template->tier == TSR_ACCESS_PTX ? TSR_SOURCE_PTX : TSR_SOURCE_MACHINE_CODE;
     }
