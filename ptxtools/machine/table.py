@@ -19,7 +19,7 @@ class Width(Enum):
     ONE = "one"
     TWO = "two"
     BY_SIZE = "by size"  # of what is loaded
-    BY_WIDE = "by wide"  # two with .WIDE or .64
+    BY_WIDE = "by wide"  # two with .WIDE, .64, .U64 or .S64
     BY_TYPE = "by type"  # two when the type it converts to has 64 bits
     EIGHT = "eight"
     FRAGMENT = "fragment"  # of a matrix: eight of the oldest shape, otherwise at most four
@@ -107,7 +107,7 @@ ROWS: dict[str, Row] = {
     **_rows("SHL USHL SHR USHR", Width.BY_WIDE, Meaning.SHIFT),
     **_rows("LOP3 ULOP3 LOP LOP32I", Width.ONE, Meaning.LOGIC),
     **_rows("SEL USEL", Width.BY_WIDE, Meaning.SELECT),
-    **_rows("IMNMX UIMNMX VIMNMX UVIMNMX", Width.ONE, Meaning.MINMAX),
+    **_rows("IMNMX UIMNMX VIMNMX UVIMNMX", Width.BY_WIDE, Meaning.MINMAX),
     **_rows("VIADDMNMX UVIADDMNMX", Width.ONE, Meaning.ADD_MINMAX),
     **_rows("IABS UIABS", Width.ONE, Meaning.ABSOLUTE),
     **_rows("ISETP UISETP", Width.NONE, Meaning.COMPARE),
@@ -215,7 +215,7 @@ def _words(width: Width, parts: Sequence[str]) -> int:
     if width is Width.BY_SIZE:
         return 3 if "96" in parts else max(accessed_bytes(parts) // 4, 1)
     if width is Width.BY_WIDE:
-        return 2 if "WIDE" in parts or "64" in parts else 1
+        return 2 if {"WIDE", "64", "U64", "S64"} & set(parts) else 1
     if width is Width.BY_TYPE:
         made = _INTEGERS if "F2I" in parts[0] else _FLOATS  # the type that is written stands first
         return 2 if next((part for part in parts if part in made), "").endswith("64") else 1

@@ -181,3 +181,20 @@ def test_high_words_compared_behind_a_branch() -> None:
         EXIT
     """
     assert ranges(text, 10) == [(0, 39)]
+
+
+@pytest.mark.parametrize(("choice", "last"), [("PT", 4 * 99 + 3), ("!PT", 4 * 255 + 3)])
+def test_the_least_and_the_greatest_of_two_pairs(choice: str, last: int) -> None:
+    """As sm_120 finds it: the whole pair is written."""
+    text = f"""
+        LDC.64 R2, c[0x0][0x210]
+        LDC.64 R4, c[0x0][0x220]
+        MOV R8, 0xff
+        MOV R9, RZ
+        MOV R7, 0x7fff
+        IMNMX.S64 PT, PT, R6, R8, R4, {choice}, !PT
+        LEA R10, P0, R6, R2, 0x2
+        LEA.HI.X R11, R6, R3, R7, 0x2, P0
+        STG.E desc[UR4][R10.64], RZ
+    """
+    assert ranges(text, 0, 99) == [(last - 3, last)]

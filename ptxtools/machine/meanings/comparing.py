@@ -28,16 +28,28 @@ def select(at: Place, code: MachineInstruction) -> int | None:
 def minmax(at: Place, code: MachineInstruction) -> int | None:
     numbers = [each for each in code.sources if each.sort is not Sort.PREDICATE]
     choice = [each for each in code.sources if each.sort is Sort.PREDICATE]
-    if at.is_predicate or len(numbers) != 2 or not choice or "S64" in code.parts or "U64" in code.parts:
+    if at.is_predicate or len(numbers) != 2 or not choice:
         return None
+    if "S64" in code.parts or "U64" in code.parts:
+        return _minmax_of_pairs(at, numbers, choice, "S64" in code.parts)
     return _least_or_greatest(at, at.value(numbers[0]), at.value(numbers[1]), choice[-1], "U32" not in code.parts)
 
 
-def _least_or_greatest(at: Place, a: int, b: int, choice: Operand, signed: bool) -> int | None:
+def _minmax_of_pairs(at: Place, numbers: list[Operand], choice: list[Operand], signed: bool) -> int | None:
+    """The first predicate chooses; what another one than false, the second, would do is not known."""
+    if len(choice) != 2 or at.make.of(at.predicate(choice[1])) != 0:
+        return None
+    whole = _least_or_greatest(at, at.pair(numbers[0]), at.pair(numbers[1]), choice[0], signed, 64)
+    if whole is None:
+        return None
+    return at.make.high(whole) if at.position else at.make.low(whole)
+
+
+def _least_or_greatest(at: Place, a: int, b: int, choice: Operand, signed: bool, width: int = 32) -> int | None:
     is_least = at.make.of(at.predicate(choice))
     if is_least is None:
         return None
-    return at.make.node(Op.MIN if is_least else Op.MAX, (a, b), 32, signed)
+    return at.make.node(Op.MIN if is_least else Op.MAX, (a, b), width, signed)
 
 
 def add_minmax(at: Place, code: MachineInstruction) -> int | None:
