@@ -129,6 +129,9 @@ class Pairs(Sums):
         a, b = self.node(low), self.node(high)
         if a.op is b.op is Op.NOT:
             return make.inverse(self.whole(a.args[0], b.args[0], make), 64)
+        above = self.graph.number_of(high)
+        if a.op is Op.NOT and above is not None:
+            return make.inverse(self.whole(a.args[0], make.number(~above & WORD), make), 64)
         if a.op is b.op and a.op in _BITWISE:
             pairs = self.matched(list(a.args), list(b.args), make)
             if len(pairs) == 2:

@@ -131,7 +131,14 @@ def test_the_upper_word_of_a_product_that_is_added_with_others() -> None:
     assert ranges(text, (1 << 64) - 64, 8192) == [(8192 - 63 * 64, 8192 + 3)]
 
 
-@pytest.mark.parametrize("to_float", ["I2F.U32.RP R4, R10\nMUFU.RCP R4, R4", "UI2F.U32.RP UR9, UR8\nMUFU.RCP R4, UR9"])
+@pytest.mark.parametrize(
+    "to_float",
+    [
+        "I2F.U32.RP R4, R10\nMUFU.RCP R4, R4",
+        "UI2F.U32.RP UR9, UR8\nMUFU.RCP R4, UR9",
+        "I2FP.F32.U32 R4, R10\nMUFU.RCP R4, R4",
+    ],
+)
 @pytest.mark.parametrize(
     "product", ["IMAD.MOV R9, RZ, RZ, -R10\nIMAD R9, R9, R3, RZ", "IADD3 R9, -R3, RZ, RZ\nIMAD R9, R9, R10, RZ"]
 )
@@ -198,3 +205,33 @@ def test_the_least_and_the_greatest_of_two_pairs(choice: str, last: int) -> None
         STG.E desc[UR4][R10.64], RZ
     """
     assert ranges(text, 0, 99) == [(last - 3, last)]
+
+
+def test_least_of_pairs_with_what_is_not_understood() -> None:
+    text = """
+        LDC.64 R2, c[0x0][0x210]
+        LDC.64 R4, c[0x0][0x218]
+        IMNMX.U64 PT, PT, R8, R4, R4, PT, PT
+        IADD.64 R10, R2, R8
+        LDG.E.U8 R12, desc[UR4][R10.64]
+        EXIT
+    """
+    assert ranges(text, 40) == [(0, _BYTES - 1)]
+
+
+def test_the_inverse_of_a_word_and_a_number() -> None:
+    """~(0:x) + n is n - x - 1, though the upper words are numbers."""
+    text = """
+        LDC.64 R2, c[0x0][0x210]
+        LDC.64 R4, c[0x0][0x218]
+        S2R R0, SR_TID.X
+        LOP3.LUT R6, RZ, R0, RZ, 0x33, !PT
+        LOP3.LUT R7, RZ, RZ, RZ, 0x33, !PT
+        IADD3 R6, P0, R6, R4, RZ
+        IADD3.X R7, R7, R5, RZ, P0, !PT
+        IADD3 R8, P0, R2, R6, RZ
+        IADD3.X R9, R3, R7, RZ, P0, !PT
+        LDG.E.U8 R12, desc[UR4][R8.64]
+        EXIT
+    """
+    assert ranges(text, 100) == [(36, 99)]

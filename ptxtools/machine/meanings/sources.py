@@ -122,12 +122,12 @@ def half_of(at: Place, code: MachineInstruction) -> int | None:
 
 
 def to_float(at: Place, code: MachineInstruction) -> int | None:
-    parts, source = code.parts[1:], code.sources[0]
-    if at.is_predicate or source.sign:
+    """Rounded up, as quotients begin; ptxas 11.8 takes the nearest float for words on sm_90 (I2FP)."""
+    form, source = code.opcode.removeprefix("U").partition(".")[2], code.sources[0]
+    if at.is_predicate or source.sign or form not in ("RP", "U32.RP", "U64.RP", "F32.U32"):
         return None
-    if parts == ["U64", "RP"]:
-        return at.make.scratch(FLOAT, (at.word(source), at.word(source, 1)))
-    return at.make.scratch(FLOAT, (at.word(source),), int("U32" in parts)) if parts in (["U32", "RP"], ["RP"]) else None
+    words = (at.word(source), at.word(source, 1)) if form == "U64.RP" else (at.word(source),)
+    return at.make.scratch(FLOAT, words, int("U32" in form))
 
 
 def reciprocal(at: Place, code: MachineInstruction) -> int | None:
