@@ -191,8 +191,9 @@ def test_kernels_without_twins_run_untested(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["module", "library"])
-def test_variables_are_the_programs_own(way: str, tmp_path: Path) -> None:
+def test_variables_are_the_programs_own(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A twin counts in them and reads them, and with the analysis in the cache the first launch is one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     command = [sys.executable, variables.__file__, way]
     bare = subprocess.run([*ONE_GPU, "--no-summary", "--", *command], text=True, stdout=subprocess.PIPE, check=True)
     report = tmp_path / "report.json"
