@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from ptxtools.machine.cubin import Cubin
 from ptxtools.machine.disassembler import DisassemblyError, Line, disassemble
 from ptxtools.machine.excerpt import Excerpt, likeness, unmarked
+from ptxtools.machine.linking import called, linked
 
 _SMALL_BYTES = 256 << 10  # of code: all of it takes less long than to begin once more
 _SECONDS_TOGETHER = 20.0  # then each is tried alone
@@ -44,9 +45,23 @@ class Listing:
         self._asked |= wanted
 
     def lines(self, name: str) -> list[Line] | None:
-        """A kernel's instructions; None when the disassembler left it out. Errors: DisassemblyError."""
+        """A kernel's instructions, and behind them those of functions that it calls (`linking`); None when the
+        disassembler left it out. Errors: DisassemblyError.
+        """
         self.want([name])
-        return self._lines.get(name)
+        self._want_called(name)
+        return linked(self._cubin, name, self._lines.get)
+
+    def _want_called(self, name: str) -> None:
+        """Disassembles the functions that a kernel calls, and what those call. Errors: DisassemblyError."""
+        functions, names = self._cubin.functions, {name} & self._lines.keys()
+        while names:
+            names = {
+                called(line) for each in names for line in self._lines[each]
+            } & functions.keys() - self._lines.keys()
+            if names:
+                self._lines.update(disassemble(self.data, [functions[each].symbol for each in names]))
+                names &= self._lines.keys()
 
     def missing(self, names: Iterable[str]) -> set[str]:
         """What is to be disassembled, when these are wanted."""
