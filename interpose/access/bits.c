@@ -56,6 +56,8 @@ static const struct tsr_form *masked(struct tsr_evaluation *e, const struct tsr_
     bool cuts_below = mask == (full & ~(low - 1)) || (fits && (bits & ~mask) < low);
     if (cuts_below)
         return tsr_form_plus(e, form, tsr_divide_remainder(e, form, low), -1);
+    if ((count & (count + 1)) && tsr_form_value(e, form, &known))
+        return tsr_form_number(e, known & mask);
     if (count & (count + 1))
         return tsr_form_between(e, 0, mask, form, &tsr_form_zero, mask);
     return tsr_form_times(e, tsr_divide_remainder(e, tsr_divide_quotient(e, form, low), count + 1), low);

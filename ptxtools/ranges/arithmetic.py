@@ -213,6 +213,8 @@ class Arithmetic:
         count = (mask // low) & (mask // low + 1)
         if count == 0:
             return divide.remainder(divide.quotient(form, low), mask // low + 1).times(low)
+        if number is not None:
+            return Form(number & mask)
         return self._between(0, mask, form, mask=mask)
 
     def _or(self, node: Node) -> Form:
