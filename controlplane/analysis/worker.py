@@ -8,6 +8,7 @@ ends when the socket does. What an analysis does wrong, or the memory that it ta
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -29,6 +30,7 @@ MEMORY_BYTES = 8 << 30
 MOST_DESCRIPTORS = 64
 IMAGES_KEPT = 24
 ANSWER = b"done"
+GARBAGE = 200_000  # objects to be made before unused ones are looked for: by default, that takes a fifth of the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,8 @@ def main() -> int:
     limit = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MEMORY_BYTES, most)
     resource.setrlimit(resource.RLIMIT_AS, (limit, most))
     sys.setrecursionlimit(20000)
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
     peer = socket.socket(fileno=int(sys.argv[1]))
     cache, analyser = Cache(), Analyser()
     with contextlib.suppress(OSError):

@@ -53,8 +53,9 @@ class Graph:
 
     def resolve(self, index: int) -> int:
         """The node that an index stands for now."""
-        while index in self._alias:
-            index = self._alias[index]
+        alias = self._alias
+        while index in alias:
+            index = alias[index]
         return index
 
     def number_of(self, index: int) -> int | None:
@@ -79,7 +80,7 @@ class Graph:
             replace_same(joins, self._operands, self.substitute)
             count = len(self._alias)
             for index, node in enumerate(self.nodes):
-                if any(arg in self._alias for arg in node.args):
+                if not self._alias.keys().isdisjoint(node.args):
                     self._rewrite(index, node)
         contexts = self.template.contexts
         for index, context in enumerate(contexts):

@@ -52,7 +52,7 @@ class Walk(ABC):
             elif len(edges) == 1 and block != 0:
                 passed.append(block)
                 block = edges[0].source
-                found = self._flow.definitions.before(name, block, self._flow.blocks[block].end)
+                found = self._flow.definitions.last(name, block)
                 value = self._known_at_entry(name, block) if found is None else self.defined(found, name, block)
                 continue
             elif block in self._flow.loops:

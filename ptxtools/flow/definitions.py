@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from ptxtools.flow.blocks import Block
 from ptxtools.reader.body import Body
 
+_NOWHERE: dict[int, list[int]] = {}
+
 
 class Definitions:
     """`before` finds the instruction in a block that gives a register its value at a place."""
@@ -37,6 +39,11 @@ class Definitions:
             return None
         position = bisect_left(places, index)
         return places[position - 1] if position else None
+
+    def last(self, name: str, block: int) -> int | None:
+        """The last instruction of the block that writes the register."""
+        places = self._places.get(name, _NOWHERE).get(block)
+        return places[-1] if places else None
 
     def only(self, name: str) -> tuple[int, int] | None:
         """(block, instruction) when a single instruction of the function writes the register."""

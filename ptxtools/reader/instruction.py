@@ -30,8 +30,13 @@ _WRITES_NOTHING = {
 
 
 @cache
+def _base(opcode: str) -> str:
+    return opcode.partition(".")[0]
+
+
+@cache
 def _may_write(opcode: str) -> bool:
-    return opcode.partition(".")[0] not in _WRITES_NOTHING or ".red" in opcode
+    return _base(opcode) not in _WRITES_NOTHING or ".red" in opcode
 
 
 class Instruction:
@@ -81,7 +86,7 @@ class Instruction:
     @property
     def base(self) -> str:
         """The opcode up to its first dot."""
-        return self.opcode.partition(".")[0]
+        return _base(self.opcode)
 
     @property
     def written(self) -> list[str]:
