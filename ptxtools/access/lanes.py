@@ -45,15 +45,17 @@ _PRODUCT = {Part.LOW: Op.MUL, Part.HIGH: Op.MUL_HIGH, Part.WIDE: Op.MUL_WIDE}
 
 
 def lane_node(
-    graph: Graph, instruction: Instruction, position: int, source: Source, block: int, context: int
+    graph: Graph, instruction: Instruction, position: int, bits: int, source: Source, block: int, context: int
 ) -> int | None:
-    """The node of destination number `position`; None when nothing is known of its value.
+    """The node of destination number `position`, a register of so many bits; None when nothing is known of its value.
 
     `source` gives the node of an operand; operand 0 is the destination. Errors: ValueError for malformed operands.
     """
     row = _understood(instruction.opcode)
     if row is None:
         return None
+    if position == 0 and _is_cut(row, bits):
+        return source(1)
     maker = _Maker(graph, row, block, context)
     if row.form is not Form.MAP or row.dst is Type.PRED:
         return maker.predicate(source, position)
@@ -69,6 +71,14 @@ def _understood(opcode: str) -> Row | None:
     if any(kind.floating for kind in row.sources) and row.transfer.kind is not Kind.COPY:
         return None
     return row
+
+
+def _is_cut(row: Row, bits: int) -> bool:
+    """Whether a conversion into a register of so many bits only leaves out those above: none that reads the register
+    looks at them.
+    """
+    transfer = row.transfer
+    return transfer.kind is Kind.CONVERT and not transfer.saturate and row.dst.bits == transfer.width == bits
 
 
 class _Maker:

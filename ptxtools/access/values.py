@@ -102,11 +102,11 @@ class Values(Walk):
             shuffled = self._of_first_lane([value(number) for number in range(1, instruction.operand_count)])
             if shuffled is not None:
                 return shuffled
-        node = lane_node(self._graph, instruction, position, value, self._at(block), self._flow.contexts[block])
-        if node is None:
-            bits = self._function.body.register_type(name) or "b64"
-            return self.opaque(Type(bits).bits if bits in _TYPES else 64, block)
-        return node
+        kind = self._function.body.register_type(name)
+        bits = Type(kind).bits if kind in _TYPES else 64
+        at, context = self._at(block), self._flow.contexts[block]
+        node = lane_node(self._graph, instruction, position, bits, value, at, context)
+        return self.opaque(bits, block) if node is None else node
 
     def _of_first_lane(self, operands: Sequence[int]) -> int | None:
         """The value of lane 0 of all 32, when the lanes do not differ in it."""

@@ -300,6 +300,22 @@ def test_an_index_from_memory_stays_in_the_allocation() -> None:
     assert (write.first, write.last, write.parameter) == (-4096, 65535, 0)
 
 
+def test_what_is_left_for_a_block_may_be_negative_before_it_is_cut_to_32_bits() -> None:
+    code = f"""
+        cvt.s64.s32 %rd5, %r1; mul.wide.u32 %rd6, %r3, 64; sub.s64 %rd7, %rd5, %rd6; min.s64 %rd8, %rd7, 64;
+        cvt.u32.u64 %r7, %rd8; setp.lt.s32 %p1, %r5, %r7; @%p1 bra INSIDE; ret; INSIDE: {STORE}
+    """
+    assert one(code, n=40) == (0, 159, 0, 0)
+
+
+def test_what_is_cut_to_32_bits_in_a_register_of_64_has_zeros_above() -> None:
+    code = """
+        cvt.s64.s32 %rd5, %r1; cvt.u32.u64 %rd6, %rd5; shr.u64 %rd7, %rd6, 24; add.s64 %rd4, %rd1, %rd7;
+        st.global.u8 [%rd4], %r2;
+    """
+    assert one(code, n=-1) == (255, 255, 0, 0)
+
+
 def test_a_small_index_from_memory() -> None:
     code = """
         ld.global.u8 %rs1, [%rd2]; mul.wide.u16 %r7, %rs1, 4;
