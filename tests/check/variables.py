@@ -80,6 +80,18 @@ def scale_of(launch: int) -> tuple[int, ...]:
     return tuple(10 * launch + each for each in FIRST_SCALE)
 
 
+def model() -> list[list[list[int]]]:
+    """What is printed of each launch: the counters, and what was stored, sorted."""
+    counters, found = [0] * 4, []
+    for launch in range(LAUNCHES):
+        stored = []
+        for thread in range(THREADS):
+            stored.append(1000 * launch + counters[thread % 4])
+            counters[thread % 4] += scale_of(launch)[thread % 4]
+        found.append([list(counters), sorted(stored)])
+    return found
+
+
 def main() -> None:
     call(driver.cuInit(0))
     call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
