@@ -26,7 +26,7 @@ from controlplane.report import AnalysisReport
 from ptxtools.machine.consent import Consent, may_disassemble
 
 LAST_SECONDS = 4.0
-FIRST_SECONDS = 0.5  # that the program's start waits at most
+FIRST_SECONDS = 2.0  # that the program's start waits at most
 MOST_IMAGES = 4096  # descriptors that are kept open
 
 

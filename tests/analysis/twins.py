@@ -15,7 +15,7 @@ from ptxtools.access.template import AccessKind
 from ptxtools.ranges.launch import Launch, Range
 from ptxtools.ranges.native import Evaluator
 from ptxtools.twin import Twin
-from ptxtools.twin.check import HEADER, VARIABLE
+from ptxtools.twin.check import HEADER, VARIABLE, place_offset
 from tests.analysis.launcher import BUFFER_BYTES, BUFFERS, DISTANCE, FIRST
 
 KINDS = tuple(AccessKind)
@@ -52,7 +52,7 @@ class Twins:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._known: dict[tuple[str, str], tuple[Path, Evaluator] | None] = {}
+        self._known: dict[tuple[str, str], tuple[Path, Evaluator, tuple[str, ...]] | None] = {}
 
     def job(self, line: str, *, repeats: int = 0, blind: bool = False) -> str | None:
         """A job with its twin; None without one, or when the launch may touch anything. blind: nothing is predicted."""
@@ -60,7 +60,7 @@ class Twins:
         found = self._twin(job["text"], job["function"])
         if found is None:
             return None
-        twin, evaluator = found
+        twin, evaluator, names = found
         result = evaluator.evaluate(_launch(job))
         if result.unknown:
             return None
@@ -68,17 +68,18 @@ class Twins:
         if not blind and len(table) < len(result.ranges):
             return None
         more = {"twin": str(twin), "variable": VARIABLE, "table": _table(table).hex(), "repeats": repeats}
-        return json.dumps({**job, **more})
+        based = [[row, each.variable] for row, each in enumerate(table) if each.variable in names]
+        return json.dumps({**job, **more, "globals": names, "places": place_offset(0), "based": based})
 
-    def _twin(self, text: str, function: str) -> tuple[Path, Evaluator] | None:
+    def _twin(self, text: str, function: str) -> tuple[Path, Evaluator, tuple[str, ...]] | None:
         if (text, function) not in self._known:
             found = Image(Path(text).read_bytes(), ARCHITECTURE, ptx_only=True, twins=True).analyse(function)
             known = None
             twin = read(found.twin)
-            if twin is not None and not twin.global_names:  # whose ranges would need the variables' addresses
+            if twin is not None:
                 file = self._directory / f"twin.{len(self._known)}.ptx"
                 file.write_text(twin.text)
-                known = file, Evaluator(found.template)
+                known = file, Evaluator(found.template), twin.global_names
             self._known[text, function] = known
         return self._known[text, function]
 
