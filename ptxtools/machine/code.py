@@ -164,6 +164,12 @@ class FarCall(Branch):
         self.register = register
 
 
+def _named_places(body: Body) -> set[str]:
+    """The labels that branches go to; others would only make blocks smaller."""
+    names = (name for each in body.instructions if isinstance(each, Branch) for name in each.operand_texts)
+    return {place for name in names for place in body.lists.get(name, [name])}
+
+
 def _is_written_predicate(operand: Operand) -> bool:
     return operand.sort is Sort.PREDICATE and not operand.sign
 
@@ -214,6 +220,8 @@ class _Reader:
             number, entry, back, callers = self.pending.pop()
             self.copy(number, entry, back, callers)
         self.code.body.instructions = self.out
+        places, named = self.code.body.labels, _named_places(self.code.body)
+        self.code.body.labels = {name: place for name, place in places.items() if name in named}
 
     def copy(self, number: int, entry: int, back: str | None, callers: tuple[int, ...]) -> None:
         """Adds what an instruction reaches. `back`: the label behind the call; None for the kernel itself."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.listing import ranges
+from tests.analysis.listing import ranges, template
 
 INDEX = """
     S2R R0, SR_CTAID.X
@@ -139,3 +139,16 @@ def test_a_value_that_is_used_thousands_of_blocks_later() -> None:
         STG.E desc[UR8][R8.64], RZ
     """
     assert ranges(code) == [(0, 1023, 0, 0)]
+
+
+def test_blocks_are_as_large_as_they_can_be() -> None:
+    code = f"""{INDEX}
+        MOV R9, RZ
+        again: IMAD.WIDE.U32 R6, R4, 0x4, c[0x0][0x210]
+        STG.E desc[UR8][R6.64], RZ
+        VIADD R9, R9, 0x1
+        ISETP.NE.AND P0, PT, R9, 0x4, PT
+        @P0 BRA again
+        NOP
+    """
+    assert [len(loops) for loops in template(code).block_loops] == [0, 1, 0]
