@@ -32,9 +32,8 @@ def join(graph: Graph, dominates: Dominates) -> None:
             whole = pairs.whole(*node.args, Maker(graph, node.block, node.context))
             if whole != index:
                 graph.substitute(index, whole)
-        elif node.op is Op.UNKNOWN and node.name == LOW_OF_SHIFT:
-            pairs.cut(index, node)
         index += 1
+    pairs.cut_words()
     pairs.replace_upper_sums()
     pairs.replace_words()
 
@@ -80,13 +79,19 @@ class Pairs(Sums):
         self.known[key] = found
         return found
 
-    def cut(self, index: int, node: Node) -> None:
-        """Makes the lower word of a pair shifted to the right that of its value, when the pair is known as one."""
-        low, high, count = node.args
-        make = Maker(self.graph, node.block, node.context)
-        whole = self.whole(low, high, make)
-        if self.node(whole).op is not Op.PACK:
-            self.graph.substitute(index, make.low(make.node(Op.SHR, (whole, count), 64)))
+    def cut_words(self) -> None:
+        """Makes lower words of pairs shifted to the right those of values, when the pairs are known as such; those
+        that have their upper words with them have been found before.
+        """
+        for index in range(len(self.graph.nodes)):
+            node = self.scratch(index, LOW_OF_SHIFT)
+            if node is None or self.graph.resolve(index) != index:
+                continue
+            low, high, count = node.args
+            make = Maker(self.graph, node.block, node.context)
+            whole = self.whole(low, high, make)
+            if self.node(whole).op is not Op.PACK:
+                self.graph.substitute(index, make.low(make.node(Op.SHR, (whole, count), 64)))
 
     # Halves of one value.
 
