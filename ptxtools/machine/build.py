@@ -35,6 +35,7 @@ from ptxtools.machine.signs import find_signed
 from ptxtools.machine.stack import find_slots
 from ptxtools.machine.table import ROWS, Effect, Row, Through, accessed_bytes
 from ptxtools.machine.values import MachineValues
+from ptxtools.machine.widened import Widened
 
 TIER = "machine"
 _KINDS = {Effect.READ: AccessKind.READ, Effect.WRITE: AccessKind.WRITE, Effect.ATOMIC: AccessKind.ATOMIC}
@@ -110,10 +111,11 @@ class _Builder:
         self.graph.simplify()
         add_disjoint(self.graph)
         self.find_tensors()
+        widened = Widened(self.graph)
         self.template.accesses = [
             replace(
                 access,
-                address=self.graph.resolve(access.address),
+                address=widened.seen(access.address, access.context),
                 length=access.length if access.length < 0 else self.graph.resolve(access.length),
             )
             for access in self.template.accesses

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptxtools.access.graph import Graph
-from ptxtools.access.template import Node, Op
+from ptxtools.access.template import Op
 from ptxtools.machine.maker import HIGH_OF_SHIFT, LOW_OF_SHIFT, SUM, Maker
 from ptxtools.machine.sums import Sums
 from ptxtools.machine.words import WORD
@@ -134,9 +134,6 @@ class Pairs(Sums):
         a, b = self.node(low), self.node(high)
         if a.op is b.op is Op.NOT:
             return make.inverse(self.whole(a.args[0], b.args[0], make), 64)
-        above = self.graph.number_of(high)
-        if a.op is Op.NOT and above is not None:
-            return make.inverse(self.whole(a.args[0], make.number(~above & WORD), make), 64)
         if a.op is b.op and a.op in _BITWISE:
             pairs = self.matched(list(a.args), list(b.args), make)
             if len(pairs) == 2:

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from ptxtools.access.template import Op
 from ptxtools.ranges import Launch, evaluate
 from tests.analysis.listed import listed
 
@@ -219,19 +220,47 @@ def test_least_of_pairs_with_what_is_not_understood() -> None:
     assert ranges(text, 40) == [(0, _BYTES - 1)]
 
 
-def test_the_inverse_of_a_word_and_a_number() -> None:
-    """~(0:x) + n is n - x - 1, though the upper words are numbers."""
+def test_a_sum_is_widened_where_the_access_has_its_guard() -> None:
+    """Where a thread's index is below the number, what is subtracted wraps; but nothing is read there."""
+    text = """
+        LDC.64 R2, c[0x0][0x210]
+        LDC R4, c[0x0][0x218]
+        S2R R0, SR_TID.X
+        ISETP.GE.U32.AND P0, PT, R0, R4, PT
+        @P0 IADD3 R5, R0, -R4, RZ
+        @P0 IADD3 R6, P1, R5, R2, RZ
+        @P0 IADD3.X R7, R3, RZ, RZ, P1, !PT
+        @P0 LDG.E.U8 R8, desc[UR4][R6.64]
+        EXIT
+    """
+    assert ranges(text, 10) == [(0, 53)]
+
+
+def test_a_pair_that_is_shifted_to_the_right_behind_a_meeting() -> None:
+    """The pair is one value, and so is what it is shifted to."""
     text = """
         LDC.64 R2, c[0x0][0x210]
         LDC.64 R4, c[0x0][0x218]
         S2R R0, SR_TID.X
-        LOP3.LUT R6, RZ, R0, RZ, 0x33, !PT
-        LOP3.LUT R7, RZ, RZ, RZ, 0x33, !PT
-        IADD3 R6, P0, R6, R4, RZ
-        IADD3.X R7, R7, R5, RZ, P0, !PT
-        IADD3 R8, P0, R2, R6, RZ
-        IADD3.X R9, R3, R7, RZ, P0, !PT
-        LDG.E.U8 R12, desc[UR4][R8.64]
+        ISETP.GE.U32.AND P0, PT, R0, 0x20, PT
+        @P0 BRA other
+        IMAD.WIDE.U32 R6, R0, 0x100000, R4
+        BRA behind
+    other:
+        IMAD.WIDE.U32 R6, R0, 0x200000, R4
+    behind:
+        SHF.R.U64 R8, R6, 0x14, R7
+        SHF.R.U32.HI R9, RZ, 0x14, R7
+        IADD3 R10, P0, R8, R2, RZ
+        IADD3.X R11, R9, R3, RZ, P0, !PT
+        LDG.E.U8 R12, desc[UR4][R10.64]
         EXIT
     """
-    assert ranges(text, 100) == [(36, 99)]
+    template = listed(text, 2)
+    waiting, ops = [template.accesses[0].address], set()
+    while waiting:
+        node = template.nodes[waiting.pop()]
+        ops.add((node.op, node.width))
+        waiting += node.args
+    assert (Op.SHR, 64) in ops
+    assert not {op for op, _ in ops} & {Op.PACK, Op.EXTRACT}

@@ -1,0 +1,70 @@
+"""Sums of words that are widened for the address of a guarded access: they are looked at where the guard holds.
+
+Whether a sum of 32 bits wraps is seen from the facts of its context. What guarded instructions compute has that of
+their block, where it may wrap; but the access is only made, and the address only looked at, where the guard holds.
+"""
+
+from __future__ import annotations
+
+from ptxtools.access.graph import Graph
+from ptxtools.access.template import Op
+
+_WIDENING = {Op.CONVERT, Op.MUL_WIDE}
+_SUMS = {Op.ADD, Op.SUB, Op.NEG}
+_FOLLOWED = {Op.ADD, Op.SUB, Op.NEG, Op.MUL, Op.SHL}
+
+
+class Widened:
+    """`seen` is an address as it is under the conditions of its access, as far as these compare what is added."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._known: dict[tuple[int, int], int] = {}
+
+    def seen(self, index: int, context: int) -> int:
+        index = self._graph.resolve(index)
+        known = self._known.get((index, context))
+        if known is None:
+            known = self._known[index, context] = self._made(index, context)
+        return known
+
+    def _made(self, index: int, context: int) -> int:
+        node = self._graph.nodes[index]
+        if node.op in _WIDENING:
+            added = {each for arg in node.args for each in self._added(arg)}
+            is_closer = added and not added.isdisjoint(self._compared(node.context, context))
+            return self._graph.add(node._replace(context=context)) if is_closer else index
+        if node.op not in _FOLLOWED:
+            return index
+        args = tuple(self.seen(arg, context) for arg in node.args)
+        return (
+            index if args == tuple(map(self._graph.resolve, node.args)) else self._graph.add(node._replace(args=args))
+        )
+
+    def _added(self, index: int) -> list[int]:
+        """What a sum is made of, but for numbers."""
+        node = self._graph.nodes[self._graph.resolve(index)]
+        if node.op not in _SUMS:
+            return []
+        return [self._graph.resolve(arg) for arg in node.args if self._graph.number_of(arg) is None]
+
+    def _compared(self, outer: int, inner: int) -> set[int]:
+        """What the conditions compare that hold in one context besides those of another; nothing if that is not
+        around it.
+        """
+        found: set[int] = set()
+        while inner != outer:
+            if not inner:
+                return set()
+            context = self._graph.template.contexts[inner]
+            self._compare(context.predicate, found)
+            inner = context.parent
+        return found
+
+    def _compare(self, predicate: int, found: set[int]) -> None:
+        node = self._graph.nodes[self._graph.resolve(predicate)]
+        if node.op is Op.COMPARE:
+            found.update(map(self._graph.resolve, node.args))
+        elif node.op in (Op.BOTH, Op.EITHER, Op.OPPOSITE):
+            for arg in node.args:
+                self._compare(arg, found)
