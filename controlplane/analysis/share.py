@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from controlplane.analysis.worker import IMAGES_KEPT, MOST_DESCRIPTORS, Ahead, ImageOf, Task, image_of
+from controlplane.analysis.worker import IMAGES_KEPT, KEPT_BYTES, MOST_DESCRIPTORS, Ahead, ImageOf, Task, image_of
 
 MOST_BEHIND = 8  # functions that wait for the worker that has their image; of more, others take some
 MOST_NAMES_BYTES = 24 << 10  # of functions that a task names besides its own
 LEAST_SHARE = 4  # images that a worker is given at once, if so many wait
 MOST_SHARE = IMAGES_KEPT // 2
+MOST_SHARE_BYTES = KEPT_BYTES // 2
 
 Waiting = Iterable[tuple[Task, Sequence[int]]]  # each with its descriptors
 
@@ -50,13 +51,15 @@ def told(
     free = [each for each in behind if each != image and each not in own and each not in others]
     names = _named([another for another, _ in behind[image]], MOST_NAMES_BYTES)
     left = MOST_NAMES_BYTES - sum(map(len, names))
+    size = task.key.code_bytes
     beside: list[Ahead] = []
     files: list[int] = []
     share = 1 if image in own or image in others else max(-(-(1 + len(free)) // workers), LEAST_SHARE)
     for each in free[: min(share, MOST_SHARE) - 1]:
         first, descriptors = behind[each][0]
         found = _named([another for another, _ in behind[each]], left)
-        if not found or len(task.places) + len(files) + len(descriptors) > MOST_DESCRIPTORS:
+        size += first.key.code_bytes
+        if not found or size > MOST_SHARE_BYTES or len(task.places) + len(files) + len(descriptors) > MOST_DESCRIPTORS:
             break
         beside.append(Ahead(first.key, first.places, found))
         files += descriptors

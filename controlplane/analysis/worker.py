@@ -29,6 +29,7 @@ NICE = 15
 MEMORY_BYTES = 8 << 30
 MOST_DESCRIPTORS = 64
 IMAGES_KEPT = 24
+KEPT_BYTES = 256 << 20  # of images; the latest is kept whatever its size
 ANSWER = b"done"
 GARBAGE = 200_000  # objects to be made before unused ones are looked for: by default, that takes a fifth of the time
 
@@ -116,10 +117,13 @@ class Analyser:
             wanted = zip(files, places, (key.code, *key.sources), strict=True)
             data, *sources = [_contents(descriptor, place, expected) for descriptor, place, expected in wanted]
             self._images[known] = Image(data, key.architecture, key.ptx_only, sources, key.disassemble, key.twin)
-            if len(self._images) > IMAGES_KEPT:
+            while len(self._images) > IMAGES_KEPT or (len(self._images) > 1 and self._kept_bytes() > KEPT_BYTES):
                 self._images.popitem(last=False)
         self._images.move_to_end(known)
         return self._images[known]
+
+    def _kept_bytes(self) -> int:
+        return sum(len(image.data) for image in self._images.values())
 
 
 def _contents(descriptor: int, place: Place, expected: int) -> bytes:

@@ -11,7 +11,7 @@ from ptxtools.machine.excerpt import Excerpt, likeness, unmarked
 from ptxtools.machine.linking import called, linked
 
 _SMALL_BYTES = 256 << 10  # of code: all of it takes less long than to begin once more
-_SECONDS_TOGETHER = 20.0  # then each is tried alone
+_SECONDS_TOGETHER = 40.0  # of the 60 that an analysis may take; then each is tried alone
 
 
 class Listing:

@@ -10,7 +10,15 @@ import pytest
 from controlplane.analysis.cache import Key
 from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.pool import Pool
-from controlplane.analysis.share import LEAST_SHARE, MOST_BEHIND, MOST_NAMES_BYTES, MOST_SHARE, choose, told
+from controlplane.analysis.share import (
+    LEAST_SHARE,
+    MOST_BEHIND,
+    MOST_NAMES_BYTES,
+    MOST_SHARE,
+    MOST_SHARE_BYTES,
+    choose,
+    told,
+)
 from controlplane.analysis.worker import Ahead, ImageOf, Place, Task, image_of
 from controlplane.content import content_hash
 
@@ -64,6 +72,12 @@ def test_with_an_image_that_somebody_has_a_worker_is_told_of_that_alone() -> Non
     waiting = [(task(1, "l"), [3]), (task(2), [4])]
     for own, others in (({A}, set()), (set(), {A})):
         assert told(task(1), waiting, own, others, 1) == (replace(task(1), next=("l",)), [])
+
+
+def test_large_images_are_analysed_one_by_one() -> None:
+    waiting = [(Task(Key(code, MOST_SHARE_BYTES // 2, 90, False, "k"), (Place(0, 2),)), [3]) for code in (2, 3)]
+    asked, _ = told(task(1), waiting, (), (), 1)
+    assert [each.key.code for each in asked.beside] == [2]
 
 
 def test_names_have_an_end() -> None:
