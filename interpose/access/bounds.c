@@ -249,6 +249,13 @@ static bool improve(struct tsr_evaluation *e, struct scaled *form, const struct 
     return best.fact && take(e, form, &best);
 }
 
+/* Down to what the form can be: its constant and a multiple of what divides all coefficients. */
+static tsr_wide rounded(const struct tsr_form *form, bool negative, tsr_wide high)
+{
+    tsr_wide unit = tsr_form_content(form);
+    return unit > 1 ? high - tsr_wide_modulo(high - (negative ? -form->constant : form->constant), unit) : high;
+}
+
 /* The least bound found of a form or, when it is `negative`, of its opposite. */
 static tsr_wide bound(struct tsr_evaluation *e, const struct tsr_form *form, bool negative, const struct tsr_facts *facts)
 {
@@ -270,7 +277,8 @@ static tsr_wide bound(struct tsr_evaluation *e, const struct tsr_form *form, boo
     for (int step = 0; step < STEPS && current.count && !e->coarse; step++)
         if (!improve(e, &current, facts))
             break;
-    return current.score.unbounded ? TSR_INFINITE : tsr_wide_divide(current.score.total, current.scale);
+    return current.score.unbounded ? TSR_INFINITE
+                                   : rounded(form, negative, tsr_wide_divide(current.score.total, current.scale));
 }
 
 tsr_wide tsr_bound_upper(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts)

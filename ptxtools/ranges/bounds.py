@@ -2,7 +2,8 @@
 
 Any facts f <= 0 with multipliers m >= 0 bound a form: form <= form - m * f. The bound of the right side from the
 symbols' own bounds is lowered step by step, each step taking away the multiple of a fact that removes one symbol.
-Every intermediate result is a valid bound.
+Every intermediate result is a valid bound. A form is its constant and a multiple of what divides all its coefficients:
+so the bound is rounded to that in the end.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ def upper(symbols: Symbols, form: Form, facts: Sequence[Form]) -> Bound:
         if step is None:
             break
         current, scale, score = step
-    return inf if score[0] else score[1] // scale
+    if score[0]:
+        return inf
+    bound = score[1] // scale
+    return bound - (bound - form.constant) % form.content()
 
 
 def lower(symbols: Symbols, form: Form, facts: Sequence[Form]) -> Bound:

@@ -226,3 +226,22 @@ def test_the_reason_is_named() -> None:
     assert found == expected
     assert [reason for _, reason in found.unknown] == ["pointer loaded from memory"]
     assert found.ranges == [Range(found.ranges[0].kind, 0, None, 1 << 40, 0, 7)]
+
+
+def test_bounds_are_what_multiples_can_be() -> None:
+    """Element n of block n, of 8 bytes, where thread + 4 n is 4 or more: of 4 threads that is block 1, not 1 / 4."""
+    text = """
+        .version 8.0
+        .target sm_80
+        .entry k(.param .u64 p) {
+            .reg .pred %p<2>; .reg .b32 %r<5>; .reg .b64 %rd<4>;
+            ld.param.u64 %rd1, [p]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x; mad.lo.s32 %r3, %r1, 4, %r2;
+            setp.lt.s32 %p1, %r3, 4; @%p1 bra END;
+            mul.wide.u32 %rd2, %r1, 8; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r1;
+        END: ret; }
+    """
+    module = read(text)
+    template = build(module, module.functions["k"])
+    launch = Launch(struct.pack("<Q", 2 * BUFFER), (3, 1, 1), (4, 1, 1), buffers)
+    for result in (evaluate(template, launch), Evaluator(template).evaluate(launch)):
+        assert [(each.first, each.last) for each in result.ranges] == [(8, 19)]
