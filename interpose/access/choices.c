@@ -171,16 +171,45 @@ static const struct tsr_form *selected(struct tsr_evaluation *e, const struct ts
     return one_of(e, node, options, count);
 }
 
+/* Keeps the bounds that a form has as one of the options, with the symbol that was known of it. */
+static void limit(struct tsr_evaluation *e, const struct tsr_form *known, const struct tsr_form *form,
+                  const struct option *options, uint32_t count)
+{
+    tsr_wide low = TSR_INFINITE, high = -TSR_INFINITE;
+    for (uint32_t i = 0; i < count; i++) {
+        low = tsr_wide_least(low, tsr_bound_lower(e, options[i].form, options[i].facts));
+        high = tsr_wide_most(high, tsr_bound_upper(e, options[i].form, options[i].facts));
+    }
+    if (tsr_wide_fits(high))
+        tsr_symbol_relate(e, known, tsr_form_moved(e, form, -high));
+    if (tsr_wide_fits(low))
+        tsr_symbol_relate(e, known, tsr_form_apart(e, form, &tsr_form_zero, true, low));
+}
+
 static const struct tsr_form *joined(struct tsr_evaluation *e, const struct tsr_access_node *node)
 {
     struct option *options = tsr_scratch_take(e, node->count * sizeof *options);
-    uint32_t count = 0;
+    const struct tsr_form **forms = tsr_scratch_take(e, node->count * sizeof *forms);
+    uint32_t *ways = tsr_scratch_take(e, node->count * sizeof *ways), count = 0;
     for (uint32_t i = 0; i < node->count; i++) {
-        const struct tsr_facts *facts = tsr_context_facts(e, tsr_node_operand(e, node, node->count + i));
-        if (facts)
-            options[count++] = (struct option){tsr_node_value(e, tsr_node_operand(e, node, i)), facts};
+        uint32_t context = tsr_node_operand(e, node, node->count + i);
+        const struct tsr_facts *facts = tsr_context_facts(e, context);
+        if (!facts)
+            continue;
+        forms[count] = tsr_node_value(e, tsr_node_operand(e, node, i));
+        options[count] = (struct option){forms[count], facts};
+        ways[count++] = context;
     }
-    return one_of(e, node, options, count);
+    const struct tsr_form *known;
+    const struct tsr_form *result = e->coarse ? NULL : tsr_meeting_find(e, node->block, ways, forms, count, &known);
+    if (result) {
+        limit(e, known, result, options, count);
+        return result;
+    }
+    result = one_of(e, node, options, count);
+    if (!e->coarse)
+        tsr_meeting_add(e, node->block, ways, forms, count, result);
+    return result;
 }
 
 const struct tsr_form *tsr_choice_value(struct tsr_evaluation *e, const struct tsr_access_node *node)

@@ -4,13 +4,29 @@
 static const uint8_t opposite[] = {TSR_COMPARE_GE, TSR_COMPARE_GT, TSR_COMPARE_LE,
                                    TSR_COMPARE_LT, TSR_COMPARE_NE, TSR_COMPARE_EQ};
 
+/* What holds on either side. */
+static const struct tsr_facts *in_both(struct tsr_evaluation *e, const struct tsr_access_node *node,
+                                       const struct tsr_facts *sides[2])
+{
+    const struct tsr_facts *before = tsr_context_facts(e, node->context);
+    before = tsr_facts_joined(e, before ? before : &tsr_facts_none, sides[1]);
+    struct tsr_facts *found = tsr_facts_room(e, sides[0]->count);
+    for (uint32_t i = 0; i < sides[0]->count; i++)
+        if (tsr_bound_upper(e, sides[0]->items[i], before) <= 0)
+            found->items[found->count++] = sides[0]->items[i];
+    return found;
+}
+
 /* Both hold when "both" is true or "either" false. Otherwise at least one does: known when the other cannot. */
 static const struct tsr_facts *of_two(struct tsr_evaluation *e, const struct tsr_access_node *node, bool truth)
 {
     const struct tsr_facts *possible[2];
     int count = 0;
-    for (uint32_t i = 0; i < 2; i++) {
-        const struct tsr_facts *side = tsr_predicate_facts(e, tsr_node_operand(e, node, i), truth);
+    bool is_join[2];
+    for (uint32_t i = 0; i < 2; i++)
+        is_join[i] = e->template->nodes[tsr_node_operand(e, node, i)].op == TSR_OP_JOIN;
+    for (uint32_t i = 0; i < 2; i++) { /* joins come last */
+        const struct tsr_facts *side = tsr_predicate_facts(e, tsr_node_operand(e, node, is_join[0] ? 1 - i : i), truth);
         if (side && !tsr_facts_impossible(e, side, &tsr_facts_none))
             possible[count++] = side;
     }
@@ -18,7 +34,9 @@ static const struct tsr_facts *of_two(struct tsr_evaluation *e, const struct tsr
         return count == 2 ? tsr_facts_joined(e, possible[0], possible[1]) : NULL;
     if (count == 0)
         return NULL;
-    return count == 1 ? possible[0] : &tsr_facts_none;
+    if (count == 1)
+        return possible[0];
+    return is_join[0] || is_join[1] ? in_both(e, node, possible) : &tsr_facts_none;
 }
 
 static bool between(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide low, tsr_wide high)
@@ -81,6 +99,8 @@ static const struct tsr_facts *compared(struct tsr_evaluation *e, const struct t
         found = add_fact(e, facts, tsr_form_apart(e, sides[0], sides[1], false, code == TSR_COMPARE_LT));
     if (found && (code == TSR_COMPARE_GT || code == TSR_COMPARE_GE || code == TSR_COMPARE_EQ))
         found = add_fact(e, facts, tsr_form_apart(e, sides[0], sides[1], true, code == TSR_COMPARE_GT));
+    for (uint32_t i = 0; i < 2 && found && !e->coarse; i++)
+        found = tsr_facts_joined(e, found, tsr_meeting_only_way(e, tsr_node_operand(e, node, i), node->context));
     return found;
 }
 
@@ -101,6 +121,8 @@ const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t i
         found = (node->number != 0) == truth ? &tsr_facts_none : NULL;
     else if (node->op == TSR_OP_COMPARE && node->code < TSR_COMPARE_OTHER)
         found = compared(e, node, truth);
+    else if (node->op == TSR_OP_JOIN)
+        found = tsr_meeting_facts(e, node, truth);
     e->depth--;
     return found;
 }

@@ -337,12 +337,28 @@ class Arithmetic:
         return self._one_of(node, options)
 
     def _join(self, node: Node) -> Form:
-        options = []
+        options, ways = [], []
         for arg, context in zip(node.args, node.contexts, strict=True):
             facts = self._of.facts(context)
             if facts is not None:
                 options.append((self._of.value(arg), facts))
-        return self._one_of(node, options)
+                ways.append(context)
+        place, forms = (node.block, tuple(ways)), [form for form, _ in options]
+        together = self._of.meetings.find(place, forms)
+        if together is None:
+            result = self._one_of(node, options)
+            self._of.meetings.add(place, forms, result)
+            return result
+        result, known = together
+        low, high = self._bounds_of(options)
+        limits = [result.moved(-int(high))] if high != inf else []
+        limits += [result.times(-1).moved(int(low))] if low != -inf else []
+        self._related(known, tuple(limits))
+        return result
+
+    def _bounds_of(self, options: list[tuple[Form, list[Form]]]) -> tuple[Bound, Bound]:
+        low = min(self._of.lower(form, facts) for form, facts in options)
+        return low, max(self._of.upper(form, facts) for form, facts in options)
 
     def _one_of(self, node: Node, options: list[tuple[Form, list[Form]]]) -> Form:
         if not options:
@@ -350,8 +366,7 @@ class Arithmetic:
         first = options[0][0]
         if all(form.key == first.key for form, _ in options) and not self._is_count(first, node):
             return first
-        low = min(self._of.lower(form, facts) for form, facts in options)
-        high = max(self._of.upper(form, facts) for form, facts in options)
+        low, high = self._bounds_of(options)
         if low == high == self._of.upper(first, []) == self._of.lower(first, []):
             return first  # pointers to one place: an address keeps what it begins with
         loops = self._of.symbols.loops(form for form, _ in options) | self._of.template.block_loops[node.block]

@@ -17,6 +17,7 @@ from ptxtools.ranges.arithmetic import Arithmetic
 from ptxtools.ranges.divide import Division
 from ptxtools.ranges.form import Bound, Form, Symbol, Symbols
 from ptxtools.ranges.loops import Trips
+from ptxtools.ranges.meetings import Meetings
 from ptxtools.ranges.predicates import Predicates
 
 _AXES = {"x": 0, "y": 1, "z": 2}
@@ -45,6 +46,7 @@ class Evaluation:
         self.division = Division(self.symbols)
         self.trips = Trips(self)
         self.predicates = Predicates(self)
+        self.meetings = Meetings()
         self.arithmetic = Arithmetic(self)
         self._values: list[dict[int, Form]] = [{}]
         self._active: list[set[int]] = [set()]
@@ -75,9 +77,11 @@ class Evaluation:
         self._active.append(set())
         self._facts.append({})
         self._marks.append(self.division.mark())
+        self.meetings.begin_trial()
 
     def end_trial(self) -> None:
         self.division.forget(self._marks.pop())
+        self.meetings.end_trial()
         self._values.pop()
         self._active.pop()
         self._facts.pop()
