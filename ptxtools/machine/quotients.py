@@ -83,18 +83,14 @@ def _copies(code: Code) -> Iterator[tuple[int, Routine]]:
 def recognised(inputs: Inputs) -> Recognised | None:
     """What a routine computes, if that is known."""
     results = {name: inputs.result(name) for name in inputs.last}
-    for node in results.values():
-        for roles in inputs.roles(node):
-            what = KNOWN.get(inputs.digest(node, roles))
-            if what is None:
-                continue
-            matches = {name: KNOWN.get(inputs.digest(other, roles)) for name, other in results.items()}
-            words = tuple(
-                (inputs.last[name], name, match[2])
-                for name, match in matches.items()
-                if match and match[:2] == what[:2]
-            )
-            return Recognised(what[0], what[1], roles, words)
+    for leaves in {inputs.leaves(node) for node in results.values()}:
+        for roles in permutations(leaves) if len(leaves) == len(_NAMES) else ():
+            digest = Digest(inputs.graph, dict(zip(roles, _NAMES, strict=True)))
+            matches = {name: KNOWN.get(digest.of(node).hex()) for name, node in results.items()}
+            what = next((match[:2] for match in matches.values() if match), None)
+            if what is not None:
+                words = tuple((inputs.last[name], name, m[2]) for name, m in matches.items() if m and m[:2] == what)
+                return Recognised(*what, roles, words)
     return None
 
 
@@ -131,8 +127,8 @@ class Inputs(MachineValues):
             return Operand(Sort.REGISTER, self._registers[index])
         return Operand(Sort.CONSTANT, number=self._kernel.parameter_base + self.graph.nodes[index].number)
 
-    def roles(self, result: int) -> Iterator[tuple[int, ...]]:
-        """In which order the words that a result is made of may be those of a and b."""
+    def leaves(self, result: int) -> tuple[int, ...]:
+        """The words that a result is made of, of those that the routine begins with."""
         found: set[int] = set()
         seen: set[int] = set()
         pending = [result]
@@ -145,7 +141,4 @@ class Inputs(MachineValues):
             if index in self._registers or (node.op is Op.PARAMETER and node.width == 32):
                 found.add(index)
             pending += node.args
-        return permutations(sorted(found)) if len(found) == len(_NAMES) else iter(())
-
-    def digest(self, index: int, roles: Sequence[int]) -> str:
-        return Digest(self.graph, dict(zip(roles, _NAMES, strict=True))).of(index).hex()
+        return tuple(sorted(found))
