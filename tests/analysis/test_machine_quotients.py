@@ -87,8 +87,7 @@ def only_routine(data: bytes) -> tuple[Inputs, Recognised]:
     return inputs, found
 
 
-@pytest.mark.parametrize("options", [(), ("-c",)])
-@pytest.mark.parametrize("architecture", [90, 120])
+@pytest.mark.parametrize(("architecture", "options"), [(90, ("-c",)), (120, ())])
 def test_ranges_behind_a_division(architecture: int, options: tuple[str, ...], tmp_path: Path) -> None:
     """Of a routine inside of the kernel, and of a function of the file."""
     code = Code(assembled("div.u64", architecture, tmp_path, *options))
