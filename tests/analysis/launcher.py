@@ -9,7 +9,7 @@ failed launch the context is made anew. ENDS gets a line for each job: "right", 
 "refused" when it could not be made.
 
 A job may say what lies in memory: "clear" [[begin, end], ..] is made zero, all buffers are filled anew from a "seed",
-then "spoil" gets a "pattern" (hex). With "digest" [[begin, end], ..] the line is "right=" and a digest of those bytes.
+then "spoil" gets a "pattern" (hex). With "digest" [[begin, end], ..] the line ends with "=" and a digest of those bytes.
 """
 
 from __future__ import annotations
@@ -104,10 +104,9 @@ class Device:
         return address.value
 
     def renew(self) -> None:
-        """After a failure: another context."""
+        """After a failure: another context. What lies in memory stays."""
         self._driver.cuDevicePrimaryCtxReset_v2(0)
         self._open()
-        self.fill()
 
     def fill(self) -> None:
         """Small numbers around the buffers' middles: they serve as sizes and indices."""
@@ -188,13 +187,20 @@ def run(device: Device, job: dict[str, object]) -> str:
         device.launch(job)
     except DriverError:
         device.renew()
+        device.fill()
         return "refused\n"
     try:
         device.wait()
     except DriverError:
         device.renew()
-        return "failed\n"
-    return f"right={device.kept(job)}\n" if "digest" in job else "right\n"
+        end = said("failed", device, job)
+        device.fill()
+        return end
+    return said("right", device, job)
+
+
+def said(end: str, device: Device, job: dict[str, object]) -> str:
+    return f"{end}={device.kept(job)}\n" if "digest" in job else f"{end}\n"
 
 
 class Watch:

@@ -60,7 +60,7 @@ class Trials:
         lacking = traced is not None and missed(self.predicted(traced.launch), traced)
         if traced is None or not lacking:
             return End.HELD if end == "right" else End.NONE
-        if end == "right" and self.is_unused(job, traced):
+        if end in ("right", "failed") and self.is_unused(job, traced):
             return End.UNUSED
         self.lacking = f"traced {said(lacking)} of a launch of {traced.launch.grid} x {traced.launch.block}"
         return End.LACKS
@@ -81,9 +81,9 @@ class Trials:
         first, begun = made[0]
         return (
             begun is not None
-            and first.startswith("right")
+            and "=" in first
             and all(inside(each, spoilt) for found in missed(result, begun).values() for each in found)
-            and all(end == first and each is not None and each.accesses == begun.accesses for end, each in made)
+            and all(end == first and each and is_same(each, begun) for end, each in made)
         )
 
     def decided(self, jobs: Iterable[str]) -> End:
@@ -97,6 +97,11 @@ class Trials:
             if held == _ENOUGH or self.late >= most:
                 break
         return End.HELD if held else End.NONE
+
+
+def is_same(one: Traced, other: Traced) -> bool:
+    """Whether two launches touched the same and stopped, if they did, at the same."""
+    return one.accesses == other.accesses and one.fault == other.fault
 
 
 def missed(result: Result, traced: Traced) -> dict[AccessKind, list[Interval]]:
