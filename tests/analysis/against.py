@@ -32,6 +32,7 @@ _BUFFERS = 0x7F00_0000_0000  # where the first lies; they are as far apart as tw
 _BUFFER_BYTES = 1 << 28
 _SEED = 7
 _KIN = 200
+_ALIKE = (End.UNUSED, End.OPEN)  # machine code is no different
 
 Wanted = Callable[[str], bool]  # whether a kernel of this name is wanted
 
@@ -55,7 +56,8 @@ class Verdict:
 
     `missing`: machine ranges lack bytes that were traced, or whether they do could not be told (`undecided`).
     `narrower`: they lack bytes of the PTX's ranges, but hold all that was traced: PTX says too much.
-    `open`: the same, but where PTX leaves it open what the launch does: it divides by zero.
+    `open`: the same, but where PTX leaves it open what the launch does: it divides by zero, or uses a register that
+        has no value.
     `unequal`: they have bytes that the PTX's have not.
     `dead`: they lack only bytes of loads whose values nobody uses, at least in that launch: ptxas leaves them out, or
     moves them to where they are used.
@@ -162,12 +164,12 @@ def settle(found: Verdict, sides: Sides, kernel: Kernel, doubtful: Mapping[str, 
         ends = [decided if end is End.NONE else end for end in ends]
     held = [job for job, end in zip(jobs, ends, strict=True) if end is End.HELD]
     is_open = {job: divides_by_zero(sides.theirs, launch_of(json.loads(job))) for job in held}
-    found.open += sum(is_open.values())
-    found.narrower += len(held) - found.open
+    found.narrower += len(held) - sum(is_open.values())
+    found.open += sum(is_open.values()) + ends.count(End.OPEN)
     found.dead += ends.count(End.UNUSED)
     found.undecided += ends.count(End.NONE)
     found.missing += ends.count(End.NONE) + ends.count(End.LACKS)
-    differ = (job for job, end in zip(jobs, ends, strict=True) if end is not End.UNUSED and not is_open.get(job))
+    differ = (job for job, end in zip(jobs, ends, strict=True) if end not in _ALIKE and not is_open.get(job))
     found.example = next((doubtful[job] for job in differ), found.example)
 
 

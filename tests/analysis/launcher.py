@@ -9,7 +9,7 @@ failed launch the context is made anew. ENDS gets a line for each job: "right", 
 "refused" when it could not be made.
 
 A job may say what lies in memory: "clear" [[begin, end], ..] is made zero, all buffers are filled anew from a "seed",
-then "spoil" gets a "pattern" (hex). With "digest" [[begin, end], ..] the line ends with "=" and a digest of those bytes.
+then "spoil" gets a "pattern" (hex). With "digest" [[begin, end], ..] the line ends with "=" and those bytes' digest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads that a launch does not use: machine code may leave them out there."""
+"""Reads that a launch does not use, and registers without a value: machine code need not do what was traced."""
 
 from __future__ import annotations
 
@@ -51,3 +51,18 @@ def test_reads_whose_values_decide_nothing(
     job = {"text": str(text), "function": "some", **shape, "pointers": {"0": 0, "8": 1}, "values": values.hex()}
     assert list(trials.ends([json.dumps(job)])) == [end]
     assert bool(trials.lacking) is (end is End.LACKS)
+
+
+def test_registers_without_a_value(tmp_path: Path, native_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The load's index has one on the way of `is_used` alone."""
+    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+    text = tmp_path / "some.ptx"
+    where = "@!%p1 mov.u64 %rd6, 0;\nadd.s64 %rd4, %rd4, %rd6;\nld.global.u32 %r3, [%rd4];\nst.global.u32 [%rd5], %r3;"
+    text.write_text(TEXT.replace("LOAD", where))
+    without = read(TEXT.replace("LOAD", "st.global.u32 [%rd5], %r3;"))
+    template = build(without, without.kernels[0])
+    trials = Trials(tmp_path, lambda launch: evaluate(template, launch))
+    shape = {"grid": [1, 1, 1], "block": [32, 1, 1], "shared": 0, "pointers": {"0": 0, "8": 1}}
+    values = [(bytes(16) + is_used.to_bytes(4, "little")).hex() for is_used in (0, 1)]
+    jobs = [json.dumps({"text": str(text), "function": "some", **shape, "values": each}) for each in values]
+    assert list(trials.ends(jobs)) == [End.OPEN, End.LACKS]

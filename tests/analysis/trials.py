@@ -5,27 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from ptxtools.access.template import AccessKind
 from ptxtools.ranges import Launch, Result
 from tests.analysis.campaign import launched
 from tests.analysis.oracle import Interval, Traced, inside, launches, spread, union
+from tests.analysis.undefined import filled
 
 _STALL_S = 5.0
 _TRIED = 20
 _ENOUGH = 3  # launches that came to their end, or took too long
 _PATTERNS = ("00", "ff", "a7193cf05e")  # of what lies in memory
+_BYTES = (0x00, 0x5A, 0xFF)  # of what registers hold
 
 
 class End(Enum):
     """What a launch showed: that the ranges lack a byte, that they hold all, that they lack only bytes that it reads
-    and does not use (`unused`), or nothing, as it did not end.
+    and does not use (`unused`), that what it does depends on registers without a value (`open`), or nothing, as it did
+    not end.
     """
 
     LACKS = "lacks"
     HELD = "held"
     UNUSED = "unused"
+    OPEN = "open"
     NONE = "none"
 
 
@@ -60,8 +66,11 @@ class Trials:
         lacking = traced is not None and missed(self.predicted(traced.launch), traced)
         if traced is None or not lacking:
             return End.HELD if end == "right" else End.NONE
-        if end in ("right", "failed") and self.is_unused(job, traced):
-            return End.UNUSED
+        if end in ("right", "failed"):
+            if self.is_unused(job, traced):
+                return End.UNUSED
+            if self.is_open(job, traced):
+                return End.OPEN
         self.lacking = f"traced {said(lacking)} of a launch of {traced.launch.grid} x {traced.launch.block}"
         return End.LACKS
 
@@ -73,9 +82,8 @@ class Trials:
         lacking = missed(result, traced)
         if lacking.keys() != {AccessKind.READ}:
             return False
-        left = [*traced.accesses[AccessKind.WRITE], *traced.accesses[AccessKind.ATOMIC]]
         spoilt = lacking[AccessKind.READ]
-        common = {**json.loads(job), "clear": left, "seed": 1, "digest": left}
+        common = {**same_memory(job, traced), "digest": left_by(traced)}
         spoils = [{"spoil": spoilt, "pattern": pattern} for pattern in _PATTERNS]
         made = self.made([json.dumps({**common, **each}) for each in ({}, *spoils)])
         first, begun = made[0]
@@ -86,6 +94,16 @@ class Trials:
             and all(end == first and each and is_same(each, begun) for end, each in made)
         )
 
+    def is_open(self, job: str, traced: Traced) -> bool:
+        """Whether what a launch touches depends on what registers hold that nothing was written to."""
+        common = same_memory(job, traced)
+        source, name = Path(common["text"]).read_text(), common["function"]
+        files = [self.directory / f"filled.{byte:02x}.ptx" for byte in _BYTES]
+        for byte, file in zip(_BYTES, files, strict=True):
+            file.write_text(filled(source, name, byte))
+        made = [each for _, each in self.made([json.dumps({**common, "text": str(file)}) for file in files])]
+        return any(one and other and not is_same(one, other) for one, other in pairwise(made))
+
     def decided(self, jobs: Iterable[str]) -> End:
         """What those of these show that come to their end."""
         held, most = 0, self.late + _ENOUGH
@@ -93,10 +111,19 @@ class Trials:
             (end,) = self.ends([job])
             if end is End.LACKS:
                 return end
-            held += end in (End.HELD, End.UNUSED)
+            held += end in (End.HELD, End.UNUSED, End.OPEN)
             if held == _ENOUGH or self.late >= most:
                 break
         return End.HELD if held else End.NONE
+
+
+def left_by(traced: Traced) -> list[Interval]:
+    return [*traced.accesses[AccessKind.WRITE], *traced.accesses[AccessKind.ATOMIC]]
+
+
+def same_memory(job: str, traced: Traced) -> dict[str, Any]:
+    """The job, with the same bytes in memory each time."""
+    return {**json.loads(job), "clear": left_by(traced), "seed": 1}
 
 
 def is_same(one: Traced, other: Traced) -> bool:
