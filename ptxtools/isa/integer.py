@@ -225,6 +225,11 @@ def _packed_distances() -> Rows:
         yield _row(f"{key}.add", Type.U32, sources, " + ".join(["C", *distances]))
 
 
+def _shifted_sums() -> Rows:
+    """A video instruction that CUB writes: a shifted value and an addend."""
+    yield _row("vshr.u32.u32.u32.clamp.add", Type.U32, (Type.U32, Type.U32, Type.U32), "(B > 31u ? 0u : A >> B) + C")
+
+
 def _carries() -> Rows:
     """Extended precision: the condition code is an ordinary predicate register (exec/op_keys_lane.md)."""
     for kind in (Type.U32, Type.S32, Type.U64, Type.S64):
@@ -287,5 +292,15 @@ def _carry_row(key: str, name: str, kind: Type, whole: Type, carry_in: bool, car
 
 
 def rows() -> Rows:
-    for family in (_sums, _products, _divisions, _single, _bits, _dot_products, _packed_distances, _carries):
+    for family in (
+        _sums,
+        _products,
+        _divisions,
+        _single,
+        _bits,
+        _dot_products,
+        _packed_distances,
+        _shifted_sums,
+        _carries,
+    ):
         yield from family()

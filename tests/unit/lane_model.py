@@ -589,6 +589,8 @@ def expected(opcode: str, operands: Sequence[int]) -> tuple[int, int | None]:
         return _dot(parts, operands), None
     if name.startswith("vabsdiff"):
         return _packed_distance(parts, operands), None
+    if name == "vshr":
+        return (operands[0] >> min(operands[1], 32)) + operands[2] & 0xFFFFFFFF, None
     if name in ("shl", "shr", "shf"):
         return _shift(name, parts, kind, operands), None
     if name in ("and", "or", "xor", "not", "cnot", "mov"):
