@@ -10,11 +10,10 @@ import re
 from collections.abc import Sequence
 
 from ptxtools.machine.disassembler import Line
-from ptxtools.machine.linking import STEP
+from ptxtools.machine.linking import STEP, offset_of
 from ptxtools.machine.operand import split
 
 _BARRIER = re.compile(r"B\d+\Z")
-_TARGET = re.compile(r"0x[0-9a-f]+\Z")
 
 
 def joins(lines: Sequence[Line]) -> dict[str, set[int]]:
@@ -26,13 +25,13 @@ def joins(lines: Sequence[Line]) -> dict[str, set[int]]:
         base = line.opcode.partition(".")[0]
         if base == "BSSY":
             register, _, target = line.operands.partition(",")
-            if _TARGET.match(target):
-                found.setdefault(register, set()).add(int(target, 16) // STEP)
+            if offset_of(target) >= 0:
+                found.setdefault(register, set()).add(offset_of(target) // STEP)
         elif base == "BMOV":
             first, *sources = split(line.operands)
             taken |= {first} if _BARRIER.match(first) else set()
             kept |= {each for each in sources if _BARRIER.match(each)}
-    places = {place for register in kept for place in found.get(register, ())}
+    places = {each for register in kept for each in found.get(register, ())}
     for register in taken:
         found[register] = found.get(register, set()) | places
     return found

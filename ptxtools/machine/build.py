@@ -18,13 +18,14 @@ from ptxtools.machine import copies, pairs
 from ptxtools.machine.again import settle
 from ptxtools.machine.banks import Banks
 from ptxtools.machine.choices import narrow
-from ptxtools.machine.code import Code, FarCall, MachineInstruction, read
+from ptxtools.machine.code import Code, read
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
 from ptxtools.machine.divisions import find_divisions
 from ptxtools.machine.extremes import find_extremes
 from ptxtools.machine.guards import Guards, choose
 from ptxtools.machine.halves import find_halves
+from ptxtools.machine.instruction import FarCall, MachineInstruction
 from ptxtools.machine.lower import lower
 from ptxtools.machine.maps import Cell, Maps
 from ptxtools.machine.operand import Operand, Sort, addresses, global_address

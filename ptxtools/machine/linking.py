@@ -16,13 +16,18 @@ from ptxtools.machine.operand import split
 
 STEP = 16  # bytes of an instruction
 _HALF = re.compile(r"(32@(?:lo|hi))\((?:0x[0-9a-f]+|\([^()]*@srel\))\)")
-_TARGET = re.compile(r"0x[0-9a-f]+\Z")
+_PLACE = re.compile(r"0x[0-9a-f]+\Z")
 _GOING = {"BRA", "JMP", "BSSY", "CALL", "WARPSYNC"}
 _OWN_CONSTANTS = re.compile(r"\bc\[(?:0x[12]|UR\d+)\]")
 
 _BEHIND = Line("", "BPT.TRAP", "")  # nothing runs on from the end of a function into the next one
 
 Lines = Callable[[str], "Sequence[Line] | None"]
+
+
+def offset_of(operand: str) -> int:
+    """The offset that an operand says, in the function; -1 of others."""
+    return int(operand, 16) if _PLACE.match(operand) else -1
 
 
 def called(line: Line) -> str:
@@ -83,8 +88,8 @@ def _moved(lines: Sequence[Line], by: int, function: Kernel, routines: Mapping[s
             line = replace(line, operands=f"{_first(line)},{function.name}")
         elif base in _GOING and line.operands:
             *before, last = split(line.operands)
-            place = routines.get(last, int(last, 16) if _TARGET.match(last) else -1)
-            if place >= 0:
-                line = replace(line, operands=",".join([*before, hex(place + by * STEP)]))
+            target = routines.get(last, offset_of(last))
+            if target >= 0:
+                line = replace(line, operands=",".join([*before, hex(target + by * STEP)]))
         found.append(line)
     return found

@@ -17,10 +17,11 @@ from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Op, Template
 from ptxtools.machine.banks import Banks
-from ptxtools.machine.code import Branch, Code, Divided, Division, MachineInstruction, read
+from ptxtools.machine.code import Code, read
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.digest import Digest
 from ptxtools.machine.disassembler import Line
+from ptxtools.machine.instruction import Branch, Divided, Division, MachineInstruction
 from ptxtools.machine.known_quotients import KNOWN
 from ptxtools.machine.operand import Operand, Sort
 from ptxtools.machine.values import MachineValues

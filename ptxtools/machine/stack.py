@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ptxtools.machine.code import Branch, MachineInstruction
+from ptxtools.machine.instruction import Branch, MachineInstruction
 from ptxtools.machine.operand import addresses
 from ptxtools.reader.body import Body
 

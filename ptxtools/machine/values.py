@@ -10,7 +10,8 @@ from ptxtools.access.template import Op
 from ptxtools.access.walk import Walk
 from ptxtools.machine import meanings
 from ptxtools.machine.banks import Banks
-from ptxtools.machine.code import Code, Condition, Divided, Division, MachineInstruction
+from ptxtools.machine.code import Code
+from ptxtools.machine.instruction import Condition, Divided, Division, MachineInstruction
 from ptxtools.machine.maker import Maker
 from ptxtools.machine.operand import Address, Operand, Sort, following
 from ptxtools.machine.table import ROWS

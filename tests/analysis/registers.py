@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxtools.machine.code import MachineInstruction
+from ptxtools.machine.instruction import MachineInstruction
 from ptxtools.machine.table import CONTROL
 
 _PREFIXES = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}

@@ -11,9 +11,9 @@ from controlplane.analysis.kernel import Image
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import IN_MEMORY, AccessKind, Template
 from ptxtools.machine import disassembler, logic
-from ptxtools.machine.code import MachineInstruction
 from ptxtools.machine.cubin import read
 from ptxtools.machine.disassembler import DisassemblyError
+from ptxtools.machine.instruction import MachineInstruction
 from ptxtools.machine.listing import Listing, want_together
 from ptxtools.machine.maker import PREDICATES, Maker
 from ptxtools.machine.table import words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxtools.machine.code import Branch, MachineInstruction
+from ptxtools.machine.instruction import Branch, MachineInstruction
 from ptxtools.machine.stack import find_slots
 from ptxtools.reader.body import Body
 from ptxtools.reader.instruction import Instruction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ptxtools.machine.code import MachineInstruction
+from ptxtools.machine.instruction import MachineInstruction
 from ptxtools.machine.meanings import adding, bits, comparing, moving, sources
 from ptxtools.machine.table import Meaning
 

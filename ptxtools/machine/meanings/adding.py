@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptxtools.machine.code import MachineInstruction
+from ptxtools.machine.instruction import MachineInstruction
 from ptxtools.machine.maker import CARRY, SUM, WIDE_CARRY
 from ptxtools.machine.meanings.moving import high_of_shift
 from ptxtools.machine.operand import Operand, Sort

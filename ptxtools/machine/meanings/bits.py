@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ptxtools.access.template import Op
 from ptxtools.machine import logic
-from ptxtools.machine.code import MachineInstruction
+from ptxtools.machine.instruction import MachineInstruction
 from ptxtools.machine.maker import PREDICATES
 from ptxtools.machine.meanings.moving import byte
 from ptxtools.machine.operand import Sort

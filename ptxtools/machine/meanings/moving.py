@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptxtools.access.template import Op
-from ptxtools.machine.code import MachineInstruction
+from ptxtools.machine.instruction import MachineInstruction
 from ptxtools.machine.maker import HIGH_OF_SHIFT, LOW_OF_SHIFT
 from ptxtools.machine.operand import Operand, Sort
 

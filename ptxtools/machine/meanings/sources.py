@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ptxtools.access.template import Node, Op
 from ptxtools.access.uniform import is_uniform
 from ptxtools.machine.banks import PARAMETERS
-from ptxtools.machine.code import MachineInstruction
 from ptxtools.machine.elements import element
+from ptxtools.machine.instruction import MachineInstruction
 from ptxtools.machine.maker import ESTIMATE, FLOAT, RECIPROCAL, WIDE_ESTIMATE
 from ptxtools.machine.operand import Operand, Sort, halves
 
