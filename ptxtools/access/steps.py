@@ -28,13 +28,14 @@ def find_steps(graph: Graph) -> None:
         width = max((graph.nodes[back].width for back in backs), default=0)
         op, args = (Op.CHANGED, (start, *backs)) if step is None else (Op.LOOP, (start, step))
         graph.nodes[index] = node._replace(op=op, args=args, contexts=(), width=width)
-    count_turns(graph, operands)
+    count_turns(graph, {index: operands[index] for index in loops if index not in finder.conditional})
 
 
 class _Finder:
     """Of the edge back that is being looked at: predicates whose value is known (`implied`), and deltas (`found`).
 
-    Without the latter a value would be looked at as often as there are ways to it through meeting paths.
+    Without the latter a value would be looked at as often as there are ways to it through meeting paths. `conditional`:
+    LOOP nodes whose step was found with such predicates; behind the last iteration, values may be something else.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class _Finder:
         self.active: set[int] = set()
         self.implied: dict[int, bool] = {}
         self.found: dict[int, int | None] = {}
+        self.conditional: set[int] = set()
         self.looks = 0
 
     def entries(self, loop: int) -> int:
@@ -62,7 +64,7 @@ class _Finder:
         deltas = []
         for value, context in zip(self.operands[loop][entries:], self.contexts[loop][entries:], strict=True):
             self.implied, self.found = self.conditions(context), {}
-            node = self.graph.nodes[self.chosen(value)]
+            node = self.graph.nodes[self.chosen(value, loop)]
             width = node.width if node.op in (Op.ADD, Op.SUB) else 64
             deltas.append(self.delta(value, loop, width, _DEPTH))
         self.implied, self.found = outer
@@ -83,10 +85,11 @@ class _Finder:
             context = entry.parent
         return found
 
-    def chosen(self, value: int) -> int:
-        """A value, or the side of it that a known predicate chooses."""
+    def chosen(self, value: int, loop: int) -> int:
+        """A value, or the side of it that a predicate chooses that is known on an edge back of this LOOP node."""
         node = self.graph.nodes[value]
         while node.op is Op.SELECT and node.args[0] in self.implied:
+            self.conditional.add(loop)
             value = node.args[1 if self.implied[node.args[0]] else 2]
             node = self.graph.nodes[value]
         return value
@@ -100,7 +103,7 @@ class _Finder:
 
     def delta(self, value: int, loop: int, width: int, depth: int) -> int | None:
         """value minus the LOOP node modulo 2^width, when value is that plus something else."""
-        value = self.chosen(value)
+        value = self.chosen(value, loop)
         if value == loop:
             return self.graph.number(0)
         if value in self.found:
@@ -122,11 +125,11 @@ class _Finder:
             for one, other in (node.args, node.args[::-1]):
                 inner = self.delta(one, loop, width, depth - 1)
                 if inner is not None:
-                    return self.sum(node, Op.ADD, inner, self.chosen(other))
+                    return self.sum(node, Op.ADD, inner, self.chosen(other, loop))
         elif node.op is Op.SUB:
             inner = self.delta(node.args[0], loop, width, depth - 1)
             if inner is not None:
-                return self.sum(node, Op.SUB, inner, self.chosen(node.args[1]))
+                return self.sum(node, Op.SUB, inner, self.chosen(node.args[1], loop))
         elif node.op is Op.SELECT:
             return self.all_of(node.args[1:], loop, width, depth)
         elif node.op is Op.JOIN:

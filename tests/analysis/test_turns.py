@@ -84,3 +84,19 @@ def test_a_step_that_changes_is_not_multiplied() -> None:
         ends.append(pointer)
     assert first <= min(ends)
     assert last >= max(ends) + 3
+
+
+def test_a_last_iteration_that_does_something_else_is_not_counted_as_a_step() -> None:
+    """Only where the loop goes on is what the pointer becomes its step further."""
+    code = """
+        mov.u64 %rd4, %rd1; mov.u32 %r9, 0;
+        setp.gt.s32 %p1, 0, %r1; @%p1 bra TAIL;
+    LOOP:
+        add.s32 %r9, %r9, 1; setp.lt.s32 %p2, %r9, %r1;
+        add.s64 %rd5, %rd4, 4096; selp.b64 %rd6, %rd4, %rd5, %p2; add.s64 %rd4, %rd6, 64;
+        @%p2 bra LOOP;
+    TAIL:
+        st.global.u32 [%rd4], %r1;
+    """
+    first, last = one(code, 10)
+    assert first <= 9 * 64 + 4096 + 64 <= last - 3
