@@ -24,6 +24,12 @@ def native_build() -> Path:
     return BUILD
 
 
+@pytest.fixture
+def native(native_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this process loads is of the native build."""
+    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+
+
 @pytest.fixture(scope="session")
 def fake_native(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A native directory whose driver and shim are empty libraries: enough for what happens before and after a run."""

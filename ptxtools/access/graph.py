@@ -62,6 +62,13 @@ class Graph:
         node = self.nodes[self.resolve(index)]
         return node.number if node.op is Op.NUMBER else None
 
+    def plain(self, predicate: int, truth: bool = True) -> tuple[int, bool]:
+        """A predicate that is no opposite, and its value when this one has the value `truth`."""
+        predicate = self.resolve(predicate)
+        while (node := self.nodes[predicate]).op is Op.OPPOSITE:
+            predicate, truth = self.resolve(node.args[0]), not truth
+        return predicate, truth
+
     def set_operands(self, index: int, operands: Sequence[int], contexts: tuple[int, ...]) -> None:
         """Completes a join that had to exist before its operands."""
         self.nodes[index] = self.nodes[index]._replace(args=tuple(operands), contexts=contexts)

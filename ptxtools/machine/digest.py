@@ -46,11 +46,8 @@ class Digest:
 
     def _test(self, index: int) -> tuple[bytes, bool]:
         """A predicate or its opposite, whichever is said with less or equal; and whether it is the predicate itself."""
-        index, truth = self.graph.resolve(index), True
+        index, truth = self.graph.plain(index)
         node = self.graph.nodes[index]
-        while node.op is Op.OPPOSITE:
-            index, truth = self.graph.resolve(node.args[0]), not truth
-            node = self.graph.nodes[index]
         if node.op is not Op.COMPARE:
             return self.of(index), truth
         name, args = node.name, [self.of(arg) for arg in node.args]

@@ -5,6 +5,9 @@ improve it by x + x * (-x * b) / 2^32; and take q = x * a / 2^32 as the first qu
 twice, when a - q * b is b or more, q becomes q + 1. All these steps must be there for a value to be taken as a / b, or
 as the remainder. What they have in common may be computed more than once (`Numbering`): the divisor's magnitude is
 where the estimate of it is moved out of a loop. The quotient is then one of the nodes that its own steps have.
+
+Divided by 0, Op.DIV and Op.REM are any value. So what is chosen between a quotient and something else, by whether the
+divisor is 0, is the quotient.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ def find_divisions(graph: Graph) -> None:
         graph.nodes[index] = graph.nodes[index]._replace(op=op, args=args, width=32, signed=False, name="")
     for index, node in enumerate(graph.nodes):
         if node.op is Op.SELECT and graph.resolve(index) == index and node.args:
-            quotient = finder.of_any(index)
+            quotient = finder.besides_zero(index)
             if quotient is not None:
                 graph.substitute(index, quotient)
 
@@ -71,19 +74,14 @@ class _Finder:
         is_one = self.same((first[2], b), (second[2], b), (lowered[0], rest), (lowered[1], b))
         return (a, second[2]) if is_one else None
 
-    def of_any(self, index: int) -> int | None:
-        """The division in a choice between it, where the divisor is not 0, and something else: divided by 0 it is
-        any value already.
-        """
+    def besides_zero(self, index: int) -> int | None:
+        """The division in a choice between it, where the divisor is not 0, and something else."""
         node = self.node(index)
-        predicate, division, other = self.args(node)
-        test = self.node(predicate)
-        while test.op is Op.OPPOSITE:
-            division, other, test = other, division, self.node(test.args[0])
+        predicate, is_true = self.graph.plain(node.args[0])
+        test = self.graph.nodes[predicate]
         if test.op is not Op.COMPARE or test.name not in ("eq", "ne"):
             return None
-        if test.name == "eq":
-            division = other
+        division = self.args(node)[1 if is_true is (test.name == "ne") else 2]
         divided, tested = self.node(division), self.args(test)
         if divided.op not in _DIVISIONS or divided.width != test.width:
             return None
@@ -141,10 +139,8 @@ class _Finder:
         node = self.node(index)
         if node.op is not Op.SELECT:
             return None
-        predicate, x, y = self.args(node)
-        test = self.node(predicate)
-        while test.op is Op.OPPOSITE:
-            x, y, test = y, x, self.node(test.args[0])
+        predicate, is_true = self.graph.plain(node.args[0])
+        test, (x, y) = self.graph.nodes[predicate], self.args(node)[1:] if is_true else self.args(node)[:0:-1]
         if test.op is not Op.COMPARE or test.width != 32 or test.signed:
             return None
         one, other = self.args(test)

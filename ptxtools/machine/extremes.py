@@ -25,9 +25,8 @@ def find_extremes(graph: Graph) -> None:
 
 def _extreme(graph: Graph, numbers: Numbering, node: Node) -> Node | None:
     args = [graph.resolve(arg) for arg in node.args]
-    test, is_true = graph.nodes[args[0]], True
-    while test.op is Op.OPPOSITE:
-        test, is_true = graph.nodes[graph.resolve(test.args[0])], not is_true
+    predicate, is_true = graph.plain(args[0])
+    test = graph.nodes[predicate]
     if test.op is not Op.COMPARE or test.name not in ("lt", "le", "gt", "ge"):
         return None
     width = node.width or 32  # what an instruction's guard chooses is a word

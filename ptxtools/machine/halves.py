@@ -26,11 +26,8 @@ def find_halves(graph: Graph) -> None:
 
 
 def _half(graph: Graph, numbers: Numbering, node: Node) -> int | None:
-    predicate, *words = (graph.resolve(arg) for arg in node.args)
-    test = graph.nodes[predicate]
-    while test.op is Op.OPPOSITE:
-        predicate, words = graph.resolve(test.args[0]), words[::-1]
-        test = graph.nodes[predicate]
+    predicate, is_true = graph.plain(node.args[0])
+    test, words = graph.nodes[predicate], node.args[1:] if is_true else node.args[:0:-1]
     if test.op is not Op.COMPARE or test.width != 64 or test.name in ("eq", "ne"):
         return None
     make = Maker(graph, test.block, test.context)

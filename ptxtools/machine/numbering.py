@@ -34,12 +34,9 @@ class Numbering:
         return known
 
     def predicate(self, index: int, truth: bool = True) -> tuple[int, bool]:
-        """The number of a predicate that is no opposite, and its value when this one has the value `truth`."""
-        index = self._graph.resolve(index)
+        """As `Graph.plain`: the number of the predicate; of two opposite comparisons it is one."""
+        index, truth = self._graph.plain(index, truth)
         node = self._graph.nodes[index]
-        while node.op is Op.OPPOSITE:
-            index, truth = self._graph.resolve(node.args[0]), not truth
-            node = self._graph.nodes[index]
         if node.op is Op.COMPARE and node.name in _OPPOSITE:
             same = self._graph.add(node._replace(name=_OPPOSITE[node.name]))
             return self.of(same), not truth

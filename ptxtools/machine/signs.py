@@ -53,9 +53,8 @@ class _Finder:
 
     def sign(self, predicate: int) -> tuple[int, bool]:
         """The word whose sign a predicate tells, and whether the predicate says that it is not negative; -1 if none."""
-        test, truth = self.node(predicate), True
-        while test.op is Op.OPPOSITE:
-            test, truth = self.node(test.args[0]), not truth
+        predicate, truth = self.graph.plain(predicate)
+        test = self.graph.nodes[predicate]
         is_sign = test.op is Op.COMPARE and test.width == 32 and test.signed and test.name in ("ge", "lt")
         if not is_sign or self.graph.number_of(test.args[1]) != 0:
             return -1, truth

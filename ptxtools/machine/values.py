@@ -46,9 +46,7 @@ class MachineValues(Walk):
         if not instruction.guard:
             return -1, True
         predicate = self.register(instruction.guard, block, index)
-        truth = not instruction.guard_negated
-        node = self._graph.nodes[predicate]
-        return (self._graph.resolve(node.args[0]), not truth) if node.op is Op.OPPOSITE else (predicate, truth)
+        return self._graph.plain(predicate, not instruction.guard_negated)
 
     def place(self, block: int, index: int) -> Place:
         """What an instruction sees."""
@@ -106,17 +104,11 @@ class Place:
             node = self.make.graph.nodes[value]
             if node.op is not Op.SELECT:
                 break
-            predicate, truth = self.plain(node.args[0], self.truth)
+            predicate, truth = self.make.graph.plain(node.args[0], self.truth)
             if predicate != self.guard:
                 break
             value = self.make.graph.resolve(node.args[1 if truth else 2])
         return value
-
-    def plain(self, predicate: int, truth: bool) -> tuple[int, bool]:
-        """A predicate that is no opposite, and its value when the given one has the other."""
-        predicate = self.make.graph.resolve(predicate)
-        node = self.make.graph.nodes[predicate]
-        return (self.make.graph.resolve(node.args[0]), not truth) if node.op is Op.OPPOSITE else (predicate, truth)
 
     def predicate(self, operand: Operand) -> int:
         """Errors: ValueError when the operand is none."""

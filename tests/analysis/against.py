@@ -18,7 +18,7 @@ from ptxtools.machine.cubin import read as read_cubin
 from ptxtools.machine.listing import Listing
 from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.reader import Function, Module, read
-from tests.analysis.divisors import divides_by_zero
+from tests.analysis.left_open import divides_by_zero
 from tests.analysis.live import live
 from tests.analysis.oracle import Interval, inside, spread, union
 from tests.analysis.pieces import emulated

@@ -10,7 +10,7 @@ from ptxtools.access.build import build
 from ptxtools.ranges import Launch
 from ptxtools.reader import read
 from tests.analysis.against import Code, assemble, verdicts
-from tests.analysis.divisors import divides_by_zero
+from tests.analysis.left_open import divides_by_zero
 
 DIVIDED = """.version 8.0
 .target sm_80
@@ -54,10 +54,8 @@ def test_only_divisions_that_are_reached_count(by: int, skip: int, divides: bool
     assert divides_by_zero(build(module, module.kernels[0]), launch) is divides
 
 
-def test_machine_code_that_has_the_quotient_of_a_division_by_zero_is_equal(
-    tmp_path: Path, native_build: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+@pytest.mark.usefixtures("native")
+def test_machine_code_that_has_the_quotient_of_a_division_by_zero_is_equal(tmp_path: Path) -> None:
     source = DIVIDED.replace("ld.param.u32 %r1, [by];", "mov.u32 %r1, 0;")
     text = tmp_path / "divided.ptx"
     text.write_text(source)

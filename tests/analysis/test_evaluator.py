@@ -20,6 +20,8 @@ from ptxtools.reader import read
 from tests.analysis.oracle import inside, spread, union
 from tests.analysis.plan import Kernel, kernels
 
+pytestmark = pytest.mark.usefixtures("native")
+
 ROOT = Path(__file__).parents[2]
 TEXTS = [
     *sorted((ROOT / "tests" / "corpus" / "ptx").glob("*.ptx")),
@@ -27,11 +29,6 @@ TEXTS = [
 ]
 BUFFER = 1 << 28
 FULL, INTERVALS, WHOLE, UNKNOWN = range(4)
-
-
-@pytest.fixture(autouse=True)
-def _native(native_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
 
 
 def buffers(address: int) -> tuple[int, int] | None:

@@ -57,10 +57,8 @@ def test_loads_that_nobody_uses(tmp_path: Path, native_build: Path) -> None:
     assert live(live(LOADS)) == live(LOADS)
 
 
-def test_machine_code_without_dead_loads_is_equal(
-    tmp_path: Path, native_build: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+@pytest.mark.usefixtures("native")
+def test_machine_code_without_dead_loads_is_equal(tmp_path: Path) -> None:
     source = LOADS.replace("8.0", "8.7").replace("sm_80", "sm_120")  # newer than the emulated GPU
     text = tmp_path / "loads.ptx"
     text.write_text(source)

@@ -44,10 +44,8 @@ DIVIDES = """
 
 
 @pytest.mark.parametrize("architecture", [80, 90])
-def test_machine_code_holds_what_ptx_says(
-    architecture: int, tmp_path: Path, native_build: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+@pytest.mark.usefixtures("native")
+def test_machine_code_holds_what_ptx_says(architecture: int, tmp_path: Path) -> None:
     text = tmp_path / TEXT.name
     text.write_text(TEXT.read_text())
     code = Code(assemble(text, architecture, tmp_path))

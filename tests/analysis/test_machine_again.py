@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.analysis.test_machine_meanings import ranges
+from tests.analysis.listing import spans
 
 LOOP = """
     LDC.64 R2, c[0x0][0x210]
@@ -21,8 +21,8 @@ again:
 
 
 def test_a_value_that_is_computed_again_in_a_loop() -> None:
-    assert ranges(LOOP.format(mask="0x1f")) == [(0, 127)]
-    ((first, last),) = ranges(LOOP.format(mask="0x3f"))  # what is not the same value is not taken for it
+    assert spans(LOOP.format(mask="0x1f")) == [(0, 127)]
+    ((first, last),) = spans(LOOP.format(mask="0x3f"))  # what is not the same value is not taken for it
     assert first <= 0
     assert last >= 255
 
@@ -44,7 +44,7 @@ def test_half_of_a_number_of_64_bits_rounded_to_0() -> None:
         LDG.E R8, desc[UR4][R6.64]
         EXIT
     """
-    assert ranges(text, 19) == [(0, 39)]
+    assert spans(text, 19) == [(0, 39)]
 
 
 def test_a_pair_shifted_by_what_a_register_holds_on_every_way() -> None:
@@ -67,4 +67,4 @@ def test_a_pair_shifted_by_what_a_register_holds_on_every_way() -> None:
         @P0 BRA again
         EXIT
     """
-    assert ranges(text) == [(0, 63 * 6 + 3)]
+    assert spans(text) == [(0, 63 * 6 + 3)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.listing import ranges
-from tests.analysis.test_machine_meanings import ranges as ranges_of
+from tests.analysis.listing import ranges, spans
 
 N = 0x44F3E211
 
@@ -91,4 +90,4 @@ def test_a_pair_that_steps_around_an_inner_loop() -> None:
         @P0 BRA again
         EXIT
     """
-    assert ranges_of(code, 1000) == [(0, 3327)]
+    assert spans(code, 1000) == [(0, 3327)]

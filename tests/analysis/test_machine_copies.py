@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 
 from ptxtools.ranges import Launch
 from ptxtools.ranges.native import EVALUATORS
 from tests.analysis.listing import P, template
+
+pytestmark = pytest.mark.usefixtures("native")
 
 INDEX = "S2R R3, SR_TID.X\nIMAD.WIDE.U32 R2, R3, 0x10, c[0x0][0x210]\n"
 ALIGNED = f"{INDEX}LDGSTS.E.128{{filled}} [R7], desc[UR4][R2.64{{moved}}]"
@@ -22,11 +23,6 @@ COUNTED = f"""{INDEX}
     IADD3.X R3, RZ, RZ, R3, P1, !PT
     LDGSTS.E.128.ZFILL [R7], desc[UR4][R2.64], P0
 """
-
-
-@pytest.fixture(autouse=True)
-def _native(native_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
 
 
 def read(text: str, evaluator: str, p: int = P, n: int = 0) -> list[tuple[int, int, int, int]]:

@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
 from ptxtools.access.template import Op
-from ptxtools.ranges import Launch, evaluate
-from tests.analysis.listed import listed
-
-_BUFFER = 0x7F00_0000_0000
-_BYTES = 1 << 28
-
-
-def ranges(text: str, *values: int, threads: int = 64) -> list[tuple[int, int]]:
-    """(first, last) of each range of a kernel whose first parameter is a pointer, the others these numbers."""
-    template = listed(text, 1 + len(values))
-    parameters = struct.pack(f"<{1 + len(values)}Q", _BUFFER, *values)
-
-    def allocation(address: int) -> tuple[int, int] | None:
-        return (_BUFFER, _BUFFER + _BYTES) if _BUFFER <= address < _BUFFER + _BYTES else None
-
-    result = evaluate(template, Launch(parameters, (1, 1, 1), (threads, 1, 1), allocation))
-    assert not result.unknown
-    return [(each.first, each.last) for each in result.ranges]
+from tests.analysis.listing import SPAN_BYTES, listed, spans
 
 
 def test_low_words_compared_the_other_way_round() -> None:
@@ -42,7 +23,7 @@ def test_low_words_compared_the_other_way_round() -> None:
         LDG.E R8, desc[UR4][R6.64]
         EXIT
     """
-    assert ranges(text, 10) == [(0, 39)]
+    assert spans(text, 10) == [(0, 39)]
 
 
 @pytest.mark.parametrize(("lane", "last"), [("RZ", 39), ("R0", 255)])
@@ -57,7 +38,7 @@ def test_what_lane_0_hands_to_the_others(lane: str, last: int) -> None:
         @!P0 LDG.E R8, desc[UR4][R6.64]
         EXIT
     """
-    assert ranges(text, 10) == [(0, last)]
+    assert spans(text, 10) == [(0, last)]
 
 
 def test_a_predicate_kept_as_a_bit_of_a_register() -> None:
@@ -82,7 +63,7 @@ def test_a_predicate_kept_as_a_bit_of_a_register() -> None:
         @P2 LDG.E R10, desc[UR4][R8.64]
         EXIT
     """
-    assert ranges(text, 10) == [(0, 39)]
+    assert spans(text, 10) == [(0, 39)]
 
 
 def test_a_number_below_0_that_is_chosen() -> None:
@@ -98,7 +79,7 @@ def test_a_number_below_0_that_is_chosen() -> None:
         @P1 LDG.E R8, desc[UR4][R6.64]
         EXIT
     """
-    assert ranges(text) == [(0, 255)]
+    assert spans(text) == [(0, 255)]
 
 
 def test_two_sums_that_carry_into_one_word() -> None:
@@ -112,7 +93,7 @@ def test_two_sums_that_carry_into_one_word() -> None:
         LDG.E R8, desc[UR4][R6.64]
         EXIT
     """
-    assert ranges(text) == [(64, 319)]
+    assert spans(text) == [(64, 319)]
 
 
 def test_the_upper_word_of_a_product_that_is_added_with_others() -> None:
@@ -129,7 +110,7 @@ def test_the_upper_word_of_a_product_that_is_added_with_others() -> None:
         LDG.E R12, desc[UR4][R8.64]
         EXIT
     """
-    assert ranges(text, (1 << 64) - 64, 8192) == [(8192 - 63 * 64, 8192 + 3)]
+    assert spans(text, (1 << 64) - 64, 8192) == [(8192 - 63 * 64, 8192 + 3)]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +149,7 @@ def test_quotients_of_which_either_factor_is_negated(product: str, to_float: str
         LDG.E R8, desc[UR4][R6.64]
         EXIT
     """
-    assert ranges(text, 16) == [(0, 15)]
+    assert spans(text, 16) == [(0, 15)]
 
 
 def test_high_words_compared_behind_a_branch() -> None:
@@ -188,7 +169,7 @@ def test_high_words_compared_behind_a_branch() -> None:
         LDG.E R8, desc[UR4][R6.64]
         EXIT
     """
-    assert ranges(text, 10) == [(0, 39)]
+    assert spans(text, 10) == [(0, 39)]
 
 
 @pytest.mark.parametrize(("choice", "last"), [("PT", 4 * 99 + 3), ("!PT", 4 * 255 + 3)])
@@ -205,7 +186,7 @@ def test_the_least_and_the_greatest_of_two_pairs(choice: str, last: int) -> None
         LEA.HI.X R11, R6, R3, R7, 0x2, P0
         STG.E desc[UR4][R10.64], RZ
     """
-    assert ranges(text, 0, 99) == [(last - 3, last)]
+    assert spans(text, 0, 99) == [(last - 3, last)]
 
 
 def test_least_of_pairs_with_what_is_not_understood() -> None:
@@ -217,7 +198,7 @@ def test_least_of_pairs_with_what_is_not_understood() -> None:
         LDG.E.U8 R12, desc[UR4][R10.64]
         EXIT
     """
-    assert ranges(text, 40) == [(0, _BYTES - 1)]
+    assert spans(text, 40) == [(0, SPAN_BYTES - 1)]
 
 
 def test_a_sum_is_widened_where_the_access_has_its_guard() -> None:
@@ -233,7 +214,7 @@ def test_a_sum_is_widened_where_the_access_has_its_guard() -> None:
         @P0 LDG.E.U8 R8, desc[UR4][R6.64]
         EXIT
     """
-    assert ranges(text, 10) == [(0, 53)]
+    assert spans(text, 10) == [(0, 53)]
 
 
 def test_a_pair_that_is_shifted_to_the_right_behind_a_meeting() -> None:

@@ -6,13 +6,14 @@ Compilers test a loop's condition before it and at its end, so that what follows
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.ranges.native import Evaluator
 from tests.analysis.listing import P, template
+
+pytestmark = pytest.mark.usefixtures("native")
 
 BEGIN = """
     S2R R0, SR_TID.X
@@ -22,11 +23,6 @@ BEGIN = """
     MOV R2, R0
     IMAD.WIDE.U32 R8, R0, 0x4, R6
 """
-
-
-@pytest.fixture(autouse=True)
-def _native(native_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
 
 
 def written(code: str, n: int, m: int, threads: int = 64) -> list[tuple[int, int]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.listed import listed
-from tests.analysis.test_machine_meanings import ranges
+from tests.analysis.listing import listed, spans
 
 KERNEL = """
     LDC.64 R2, c[0x0][0x210]
@@ -26,7 +25,7 @@ routine:
 def test_an_address_that_is_copied_and_chosen_long_before() -> None:
     before = "HFMA2.MMA R21, -RZ, RZ, 0, 0\nIMAD.MOV.U32 R20, RZ, RZ, 0x200\n@P0 MOV R20, 0x200\n" + "NOP\n" * 26
     text = KERNEL.format(before=before, behind="", inside="MOV R4, R20\nMOV R5, RZ", returning=4)
-    assert ranges(text.replace("0x200", f"{0x10 * 32:#x}")) == [(0, 31)]
+    assert spans(text.replace("0x200", f"{0x10 * 32:#x}")) == [(0, 31)]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +54,7 @@ def test_a_call_that_never_returns_is_a_jump() -> None:
         LDG.E R8, desc[UR4][R6.64]
         EXIT
     """
-    assert ranges(text) == [(0, 31)]
+    assert spans(text) == [(0, 31)]
 
 
 def test_a_relative_call_through_a_register_is_unknown() -> None:
@@ -90,7 +89,7 @@ inner:
 
 
 def test_an_address_that_is_kept_over_a_call_inside() -> None:
-    assert ranges(NESTED.format(inside="MOV R5, R4")) == [(0, 31)]
+    assert spans(NESTED.format(inside="MOV R5, R4")) == [(0, 31)]
 
 
 @pytest.mark.parametrize("inside", ["MOV R4, R0", "@P0 IADD3 R4, R4, 0x10, RZ", "MOV R10, R9", "LDG.E.64 R4, [R2.64]"])

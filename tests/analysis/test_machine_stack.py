@@ -8,7 +8,7 @@ from ptxtools.machine.instruction import Branch, MachineInstruction
 from ptxtools.machine.stack import find_slots
 from ptxtools.reader.body import Body
 from ptxtools.reader.instruction import Instruction
-from tests.analysis.test_machine_meanings import ranges
+from tests.analysis.listing import spans
 
 BEGIN = "IADD3 R1,R1,-0x20,RZ"
 
@@ -88,4 +88,4 @@ def test_an_address_that_had_no_room_in_registers() -> None:
         LDG.E R8, desc[UR4][R6.64]
         EXIT
     """
-    assert ranges(text) == [(0, 31)]
+    assert spans(text) == [(0, 31)]

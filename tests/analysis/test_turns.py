@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.ranges.native import Evaluator
 from tests.analysis.test_ranges import template
+
+pytestmark = pytest.mark.usefixtures("native")
 
 P = 0x7F0000000000
 SIZE = 1 << 20
@@ -26,11 +27,6 @@ END:
 """
 TESTED = "setp.gt.s32 %p1, %r10, %r1; @%p1 bra TAIL;"
 GUARDED = "setp.ge.s32 %p3, %r9, %r1; @%p3 bra END;"
-
-
-@pytest.fixture(autouse=True)
-def _native(native_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
 
 
 def one(code: str, n: int) -> tuple[int, int]:

@@ -12,8 +12,8 @@ from typing import Any
 from ptxtools.access.template import AccessKind
 from ptxtools.ranges import Launch, Result
 from tests.analysis.campaign import launched
+from tests.analysis.left_open import filled
 from tests.analysis.oracle import Interval, Traced, inside, launches, spread, union
-from tests.analysis.undefined import filled
 
 _STALL_S = 5.0
 _TRIED = 20
