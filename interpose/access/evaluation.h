@@ -1,7 +1,7 @@
 /*
- * The evaluation of a template for one launch; private to this directory. It mirrors ptxtools/ranges file by file, which says why each
- * step is right: form.c (form.py), bounds.c, divide.c, meetings.c, predicates.c, loops.c, arithmetic.c and bits.c and choices.c (arithmetic.py),
- * evaluate.c, shape.c (strides.py, rewrite.py), merge.c, ranges.c and whole.c (launch.py).
+ * The evaluation of a template for one launch; private to this directory. It mirrors ptxtools/ranges file by file, which
+ * says why each step is right: files of the same name, but for shape.c (strides.py, rewrite.py), ranges.c and whole.c
+ * (launch.py).
  *
  * All memory is taken from the caller's scratch, forms from below and symbols from above, and given back within an evaluation only where
  * nothing was kept of it. When it or the budget of steps is used up, or values depend on each other too deeply, the evaluation is left by a

@@ -14,6 +14,8 @@ from ptxtools.access.template import PREDICATES, Node, Op, Template
 from ptxtools.access.values import WINDOW
 from ptxtools.ranges import bounds
 from ptxtools.ranges.arithmetic import Arithmetic
+from ptxtools.ranges.bits import Bits
+from ptxtools.ranges.choices import Choices
 from ptxtools.ranges.divide import Division
 from ptxtools.ranges.form import Bound, Form, Symbol, Symbols
 from ptxtools.ranges.loops import Trips
@@ -47,7 +49,7 @@ class Evaluation:
         self.trips = Trips(self)
         self.predicates = Predicates(self)
         self.meetings = Meetings()
-        self.arithmetic = Arithmetic(self)
+        self._makers = {op: make for sort in (Arithmetic, Bits, Choices) for op, make in sort(self).makers.items()}
         self._values: list[dict[int, Form]] = [{}]
         self._active: list[set[int]] = [set()]
         self._facts: list[dict[int, list[Form] | None]] = [{0: []}]
@@ -103,7 +105,7 @@ class Evaluation:
             return self._changed(node)
         if node.op is Op.COUNT:
             return self.trips.count(node.number)
-        return self.arithmetic.value(node)
+        return self._makers[node.op](node)
 
     def _changed(self, node: Node) -> Form:
         sources = (each for arg in node.args for way in bases(self.template, arg) for each in way)
