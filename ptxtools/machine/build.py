@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ptxtools.access.bits import add_disjoint
 from ptxtools.access.depth import deep
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
@@ -14,29 +13,20 @@ from ptxtools.access.stored import Surely, pointers
 from ptxtools.access.template import IN_MEMORY, Access, AccessKind, Node, Op, Template, TensorAccess, Unknown
 from ptxtools.access.tensors import of_map
 from ptxtools.flow.blocks import ENDS
-from ptxtools.machine import copies, pairs
-from ptxtools.machine.again import settle
+from ptxtools.machine import copies
 from ptxtools.machine.banks import Banks
-from ptxtools.machine.choices import narrow
 from ptxtools.machine.code import Code, read
 from ptxtools.machine.cubin import Cubin, Kernel
 from ptxtools.machine.disassembler import Line
-from ptxtools.machine.divisions import find_divisions
-from ptxtools.machine.extremes import find_extremes
-from ptxtools.machine.guards import Guards, choose
-from ptxtools.machine.halves import find_halves
 from ptxtools.machine.instruction import FarCall, MachineInstruction
-from ptxtools.machine.lower import lower
 from ptxtools.machine.maps import Cell, Maps
 from ptxtools.machine.operand import Operand, Sort, addresses, global_address
+from ptxtools.machine.passes import rewrite, widen
 from ptxtools.machine.quotients import find_quotients
 from ptxtools.machine.rebase import rebase
-from ptxtools.machine.saved import restore
-from ptxtools.machine.signs import find_signed
 from ptxtools.machine.stack import find_slots
 from ptxtools.machine.table import ROWS, Effect, Row, Through, accessed_bytes
 from ptxtools.machine.values import MachineValues
-from ptxtools.machine.widened import Widened
 
 TIER = "machine"
 _KINDS = {Effect.READ: AccessKind.READ, Effect.WRITE: AccessKind.WRITE, Effect.ATOMIC: AccessKind.ATOMIC}
@@ -88,39 +78,9 @@ class _Builder:
         while self.flow.pending:
             for context, edge in list(self.flow.pending.items()):
                 self.flow.settle(context, self.values.at_exit(edge.guard, edge.source))
-        self.graph.simplify()
-        restore(self.graph)
-        self.graph.simplify()
-        narrow(self.graph)
-        self.graph.simplify()
-        choose(self.graph)
-        self.graph.simplify()
-        guards = Guards(self.graph)
-        self.template.accesses = [
-            replace(access, address=guards.chosen(access.address, access.context)) for access in self.template.accesses
-        ]
-        find_divisions(self.graph)
-        find_signed(self.graph)
-        find_halves(self.graph)
-        self.graph.simplify()
-        pairs.join(self.graph, self.flow.dominators.dominates)
-        self.graph.simplify()
-        find_extremes(self.graph)
-        lower(self.graph)
-        self.graph.simplify()
-        settle(self.graph, self.flow.dominators.dominates)
-        self.graph.simplify()
-        add_disjoint(self.graph)
+        rewrite(self.graph, self.flow.dominators.dominates)
         self.find_tensors()
-        widened = Widened(self.graph)
-        self.template.accesses = [
-            replace(
-                access,
-                address=widened.seen(access.address, access.context),
-                length=access.length if access.length < 0 else self.graph.resolve(access.length),
-            )
-            for access in self.template.accesses
-        ]
+        widen(self.graph)
         if any(each.offset == IN_MEMORY for each in self.template.tensors):
             self.maps.complete()
         self.find_pointers()

@@ -20,8 +20,6 @@ _COPIES = {"MOV", "UMOV"}
 Successors = Callable[[int], Sequence[int]]  # of an instruction; a call goes on behind itself
 Target = Callable[[Line], int]  # of a call; -1 when it is not known
 Written = Callable[[int], tuple[Sequence[str], Sequence[Operand]]]  # registers that an instruction writes, its sources
-
-
 Holder = tuple[int, str, str]  # before which instruction, which register, and which half of an address it holds, if any
 
 

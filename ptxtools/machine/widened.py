@@ -37,9 +37,8 @@ class Widened:
         if node.op not in _FOLLOWED:
             return index
         args = tuple(self.seen(arg, context) for arg in node.args)
-        return (
-            index if args == tuple(map(self._graph.resolve, node.args)) else self._graph.add(node._replace(args=args))
-        )
+        is_same = args == tuple(map(self._graph.resolve, node.args))
+        return index if is_same else self._graph.add(node._replace(args=args))
 
     def _added(self, index: int) -> list[int]:
         """What a sum is made of, but for numbers."""

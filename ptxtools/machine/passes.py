@@ -1,0 +1,63 @@
+"""What becomes of a kernel's nodes when all instructions have been read: pass by pass, in this order.
+
+Each pass finds what it looks for in a graph that is simplified: what the one before found is in all operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ptxtools.access.bits import add_disjoint
+from ptxtools.access.graph import Graph
+from ptxtools.machine import pairs
+from ptxtools.machine.again import settle
+from ptxtools.machine.choices import narrow
+from ptxtools.machine.divisions import find_divisions
+from ptxtools.machine.extremes import find_extremes
+from ptxtools.machine.guards import Guards, choose
+from ptxtools.machine.halves import find_halves
+from ptxtools.machine.lower import lower
+from ptxtools.machine.saved import restore
+from ptxtools.machine.signs import find_signed
+from ptxtools.machine.widened import Widened
+
+Dominates = Callable[[int, int], bool]
+
+
+def rewrite(graph: Graph, dominates: Dominates) -> None:
+    """Predicates and choices first, words then, and pairs of words at last."""
+    graph.simplify()
+    for find in (restore, narrow, choose):
+        find(graph)
+        graph.simplify()
+    _see_addresses(graph, Guards(graph).chosen)
+    find_divisions(graph)
+    find_signed(graph)
+    find_halves(graph)
+    graph.simplify()
+    pairs.join(graph, dominates)
+    graph.simplify()
+    find_extremes(graph)
+    lower(graph)
+    graph.simplify()
+    settle(graph, dominates)
+    graph.simplify()
+    add_disjoint(graph)
+
+
+def widen(graph: Graph) -> None:
+    """Behind all others: addresses under the conditions of their accesses."""
+    _see_addresses(graph, Widened(graph).seen)
+
+
+def _see_addresses(graph: Graph, seen: Callable[[int, int], int]) -> None:
+    """`seen`: an address in the context of its access."""
+    graph.template.accesses = [
+        replace(
+            access,
+            address=seen(access.address, access.context),
+            length=access.length if access.length < 0 else graph.resolve(access.length),
+        )
+        for access in graph.template.accesses
+    ]
