@@ -61,11 +61,43 @@ static bool set_choices(struct tsr_evaluation *e, struct tsr_symbol *symbol, con
     return true;
 }
 
+static bool is_around(const struct tsr_evaluation *e, uint32_t outer, uint32_t context)
+{
+    while (context && context != outer)
+        context = e->template->contexts[context].parent;
+    return context == outer;
+}
+
+static bool are_known(const struct tsr_evaluation *e, const struct tsr_form *form, uint32_t context)
+{
+    for (uint32_t i = 0; i < form->count; i++)
+        if (!is_around(e, tsr_symbol_at(e, form->terms[i].symbol)->context, context))
+            return false;
+    return true;
+}
+
+/* Whether what is known of a form, and of what that is made of, holds wherever a context does. What another way makes may not
+ * be anything here that would agree with all that is known of it. */
+static bool is_made(const struct tsr_evaluation *e, const struct tsr_form *form, uint32_t context)
+{
+    if (!are_known(e, form, context))
+        return false;
+    for (uint32_t i = 0; i < form->count; i++) {
+        const struct tsr_fact_link *link = tsr_symbol_at(e, form->terms[i].symbol)->facts;
+        for (; link; link = link->next)
+            if (!are_known(e, link->form, context))
+                return false;
+    }
+    return true;
+}
+
 /* How far the result can be from the first option, when that is bounded. */
 static void relate_to_first(struct tsr_evaluation *e, const struct tsr_form *result, const struct option *options,
-                            uint32_t count)
+                            uint32_t count, uint32_t context)
 {
     const struct tsr_form *first = options[0].form;
+    if (!is_made(e, first, context))
+        return;
     tsr_wide low = 0, high = 0;
     char *kept = e->next; /* the differences are not needed later */
     for (uint32_t i = 1; i < count; i++) {
@@ -89,8 +121,9 @@ static bool is_count(const struct tsr_evaluation *e, const struct tsr_form *form
 
 /* A fact of the option at `position`, which is what a loop counted, as far as it holds of the others, too. */
 static void relate_by_fact(struct tsr_evaluation *e, const struct tsr_form *result, const struct option *options,
-                           uint32_t count, uint32_t position, const struct tsr_form *fact, uint64_t around)
+                           uint32_t count, uint32_t position, const struct tsr_form *fact, const struct tsr_access_node *node)
 {
+    uint64_t around = e->template->blocks[node->block];
     const struct tsr_form *form = options[position].form;
     const struct tsr_form number = {.constant = form->constant};
     uint32_t own = form->terms[0].symbol;
@@ -98,7 +131,7 @@ static void relate_by_fact(struct tsr_evaluation *e, const struct tsr_form *resu
     if (!factor)
         return;
     const struct tsr_form *rest = tsr_form_without(e, fact, own);
-    if (tsr_form_loops(e, rest) & ~(around & ~MANY_LOOPS))
+    if (tsr_form_loops(e, rest) & ~(around & ~MANY_LOOPS) || !is_made(e, rest, node->context))
         return;
     rest = tsr_form_plus(e, rest, &number, -factor);
     for (uint32_t i = 0; i < count; i++)
@@ -114,16 +147,15 @@ static void relate_by_fact(struct tsr_evaluation *e, const struct tsr_form *resu
 static void relate_by_facts(struct tsr_evaluation *e, const struct tsr_form *result, const struct option *options,
                             uint32_t count, const struct tsr_access_node *node)
 {
-    uint64_t around = e->template->blocks[node->block];
     for (uint32_t i = 0; i < count; i++) {
         const struct tsr_form *form = options[i].form;
         if (!is_count(e, form, node))
             continue;
         for (uint32_t n = 0; n < options[i].facts->count; n++)
-            relate_by_fact(e, result, options, count, i, options[i].facts->items[n], around);
+            relate_by_fact(e, result, options, count, i, options[i].facts->items[n], node);
         struct tsr_fact_link *link = tsr_symbol_at(e, form->terms[0].symbol)->facts;
         for (; link; link = link->next)
-            relate_by_fact(e, result, options, count, i, link->form, around);
+            relate_by_fact(e, result, options, count, i, link->form, node);
     }
 }
 
@@ -147,10 +179,11 @@ static const struct tsr_form *one_of(struct tsr_evaluation *e, const struct tsr_
     const struct tsr_form *first = options[0].form;
     if (symbol.low == symbol.high && tsr_form_low(e, first) == symbol.low && tsr_form_high(e, first) == symbol.low)
         return first; /* pointers to one place: an address keeps what it begins with */
+    symbol.context = node->context;
     bool has_choices = set_choices(e, &symbol, options, count);
     const struct tsr_form *result = tsr_symbol_add(e, &symbol);
     if (result->count && !has_choices && !e->coarse) {
-        relate_to_first(e, result, options, count);
+        relate_to_first(e, result, options, count, node->context);
         relate_by_facts(e, result, options, count, node);
     }
     return result;

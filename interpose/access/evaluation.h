@@ -125,6 +125,7 @@ struct tsr_symbol {
     tsr_wide divisor;
     const struct tsr_form *const *choices; /* forms of which it is one */
     uint32_t choice_count;
+    uint32_t context; /* where what is known of it holds; elsewhere it was not made */
 };
 
 struct tsr_view {

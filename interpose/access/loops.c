@@ -299,6 +299,7 @@ const struct tsr_form *tsr_loop_count(struct tsr_evaluation *e, uint32_t loop)
     if (e->counts[loop])
         return e->counts[loop];
     struct tsr_symbol symbol = tsr_symbol_new(0, TSR_INFINITE, e->template->loops[loop].within);
+    symbol.context = e->template->loops[loop].context;
     const struct tsr_form *k = tsr_symbol_add(e, &symbol);
     e->counts[loop] = k;
     if (!bound(e, loop, k->terms[0].symbol, true))

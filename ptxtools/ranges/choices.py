@@ -97,9 +97,9 @@ class Choices(Operations):
         loops = self._of.symbols.loops(form for form, _ in options) | self._of.template.block_loops[node.block]
         loaded = any(self._of.symbols.all[n].loaded for form, _ in options for n in form.terms)
         choices = self._pointers(options)
-        result = self._of.symbols.add(Symbol(low, high, loops, loaded=loaded, choices=choices))
+        result = self._of.symbols.add(Symbol(low, high, loops, loaded=loaded, choices=choices, context=node.context))
         if result.terms and not choices:
-            self._related(result, (*self._apart(result, options), *self._common(result, options, node)))
+            self._related(result, (*self._apart(result, options, node), *self._common(result, options, node)))
         return result
 
     def _is_count(self, form: Form, node: Node) -> bool:
@@ -108,9 +108,25 @@ class Choices(Operations):
             return False
         return not self._of.symbols.loops([form]) <= self._of.template.block_loops[node.block]
 
-    def _apart(self, result: Form, options: list[tuple[Form, list[Form]]]) -> tuple[Form, ...]:
+    def _is_made(self, form: Form, context: int) -> bool:
+        """Whether what is known of a form, and of what that is made of, holds wherever a context does.
+
+        What another way makes may not be anything here that would agree with all that is known of it.
+        """
+        all_symbols, above = self._of.symbols.all, self._of.above(context)
+        for number in form.terms:
+            symbol = all_symbols[number]
+            if symbol.context not in above:
+                return False
+            if any(all_symbols[n].context not in above for each in symbol.facts for n in each.terms):
+                return False
+        return True
+
+    def _apart(self, result: Form, options: list[tuple[Form, list[Form]]], node: Node) -> tuple[Form, ...]:
         """How far the result can be from the first option, when that is bounded."""
         first = options[0][0]
+        if not self._is_made(first, node.context):
+            return ()
         low: Bound = 0
         high: Bound = 0
         for form, facts in options[1:]:
@@ -137,7 +153,7 @@ class Choices(Operations):
             for each in (*facts, *self._of.symbols.all[own].facts):
                 factor = each.terms.get(own, 0)
                 rest = each.plus(Form(0, {own: factor}), -1)
-                if factor == 0 or not self._of.symbols.loops([rest]) <= around:
+                if factor == 0 or not self._of.symbols.loops([rest]) <= around or not self._is_made(rest, node.context):
                     continue
                 rest = rest.moved(-factor * form.constant)
                 above = max((0, *(self._of.upper(rest.plus(other, factor), known) for other, known in others)))

@@ -209,6 +209,14 @@ class Evaluation:
 
     # Conditions.
 
+    def above(self, context: int) -> set[int]:
+        """The contexts that hold where this one does."""
+        found = {0}
+        while context:
+            found.add(context)
+            context = self.template.contexts[context].parent
+        return found
+
     def facts(self, context: int) -> list[Form] | None:
         """What holds in a context; None when the launch never gets there."""
         for known in reversed(self._facts):

@@ -69,6 +69,7 @@ class Symbol:
 
     `slot`: offset of the kernel parameter whose value it is; `variable`: name of the variable whose address it is.
     `loaded`: it came from memory. `choices`: forms of which it is one. `zeros`: forms that are 0.
+    `context`: where what is known of it holds; elsewhere it was not made.
     """
 
     low: Bound = -inf
@@ -81,6 +82,7 @@ class Symbol:
     facts: list[Form] = field(default_factory=list)
     zeros: list[Form] = field(default_factory=list)
     choices: tuple[Form, ...] = ()
+    context: int = 0
 
 
 class TooMuchError(Exception):

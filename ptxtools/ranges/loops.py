@@ -70,7 +70,7 @@ class Trips:
         known = self._counts.get(number)
         if known is None:
             place = self._of.template.loops[number]
-            known = self._of.symbols.add(Symbol(0, inf, place.within))
+            known = self._of.symbols.add(Symbol(0, inf, place.within, context=place.context))
             self._counts[number] = known
             (symbol,) = known.terms
             if not self._bound(place, number, symbol, assume=True):
