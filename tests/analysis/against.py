@@ -56,8 +56,8 @@ class Verdict:
 
     `missing`: machine ranges lack bytes that were traced, or whether they do could not be told (`undecided`).
     `narrower`: they lack bytes of the PTX's ranges, but hold all that was traced: PTX says too much.
-    `open`: the same, but where PTX leaves it open what the launch does: it divides by zero, or uses a register that
-        has no value.
+    `open`: the same, but where PTX leaves it open what the launch does: it divides by zero, or uses a register that has
+    no value.
     `unequal`: they have bytes that the PTX's have not.
     `dead`: they lack only bytes of loads whose values nobody uses, at least in that launch: ptxas leaves them out, or
     moves them to where they are used.
@@ -76,7 +76,6 @@ class Verdict:
     ptx_unknown: set[str] = field(default_factory=set)
     machine_unknown: set[str] = field(default_factory=set)
     example: str = ""
-    excess: float = 0.0
 
     @property
     def is_superset(self) -> bool:
