@@ -356,7 +356,6 @@ struct tsr_shape {
 
 bool tsr_shape_find(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts, uint32_t size,
                     struct tsr_shape *shape);
-const struct tsr_form *tsr_form_rewritten(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero);
 uint32_t tsr_form_writings(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *found[5]);
 
 /* whole.c */

@@ -7,7 +7,7 @@
 #define SPARSE 0.95 /* a stride is worth naming when fewer bytes than this share are inside */
 
 /* The form plus a multiple of a zero that removes what was divided, which is its first term; NULL: it is not there. */
-const struct tsr_form *tsr_form_rewritten(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero)
+static const struct tsr_form *rewritten(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero)
 {
     tsr_wide coefficient = zero->terms[0].coefficient, present = tsr_form_coefficient(form, zero->terms[0].symbol);
     if (present == 0 || !tsr_wide_is_multiple(present, coefficient))
@@ -21,7 +21,7 @@ static const struct tsr_form *better(struct tsr_evaluation *e, const struct tsr_
     const struct tsr_form *found = NULL;
     for (uint32_t i = 0; i < form->count; i++) {
         const struct tsr_form *zero = tsr_symbol_at(e, form->terms[i].symbol)->zero;
-        const struct tsr_form *other = zero ? tsr_form_rewritten(e, form, zero) : NULL;
+        const struct tsr_form *other = zero ? rewritten(e, form, zero) : NULL;
         if (other && (!found || other->count < found->count))
             found = other;
     }
@@ -121,7 +121,7 @@ static const struct tsr_facts *with_rewritten(struct tsr_evaluation *e, const st
         struct tsr_facts *next = tsr_facts_room(e, MOST_FACTS);
         for (uint32_t i = 0; i < latest->count; i++)
             for (uint32_t z = 0; z < zero_count && next->count < MOST_FACTS; z++) {
-                const struct tsr_form *form = tsr_form_rewritten(e, latest->items[i], zeros[z]);
+                const struct tsr_form *form = rewritten(e, latest->items[i], zeros[z]);
                 if (form)
                     add_rounded(e, next, form);
             }
