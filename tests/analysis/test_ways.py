@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.ranges.native import Evaluator
 from tests.analysis.test_ranges import template
+
+pytestmark = pytest.mark.usefixtures("native")
 
 P = 0x7F0000000000
 CHOSEN = """
@@ -31,11 +32,6 @@ OTHER:
     @%p5 st.global.u8 [%rd2], %r1;
 END:
 """
-
-
-@pytest.fixture(autouse=True)
-def _native(native_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
 
 
 @pytest.mark.parametrize(("code", "first", "last"), [(CHOSEN, 1, 32), (MET, 0, 40)])
