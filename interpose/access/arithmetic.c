@@ -62,9 +62,9 @@ static const struct tsr_form *shift_left(struct tsr_evaluation *e, const struct 
     const struct tsr_form *value = seen(e, node, 0);
     amount = tsr_form_viewed(e, amount, 32, false, node->context);
     tsr_wide bottom = tsr_form_low(e, value), top = tsr_form_high(e, value), high = tsr_form_high(e, amount);
-    if (high >= node->width || bottom < 0 || !tsr_wide_times(top, (tsr_wide)1 << high, &most))
+    if (high < 0 || high >= node->width || bottom < 0 || !tsr_wide_times(top, (tsr_wide)1 << high, &most))
         return anything(e, value, amount);
-    return tsr_form_between(e, bottom << tsr_form_low(e, amount), most, value, amount, -1);
+    return tsr_form_between(e, bottom << tsr_wide_most(tsr_form_low(e, amount), 0), most, value, amount, -1);
 }
 
 /* Rounded down. Compilers divide by multiplying with a rounded reciprocal: that is undone where it is exact. */

@@ -91,9 +91,9 @@ class Arithmetic(Operations):
         amount = self._of.viewed(node.args[1], 32, False, node.context)
         low, high = self._bounds(amount)
         bottom, top = self._bounds(value)
-        if high >= node.width or bottom < 0 or top == inf:
+        if not 0 <= high < node.width or bottom < 0 or top == inf:
             return self._between(-inf, inf, value, amount)
-        return self._between(int(bottom) << int(low), int(top) << int(high), value, amount)
+        return self._between(int(bottom) << int(max(low, 0)), int(top) << int(high), value, amount)
 
     def _shr(self, node: Node) -> Form:
         value = self._seen(node, 0)
