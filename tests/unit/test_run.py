@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -188,12 +189,21 @@ def test_an_unwritable_report_is_an_error(environment: dict[str, str]) -> None:
 
 
 def test_the_launcher_is_quick(environment: dict[str, str]) -> None:
-    """Processor time, so that a busy machine does not count: 0.08 s were measured, program and report included."""
+    """Processor time, so that a busy machine does not count, compared to what a Python program of this size takes to
+    start; 2.3 times that was measured, program and report included.
+    """
 
-    def seconds() -> float:
+    def seconds(start: Callable[[], object]) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run(environment, "--emulate", "2", "--no-summary", "--", "true")
+        start()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(seconds() for _ in range(5)) < 0.25
+    def launcher() -> None:
+        run(environment, "--emulate", "2", "--no-summary", "--", "true")
+
+    def small() -> None:
+        subprocess.run([sys.executable, "-c", "import argparse, json, subprocess, yaml"], env=environment, check=True)
+
+    times = [(seconds(launcher), seconds(small)) for _ in range(5)]
+    assert min(time for time, _ in times) < 6 * min(time for _, time in times)
