@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from ptxtools.access.depth import deep
 from ptxtools.access.template import Node, Op, Template
 
 _ADDED = {Op.ADD, Op.SUB, Op.AND, Op.OR}
 _CHOSEN = {Op.SELECT, Op.JOIN, Op.LOOP, Op.CHANGED, Op.MIN, Op.MAX}
 _MOST = 32
 _STEPS = 20_000
+_ALL_STEPS = 200_000
 _NOTHING: frozenset[Node] = frozenset()
 
 
 def bases(template: Template, address: int) -> set[frozenset[Node]]:
     """For each way to make the address, the parameters, symbols and loaded values that are added up in it.
 
-    With very many ways, one set of everything; after very many steps, also the empty set.
+    With very many ways, one set of everything; after very many steps, or very deep in each other, also the empty set.
     """
-    return _Walk(template).ways(address)
+    return Bases(template).of(address)
+
+
+class Bases:
+    """`bases` of one template that changes no more: what is found for one address helps with the next.
+
+    `left`: steps for all addresses together.
+    """
+
+    def __init__(self, template: Template) -> None:
+        self.walk = _Walk(template)
+        self.left = _ALL_STEPS
+
+    def of(self, address: int) -> set[frozenset[Node]]:
+        self.walk.steps = most = min(_STEPS, self.left)
+        found = {_NOTHING}
+        with deep(), suppress(RecursionError):
+            found = self.walk.ways(address)
+        self.walk.active.clear()
+        self.walk.cut.clear()
+        self.left -= most - max(self.walk.steps, 0)
+        return found
 
 
 class _Walk:
-    """`cut`: nodes that lead round a loop to where the walk already is; what depends on them is not kept."""
+    """`cut`: nodes that lead round a loop to where the walk already is; what depends on them is not kept.
+
+    `steps`: how many are left.
+    """
 
     def __init__(self, template: Template) -> None:
         self.nodes = template.nodes
@@ -35,8 +63,8 @@ class _Walk:
         if index in self.active:
             self.cut.add(index)
             return set()  # round a loop: adds nothing to the ways into it
-        self.steps += 1
-        if self.steps > _STEPS:
+        self.steps -= 1
+        if self.steps < 0:
             return {_NOTHING}
         self.active.add(index)
         found = self.of(self.nodes[index])

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
-from ptxtools.access.bases import bases
+from ptxtools.access.bases import Bases
 from ptxtools.access.template import (
     IN_MEMORY,
     Access,
@@ -105,6 +105,7 @@ class _Writer:
         self.operands: list[int] = []
         self.text = bytearray()
         self.texts: dict[str, int] = {}
+        self.all_bases = Bases(template)
         self.numbers = {old: new for new, old in enumerate(sorted(_needed(template)))}
         names = {node.name: None for node in self.kept() if node.op is Op.SYMBOL}
         self.symbols = {name: number for number, name in enumerate(names)}
@@ -175,7 +176,7 @@ class _Writer:
         return (OPS.index(node.op), node.width, flags, code, count, first, *place, symbol, number)
 
     def is_loaded(self, node: Node) -> bool:
-        ways = (way for arg in node.args for way in bases(self.template, arg))
+        ways = (way for arg in node.args for way in self.all_bases.of(arg))
         return any(each.op is Op.LOADED and each.width == 64 for way in ways for each in way)
 
     def loop(self, place: LoopPlace) -> tuple[int, ...]:
@@ -201,7 +202,7 @@ class _Writer:
         """What the address may begin with; and whether it begins with one of these in any case."""
         found: set[int] = set()
         based = True
-        for way in bases(self.template, access.address):
+        for way in self.all_bases.of(access.address):
             symbols = {node.name for node in way if node.op is Op.SYMBOL}
             if access.generic and symbols & self.template.private:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ptxtools.access.bases import bases
+from ptxtools.access.bases import Bases
 from ptxtools.access.template import BEYOND, IN_MEMORY, Access, AccessKind, Node, Op, Template
 
 
@@ -44,8 +44,9 @@ def summarise(template: Template) -> Summary:
     uses = [Use(slot.index, slot.offset, slot.size) for slot in template.slots]
     summary = Summary(template.name, template.tier, uses)
     summary.unknown = [(each.line, each.reason) for each in template.unknown]
+    found = Bases(template)
     for access in template.accesses:
-        _note(template, summary, access)
+        _note(template, found, summary, access)
     for tensor in template.tensors:
         if tensor.offset == IN_MEMORY:
             summary.unknown.append((tensor.line, "tensor map in memory"))
@@ -57,8 +58,8 @@ def summarise(template: Template) -> Summary:
     return summary
 
 
-def _note(template: Template, summary: Summary, access: Access) -> None:
-    for way in bases(template, access.address):
+def _note(template: Template, found: Bases, summary: Summary, access: Access) -> None:
+    for way in found.of(access.address):
         if any(node.op is Op.SYMBOL and node.name in template.private for node in way):
             continue
         if _note_bases(summary, way, access.kind) or any(node.name == BEYOND for node in way):
@@ -66,7 +67,7 @@ def _note(template: Template, summary: Summary, access: Access) -> None:
         loaded = {node.number for node in way if node.op is Op.LOADED and node.width == 64}
         reason = "pointer loaded from memory" if loaded else "address without a known base"
         summary.unknown.append((access.line, reason))
-        for source in _sources(template, loaded):
+        for source in _sources(template, found, loaded):
             _mark(summary, source, None)
 
 
@@ -94,11 +95,11 @@ def _mark(summary: Summary, offset: int, kind: AccessKind | None) -> bool:
     return False
 
 
-def _sources(template: Template, lines: set[int]) -> set[int]:
+def _sources(template: Template, bases: Bases, lines: set[int]) -> set[int]:
     """Offsets of the parameters through which these lines load."""
     found = set()
     for access in template.accesses:
         if access.line in lines:
-            ways = bases(template, access.address)
+            ways = bases.of(access.address)
             found |= {node.number for way in ways for node in way if node.op is Op.PARAMETER}
     return found

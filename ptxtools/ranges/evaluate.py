@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 
-from ptxtools.access.bases import bases
+from ptxtools.access.bases import Bases
 from ptxtools.access.template import PREDICATES, Node, Op, Template
 from ptxtools.access.values import WINDOW
 from ptxtools.ranges import bounds
@@ -44,6 +44,7 @@ class Evaluation:
         self.parameters = parameters
         self.grid, self.block = grid, block
         self.variables = variables
+        self.bases = Bases(template)
         self.symbols = Symbols()
         self.division = Division(self.symbols)
         self.trips = Trips(self)
@@ -108,7 +109,7 @@ class Evaluation:
         return self._makers[node.op](node)
 
     def _changed(self, node: Node) -> Form:
-        sources = (each for arg in node.args for way in bases(self.template, arg) for each in way)
+        sources = (each for arg in node.args for way in self.bases.of(arg) for each in way)
         loaded = any(each.op is Op.LOADED and each.width == 64 for each in sources)
         return self.symbols.add(Symbol(loops=self.template.loops[node.number].within, loaded=loaded))
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import gcd, inf
 
-from ptxtools.access.bases import bases
 from ptxtools.access.depth import deep
 from ptxtools.access.template import IN_MEMORY, Access, AccessKind, Node, Op, Template, TensorAccess
 from ptxtools.ranges.box import boxes
@@ -85,6 +84,8 @@ def evaluate(template: Template, launch: Launch) -> Result:
             return _Launch(template, launch).result()
     except RecursionError:
         return Result([], [(0, "values depend on each other too deeply")])
+    except OverflowError:  # products of products: no program's address is made of them
+        return Result([], [(0, "numbers too large to be evaluated")])
 
 
 class _Launch:
@@ -113,7 +114,7 @@ class _Launch:
         if self.symbols.work >= 0:
             with suppress(TooMuchError):
                 return self.access(access)
-        found = [self.pointers(way) for way in bases(self.template, access.address)]
+        found = [self.pointers(way) for way in self.evaluation.bases.of(access.address)]
         if not found or any(len(each) != 1 for each in found):
             return TOO_MUCH
         for ((pointer, address),) in found:
