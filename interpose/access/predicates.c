@@ -108,6 +108,7 @@ static const struct tsr_facts *compared(struct tsr_evaluation *e, const struct t
 const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t index, bool truth)
 {
     const struct tsr_access_node *node = &e->template->nodes[index];
+    tsr_evaluation_spend(e, 1); /* those that depend on two others each, deeply, are looked at very often */
     for (; node->op == TSR_OP_OPPOSITE; truth = !truth) {
         tsr_evaluation_spend(e, 1);
         node = &e->template->nodes[tsr_node_operand(e, node, 0)];

@@ -242,3 +242,28 @@ def test_bounds_are_what_multiples_can_be() -> None:
     launch = Launch(struct.pack("<Q", 2 * BUFFER), (3, 1, 1), (4, 1, 1), buffers)
     for result in (evaluate(template, launch), Evaluator(template).evaluate(launch)):
         assert [(each.first, each.last) for each in result.ranges] == [(8, 19)]
+
+
+def test_predicates_of_predicates_are_looked_at_in_bounded_time() -> None:
+    """Each of two depends on both before: 2^60 ways lead to the comparisons."""
+    steps = "".join(
+        f"and.pred %p{n + 2}, %p{n}, %p{n + 1}; or.pred %p{n + 3}, %p{n}, %p{n + 1};\n" for n in range(0, 120, 2)
+    )
+    text = f"""
+        .version 8.0
+        .target sm_80
+        .entry k(.param .u64 p) {{
+            .reg .pred %p<123>; .reg .b32 %r<3>; .reg .b64 %rd<2>;
+            ld.param.u64 %rd1, [p]; ld.global.u32 %r1, [%rd1]; ld.global.u32 %r2, [%rd1+4];
+            setp.lt.s32 %p0, %r1, 4; setp.lt.s32 %p1, %r2, %r1;
+            {steps}
+            @%p121 st.global.u32 [%rd1+8], %r1;
+            ret; }}
+    """
+    module = read(text)
+    template = build(module, module.kernels[0])
+    launch = Launch(struct.pack("<Q", 1 << 29), (1, 1, 1), (1, 1, 1), buffers)
+    found = [Evaluator(template).evaluate(launch), evaluate(template, launch)]
+    written = [[each for each in one.ranges if each.kind is AccessKind.WRITE] for one in found]
+    begin = (1 << 29) + 8
+    assert all(inside((begin, begin + 4), union(piece for each in one for piece in spread(each))) for one in written)
