@@ -253,11 +253,11 @@ def test_predicates_of_predicates_are_looked_at_in_bounded_time() -> None:
         .version 8.0
         .target sm_80
         .entry k(.param .u64 p) {{
-            .reg .pred %p<123>; .reg .b32 %r<3>; .reg .b64 %rd<2>;
-            ld.param.u64 %rd1, [p]; ld.global.u32 %r1, [%rd1]; ld.global.u32 %r2, [%rd1+4];
-            setp.lt.s32 %p0, %r1, 4; setp.lt.s32 %p1, %r2, %r1;
+            .reg .pred %p<123>; .reg .f32 %f<3>; .reg .b64 %rd<2>;
+            ld.param.u64 %rd1, [p]; ld.global.f32 %f1, [%rd1]; ld.global.f32 %f2, [%rd1+4];
+            setp.lt.f32 %p0, %f1, %f2; setp.gt.f32 %p1, %f1, 0f00000000;
             {steps}
-            @%p121 st.global.u32 [%rd1+8], %r1;
+            @%p121 st.global.f32 [%rd1+8], %f1;
             ret; }}
     """
     module = read(text)
