@@ -267,3 +267,26 @@ def test_predicates_of_predicates_are_looked_at_in_bounded_time() -> None:
     written = [[each for each in one.ranges if each.kind is AccessKind.WRITE] for one in found]
     begin = (1 << 29) + 8
     assert all(inside((begin, begin + 4), union(piece for each in one for piece in spread(each))) for one in written)
+
+
+def test_numbers_that_are_too_large_are_unknown() -> None:
+    """A quotient of which nothing is known, times the parameter to the power of 20."""
+    products = "mul.lo.s64 %rd4, %rd4, %rd2;\n" * 20
+    text = f"""
+        .version 8.0
+        .target sm_80
+        .entry k(.param .u64 p, .param .u64 n) {{
+            .reg .b64 %rd<7>;
+            ld.param.u64 %rd1, [p]; ld.param.u64 %rd2, [n]; ld.global.u64 %rd3, [%rd1];
+            div.s64 %rd4, %rd2, %rd3;
+            {products}
+            add.s64 %rd6, %rd1, %rd4;
+            st.global.u64 [%rd6], %rd1;
+            ret; }}
+    """
+    module = read(text)
+    template = build(module, module.kernels[0])
+    launch = Launch(struct.pack("<QQ", 1 << 29, (1 << 62) + 3), (1, 1, 1), (1, 1, 1), buffers)
+    found = evaluate(template, launch)
+    assert found.unknown or any(each.whole and each.kind is AccessKind.WRITE for each in found.ranges)
+    assert Evaluator(template).evaluate(launch).ranges
