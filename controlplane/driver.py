@@ -1,4 +1,4 @@
-"""Where the real driver is: the places where the shim looks, in its order (interpose/shim/entry/driver_file.h)."""
+"""Where the real driver is: the places where the shim looks, in its order (interpose/driver/driver_file.h)."""
 
 import re
 import struct

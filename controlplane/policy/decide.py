@@ -30,7 +30,7 @@ class Launch:
 
 
 def drawn(share: Share, function: str, number: int) -> bool:
-    """Whether the share includes the function's launch of that number, from 1; as shim/launch/decide.c draws it."""
+    """Whether the share includes the function's launch of that number, from 1; as schedule/decide.c draws it."""
     if share.fraction >= 1:
         return True
     z = (share.seed * 0x9E3779B97F4A7C15 + content_hash(function.encode()) + number * 0xD1342543DE82EF95) & MASK

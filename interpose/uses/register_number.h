@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "emulator/image/parts.h"
+#include "image/parts.h"
 
 /*
  * code: a function. at: where in it the instruction begins. True: on every way there the register was last set to *number, by an instruction

@@ -5,7 +5,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "uses/uses.h"
-#include "emulator/image/parts.h"
+#include "image/parts.h"
 
 #define TSR_USES_SHARED_BIT 63u /* of all variables after the 63rd that is used */
 

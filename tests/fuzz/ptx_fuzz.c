@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "emulator/exec/op.h"
-#include "emulator/image/image.h"
+#include "image/image.h"
 #include "emulator/ptx/code.h"
 #include "tessera/machine.h"
 

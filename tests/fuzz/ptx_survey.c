@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "emulator/exec/op.h"
-#include "emulator/image/parts.h"
+#include "image/parts.h"
 #include "emulator/ptx/code.h"
 #include "tessera/machine.h"
 

@@ -1,11 +1,11 @@
 /* The arena over a driver that only keeps books and can fail at any call: allocations never overlap, what is mapped is bounded, a call
    that fails changes nothing, the executors have exactly what home has, and in the end nothing is left. */
-#include "shim/memory/residency.c"
-#include "shim/memory/uses.c"
-#include "shim/memory/allocation.c"
-#include "shim/memory/arena.c"
-#include "shim/memory/backing.c"
-#include "shim/memory/home_only.c"
+#include "memory/residency.c"
+#include "memory/uses.c"
+#include "memory/allocation.c"
+#include "memory/arena.c"
+#include "memory/backing.c"
+#include "memory/home_only.c"
 
 #include "check.h"
 

@@ -1,5 +1,5 @@
-/* shim/record/code: images in this very program's file are handed over as that file, others as copies, and files as themselves. */
-#include "shim/record/code.c"
+/* record/code: images in this very program's file are handed over as that file, others as copies, and files as themselves. */
+#include "record/code.c"
 
 #include "check.h"
 

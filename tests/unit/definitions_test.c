@@ -1,7 +1,7 @@
-/* shim/record/definitions: numbers of contexts, modules and functions, with a driver that gives the same handles out again. */
-#include "shim/module/image.c"
-#include "shim/record/code.c"
-#include "shim/record/definitions.c"
+/* record/definitions: numbers of contexts, modules and functions, with a driver that gives the same handles out again. */
+#include "image/extent.c"
+#include "record/code.c"
+#include "record/definitions.c"
 
 #include "check.h"
 

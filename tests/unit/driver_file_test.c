@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "shim/entry/driver_file.c"
+#include "driver/driver_file.c"
 
 #include "check.h"
 

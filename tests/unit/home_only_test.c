@@ -1,5 +1,5 @@
 /* Ranges of the home GPU only: which parameter blocks keep a launch home. */
-#include "shim/memory/home_only.c"
+#include "memory/home_only.c"
 
 #include "check.h"
 

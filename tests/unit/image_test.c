@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "emulator/image/parts.h"
+#include "image/parts.h"
 
 struct file {
     uint8_t *data;

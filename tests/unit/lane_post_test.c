@@ -1,7 +1,7 @@
-/* shim/order/lane_post.c: many writers, one reader that is now ahead of what a writer has seen, now behind. */
+/* lane/lane_post.c: many writers, one reader that is now ahead of what a writer has seen, now behind. */
 #include "check.h"
 
-#include "shim/order/lane_post.c"
+#include "lane/lane_post.c"
 
 #include <pthread.h>
 #include <stdlib.h>

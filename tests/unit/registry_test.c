@@ -1,6 +1,6 @@
-/* shim/module/registry and parameters: with a driver that gives the same handles out again. */
-#include "shim/module/parameters.c"
-#include "shim/module/registry.c"
+/* object/registry and parameters: with a driver that gives the same handles out again. */
+#include "object/parameters.c"
+#include "object/registry.c"
 
 #include "check.h"
 
@@ -8,9 +8,14 @@ struct tsr_real tsr_real;
 
 static unsigned released;
 
-void tsr_module_release(struct tsr_module_record *module)
+static void release(struct tsr_module_record *module)
 {
     released += module->image == -1;
+}
+
+void tsr_module_drop_image(struct tsr_module_record *module)
+{
+    module->image = -1;
 }
 
 uint64_t tsr_module_hash(struct tsr_module_record *module)
@@ -56,6 +61,7 @@ static void begin(void)
     tsr_real.cuKernelGetParamInfo = kernel_parameter;
     current = at(0x10);
     released = 0;
+    tsr_registry_listen(release);
 }
 
 TEST(a_layout_is_known_whole_or_not_at_all)

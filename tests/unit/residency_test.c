@@ -1,6 +1,6 @@
 /* The rules of where memory lies, and the counts that they go by. */
-#include "shim/memory/residency.c"
-#include "shim/memory/uses.c"
+#include "memory/residency.c"
+#include "memory/uses.c"
 
 #include "check.h"
 

@@ -1,5 +1,5 @@
-/* shim/record/ring: records against a plain array, with a reader that is slow, absent or wrong. */
-#include "shim/record/ring.c"
+/* record/ring: records against a plain array, with a reader that is slow, absent or wrong. */
+#include "record/ring.c"
 
 #include "check.h"
 

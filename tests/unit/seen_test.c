@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "shim/entry/seen.c"
+#include "shim/seen.c"
 
 #include "check.h"
 

@@ -1,5 +1,5 @@
-/* shim/launch/templates: a table that is written beside the reader, and tables that are wrong. */
-#include "shim/launch/templates.c"
+/* object/templates: a table that is written beside the reader, and tables that are wrong. */
+#include "object/templates.c"
 
 #include "check.h"
 

@@ -1,6 +1,7 @@
-/* shim/launch/tensor_maps and call_ranges: the driver and the marks of library calls are played here. */
-#include "shim/launch/call_ranges.c"
-#include "shim/launch/tensor_maps.c"
+/* launch/tensor_maps and call_ranges: the driver and the marks of library calls are played here. */
+#include "launch/call_ranges.c"
+#include "launch/tensor_maps.c"
+#include "shim/tensor_maps.c"
 
 #include "check.h"
 

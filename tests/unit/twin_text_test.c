@@ -1,5 +1,5 @@
 /* The bytes of twins, right ones and damaged ones, which end in a zero whatever they are. */
-#include "shim/launch/twin_text.c"
+#include "check/twin_text.c"
 
 #include "check.h"
 

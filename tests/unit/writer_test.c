@@ -1,10 +1,10 @@
-/* shim/record/writer: the control plane's side of the socket is played here; threads, their rings, forked children and a reader that goes. */
+/* record/writer: the control plane's side of the socket is played here; threads, their rings, forked children and a reader that goes. */
 #define TSR_RINGS 4u
-#include "shim/entry/engaged.c"
-#include "shim/record/journal.c"
-#include "shim/record/ring.c"
-#include "shim/record/ticks.c"
-#include "shim/record/writer.c"
+#include "driver/engaged.c"
+#include "record/journal.c"
+#include "record/ring.c"
+#include "record/ticks.c"
+#include "record/writer.c"
 
 #include "check.h"
 

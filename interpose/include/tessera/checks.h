@@ -1,6 +1,6 @@
 /*
  * Checks of what launches touch: what is asked for, and what came out. tessera-run makes a memory file that TESSERA_CHECKS names (/proc/<pid>/fd/<n>); the
- * shims of all processes of a run count in it and say which launches touched what they were not predicted to (shim/launch/check.h).
+ * shims of all processes of a run count in it and say which launches touched what they were not predicted to (check/check.h).
  *
  * The part between the marks is read by Python through cffi as well. Bump TSR_CHECKS_VERSION on any change; both sides refuse another
  * version.

@@ -1,0 +1,363 @@
+/* See check.h. */
+#include "check/check.h"
+
+#include <string.h>
+
+#include <tessera/access.h>
+#include <tessera/checks.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/os.h"
+#include "launch/call_ranges.h"
+#include "check/check_table.h"
+#include "schedule/decide.h"
+#include "lane/functions.h"
+#include "order/gate.h"
+#include "launch/launch.h"
+#include "launch/predict.h"
+#include "driver/real.h"
+#include "memory/quiet.h"
+#include "check/snapshot.h"
+#include "check/twin.h"
+#include "check/untested.h"
+#include "memory/allocation.h"
+#include "memory/memory.h"
+#include "object/capture.h"
+
+#define BEFORE_NS 1000000000ull
+#define LAUNCH_NS 5000000000ull
+
+struct tsr_checks *tsr_checks;
+
+static struct tsr_map begun; /* ids of functions of which a launch has had its turn */
+
+/* The launch that is checked. From the end of begin to finish, the memory lock. */
+static struct {
+    struct tsr_function_record *function;
+    struct tsr_prediction prediction;
+    struct tsr_snapshots *snapshots; /* NULL: what it writes is not looked at */
+    struct tsr_twin *twin;           /* NULL: its accesses are not tested */
+    CUstreamCaptureMode mode;
+    uint64_t start_ns;
+    struct tsr_check_block block;
+} now;
+
+/* Memory lock. Of a launch that took too long: giving memory back would wait for it. */
+static struct tsr_snapshots *left;
+static CUcontext left_in;
+
+static void count(uint64_t *counter, uint64_t by)
+{
+    __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
+}
+
+static uint64_t counted(const uint64_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+bool tsr_checks_start(void)
+{
+    tsr_checks = tsr_check_table_map();
+    if (tsr_checks)
+        tsr_call_ranges_start();
+    return tsr_checks != NULL;
+}
+
+/* ---- whose turn it is ---- */
+
+static bool is_first(const struct tsr_function_record *function)
+{
+    return !tsr_map_find(&begun, function->id) && tsr_map_set(&begun, function->id, tsr_checks);
+}
+
+static bool is_drawn(const struct tsr_function_record *function)
+{
+    uint64_t number = counted(&function->decide.launches);
+    bool enough = tsr_checks->most && counted(&tsr_checks->checked) - counted(&tsr_checks->first) >= tsr_checks->most;
+    return !enough && tsr_decide_draw(tsr_checks->seed, function->name_hash, number) <= UINT64_MAX / tsr_checks->every;
+}
+
+bool tsr_check_draw(struct tsr_function_record *function, struct tsr_launch *launch)
+{
+    if (tsr_is_any_capture())
+        return false;
+    if (!function || !tsr_is_predictable(function)) {
+        count(&tsr_checks->unknown, 1);
+        return false;
+    }
+    count(&tsr_checks->known, 1);
+    bool drawn = is_drawn(function), first = is_first(function);
+    launch->turn = drawn ? TSR_TURN_DRAWN : first ? TSR_TURN_FIRST : TSR_TURN_NONE;
+    return launch->turn != TSR_TURN_NONE;
+}
+
+/* ---- before ---- */
+
+static bool is_asked_for(enum tsr_check_what what)
+{
+    return tsr_checks->what & (uint32_t)what;
+}
+
+/* All that is looked at lies between known addresses. */
+static bool is_bounded(const struct tsr_prediction *prediction)
+{
+    bool reads = is_asked_for(TSR_CHECK_OF_ACCESSES);
+    for (uint32_t i = 0; i < prediction->count; i++) {
+        const struct tsr_access_range *range = &prediction->ranges[i];
+        if ((reads || range->kind != TSR_ACCESS_READ) && range->whole && range->last < range->first)
+            return false;
+    }
+    return true;
+}
+
+static int skip_of(CUresult result)
+{
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? TSR_CHECK_MEMORY
+           : result == CUDA_ERROR_NOT_READY   ? TSR_CHECK_BUSY
+                                              : TSR_CHECK_DRIVER;
+}
+
+static void drop_left(void)
+{
+    CUcontext context;
+    if (left && tsr_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == left_in) {
+        tsr_snapshots_destroy(left);
+        left = NULL;
+    }
+}
+
+/* The gate is closed. */
+static CUresult copy_locked(void)
+{
+    if (tsr_is_any_capture())
+        return CUDA_ERROR_NOT_READY;
+    CUresult result = tsr_quiet_wait(BEFORE_NS);
+    if (result == CUDA_SUCCESS)
+        drop_left();
+    if (result != CUDA_SUCCESS || !is_asked_for(TSR_CHECK_OF_WRITES))
+        return result;
+    if (left)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = tsr_snapshots_create(1, tsr_checks->memory_bytes, &now.snapshots);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_snapshot_take(now.snapshots, 0);
+    if (result != CUDA_SUCCESS) {
+        tsr_snapshots_destroy(now.snapshots);
+        now.snapshots = NULL;
+    }
+    return result;
+}
+
+/* The twin, ready for the launch; NULL: it has none, which is counted. */
+static struct tsr_twin *twin_locked(const struct tsr_launch *launch)
+{
+    struct tsr_lack lack;
+    if (!is_asked_for(TSR_CHECK_OF_ACCESSES))
+        return NULL;
+    struct tsr_twin *twin = tsr_twin_find_locked(now.function, launch->stream, &lack);
+    if (!twin)
+        tsr_untested_count_locked(tsr_checks, now.function, &lack);
+    return twin;
+}
+
+static CUresult arm_locked(struct tsr_launch *launch)
+{
+    CUresult result = now.twin ? tsr_twin_arm_locked(now.twin, now.function, launch->stream, &now.prediction) : CUDA_SUCCESS;
+    launch->twin = now.twin && result == CUDA_SUCCESS ? tsr_twin_function(now.twin) : NULL;
+    return result;
+}
+
+#define READY (-1)    /* the gate is closed, memory copied, the twin armed */
+#define NOTHING (-2) /* there is nothing to look at it with */
+
+/* Why not; or one of these. */
+static int prepare_locked(struct tsr_launch *launch, const void *parameters, uint32_t bytes)
+{
+    now.snapshots = NULL;
+    now.twin = NULL;
+    tsr_predict_locked(now.function, launch, parameters, bytes, &now.prediction);
+    if (now.prediction.source == TSR_SOURCE_NONE || !is_bounded(&now.prediction))
+        return TSR_CHECK_UNKNOWN;
+    now.twin = twin_locked(launch);
+    if (!now.twin && !is_asked_for(TSR_CHECK_OF_WRITES))
+        return NOTHING;
+    if (!tsr_gate_close(BEFORE_NS))
+        return TSR_CHECK_BUSY;
+    CUresult result = copy_locked();
+    if (result == CUDA_SUCCESS)
+        result = arm_locked(launch);
+    if (result == CUDA_SUCCESS)
+        return READY;
+    if (now.snapshots)
+        tsr_snapshots_destroy(now.snapshots);
+    tsr_gate_open();
+    return skip_of(result);
+}
+
+void tsr_check_begin(struct tsr_launch *launch, struct tsr_function_record *function, const void *parameters, uint32_t bytes)
+{
+    int skip = !parameters ? TSR_CHECK_PARAMETERS : tsr_memory_at_home() ? READY : TSR_CHECK_DRIVER;
+    if (skip == READY) {
+        uint64_t start_ns = tsr_os_monotonic_ns();
+        CUstreamCaptureMode mode = tsr_memory_relax_begin();
+        tsr_memory_lock();
+        now.function = function;
+        now.mode = mode;
+        now.start_ns = start_ns;
+        now.block.bytes = bytes;
+        memcpy(now.block.values, parameters, bytes < sizeof now.block.values ? bytes : sizeof now.block.values);
+        skip = prepare_locked(launch, parameters, bytes);
+        if (skip == READY)
+            return;
+        tsr_memory_unlock();
+        tsr_memory_relax_end(mode);
+    }
+    launch->turn = TSR_TURN_NONE;
+    if (skip != NOTHING)
+        count(&tsr_checks->skipped[skip], 1);
+}
+
+/* ---- after ---- */
+
+static uint64_t bytes_of(const struct tsr_span *span)
+{
+    uint64_t bytes = span->high - span->low;
+    return span->stride ? (bytes + span->stride - 1) / span->stride * span->width : bytes;
+}
+
+struct verdict {
+    struct tsr_difference all, stray; /* all bytes that changed, and those that were not to */
+    uint64_t predicted_bytes;
+    bool whole, outside;
+    bool tested; /* its accesses were, with this result: */
+    struct tsr_twin_result twin;
+};
+
+/* The copy gets what was predicted to be written. */
+static CUresult adopt_predicted(struct verdict *verdict)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < now.prediction.count && result == CUDA_SUCCESS; i++) {
+        const struct tsr_access_range *range = &now.prediction.ranges[i];
+        struct tsr_span span = tsr_predicted_span(range);
+        uint64_t adopted;
+        if (range->kind == TSR_ACCESS_READ)
+            continue;
+        result = tsr_snapshot_adopt(now.snapshots, 0, &span, &adopted);
+        verdict->predicted_bytes += adopted;
+        verdict->whole |= range->whole;
+        verdict->outside |= adopted < bytes_of(&span);
+    }
+    return result;
+}
+
+static CUresult judge_writes(struct verdict *verdict)
+{
+    CUresult result = tsr_snapshot_compare(now.snapshots, 0, &verdict->all);
+    if (result == CUDA_SUCCESS)
+        result = adopt_predicted(verdict);
+    if (result == CUDA_SUCCESS && verdict->all.bytes)
+        result = tsr_snapshot_compare(now.snapshots, 0, &verdict->stray);
+    return result;
+}
+
+static CUresult judge(struct verdict *verdict)
+{
+    CUresult result = tsr_quiet_wait(LAUNCH_NS);
+    if (result == CUDA_SUCCESS && now.snapshots)
+        result = judge_writes(verdict);
+    if (result == CUDA_SUCCESS && verdict->tested)
+        result = tsr_twin_read_locked(now.twin, &verdict->twin);
+    return result;
+}
+
+static void count_partly(void)
+{
+    struct tsr_lack lack;
+    tsr_lack_say(&lack, TSR_CHECK_PARTLY, "%s", tsr_twin_untested(now.twin));
+    if (*lack.why)
+        tsr_untested_count_locked(tsr_checks, now.function, &lack);
+}
+
+static void count_verdict(const struct verdict *verdict, bool first)
+{
+    count(&tsr_checks->checked, 1);
+    count(&tsr_checks->checked_by_source[now.prediction.source - TSR_SOURCE_PTX], 1);
+    count(&tsr_checks->first, first);
+    count(&tsr_checks->whole, verdict->whole);
+    count(&tsr_checks->outside, verdict->outside);
+    count(&tsr_checks->idle, now.snapshots && !verdict->all.bytes);
+    count(&tsr_checks->changed_bytes, verdict->all.bytes - verdict->stray.bytes);
+    count(&tsr_checks->predicted_bytes, verdict->predicted_bytes);
+    count(&tsr_checks->looked_at_bytes, now.snapshots ? tsr_snapshots_bytes(now.snapshots) : 0);
+    count(&tsr_checks->tested_launches, verdict->tested);
+    count(&tsr_checks->tested, verdict->twin.tested);
+    count(&tsr_checks->check_ns, tsr_os_monotonic_ns() - now.start_ns);
+    if (verdict->tested)
+        count_partly();
+}
+
+static struct tsr_check_place place_of(uint64_t address)
+{
+    uint64_t begin = 0, end = 0;
+    tsr_predict_allocation_locked(address, &begin, &end);
+    return (struct tsr_check_place){.address = address, .allocation = begin, .allocation_bytes = end - begin};
+}
+
+static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
+{
+    const struct tsr_difference *stray = &verdict->stray;
+    const struct tsr_twin_result *twin = &verdict->twin;
+    struct tsr_check_place place = place_of(twin->outside ? twin->address : stray->address);
+    struct tsr_check_finding finding = {launch, now.function, &now.block, &now.prediction, stray, twin->outside ? twin : NULL,
+                                        place};
+    unsigned long long offset = place.address - place.allocation, size = place.allocation_bytes, begin = place.allocation;
+    tsr_check_table_tell(tsr_checks, &finding);
+    if (twin->outside)
+        tsr_error("check: %s made %llu accesses that it was not predicted to make, one in line %u, at byte %llu of the %llu at "
+                  "0x%llx; what it touches is unknown from now on",
+                  now.function->name, (unsigned long long)twin->outside, twin->line, offset, size, begin);
+    else
+        tsr_error("check: %s wrote %llu bytes that it was not predicted to write, the first at byte %llu of the %llu at "
+                  "0x%llx; what it touches is unknown from now on",
+                  now.function->name, (unsigned long long)stray->bytes, offset, size, begin);
+    tsr_predict_distrust(now.function, now.prediction.source);
+}
+
+/* The driver did not launch the twin. Unless it did not launch the function either, it is not tried again. */
+static void count_refused(bool launched)
+{
+    struct tsr_lack lack;
+    if (launched) {
+        tsr_twin_give_up_locked(now.twin, &lack);
+        tsr_untested_count_locked(tsr_checks, now.function, &lack);
+    }
+    now.twin = NULL;
+}
+
+void tsr_check_finish(const struct tsr_launch *launch, CUresult result)
+{
+    struct verdict verdict = {.tested = launch->twin};
+    struct tsr_snapshots *snapshots = now.snapshots;
+    CUstreamCaptureMode mode = now.mode;
+    if (now.twin && !launch->twin)
+        count_refused(result == CUDA_SUCCESS);
+    if (result == CUDA_SUCCESS && (now.twin || now.snapshots))
+        result = judge(&verdict);
+    if (result != CUDA_SUCCESS)
+        count(&tsr_checks->skipped[skip_of(result)], 1);
+    else if (now.twin || now.snapshots)
+        count_verdict(&verdict, launch->turn == TSR_TURN_FIRST);
+    if (result == CUDA_SUCCESS && (verdict.stray.bytes || verdict.twin.outside))
+        tell(launch, &verdict);
+    if (snapshots && result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&left_in) == CUDA_SUCCESS)
+        left = snapshots;
+    else if (snapshots)
+        tsr_snapshots_destroy(snapshots);
+    tsr_gate_open();
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+}

@@ -1,0 +1,48 @@
+/*
+ * Copies of all memory that home and executors share, the arena's and what the application has mapped itself (but not what it has mapped
+ * twice), in memory of the home GPU. For launches that are verified or checked only: nothing else runs while one is made or compared.
+ */
+#ifndef TSR_CHECK_SNAPSHOT_H
+#define TSR_CHECK_SNAPSHOT_H
+
+#include "api/driver.h"
+
+#include <stdint.h>
+
+#include <tessera/access.h>
+
+#define TSR_SNAPSHOTS 2u
+
+struct tsr_snapshots;
+
+struct tsr_difference {
+    uint64_t bytes;      /* how many differ */
+    CUdeviceptr address; /* of the first */
+    uint8_t here, there; /* its values, in memory and in the snapshot */
+};
+
+/* Bytes from low on and below high; with a stride, of these only `width` at low and at each stride after it. */
+struct tsr_span {
+    CUdeviceptr low, high;
+    uint64_t stride, width; /* stride 0: all */
+};
+/* Where the bytes of a range are. */
+struct tsr_span tsr_predicted_span(const struct tsr_access_range *range);
+
+/*
+ * Room for `count` snapshots of memory as it is, the memory lock held and a context of the home GPU current. Until tsr_snapshots_destroy
+ * nothing is mapped or unmapped. Errors: OUT_OF_MEMORY beyond limit_bytes (0: none) and when the GPU has no room; the driver's.
+ */
+CUresult tsr_snapshots_create(unsigned count, uint64_t limit_bytes, struct tsr_snapshots **out);
+void tsr_snapshots_destroy(struct tsr_snapshots *snapshots);
+/* Of one of them. */
+uint64_t tsr_snapshots_bytes(const struct tsr_snapshots *snapshots);
+
+/* Number: below count. Complete on return. */
+CUresult tsr_snapshot_take(struct tsr_snapshots *snapshots, unsigned number);
+CUresult tsr_snapshot_restore(struct tsr_snapshots *snapshots, unsigned number);
+CUresult tsr_snapshot_compare(struct tsr_snapshots *snapshots, unsigned number, struct tsr_difference *out);
+/* The snapshot gets what memory has there now. *bytes: how many those are; what of the span the snapshot does not have is left out. */
+CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span, uint64_t *bytes);
+
+#endif

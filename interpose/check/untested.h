@@ -1,0 +1,21 @@
+/* Launches whose accesses are not tested, or not all of them, although it was their turn: counted and told by function (tessera/checks.h). */
+#ifndef TSR_CHECK_UNTESTED_H
+#define TSR_CHECK_UNTESTED_H
+
+#include <tessera/checks.h>
+
+struct tsr_function_record;
+
+struct tsr_lack {
+    enum tsr_check_lack kind;
+    char why[sizeof((struct tsr_check_untested *)0)->why];
+};
+
+void tsr_lack_say(struct tsr_lack *lack, enum tsr_check_lack kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A launch of the function; the memory lock is held. */
+void tsr_untested_count_locked(struct tsr_checks *checks, const struct tsr_function_record *function,
+                               const struct tsr_lack *lack);
+
+#endif

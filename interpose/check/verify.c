@@ -1,0 +1,166 @@
+/* See verify.h. */
+#include "check/verify.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "memory/allocation.h"
+#include "object/capture.h"
+#include "lane/functions.h"
+#include "order/gate.h"
+#include "memory/quiet.h"
+#include "memory/memory.h"
+#include "order/order.h"
+#include "driver/real.h"
+#include "object/session.h"
+#include "check/snapshot.h"
+
+#define QUIET_NS 1000000000ull
+#define AWAY 0 /* numbers of snapshots: what the run elsewhere left, */
+#define BEFORE 1 /* and what both runs begin with */
+
+static void count(uint64_t *counter)
+{
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+static CUresult run_away(const struct tsr_verify_launch *launch)
+{
+    return launch->post(launch->function, launch->lane, launch->record, launch->stream, launch->block);
+}
+
+static CUresult run_home(const struct tsr_verify_launch *launch)
+{
+    const struct tsr_lane_record *record = launch->record;
+    size_t bytes = record->param_bytes;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)launch->block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    return tsr_real.cuLaunchKernel(launch->handle, record->grid[0], record->grid[1], record->grid[2], record->block[0],
+                                   record->block[1], record->block[2], record->shared_bytes, launch->stream, NULL, extra);
+}
+
+static CUresult wait_for(CUstream stream)
+{
+    CUresult result = tsr_order_join(stream, false);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuStreamSynchronize(stream);
+    return result == CUDA_SUCCESS ? tsr_order_state() : result;
+}
+
+/* Both would act on memory that no snapshot holds. */
+static bool points_outside_arena(const struct tsr_verify_launch *launch)
+{
+    for (size_t at = 0; at + sizeof(uint64_t) <= launch->record->param_bytes; at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, launch->block + at, sizeof word);
+        if (word - TSR_HOST_ADDRESS < TSR_HOST_BYTES || word - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES)
+            return true;
+    }
+    return false;
+}
+
+/* The parameter with the largest address in [base, address]; -1: none. */
+static int parameter_of(const struct tsr_verify_launch *launch, CUdeviceptr base, CUdeviceptr address, CUdeviceptr *pointer)
+{
+    const struct tsr_parameters *parameters = &launch->function->parameters;
+    int found = -1;
+    *pointer = base;
+    for (uint32_t i = 0; i < parameters->count; i++) {
+        const struct tsr_parameter *parameter = &parameters->all[i];
+        for (size_t at = 0; at + sizeof(uint64_t) <= parameter->bytes; at += sizeof(uint64_t)) {
+            uint64_t word;
+            if (parameter->offset + at + sizeof word > launch->record->param_bytes)
+                break;
+            memcpy(&word, launch->block + parameter->offset + at, sizeof word);
+            if (word >= *pointer && word <= address) {
+                *pointer = word;
+                found = (int)i;
+            }
+        }
+    }
+    return found;
+}
+
+/* The memory lock is held. */
+static void report_locked(const struct tsr_verify_launch *launch, const struct tsr_difference *difference)
+{
+    const struct tsr_allocation *allocation = tsr_allocation_find(difference->address);
+    CUdeviceptr base = allocation ? allocation->address : difference->address, pointer;
+    int parameter = parameter_of(launch, base, difference->address, &pointer);
+    unsigned long long offset = difference->address - pointer, bytes = difference->bytes;
+    const char *name = launch->function->name;
+    if (parameter >= 0)
+        tsr_error(
+            "verify: %s gives other bytes on GPU %u than at home: parameter %d, byte %llu behind its address is %02x, at home "
+            "%02x; %llu bytes differ in all; it stays home from now on",
+            name, launch->device, parameter, offset, difference->there, difference->here, bytes);
+    else
+        tsr_error(
+            "verify: %s gives other bytes on GPU %u than at home: byte %llu of the memory at 0x%llx, to which no parameter "
+            "points, is %02x, at home %02x; %llu bytes differ in all; it stays home from now on",
+            name, launch->device, offset, (unsigned long long)base, difference->there, difference->here, bytes);
+}
+
+/* From BEFORE, which memory holds: AWAY is what the run elsewhere leaves, memory in the end what the run at home does. */
+static CUresult run_both(const struct tsr_verify_launch *launch, struct tsr_snapshots *snapshots)
+{
+    CUresult result = run_away(launch);
+    if (result == CUDA_SUCCESS)
+        result = wait_for(launch->stream);
+    if (result == CUDA_SUCCESS)
+        result = tsr_snapshot_take(snapshots, AWAY);
+    if (result == CUDA_SUCCESS)
+        result = tsr_snapshot_restore(snapshots, BEFORE);
+    if (result == CUDA_SUCCESS)
+        result = run_home(launch);
+    return result == CUDA_SUCCESS ? tsr_real.cuStreamSynchronize(launch->stream) : result;
+}
+
+/* The memory lock is held and the gate closed. *ran: whether the launch has run. */
+static CUresult verify_locked(const struct tsr_verify_launch *launch, bool *ran)
+{
+    struct tsr_policy *policy = tsr_session()->policy;
+    struct tsr_snapshots *snapshots;
+    CUresult result = tsr_snapshots_create(TSR_SNAPSHOTS, launch->limit_bytes, &snapshots);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_snapshot_take(snapshots, BEFORE);
+    *ran = result == CUDA_SUCCESS;
+    if (*ran)
+        result = run_both(launch, snapshots);
+    struct tsr_difference difference;
+    if (result == CUDA_SUCCESS)
+        result = tsr_snapshot_compare(snapshots, AWAY, &difference);
+    if (result == CUDA_SUCCESS) {
+        count(&policy->verified);
+        if (difference.bytes) {
+            count(&policy->different);
+            __atomic_store_n(&launch->function->different, true, __ATOMIC_RELAXED);
+            report_locked(launch, &difference);
+        }
+    }
+    tsr_snapshots_destroy(snapshots);
+    return result;
+}
+
+CUresult tsr_verify(const struct tsr_verify_launch *launch)
+{
+    bool ran = false;
+    CUresult result = CUDA_SUCCESS;
+    if (!points_outside_arena(launch) && tsr_gate_watched && tsr_memory_at_home()) {
+        CUstreamCaptureMode mode = tsr_memory_relax_begin();
+        tsr_memory_lock();
+        if (tsr_gate_close(QUIET_NS)) {
+            /* Asking a context about all its work would end captures in it. */
+            if (!tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS)
+                result = verify_locked(launch, &ran);
+            tsr_gate_open();
+        }
+        tsr_memory_unlock();
+        tsr_memory_relax_end(mode);
+    }
+    if (ran)
+        return result;
+    count(&tsr_session()->policy->not_verified);
+    return run_away(launch);
+}

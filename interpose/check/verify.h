@@ -1,0 +1,37 @@
+/*
+ * Verifying: a launch runs elsewhere and, from the same bytes, at home, and all memory that both share is compared.
+ *
+ * Both runs need memory to themselves: the gate is closed, all work is waited for, and memory is put back between the runs. At the end
+ * it holds what the run at home wrote; on a difference, which is reported, the function stays home from then on. A launch that
+ * cannot be verified (no room for two copies of the arena, no quiet moment within a second, parameters that point to shared memory
+ * outside the arena) runs elsewhere only, and is counted.
+ */
+#ifndef TSR_CHECK_VERIFY_H
+#define TSR_CHECK_VERIFY_H
+
+#include "api/driver.h"
+
+#include <stdint.h>
+
+#include <tessera/lane.h>
+
+struct tsr_function_record;
+struct tsr_lane_client;
+
+struct tsr_verify_launch {
+    struct tsr_function_record *function;
+    CUfunction handle;
+    struct tsr_lane_client *lane;
+    struct tsr_lane_record *record; /* shape and size of the parameter block */
+    const uint8_t *block;
+    CUstream stream;
+    uint32_t device; /* of the lane */
+    uint64_t limit_bytes;
+    CUresult (*post)(struct tsr_function_record *function, struct tsr_lane_client *lane, struct tsr_lane_record *record,
+                     CUstream stream, const uint8_t *block); /* runs it elsewhere */
+};
+
+/* Runs the launch, verified if that is possible. Errors: the driver's, or the executor's. */
+CUresult tsr_verify(const struct tsr_verify_launch *launch);
+
+#endif

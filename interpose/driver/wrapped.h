@@ -1,0 +1,16 @@
+/*
+ * Which driver functions the shim wraps; all others are forwarded by a jump (forward.c). The list is generated: what a .c file of this
+ * directory defines as `CUresult CUDAAPI cuXxx(` or `TSR_ENGAGED(cuXxx)(`, itself or through a macro, and what generate_wrappers.py makes.
+ */
+#ifndef TSR_DRIVER_WRAPPED_H
+#define TSR_DRIVER_WRAPPED_H
+
+#define TSR_ALWAYS ~, 1
+#define TSR_WHEN_ENGAGED ~, 2
+#define TSR_WRAPS_SECOND(a, b, ...) b
+#define TSR_WRAPS_TEST(...) TSR_WRAPS_SECOND(__VA_ARGS__, 0, ~)
+#define TSR_WRAPS(symbol) TSR_WRAPS_TEST(TSR_WRAPS_##symbol)
+
+#include "wrapped_rows.h"
+
+#endif

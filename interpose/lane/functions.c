@@ -1,0 +1,212 @@
+/* See functions.h. */
+#include "lane/functions.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "lane/lane_client.h"
+#include "driver/real.h"
+#include "object/session.h"
+#include "uses/uses.h"
+
+#define CACHE_PLACE (TSR_FUNCTION_ATTRIBUTES - 1u)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sending */
+
+void tsr_functions_unload(struct tsr_module_record *module)
+{
+    struct tsr_session *session = tsr_session();
+    for (uint32_t i = 0; session && i < session->lane_count; i++)
+        if (module->sent & (1u << i)) {
+            struct tsr_message unload = {.kind = TSR_MESSAGE_UNLOAD, .id = module->id};
+            tsr_lane_ask(session->lanes[i], &unload, -1);
+        }
+}
+
+static uint32_t attribute_of(const struct tsr_function_record *function, CUfunction_attribute attribute, int fallback)
+{
+    CUdevice device;
+    int value = fallback;
+    if (!function->is_kernel)
+        tsr_real.cuFuncGetAttribute(&value, attribute, (CUfunction)function->handle);
+    else if (tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS)
+        tsr_real.cuKernelGetAttribute(&value, attribute, (CUkernel)function->handle, device);
+    return (uint32_t)value;
+}
+
+void tsr_function_ask(struct tsr_function_record *function)
+{
+    tsr_function_read_parameters(function);
+    pthread_mutex_lock(&lock);
+    if (!function->described) {
+        function->max_threads = attribute_of(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
+        function->most_shared_bytes = attribute_of(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 48 << 10);
+        __atomic_store_n(&function->described, function->parameters.known, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static CUresult send_attribute(const struct tsr_function_record *function, struct tsr_lane_client *lane, unsigned place)
+{
+    struct tsr_message message = {.kind = TSR_MESSAGE_ATTRIBUTE,
+                                  .id = function->id,
+                                  .detail = place == CACHE_PLACE ? TSR_ATTRIBUTE_CACHE : (int32_t)place,
+                                  .value = function->attributes[place]};
+    return tsr_lane_ask(lane, &message, -1);
+}
+
+static CUresult send_attributes_locked(const struct tsr_function_record *function, struct tsr_lane_client *lane)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned place = 0; place < TSR_FUNCTION_ATTRIBUTES && result == CUDA_SUCCESS; place++)
+        if (function->attributes_set >> place & 1)
+            result = send_attribute(function, lane, place);
+    return result;
+}
+
+/* NOT_SUPPORTED: the executor cannot load it. */
+static CUresult send_module_locked(struct tsr_module_record *module, struct tsr_lane_client *lane)
+{
+    uint16_t bit = (uint16_t)(1u << tsr_lane_number(lane));
+    if (module->sent & bit)
+        return CUDA_SUCCESS;
+    struct tsr_message load = {
+        .kind = TSR_MESSAGE_MODULE, .id = module->id, .bytes = module->bytes, .detail = module->is_library};
+    CUresult result = module->refused & bit ? CUDA_ERROR_NOT_SUPPORTED : tsr_lane_ask(lane, &load, module->image);
+    if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
+        return tsr_lane_state(lane);
+    *(result == CUDA_SUCCESS ? &module->sent : &module->refused) |= bit;
+    return result == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult send_locked(struct tsr_function_record *function, struct tsr_lane_client *lane)
+{
+    struct tsr_module_record *module = function->module;
+    uint16_t bit = (uint16_t)(1u << tsr_lane_number(lane));
+    CUresult result = send_module_locked(module, lane);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (function->refused & bit)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    struct tsr_message name = {.kind = TSR_MESSAGE_FUNCTION, .id = function->id, .parent = module->id};
+    if (strlen(function->name) >= sizeof name.text)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    strcpy(name.text, function->name);
+    struct tsr_reply reply;
+    result = tsr_lane_inquire(lane, &name, &reply);
+    __atomic_fetch_or(&function->uses, reply.flags, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&function->variables, reply.variables, __ATOMIC_RELAXED);
+    if (result == CUDA_SUCCESS)
+        result = send_attributes_locked(function, lane);
+    if (result == CUDA_SUCCESS)
+        __atomic_fetch_or(&function->sent, bit, __ATOMIC_RELEASE);
+    else if (tsr_lane_state(lane) == CUDA_SUCCESS)
+        function->refused |= bit;
+    return result;
+}
+
+CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane_client *lane)
+{
+    if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) & (1u << tsr_lane_number(lane)))
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&lock);
+    CUresult result = send_locked(function, lane);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function)
+{
+    uint32_t uses = __atomic_load_n(&function->uses, __ATOMIC_RELAXED);
+    uint64_t held = __atomic_load_n(&function->module->held, __ATOMIC_RELAXED);
+    if (uses & TSR_USES_PRINTF)
+        return TSR_REASON_PRINTF;
+    if (uses & TSR_USES_HEAP)
+        return TSR_REASON_HEAP;
+    bool variable = (uses & TSR_USES_STATE) || (held & __atomic_load_n(&function->variables, __ATOMIC_RELAXED));
+    return variable ? TSR_REASON_VARIABLE : TSR_REASON_NONE;
+}
+
+bool tsr_function_sendable(const struct tsr_function_record *function)
+{
+    return function->module && function->module->image >= 0;
+}
+
+static uint64_t bit_of(const char *variable)
+{
+    return variable ? tsr_variable_bit(variable, strlen(variable)) : UINT64_MAX;
+}
+
+void tsr_module_hold(struct tsr_module_record *module, const char *variable)
+{
+    __atomic_fetch_or(&module->held, bit_of(variable), __ATOMIC_RELAXED);
+}
+
+bool tsr_module_holds(const struct tsr_module_record *module, const char *variable)
+{
+    return __atomic_load_n(&module->held, __ATOMIC_RELAXED) & bit_of(variable);
+}
+
+CUresult tsr_module_locate(const struct tsr_module_record *module, const char *variable, CUdeviceptr *address, size_t *bytes)
+{
+    if (module->is_library)
+        return tsr_real.cuLibraryGetGlobal(address, bytes, (CUlibrary)module->handle, variable);
+    return tsr_real.cuModuleGetGlobal_v2(address, bytes, (CUmodule)module->handle, variable);
+}
+
+bool tsr_module_leads_to(struct tsr_module_record *module, const char *variable)
+{
+    const struct tsr_session *session = tsr_session();
+    struct tsr_message look = {.kind = TSR_MESSAGE_VARIABLE, .parent = module->id};
+    struct tsr_reply reply;
+    if (!session || !session->lane_count || module->image < 0 || strlen(variable) >= sizeof look.text)
+        return true;
+    strcpy(look.text, variable);
+    pthread_mutex_lock(&lock);
+    bool known = send_module_locked(module, session->lanes[0]) == CUDA_SUCCESS &&
+                 tsr_lane_inquire(session->lanes[0], &look, &reply) == CUDA_SUCCESS;
+    pthread_mutex_unlock(&lock);
+    return !known || reply.flags;
+}
+
+static CUresult send_attribute_to_all_locked(struct tsr_function_record *function, unsigned place)
+{
+    const struct tsr_session *session = tsr_session();
+    uint16_t sent = __atomic_load_n(&function->sent, __ATOMIC_ACQUIRE);
+    function->refused = 0;
+    for (uint32_t i = 0; session && i < session->lane_count; i++) {
+        uint16_t bit = (uint16_t)(1u << i);
+        if (!(sent & bit) || send_attribute(function, session->lanes[i], place) == CUDA_SUCCESS)
+            continue;
+        if (tsr_lane_state(session->lanes[i]) != CUDA_SUCCESS)
+            return tsr_lane_state(session->lanes[i]);
+        __atomic_fetch_and(&function->sent, (uint16_t)~bit, __ATOMIC_RELEASE);
+        function->refused |= bit;
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult set_attribute(const void *handle, unsigned place, int value)
+{
+    struct tsr_function_record *function = tsr_session() ? tsr_function_find(handle) : NULL;
+    if (!function)
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&lock);
+    function->attributes_set |= 1u << place;
+    function->attributes[place] = value;
+    if (place == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        function->most_shared_bytes = (uint32_t)value;
+    CUresult result = send_attribute_to_all_locked(function, place);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+CUresult tsr_function_set_attribute(const void *handle, CUfunction_attribute attribute, int value)
+{
+    return (unsigned)attribute < CACHE_PLACE ? set_attribute(handle, (unsigned)attribute, value) : CUDA_SUCCESS;
+}
+
+CUresult tsr_function_set_cache(const void *handle, CUfunc_cache config)
+{
+    return set_attribute(handle, CACHE_PLACE, (int)config);
+}

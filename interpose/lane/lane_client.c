@@ -1,0 +1,204 @@
+/* See lane_client.h. */
+#include "lane/lane_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/os.h"
+#include "base/socket.h"
+#include "lane/lane_object.h"
+#include "driver/real.h"
+#include "lane/stand_in.h"
+#include "lane/watch.h"
+
+#define ANSWER_LOOK_MS 50 /* between looks whether it has been given up */
+#define CONNECT_TIMEOUT_NS 5000000000ull
+#define SPINS_BEFORE_PAUSE 2000
+#define PAUSE_NS 50000ull
+
+_Static_assert(sizeof(struct tsr_lane) <= TSR_LANE_SPACING, "lanes do not overlap");
+
+/* Somebody listens from before the application begins: who is refused comes too late, and only a full queue is worth waiting for. */
+static int connect_within(const char *name, uint64_t ns)
+{
+    uint64_t deadline = tsr_os_monotonic_ns() + ns;
+    int descriptor;
+    while ((descriptor = tsr_socket_connect(name, SOCK_NONBLOCK)) < 0 && errno == EAGAIN && tsr_os_monotonic_ns() < deadline)
+        poll(NULL, 0, 5);
+    if (descriptor >= 0)
+        fcntl(descriptor, F_SETFL, 0);
+    return descriptor;
+}
+
+static bool send_message(int to, const struct tsr_message *message, int descriptor)
+{
+    size_t bytes = offsetof(struct tsr_message, text) + strlen(message->text) + 1;
+    return tsr_socket_send(to, message, bytes, descriptor, 0) == (ssize_t)bytes;
+}
+
+/* Until the answer is there, the executor has gone, or whoever watches it has given it up. */
+static bool receive_reply(struct tsr_lane_client *lane, struct tsr_reply *reply)
+{
+    struct pollfd wait = {.fd = lane->socket, .events = POLLIN};
+    while (!tsr_lane_is_lost(lane)) {
+        int ready = poll(&wait, 1, ANSWER_LOOK_MS);
+        if (ready < 0 && errno != EINTR)
+            return false;
+        if (ready > 0)
+            return recv(lane->socket, reply, sizeof *reply, 0) == (ssize_t)sizeof *reply;
+    }
+    return false;
+}
+
+static CUresult ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor, struct tsr_reply *reply)
+{
+    *reply = (struct tsr_reply){.result = CUDA_SUCCESS};
+    message->version = TSR_LANE_VERSION;
+    pthread_mutex_lock(&lane->ask_lock);
+    __atomic_store_n(&lane->asking, 1, __ATOMIC_RELEASE);
+    bool answered = !tsr_lane_is_lost(lane) && send_message(lane->socket, message, descriptor) && receive_reply(lane, reply);
+    __atomic_store_n(&lane->asking, 0, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lane->ask_lock);
+    if (answered)
+        return (CUresult)reply->result;
+    __atomic_store_n(&lane->broken, 1, __ATOMIC_SEQ_CST);
+    if (message->kind == TSR_MESSAGE_UNLOAD || message->kind == TSR_MESSAGE_ATTRIBUTE)
+        tsr_stand_in_await(lane);
+    return tsr_lane_state(lane);
+}
+
+CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor)
+{
+    struct tsr_reply reply;
+    return ask(lane, message, descriptor, &reply);
+}
+
+CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *message, struct tsr_reply *reply)
+{
+    return ask(lane, message, -1, reply);
+}
+
+struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number)
+{
+    struct tsr_lane_client *client = calloc(1, sizeof *client);
+    int memory = tsr_os_memfd("tessera-lane", TSR_LANE_SPACING);
+    if (!client || memory < 0)
+        goto drop_memory;
+    client->number = number;
+    client->socket = -1;
+    pthread_mutex_init(&client->ask_lock, NULL);
+    client->lane =
+        tsr_os_map((void *)(TSR_LANE_ADDRESS + number * TSR_LANE_SPACING), TSR_LANE_SPACING, PROT_READ | PROT_WRITE, memory, 0);
+    if (!client->lane)
+        goto drop_memory;
+    client->lane->version = TSR_LANE_VERSION;
+    client->socket = connect_within(socket_name, CONNECT_TIMEOUT_NS);
+    if (client->socket < 0)
+        goto unmap_lane;
+    struct tsr_message hello = {
+        .kind = TSR_MESSAGE_HELLO, .address = (uint64_t)(uintptr_t)client->lane, .bytes = TSR_LANE_SPACING};
+    tsr_watch_start(client);
+    if (tsr_lane_ask(client, &hello, memory) != CUDA_SUCCESS || tsr_lane_is_lost(client))
+        goto stop_watching;
+    close(memory);
+    return client;
+
+stop_watching:
+    tsr_watch_stop(client);
+    close(client->socket);
+unmap_lane:
+    tsr_os_unmap(client->lane, TSR_LANE_SPACING);
+drop_memory:
+    if (memory >= 0)
+        close(memory);
+    free(client);
+    return NULL;
+}
+
+uint32_t tsr_lane_number(const struct tsr_lane_client *lane)
+{
+    return lane->number;
+}
+
+CUresult tsr_lane_state(const struct tsr_lane_client *lane)
+{
+    return (CUresult)__atomic_load_n(&lane->lane->dead, __ATOMIC_ACQUIRE);
+}
+
+bool tsr_lane_is_lost(const struct tsr_lane_client *lane)
+{
+    return __atomic_load_n(&lane->lost, __ATOMIC_SEQ_CST) || __atomic_load_n(&lane->broken, __ATOMIC_SEQ_CST) ||
+           tsr_lane_state(lane) != CUDA_SUCCESS;
+}
+
+bool tsr_lane_enter(struct tsr_lane_client *lane)
+{
+    __atomic_fetch_add(&lane->departing, 1, __ATOMIC_SEQ_CST);
+    if (!tsr_lane_is_lost(lane) && tsr_watch_is_alive(lane))
+        return true;
+    tsr_lane_leave(lane);
+    return false;
+}
+
+void tsr_lane_leave(struct tsr_lane_client *lane)
+{
+    __atomic_fetch_sub(&lane->departing, 1, __ATOMIC_SEQ_CST);
+}
+
+CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane)
+{
+    return (CUdeviceptr)(uintptr_t)&lane->lane->home[stream];
+}
+
+CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *lane)
+{
+    return (CUdeviceptr)(uintptr_t)&lane->lane->away[stream];
+}
+
+uint64_t tsr_lane_away_value(uint32_t stream, const struct tsr_lane_client *lane)
+{
+    return __atomic_load_n(&lane->lane->away[stream], __ATOMIC_ACQUIRE);
+}
+
+CUresult tsr_lane_await(const struct tsr_lane_client *lane, uint32_t stream, uint64_t value)
+{
+    for (unsigned i = 0; tsr_lane_away_value(stream, lane) < value; i++)
+        if (i < SPINS_BEFORE_PAUSE)
+            __builtin_ia32_pause();
+        else
+            tsr_os_futex_wait(&lane->lane->never, 0, PAUSE_NS, true);
+    return tsr_lane_state(lane);
+}
+
+void tsr_lane_unregister(struct tsr_lane_client *lane)
+{
+    if (__atomic_exchange_n(&lane->registered, 0, __ATOMIC_ACQ_REL))
+        tsr_real.cuMemHostUnregister(lane->lane);
+}
+
+CUresult tsr_lane_register(struct tsr_lane_client *lane)
+{
+    if (__atomic_load_n(&lane->registered, __ATOMIC_ACQUIRE))
+        return CUDA_SUCCESS;
+    CUstreamCaptureMode mode =
+        CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture in progress forbids registering, unless it is relaxed */
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+    CUresult result =
+        tsr_real.cuMemHostRegister_v2(lane->lane, TSR_LANE_SPACING, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
+        __atomic_store_n(&lane->registered, 1, __ATOMIC_RELEASE);
+        return CUDA_SUCCESS;
+    }
+    return result;
+}

@@ -1,0 +1,57 @@
+/*
+ * The shim's end of a lane: control messages that are answered, and records that are not. See tessera/lane.h.
+ * Posting costs a copy and no lock; it waits only when the ring is full. What happens when an executor fails is watch.h's subject.
+ */
+#ifndef TSR_LANE_LANE_CLIENT_H
+#define TSR_LANE_LANE_CLIENT_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/lane.h>
+
+struct tsr_lane_client;
+
+/* socket_name: abstract namespace. Waits while others are served first, at most five seconds, and for the executor to start. NULL: it does
+   not answer. */
+struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number);
+
+/* Sends, waits for the answer. descriptor -1: none. Errors: the executor's CUresult. Success when it is lost without harm: then
+   nothing goes to it any more (tsr_lane_enter). */
+CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor);
+/* The same with all of the answer; zero bytes when it is lost. */
+CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *message, struct tsr_reply *reply);
+
+/* Appends a record and its parameter block. Errors: as tsr_lane_ask. */
+CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_lane_record *record, const void *params);
+
+/* Device addresses (valid at home and in the executor) of a stream's two fences. */
+CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane);
+CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *lane);
+
+/* What the away fence holds now, and waiting for it on the host until it holds the value. Errors: the executor's. */
+uint64_t tsr_lane_away_value(uint32_t stream, const struct tsr_lane_client *lane);
+CUresult tsr_lane_await(const struct tsr_lane_client *lane, uint32_t stream, uint64_t value);
+
+/* Registers the lane's memory with the home GPU; once, with a current context. */
+CUresult tsr_lane_register(struct tsr_lane_client *lane);
+/* Contexts are about to go, and the registration may go with them. */
+void tsr_lane_unregister(struct tsr_lane_client *lane);
+
+/* Place among the session's lanes. */
+uint32_t tsr_lane_number(const struct tsr_lane_client *lane);
+
+/* The error of an executor that has failed with work of the application; sticky. */
+CUresult tsr_lane_state(const struct tsr_lane_client *lane);
+/* Sets it, unless there is one, and opens all fences; how: for the log, what the executor did. */
+void tsr_lane_fail(struct tsr_lane_client *lane, CUresult error, const char *how);
+
+/* Nothing new can go to the executor, whether or not that is an error. */
+bool tsr_lane_is_lost(const struct tsr_lane_client *lane);
+/* A stream that is home starts for the lane, and has arrived or not. False: it cannot. */
+bool tsr_lane_enter(struct tsr_lane_client *lane);
+void tsr_lane_leave(struct tsr_lane_client *lane);
+
+#endif

@@ -1,0 +1,87 @@
+/*
+ * The application's streams on the home GPU as the shim knows them: a record per stream that has had to do with work elsewhere, and the
+ * slots by which executors know them.
+ *
+ * Records are of one kind of memory for ever (a handle that the application has destroyed may still be looked at) and are used again. A slot is
+ * a stream in the executors with a pair of fences. A record is given one when its first work departs and may lose it again while all of its
+ * work is complete, so that the number of streams is not limited by that of slots.
+ */
+#ifndef TSR_LANE_STREAMS_H
+#define TSR_LANE_STREAMS_H
+
+#include "api/driver.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tsr_lane_client;
+
+enum tsr_stream_kind {
+    TSR_STREAM_LEGACY, /* the default stream of a context: it and the blocking ones wait for each other */
+    TSR_STREAM_BLOCKING,
+    TSR_STREAM_OWN,  /* a thread's default stream: blocking; only its thread can enqueue in it */
+    TSR_STREAM_FREE, /* created with CU_STREAM_NON_BLOCKING */
+    TSR_STREAM_KINDS
+};
+
+#define TSR_STREAM_NO_SLOT UINT32_MAX
+
+struct tsr_stream {
+    struct tsr_stream *next; /* of all records; written once */
+    struct tsr_stream *free; /* next record that can be used again, under the list's lock */
+    pthread_mutex_t lock;
+    enum tsr_stream_kind
+        kind; /* this, context and thread: atomic, written under the lock: a record that is used again may be looked at */
+    CUstream handle; /* explicit: never NULL */
+    CUcontext context;
+    bool elsewhere; /* of another GPU than home: not Tessera's business */
+    bool live;      /* atomic */
+    bool orphan;    /* lock; OWN: its thread has ended */
+    bool touched;   /* atomic; home work may have come since the last departure */
+    int priority;
+    uint64_t thread;              /* OWN */
+    uint32_t slot;                /* lock; TSR_STREAM_NO_SLOT: none */
+    struct tsr_lane_client *lane; /* lock; where its last work went; NULL: home */
+    struct tsr_lane_client
+        *owed;           /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
+    uint64_t owed_value; /* lock */
+};
+
+/* The record of a stream (NULL: the default one, the thread's own if per_thread). NULL: no such stream, or no memory. */
+struct tsr_stream *tsr_stream_find(CUstream stream, bool per_thread);
+/* The same, without making one. */
+struct tsr_stream *tsr_stream_seen(CUstream stream, bool per_thread);
+/* The first of all records; walk by `next`, skipping those that are not live. Without the lock what they say of a stream is a hint. */
+struct tsr_stream *tsr_stream_first(void);
+static inline bool tsr_stream_is(const struct tsr_stream *stream, enum tsr_stream_kind kind)
+{
+    return __atomic_load_n(&stream->live, __ATOMIC_ACQUIRE) && __atomic_load_n(&stream->kind, __ATOMIC_RELAXED) == kind;
+}
+/* The stream goes; its slot is used again when its work is complete. Its work has been joined. */
+void tsr_stream_forget(struct tsr_stream *stream);
+/* All streams, or all of threads that have ended, that are at home, owe nothing, and are in nobody's hands. */
+void tsr_stream_forget_settled(bool orphans_only);
+/* A forked child begins with none. */
+void tsr_stream_reset(void);
+/* Number of the calling thread, never used again. */
+uint64_t tsr_stream_thread(void);
+
+/* Slots. The caller holds the stream's lock. */
+bool tsr_slot_take(struct tsr_stream *stream);      /* false: all are busy */
+uint64_t tsr_slot_next_value(uint32_t slot);        /* for either fence of the slot */
+CUcontext tsr_slot_context(uint32_t slot);          /* of its stream; for anyone while there is work in the slot */
+bool tsr_slot_opened(uint32_t slot, unsigned lane); /* the executor has a stream for it */
+void tsr_slot_set_opened(uint32_t slot, unsigned lane);
+void tsr_slot_set_signalled(uint32_t slot, const struct tsr_lane_client *lane, uint64_t value); /* its last away fence there */
+
+/* Whether an away fence there has not been written yet. Takes no lock. */
+bool tsr_slots_busy(const struct tsr_lane_client *lane);
+
+/* Whether work of the application is with the lane's executor, or may be. Takes no lock. */
+bool tsr_streams_are_with(const struct tsr_lane_client *lane);
+
+/* What the end of a thread does to its own streams; order.c sets it. */
+extern void (*tsr_stream_thread_ends)(struct tsr_stream *stream);
+
+#endif

@@ -1,0 +1,150 @@
+/* See watch.h. The thread waits for the sockets' ends, and looks at the pulses when it is not woken. */
+#include "lane/watch.h"
+
+#include <poll.h>
+#include <pthread.h>
+
+#include "base/log.h"
+#include "base/os.h"
+#include "lane/lane_client.h"
+#include "lane/lane_object.h"
+#include "lane/streams.h"
+#include "lane/stand_in.h"
+
+#define LANES 15u
+#define LOOK_MS 50
+#define START_NS 10000000000ull /* until its first beat */
+#define DEPARTING_LOOKS 50u /* longer than a departure takes that is not stuck */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tsr_lane_client *lanes[LANES]; /* lock */
+static bool running;                         /* lock */
+
+bool tsr_watch_is_alive(const struct tsr_lane_client *lane)
+{
+    return tsr_os_monotonic_ns() - __atomic_load_n(&lane->pulse_ns, __ATOMIC_ACQUIRE) < TSR_LANE_LONGEST_PAUSE_NS;
+}
+
+/* Again and again: a GPU that goes on may still carry out a signal from before, which closes a fence for those behind it. */
+static void open_fences(struct tsr_lane *lane)
+{
+    for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {
+        __atomic_store_n(&lane->away[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
+        __atomic_store_n(&lane->home[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
+    }
+}
+
+void tsr_lane_fail(struct tsr_lane_client *client, CUresult error, const char *how)
+{
+    /* In this order: whoever passes a fence that is opened here finds the error. */
+    uint32_t none = CUDA_SUCCESS;
+    if (__atomic_compare_exchange_n(&client->lane->dead, &none, (uint32_t)error, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        tsr_error("executor %u %s; work that it had is lost, and the application gets an error", client->number, how);
+    open_fences(client->lane);
+}
+
+static void decide(struct tsr_lane_client *client, const char *how)
+{
+    for (unsigned i = 0; i < DEPARTING_LOOKS && __atomic_load_n(&client->departing, __ATOMIC_SEQ_CST); i++)
+        poll(NULL, 0, 1);
+    if (tsr_lane_state(client) != CUDA_SUCCESS)
+        open_fences(client->lane); /* the application has its error */
+    else if (!__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_streams_are_with(client))
+        tsr_warn("executor %u %s; none of its work is lost, and what was to run there runs at home", client->number, how);
+    else if (tsr_stand_in_start(client))
+        tsr_warn("executor %u %s; none of its work is lost, and what it had not taken runs at home", client->number, how);
+    else
+        tsr_lane_fail(client, CUDA_ERROR_LAUNCH_FAILED, how);
+}
+
+static void give_up(struct tsr_lane_client *client, const char *how)
+{
+    if (__atomic_exchange_n(&client->lost, 1, __ATOMIC_SEQ_CST))
+        return;
+    decide(client, how);
+    __atomic_store_n(&client->decided, 1, __ATOMIC_RELEASE);
+}
+
+static bool is_needed(const struct tsr_lane_client *lane)
+{
+    return __atomic_load_n(&lane->asking, __ATOMIC_ACQUIRE) || tsr_streams_are_with(lane);
+}
+
+/* The pulse is judged by what this thread saw itself: when it did not run either, no time counts. */
+static void look(struct tsr_lane_client *lane, uint64_t *last_look_ns)
+{
+    uint64_t now = tsr_os_monotonic_ns(), pulse = __atomic_load_n(&lane->lane->pulse, __ATOMIC_ACQUIRE);
+    bool slept = now - *last_look_ns > 4 * LOOK_MS * 1000000ull;
+    bool starts = pulse == 0 && now - lane->started_ns < START_NS;
+    if (pulse != lane->pulse || slept || starts) {
+        lane->pulse = pulse;
+        __atomic_store_n(&lane->pulse_ns, now, __ATOMIC_RELEASE);
+    } else if (!tsr_watch_is_alive(lane) && is_needed(lane)) {
+        give_up(lane, "does not run");
+    }
+}
+
+static void look_at_all(uint64_t *last_look_ns)
+{
+    struct pollfd ends[LANES];
+    struct tsr_lane_client *watched[LANES];
+    unsigned count = 0;
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < LANES; i++) {
+        if (!lanes[i])
+            continue;
+        if (__atomic_load_n(&lanes[i]->lane->dead, __ATOMIC_ACQUIRE) != CUDA_SUCCESS)
+            open_fences(lanes[i]->lane);
+        if (__atomic_load_n(&lanes[i]->lost, __ATOMIC_ACQUIRE))
+            continue;
+        watched[count] = lanes[i];
+        ends[count++] = (struct pollfd){.fd = lanes[i]->socket, .events = POLLRDHUP};
+    }
+    poll(ends, count, 0);
+    for (unsigned i = 0; i < count; i++)
+        if (ends[i].revents & (POLLRDHUP | POLLHUP | POLLERR))
+            give_up(watched[i], "has ended");
+        else if (__atomic_load_n(&watched[i]->broken, __ATOMIC_SEQ_CST))
+            give_up(watched[i], "does not answer");
+        else
+            look(watched[i], last_look_ns);
+    pthread_mutex_unlock(&lock);
+    *last_look_ns = tsr_os_monotonic_ns();
+}
+
+static void *watch(void *argument)
+{
+    uint64_t last_look_ns = tsr_os_monotonic_ns();
+    (void)argument;
+    for (;;) {
+        look_at_all(&last_look_ns);
+        poll(NULL, 0, LOOK_MS);
+    }
+    return NULL;
+}
+
+void tsr_watch_start(struct tsr_lane_client *lane)
+{
+    pthread_t thread;
+    lane->started_ns = lane->pulse_ns = tsr_os_monotonic_ns();
+    pthread_mutex_lock(&lock);
+    lanes[lane->number] = lane;
+    if (!running && (running = tsr_os_thread_start(&thread, "tessera-watch", watch, NULL)))
+        pthread_detach(thread);
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_watch_stop(struct tsr_lane_client *lane)
+{
+    pthread_mutex_lock(&lock);
+    lanes[lane->number] = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_watch_reset(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    for (unsigned i = 0; i < LANES; i++)
+        lanes[i] = NULL;
+    running = false;
+}

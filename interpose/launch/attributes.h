@@ -1,0 +1,23 @@
+/*
+ * Launch attributes on their way to an executor. Those that say how a kernel runs go along; hints that are bound to the home GPU are left
+ * out; those that name objects of the application (events, graph nodes), and unknown ones, keep the launch at home. So does what the
+ * executor's driver would refuse and home's may not.
+ */
+#ifndef TSR_LAUNCH_ATTRIBUTES_H
+#define TSR_LAUNCH_ATTRIBUTES_H
+
+#include "api/driver.h"
+
+#include <stdint.h>
+
+#include <tessera/records.h>
+
+#define TSR_MOST_ATTRIBUTES 16u
+
+struct tsr_launch;
+
+/* out has room for TSR_MOST_ATTRIBUTES. device: the executor's GPU. */
+enum tsr_reason tsr_attributes_translate(const struct tsr_launch *launch, uint32_t device, CUlaunchAttribute *out,
+                                         uint32_t *count);
+
+#endif

@@ -1,0 +1,21 @@
+/* Memory that the application gets inside a library call is the library's own; the marks of library calls (calls/calls.h) are told. */
+#ifndef TSR_LAUNCH_CALL_MEMORY_H
+#define TSR_LAUNCH_CALL_MEMORY_H
+
+#include <stdint.h>
+
+#include "calls/calls.h"
+
+static inline void tsr_call_got_memory(uint64_t address, uint64_t bytes)
+{
+    if (tessera_library_memory)
+        tessera_library_memory(address, bytes);
+}
+
+static inline void tsr_call_gave_memory(uint64_t address)
+{
+    if (tessera_library_memory_gone)
+        tessera_library_memory_gone(address);
+}
+
+#endif

@@ -1,0 +1,165 @@
+/*
+ * Copies and memsets that follow their stream: when its last work went to an executor and all the memory is shared, they are posted there
+ * like launches, instead of calling the stream home. What the driver would refuse is left to it.
+ */
+#include "driver/engaged.h"
+#include "memory/arena.h"
+#include "object/capture.h"
+#include "lane/lane_client.h"
+#include "order/order.h"
+#include "driver/real.h"
+#include "object/session.h"
+#include "driver/stream_handle.h"
+
+#define MOST_PITCH INT32_MAX
+
+/* False: it runs at home. Else result is the answer. */
+static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *record, const void *what, CUresult *result)
+{
+    struct tsr_lane_client *lane = tsr_order_lane(handle, per_thread);
+    if (!lane || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
+        return false;
+    struct tsr_order_hold hold;
+    *result = tsr_order_depart(handle, per_thread, lane, &record->stream, &hold);
+    if (*result == CUDA_ERROR_NOT_SUPPORTED)
+        return false;
+    if (*result == CUDA_SUCCESS) {
+        *result = tsr_lane_post(lane, record, what);
+        tsr_order_leave(&hold);
+    }
+    const struct tsr_session *session = tsr_session();
+    uint32_t gpu = session->lane_device[tsr_lane_number(lane)];
+    if (*result == CUDA_SUCCESS && gpu < 16)
+        __atomic_fetch_add(&session->policy->copies[gpu], 1, __ATOMIC_RELAXED);
+    if (*result == CUDA_SUCCESS)
+        *result = tsr_order_state();
+    return true;
+}
+
+static bool is_shared(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height)
+{
+    return tsr_arena_holds(address, (height - 1) * pitch + width);
+}
+
+static bool copy(CUstream stream, bool per_thread, const struct tsr_lane_copy *what, CUresult *result)
+{
+    bool valid = what->width > 0 && what->height > 0 &&
+                 (what->height == 1 || (what->to_pitch >= what->width && what->from_pitch >= what->width &&
+                                        what->to_pitch <= MOST_PITCH && what->from_pitch <= MOST_PITCH));
+    struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .param_bytes = sizeof *what};
+    return valid && is_shared(what->to, what->to_pitch, what->width, what->height) &&
+           is_shared(what->from, what->from_pitch, what->width, what->height) &&
+           follow(stream, per_thread, &record, what, result);
+}
+
+static bool copy_bytes(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUresult *result)
+{
+    struct tsr_lane_copy what = {.to = to, .from = from, .width = bytes, .height = 1};
+    return tsr_order_lane(stream, per_thread) && copy(stream, per_thread, &what, result);
+}
+
+static bool on_device(CUmemorytype type)
+{
+    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
+}
+
+static bool copy_rows(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *asked, CUresult *result)
+{
+    if (!asked || !tsr_order_lane(stream, per_thread) || !on_device(asked->srcMemoryType) || !on_device(asked->dstMemoryType))
+        return false;
+    struct tsr_lane_copy what = {.to = asked->dstDevice + asked->dstY * asked->dstPitch + asked->dstXInBytes,
+                                 .from = asked->srcDevice + asked->srcY * asked->srcPitch + asked->srcXInBytes,
+                                 .to_pitch = asked->dstPitch,
+                                 .from_pitch = asked->srcPitch,
+                                 .width = asked->WidthInBytes,
+                                 .height = asked->Height};
+    bool rows_fit = asked->dstXInBytes + asked->WidthInBytes <= asked->dstPitch &&
+                    asked->srcXInBytes + asked->WidthInBytes <= asked->srcPitch;
+    return (rows_fit || asked->Height == 1) && copy(stream, per_thread, &what, result);
+}
+
+static bool set(CUstream stream, bool per_thread, const struct tsr_lane_set *what, CUresult *result)
+{
+    uint64_t bytes = what->width * what->element;
+    bool valid = what->width > 0 && what->height > 0 && what->width <= TSR_ARENA_BYTES && what->to % what->element == 0 &&
+                 (what->height == 1 || (what->pitch >= bytes && what->pitch <= MOST_PITCH && what->pitch % what->element == 0));
+    struct tsr_lane_record record = {.kind = TSR_LANE_SET, .param_bytes = sizeof *what};
+    return valid && tsr_order_lane(stream, per_thread) && is_shared(what->to, what->pitch, bytes, what->height) &&
+           follow(stream, per_thread, &record, what, result);
+}
+
+static CUresult leave(struct tsr_order_hold *hold, CUresult result)
+{
+    tsr_order_leave(hold);
+    return result == CUDA_SUCCESS ? tsr_order_state() : result;
+}
+
+/* The body of a wrapper: what follows if it can, and is forwarded in order otherwise. */
+#define FOLLOWS(symbol, arguments, stream, per_thread, follows) \
+    {                                                                                                                          \
+        CUresult result;                                                                                                       \
+        struct tsr_order_hold hold;                                                                                            \
+        if (follows)                                                                                                           \
+            return result;                                                                                                     \
+        result = tsr_order_enter_loose(stream, per_thread, &hold);                                                             \
+        return result == CUDA_SUCCESS ? leave(&hold, tsr_real.symbol arguments) : result;                                      \
+    }
+
+#define BYTES(symbol, per_thread)                                                                                              \
+    TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) \
+    FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
+            per_thread, copy_bytes(stream, per_thread, dst, src, bytes, &result))
+BYTES(cuMemcpyAsync, false)
+BYTES(cuMemcpyAsync_ptsz, true)
+BYTES(cuMemcpyDtoDAsync_v2, false)
+BYTES(cuMemcpyDtoDAsync_v2_ptsz, true)
+
+#define BYTES_NOW(symbol, per_thread)                                                                                          \
+    TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes) \
+    FOLLOWS(symbol, (dst, src, bytes), NULL, per_thread,                     \
+            copy_bytes(NULL, per_thread, dst, src, bytes, &result))
+BYTES_NOW(cuMemcpyDtoD_v2, false)
+BYTES_NOW(cuMemcpyDtoD_v2_ptds, true)
+
+#define ROWS(symbol, per_thread)                                                                                               \
+    TSR_REDIRECTED(symbol)(const CUDA_MEMCPY2D *copy_, CUstream stream) \
+    FOLLOWS(symbol, (copy_, stream), stream, per_thread,                        \
+            copy_rows(stream, per_thread, copy_, &result))
+ROWS(cuMemcpy2DAsync_v2, false)
+ROWS(cuMemcpy2DAsync_v2_ptsz, true)
+
+#define ONE(bytes) &(struct tsr_lane_set){.to = dst, .value = value, .element = bytes, .width = count, .height = 1}
+#define SET(symbol, type, bytes, per_thread)                                                                                   \
+    TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count, CUstream stream) \
+    FOLLOWS(symbol, (dst, value, count, stream), stream,         \
+            per_thread, set(stream, per_thread, ONE(bytes), &result))
+SET(cuMemsetD8Async, unsigned char, 1, false)
+SET(cuMemsetD8Async_ptsz, unsigned char, 1, true)
+SET(cuMemsetD16Async, unsigned short, 2, false)
+SET(cuMemsetD16Async_ptsz, unsigned short, 2, true)
+SET(cuMemsetD32Async, unsigned int, 4, false)
+SET(cuMemsetD32Async_ptsz, unsigned int, 4, true)
+
+#define SET_NOW(symbol, type, bytes, per_thread)                                                                               \
+    TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count) \
+    FOLLOWS(symbol, (dst, value, count), NULL, per_thread,                        \
+            set(NULL, per_thread, ONE(bytes), &result))
+SET_NOW(cuMemsetD8_v2, unsigned char, 1, false)
+SET_NOW(cuMemsetD8_v2_ptds, unsigned char, 1, true)
+SET_NOW(cuMemsetD16_v2, unsigned short, 2, false)
+SET_NOW(cuMemsetD16_v2_ptds, unsigned short, 2, true)
+SET_NOW(cuMemsetD32_v2, unsigned int, 4, false)
+SET_NOW(cuMemsetD32_v2_ptds, unsigned int, 4, true)
+
+#define EACH_ROW(bytes)                                                                                                        \
+    &(struct tsr_lane_set){.to = dst, .pitch = pitch, .value = value, .element = bytes, .width = width, .height = height}
+#define SET_ROWS(symbol, type, bytes, per_thread)                                                                              \
+    TSR_REDIRECTED(symbol)(CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
+    FOLLOWS(symbol, (dst, pitch, value, width, height, stream), stream, per_thread,                                                    \
+            set(stream, per_thread, EACH_ROW(bytes), &result))
+SET_ROWS(cuMemsetD2D8Async, unsigned char, 1, false)
+SET_ROWS(cuMemsetD2D8Async_ptsz, unsigned char, 1, true)
+SET_ROWS(cuMemsetD2D16Async, unsigned short, 2, false)
+SET_ROWS(cuMemsetD2D16Async_ptsz, unsigned short, 2, true)
+SET_ROWS(cuMemsetD2D32Async, unsigned int, 4, false)
+SET_ROWS(cuMemsetD2D32Async_ptsz, unsigned int, 4, true)

@@ -1,0 +1,51 @@
+/*
+ * One launch on its way through the shim: what the application asked for, and what became of it.
+ */
+#ifndef TSR_LAUNCH_H
+#define TSR_LAUNCH_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/records.h>
+
+#include "order/order.h"
+#include "driver/rows.h"
+
+struct tsr_function_record;
+struct tsr_thread;
+struct tsr_timing_pair;
+
+enum tsr_turn { TSR_TURN_NONE, TSR_TURN_FIRST, TSR_TURN_DRAWN }; /* to be checked (check.h), and why */
+
+struct tsr_launch {
+    enum tsr_row row;
+    bool cooperative;
+    bool opaque; /* its parameters were set beforehand, function by function */
+    CUfunction function;
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes;
+    CUstream stream; /* never NULL */
+    void **params, **extra;
+    const CUlaunchAttribute *attributes;
+    uint32_t attribute_count;
+    struct tsr_function_record *known; /* NULL: a handle that the shim has not seen */
+
+    struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */
+    bool taken;                 /* posted to another GPU: not to be forwarded */
+    bool captured;              /* went into a graph */
+    uint8_t device;             /* of the executor, if taken */
+    enum tsr_turn turn;         /* if not taken: what it touches is being checked */
+    CUfunction twin;            /* that is launched in its function's place; NULL: none is */
+    enum tsr_reason reason;     /* why it stayed home although a rule sent it elsewhere */
+
+    uint64_t start;          /* ticks; 0: not recorded. All that follows is for the record */
+    uint64_t left, returned; /* ticks around the driver's own part; 0: not measured */
+    struct tsr_thread *thread;
+    uint16_t context;             /* number of the stream's */
+    struct tsr_timing_pair *pair; /* NULL: not timed */
+};
+
+#endif

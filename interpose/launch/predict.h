@@ -1,0 +1,41 @@
+/*
+ * What one launch may read and write: from its function's template (templates.h), or from the library call that it happens in
+ * (call_ranges.h).
+ */
+#ifndef TSR_LAUNCH_PREDICT_H
+#define TSR_LAUNCH_PREDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/access.h>
+
+
+#define TSR_PREDICTED_RANGES 512u
+
+struct tsr_function_record;
+struct tsr_launch;
+
+enum tsr_source { TSR_SOURCE_NONE, TSR_SOURCE_PTX, TSR_SOURCE_MACHINE_CODE, TSR_SOURCE_LIBRARY };
+
+struct tsr_prediction {
+    enum tsr_source source; /* NONE: it may touch anything */
+    uint32_t count;
+    struct tsr_access_range ranges[TSR_PREDICTED_RANGES];
+};
+
+/* Whether something is known of the function, or the thread is in a library call. Takes no lock. */
+bool tsr_is_predictable(struct tsr_function_record *function);
+
+/* Parameters: `bytes` of the block. The memory lock is held. */
+void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_launch *launch, const void *parameters,
+                        uint32_t bytes, struct tsr_prediction *out);
+
+/* The allocation, or the application's own mappings, that an address lies in: a launch that is given the address stays in there. The memory
+   lock is held. */
+bool tsr_predict_allocation_locked(uint64_t address, uint64_t *begin, uint64_t *end);
+
+/* It was wrong: from now on what the function, or the thread's library call, touches is unknown in this process. */
+void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source);
+
+#endif

@@ -1,0 +1,157 @@
+/* See arena.h. */
+#include "memory/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <tessera/lane.h>
+
+#include "base/blocks.h"
+#include "base/log.h"
+#include "memory/backing.h"
+#include "memory/uses.h"
+#include "driver/real.h"
+#include "object/session.h"
+
+#define SPAN (TSR_ARENA_BYTES + TSR_RESERVE_BYTES) /* the arena, and what the application reserves itself */
+#define PAGES (SPAN / TSR_ARENA_PAGE)
+
+static struct tsr_blocks space;           /* who has which addresses; owner of a block in use: its extent */
+static CUdeviceptr arena;                 /* atomic; memory lock to change; 0: not reserved yet, or the application has it */
+static uint64_t mapped_pages[PAGES / 64]; /* atomic words; bit n: page n is mapped everywhere */
+static bool any_marked;                   /* memory lock */
+static struct tsr_residency_plan plan;    /* memory lock */
+
+static CUresult reserve(void)
+{
+    if (arena)
+        return CUDA_SUCCESS;
+    CUdeviceptr address = 0;
+    CUresult result = tsr_real.cuMemAddressReserve(&address, TSR_ARENA_BYTES, TSR_ARENA_PAGE, TSR_ARENA_ADDRESS, 0);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (address != TSR_ARENA_ADDRESS || !tsr_blocks_add(&space, address, TSR_ARENA_BYTES)) {
+        tsr_error("the arena's address range is taken; all memory stays home");
+        tsr_real.cuMemAddressFree(address, TSR_ARENA_BYTES);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    __atomic_store_n(&arena, address, __ATOMIC_RELEASE);
+    return CUDA_SUCCESS;
+}
+
+bool tsr_arena_covers(CUdeviceptr address)
+{
+    return address - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES && __atomic_load_n(&arena, __ATOMIC_ACQUIRE);
+}
+
+void tsr_arena_mark(CUdeviceptr address, uint64_t bytes, bool mapped)
+{
+    uint64_t first = (address - TSR_ARENA_ADDRESS) / TSR_ARENA_PAGE;
+    any_marked = true;
+    for (uint64_t page = first; page < first + bytes / TSR_ARENA_PAGE; page++)
+        if (mapped)
+            __atomic_fetch_or(&mapped_pages[page / 64], 1ull << page % 64, __ATOMIC_RELEASE);
+        else
+            __atomic_fetch_and(&mapped_pages[page / 64], ~(1ull << page % 64), __ATOMIC_RELEASE);
+}
+
+bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes)
+{
+    uint64_t offset = address - TSR_ARENA_ADDRESS;
+    if (offset >= SPAN || bytes > SPAN - offset)
+        return false;
+    uint64_t last = bytes ? (offset + bytes - 1) / TSR_ARENA_PAGE : offset / TSR_ARENA_PAGE;
+    for (uint64_t page = offset / TSR_ARENA_PAGE; page <= last; page++)
+        if (!(__atomic_load_n(&mapped_pages[page / 64], __ATOMIC_ACQUIRE) >> page % 64 & 1))
+            return false;
+    return true;
+}
+
+void tsr_arena_start(const struct tsr_policy *policy)
+{
+    plan = (struct tsr_residency_plan){.gpu = (uint8_t)policy->memory_place};
+    if (policy->memory_place != TSR_POLICY_FOLLOW)
+        return;
+    plan.gpu = (uint8_t)policy->memory_first;
+    plan.move_uses = policy->memory_move_after;
+    plan.follows = tsr_uses_start();
+}
+
+struct tsr_residency_plan *tsr_arena_plan(void)
+{
+    return &plan;
+}
+
+/* On the GPU where it should lie, or else at home; but no more than home alone could hold. */
+static CUresult back(struct tsr_extent *extent, uint32_t peers)
+{
+    struct tsr_policy *policy = tsr_session()->policy;
+    uint32_t gpu = tsr_residency_first(&plan, extent->bytes);
+    if ((gpu != policy->home || tsr_backing_away_bytes()) && !tsr_backing_fits(extent->bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = gpu == policy->home ? CUDA_ERROR_NOT_SUPPORTED : tsr_backing_make(extent, gpu, peers);
+    if (result != CUDA_SUCCESS)
+        return tsr_backing_make(extent, policy->home, peers);
+    __atomic_fetch_add(&policy->created_bytes[gpu], extent->bytes, __ATOMIC_RELAXED);
+    return CUDA_SUCCESS;
+}
+
+CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
+{
+    CUresult result = reserve();
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct tsr_extent *extent = calloc(1, sizeof *extent);
+    struct tsr_block *block = extent ? tsr_blocks_take(&space, TSR_BLOCKS_FREE, bytes, TSR_ARENA_PAGE) : NULL;
+    if (!block) {
+        free(extent);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    block->owner = extent;
+    *extent = (struct tsr_extent){.address = tsr_block_address(block), .bytes = bytes, .block = block};
+    result = back(extent, peers);
+    if (result != CUDA_SUCCESS) {
+        tsr_blocks_give(&space, block, TSR_BLOCKS_FREE);
+        free(extent);
+        return result;
+    }
+    *out = extent;
+    return CUDA_SUCCESS;
+}
+
+void tsr_arena_unmap(struct tsr_extent *extent)
+{
+    tsr_backing_drop(extent);
+    if (plan.follows)
+        tsr_uses_clear(extent->address, extent->bytes);
+    tsr_blocks_give(&space, extent->block, TSR_BLOCKS_FREE);
+    free(extent);
+}
+
+struct tsr_extent *tsr_arena_find(CUdeviceptr address)
+{
+    const struct tsr_block *block = tsr_blocks_find(&space, address);
+    return block ? block->owner : NULL;
+}
+
+void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), void *argument)
+{
+    for (struct tsr_block *block = space.lowest; block;) {
+        CUdeviceptr address = tsr_block_address(block);
+        if (block->owner)
+            visit(block->owner, argument);
+        block = tsr_blocks_find(&space, address)->next; /* the extent may be gone, and its block part of another */
+    }
+}
+
+void tsr_arena_forget(void)
+{
+    tsr_backing_forget();
+    tsr_uses_stop();
+    plan = (struct tsr_residency_plan){0};
+    space = (struct tsr_blocks){0};
+    arena = 0;
+    if (any_marked) /* else the table is left untouched, and costs no memory */
+        memset(mapped_pages, 0, sizeof mapped_pages);
+    any_marked = false;
+}

@@ -1,0 +1,38 @@
+/*
+ * The physical memory behind an extent of the arena: one copy, on some GPU, mapped at the extent's address at home and in every executor.
+ * Where it is does not show in what programs read and write, only in how fast. Called with the memory lock held.
+ */
+#ifndef TSR_MEMORY_BACKING_H
+#define TSR_MEMORY_BACKING_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tsr_extent;
+
+/*
+ * Gives an extent (address and bytes are set) memory of the GPU. Devices whose bit is set in `peers` may access it, too. What an executor
+ * cannot map exists at home only (home_only.h); elsewhere than home that is an error. Errors: the driver's or an executor's; then
+ * nothing has changed.
+ */
+CUresult tsr_backing_make(struct tsr_extent *extent, uint32_t gpu, uint32_t peers);
+void tsr_backing_drop(struct tsr_extent *extent);
+
+/*
+ * Moves the bytes to another GPU. Nothing uses the extent meanwhile, in no process. Errors: as above; then all is where it was, unless the
+ * driver also refuses to map again what was mapped before.
+ */
+CUresult tsr_backing_move(struct tsr_extent *extent, uint32_t gpu);
+
+/* Lets another GPU of the application at it, or not any more; wherever it moves. */
+CUresult tsr_backing_grant(struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags);
+
+/* Bytes of extents whose memory is not on the home GPU. */
+uint64_t tsr_backing_away_bytes(void);
+/* Whether the home GPU would have room for this as well if all memory were there: to the application it is. Needs a context there. */
+bool tsr_backing_fits(uint64_t bytes);
+void tsr_backing_forget(void);
+
+#endif

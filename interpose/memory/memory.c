@@ -1,0 +1,325 @@
+/* Ordinary memory: cuMemAlloc and its family, and what they answer about it. */
+#include "memory/memory.h"
+
+#include "base/vec.h"
+#include "memory/allocation.h"
+#include "memory/arena.h"
+#include "memory/backing.h"
+#include "object/capture.h"
+#include "driver/engaged.h"
+#include "memory/home_only.h"
+#include "memory/ipc.h"
+#include "order/order.h"
+#include "memory/physical.h"
+#include "memory/pool.h"
+#include "driver/real.h"
+#include "object/session.h"
+#include "memory/vmm.h"
+#include "driver/stream_handle.h"
+
+#define LARGE (TSR_ARENA_PAGE / 2) /* above it an allocation has an extent of its own */
+#define PITCH 512u                 /* what the driver aligns rows to */
+
+static struct tsr_heap small = {.chunk_bytes = TSR_ARENA_PAGE}; /* memory lock */
+static TSR_VEC(struct tsr_allocation *) doomed;                 /* memory lock; freed while a capture forbade to wait */
+
+bool tsr_memory_at_home(void)
+{
+    const struct tsr_session *session = tsr_session();
+    CUdevice device;
+    return session && tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && (uint32_t)device == session->policy->home;
+}
+
+bool tsr_memory_is_home(const CUmemLocation *location)
+{
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE && (uint32_t)location->id == tsr_session()->policy->home;
+}
+
+CUstreamCaptureMode tsr_memory_relax_begin(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+void tsr_memory_relax_end(CUstreamCaptureMode mode)
+{
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+void tsr_memory_reclaim_locked(void)
+{
+    tsr_pool_reclaim_locked();
+    tsr_heap_trim(&small, 0);
+}
+
+void tsr_memory_reclaim(void)
+{
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_memory_lock();
+    tsr_memory_reclaim_locked();
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+}
+
+static CUresult allocate_locked(size_t bytes, CUcontext context, struct tsr_allocation **out)
+{
+    if (bytes > LARGE)
+        return tsr_allocation_map(bytes, small.peers, context, out);
+    CUresult result = CUDA_SUCCESS;
+    *out = tsr_allocation_take(&small, TSR_BLOCKS_FREE, bytes, context);
+    if (!*out)
+        result = tsr_heap_grow(&small, bytes);
+    if (!*out && result == CUDA_SUCCESS)
+        *out = tsr_allocation_take(&small, TSR_BLOCKS_FREE, bytes, context);
+    return *out || result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/*
+ * The error of a failed executor or kernel is sticky, and memory that is there already would not notice a kernel's. During some captures the
+ * driver refuses to allocate, and invalidates them: it is asked for a little.
+ */
+CUresult tsr_memory_refused(void)
+{
+    CUdeviceptr little;
+    size_t free_bytes, total;
+    CUresult result = tsr_order_state();
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!tsr_is_any_capture())
+        return tsr_real.cuMemGetInfo_v2(&free_bytes, &total);
+    result = tsr_real.cuMemAlloc_v2(&little, 1);
+    if (result == CUDA_SUCCESS)
+        tsr_real.cuMemFree_v2(little);
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+}
+
+CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address)
+{
+    CUcontext context;
+    struct tsr_allocation *allocation;
+    CUresult result = tsr_real.cuCtxGetCurrent(&context);
+    if (result == CUDA_SUCCESS)
+        result = tsr_memory_refused();
+    if (result != CUDA_SUCCESS)
+        return result;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_memory_lock();
+    result = allocate_locked(bytes, context, &allocation);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        tsr_memory_reclaim_locked();
+        result = allocate_locked(bytes, context, &allocation);
+    }
+    if (result == CUDA_SUCCESS)
+        *address = allocation->address;
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize)
+{
+    if (dptr && bytesize && tsr_memory_at_home()) {
+        CUresult result = tsr_memory_allocate(bytesize, dptr);
+        if (result != CUDA_ERROR_NOT_SUPPORTED)
+            return result;
+    }
+    CUresult result = tsr_real.cuMemAlloc_v2(dptr, bytesize);
+    if (result == CUDA_SUCCESS)
+        tsr_home_only_add(*dptr, bytesize,
+                          tsr_memory_at_home() ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_MEMORY_OTHER_DEVICE);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+                                   unsigned int ElementSizeBytes)
+{
+    size_t pitch = (WidthInBytes + PITCH - 1) / PITCH * PITCH, bytes;
+    bool valid = dptr && pPitch && WidthInBytes && Height && pitch >= WidthInBytes &&
+                 (ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16) && WidthInBytes <= INT32_MAX &&
+                 !__builtin_mul_overflow(pitch, Height, &bytes);
+    if (valid && tsr_memory_at_home()) {
+        CUresult result = tsr_memory_allocate(bytes, dptr);
+        if (result == CUDA_SUCCESS)
+            *pPitch = pitch;
+        if (result != CUDA_ERROR_NOT_SUPPORTED)
+            return result;
+    }
+    CUresult result = tsr_real.cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    if (result == CUDA_SUCCESS)
+        tsr_home_only_add(*dptr, *pPitch * Height,
+                          tsr_memory_at_home() ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_MEMORY_OTHER_DEVICE);
+    return result;
+}
+
+CUresult tsr_memory_wait(CUcontext owner)
+{
+    CUcontext current = NULL;
+    CUresult result = tsr_real.cuCtxGetCurrent(&current);
+    if (result == CUDA_SUCCESS && !current)
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_join_all();
+    if (result == CUDA_SUCCESS && owner == current)
+        result = tsr_real.cuCtxSynchronize();
+    if (result != CUDA_SUCCESS || owner == current)
+        return result == CUDA_SUCCESS ? tsr_order_state() : result;
+    if (tsr_real.cuCtxPushCurrent_v2(owner) != CUDA_SUCCESS) /* it is gone, and its memory with it */
+        return CUDA_ERROR_INVALID_VALUE;
+    result = tsr_real.cuCtxSynchronize();
+    tsr_real.cuCtxPopCurrent_v2(&current);
+    return result == CUDA_SUCCESS ? tsr_order_state() : result;
+}
+
+static void give_doomed_locked(void)
+{
+    while (doomed.count)
+        tsr_allocation_give(tsr_vec_pop(&doomed), TSR_BLOCKS_FREE);
+}
+
+static void give_locked(struct tsr_allocation *allocation, bool waited)
+{
+    if (waited) {
+        give_doomed_locked();
+        if (allocation->heap && allocation->heap->pool)
+            tsr_pool_give_locked(allocation, TSR_BLOCKS_FREE);
+        else
+            tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
+    } else if (tsr_vec_push(&doomed, allocation)) {
+        allocation->doomed = true;
+    }
+}
+
+static CUresult free_in_arena(CUdeviceptr dptr, const struct tsr_allocation *found)
+{
+    CUresult result = tsr_memory_wait(found->context);
+    bool capturing = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (result != CUDA_SUCCESS && !capturing)
+        return result;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    bool allowed = !capturing || mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+    tsr_memory_lock();
+    struct tsr_allocation *allocation = tsr_allocation_find(dptr);
+    bool same = allocation && allocation->id == found->id;
+    if (same && allowed)
+        give_locked(allocation, !capturing);
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+    return !allowed ? result : same ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult tsr_memory_free(CUdeviceptr address)
+{
+    struct tsr_allocation found;
+    bool begins = tsr_memory_describe(address, &found) && found.address == address;
+    return begins ? free_in_arena(address, &found) : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool tsr_memory_free_after(CUdeviceptr dptr, CUstream stream, bool per_thread, CUresult *result)
+{
+    struct tsr_allocation found;
+    if (!tsr_memory_describe(dptr, &found) || found.address != dptr)
+        return false;
+    *result = tsr_order_join(stream, per_thread);
+    if (*result == CUDA_SUCCESS)
+        *result = tsr_real.cuStreamSynchronize(tsr_stream_named(stream, per_thread));
+    tsr_memory_lock();
+    struct tsr_allocation *allocation = *result == CUDA_SUCCESS ? tsr_allocation_find(dptr) : NULL;
+    if (allocation && allocation->id == found.id)
+        tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
+    tsr_memory_unlock();
+    return true;
+}
+
+TSR_REDIRECTED(cuMemFree_v2)(CUdeviceptr dptr)
+{
+    struct tsr_allocation found;
+    if (tsr_memory_describe(dptr, &found))
+        return tsr_memory_free(dptr);
+    CUresult result = tsr_order_join_all();
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuMemFree_v2(dptr);
+    if (result == CUDA_SUCCESS)
+        tsr_home_only_remove(dptr);
+    return result;
+}
+
+bool tsr_memory_describe(CUdeviceptr address, struct tsr_allocation *out)
+{
+    tsr_memory_lock();
+    const struct tsr_allocation *allocation = tsr_allocation_find(address);
+    if (allocation)
+        *out = *allocation;
+    tsr_memory_unlock();
+    return allocation != NULL;
+}
+
+TSR_REDIRECTED(cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+    struct tsr_allocation found;
+    if (!tsr_memory_describe(dptr, &found) && !tsr_ipc_describe(dptr, &found.address, &found.bytes))
+        return tsr_arena_covers(dptr) ? CUDA_ERROR_NOT_FOUND : tsr_real.cuMemGetAddressRange_v2(pbase, psize, dptr);
+    if (pbase)
+        *pbase = found.address;
+    if (psize)
+        *psize = found.bytes;
+    return CUDA_SUCCESS;
+}
+
+/* Chunks that hold nothing are mapped and yet free; memory that lies elsewhere is the home GPU's all the same. */
+TSR_REDIRECTED(cuMemGetInfo_v2)(size_t *free, size_t *total)
+{
+    if (!free || !tsr_memory_at_home())
+        return tsr_real.cuMemGetInfo_v2(free, total);
+    tsr_memory_lock();
+    tsr_pool_settle_all_locked();
+    uint64_t idle = tsr_heap_idle_bytes(&small), away = tsr_backing_away_bytes();
+    tsr_memory_unlock();
+    CUresult result = tsr_real.cuMemGetInfo_v2(free, total);
+    if (result == CUDA_SUCCESS)
+        *free = *free + idle > away ? *free + idle - away : 0;
+    return result;
+}
+
+static void give_if_owned(struct tsr_allocation *allocation, void *context)
+{
+    bool pooled = allocation->heap && allocation->heap->pool;
+    if (allocation->context == context && !pooled && !allocation->doomed)
+        tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
+}
+
+void tsr_memory_context_gone(CUcontext context)
+{
+    tsr_memory_lock();
+    tsr_memory_context_ended_locked(context);
+    give_doomed_locked();
+    tsr_allocation_each(give_if_owned, context);
+    tsr_heap_trim(&small, 0);
+    tsr_host_context_gone_locked(context);
+    tsr_memory_unlock();
+}
+
+CUresult tsr_memory_open_to(CUdevice device)
+{
+    tsr_memory_lock();
+    CUresult result = tsr_heap_grant(&small, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    if (result == CUDA_SUCCESS)
+        result = tsr_heap_grant(NULL, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    tsr_memory_unlock();
+    return result;
+}
+
+void tsr_memory_forget(void)
+{
+    tsr_allocation_forget();
+    tsr_pool_forget();
+    tsr_arena_forget();
+    tsr_vmm_forget();
+    tsr_physical_forget();
+    tsr_host_forget();
+    tsr_memory_context_forget();
+    tsr_ipc_forget();
+    tsr_home_only_forget();
+    small = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};
+    tsr_vec_clear(&doomed);
+}

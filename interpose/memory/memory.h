@@ -1,0 +1,79 @@
+/*
+ * Memory of the home GPU by its ways of being allocated; each memory_*.c serves the driver functions of one way. Only memory of the home GPU is served
+ * from the arena: a program that drives several GPUs itself keeps its own placement on the others.
+ */
+#ifndef TSR_MEMORY_H
+#define TSR_MEMORY_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tsr_allocation;
+
+/* Whether there is a session and the current context is of the home GPU. */
+bool tsr_memory_at_home(void);
+
+/* Whether a location is the home GPU. */
+bool tsr_memory_is_home(const CUmemLocation *location);
+
+/* Ordinary memory for the current context; see cuMemAlloc. */
+CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address);
+
+/* As cuMemFree, of what tsr_memory_allocate gave. */
+CUresult tsr_memory_free(CUdeviceptr address);
+
+/* Why nothing can be allocated now: an executor or a kernel has failed, or a capture forbids it. A context is current. */
+CUresult tsr_memory_refused(void);
+
+/* cuMemFreeAsync of ordinary memory: waits for the stream. False: the address does not begin any. */
+bool tsr_memory_free_after(CUdeviceptr dptr, CUstream stream, bool per_thread, CUresult *result);
+
+/* Memory lock held: takes back what is free but mapped, after an allocation found too little. */
+void tsr_memory_reclaim_locked(void);
+void tsr_memory_reclaim(void); /* takes the lock */
+
+/* What an arena allocation is to cuMemGetAddressRange and pointer attributes; false: the address is in none. A copy: holds no lock. */
+bool tsr_memory_describe(CUdeviceptr address, struct tsr_allocation *out);
+
+/* As the driver does before it frees: whatever may use memory of the context is complete. */
+CUresult tsr_memory_wait(CUcontext owner);
+
+/* The application has got the address of a module's variable (NULL: it did not want it). */
+void tsr_memory_variable(const CUdeviceptr *address);
+
+/* Whether it is (in) page-locked memory that the application allocated here. */
+bool tsr_host_is_allocated(const void *p);
+void tsr_host_context_gone_locked(CUcontext context);
+void tsr_host_forget(void);
+
+/* Frees what the context owns: it is gone. */
+void tsr_memory_context_gone(CUcontext context);
+
+/* Ends a context, or a device's primary one, by the driver's function given; what it owned goes, if it is gone. */
+CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext));
+CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice));
+
+/*
+ * The application's contexts, the memory lock held. False: there are more, or such as cannot be waited for (green ones).
+ */
+#define TSR_MEMORY_CONTEXTS 16u
+bool tsr_memory_contexts_locked(CUcontext contexts[TSR_MEMORY_CONTEXTS], unsigned *count);
+void tsr_memory_context_ended_locked(CUcontext context);
+
+/* From now on another device of the application may access ordinary memory of the home GPU. */
+CUresult tsr_memory_open_to(CUdevice device);
+void tsr_memory_context_forget(void);
+
+/*
+ * The calling thread may call what capture forbids (cuThreadExchangeStreamCaptureMode): between begin and end are calls of the shim's own,
+ * of which the application's capture knows nothing.
+ */
+CUstreamCaptureMode tsr_memory_relax_begin(void);
+void tsr_memory_relax_end(CUstreamCaptureMode mode);
+
+/* The process is another one than that which allocated (a forked child that initialises CUDA itself). */
+void tsr_memory_forget(void);
+
+#endif

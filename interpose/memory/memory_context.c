@@ -1,0 +1,119 @@
+/* Contexts and memory: what a context owns goes with it, and other devices that the application uses get at the home GPU's memory. */
+#include "driver/engaged.h"
+#include "memory/allocation.h"
+#include "memory/memory.h"
+#include "order/order.h"
+#include "driver/real.h"
+#include "object/session.h"
+
+static uint32_t devices_used;                   /* atomic; bit n: device n may access ordinary memory of the home GPU */
+static CUcontext contexts[TSR_MEMORY_CONTEXTS]; /* memory lock */
+static unsigned context_count;                  /* memory lock */
+static bool others;                             /* memory lock; there are contexts that are not in the list */
+
+bool tsr_memory_contexts_locked(CUcontext out[TSR_MEMORY_CONTEXTS], unsigned *count)
+{
+    for (unsigned i = 0; i < context_count; i++)
+        out[i] = contexts[i];
+    *count = context_count;
+    return !others;
+}
+
+void tsr_memory_context_ended_locked(CUcontext context)
+{
+    for (unsigned i = 0; i < context_count; i++)
+        if (contexts[i] == context)
+            contexts[i--] = contexts[--context_count];
+}
+
+static void note(CUcontext context)
+{
+    tsr_memory_lock();
+    tsr_memory_context_ended_locked(context); /* a primary context is retained more than once */
+    if (context_count < TSR_MEMORY_CONTEXTS)
+        contexts[context_count++] = context;
+    else
+        others = true;
+    tsr_memory_unlock();
+}
+
+CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
+{
+    CUresult result = end(context);
+    if (result == CUDA_SUCCESS && tsr_session())
+        tsr_memory_context_gone(context);
+    return result;
+}
+
+static int is_active(CUdevice device)
+{
+    unsigned flags;
+    int active = 0;
+    tsr_real.cuDevicePrimaryCtxGetState(device, &flags, &active);
+    return active;
+}
+
+CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
+{
+    CUcontext context = NULL;
+    if (!tsr_session())
+        return end(device);
+    if (is_active(device) && tsr_real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
+        tsr_real.cuDevicePrimaryCtxRelease_v2(device);
+    CUresult result = end(device);
+    if (result == CUDA_SUCCESS && context && !is_active(device))
+        tsr_memory_context_gone(context);
+    return result;
+}
+
+/* A device of which the application has a context may copy from and to ordinary memory of all devices, so it must be able to access it. */
+static CUresult used(CUresult result, CUdevice device, const CUcontext *context)
+{
+    int possible = 0;
+    CUdevice home = (CUdevice)tsr_session()->policy->home;
+    uint32_t bit = 1u << (device & 31);
+    if (result == CUDA_SUCCESS)
+        note(*context);
+    if (result != CUDA_SUCCESS || device == home || __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE) & bit)
+        return result;
+    if (tsr_real.cuDeviceCanAccessPeer(&possible, device, home) == CUDA_SUCCESS && possible &&
+        tsr_memory_open_to(device) == CUDA_SUCCESS)
+        __atomic_fetch_or(&devices_used, bit, __ATOMIC_RELEASE);
+    return CUDA_SUCCESS;
+}
+
+TSR_REDIRECTED(cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev)
+{
+    return used(tsr_real.cuDevicePrimaryCtxRetain(pctx, dev), dev, pctx);
+}
+
+TSR_REDIRECTED(cuCtxCreate_v2)(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+    return used(tsr_real.cuCtxCreate_v2(pctx, flags, dev), dev, pctx);
+}
+
+TSR_REDIRECTED(cuCtxCreate_v3)(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
+                               CUdevice dev)
+{
+    return used(tsr_real.cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev), dev, pctx);
+}
+
+TSR_REDIRECTED(cuCtxCreate_v4)(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
+{
+    return used(tsr_real.cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev), dev, pctx);
+}
+
+TSR_REDIRECTED(cuGreenCtxCreate)(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
+{
+    tsr_memory_lock();
+    others = true;
+    tsr_memory_unlock();
+    return tsr_real.cuGreenCtxCreate(phCtx, desc, dev, flags);
+}
+
+void tsr_memory_context_forget(void)
+{
+    devices_used = 0;
+    context_count = 0;
+    others = false;
+}

@@ -1,0 +1,228 @@
+/*
+ * Page-locked host memory: a memory file mapped at one address in the application and in every executor, registered with each one's GPU, so
+ * that its device address is its host address everywhere. What cannot be had so is the driver's and home-only.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <tessera/lane.h>
+
+#include "base/blocks.h"
+#include "base/os.h"
+#include "memory/allocation.h"
+#include "driver/engaged.h"
+#include "lane/executors.h"
+#include "memory/home_only.h"
+#include "memory/memory.h"
+#include "order/order.h"
+#include "driver/real.h"
+
+#define PAGE 4096u
+#define ALLOC_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+
+struct host_memory {
+    size_t bytes; /* as asked for */
+    unsigned flags;
+    CUcontext context;
+    bool shared; /* all executors have it */
+};
+
+static struct tsr_blocks space; /* memory lock; owner of a block in use: struct host_memory */
+
+static void *pointer(const struct tsr_block *block)
+{
+    return (void *)(uintptr_t)tsr_block_address(block);
+}
+
+static CUresult register_at_home(const struct tsr_block *block, size_t bytes, int file)
+{
+    CUdeviceptr device = 0;
+    void *host = tsr_os_map(pointer(block), tsr_block_bytes(block), PROT_READ | PROT_WRITE, file, 0);
+    if (!host)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = tsr_real.cuMemHostRegister_v2(host, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result == CUDA_SUCCESS &&
+        (tsr_real.cuMemHostGetDevicePointer_v2(&device, host, 0) != CUDA_SUCCESS || device != (CUdeviceptr)(uintptr_t)host)) {
+        tsr_real.cuMemHostUnregister(host);
+        result = CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (result != CUDA_SUCCESS)
+        tsr_os_unmap(host, tsr_block_bytes(block));
+    return result;
+}
+
+static bool share(const struct tsr_block *block, int file)
+{
+    struct tsr_message message = {
+        .kind = TSR_MESSAGE_HOST, .address = tsr_block_address(block), .bytes = tsr_block_bytes(block)};
+    struct tsr_message undo = {.kind = TSR_MESSAGE_HOST_FREE, .address = tsr_block_address(block)};
+    return tsr_executors_ask(&message, file, &undo) == CUDA_SUCCESS;
+}
+
+static CUresult allocate_locked(struct host_memory *memory, void **out)
+{
+    uint64_t whole = (memory->bytes + PAGE - 1) / PAGE * PAGE;
+    if (!space.lowest)
+        tsr_blocks_add(&space, TSR_HOST_ADDRESS, TSR_HOST_BYTES);
+    struct tsr_block *block = whole < TSR_HOST_BYTES ? tsr_blocks_take(&space, TSR_BLOCKS_FREE, whole, PAGE) : NULL;
+    if (!block)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    int file = tsr_os_memfd("tessera-host", whole);
+    CUresult result = file >= 0 ? register_at_home(block, memory->bytes, file) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (result == CUDA_SUCCESS) {
+        memory->shared = share(block, file);
+        if (!memory->shared)
+            tsr_home_only_add(tsr_block_address(block), whole, TSR_REASON_MEMORY_NOT_SHARED);
+        block->owner = memory;
+        *out = pointer(block);
+    } else {
+        tsr_blocks_give(&space, block, TSR_BLOCKS_FREE);
+    }
+    if (file >= 0)
+        close(file);
+    return result;
+}
+
+static CUresult allocate(void **out, size_t bytes, unsigned flags)
+{
+    struct host_memory *memory = calloc(1, sizeof *memory);
+    if (!memory)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *memory = (struct host_memory){.bytes = bytes, .flags = flags | CU_MEMHOSTALLOC_DEVICEMAP};
+    CUresult result = tsr_real.cuCtxGetCurrent(&memory->context);
+    if (result == CUDA_SUCCESS && !memory->context)
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    if (result == CUDA_SUCCESS)
+        result = tsr_memory_refused();
+    if (result == CUDA_SUCCESS) {
+        CUstreamCaptureMode mode = tsr_memory_relax_begin();
+        tsr_memory_lock();
+        result = allocate_locked(memory, out);
+        tsr_memory_unlock();
+        tsr_memory_relax_end(mode);
+    }
+    if (result != CUDA_SUCCESS)
+        free(memory);
+    return result;
+}
+
+static void note_home_only(CUresult result, void *const *host, size_t bytes)
+{
+    if (result == CUDA_SUCCESS && bytes)
+        tsr_home_only_add((uint64_t)(uintptr_t)*host, bytes, TSR_REASON_MEMORY_NOT_SHARED);
+}
+
+TSR_REDIRECTED(cuMemHostAlloc)(void **pp, size_t bytesize, unsigned int Flags)
+{
+    if (pp && bytesize && !(Flags & ~(unsigned)ALLOC_FLAGS)) {
+        CUresult result = allocate(pp, bytesize, Flags);
+        if (result != CUDA_ERROR_NOT_SUPPORTED)
+            return result;
+    }
+    CUresult result = tsr_real.cuMemHostAlloc(pp, bytesize, Flags);
+    note_home_only(result, pp, bytesize);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemAllocHost_v2)(void **pp, size_t bytesize)
+{
+    if (pp && bytesize) {
+        CUresult result = allocate(pp, bytesize, 0);
+        if (result != CUDA_ERROR_NOT_SUPPORTED)
+            return result;
+    }
+    CUresult result = tsr_real.cuMemAllocHost_v2(pp, bytesize);
+    note_home_only(result, pp, bytesize);
+    return result;
+}
+
+/* The block in use that holds the address, or NULL. */
+static struct tsr_block *find_locked(const void *p)
+{
+    uint64_t address = (uint64_t)(uintptr_t)p;
+    struct tsr_block *block = tsr_blocks_find(&space, address);
+    const struct host_memory *memory = block ? block->owner : NULL;
+    return memory && address - tsr_block_address(block) < memory->bytes ? block : NULL;
+}
+
+static void free_locked(struct tsr_block *block)
+{
+    struct host_memory *memory = block->owner;
+    struct tsr_message message = {.kind = TSR_MESSAGE_HOST_FREE, .address = tsr_block_address(block)};
+    if (memory->shared)
+        tsr_executors_tell(&message);
+    else
+        tsr_home_only_remove(tsr_block_address(block));
+    tsr_real.cuMemHostUnregister(pointer(block)); /* if its context is gone, so is the registration */
+    tsr_os_unmap(pointer(block), tsr_block_bytes(block));
+    tsr_blocks_give(&space, block, TSR_BLOCKS_FREE);
+    free(memory);
+}
+
+static bool describe(const void *p, struct host_memory *memory, bool *begins)
+{
+    tsr_memory_lock();
+    const struct tsr_block *block = find_locked(p);
+    if (block) {
+        *memory = *(const struct host_memory *)block->owner;
+        *begins = pointer(block) == p;
+    }
+    tsr_memory_unlock();
+    return block != NULL;
+}
+
+TSR_REDIRECTED(cuMemFreeHost)(void *p)
+{
+    struct host_memory memory;
+    bool begins;
+    CUresult result;
+    if (describe(p, &memory, &begins)) {
+        result = begins ? tsr_memory_wait(memory.context) : CUDA_ERROR_INVALID_VALUE;
+        tsr_memory_lock();
+        struct tsr_block *block = result == CUDA_SUCCESS ? find_locked(p) : NULL;
+        if (block)
+            free_locked(block);
+        tsr_memory_unlock();
+        return result == CUDA_SUCCESS && !block ? CUDA_ERROR_INVALID_VALUE : result;
+    }
+    result = tsr_order_join_all();
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuMemFreeHost(p);
+    if (result == CUDA_SUCCESS)
+        tsr_home_only_remove((uint64_t)(uintptr_t)p);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemHostGetFlags)(unsigned int *pFlags, void *p)
+{
+    struct host_memory memory;
+    bool begins;
+    if (!pFlags || !describe(p, &memory, &begins))
+        return tsr_real.cuMemHostGetFlags(pFlags, p);
+    *pFlags = memory.flags;
+    return CUDA_SUCCESS;
+}
+
+bool tsr_host_is_allocated(const void *p)
+{
+    struct host_memory memory;
+    bool begins;
+    return describe(p, &memory, &begins);
+}
+
+void tsr_host_context_gone_locked(CUcontext context)
+{
+    for (struct tsr_block *block = space.lowest; block;) {
+        uint64_t address = tsr_block_address(block);
+        const struct host_memory *memory = block->owner;
+        if (memory && memory->context == context)
+            free_locked(block);
+        block = tsr_blocks_find(&space, address)->next;
+    }
+}
+
+void tsr_host_forget(void)
+{
+    space = (struct tsr_blocks){0};
+}

@@ -1,0 +1,182 @@
+/* Wrappers of the application's own virtual memory management (vmm.h). */
+#include "memory/allocation.h"
+#include "memory/arena.h"
+#include "memory/backing.h"
+#include "driver/engaged.h"
+#include "memory/memory.h"
+#include "memory/migrate.h"
+#include "order/order.h"
+#include "driver/real.h"
+#include "memory/physical.h"
+#include "memory/vmm.h"
+
+TSR_REDIRECTED(cuMemAddressReserve)(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
+{
+    bool plain = ptr && size && size % TSR_ARENA_PAGE == 0 && !(alignment & (alignment - 1)) && !flags;
+    CUresult result = plain ? tsr_vmm_reserve(size, alignment, addr, ptr) : CUDA_ERROR_NOT_SUPPORTED;
+    if (result != CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    result = tsr_real.cuMemAddressReserve(ptr, size, alignment, addr, flags);
+    if (result == CUDA_SUCCESS)
+        tsr_vmm_reserved(*ptr, size);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemAddressFree)(CUdeviceptr ptr, size_t size)
+{
+    CUresult result = tsr_arena_covers(ptr) ? CUDA_ERROR_INVALID_VALUE : tsr_vmm_free(ptr, size);
+    if (result != CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    result = tsr_real.cuMemAddressFree(ptr, size);
+    if (result == CUDA_SUCCESS)
+        tsr_vmm_freed(ptr);
+    return result;
+}
+
+/* Whether the range is the application's to map something in, as far as that is not for the driver to say. */
+static bool may_map(CUdeviceptr ptr, size_t size)
+{
+    CUdeviceptr base;
+    uint64_t bytes;
+    if (tsr_arena_covers(ptr))
+        return false;
+    return !tsr_vmm_find(ptr, &base, &bytes) || (base && ptr - base < bytes && size <= bytes - (ptr - base));
+}
+
+/* Memory of the home GPU that lies elsewhere takes room all the same. */
+static bool has_room(const CUmemLocation *location, size_t size)
+{
+    tsr_memory_lock();
+    bool fits = !tsr_memory_is_home(location) || !tsr_backing_away_bytes() || tsr_backing_fits(size);
+    tsr_memory_unlock();
+    return fits;
+}
+
+/* Memory that the application does not mean to share is made such that it can be. */
+static CUresult create_shareable(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop)
+{
+    CUmemAllocationProp shareable = *prop;
+    if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE || prop->allocFlags.compressionType)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (!has_room(&prop->location, size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    shareable.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    return tsr_real.cuMemCreate(handle, size, &shareable, 0);
+}
+
+TSR_REDIRECTED(cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                            unsigned long long flags)
+{
+    CUresult result = handle && prop && !flags ? create_shareable(handle, size, prop) : CUDA_ERROR_NOT_SUPPORTED;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        tsr_memory_reclaim();
+        result = create_shareable(handle, size, prop);
+    }
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
+        result = tsr_real.cuMemCreate(handle, size, prop, flags);
+    if (result == CUDA_SUCCESS)
+        tsr_physical_created(*handle, prop->requestedHandleTypes, -1);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemRelease)(CUmemGenericAllocationHandle handle)
+{
+    CUresult result = tsr_real.cuMemRelease(handle);
+    if (result == CUDA_SUCCESS)
+        tsr_physical_released(handle);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemMap)(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                         unsigned long long flags)
+{
+    if (!may_map(ptr, size))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = tsr_real.cuMemMap(ptr, size, offset, handle, flags);
+    if (result == CUDA_SUCCESS)
+        tsr_vmm_mapped(ptr, size, handle);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemUnmap)(CUdeviceptr ptr, size_t size)
+{
+    if (tsr_arena_covers(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = tsr_order_join_all();
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuMemUnmap(ptr, size);
+    if (result == CUDA_SUCCESS)
+        tsr_vmm_unmapped(ptr, size);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemSetAccess)(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+    if (tsr_arena_covers(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = tsr_real.cuMemSetAccess(ptr, size, desc, count);
+    for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
+        if (tsr_memory_is_home(&desc[i].location))
+            tsr_vmm_access(ptr, size, desc[i].flags);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemGetAccess)(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+{
+    return tsr_arena_covers(ptr) ? CUDA_ERROR_INVALID_VALUE : tsr_real.cuMemGetAccess(flags, location, ptr);
+}
+
+/* Whoever gets such a handle has the physical memory. */
+TSR_REDIRECTED(cuMemGetHandleForAddressRange)(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
+                                              unsigned long long flags)
+{
+    tsr_memory_lock();
+    for (uint64_t at = 0; tsr_arena_covers(dptr) && at < size; at += TSR_ARENA_PAGE) {
+        struct tsr_extent *extent = tsr_arena_find(dptr + at);
+        if (extent)
+            tsr_migrate_fix_locked(extent);
+    }
+    tsr_memory_unlock();
+    return tsr_real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
+}
+
+TSR_REDIRECTED(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle *handle, void *addr)
+{
+    CUdeviceptr address = (CUdeviceptr)(uintptr_t)addr;
+    if (tsr_arena_covers(address))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = tsr_real.cuMemRetainAllocationHandle(handle, addr);
+    if (result == CUDA_SUCCESS)
+        tsr_vmm_retained(*handle, address);
+    return result;
+}
+
+TSR_REDIRECTED(cuMemExportToShareableHandle)(void *shareableHandle, CUmemGenericAllocationHandle handle,
+                                             CUmemAllocationHandleType handleType, unsigned long long flags)
+{
+    CUmemAllocationHandleType types;
+    if (tsr_physical_types_of(handle, &types) && !((unsigned)types & (unsigned)handleType))
+        return CUDA_ERROR_INVALID_VALUE;
+    return tsr_real.cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
+}
+
+TSR_REDIRECTED(cuMemImportFromShareableHandle)(CUmemGenericAllocationHandle *handle, void *osHandle,
+                                               CUmemAllocationHandleType shHandleType)
+{
+    CUresult result = tsr_real.cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
+    if (result != CUDA_SUCCESS)
+        return result;
+    bool is_file = shHandleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    tsr_physical_created(*handle, shHandleType, is_file ? (int)(intptr_t)osHandle : -1);
+    return CUDA_SUCCESS;
+}
+
+TSR_REDIRECTED(cuMemGetAllocationPropertiesFromHandle)(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+    CUmemAllocationHandleType types;
+    CUresult result = tsr_real.cuMemGetAllocationPropertiesFromHandle(prop, handle);
+    if (result == CUDA_SUCCESS && tsr_physical_types_of(handle, &types))
+        prop->requestedHandleTypes = types;
+    return result;
+}

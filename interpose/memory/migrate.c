@@ -1,0 +1,111 @@
+/* See migrate.h. */
+#include "memory/migrate.h"
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "order/gate.h"
+#include "memory/quiet.h"
+#include "object/session.h"
+#include "memory/allocation.h"
+#include "memory/arena.h"
+#include "memory/backing.h"
+#include "memory/memory.h"
+#include "object/capture.h"
+
+#define QUIET_NS 20000000ull
+#define LEAST_DUE 32u
+#define MOST_DUE (1u << 20)
+#define PAGES_PER_LAUNCH 16u /* that are looked at */
+
+uint32_t tsr_migrate_due = LEAST_DUE;
+
+struct move {
+    struct tsr_extent *extent;
+    uint32_t gpu;
+};
+
+struct moves {
+    TSR_VEC(struct move) list; /* what memory was short for is seen the next time */
+    uint64_t pages;            /* that were looked at */
+};
+
+static void judge(struct tsr_extent *extent, void *argument)
+{
+    struct moves *moves = argument;
+    struct tsr_uses uses = tsr_uses_of(extent->address, extent->bytes);
+    uint32_t wanted = tsr_residency_wanted(tsr_arena_plan(), &extent->residency, extent->bytes, &uses);
+    moves->pages += extent->bytes / TSR_ARENA_PAGE;
+    if (extent->shared && wanted != extent->residency.gpu)
+        (void)tsr_vec_push(&moves->list, (struct move){extent, wanted});
+    for (unsigned i = 0; i < 32 && tsr_residency_is_stale(tsr_arena_plan(), &extent->residency, &uses); i++) {
+        tsr_uses_halve(extent->address, extent->bytes);
+        uses = tsr_uses_of(extent->address, extent->bytes);
+    }
+}
+
+static CUresult move_locked(struct tsr_extent *extent, uint32_t gpu)
+{
+    struct tsr_policy *policy = tsr_session()->policy;
+    CUresult result = tsr_backing_move(extent, gpu);
+    if (result != CUDA_SUCCESS) {
+        extent->residency.moves +=
+            extent->residency.moves < TSR_RESIDENCY_MOST_MOVES; /* not tried again at once, nor for ever */
+        return result;
+    }
+    tsr_uses_clear(extent->address, extent->bytes);
+    __atomic_fetch_add(&policy->moved, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&policy->moved_bytes, extent->bytes, __ATOMIC_RELAXED);
+    return CUDA_SUCCESS;
+}
+
+/* False: there was no quiet moment. */
+static bool move_all_locked(const struct moves *moves)
+{
+    bool quiet = false;
+    if (!tsr_gate_close(QUIET_NS))
+        return false;
+    if (!tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS) {
+        quiet = true;
+        for (size_t i = 0; i < moves->list.count; i++)
+            (void)move_locked(moves->list.data[i].extent, moves->list.data[i].gpu);
+    }
+    tsr_gate_open();
+    return quiet;
+}
+
+/* After a look that found nothing quiet, twice as many launches. */
+static void set_due(const struct moves *moves, bool quiet)
+{
+    uint64_t due = tsr_arena_plan()->move_uses ? LEAST_DUE + moves->pages / PAGES_PER_LAUNCH : 1;
+    if (!quiet)
+        due = 2ull * __atomic_load_n(&tsr_migrate_due, __ATOMIC_RELAXED);
+    __atomic_store_n(&tsr_migrate_due, due < MOST_DUE ? (uint32_t)due : MOST_DUE, __ATOMIC_RELAXED);
+}
+
+void tsr_migrate_now(void)
+{
+    struct moves moves = {0};
+    if (tsr_is_any_capture() || !tsr_memory_at_home())
+        return;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_memory_lock();
+    if (tsr_uses_pages && __atomic_exchange_n(&tsr_uses_launches, 0, __ATOMIC_RELAXED)) {
+        tsr_arena_each(judge, &moves);
+        set_due(&moves, moves.list.count == 0 || move_all_locked(&moves));
+    }
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+    tsr_vec_fini(&moves.list);
+}
+
+void tsr_migrate_fix_locked(struct tsr_extent *extent)
+{
+    struct moves moves = {0};
+    uint32_t home = tsr_session()->policy->home;
+    if (!extent->residency.fixed && extent->residency.gpu != home && extent->shared &&
+        tsr_vec_push(&moves.list, (struct move){extent, home}) && !move_all_locked(&moves))
+        tsr_info("memory of GPU %u is given to others as it is: there was no quiet moment to bring it home",
+                 extent->residency.gpu);
+    extent->residency.fixed = true;
+    tsr_vec_fini(&moves.list);
+}

@@ -1,0 +1,34 @@
+/*
+ * Moving memory to the GPU whose launches use it, while the program runs: at a moment at which the program has waited for the GPU anyway,
+ * nothing is captured, and all its other work is complete within a few milliseconds. Other threads that give the GPU work wait
+ * meanwhile. If such a moment does not come, or memory cannot be had there, everything stays where it is.
+ */
+#ifndef TSR_MEMORY_MIGRATE_H
+#define TSR_MEMORY_MIGRATE_H
+
+#include "memory/uses.h"
+
+#include <stdbool.h>
+
+struct tsr_extent;
+
+/* Launches since the last look at who uses what after which it is worth looking again. */
+extern uint32_t tsr_migrate_due __attribute__((visibility("hidden"))); /* atomic */
+
+void tsr_migrate_now(void);
+
+/* The calling thread has waited for the GPU, holds nothing, and has a context. Costs two loads and a branch when it is not time. */
+static inline void tsr_migrate_consider(void)
+{
+    if (__builtin_expect(tsr_uses_pages != NULL, 0) &&
+        __atomic_load_n(&tsr_uses_launches, __ATOMIC_RELAXED) >= __atomic_load_n(&tsr_migrate_due, __ATOMIC_RELAXED))
+        tsr_migrate_now();
+}
+
+/*
+ * The extent's memory is about to be given to others, who will know it as the home GPU's: it goes home if it can, and stays what it is from
+ * then on. The memory lock is held.
+ */
+void tsr_migrate_fix_locked(struct tsr_extent *extent);
+
+#endif

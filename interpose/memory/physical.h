@@ -1,0 +1,39 @@
+/*
+ * Physical memory that the application has the handles of: what it may export, how often it has to be released, and a way to share it that
+ * works for imported memory, too. It goes when nothing is mapped and no handle is left.
+ */
+#ifndef TSR_MEMORY_PHYSICAL_H
+#define TSR_MEMORY_PHYSICAL_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tsr_physical;
+
+/*
+ * The application has created or imported it. types: the handle types that it asked for, which may be less than it was created with.
+ * descriptor: of imported memory, which is kept (a copy); -1: none.
+ */
+void tsr_physical_created(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType types, int descriptor);
+void tsr_physical_released(CUmemGenericAllocationHandle handle);
+/* False: not known. */
+bool tsr_physical_types_of(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType *types);
+
+/* Under the memory lock. physical NULL: memory of a handle that is not known. */
+struct tsr_physical *tsr_physical_find_locked(CUmemGenericAllocationHandle handle);
+/* The application has got a handle of it that it has to release. */
+void tsr_physical_retain_locked(struct tsr_physical *physical, CUmemGenericAllocationHandle handle);
+void tsr_physical_mapped_locked(struct tsr_physical *physical);
+void tsr_physical_unmapped_locked(struct tsr_physical *physical);
+/* How often it is mapped; 0: not known. */
+uint64_t tsr_physical_mappings_locked(const struct tsr_physical *physical);
+/* False: not known. */
+bool tsr_physical_types_locked(const struct tsr_physical *physical, CUmemAllocationHandleType *types);
+/* A descriptor of the memory, which the caller closes; -1: it cannot be shared. */
+int tsr_physical_share_locked(const struct tsr_physical *physical, CUmemGenericAllocationHandle handle);
+
+void tsr_physical_forget(void);
+
+#endif

@@ -1,0 +1,263 @@
+/* See pool.h. */
+#include "memory/pool.h"
+
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "memory/allocation.h"
+#include "memory/arena.h"
+#include "memory/freed.h"
+#include "memory/memory.h"
+#include "order/order.h"
+#include "driver/real.h"
+#include "object/session.h"
+#include "driver/stream_handle.h"
+
+#define CHUNK (32ull << 20) /* by which a pool grows, as the driver's do */
+
+struct tsr_pool {
+    CUmemoryPool handle;
+    struct tsr_heap heap;
+    uint64_t used, used_high, reserved_high, threshold;
+    bool closed; /* the application has destroyed it */
+};
+
+static TSR_VEC(struct tsr_pool *) pools; /* memory lock */
+static struct tsr_map by_handle;         /* served pools; and, by default ones, lazily */
+
+static struct tsr_pool *create(CUmemoryPool handle, uint64_t most_bytes)
+{
+    struct tsr_pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    *pool = (struct tsr_pool){.handle = handle, .heap = {.pool = pool, .chunk_bytes = CHUNK, .most_bytes = most_bytes}};
+    if (!tsr_vec_reserve(&pools, pools.count + 1) || !tsr_map_set(&by_handle, (uint64_t)(uintptr_t)handle, pool)) {
+        free(pool);
+        return NULL;
+    }
+    tsr_vec_push(&pools, pool);
+    return pool;
+}
+
+struct tsr_pool *tsr_pool_find(CUmemoryPool handle)
+{
+    CUmemoryPool of_device;
+    struct tsr_pool *pool = handle ? tsr_map_find(&by_handle, (uint64_t)(uintptr_t)handle) : NULL;
+    if (pool || !handle)
+        return pool;
+    if (tsr_real.cuDeviceGetDefaultMemPool(&of_device, (CUdevice)tsr_session()->policy->home) != CUDA_SUCCESS ||
+        of_device != handle)
+        return NULL;
+    tsr_memory_lock();
+    pool = tsr_map_find(&by_handle, (uint64_t)(uintptr_t)handle);
+    if (!pool)
+        pool = create(handle, 0);
+    tsr_memory_unlock();
+    return pool;
+}
+
+void tsr_pool_created(CUmemoryPool handle, const CUmemPoolProps *properties)
+{
+    bool served = properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+                  properties->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+                  properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                  (uint32_t)properties->location.id == tsr_session()->policy->home && properties->usage == 0;
+    if (!served)
+        return;
+    tsr_memory_lock();
+    create(handle, properties->maxSize);
+    tsr_memory_unlock();
+}
+
+CUmemoryPool tsr_pool_handle(const struct tsr_pool *pool)
+{
+    return pool->handle;
+}
+
+static void forget_closed_locked(void)
+{
+    for (size_t i = pools.count; i-- > 0;) {
+        struct tsr_pool *pool = pools.data[i];
+        if (!pool->closed || pool->heap.mapped_bytes)
+            continue;
+        tsr_blocks_fini(&pool->heap.blocks);
+        free(pool);
+        tsr_vec_remove_swap(&pools, i);
+    }
+}
+
+static void trim_all_locked(void)
+{
+    for (size_t i = 0; i < pools.count; i++)
+        tsr_heap_trim(&pools.data[i]->heap, pools.data[i]->closed ? 0 : pools.data[i]->threshold);
+    forget_closed_locked();
+}
+
+void tsr_pool_settle_all_locked(void)
+{
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_freed_release_complete_locked();
+    trim_all_locked();
+    tsr_memory_relax_end(mode);
+}
+
+void tsr_pool_reclaim_locked(void)
+{
+    tsr_freed_release_complete_locked();
+    tsr_freed_release_after_waiting_locked();
+    for (size_t i = 0; i < pools.count; i++)
+        tsr_heap_trim(&pools.data[i]->heap, 0);
+}
+
+static struct tsr_allocation *take_locked(struct tsr_pool *pool, uint64_t set, size_t bytes, CUcontext context)
+{
+    struct tsr_allocation *taken = tsr_allocation_take(&pool->heap, set, bytes, context);
+    return taken ? taken : tsr_allocation_take(&pool->heap, TSR_BLOCKS_FREE, bytes, context);
+}
+
+static CUresult allocate_locked(struct tsr_pool *pool, uint64_t set, size_t bytes, CUcontext context,
+                                struct tsr_allocation **out)
+{
+    if ((*out = take_locked(pool, set, bytes, context)))
+        return CUDA_SUCCESS;
+    tsr_freed_release_complete_locked();
+    if ((*out = take_locked(pool, set, bytes, context)))
+        return CUDA_SUCCESS;
+    trim_all_locked();
+    CUresult result = tsr_heap_grow(&pool->heap, bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        tsr_memory_reclaim_locked();
+        result = tsr_heap_grow(&pool->heap, bytes);
+    }
+    if (result != CUDA_SUCCESS)
+        return result;
+    *out = take_locked(pool, set, bytes, context);
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult tsr_pool_allocate(struct tsr_pool *pool, size_t bytes, CUstream stream, bool per_thread, CUdeviceptr *address)
+{
+    CUcontext context;
+    struct tsr_allocation *allocation;
+    CUresult result = tsr_real.cuCtxGetCurrent(&context);
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_state();
+    if (result != CUDA_SUCCESS)
+        return result;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_memory_lock();
+    result = allocate_locked(pool, tsr_freed_set(tsr_stream_named(stream, per_thread), context), bytes, context, &allocation);
+    if (result == CUDA_SUCCESS) {
+        *address = allocation->address;
+        pool->used += bytes;
+        pool->used_high = pool->used > pool->used_high ? pool->used : pool->used_high;
+        if (pool->heap.mapped_bytes > pool->reserved_high)
+            pool->reserved_high = pool->heap.mapped_bytes;
+    }
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+    return result;
+}
+
+void tsr_pool_give_locked(struct tsr_allocation *allocation, uint64_t set)
+{
+    allocation->heap->pool->used -= allocation->bytes;
+    tsr_allocation_give(allocation, set);
+}
+
+bool tsr_pool_free(CUdeviceptr address, CUstream stream, bool per_thread)
+{
+    CUcontext context = NULL;
+    tsr_real.cuCtxGetCurrent(&context);
+    tsr_memory_lock();
+    struct tsr_allocation *allocation = tsr_allocation_find(address);
+    bool found = allocation && allocation->address == address && allocation->heap && allocation->heap->pool;
+    if (found) {
+        CUstream named = tsr_stream_named(stream, per_thread);
+        uint64_t set = tsr_freed_set(named, context);
+        if (tsr_blocks_set(&allocation->heap->blocks, set) && tsr_freed_note_locked(set, named, context))
+            tsr_pool_give_locked(allocation, set); /* else it leaks, which is better than memory of two owners */
+    }
+    tsr_memory_unlock();
+    return found;
+}
+
+void tsr_pool_stream_ends(CUstream stream)
+{
+    tsr_memory_lock();
+    tsr_freed_stream_ends_locked(stream);
+    tsr_memory_unlock();
+}
+
+void tsr_pool_release_set_locked(uint64_t set)
+{
+    for (size_t i = 0; i < pools.count; i++)
+        tsr_blocks_release(&pools.data[i]->heap.blocks, set);
+}
+
+void tsr_pool_rename_set_locked(uint64_t set, uint64_t to)
+{
+    for (size_t i = 0; i < pools.count; i++)
+        tsr_blocks_rename(&pools.data[i]->heap.blocks, set, to);
+}
+
+void tsr_pool_trim(struct tsr_pool *pool, uint64_t keep_bytes)
+{
+    tsr_memory_lock();
+    tsr_pool_settle_all_locked();
+    tsr_heap_trim(&pool->heap, keep_bytes);
+    tsr_memory_unlock();
+}
+
+CUresult tsr_pool_grant(struct tsr_pool *pool, CUdevice device, CUmemAccess_flags flags)
+{
+    tsr_memory_lock();
+    CUresult result = tsr_heap_grant(&pool->heap, device, flags);
+    tsr_memory_unlock();
+    return result;
+}
+
+void tsr_pool_destroyed(CUmemoryPool handle)
+{
+    tsr_memory_lock();
+    struct tsr_pool *pool = tsr_map_remove(&by_handle, (uint64_t)(uintptr_t)handle);
+    if (pool) {
+        pool->closed = true;
+        tsr_pool_settle_all_locked();
+    }
+    tsr_memory_unlock();
+}
+
+struct tsr_pool_counters tsr_pool_count(struct tsr_pool *pool)
+{
+    tsr_memory_lock();
+    tsr_pool_settle_all_locked();
+    struct tsr_pool_counters counters = {pool->used, pool->used_high, pool->heap.mapped_bytes, pool->reserved_high};
+    tsr_memory_unlock();
+    return counters;
+}
+
+void tsr_pool_reset_high(struct tsr_pool *pool, bool used)
+{
+    tsr_memory_lock();
+    if (used)
+        pool->used_high = pool->used;
+    else
+        pool->reserved_high = pool->heap.mapped_bytes;
+    tsr_memory_unlock();
+}
+
+void tsr_pool_set_threshold(struct tsr_pool *pool, uint64_t bytes)
+{
+    tsr_memory_lock();
+    pool->threshold = bytes;
+    tsr_memory_unlock();
+}
+
+void tsr_pool_forget(void)
+{
+    tsr_vec_clear(&pools);
+    tsr_freed_forget();
+    by_handle = (struct tsr_map){0};
+}

@@ -1,0 +1,93 @@
+/* See parameters.h. */
+#include "object/parameters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/real.h"
+
+static CUresult ask(const void *handle, bool is_kernel, size_t index, size_t *offset, size_t *bytes)
+{
+    return is_kernel ? tsr_real.cuKernelGetParamInfo((CUkernel)handle, index, offset, bytes)
+                     : tsr_real.cuFuncGetParamInfo((CUfunction)handle, index, offset, bytes);
+}
+
+void tsr_parameters_read(struct tsr_parameters *parameters, const void *handle, bool is_kernel)
+{
+    struct tsr_parameters read = {0};
+    size_t offset, bytes;
+    CUresult result;
+    while ((result = ask(handle, is_kernel, read.count, &offset, &bytes)) == CUDA_SUCCESS) {
+        read.bytes = offset + bytes > read.bytes ? (uint32_t)(offset + bytes) : read.bytes;
+        read.count++;
+    }
+    if (result != CUDA_ERROR_INVALID_VALUE) /* which is said of the index behind the last one */
+        return;
+    bool few = read.count && read.bytes <= TSR_PARAMETER_BYTES;
+    if (few && !(read.all = calloc(read.count, sizeof *read.all)))
+        return;
+    for (uint32_t i = 0; few && i < read.count; i++) {
+        if (ask(handle, is_kernel, i, &offset, &bytes) != CUDA_SUCCESS) {
+            free(read.all);
+            return;
+        }
+        read.all[i] = (struct tsr_parameter){(uint16_t)offset, (uint16_t)bytes};
+    }
+    parameters->count = read.count;
+    parameters->bytes = read.bytes;
+    parameters->all = read.all;
+    __atomic_store_n(&parameters->known, true, __ATOMIC_RELEASE);
+}
+
+void tsr_parameters_fini(struct tsr_parameters *parameters)
+{
+    free(parameters->all);
+}
+
+/* False: there is something else in it. */
+static bool find_buffer(void *const *extra, const void **buffer, const size_t **bytes)
+{
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            *buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            *bytes = extra[1];
+        else
+            return false;
+    }
+    return true;
+}
+
+static void gather_each(const struct tsr_parameters *parameters, void *const *params, uint8_t *block)
+{
+    uint32_t end = 0;
+    for (uint32_t i = 0; i < parameters->count; i++) {
+        const struct tsr_parameter *parameter = &parameters->all[i];
+        if (parameter->offset > end)
+            memset(block + end, 0, parameter->offset - end);
+        memcpy(block + parameter->offset, params[i], parameter->bytes);
+        end = (uint32_t)parameter->offset + parameter->bytes;
+    }
+}
+
+bool tsr_parameters_gather(const struct tsr_parameters *parameters, void *const *params, void *const *extra, uint8_t *block,
+                           uint32_t *bytes)
+{
+    const void *buffer = NULL;
+    const size_t *buffer_bytes = NULL;
+    if (!params && extra && !find_buffer(extra, &buffer, &buffer_bytes))
+        return false;
+    if (buffer && buffer_bytes) {
+        if (*buffer_bytes > TSR_PARAMETER_BYTES)
+            return false;
+        *bytes = (uint32_t)*buffer_bytes;
+        memcpy(block, buffer, *bytes);
+        return true;
+    }
+    if (!__atomic_load_n(&parameters->known, __ATOMIC_ACQUIRE) || parameters->bytes > TSR_PARAMETER_BYTES ||
+        (!params && parameters->count))
+        return false;
+    *bytes = parameters->bytes;
+    gather_each(parameters, params, block);
+    return true;
+}

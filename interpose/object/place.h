@@ -1,0 +1,16 @@
+/*
+ * Which GPU a stream belongs to. An application may drive several GPUs itself: only what it does on the home GPU is Tessera's to place.
+ */
+#ifndef TSR_OBJECT_PLACE_H
+#define TSR_OBJECT_PLACE_H
+
+#include "api/driver.h"
+
+#include <stdint.h>
+
+#define TSR_PLACE_UNKNOWN UINT32_MAX /* no context is current, or the stream's handle is wrong: the driver will say so */
+
+/* Number of the stream's GPU; a default stream (NULL included) is the current context's. */
+uint32_t tsr_place_of(CUstream stream);
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * Modules, libraries and functions that the application has, by their handles. Each has one record, whatever roles the process has: what a role
+ * knows of an object is a part of its record, written by that role only.
+ *
+ * CUfunction and CUkernel handles of a function both lead to its record; a launch may be given either. The driver gives handles out again: who
+ * unloads modules or destroys contexts says so here, and what is found under a handle anew replaces what was there. Look-ups take no
+ * lock. A record outlives its handles for a while, because a launch on another thread may hold it.
+ */
+#ifndef TSR_OBJECT_REGISTRY_H
+#define TSR_OBJECT_REGISTRY_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tessera/policy.h>
+
+#include "object/templates.h"
+#include "object/parameters.h"
+
+#define TSR_FUNCTION_ATTRIBUTES 32 /* room for CUfunction_attribute; the last place is the cache configuration's */
+
+#define TSR_RULES_WORDS (TSR_POLICY_RULES / 64)
+
+/* What is known of a function's rules; schedule/decide.c's part of its record. Zero bytes: nothing. */
+struct tsr_decide_cache {
+    uint32_t generation;                  /* atomic; of the candidates; 0: they are being written */
+    uint64_t candidates[TSR_RULES_WORDS]; /* atomic */
+    uint64_t launches;                    /* atomic; of the function so far */
+};
+
+struct tsr_module_record {
+    const void *handle; /* that it was loaded under */
+    uint32_t id;        /* that executors know it by */
+    bool is_library;
+    CUcontext context; /* that it goes with; NULL: it is a library, of every context */
+    uint64_t hash;     /* atomic; of its image (base/hash.h); 0: not known yet */
+
+    uint32_t number; /* recording: in the journal; 0: none */
+
+    /* Redirecting; launch/functions.c has the lock. */
+    int image;        /* memory file; -1: none, or of a form that cannot be sent */
+    size_t bytes;     /* of the image */
+    char name[64];    /* cut off if longer */
+    uint16_t sent;    /* lock; bit k: executor k has it */
+    uint16_t refused; /* lock; bit k: executor k cannot load it: no room, or no code for its GPU */
+    uint64_t held;    /* atomic; variables whose address the application has, by tsr_variable_bit() */
+
+    struct tsr_constant *constants; /* memory/constants.c has the lock */
+};
+
+struct tsr_function_record {
+    /* Recording. */
+    uint32_t number;   /* atomic; in the journal; 0 before the first launch */
+    uint32_t launches; /* relaxed; of which timing takes samples */
+
+    struct tsr_template_link template;
+    struct tsr_parameters parameters;
+    struct tsr_module_record *module; /* NULL: unknown */
+    uint32_t id;                      /* that executors know it by */
+    const void *handle;               /* that it was found by: a CUkernel or a CUfunction */
+    bool is_kernel;                   /* which of them */
+    uint32_t handles;                 /* registry's lock; that lead here */
+    CUcontext context;                /* of a CUfunction, that it goes with */
+    char *name;                       /* NULL: a handle that was never looked up */
+    uint64_t name_hash;
+    uint32_t block[3]; /* of the forms of launch that set it beforehand */
+    uint32_t shared_bytes;
+
+    /* Redirecting; launch/functions.c has the lock. */
+    bool described; /* atomic; parameters and, of the driver's attributes: */
+    bool different; /* atomic; a verified launch gave other bytes elsewhere than at home */
+    struct tsr_decide_cache decide;
+    uint32_t max_threads;       /* of a block */
+    uint32_t most_shared_bytes; /* dynamic, per block, as things stand */
+    uint16_t sent;              /* atomic; bit k: executor k knows the function */
+    uint16_t refused;           /* lock; bit k: executor k does not take it with the attributes that it has */
+    uint32_t uses;              /* atomic; enum tsr_use_flag; what an executor says is there before its bit in `sent` */
+    uint64_t variables;         /* atomic; of its module, that it may read, by tsr_variable_bit(); the same */
+    uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
+    int attributes[TSR_FUNCTION_ATTRIBUTES]; /* lock */
+};
+
+/* Before the first look-up: forked children begin with none. */
+void tsr_registry_start(void);
+
+/* Hears of every module that is being unloaded, while its record and its functions' are still there; in the order of listening. */
+#define TSR_UNLOAD_LISTENERS 4u
+typedef void tsr_unload_listener(struct tsr_module_record *module);
+void tsr_registry_listen(tsr_unload_listener *listener);
+
+/* A module or library has been loaded; its image is -1. NULL: no memory. */
+struct tsr_module_record *tsr_module_note(const void *handle, bool is_library);
+void tsr_module_alias(const void *handle, const void *of); /* another handle of the same module */
+struct tsr_module_record *tsr_module_find(const void *handle);
+/* It is being unloaded: it and its functions are forgotten, by executors too. */
+void tsr_module_forget(const void *handle);
+/* The context has ended, and with it modules and functions. */
+void tsr_modules_forget_of(CUcontext context);
+
+/* The application has a function's handle. name: what it was looked up by; NULL: the handle came in another way. */
+void tsr_function_note(const void *handle, const void *owner, const char *name, bool is_kernel);
+void tsr_function_alias(const void *handle, const void *of); /* another handle of the same function */
+/* NULL: a handle that the shim has not seen. */
+struct tsr_function_record *tsr_function_find(const void *handle);
+/* The function that executors know by the id. NULL: its module is gone. Looks at all functions. */
+struct tsr_function_record *tsr_function_with_id(uint32_t id);
+
+/* Asks the driver for the layout of the parameters, if it has not told yet. */
+void tsr_function_read_parameters(struct tsr_function_record *function);
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * What is recorded of a launch. On the path of every launch: no lock, no allocation and no call of the operating system, except when
+ * a thread, a context or a function is seen for the first time.
+ */
+#ifndef TSR_RECORD_LAUNCH_RECORD_H
+#define TSR_RECORD_LAUNCH_RECORD_H
+
+#include "api/driver.h"
+
+struct tsr_launch;
+
+/* For a launch that is recorded: looks up what is known of its thread and stream. */
+void tsr_launch_note(struct tsr_launch *launch);
+/* The same just before the driver's own part, part of which may be measured. */
+void tsr_launch_prepare(struct tsr_launch *launch);
+/* After it, once the driver has answered. */
+void tsr_launch_record(struct tsr_launch *launch, CUresult result);
+
+#endif

@@ -1,0 +1,175 @@
+/* See decide.h. */
+#include "schedule/decide.h"
+
+#include <pthread.h>
+
+#include "base/log.h"
+#include "base/quarantine.h"
+#include "calls/calls.h"
+#include "lane/functions.h"
+#include "lane/lane_client.h"
+#include "object/session.h"
+#include "object/stream_number.h"
+
+static pthread_mutex_t candidate_lock = PTHREAD_MUTEX_INITIALIZER; /* writing a function's candidates */
+
+static struct tsr_quarantine old_rules; /* a launch on another thread may still look at some */
+
+/* The rules of the present generation, or the ones before while another thread reads the new ones. NULL: there are none yet. */
+static struct tsr_rules *rules_now(struct tsr_session *session)
+{
+    struct tsr_rules *rules = __atomic_load_n(&session->rules, __ATOMIC_ACQUIRE);
+    uint32_t generation = __atomic_load_n(&session->policy->generation, __ATOMIC_ACQUIRE);
+    if (rules && rules->generation == generation)
+        return rules;
+    if (!rules)
+        pthread_mutex_lock(&session->rules_lock);
+    else if (pthread_mutex_trylock(&session->rules_lock) != 0)
+        return rules;
+    rules = __atomic_load_n(&session->rules, __ATOMIC_ACQUIRE);
+    if (!rules || rules->generation != generation) {
+        struct tsr_rules *fresh = tsr_rules_create(session->policy);
+        if (fresh) {
+            __atomic_store_n(&session->rules, fresh, __ATOMIC_RELEASE);
+            tsr_rules_destroy(tsr_quarantine_pass(&old_rules, rules));
+        }
+        rules = fresh ? fresh : rules;
+    }
+    pthread_mutex_unlock(&session->rules_lock);
+    return rules;
+}
+
+/* A set is written between two changes of its generation; who sees the same generation before and after has read a whole set. */
+static bool read_candidates(const struct tsr_decide_cache *cache, uint32_t generation, uint64_t candidates[TSR_RULES_WORDS])
+{
+    if (__atomic_load_n(&cache->generation, __ATOMIC_ACQUIRE) != generation)
+        return false;
+    for (uint32_t i = 0; i < TSR_RULES_WORDS; i++)
+        candidates[i] = __atomic_load_n(&cache->candidates[i], __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return __atomic_load_n(&cache->generation, __ATOMIC_RELAXED) == generation;
+}
+
+static void write_candidates(struct tsr_decide_cache *cache, uint32_t generation, const uint64_t candidates[TSR_RULES_WORDS])
+{
+    pthread_mutex_lock(&candidate_lock);
+    __atomic_store_n(&cache->generation, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < TSR_RULES_WORDS; i++)
+        __atomic_store_n(&cache->candidates[i], candidates[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&cache->generation, generation, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&candidate_lock);
+}
+
+static bool within(const uint64_t range[2], uint64_t value)
+{
+    return value >= range[0] && value <= range[1];
+}
+
+static uint64_t product(const uint32_t sizes[3])
+{
+    return (uint64_t)sizes[0] * sizes[1] * sizes[2];
+}
+
+/* splitmix64 */
+uint64_t tsr_decide_draw(uint64_t seed, uint64_t name_hash, uint64_t number)
+{
+    uint64_t z = seed * 0x9e3779b97f4a7c15ull + name_hash + number * 0xd1342543de82ef95ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+static bool in_library_call(const struct tsr_rule *rule)
+{
+    uint32_t call = tessera_library_call ? tessera_library_call() : 0;
+    return rule->library_calls[call / 64 % (TSR_LIBRARY_CALLS_MOST / 64)] >> (call % 64) & 1;
+}
+
+static bool holds_now(const struct tsr_rule *rule, const struct tsr_function_record *function,
+                      const struct tsr_decide_launch *launch, uint64_t number)
+{
+    const struct tsr_policy_rule *told = &rule->told;
+    uint32_t conditions = rule->per_launch;
+    if ((conditions & TSR_POLICY_BLOCKS) && !within(told->blocks, product(launch->grid)))
+        return false;
+    if ((conditions & TSR_POLICY_BLOCK_THREADS) && !within(told->block_threads, product(launch->block)))
+        return false;
+    if ((conditions & TSR_POLICY_THREADS) && !within(told->threads, product(launch->grid) * product(launch->block)))
+        return false;
+    if ((conditions & TSR_POLICY_STREAM) && tsr_stream_number(launch->stream) != told->stream)
+        return false;
+    if ((conditions & TSR_POLICY_NTH) && (told->nth_every ? number % told->nth_every : number) != told->nth_offset)
+        return false;
+    if ((conditions & TSR_POLICY_SHARE) && tsr_decide_draw(told->seed, function->name_hash, number) >= told->share)
+        return false;
+    return !(conditions & TSR_POLICY_LIBRARY_CALL) || in_library_call(rule);
+}
+
+static const struct tsr_rule *choose(const struct tsr_rules *rules, const uint64_t candidates[TSR_RULES_WORDS],
+                                     const struct tsr_function_record *function, const struct tsr_decide_launch *launch,
+                                     uint64_t number)
+{
+    for (uint32_t word = 0; word < TSR_RULES_WORDS; word++)
+        for (uint64_t left = candidates[word]; left; left &= left - 1) {
+            const struct tsr_rule *rule = &rules->rules[64 * word + (uint32_t)__builtin_ctzll(left)];
+            if (!rule->per_launch || holds_now(rule, function, launch, number))
+                return rule;
+        }
+    return NULL;
+}
+
+/* The function's candidates under these rules; when they are new, the launch that comes first finds them. True: it was this one. */
+static bool candidates_of(struct tsr_function_record *function, const struct tsr_rules *rules,
+                          uint64_t candidates[TSR_RULES_WORDS])
+{
+    if (read_candidates(&function->decide, rules->generation, candidates))
+        return false;
+    tsr_rules_match(rules, function, candidates);
+    write_candidates(&function->decide, rules->generation, candidates);
+    return true;
+}
+
+static bool is_turn(struct tsr_session *session, uint32_t every)
+{
+    return __atomic_add_fetch(&session->redirected, 1, __ATOMIC_RELAXED) % every == 0;
+}
+
+static void log_first(const struct tsr_rules *rules, const struct tsr_function_record *function, const struct tsr_rule *rule,
+                      uint32_t device)
+{
+    if (!rules->log_decisions)
+        return;
+    if (rule)
+        tsr_warn("%s: line %u of the policy holds, GPU %u", function->name, rule->told.line, device);
+    else
+        tsr_warn("%s: no rule of the policy holds, GPU %u", function->name, device);
+}
+
+struct tsr_decision tsr_decide(struct tsr_function_record *function, const struct tsr_decide_launch *launch)
+{
+    struct tsr_session *session = tsr_session();
+    struct tsr_decision decision = {.device = session->policy->home};
+    const struct tsr_rules *rules = rules_now(session);
+    if (!rules)
+        return decision;
+    uint64_t candidates[TSR_RULES_WORDS];
+    bool first = candidates_of(function, rules, candidates);
+    uint64_t number = __atomic_add_fetch(&function->decide.launches, 1, __ATOMIC_RELAXED);
+    const struct tsr_rule *rule = choose(rules, candidates, function, launch, number);
+    decision.lane = rule ? rule->lane : rules->default_lane;
+    if (decision.lane)
+        decision.device = session->lane_device[tsr_lane_number(decision.lane)];
+    decision.verify = decision.lane && rules->verify_every && is_turn(session, rules->verify_every);
+    decision.verify_limit_bytes = rules->verify_limit_bytes;
+    if (first)
+        log_first(rules, function, rule, decision.device);
+    return decision;
+}
+
+void tsr_decide_kept(enum tsr_reason reason)
+{
+    struct tsr_policy *policy = tsr_session()->policy;
+    __atomic_fetch_add(&policy->kept_home, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&policy->kept_reasons[reason], 1, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,65 @@
+/* The wrappers that begin and end captures. */
+#include "object/capture.h"
+
+#include "driver/engaged.h"
+#include "driver/real.h"
+#include "driver/stream_handle.h"
+#include "order/gate.h"
+#include "order/order.h"
+#include "record/recorder.h"
+
+static void record(uint64_t start, enum tsr_row row, CUresult result, CUstream stream)
+{
+    struct tsr_record *made = tsr_record_begin_on(start, row, TSR_RECORD_CAPTURE, result, stream, false);
+    if (!made)
+        return;
+    made->flags = 0; /* the call itself is no part of the graph */
+    tsr_record_commit(made);
+}
+
+static __attribute__((noinline)) CUresult begun(uint64_t start, enum tsr_row row, CUresult result, CUstream stream)
+{
+    if (result == CUDA_SUCCESS)
+        tsr_capture_note(stream);
+    record(start, row, result, stream);
+    return result;
+}
+
+/* A capture that cannot be made into a graph has ended, too. */
+static __attribute__((noinline)) CUresult ended(uint64_t start, enum tsr_row row, CUresult result, CUstream stream)
+{
+    if (result == CUDA_SUCCESS || !tsr_ask_capturing(stream))
+        tsr_capture_forget(stream);
+    record(start, row, result, stream);
+    return result;
+}
+
+/* Parameters, and their names for the call, in parentheses. */
+#define CAPTURE(symbol, per_thread, after, parameters, arguments)                                                              \
+    TSR_ENGAGED(symbol) parameters                                                      \
+    {                                                                                                                          \
+        uint64_t start = tsr_record_start();                                                                                   \
+        bool gated = tsr_gate_enter();                                                                                         \
+        tsr_captures_change_begin();                                                                                             \
+        CUresult result = tsr_order_join(hStream, per_thread);                                                                 \
+        if (result == CUDA_SUCCESS)                                                                                            \
+            result = tsr_real.symbol arguments;                                                                                \
+        result = after(start, TSR_ROW_##symbol, result, tsr_stream_named(hStream, per_thread));                                \
+        tsr_captures_change_end();                                                                                              \
+        tsr_gate_leave(gated);                                                                                                 \
+        return result;                                                                                                         \
+    }
+
+#define TO_GRAPH                                                                                                               \
+    (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,                 \
+     size_t numDependencies, CUstreamCaptureMode mode)
+#define TO_GRAPH_NAMES (hStream, hGraph, dependencies, dependencyData, numDependencies, mode)
+
+CAPTURE(cuStreamBeginCapture, false, begun, (CUstream hStream), (hStream))
+CAPTURE(cuStreamBeginCapture_ptsz, true, begun, (CUstream hStream), (hStream))
+CAPTURE(cuStreamBeginCapture_v2, false, begun, (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode))
+CAPTURE(cuStreamBeginCapture_v2_ptsz, true, begun, (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode))
+CAPTURE(cuStreamBeginCaptureToGraph, false, begun, TO_GRAPH, TO_GRAPH_NAMES)
+CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, begun, TO_GRAPH, TO_GRAPH_NAMES)
+CAPTURE(cuStreamEndCapture, false, ended, (CUstream hStream, CUgraph *phGraph), (hStream, phGraph))
+CAPTURE(cuStreamEndCapture_ptsz, true, ended, (CUstream hStream, CUgraph *phGraph), (hStream, phGraph))

@@ -1,0 +1,165 @@
+/*
+ * Launches of graphs. How many kernels an instantiated graph has is counted when it is instantiated, child graphs included; the bodies of
+ * conditional nodes are not, because how often they run is decided on the GPU. A node that is disabled does not count.
+ */
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "order/order.h"
+#include "driver/real.h"
+#include "record/recorder.h"
+#include "record/timing.h"
+#include "record/writer.h"
+#include "driver/stream_handle.h"
+
+/* Kept in the map as its value, so that nobody can hold what another thread forgets. */
+struct known_graph {
+    uint32_t kernels, nodes;
+};
+
+#define MOST_DEPTH 16
+
+static struct tsr_map graphs; /* CUgraphExec to struct known_graph */
+
+static uint64_t key_of(CUgraphExec exec)
+{
+    return (uint64_t)(uintptr_t)exec;
+}
+
+static struct known_graph known_of(CUgraphExec exec)
+{
+    uint64_t value = exec ? (uint64_t)(uintptr_t)tsr_map_find(&graphs, key_of(exec)) : 0;
+    return (struct known_graph){.kernels = (uint32_t)value, .nodes = (uint32_t)(value >> 32)};
+}
+
+static void set_known(CUgraphExec exec, struct known_graph known)
+{
+    tsr_map_set(&graphs, key_of(exec), (void *)(uintptr_t)((uint64_t)known.nodes << 32 | known.kernels));
+}
+
+static void count_nodes(CUgraph graph, struct known_graph *into, int depth)
+{
+    size_t count = 0;
+    if (depth == MOST_DEPTH || tsr_real.cuGraphGetNodes(graph, NULL, &count) != CUDA_SUCCESS || !count)
+        return;
+    CUgraphNode *nodes = malloc(count * sizeof *nodes);
+    if (!nodes || tsr_real.cuGraphGetNodes(graph, nodes, &count) != CUDA_SUCCESS)
+        count = 0;
+    for (size_t i = 0; i < count; i++) {
+        CUgraphNodeType type;
+        CUgraph child;
+        if (tsr_real.cuGraphNodeGetType(nodes[i], &type) != CUDA_SUCCESS)
+            continue;
+        into->nodes++;
+        into->kernels += type == CU_GRAPH_NODE_TYPE_KERNEL;
+        if (type == CU_GRAPH_NODE_TYPE_GRAPH && tsr_real.cuGraphChildGraphNodeGetGraph(nodes[i], &child) == CUDA_SUCCESS)
+            count_nodes(child, into, depth + 1);
+    }
+    free(nodes);
+}
+
+static void remember(CUgraphExec exec, CUgraph graph)
+{
+    struct known_graph counted = {0};
+    count_nodes(graph, &counted, 0);
+    set_known(exec, counted);
+}
+
+/* How graphs are instantiated and changed: the driver's function, then what it has made of which graph. */
+#define CHANGES(symbol, parameters, arguments, exec)                                                                           \
+    TSR_ENGAGED(symbol) parameters                                                                                             \
+    {                                                                                                                          \
+        CUresult result = tsr_real.symbol arguments;                                                                           \
+        if (tsr_has_role(TSR_RECORDING) && result == CUDA_SUCCESS)                                                                                   \
+            remember(exec, hGraph);                                                                                            \
+        tsr_record_failure(TSR_ROW_##symbol, result);                                                                   \
+        return result;                                                                                                         \
+    }
+
+#define LOGGED (CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char *logBuffer, size_t bufferSize)
+CHANGES(cuGraphInstantiate, LOGGED, (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), *phGraphExec)
+CHANGES(cuGraphInstantiate_v2, LOGGED, (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), *phGraphExec)
+
+#define FLAGGED (CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags)
+CHANGES(cuGraphInstantiateWithFlags, FLAGGED, (phGraphExec, hGraph, flags), *phGraphExec)
+
+#define WITH_PARAMS (CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams)
+CHANGES(cuGraphInstantiateWithParams, WITH_PARAMS, (phGraphExec, hGraph, instantiateParams), *phGraphExec)
+CHANGES(cuGraphInstantiateWithParams_ptsz, WITH_PARAMS, (phGraphExec, hGraph, instantiateParams), *phGraphExec)
+
+#define UPDATE                                                                                                                 \
+    (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode * hErrorNode_out, CUgraphExecUpdateResult * updateResult_out)
+CHANGES(cuGraphExecUpdate, UPDATE, (hGraphExec, hGraph, hErrorNode_out, updateResult_out), hGraphExec)
+CHANGES(cuGraphExecUpdate_v2, (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo),
+        (hGraphExec, hGraph, resultInfo), hGraphExec)
+
+TSR_ENGAGED(cuGraphExecDestroy)(CUgraphExec hGraphExec)
+{
+    if (hGraphExec)
+        tsr_map_remove(&graphs, key_of(hGraphExec));
+    CUresult result = tsr_real.cuGraphExecDestroy(hGraphExec);
+    tsr_record_failure(TSR_ROW_cuGraphExecDestroy, result);
+    return result;
+}
+
+TSR_ENGAGED(cuGraphNodeSetEnabled)(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
+{
+    unsigned int before = isEnabled;
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    tsr_real.cuGraphNodeGetEnabled(hGraphExec, hNode, &before);
+    CUresult result = tsr_real.cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled);
+    struct known_graph known = known_of(hGraphExec);
+    if (result == CUDA_SUCCESS && known.nodes && !before != !isEnabled &&
+        tsr_real.cuGraphNodeGetType(hNode, &type) == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_KERNEL) {
+        known.kernels += isEnabled ? 1 : UINT32_MAX;
+        set_known(hGraphExec, known);
+    }
+    tsr_record_failure(TSR_ROW_cuGraphNodeSetEnabled, result);
+    return result;
+}
+
+static bool record_launch(uint64_t start, enum tsr_row row, CUresult result, CUgraphExec exec, CUstream stream)
+{
+    struct tsr_thread *thread = tsr_thread();
+    struct known_graph known = known_of(exec);
+    if (result == CUDA_SUCCESS && thread) {
+        tsr_ring_count(&thread->writer, &thread->writer.ring->graph_launches, 1);
+        tsr_ring_count(&thread->writer, &thread->writer.ring->graph_kernels, known.kernels);
+    }
+    struct tsr_record *record = tsr_record_begin_on(start, row, TSR_RECORD_GRAPH, result, stream, false);
+    if (!record)
+        return false;
+    record->u.graph.exec = key_of(exec);
+    record->u.graph.kernels = known.kernels;
+    record->u.graph.nodes = known.nodes;
+    tsr_record_commit(record);
+    return true;
+}
+
+static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUresult (*real)(CUgraphExec, CUstream))
+{
+    uint64_t start = tsr_record_start();
+    struct tsr_order_hold hold;
+    CUresult result = tsr_order_enter(stream, false, &hold);
+    struct tsr_timing_pair *pair = result == CUDA_SUCCESS ? tsr_timing_begin_work(start, stream) : NULL;
+    if (result == CUDA_SUCCESS)
+        result = real(exec, stream);
+    if (pair)
+        tsr_timing_mark(pair, stream, result == CUDA_SUCCESS);
+    tsr_order_leave(&hold);
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_state();
+    bool is_recorded = start && record_launch(start, row, result, exec, stream);
+    if (pair)
+        tsr_timing_end_work(pair, is_recorded);
+    return result;
+}
+TSR_ENGAGED(cuGraphLaunch)(CUgraphExec hGraph, CUstream hStream)
+{
+    return launch(TSR_ROW_cuGraphLaunch, hGraph, tsr_stream_named(hStream, false), tsr_real.cuGraphLaunch);
+}
+
+TSR_ENGAGED(cuGraphLaunch_ptsz)(CUgraphExec hGraph, CUstream hStream)
+{
+    return launch(TSR_ROW_cuGraphLaunch_ptsz, hGraph, tsr_stream_named(hStream, true), tsr_real.cuGraphLaunch_ptsz);
+}

@@ -1,0 +1,29 @@
+/* The start of everything: the process' own cuInit. */
+#include "driver/engaged.h"
+#include "driver/real.h"
+#include "record/recorder.h"
+#include "shim/seen.h"
+#include "lane/functions.h"
+#include "memory/constants.h"
+#include "shim/start.h"
+#include "object/templates.h"
+#include "object/registry.h"
+
+CUresult CUDAAPI cuInit(unsigned int Flags)
+{
+    if (!tsr_real_open())
+        return CUDA_ERROR_NO_DEVICE;
+    struct tsr_anchor before_init = tsr_recorder_before_init();
+    tsr_seen_start();
+    CUresult result = tsr_real.cuInit(Flags);
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_engaged_prepare();
+    tsr_registry_start();
+    tsr_registry_listen(tsr_functions_unload);
+    tsr_registry_listen(tsr_constants_free);
+    tsr_recorder_start(before_init);
+    tsr_templates_start();
+    tsr_session_start();
+    return result;
+}

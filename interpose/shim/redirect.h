@@ -1,0 +1,12 @@
+/* What becomes of a launch while launches may run elsewhere: it is posted to an executor, or held at home. */
+#ifndef TSR_SHIM_REDIRECT_H
+#define TSR_SHIM_REDIRECT_H
+
+#include "api/driver.h"
+
+struct tsr_launch;
+
+/* Posts the launch if it is to run elsewhere; else makes sure that it may run at home, and holds its stream until tsr_order_leave. Errors: the driver's, or the executor's. */
+CUresult tsr_redirect(struct tsr_launch *launch);
+
+#endif

@@ -1,0 +1,85 @@
+/* See start.h. */
+#include "shim/start.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "check/check.h"
+#include "driver/engaged.h"
+#include "lane/lane_client.h"
+#include "memory/arena.h"
+#include "memory/memory.h"
+#include "object/session.h"
+#include "order/gate.h"
+#include "order/order.h"
+
+static struct tsr_session *current; /* lock; the last one that was made, perhaps in the parent process */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct tsr_policy *map_policy(void)
+{
+    const char *path = getenv("TESSERA_POLICY");
+    if (!path || !*path)
+        return NULL;
+    int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) {
+        tsr_error("the decision table %s cannot be opened; all launches stay home", path);
+        return NULL;
+    }
+    struct tsr_policy *policy = mmap(NULL, sizeof *policy, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    off_t bytes = lseek(descriptor, 0, SEEK_END);
+    close(descriptor);
+    if (policy == MAP_FAILED)
+        return NULL;
+    if (bytes < (off_t)sizeof *policy || policy->magic != TSR_POLICY_MAGIC || policy->version != TSR_POLICY_VERSION ||
+        policy->bytes != sizeof *policy) {
+        tsr_error("the decision table %s is of another release; all launches stay home", path);
+        munmap(policy, sizeof *policy);
+        return NULL;
+    }
+    return policy;
+}
+
+static struct tsr_session *create(void)
+{
+    struct tsr_policy *policy = map_policy();
+    struct tsr_session *session = policy ? calloc(1, sizeof *session) : NULL;
+    if (!session)
+        return NULL;
+    tsr_memory_forget();
+    session->owner = getpid();
+    session->policy = policy;
+    pthread_mutex_init(&session->rules_lock, NULL);
+    tsr_order_start();
+    bool may_move = policy->memory_place != (int32_t)policy->home;
+    session->checks = tsr_checks_start();
+    tsr_gate_start(may_move || session->checks || policy->tables[policy->generation % 2].verify_every != 0);
+    tsr_arena_start(policy);
+    for (uint32_t i = 0; i < policy->executor_count && i < 15; i++) {
+        struct tsr_lane_client *lane = tsr_lane_client_create(policy->executors[i].socket, i);
+        if (!lane) {
+            tsr_error("the executor for GPU %u does not answer; all launches stay home", policy->executors[i].device);
+            session->lane_count = 0;
+            break;
+        }
+        session->lanes[i] = lane;
+        session->lane_device[i] = policy->executors[i].device;
+        session->lane_count = i + 1;
+    }
+    return session;
+}
+
+void tsr_session_start(void)
+{
+    pthread_mutex_lock(&lock);
+    if (!current || current->owner != getpid())
+        tsr_session_set(current = create());
+    if (current && (current->lane_count || (current->checks && !current->policy->executor_count)))
+        tsr_engage(TSR_REDIRECTING);
+    pthread_mutex_unlock(&lock);
+}

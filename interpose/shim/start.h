@@ -1,0 +1,8 @@
+/* The start of a session: everything that redirecting and checking launches needs, put together. */
+#ifndef TSR_SHIM_START_H
+#define TSR_SHIM_START_H
+
+/* After the process' own cuInit. Does nothing if this process has a session. */
+void tsr_session_start(void);
+
+#endif
