@@ -22,7 +22,7 @@
 #include "check/twin.h"
 #include "check/untested.h"
 #include "memory/allocation.h"
-#include "memory/memory.h"
+#include "memory/home.h"
 #include "object/capture.h"
 
 #define BEFORE_NS 1000000000ull

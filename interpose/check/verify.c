@@ -9,7 +9,7 @@
 #include "lane/functions.h"
 #include "order/gate.h"
 #include "memory/quiet.h"
-#include "memory/memory.h"
+#include "memory/home.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "object/session.h"

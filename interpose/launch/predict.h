@@ -10,7 +10,6 @@
 
 #include <tessera/access.h>
 
-
 #define TSR_PREDICTED_RANGES 512u
 
 struct tsr_function_record;

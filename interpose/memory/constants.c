@@ -9,6 +9,7 @@
 #include "driver/real.h"
 #include "lane/functions.h"
 #include "memory/allocation.h"
+#include "memory/home.h"
 #include "memory/memory.h"
 #include "object/registry.h"
 #include "object/capture.h"

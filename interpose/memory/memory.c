@@ -1,5 +1,7 @@
 /* Ordinary memory: cuMemAlloc and its family, and what they answer about it. */
+#include "memory/home.h"
 #include "memory/memory.h"
+#include "memory/contexts.h"
 
 #include "base/vec.h"
 #include "memory/allocation.h"
@@ -22,30 +24,6 @@
 
 static struct tsr_heap small = {.chunk_bytes = TSR_ARENA_PAGE}; /* memory lock */
 static TSR_VEC(struct tsr_allocation *) doomed;                 /* memory lock; freed while a capture forbade to wait */
-
-bool tsr_memory_at_home(void)
-{
-    const struct tsr_session *session = tsr_session();
-    CUdevice device;
-    return session && tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && (uint32_t)device == session->policy->home;
-}
-
-bool tsr_memory_is_home(const CUmemLocation *location)
-{
-    return location->type == CU_MEM_LOCATION_TYPE_DEVICE && (uint32_t)location->id == tsr_session()->policy->home;
-}
-
-CUstreamCaptureMode tsr_memory_relax_begin(void)
-{
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
-    return mode;
-}
-
-void tsr_memory_relax_end(CUstreamCaptureMode mode)
-{
-    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
-}
 
 void tsr_memory_reclaim_locked(void)
 {

@@ -12,12 +12,6 @@
 
 struct tsr_allocation;
 
-/* Whether there is a session and the current context is of the home GPU. */
-bool tsr_memory_at_home(void);
-
-/* Whether a location is the home GPU. */
-bool tsr_memory_is_home(const CUmemLocation *location);
-
 /* Ordinary memory for the current context; see cuMemAlloc. */
 CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address);
 
@@ -55,23 +49,9 @@ void tsr_memory_context_gone(CUcontext context);
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext));
 CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice));
 
-/*
- * The application's contexts, the memory lock held. False: there are more, or such as cannot be waited for (green ones).
- */
-#define TSR_MEMORY_CONTEXTS 16u
-bool tsr_memory_contexts_locked(CUcontext contexts[TSR_MEMORY_CONTEXTS], unsigned *count);
-void tsr_memory_context_ended_locked(CUcontext context);
-
 /* From now on another device of the application may access ordinary memory of the home GPU. */
 CUresult tsr_memory_open_to(CUdevice device);
 void tsr_memory_context_forget(void);
-
-/*
- * The calling thread may call what capture forbids (cuThreadExchangeStreamCaptureMode): between begin and end are calls of the shim's own,
- * of which the application's capture knows nothing.
- */
-CUstreamCaptureMode tsr_memory_relax_begin(void);
-void tsr_memory_relax_end(CUstreamCaptureMode mode);
 
 /* The process is another one than that which allocated (a forked child that initialises CUDA itself). */
 void tsr_memory_forget(void);

@@ -1,41 +1,12 @@
 /* Contexts and memory: what a context owns goes with it, and other devices that the application uses get at the home GPU's memory. */
 #include "driver/engaged.h"
-#include "memory/allocation.h"
 #include "memory/memory.h"
+#include "memory/contexts.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "object/session.h"
 
-static uint32_t devices_used;                   /* atomic; bit n: device n may access ordinary memory of the home GPU */
-static CUcontext contexts[TSR_MEMORY_CONTEXTS]; /* memory lock */
-static unsigned context_count;                  /* memory lock */
-static bool others;                             /* memory lock; there are contexts that are not in the list */
-
-bool tsr_memory_contexts_locked(CUcontext out[TSR_MEMORY_CONTEXTS], unsigned *count)
-{
-    for (unsigned i = 0; i < context_count; i++)
-        out[i] = contexts[i];
-    *count = context_count;
-    return !others;
-}
-
-void tsr_memory_context_ended_locked(CUcontext context)
-{
-    for (unsigned i = 0; i < context_count; i++)
-        if (contexts[i] == context)
-            contexts[i--] = contexts[--context_count];
-}
-
-static void note(CUcontext context)
-{
-    tsr_memory_lock();
-    tsr_memory_context_ended_locked(context); /* a primary context is retained more than once */
-    if (context_count < TSR_MEMORY_CONTEXTS)
-        contexts[context_count++] = context;
-    else
-        others = true;
-    tsr_memory_unlock();
-}
+static uint32_t devices_used; /* atomic; bit n: device n may access ordinary memory of the home GPU */
 
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
 {
@@ -73,7 +44,7 @@ static CUresult used(CUresult result, CUdevice device, const CUcontext *context)
     CUdevice home = (CUdevice)tsr_session()->policy->home;
     uint32_t bit = 1u << (device & 31);
     if (result == CUDA_SUCCESS)
-        note(*context);
+        tsr_memory_context_begun(*context);
     if (result != CUDA_SUCCESS || device == home || __atomic_load_n(&devices_used, __ATOMIC_ACQUIRE) & bit)
         return result;
     if (tsr_real.cuDeviceCanAccessPeer(&possible, device, home) == CUDA_SUCCESS && possible &&
@@ -105,15 +76,12 @@ TSR_REDIRECTED(cuCtxCreate_v4)(CUcontext *pctx, CUctxCreateParams *ctxCreatePara
 
 TSR_REDIRECTED(cuGreenCtxCreate)(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 {
-    tsr_memory_lock();
-    others = true;
-    tsr_memory_unlock();
+    tsr_memory_context_begun(NULL);
     return tsr_real.cuGreenCtxCreate(phCtx, desc, dev, flags);
 }
 
 void tsr_memory_context_forget(void)
 {
     devices_used = 0;
-    context_count = 0;
-    others = false;
+    tsr_contexts_forget();
 }

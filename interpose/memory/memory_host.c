@@ -14,6 +14,7 @@
 #include "driver/engaged.h"
 #include "lane/executors.h"
 #include "memory/home_only.h"
+#include "memory/home.h"
 #include "memory/memory.h"
 #include "order/order.h"
 #include "driver/real.h"

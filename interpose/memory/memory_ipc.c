@@ -10,7 +10,7 @@
 #include "driver/engaged.h"
 #include "memory/home_only.h"
 #include "memory/ipc.h"
-#include "memory/memory.h"
+#include "memory/home.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "memory/physical.h"
@@ -152,7 +152,7 @@ static CUresult open_locked(const struct tsr_ipc_name *name, CUdeviceptr *addres
 }
 
 CUresult tsr_ipc_open(CUdeviceptr *address, const CUipcMemHandle *handle, unsigned flags,
-                            CUresult (*forward)(CUdeviceptr *, CUipcMemHandle, unsigned))
+                      CUresult (*forward)(CUdeviceptr *, CUipcMemHandle, unsigned))
 {
     struct tsr_ipc_name name;
     if (!address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !tsr_ipc_is_ours(handle, &name)) {

@@ -4,6 +4,7 @@
  */
 #include "driver/engaged.h"
 #include "memory/home_only.h"
+#include "memory/home.h"
 #include "memory/memory.h"
 #include "order/order.h"
 #include "memory/pool.h"

@@ -3,6 +3,7 @@
 #include "memory/arena.h"
 #include "memory/backing.h"
 #include "driver/engaged.h"
+#include "memory/home.h"
 #include "memory/memory.h"
 #include "memory/migrate.h"
 #include "order/order.h"

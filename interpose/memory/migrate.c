@@ -9,7 +9,7 @@
 #include "memory/allocation.h"
 #include "memory/arena.h"
 #include "memory/backing.h"
-#include "memory/memory.h"
+#include "memory/home.h"
 #include "object/capture.h"
 
 #define QUIET_NS 20000000ull

@@ -8,6 +8,7 @@
 #include "memory/allocation.h"
 #include "memory/arena.h"
 #include "memory/freed.h"
+#include "memory/home.h"
 #include "memory/memory.h"
 #include "order/order.h"
 #include "driver/real.h"

@@ -5,7 +5,7 @@
 
 #include "base/os.h"
 #include "driver/real.h"
-#include "memory/memory.h"
+#include "memory/contexts.h"
 #include "order/order.h"
 
 static CUresult poll_event(CUevent event, uint64_t deadline)

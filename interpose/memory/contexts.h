@@ -1,0 +1,21 @@
+/* The application's contexts of its GPUs, as far as they are known. */
+#ifndef TSR_MEMORY_CONTEXTS_H
+#define TSR_MEMORY_CONTEXTS_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+
+#define TSR_MEMORY_CONTEXTS 16u
+
+/* The memory lock held. False: there are more, or such as cannot be waited for (green ones). */
+bool tsr_memory_contexts_locked(CUcontext contexts[TSR_MEMORY_CONTEXTS], unsigned *count);
+void tsr_memory_context_ended_locked(CUcontext context);
+
+/* NULL: one that cannot be waited for. */
+void tsr_memory_context_begun(CUcontext context);
+
+/* A forked child begins with none. */
+void tsr_contexts_forget(void);
+
+#endif

@@ -1,0 +1,29 @@
+/* See home.h. */
+#include "memory/home.h"
+
+#include "driver/real.h"
+#include "object/session.h"
+
+bool tsr_memory_at_home(void)
+{
+    const struct tsr_session *session = tsr_session();
+    CUdevice device;
+    return session && tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && (uint32_t)device == session->policy->home;
+}
+
+bool tsr_memory_is_home(const CUmemLocation *location)
+{
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE && (uint32_t)location->id == tsr_session()->policy->home;
+}
+
+CUstreamCaptureMode tsr_memory_relax_begin(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+void tsr_memory_relax_end(CUstreamCaptureMode mode)
+{
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+}
