@@ -19,7 +19,7 @@ from controlplane.analysis.observed import Observations
 from controlplane.analysis.operands import tensors
 from controlplane.analysis.pointers import FOLLOWED, Kernel, Pointers
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, UsedFunction, events, used
-from controlplane.demangle import demangle
+from controlplane.base.demangle import demangle
 from controlplane.observe.trace import Trace
 from ptxtools.access import flat
 from ptxtools.machine.consent import Consent

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from controlplane.analysis.coverage import Coverage, FunctionCoverage
-from controlplane.demangle import short
+from controlplane.base.demangle import short
 
 WIDTH, LABELS, NUMBERS, ROW, BAR, HEAD = 1100, 420, 150, 20, 13, 92
 MOST_FUNCTIONS = 40

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from controlplane.analysis.coverage import Coverage, FunctionCoverage
-from controlplane.demangle import short
-from controlplane.tables import amount, table
+from controlplane.base.demangle import short
+from controlplane.base.tables import amount, table
 
 NAME = 56
 

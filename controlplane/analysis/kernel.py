@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.analysis.describe import Description, describe, unknown_description
-from controlplane.errors import PtxError
 from ptxtools.access import flat
 from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
 from ptxtools.access.template import Template
+from ptxtools.errors import PtxError
 from ptxtools.image import running
 from ptxtools.machine.build import build as build_machine
 from ptxtools.machine.cubin import Cubin

@@ -23,7 +23,7 @@ from controlplane.analysis.describe import unknown_description
 from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.share import choose, told
 from controlplane.analysis.worker import ANSWER, ImageOf, Task, image_of
-from controlplane.loop import Loop
+from controlplane.ipc.loop import Loop
 
 MOST_WORKERS = 4
 TASK_SECONDS = 60.0

@@ -18,11 +18,11 @@ from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.recent import Recent
 from controlplane.analysis.table import Table
 from controlplane.analysis.worker import Place
-from controlplane.loop import Loop
+from controlplane.ipc.loop import Loop
 from controlplane.observe.layout import EntryKind
 from controlplane.observe.producer import Clock, Counters, Entry, Process
 from controlplane.observe.receiver import Batch, HandedOver
-from controlplane.report import AnalysisReport
+from controlplane.report.statistics import AnalysisReport
 from ptxtools.machine.consent import Consent, may_disassemble
 
 LAST_SECONDS = 4.0

@@ -8,10 +8,10 @@ import os
 from functools import cache
 from typing import Any, cast
 
-from controlplane import records
 from controlplane.analysis.cache import Key
 from controlplane.analysis.kernel import Analysis
-from controlplane.content import MASK, STEP, content_hash
+from controlplane.base.content import MASK, STEP, content_hash
+from ptxtools.native import records
 
 HEADER = "templates.h"
 F_ADD_SEALS, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 2, 4

@@ -23,7 +23,7 @@ from typing import Any
 from controlplane.analysis.cache import Cache, Key, encode
 from controlplane.analysis.describe import unknown_description
 from controlplane.analysis.kernel import Analysis, Image, expect
-from controlplane.content import content_hash
+from controlplane.base.content import content_hash
 
 NICE = 15
 MEMORY_BYTES = 8 << 30

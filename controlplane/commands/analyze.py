@@ -9,10 +9,10 @@ from pathlib import Path
 
 from controlplane.analysis.describe import describe, reasons
 from controlplane.commands.analyze_trace import run_cache, run_trace
-from controlplane.errors import ConfigError
 from ptxtools.access.build import build
 from ptxtools.access.summary import Summary, summarise
 from ptxtools.access.template import Template
+from ptxtools.errors import ConfigError
 from ptxtools.image import Code, running, texts
 from ptxtools.image.cubins import cubins
 from ptxtools.machine.consent import Consent, may_disassemble

@@ -6,8 +6,8 @@ import argparse
 import json
 import sys
 
-from controlplane.errors import ConfigError
-from controlplane.tables import amount
+from controlplane.base.tables import amount
+from ptxtools.errors import ConfigError
 
 
 def run_trace(options: argparse.Namespace) -> int:

@@ -3,9 +3,9 @@
 import argparse
 import json
 
-from controlplane import emulate
-from controlplane.catalogue import Gpu, Link, catalogue
-from controlplane.emulate import Machine
+from controlplane.machine import emulate
+from controlplane.machine.catalogue import Gpu, Link, catalogue
+from controlplane.machine.emulate import Machine
 
 HELP = "list the GPUs that can be emulated, or the machine that an --emulate argument describes"
 

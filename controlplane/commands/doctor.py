@@ -9,10 +9,10 @@ import json
 import os
 from dataclasses import asdict
 
-from controlplane import doctor
-from controlplane.doctor import Report, State
-from controlplane.errors import InternalError, TesseraError
-from controlplane.gpus import Gpu, Link
+from controlplane.machine import doctor
+from controlplane.machine.doctor import Report, State
+from controlplane.machine.gpus import Gpu, Link
+from ptxtools.errors import InternalError, TesseraError
 
 HELP = "look for what Tessera needs: driver, GPUs, links, its own parts; the exit code tells"
 VERDICTS = {

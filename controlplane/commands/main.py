@@ -9,7 +9,7 @@ from typing import Protocol
 
 from controlplane import __version__
 from controlplane.commands import analyze, devices, doctor, policy, probe, trace
-from controlplane.errors import TesseraError
+from ptxtools.errors import TesseraError
 
 SIGPIPE_CODE = 128 + signal.SIGPIPE
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controlplane import emulate, gpus, shim
-from controlplane.errors import WireError
+from controlplane.machine import emulate, gpus
 from controlplane.policy import Policy, read_policy
 from controlplane.policy.explain import (
     Finding,
@@ -22,6 +21,8 @@ from controlplane.policy.explain import (
 )
 from controlplane.policy.language import FOLLOW
 from controlplane.policy.schema import SCHEMA
+from controlplane.run import shim
+from ptxtools.errors import WireError
 from ptxtools.machine.consent import Consent
 
 if TYPE_CHECKING:

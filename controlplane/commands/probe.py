@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controlplane.emulate import SPEC
-from controlplane.errors import ConfigError
+from controlplane.machine.emulate import SPEC
 from controlplane.policy import amount_of
+from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _environment(emulate: str | None, stack: ExitStack) -> dict[str, str]:
-    from controlplane.emulation import Emulation
-    from controlplane.launch import compose
+    from controlplane.run.emulation import Emulation
+    from controlplane.run.launch import compose
 
     if emulate is None:
         return dict(os.environ)
@@ -116,8 +116,8 @@ def _text(found: "list[FunctionProbes]") -> str:
 
 
 def _lines(function: "FunctionProbes") -> list[str]:
-    from controlplane.demangle import short
-    from controlplane.tables import LINE
+    from controlplane.base.demangle import short
+    from controlplane.base.tables import LINE
 
     lines = [f"{short(function.name, LINE - 30)}: {function.launches} different unknown launches"]
     lines += [f"  not probed: {count}, as {reason}" for reason, count in function.not_probed.items()]

@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from controlplane import launch, shim, summary
-from controlplane.checks import Asked, CheckReport, Checks, home_policy
-from controlplane.emulate import SPEC
-from controlplane.emulation import Emulation
-from controlplane.errors import ConfigError, TesseraError
+from controlplane.machine.emulate import SPEC
 from controlplane.policy import Launches, Policy, amount_of, read_policy
-from controlplane.redirect import Redirection
+from controlplane.run import launch, shim, summary
+from controlplane.run.checks import Asked, CheckReport, Checks, home_policy
+from controlplane.run.emulation import Emulation
+from controlplane.run.redirect import Redirection
+from ptxtools.errors import ConfigError, TesseraError
 from ptxtools.machine.consent import Consent
 
 if TYPE_CHECKING:
-    from controlplane.observation import Observation
-    from controlplane.report import Report
+    from controlplane.report.statistics import Report
+    from controlplane.run.observation import Observation
 
 NAME = "tessera-run"
 STATS, STATS_FILE = "--stats=", "--stats\0="  # the second: an option of its own, as no argument of a process can be
@@ -233,7 +233,7 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
         elif options.shim or emulation is None or observed_run:
             layers.insert(0, shim.change(driver))
         if observed_run or redirection is not None:
-            from controlplane.observation import Observation  # only here: a plain run starts faster without it
+            from controlplane.run.observation import Observation  # only here: a plain run starts faster without it
 
             watched = None if redirection is None or policy is None else redirection.watched(options.verify)
             consent = _consent(policy, options.disassemble) if options.analyze else None
@@ -293,11 +293,11 @@ def _report(
     if options.analyze and options.summary and outcome.report is not None:
         sys.stderr.write(_analysis_line(outcome.report))
     if options.summary and outcome.checks is not None:
-        from controlplane import checks_text
+        from controlplane.run import checks_text
 
         sys.stderr.write(f"{NAME}: {checks_text.to_text(outcome.checks)}")
     if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
-        from controlplane import report_text
+        from controlplane.report import text as report_text
 
         sys.stderr.write(f"\n{NAME}: {report_text.to_text(outcome.report)}")
 

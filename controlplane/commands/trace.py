@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from controlplane.errors import ConfigError
+from ptxtools.errors import ConfigError
 
 HELP = "show a trace of tessera-run --trace, or export it for viewers"
 UNITS = {"": 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -43,9 +43,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
-    from controlplane import report_text
     from controlplane.observe import listing, trace
     from controlplane.observe.report import report
+    from controlplane.report import text as report_text
 
     loaded = trace.load(options.file, options.process)
     _warn(loaded.file, loaded.cut_off)

@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.errors import WireError
 from controlplane.observe.layout import Kind, Records, dtype
+from ptxtools.errors import WireError
 
 LEVEL = 1  # of deflate: 6 took four times as long for a sixth less
 # Columns that grow from record to record.

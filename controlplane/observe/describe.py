@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from controlplane.demangle import demangle, short
+from controlplane.base.demangle import demangle, short
+from controlplane.base.tables import amount
 from controlplane.observe.layout import Flag, Kind, call_name, reason_name
 from controlplane.observe.stats import direction_name
 from controlplane.observe.trace import Calls, TracedProcess
-from controlplane.tables import amount
 
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 GPU_KINDS = {Kind.LAUNCH: "kernel", Kind.GRAPH: "graph", Kind.COPY: "copy", Kind.MEMSET: "memset"}

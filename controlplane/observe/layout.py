@@ -15,7 +15,8 @@ import numpy as np
 from cffi import FFI
 from numpy.typing import NDArray
 
-from controlplane import native, records
+from ptxtools import native
+from ptxtools.native import records
 
 HEADER = "records.h"
 GPUS = 16

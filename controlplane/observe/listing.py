@@ -6,10 +6,10 @@ from fnmatch import fnmatchcase
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.demangle import demangle, short
+from controlplane.base.demangle import demangle, short
+from controlplane.base.tables import LINE, duration, table
 from controlplane.observe.layout import Flag, Kind
 from controlplane.observe.trace import Calls, Trace, TracedProcess, calls
-from controlplane.tables import LINE, duration, table
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.errors import WireError
 from controlplane.observe.layout import GPUS, HOST_CLOCK, OWN_CLOCK, EntryKind, Records, constant, dtype, joined
+from ptxtools.errors import WireError
 
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 ENTRY_NUMBERS = ("number", "parent", "handle", "hash", "size")

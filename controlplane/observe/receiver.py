@@ -18,10 +18,10 @@ from typing import Protocol
 
 import numpy as np
 
-from controlplane.errors import WireError
-from controlplane.loop import Loop
+from controlplane.ipc.loop import Loop
 from controlplane.observe.layout import GPUS, Message, Records, constant, dtype
 from controlplane.observe.producer import Clock, Counters, Entry, Journal, Process, Ring
+from ptxtools.errors import WireError
 
 RINGS_PER_PROCESS = 65536
 LARGEST_CODE = 64 << 20  # more is never handed over

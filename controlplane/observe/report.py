@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from controlplane.observe.layout import GPUS, call_name, reason_name
 from controlplane.observe.memory import MemoryUse
 from controlplane.observe.stats import UNKNOWN_FUNCTION, ProcessStats, Statistics, Tally, settle
-from controlplane.report import (
+from controlplane.report.statistics import (
     CallReport,
     CopyReport,
     FailureReport,

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from html import escape
 
-from controlplane.demangle import short
+from controlplane.base.demangle import short
+from controlplane.base.tables import duration
 from controlplane.observe.timeline import Slice, Timeline, Track
-from controlplane.tables import duration
 
 WIDTH, LABELS, ROW, BAR, HEAD = 1400, 190, 22, 16, 46
 CHARACTER = 6.2  # width of a character of the small type

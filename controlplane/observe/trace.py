@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.errors import ConfigError
 from controlplane.observe.layout import EntryKind, Kind, Records, joined
 from controlplane.observe.producer import Anchor, Clock, Counters, Entry, Process
 from controlplane.observe.receiver import Batch
 from controlplane.observe.stats import UNKNOWN_FUNCTION, Statistics
 from controlplane.observe.tracefile import EXPECTED, CodeOf, Fact, RecordsOf, TraceReader
+from ptxtools.errors import ConfigError
 
 NO_CALLS = (
     *(Kind.THREAD, Kind.ATTRIBUTE, Kind.TIME, Kind.PARAMETERS),

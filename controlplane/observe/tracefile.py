@@ -20,9 +20,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import BinaryIO
 
-from controlplane.errors import ConfigError, WireError
 from controlplane.observe import codec
 from controlplane.observe.layout import Records, constant
+from ptxtools.errors import ConfigError, WireError
 
 MAGIC = b"TSRTRACE"
 FORMAT = 2

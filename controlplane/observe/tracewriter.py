@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from controlplane.loop import Loop
+from controlplane.ipc.loop import Loop
 from controlplane.observe.layout import Kind, joined
 from controlplane.observe.producer import Clock, Counters, Entry, Process
 from controlplane.observe.receiver import Batch, HandedOver
 from controlplane.observe.tracefile import MAX_CODE_BYTES, CodeOf, Fact, Item, RecordsOf, file_header, pack
-from controlplane.report import TraceReport
+from controlplane.report.statistics import TraceReport
 
 CHUNK_RECORDS = 8192  # a chunk is packed in a few milliseconds
 FLUSH_SECONDS = 1.0

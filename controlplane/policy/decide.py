@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from controlplane.content import content_hash
+from controlplane.base.content import content_hash
 from controlplane.policy.language import Interval, Match, Policy, Share
 from controlplane.policy.pattern import glob_matches, regex
 

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from controlplane import native
+from ptxtools import native
 
 
 @cache

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from controlplane.base.yamlfile import Value, read
 from controlplane.policy import schema
 from controlplane.policy.language import (
     EXECUTORS,
@@ -28,7 +29,6 @@ from controlplane.policy.language import (
 )
 from controlplane.policy.library_calls import library_calls
 from controlplane.policy.pattern import PatternError, glob_matches, regex
-from controlplane.yamlfile import Value, read
 from ptxtools.machine.consent import Consent
 
 T = TypeVar("T")

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from controlplane import records
-from controlplane.errors import ConfigError
 from controlplane.policy.explain import main_gpu
 from controlplane.policy.language import GPUS, Interval, Log, Match, Policy, Rule
+from ptxtools.errors import ConfigError
+from ptxtools.native import records
 
 HEADER = "policy.h"
 FIRST_GENERATION = 1

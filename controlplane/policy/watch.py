@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from controlplane.errors import ConfigError
 from controlplane.policy.language import Signature
 from controlplane.policy.read import read_policy, signature
 from controlplane.policy.table import (
@@ -21,6 +20,7 @@ from controlplane.policy.table import (
     live_verify,
     replace_rules,
 )
+from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
 
 INTERVAL_S = 0.2

@@ -17,7 +17,7 @@ endfunction()
 
 # tsr_shared_library(TARGET FILE PLACE WHOLE... [LINK...]): a library that programs load. Its file name and SONAME are FILE, the
 # archives after WHOLE go in completely (they hold the exported functions), those after LINK as needed. Built in
-# <build>/native/PLACE, installed in the wheel as controlplane/native/PLACE/FILE. MAP names a linker version script.
+# <build>/native/PLACE, installed in the wheel as ptxtools/native/PLACE/FILE. MAP names a linker version script.
 function(tsr_shared_library target file place)
   cmake_parse_arguments(PARSE_ARGV 3 arg "" "MAP" "SOURCES;WHOLE;LINK")
   if(NOT arg_SOURCES) # CMake wants one
@@ -42,5 +42,5 @@ function(tsr_shared_library target file place)
     target_link_libraries(${target} PRIVATE "$<LINK_GROUP:RESCAN,${link}>")
   endif()
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS} m)
-  install(TARGETS ${target} LIBRARY DESTINATION controlplane/native/${place})
+  install(TARGETS ${target} LIBRARY DESTINATION ptxtools/native/${place})
 endfunction()

@@ -6,7 +6,7 @@
  *   3. the dynamic loader's cache
  *   4. the directories of tessera/driver_places.h
  *
- * What the loader would find for the application, were we not there; controlplane/driver.py looks in the same order. We are never the answer.
+ * What the loader would find for the application, were we not there; controlplane/machine/driver.py looks in the same order. We are never the answer.
  */
 #ifndef TSR_DRIVER_DRIVER_FILE_H
 #define TSR_DRIVER_DRIVER_FILE_H

@@ -9,9 +9,10 @@ from typing import Any
 
 from cffi import FFI
 
-from controlplane import native, records
+from ptxtools import native
 from ptxtools.access import flat
 from ptxtools.access.template import AccessKind, Template
+from ptxtools.native import records
 from ptxtools.ranges.box import boxes
 from ptxtools.ranges.launch import Launch, Range, Result, evaluate
 from ptxtools.ranges.tensor import MAP_BYTES, address_of

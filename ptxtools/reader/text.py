@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 
-from controlplane.errors import PtxError
+from ptxtools.errors import PtxError
 
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _LINE_COMMENT = re.compile(r"//[^\n]*")

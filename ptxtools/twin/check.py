@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from controlplane import records
+from ptxtools.native import records
 
 HEADER = "twins.h"
 VARIABLE, FUNCTION = "tessera_twin", "tessera_twin_check"

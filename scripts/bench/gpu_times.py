@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from controlplane.demangle import demangle
+from controlplane.base.demangle import demangle
 
 HERE = Path(__file__).resolve().parent
 WORKER = HERE / "decode_steps.py"

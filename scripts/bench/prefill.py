@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from controlplane.shim import system_driver  # noqa: E402
+from controlplane.run.shim import system_driver  # noqa: E402
 from scripts.bench.launch_overhead import Interval, Worker, bootstrap, cuda_include, environment, pick  # noqa: E402
 
 POLICY = """version: 1

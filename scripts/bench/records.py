@@ -22,9 +22,9 @@ sys.path += [str(Path(__file__).parents[2]), str(Path(__file__).parents[2] / "te
 
 from fake_producer import TICKS_PER_NS, FakeProcess, FakeRing
 
-from controlplane import launch
-from controlplane.observation import Observation
 from controlplane.observe.layout import EntryKind, Kind, dtype
+from controlplane.run import launch
+from controlplane.run.observation import Observation
 
 BLOCK = 512  # records that are written at a time; half of them launches, half the times of these
 FUNCTIONS = 170  # of a decode step
@@ -91,7 +91,7 @@ def seconds_of(process: int) -> float:
 
 def server() -> int:
     for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
-        if b"controlplane.server" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"controlplane.server.main" in Path(f"/proc/{child}/cmdline").read_bytes():
             return int(child)
     raise SystemExit("there is no control plane process")
 

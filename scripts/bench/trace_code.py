@@ -20,7 +20,7 @@ from controlplane.analysis.cache import Key
 from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.traced import Images, Used, used
 from controlplane.analysis.worker import Place
-from controlplane.content import content_hash
+from controlplane.base.content import content_hash
 from controlplane.observe.trace import Trace
 from ptxtools.machine.consent import Consent
 

@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from controlplane.errors import PtxError
+from ptxtools.errors import PtxError
 from tests.analysis.batch import Batch, Made, make
 from tests.analysis.plan import understood
 from tests.analysis.table import Row

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.errors import PtxError
 from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
+from ptxtools.errors import PtxError
 from ptxtools.image import texts
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.reader import read

@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from controlplane import records
 from controlplane.analysis.kernel import Image
 from ptxtools.access.template import AccessKind
+from ptxtools.native import records
 from ptxtools.ranges.launch import Launch, Range
 from ptxtools.ranges.native import Evaluator
 from ptxtools.twin import Twin

@@ -115,7 +115,7 @@ def start(native: Path, *options: str) -> subprocess.Popen[str]:
 
 def control_plane_of(starter: int) -> int:
     children = Path(f"/proc/{starter}/task/{starter}/children").read_text().split()
-    [found] = [one for one in children if b"controlplane.server" in Path(f"/proc/{one}/cmdline").read_bytes()]
+    [found] = [one for one in children if b"controlplane.server.main" in Path(f"/proc/{one}/cmdline").read_bytes()]
     return int(found)
 
 

@@ -26,8 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
-from controlplane import checks  # noqa: E402
-from controlplane.checks import CheckReport  # noqa: E402
+from controlplane.run import checks  # noqa: E402
+from controlplane.run.checks import CheckReport  # noqa: E402
 from tests.command import with_project  # noqa: E402
 from tests.fault.fault_driver import build  # noqa: E402
 from tests.templates import wait_for  # noqa: E402

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controlplane.errors import PtxError
 from ptxtools.access.build import build
 from ptxtools.access.flat import write
 from ptxtools.access.summary import summarise
 from ptxtools.access.template import Template
+from ptxtools.errors import PtxError
 from ptxtools.image import best, texts
 from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.ranges.native import Evaluator

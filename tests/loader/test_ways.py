@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import driver
+from controlplane.machine import driver
 from tests.command import TESSERA_RUN, with_native
 from tests.loader.probes import Probes
 from tests.loader.ways import CAUGHT, FUNCTIONS, PASSED, PAST, arguments

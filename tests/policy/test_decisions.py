@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.content import content_hash
+from controlplane.base.content import content_hash
 from controlplane.policy import decide, read_policy
 from tests.policy.launches import FUNCTIONS
 from tests.policy.run import Launch, run

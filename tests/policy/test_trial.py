@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.base.content import content_hash
 from controlplane.commands.main import main
-from controlplane.content import content_hash
 from tests.command import TESSERA_RUN
 from tests.policy.launches import PTX
 from tests.policy.run import PROGRAM, TIMEOUT_S, Launch, environment, run

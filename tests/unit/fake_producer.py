@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from cffi import FFI
 
-from controlplane import records
 from controlplane.observe.layout import HEADER, EntryKind, Kind, Message, constant, driver_functions
+from ptxtools.native import records
 
 TICKS_PER_NS = 2
 

@@ -20,7 +20,7 @@ from controlplane.analysis.share import (
     told,
 )
 from controlplane.analysis.worker import Ahead, ImageOf, Place, Task, image_of
-from controlplane.content import content_hash
+from controlplane.base.content import content_hash
 
 BODY = ".visible .entry {name}(.param .u64 p) {{ .reg .b64 %a; ld.param.u64 %a, [p]; st.global.u32 [%a], 1; ret; }}\n"
 A: ImageOf = (1, 90, False, (), True, False)

@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from controlplane import records
 from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import Description, unknown_description
 from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.table import HEADER, Table, architecture_of, create, place
-from controlplane.content import content_hash
+from controlplane.base.content import content_hash
+from ptxtools.native import records
 
 KNOWN: Description = {"name": "", "tier": "ptx", "parameters": [], "variables": [], "unknown": []}
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.catalogue import FIGURES, catalogue, figures, parse
-from controlplane.errors import ConfigError
-from controlplane.yamlfile import read
+from controlplane.base.yamlfile import read
+from controlplane.machine.catalogue import FIGURES, catalogue, figures, parse
+from ptxtools.errors import ConfigError
 
 # Peak rates as the vendor's data sheets state them, in 10^12 operations per second (fp32, fp64, dense fp16 tensor).
 DATA_SHEETS = {

@@ -1,6 +1,6 @@
 """Hashes of contents: the same as tests/unit/hash_test.c expects of the native one."""
 
-from controlplane.content import FEW_BYTES, content_hash
+from controlplane.base.content import FEW_BYTES, content_hash
 
 PATTERN = bytes(i * 7 % 256 for i in range(1000))
 
@@ -13,7 +13,7 @@ def test_answers_are_those_of_the_native_parts() -> None:
 
 
 def test_arrays_and_numbers_agree_on_every_length() -> None:
-    from controlplane.content import MASK, _mixed, _sum
+    from controlplane.base.content import MASK, _mixed, _sum
 
     for length in (FEW_BYTES + 1, FEW_BYTES + 8, 131072 * 2 + 5):
         data = (PATTERN * (length // len(PATTERN) + 1))[:length]

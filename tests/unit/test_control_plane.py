@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import observation
+from controlplane.run import observation
 from tests.command import TESSERA_RUN
 
 UNIT = Path(__file__).parent
@@ -57,12 +57,12 @@ def run(environment: dict[str, str], stats: Path, code: str, *options: str) -> t
 
 
 def control_plane_of(starter: int) -> int:
-    """The process that runs controlplane.server, a child of tessera-run."""
+    """The process that runs controlplane.server.main, a child of tessera-run."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         children = Path(f"/proc/{starter}/task/{starter}/children").read_text().split()
         for child in children:
-            if b"controlplane.server" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"controlplane.server.main" in Path(f"/proc/{child}/cmdline").read_bytes():
                 return int(child)
     raise AssertionError("there is no control plane process")
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from controlplane.catalogue import catalogue
 from controlplane.commands.main import main
+from controlplane.machine.catalogue import catalogue
 
 
 def test_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:

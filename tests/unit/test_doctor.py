@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import gpus
 from controlplane.commands import doctor as command
-from controlplane.doctor import OPTIONAL, PACKAGES, UNLIMITED, Check, Facts, Kernel, State, diagnose
-from controlplane.gpus import Answer, Gpu, Link, Management
+from controlplane.machine import gpus
+from controlplane.machine.doctor import OPTIONAL, PACKAGES, UNLIMITED, Check, Facts, Kernel, State, diagnose
+from controlplane.machine.gpus import Answer, Gpu, Link, Management
 from tests.command import TESSERA, TESSERA_RUN
 
 ROOT = Path(__file__).parents[2]

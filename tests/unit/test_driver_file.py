@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import driver
+from controlplane.machine import driver
 
 X86_64, OTHER = 0x0303, 0x0003
 

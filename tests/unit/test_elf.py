@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.elf import has_static_runtime, sections
+from controlplane.base.elf import has_static_runtime, sections
 
 PYTHON = Path(sys.executable).resolve().read_bytes()
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from controlplane import records
-from controlplane.emulate import HostTime, Machine, parse
-from controlplane.errors import ConfigError
-from controlplane.machine import HEADER, KernelUse, MachineFile
+from controlplane.machine.emulate import HostTime, Machine, parse
+from controlplane.machine.file import HEADER, KernelUse, MachineFile
+from ptxtools.errors import ConfigError
+from ptxtools.native import records
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from cffi import FFI
 
-from controlplane import records
 from ptxtools.access import flat
 from ptxtools.access.build import build
 from ptxtools.access.template import Access, AccessKind, Node, Op, Slot, Template
+from ptxtools.native import records
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.reader import read
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from controlplane import records
-from controlplane.errors import ConfigError
 from controlplane.policy import (
     Executor,
     Interval,
@@ -25,7 +23,9 @@ from controlplane.policy import (
     schema,
 )
 from controlplane.policy.language import FOLLOW
+from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
+from ptxtools.native import records
 
 SMALLEST = """version: 1
 devices: {home: 0, executors: [1]}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controlplane import records
 from controlplane.policy import compile_table, read_policy
 from controlplane.policy.watch import Watcher
+from ptxtools.native import records
 
 POLICY = 'version: 1\ndevices: {executors: [1]}\nrules:\n  - {match: {function: "old"}, device: 1}\n'
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.errors import PtxError
+from ptxtools.errors import PtxError
 from ptxtools.reader import Address, Group, Instruction, Number, Register, Symbol, read
 from ptxtools.reader.operand import parse
 

@@ -15,7 +15,7 @@ from fake_producer import FakeProcess
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controlplane.loop import Loop
+from controlplane.ipc.loop import Loop
 from controlplane.observe import receiver
 from controlplane.observe.layout import EntryKind, Kind, Message, constant
 from controlplane.observe.producer import Clock, Counters, Entry, Process

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controlplane import records
-from controlplane.errors import InternalError
 from controlplane.observe.layout import (
     HEADER,
     EntryKind,
@@ -18,6 +16,8 @@ from controlplane.observe.layout import (
     dtype,
     reason_name,
 )
+from ptxtools.errors import InternalError
+from ptxtools.native import records
 
 
 @pytest.fixture(autouse=True)

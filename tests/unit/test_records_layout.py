@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cffi import FFI
 
-from controlplane import records
+from ptxtools.native import records
 
 INCLUDE = Path(__file__).parents[2] / "interpose" / "include"
 

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import driver, shim
-from controlplane.errors import ConfigError, WireError
-from controlplane.launch import Change, compose
+from controlplane.machine import driver
+from controlplane.run import shim
+from controlplane.run.launch import Change, compose
+from ptxtools.errors import ConfigError, WireError
 from tests.command import TESSERA_RUN, with_native
 
 # Writes the counters that the emulated driver would write.
 PRETEND = """
 import mmap, os
-from controlplane import records
+from ptxtools.native import records
 ffi, _ = records.header("machine.h")
 with open(os.environ["TESSERA_MACHINE"], "r+b") as file:
     record = ffi.from_buffer("struct tsr_machine *", mmap.mmap(file.fileno(), 0), require_writable=True)

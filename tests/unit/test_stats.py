@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane import report, report_text
-from controlplane.demangle import demangle, short
-from controlplane.errors import WireError
+from controlplane.base.demangle import demangle, short
 from controlplane.observe import stats
 from controlplane.observe.layout import GPUS, EntryKind, Flag, Kind, driver_functions, dtype
 from controlplane.observe.producer import Anchor, Clock, Counters, Entry, Process
 from controlplane.observe.receiver import Batch
 from controlplane.observe.report import report as make_report
 from controlplane.observe.stats import HISTORY, Statistics
+from controlplane.report import statistics
+from controlplane.report import text as report_text
+from ptxtools.errors import WireError
 
 TICKS_PER_NS = 3
 START_NS = 10**12
@@ -51,7 +52,7 @@ def names(*functions: str) -> list[Entry]:
     return [Entry(EntryKind.FUNCTION, number, 0, 0, 0, 0, text) for number, text in enumerate(functions, 1)]
 
 
-def run(batches: Sequence[Batch], *functions: str, own_clock: bool = False, **counters: Any) -> report.Report:
+def run(batches: Sequence[Batch], *functions: str, own_clock: bool = False, **counters: Any) -> statistics.Report:
     statistics, one = Statistics(), process(own_clock=own_clock)
     statistics.begin(one)
     statistics.define(one, names(*functions))
@@ -196,9 +197,9 @@ def test_processes_are_put_together_by_name_and_gpu() -> None:
 
 def test_the_report_survives_json() -> None:
     result = run([batch([row(Kind.LAUNCH, launch__function=1), row(Kind.SYNCHRONIZE, "cuCtxSynchronize")])], "f")
-    assert report.from_json(result.to_json()) == result
+    assert statistics.from_json(result.to_json()) == result
     with pytest.raises(WireError):
-        report.from_json("{}")
+        statistics.from_json("{}")
 
 
 def test_overhead_and_reasons() -> None:
@@ -224,7 +225,7 @@ def test_names_for_people() -> None:
 def test_every_key_is_documented() -> None:
     """Keys of the JSON output are a promise; a new one needs its line."""
     text = (Path(__file__).parents[2] / "docs" / "observing.md").read_text()
-    kinds = [kind for kind in vars(report).values() if isinstance(kind, type) and is_dataclass(kind)]
+    kinds = [kind for kind in vars(statistics).values() if isinstance(kind, type) and is_dataclass(kind)]
     assert len(kinds) > 5
     for kind in kinds:
         for field in fields(kind):

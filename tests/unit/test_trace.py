@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from test_stats import CLOCK, START_NS, TICKS_PER_NS, batch, names, process, row
 
 from controlplane.commands.main import main
-from controlplane.errors import ConfigError
-from controlplane.loop import Loop
+from controlplane.ipc.loop import Loop
 from controlplane.observe import codec, perfetto, svg, timeline, trace, tracewriter
 from controlplane.observe.layout import GPUS, EntryKind, Flag, Kind, dtype
 from controlplane.observe.producer import Counters, Entry, Process
@@ -29,6 +28,7 @@ from controlplane.observe.receiver import Batch
 from controlplane.observe.report import report
 from controlplane.observe.stats import Statistics
 from controlplane.observe.tracefile import CHUNK_HEADER, FILE_HEADER, Fact, RecordsOf, TraceReader, file_header, pack
+from ptxtools.errors import ConfigError
 from tests.command import with_native
 from tests.trace_events import check_trace_events
 

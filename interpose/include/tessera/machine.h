@@ -1,7 +1,7 @@
 /*
  * The emulated machine: one file, mapped shared by every process that uses it.
  *
- * `tessera-run --emulate` writes it (from the catalogue, see controlplane/emulate.py), keeps it open as a memfd and names it in
+ * `tessera-run --emulate` writes it (from the catalogue, see controlplane/machine/emulate.py), keeps it open as a memfd and names it in
  * TESSERA_MACHINE as /proc/<pid>/fd/<n>; the emulated driver maps it in cuInit. Nothing is left behind, however anybody dies.
  * The first part is written once, before any process starts, and constant from then on. The second part is live: every field says
  * who may write it; all live fields are accessed with atomic operations.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from controlplane.errors import ConfigError
+from ptxtools.errors import ConfigError
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

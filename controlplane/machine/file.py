@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane import records
-from controlplane.catalogue import Link
-from controlplane.emulate import Machine
-from controlplane.errors import WireError
+from controlplane.machine.catalogue import Link
+from controlplane.machine.emulate import Machine
+from ptxtools.errors import WireError
+from ptxtools.native import records
 
 HEADER = "machine.h"
 LINK_KINDS = {"none": 0, "pcie": 1, "nvlink": 2}

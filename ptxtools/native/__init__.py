@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from controlplane.errors import ConfigError, InternalError
+from ptxtools.errors import ConfigError, InternalError
 
 
 def directory() -> Path:
     """The directory that holds emulator/, cudart/, shim/, executor/ and include/."""
     override = os.environ.get("TESSERA_NATIVE")
     if override is None:
-        return Path(__file__).parent / "native"
+        return Path(__file__).parent
     if not Path(override, "include", "tessera").is_dir():
         raise ConfigError(f"TESSERA_NATIVE={override} is not usable", expected="the directory native/ of a build tree")
     return Path(override).absolute()

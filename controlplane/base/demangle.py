@@ -4,7 +4,7 @@ import ctypes
 import re
 from functools import cache
 
-from controlplane.errors import InternalError
+from ptxtools.errors import InternalError
 
 DEMANGLE = "__cxa_demangle"
 

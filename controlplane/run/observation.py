@@ -14,11 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from controlplane import native, shim
-from controlplane.errors import ConfigError
-from controlplane.launch import Change
-from controlplane.report import Report, from_json
-from controlplane.server import READY, Setup, WatchedPolicy, complain
+from controlplane.report.statistics import Report, from_json
+from controlplane.run import shim
+from controlplane.run.launch import Change
+from controlplane.server.setup import READY, Setup, WatchedPolicy, complain
+from ptxtools import native
+from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
 
 READY_SECONDS = 5.0
@@ -73,7 +74,7 @@ class Observation:
             inherited += [one for one in (records, self._templates) if one >= 0]
             self._process = subprocess.Popen(
                 # -P: modules of the program's directory are not ours.
-                [sys.executable, "-P", "-m", "controlplane.server", setup.to_argument()],
+                [sys.executable, "-P", "-m", "controlplane.server.main", setup.to_argument()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 
-from controlplane import catalogue
-from controlplane.catalogue import Gpu, Link
-from controlplane.errors import ConfigError
-from controlplane.yamlfile import Value, read
+from controlplane.base.yamlfile import Value, read
+from controlplane.machine import catalogue
+from controlplane.machine.catalogue import Gpu, Link
+from ptxtools.errors import ConfigError
 
 MAX_DEVICES = 16
 DEFAULT_GPU = "h200"

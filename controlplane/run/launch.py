@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controlplane.errors import ConfigError
+from ptxtools.errors import ConfigError
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNAL_BASE = 127, 126, 128
 FORWARDED = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2})

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from controlplane import native
+from ptxtools import native
 
 NAME = "libcuda.so.1"
 CACHE = Path("/etc/ld.so.cache")

@@ -5,8 +5,8 @@ from functools import cache
 
 from cffi import FFI
 
-from controlplane import native
-from controlplane.errors import InternalError
+from ptxtools import native
+from ptxtools.errors import InternalError
 
 BEGIN, END = "/* cffi: begin */", "/* cffi: end */"
 

@@ -6,14 +6,14 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from controlplane.emulate import Machine
-from controlplane.machine import MachineFile
+from controlplane.base.tables import amount, duration, table
+from controlplane.machine.emulate import Machine
+from controlplane.machine.file import MachineFile
 from controlplane.policy import Launches
-from controlplane.tables import amount, duration, table
 
 if TYPE_CHECKING:
-    from controlplane.checks import CheckReport
-    from controlplane.report import Report
+    from controlplane.report.statistics import Report
+    from controlplane.run.checks import CheckReport
 
 LARGEST_KERNELS = 20
 NAME_BYTES = 111  # of a kernel in the machine's table

@@ -3,9 +3,10 @@
 import os
 from pathlib import Path
 
-from controlplane import driver, native
-from controlplane.errors import ConfigError, WireError
-from controlplane.launch import Change
+from controlplane.machine import driver
+from controlplane.run.launch import Change
+from ptxtools import native
+from ptxtools.errors import ConfigError, WireError
 
 MARKS = "shim/libtessera_calls.so"  # of calls into NVIDIA's libraries, preloaded beside the shim
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from controlplane.errors import WireError
+from ptxtools.errors import WireError
 
 
 @dataclass(frozen=True, slots=True)

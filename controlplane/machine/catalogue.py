@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from controlplane.yamlfile import Value, read
+from controlplane.base.yamlfile import Value, read
 
 
 @dataclass(frozen=True, slots=True)

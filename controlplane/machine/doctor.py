@@ -13,8 +13,9 @@ from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 
-from controlplane import driver, gpus, native
-from controlplane.errors import ConfigError
+from controlplane.machine import driver, gpus
+from ptxtools import native
+from ptxtools.errors import ConfigError
 
 PACKAGES = ("cffi", "numpy", "PyYAML")
 OPTIONAL = {

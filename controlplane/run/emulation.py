@@ -4,11 +4,13 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from controlplane import emulate, native, summary
-from controlplane.elf import has_static_runtime
-from controlplane.emulate import HostTime
-from controlplane.launch import Change, find_program
-from controlplane.machine import MachineFile
+from controlplane.base.elf import has_static_runtime
+from controlplane.machine import emulate
+from controlplane.machine.emulate import HostTime
+from controlplane.machine.file import MachineFile
+from controlplane.run import summary
+from controlplane.run.launch import Change, find_program
+from ptxtools import native
 
 
 class Emulation:

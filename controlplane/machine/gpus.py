@@ -1,6 +1,6 @@
 """What the driver says of the GPUs and their links, asked in a process of its own: a driver may crash or hang.
 
-python -m controlplane.gpus [DRIVER]      prints one JSON object; without DRIVER, whatever libcuda.so.1 leads to
+python -m controlplane.machine.gpus [DRIVER]      prints one JSON object; without DRIVER, whatever libcuda.so.1 leads to
 """
 
 import ctypes
@@ -75,7 +75,7 @@ class Answer:
 
 def ask(driver: Path | None, environment: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> Answer:
     """Asks a driver, or what a program with this environment has for libcuda.so.1. Failing is an answer, too."""
-    command = [sys.executable, "-m", "controlplane.gpus", *([] if driver is None else [str(driver)])]
+    command = [sys.executable, "-m", "controlplane.machine.gpus", *([] if driver is None else [str(driver)])]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, env=dict(environment), timeout=timeout_s, check=False

@@ -1,8 +1,8 @@
 """The statistics of a run (controlplane/report.py) as the text that tessera-run prints."""
 
-from controlplane.demangle import short
-from controlplane.report import CallReport, KernelReport, Report
-from controlplane.tables import LINE, amount, duration, table
+from controlplane.base.demangle import short
+from controlplane.base.tables import LINE, amount, duration, table
+from controlplane.report.statistics import CallReport, KernelReport, Report
 
 LARGEST_KERNELS = 20
 LARGEST_ROWS = 10

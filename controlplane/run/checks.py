@@ -8,9 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from controlplane import native, records
-from controlplane.launch import Change
 from controlplane.policy import Policy
+from controlplane.run.launch import Change
+from ptxtools import native
+from ptxtools.native import records
 
 HEADER = "checks.h"
 HOME = 0

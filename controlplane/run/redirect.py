@@ -11,10 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from controlplane import native, shim
-from controlplane.launch import Change, compose
 from controlplane.policy import Executor, Launches, Policy, compile_table, read_launches
-from controlplane.server import WatchedPolicy
+from controlplane.run import shim
+from controlplane.run.launch import Change, compose
+from controlplane.server.setup import WatchedPolicy
+from ptxtools import native
 
 STOP_SECONDS = 5.0
 WAITING = 64  # applications that come before the executor is ready for them

@@ -6,65 +6,16 @@ tessera-run is gone), finishes its services, writes the report to that socket an
 services.
 """
 
-import json
 import mmap
 import os
 import resource
 import socket
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from controlplane.errors import InternalError
-from controlplane.loop import Service, serve
-
-NAME = "tessera-run"
-READY = b"\n"  # the first byte on the control socket: records are read from now on
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedPolicy:
-    """A policy whose edits take effect: its file, its state when it was read, the live decision table's descriptor.
-
-    verify: what the command line asked for; None: the file decides. disassemble: what the file said.
-    """
-
-    file: str
-    signature: Sequence[int] | None
-    table: int
-    verify: int | None
-    disassemble: str
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a control plane process is told when it starts: descriptors that it inherits, and what to do with them."""
-
-    control: int
-    records: int = -1  # none are read
-    trace: int | None = None
-    trace_name: str = ""
-    policy: WatchedPolicy | None = None
-    templates: int = -1  # the table for templates; without it nothing is analysed
-    disassemble: str = "open"  # whose machine code may be (ptxtools.machine.consent)
-    twins: bool = False  # analyses come with twins
-
-    def to_argument(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_argument(cls, argument: str) -> "Setup":
-        value = json.loads(argument)
-        return cls(**{**value, "policy": value["policy"] and WatchedPolicy(**value["policy"])})
-
-
-def complain(message: str) -> None:
-    """One line for the user. A standard error that nobody reads is no reason to fail."""
-    try:
-        os.write(2, f"{NAME}: {message}\n".encode())
-    except OSError:
-        return
+from controlplane.ipc.loop import Service, serve
+from controlplane.server.setup import READY, Setup, WatchedPolicy, complain
+from ptxtools.errors import InternalError
 
 
 def main() -> int:
@@ -86,7 +37,7 @@ def _main(setup: Setup) -> int:
         return 0
     _allow_many_descriptors()
     # numpy and all that uses it: only here, so that tessera-run starts quickly.
-    from controlplane.observe.session import Session
+    from controlplane.server.session import Session
 
     session = Session(setup, complain)
     control.sendall(READY)

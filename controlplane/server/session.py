@@ -11,13 +11,13 @@ from controlplane.analysis.pool import Pool
 from controlplane.analysis.recent import Recent
 from controlplane.analysis.service import AnalysisService
 from controlplane.analysis.table import Table
-from controlplane.loop import Service
+from controlplane.ipc.loop import Service
 from controlplane.observe.receiver import Receiver, Sink
 from controlplane.observe.report import report
 from controlplane.observe.stats import Statistics
 from controlplane.observe.tracewriter import TraceWriter
-from controlplane.report import Report
-from controlplane.server import Setup
+from controlplane.report.statistics import Report
+from controlplane.server.setup import Setup
 from ptxtools.machine.consent import Consent
 
 

@@ -1,8 +1,8 @@
 """What checks of launches found, as the text that tessera-run prints."""
 
-from controlplane.checks import CheckReport, Range, Untested, Violation
-from controlplane.demangle import short
-from controlplane.tables import LINE, amount, duration
+from controlplane.base.demangle import short
+from controlplane.base.tables import LINE, amount, duration
+from controlplane.run.checks import CheckReport, Range, Untested, Violation
 
 SOURCES = {"ptx": "PTX", "machine_code": "machine code", "library": "library calls"}
 SKIPS = {

@@ -1,0 +1,1 @@
+"""What every part of the control plane uses and that knows none of them."""

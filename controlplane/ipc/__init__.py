@@ -1,0 +1,1 @@
+"""How the control plane process waits for many things at once."""
