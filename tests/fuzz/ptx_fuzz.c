@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emulator/exec/op.h"
+#include "emulator/isa/op.h"
 #include "image/image.h"
 #include "emulator/ptx/code.h"
 #include "tessera/machine.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "emulator/exec/op.h"
+#include "emulator/isa/op.h"
 #include "image/parts.h"
 #include "emulator/ptx/code.h"
 #include "tessera/machine.h"

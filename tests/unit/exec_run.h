@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "emulator/exec/exec.h"
-#include "emulator/memory/space.h"
+#include "emulator/space/space.h"
 #include "tessera/machine.h"
 
 #define RUN_ALLOCATIONS 64

@@ -3,7 +3,7 @@
  * the emulator. Registers are given as arrays over 32 lanes; predicates as one 32-bit mask. Memory is the test's own: an address is a
  * host address, or an offset in the buffer that stands for shared memory.
  */
-#include "emulator/exec/operands.h"
+#include "emulator/isa/operands.h"
 #include "emulator/exec/registry.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The registry: look-up of every operation, and issue costs. */
 #include "check.h"
 
-#include "emulator/exec/level.h"
+#include "emulator/isa/level.h"
 #include "emulator/exec/registry.h"
 #include "tessera/machine.h"
 

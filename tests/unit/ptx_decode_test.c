@@ -1,6 +1,6 @@
 /* What instructions become: operations, operands, conversions, places. */
 #include "check.h"
-#include "emulator/exec/operands.h"
+#include "emulator/isa/operands.h"
 #include "ptx_load.h"
 
 static struct tsr_code *loaded;

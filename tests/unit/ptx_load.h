@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulator/exec/op.h"
+#include "emulator/isa/op.h"
 #include "emulator/ptx/code.h"
 #include "tessera/machine.h"
 

@@ -1,7 +1,7 @@
 /* The address space: ranges, snapshots, and that a range stays until nobody shows it. */
 #include <cuda.h>
 
-#include "emulator/memory/space.h"
+#include "emulator/space/space.h"
 
 #include <pthread.h>
 

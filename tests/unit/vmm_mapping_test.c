@@ -4,7 +4,7 @@
 #include "emulated.h"
 
 #include "emulator/context/context.h"
-#include "emulator/memory/space.h"
+#include "emulator/space/space.h"
 #include "emulator/memory/vmm.h"
 
 #include "check.h"

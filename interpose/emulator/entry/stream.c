@@ -1,7 +1,7 @@
 /* Streams: making, asking, waiting. Capture is in capture.c, host functions in hostfn.c, values in valueop.c. */
 #include "guard.h"
 
-#include "../memory/space.h"
+#include "../space/space.h"
 #include "../stream/capture.h"
 #include "../stream/engine.h"
 #include "../stream/host_clock.h"

@@ -13,7 +13,7 @@
 #include "base/os.h"
 #include "base/vec.h"
 
-#include "../memory/space.h"
+#include "../space/space.h"
 #include "../stream/work.h"
 
 struct line {

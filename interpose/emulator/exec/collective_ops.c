@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "groups.h"
-#include "level.h"
+#include "../isa/level.h"
 #include "split.h"
 
 typedef const struct tsr_insn insn;

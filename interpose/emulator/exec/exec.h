@@ -16,7 +16,7 @@
 
 #include <cuda.h>
 
-#include "../memory/space.h"
+#include "../space/space.h"
 #include "../ptx/code.h"
 
 struct tsr_grid_desc {

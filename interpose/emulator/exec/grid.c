@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/os.h"
-#include "level.h"
+#include "../isa/level.h"
 #include "printf.h"
 #include "registry.h"
 #include "state.h"

@@ -1,6 +1,6 @@
 #include "groups.h"
 
-#include "level.h"
+#include "../isa/level.h"
 
 const struct tsr_op_group *tsr_exec_op_groups(unsigned level)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../memory/space.h"
+#include "../space/space.h"
 #include "base/os.h"
 
 #define HEAP_BYTES (64ull << 20)

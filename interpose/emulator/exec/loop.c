@@ -1,7 +1,7 @@
 /*
  * The interpreter's loop. Compiled once per instruction-set level (TSR_LEVEL).
  */
-#include "level.h"
+#include "../isa/level.h"
 #include "split.h"
 #include "state.h"
 

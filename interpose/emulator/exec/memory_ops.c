@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "groups.h"
-#include "level.h"
+#include "../isa/level.h"
 #include "lines.h"
 #include "moves.h"
 #include "state.h"

@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 #include "../ptx/code.h"
-#include "insn.h"
-#include "op.h"
-#include "operands.h"
+#include "../isa/insn.h"
+#include "../isa/op.h"
+#include "../isa/operands.h"
 
 #define TSR_WARP_LANES 32u
 

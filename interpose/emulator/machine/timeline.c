@@ -5,7 +5,7 @@
  */
 #include "clock.h"
 
-#include "../memory/space.h"
+#include "../space/space.h"
 #include "base/vec.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #define TSR_MEMORY_ALLOC_H
 
 #include "../context/context.h"
-#include "space.h"
+#include "../space/space.h"
 
 struct tsr_allocation {
     struct tsr_context *context; /* that made it; a reference; NULL for VMM */

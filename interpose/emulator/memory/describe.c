@@ -3,7 +3,7 @@
 
 #include "base/format.h"
 
-#include "space.h"
+#include "../space/space.h"
 
 #define NEAR_BYTES (64ull << 20) /* farther away nobody meant this allocation */
 

@@ -13,7 +13,7 @@
 
 #include <cuda.h>
 
-#include "../exec/insn.h"
+#include "../isa/insn.h"
 
 /* Generic addresses of the windows that are not global memory. Global device addresses never fall into them. */
 #define TSR_SHARED_WINDOW 0x0000000100000000ull /* + offset in the block's shared memory; + rank << 24 for another block of the cluster */

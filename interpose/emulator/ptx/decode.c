@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/format.h"
-#include "../exec/operands.h"
+#include "../isa/operands.h"
 #include "parse.h"
 
 static const struct {

@@ -1,7 +1,7 @@
 /* Asynchronous copies and mbarriers. Copies are done at once: groups have nothing to wait for. Conventions: exec/op_keys.md. */
 #include <string.h>
 
-#include "../exec/operands.h"
+#include "../isa/operands.h"
 #include "decode.h"
 
 static void put_address(struct tsr_draft_insn *insn, const struct tsr_address *address)

@@ -1,7 +1,7 @@
 /* Atomics; a reduction is an atomic without destination. Conventions: exec/op_keys.md. */
 #include <string.h>
 
-#include "../exec/operands.h"
+#include "../isa/operands.h"
 #include "decode.h"
 
 static const char *const operations[] = {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"};

@@ -1,7 +1,7 @@
 /* Branches, barriers and warp-wide operations. Conventions: exec/op_keys.md. */
 #include <string.h>
 
-#include "../exec/operands.h"
+#include "../isa/operands.h"
 #include "decode.h"
 
 static const struct tsr_op *fixed_op(struct tsr_load *load, struct tsr_opcode *opcode, const struct tsr_statement *statement,

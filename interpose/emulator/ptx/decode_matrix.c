@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/format.h"
-#include "../exec/operands.h"
+#include "../isa/operands.h"
 #include "decode.h"
 
 #define FRAGMENTS_MAX 128u

@@ -1,7 +1,7 @@
 /* Loads, stores, atomics and address conversions. Conventions: exec/op_keys.md. */
 #include <string.h>
 
-#include "../exec/operands.h"
+#include "../isa/operands.h"
 #include "decode.h"
 
 static const char *const space_names[] = {

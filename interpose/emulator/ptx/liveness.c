@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "../exec/operands.h"
+#include "../isa/operands.h"
 #include "decode.h"
 
 #define SET_BITS_MAX ((uint64_t)1 << 27)

@@ -1,7 +1,7 @@
 /* From a draft to the final function: where registers and areas lie in the frame, and the instructions that name those places. */
 #include <string.h>
 
-#include "../exec/operands.h"
+#include "../isa/operands.h"
 #include "decode.h"
 
 struct frame {

@@ -7,7 +7,7 @@
 #ifndef TSR_PTX_SYNTAX_H
 #define TSR_PTX_SYNTAX_H
 
-#include "../exec/op.h"
+#include "../isa/op.h"
 #include "code.h"
 #include "names.h"
 

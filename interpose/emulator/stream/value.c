@@ -1,6 +1,6 @@
 #include "value.h"
 
-#include "../memory/space.h"
+#include "../space/space.h"
 #include "value_time.h"
 
 #define COMPARISON 3u /* bits of CUstreamWaitValue_flags that say how */

@@ -1,7 +1,7 @@
 #include "value_time.h"
 
 #include "../context/context.h"
-#include "../memory/space.h"
+#include "../space/space.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 #define TSR_LANE_HALF_H
 
 #include "emulator/exec/lane/float.h"
-#include "emulator/exec/level.h"
+#include "emulator/isa/level.h"
 
 #define TSR_LANE_NAME(name) TSR_LEVELED(tsr_lane_##name)
 

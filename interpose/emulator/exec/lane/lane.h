@@ -11,7 +11,7 @@
 #ifndef TSR_LANE_LANE_H
 #define TSR_LANE_LANE_H
 
-#include "emulator/exec/insn.h"
+#include "emulator/isa/insn.h"
 #include "emulator/exec/lane/approximate.h"
 #include "emulator/exec/lane/convert.h"
 #include "emulator/exec/lane/float.h"

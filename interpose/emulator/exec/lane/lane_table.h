@@ -2,8 +2,8 @@
 #ifndef TSR_LANE_LANE_TABLE_H
 #define TSR_LANE_LANE_TABLE_H
 
-#include "emulator/exec/level.h"
-#include "emulator/exec/op.h"
+#include "emulator/isa/level.h"
+#include "emulator/isa/op.h"
 
 /* The functions of one generated file, at each level. */
 struct tsr_lane_group {

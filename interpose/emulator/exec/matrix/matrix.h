@@ -12,7 +12,7 @@
 
 #include "emulator/exec/lane/convert.h"
 #include "emulator/exec/lane/half.h"
-#include "emulator/exec/level.h"
+#include "emulator/isa/level.h"
 #include "emulator/exec/warp.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #define TSR_LEVEL 0 /* the header's leveled parts are not used here */
 #include "emulator/exec/matrix/matrix.h"
 
-#include "emulator/exec/operands.h"
+#include "emulator/isa/operands.h"
 
 /* Address in the register, or the displacement alone. */
 static uint64_t address_of(const struct tsr_warp *w, const struct tsr_insn *i, enum tsr_space_kind space, uint32_t lane)

@@ -1,5 +1,5 @@
 /* The tables of matrix operations, by level. */
-#include "emulator/exec/level.h"
+#include "emulator/isa/level.h"
 #include "emulator/exec/registry.h"
 
 extern const struct tsr_op_group tsr_matrix_ops_0, tsr_matrix_ops_1, tsr_matrix_ops_2;
