@@ -71,7 +71,7 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 
 
 def python_house(root: Path = ROOT, packages: tuple[str, ...] = ("ptxtools", "controlplane")) -> House:
-    """The imports of the packages' modules, wherever in a file they stand. An __init__ is a unit only if it holds code."""
+    """The imports of the packages' modules, wherever in a file they stand. An __init__ is one only if it holds code."""
     files = {
         ".".join(path.relative_to(root).with_suffix("").parts): path
         for name in packages
@@ -95,17 +95,15 @@ def _is_face(path: Path) -> bool:
 
 
 def faults(house: House) -> list[str]:
-    """What is not as the table says: units without a layer, edges that lead up, circles of more than MOST_IN_A_CIRCLE units."""
+    """What is not as the table says: units without a layer, edges that lead up, circles of too many units."""
     rank = {layer.name: place for place, layer in enumerate(house.layers)}
     found = [f"{unit}: is in no layer of {TABLE.name}" for unit in sorted(house.edges) if house.layer_of(unit) is None]
     for unit, target in sorted(house.edges.edges):
         mine, its = house.layer_of(unit), house.layer_of(target)
         if mine is not None and its is not None and rank[its] > rank[mine]:
             found.append(f"{unit} -> {target}: {its} stands above {mine}")
-    for circle in nx.strongly_connected_components(house.edges):
-        if len(circle) > MOST_IN_A_CIRCLE:
-            found.append(f"{len(circle)} files in one circle: {', '.join(sorted(circle))}")
-    return found
+    circles = [sorted(one) for one in nx.strongly_connected_components(house.edges) if len(one) > MOST_IN_A_CIRCLE]
+    return found + [f"{len(circle)} files in one circle: {', '.join(circle)}" for circle in circles]
 
 
 def used_layers(house: House) -> dict[str, set[str]]:

@@ -17,7 +17,7 @@ rect{fill:#f8fafc;stroke:#94a3b8;rx:7}path{fill:none;stroke:#94a3b8;stroke-width
 
 
 def _rows(graph: "nx.DiGraph[str]") -> list[list[str]]:
-    """Lowest first; within a row each is near what it uses, by the mean place of those (two sweeps of the barycentre method)."""
+    """Lowest first; within a row by the mean place of its neighbours in others (the barycentre method)."""
     rows = [sorted(row) for row in nx.topological_generations(graph.reverse())]
     for _ in range(4):
         place = {name: at / max(1, len(row)) for row in rows for at, name in enumerate(row)}
@@ -40,7 +40,7 @@ def _box(name: str, what: str, x: float, y: float) -> str:
 
 
 def _panel(title: str, house: House, prefix: str, side: float, top: float) -> tuple[str, float, float]:
-    """The layers whose names begin with the prefix, with only those edges that others do not imply. Returns also width and height."""
+    """The layers whose names begin with the prefix, and the edges that no others imply; its width and height."""
     names = {layer.name: layer.what for layer in house.layers if layer.name.startswith(prefix)}
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(names)
@@ -86,5 +86,6 @@ def draw(c: House, python: House) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {widest:.0f} {lowest:.0f}" '
         f'width="{widest:.0f}" height="{lowest:.0f}">'
-        f'<style>{STYLE}</style><rect width="100%" height="100%" style="fill:#fff;stroke:none"/>{"".join(drawn)}</svg>\n'
+        f'<style>{STYLE}</style><rect width="100%" height="100%" style="fill:#fff;stroke:none"/>'
+        f"{''.join(drawn)}</svg>\n"
     )
