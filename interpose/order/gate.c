@@ -1,4 +1,8 @@
-/* See gate.h. */
+/*
+ * See gate.h. Who passes counts itself in its thread's shard and then looks whether the gate is closed; who closes it says so and then looks
+ * at all shards: one of the two sees the other. An attempt to close stops those who come for ATTEMPT_NS at most; after that the gate opens again
+ * for a while, since somebody inside may wait for a GPU.
+ */
 #include "order/gate.h"
 
 #include <pthread.h>
@@ -6,37 +10,104 @@
 
 #include "base/os.h"
 
+#define SHARDS 64u
+#define ATTEMPT_NS 20000ull
+#define BETWEEN_ATTEMPTS_NS 200000ull
+
+struct shard {
+    uint32_t inside; /* atomic */
+} __attribute__((aligned(64)));
+
 bool tsr_gate_watched;
-static pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
+static struct shard shards[SHARDS];
+static uint32_t is_closed;                                  /* atomic */
+static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER; /* held as long as the gate is closed */
+static uint32_t threads;                                    /* atomic; that were given a shard */
+static __thread struct shard *mine;
 static __thread bool closed_by_me;
 
 void tsr_gate_start(bool watched)
 {
-    pthread_rwlock_init(&gate, NULL);
+    pthread_mutex_init(&closing, NULL);
+    for (unsigned i = 0; i < SHARDS; i++)
+        shards[i].inside = 0;
+    is_closed = 0;
     closed_by_me = false;
     tsr_gate_watched = watched;
 }
 
+static void await_open(void)
+{
+    pthread_mutex_lock(&closing);
+    pthread_mutex_unlock(&closing);
+}
+
 bool tsr_gate_enter_watched(void)
 {
-    return !closed_by_me && pthread_rwlock_rdlock(&gate) == 0;
+    if (closed_by_me)
+        return false;
+    if (!mine)
+        mine = &shards[__atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED) % SHARDS];
+    for (;;) {
+        __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
+        if (!__atomic_load_n(&is_closed, __ATOMIC_SEQ_CST))
+            return true;
+        __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_SEQ_CST);
+        await_open();
+    }
 }
 
 void tsr_gate_leave_watched(void)
 {
-    pthread_rwlock_unlock(&gate);
+    __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_SEQ_CST);
+}
+
+static bool is_empty(void)
+{
+    for (unsigned i = 0; i < SHARDS; i++)
+        if (__atomic_load_n(&shards[i].inside, __ATOMIC_SEQ_CST))
+            return false;
+    return true;
+}
+
+/* `closing` is held. */
+static bool attempt(void)
+{
+    uint64_t end = tsr_os_monotonic_ns() + ATTEMPT_NS;
+    __atomic_store_n(&is_closed, 1, __ATOMIC_SEQ_CST);
+    while (!is_empty())
+        if (tsr_os_monotonic_ns() >= end) {
+            __atomic_store_n(&is_closed, 0, __ATOMIC_SEQ_CST);
+            return false;
+        }
+    return true;
+}
+
+static void pause_ns(uint64_t ns)
+{
+    struct timespec time = {.tv_nsec = (long)ns};
+    nanosleep(&time, NULL);
 }
 
 bool tsr_gate_close(uint64_t timeout_ns)
 {
     uint64_t end = tsr_os_monotonic_ns() + timeout_ns;
     struct timespec deadline = {.tv_sec = (time_t)(end / 1000000000), .tv_nsec = (long)(end % 1000000000)};
-    closed_by_me = pthread_rwlock_clockwrlock(&gate, CLOCK_MONOTONIC, &deadline) == 0;
-    return closed_by_me;
+    do {
+        if (pthread_mutex_clocklock(&closing, CLOCK_MONOTONIC, &deadline) != 0)
+            return false;
+        closed_by_me = attempt();
+        if (closed_by_me)
+            return true;
+        pthread_mutex_unlock(&closing);
+        pause_ns(BETWEEN_ATTEMPTS_NS);
+    } while (tsr_os_monotonic_ns() < end);
+    return false;
 }
 
 void tsr_gate_open(void)
 {
     closed_by_me = false;
-    pthread_rwlock_unlock(&gate);
+    __atomic_store_n(&is_closed, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&closing);
 }

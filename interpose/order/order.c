@@ -415,6 +415,24 @@ static CUresult depart_if_possible_locked(struct tsr_stream *stream, struct tsr_
     return result;
 }
 
+/*
+ * Holds a stream whose last work went to the lane, and which nothing at home has touched since, by its own lock alone. It counts as away, so a
+ * related stream that departs meanwhile takes `related` and this lock to join it; and it goes on only if no related one was away before.
+ */
+static bool hold_there(struct tsr_stream *stream, const struct tsr_lane_client *lane, struct tsr_order_hold *hold)
+{
+    if (__atomic_load_n(&stream->lane, __ATOMIC_ACQUIRE) != lane)
+        return false;
+    pthread_mutex_lock(&stream->lock);
+    bool goes_on = stream->live && stream->lane == lane && !__atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE) &&
+                   (stream->kind == TSR_STREAM_FREE || !away_related_to(stream)) && !tsr_lane_is_lost(lane);
+    if (goes_on)
+        hold->stream = stream;
+    else
+        pthread_mutex_unlock(&stream->lock);
+    return goes_on;
+}
+
 static CUresult depart(CUstream handle, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
                        struct tsr_order_hold *hold)
 {
@@ -422,6 +440,10 @@ static CUresult depart(CUstream handle, bool per_thread, struct tsr_lane_client 
     struct tsr_stream *stream = tsr_stream_find(handle, per_thread);
     if (!stream || stream->elsewhere)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (hold_there(stream, lane, hold)) {
+        *slot = stream->slot;
+        return CUDA_SUCCESS;
+    }
     CUresult result = hold_joined(hold, stream);
     if (result != CUDA_SUCCESS)
         return result;
