@@ -107,7 +107,8 @@ CUresult tsr_event_work(CUevent handle, enum tsr_work_kind kind, struct tsr_work
 {
     struct tsr_event *event = tsr_event_get(handle);
     TSR_REQUIRE(event, CUDA_ERROR_INVALID_VALUE);
-    *out = (struct tsr_work){.kind = kind, .context = event->context, .event = {event, 0}};
+    *out = tsr_event_work_of(kind, event, 0);
+    out->context = event->context;
     return CUDA_SUCCESS;
 }
 
@@ -134,7 +135,7 @@ CUresult tsr_child_work(CUgraph handle, struct tsr_work *out)
     tsr_engine_unlock();
     TSR_REQUIRE(graph, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(copy, CUDA_ERROR_OUT_OF_MEMORY);
-    *out = (struct tsr_work){.kind = TSR_WORK_CHILD, .child = {copy}};
+    *out = tsr_graph_work_of(copy);
     return CUDA_SUCCESS;
 }
 

@@ -3,7 +3,7 @@
 #include "../context/context_object.h"
 #include "base/os.h"
 #include "engine.h"
-#include "stream.h"
+#include "stream_object.h"
 
 static struct {
     TSR_VEC(struct tsr_item *) queue; /* lock of the engine, as is everything here */

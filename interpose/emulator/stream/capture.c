@@ -2,7 +2,7 @@
 
 #include "../context/handles.h"
 #include "engine.h"
-#include "event.h"
+#include "event_object.h"
 
 #include <stdlib.h>
 
@@ -337,5 +337,5 @@ void tsr_capture_leave_locked(struct tsr_stream *stream)
     capture->origin = NULL;
     struct tsr_graph *graph = finish_locked(capture);
     if (owned)
-        tsr_engine_leave_graph_locked(graph);
+        tsr_graph_leave_locked(graph);
 }

@@ -11,7 +11,7 @@
 #define TSR_STREAM_CAPTURE_H
 
 #include "graph.h"
-#include "stream.h"
+#include "stream_object.h"
 
 struct tsr_event;
 

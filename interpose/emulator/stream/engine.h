@@ -21,15 +21,12 @@ void tsr_engine_lock(void);
 void tsr_engine_unlock(void); /* then releases what was left to it */
 /* Waits until some item completes or the process ends; may return early. */
 void tsr_engine_pause_locked(void);
-/* DEINITIALIZED once the process is ending or after a fork, NOT_PERMITTED on the callback thread, OUT_OF_MEMORY. Starts the engine. */
-CUresult tsr_engine_ready_locked(void);
 
 void tsr_engine_push_ready_locked(struct tsr_item *item);
 /* Takes over the reference of a completed item and releases its work after the lock is given up. */
 void tsr_engine_leave_locked(struct tsr_item *item);
-void tsr_engine_leave_graph_locked(struct tsr_graph *graph); /* hides it now, frees it after the lock is given up */
-void tsr_engine_completed_locked(void);                      /* wakes who waits */
-void tsr_engine_kick_locked(void);                           /* wakes the engine */
+void tsr_engine_completed_locked(void); /* wakes who waits */
+void tsr_engine_kick_locked(void);      /* wakes the engine */
 bool tsr_engine_ending_locked(void);
 
 struct tsr_timeline *tsr_engine_timeline(void); /* engine thread only */

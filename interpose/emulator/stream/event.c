@@ -5,6 +5,8 @@
 #include "engine.h"
 #include "event_share.h"
 #include "host_clock.h"
+#include "loop.h"
+#include "stream.h"
 
 #include <stdlib.h>
 
@@ -53,22 +55,6 @@ static void unlink_locked(struct tsr_event *event)
     event->previous = event->next = NULL;
 }
 
-struct tsr_event *tsr_event_retain(struct tsr_event *event)
-{
-    __atomic_fetch_add(&event->references, 1, __ATOMIC_RELAXED);
-    return event;
-}
-
-void tsr_event_put(struct tsr_event *event)
-{
-    if (__atomic_sub_fetch(&event->references, 1, __ATOMIC_ACQ_REL))
-        return;
-    tsr_item_put(event->record);
-    tsr_vec_fini(&event->tips);
-    tsr_event_share_put(event->share);
-    free(event);
-}
-
 struct tsr_event *tsr_event_get(CUevent handle)
 {
     tsr_engine_lock();
@@ -96,42 +82,9 @@ CUresult tsr_event_destroy(CUevent handle)
     return CUDA_SUCCESS;
 }
 
-void tsr_event_name_locked(struct tsr_event *event, struct tsr_item *item)
-{
-    tsr_item_put(event->record);
-    event->record = tsr_item_get(item);
-    if (event->share)
-        item->awaited = tsr_event_share_submitted(event->share);
-}
-
-void tsr_event_recorded_locked(struct tsr_event *event, struct tsr_item *item)
-{
-    if (event->share)
-        tsr_event_share_completed(event->share, item->awaited, item->end_ns);
-}
-
-/* An interprocess event may have been recorded last by another process; then the record is only in the shared page. */
-static bool elsewhere_locked(const struct tsr_event *event, uint64_t *count)
-{
-    if (!event->share)
-        return false;
-    *count = tsr_event_share_latest(event->share);
-    return *count && (!event->record || event->record->awaited != *count);
-}
-
-bool tsr_event_before_locked(struct tsr_event *event, struct tsr_item *item)
-{
-    uint64_t count;
-    if (elsewhere_locked(event, &count)) {
-        item->awaited = count;
-        return true;
-    }
-    return tsr_item_after_locked(item, event->record);
-}
-
 CUresult tsr_event_record(struct tsr_event *event, struct tsr_stream *stream, unsigned flags)
 {
-    struct tsr_work work = {.kind = TSR_WORK_RECORD, .event = {event, flags}};
+    struct tsr_work work = tsr_event_work_of(TSR_WORK_RECORD, event, flags);
     struct tsr_item *item;
     CUresult result;
     tsr_host_clock_enter();
@@ -161,7 +114,7 @@ CUresult tsr_event_record(struct tsr_event *event, struct tsr_stream *stream, un
 
 CUresult tsr_event_wait_stream(struct tsr_event *event, struct tsr_stream *stream, unsigned flags)
 {
-    struct tsr_work work = {.kind = TSR_WORK_WAIT, .event = {event, flags}};
+    struct tsr_work work = tsr_event_work_of(TSR_WORK_WAIT, event, flags);
     struct tsr_item *item;
     CUresult result;
     tsr_host_clock_enter();
@@ -206,7 +159,7 @@ static CUresult context_item_locked(struct tsr_streams *streams, struct tsr_work
     if (!result && capturing_locked(streams))
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (!result)
-        result = tsr_engine_ready_locked();
+        result = tsr_loop_ready_locked();
     if (result)
         return result;
     work->context = streams->context;
@@ -216,7 +169,7 @@ static CUresult context_item_locked(struct tsr_streams *streams, struct tsr_work
 
 CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *context)
 {
-    struct tsr_work work = {.kind = TSR_WORK_RECORD, .event = {event, 0}};
+    struct tsr_work work = tsr_event_work_of(TSR_WORK_RECORD, event, 0);
     struct tsr_streams *streams;
     struct tsr_item *item;
     CUresult result = tsr_streams_of(context, &streams);
@@ -241,7 +194,7 @@ CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *c
 
 CUresult tsr_event_wait_context(struct tsr_event *event, struct tsr_context *context)
 {
-    struct tsr_work work = {.kind = TSR_WORK_WAIT, .event = {event, 0}};
+    struct tsr_work work = tsr_event_work_of(TSR_WORK_WAIT, event, 0);
     struct tsr_streams *streams;
     struct tsr_item *item;
     CUresult result = tsr_streams_of(context, &streams);
@@ -280,7 +233,7 @@ CUresult tsr_event_query(struct tsr_event *event)
     if (event->capture) {
         result = tsr_capture_invalidate_event_locked(event);
     } else if (!(result = sticky_locked(event))) {
-        if (elsewhere_locked(event, &count)) {
+        if (tsr_event_is_elsewhere_locked(event, &count)) {
             if (!tsr_event_share_done(event->share, count, &ns))
                 result = CUDA_ERROR_NOT_READY;
             else
@@ -305,10 +258,11 @@ CUresult tsr_event_wait(struct tsr_event *event)
     tsr_engine_lock();
     if (event->capture) {
         result = tsr_capture_invalidate_event_locked(event);
-    } else if (!(result = sticky_locked(event)) && !(elsewhere = elsewhere_locked(event, &count)) && event->record) {
+    } else if (!(result = sticky_locked(event)) && !(elsewhere = tsr_event_is_elsewhere_locked(event, &count)) &&
+               event->record) {
         struct tsr_item *record = tsr_item_get(event->record);
         if (record->state != TSR_ITEM_DONE)
-            result = tsr_engine_ready_locked();
+            result = tsr_loop_ready_locked();
         if (!result && !tsr_item_wait_locked(record))
             result = CUDA_ERROR_DEINITIALIZED;
         tsr_item_put(record);

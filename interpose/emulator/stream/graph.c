@@ -1,7 +1,7 @@
 #include "graph.h"
 
 #include "../context/handles.h"
-#include "graph_exec.h"
+#include "engine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -309,5 +309,31 @@ static bool forget_in_graph(void *handle, void *object, void *context)
 void tsr_graphs_forget_locked(struct tsr_context *context)
 {
     tsr_handle_each(tsr_handle_table(), TSR_KIND_GRAPH, forget_in_graph, context);
-    tsr_graph_execs_forget_locked(context);
+}
+
+static void *copy(void *graph)
+{
+    return tsr_graph_copy(graph, true);
+}
+
+static void release(void *graph)
+{
+    tsr_graph_free(graph);
+}
+
+struct tsr_work tsr_graph_work_of(struct tsr_graph *graph)
+{
+    static const struct tsr_work_owned owned = {.copy = copy, .release = release};
+    return (struct tsr_work){.kind = TSR_WORK_CHILD, .child = {graph, &owned}};
+}
+
+void tsr_graph_leave_locked(struct tsr_graph *graph)
+{
+    struct tsr_item *carrier = calloc(1, sizeof *carrier);
+    tsr_graph_hide(graph);
+    if (!carrier)
+        return; /* lost, and so is everything else soon */
+    carrier->references = 1;
+    carrier->work = tsr_graph_work_of(graph);
+    tsr_engine_leave_locked(carrier);
 }

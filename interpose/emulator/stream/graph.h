@@ -62,6 +62,9 @@ CUresult tsr_graph_sort(struct tsr_graph *graph);
 CUgraphNodeType tsr_graph_type_of(const struct tsr_work *work);
 /* The context is gone: its nodes are disabled and no longer lead to it. Under the engine's lock. */
 void tsr_graphs_forget_locked(struct tsr_context *context);
+void tsr_graph_leave_locked(struct tsr_graph *graph); /* hides it now, frees it after the lock is given up */
+/* The work of running the graph as another one's node; takes it over. */
+struct tsr_work tsr_graph_work_of(struct tsr_graph *graph);
 void tsr_graph_forget_context(struct tsr_graph *graph, struct tsr_context *context);
 
 /* User objects: the application's resources, destroyed when the last reference, a graph's or its own, is gone. */

@@ -3,8 +3,9 @@
 #include "../context/handles.h"
 #include "capture.h"
 #include "engine.h"
-#include "event.h"
+#include "event_object.h"
 #include "host_clock.h"
+#include "stream.h"
 
 #include <stdlib.h>
 
@@ -154,7 +155,7 @@ static CUresult launch_locked(struct tsr_graph_exec *exec, struct tsr_stream *st
 
 static CUresult capture_locked(struct tsr_graph_exec *exec, struct tsr_stream *stream, struct tsr_work *work)
 {
-    *work = (struct tsr_work){.kind = TSR_WORK_CHILD, .child = {tsr_graph_copy(exec->graph, true)}};
+    *work = tsr_graph_work_of(tsr_graph_copy(exec->graph, true));
     return work->child.graph ? tsr_capture_add_locked(stream, work) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -7,7 +7,7 @@
 #define TSR_STREAM_GRAPH_EXEC_H
 
 #include "graph.h"
-#include "stream.h"
+#include "stream_object.h"
 
 struct tsr_graph_exec {
     CUgraphExec handle;

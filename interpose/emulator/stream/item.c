@@ -1,9 +1,8 @@
 #include "item.h"
 
 #include "engine.h"
-#include "event.h"
 #include "host_clock.h"
-#include "stream.h"
+#include "stream_object.h"
 
 #include <stdlib.h>
 
@@ -79,8 +78,8 @@ static void finish_locked(struct tsr_item *item, struct chain *chain)
     item->state = TSR_ITEM_DONE;
     item->streams = NULL;
     streams->latest_ns = later(streams->latest_ns, item->end_ns);
-    if (item->work.kind == TSR_WORK_RECORD)
-        tsr_event_recorded_locked(item->work.event.event, item);
+    if (item->completed)
+        item->completed(item);
     for (size_t i = 0; i < item->successors.count; i++) {
         struct tsr_item *successor = item->successors.data[i];
         successor->ready_ns = later(successor->ready_ns, item->end_ns);

@@ -18,17 +18,18 @@ enum tsr_item_state { TSR_ITEM_BLOCKED, TSR_ITEM_READY, TSR_ITEM_RUNNING, TSR_IT
 struct tsr_streams;
 
 struct tsr_item {
-    struct tsr_work work;                  /* owned until the item is complete */
-    struct tsr_streams *streams;           /* its context's part; valid until the item is complete */
-    uint64_t sequence;                     /* order of submission in this process, from 1 */
-    unsigned references;                   /* atomic */
-    unsigned blockers;                     /* lock; incomplete predecessors, plus one until it is submitted */
-    enum tsr_item_state state;             /* lock */
-    TSR_VEC(struct tsr_item *) successors; /* lock; a reference each */
-    uint64_t ready_ns;                     /* latest end of its predecessors and the submitting thread's host clock */
-    uint64_t end_ns;                       /* once complete */
-    uint64_t awaited;                      /* waits for an event of another process: the record it waits for */
-    struct tsr_grid *grid;                 /* a kernel that has been started; engine thread only */
+    struct tsr_work work;                     /* owned until the item is complete */
+    struct tsr_streams *streams;              /* its context's part; valid until the item is complete */
+    uint64_t sequence;                        /* order of submission in this process, from 1 */
+    unsigned references;                      /* atomic */
+    unsigned blockers;                        /* lock; incomplete predecessors, plus one until it is submitted */
+    enum tsr_item_state state;                /* lock */
+    TSR_VEC(struct tsr_item *) successors;    /* lock; a reference each */
+    uint64_t ready_ns;                        /* latest end of its predecessors and the submitting thread's host clock */
+    uint64_t end_ns;                          /* once complete */
+    void (*completed)(struct tsr_item *item); /* lock; told that it is complete, before others go on; NULL: nobody is */
+    uint64_t awaited;                         /* waits for an event of another process: the record it waits for */
+    struct tsr_grid *grid;                    /* a kernel that has been started; engine thread only */
     uint64_t started_real_ns;
     struct tsr_item *previous, *next; /* lock; the context's incomplete items in order of submission */
     struct tsr_item *chained;         /* lock; completed together, then left to be released */

@@ -8,9 +8,9 @@
 #include "base/os.h"
 #include "copy.h"
 #include "engine.h"
-#include "event.h"
+#include "event_object.h"
 #include "event_share.h"
-#include "stream.h"
+#include "stream_object.h"
 #include "value.h"
 
 static uint64_t grids; /* engine thread only */

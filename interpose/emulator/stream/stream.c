@@ -3,9 +3,10 @@
 #include "../context/handles.h"
 #include "capture.h"
 #include "engine.h"
-#include "event.h"
-#include "graph.h"
+#include "event_object.h"
+#include "graph_exec.h"
 #include "host_clock.h"
+#include "loop.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -97,6 +98,7 @@ static void streams_destroy(struct tsr_context *context, void *value)
         event->previous = event->next = NULL;
     }
     tsr_graphs_forget_locked(context);
+    tsr_graph_execs_forget_locked(context);
     tsr_engine_unlock();
     if (!abandoned) /* items of a process that is ending still name it */
         free(streams);
@@ -294,7 +296,7 @@ CUresult tsr_stream_item_locked(struct tsr_stream *stream, struct tsr_work *work
 {
     if (!stream->streams)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    CUresult result = tsr_engine_ready_locked();
+    CUresult result = tsr_loop_ready_locked();
     if (result)
         return result;
     work->context = stream->streams->context;
@@ -363,7 +365,7 @@ CUresult tsr_stream_wait(struct tsr_stream *stream)
             last = marker;
         }
         if (!result && last && last->state != TSR_ITEM_DONE)
-            result = tsr_engine_ready_locked();
+            result = tsr_loop_ready_locked();
         if (!result && last && !tsr_item_wait_locked(last))
             result = CUDA_ERROR_DEINITIALIZED;
         tsr_item_put(last);
@@ -404,7 +406,7 @@ CUresult tsr_context_wait(struct tsr_context *context)
         tsr_engine_lock();
         uint64_t newest = streams->newest ? streams->newest->sequence : 0;
         if (newest)
-            result = tsr_engine_ready_locked();
+            result = tsr_loop_ready_locked();
         while (!result && streams->oldest && streams->oldest->sequence <= newest) {
             if (tsr_engine_ending_locked())
                 result = CUDA_ERROR_DEINITIALIZED;

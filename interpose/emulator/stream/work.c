@@ -1,8 +1,5 @@
 #include "work.h"
 
-#include "event.h"
-#include "graph.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,13 +20,13 @@ void tsr_work_release(struct tsr_work *work)
         break;
     case TSR_WORK_RECORD:
     case TSR_WORK_WAIT:
-        tsr_event_put(work->event.event);
+        work->event.owned->release(work->event.event);
         break;
     case TSR_WORK_VALUES:
         free(work->values.ops);
         break;
     case TSR_WORK_CHILD:
-        tsr_graph_free(work->child.graph);
+        work->child.owned->release(work->child.graph);
         break;
     default:
         break;
@@ -67,14 +64,14 @@ CUresult tsr_work_clone(const struct tsr_work *work, struct tsr_work *out)
         return CUDA_ERROR_NOT_SUPPORTED;
     case TSR_WORK_RECORD:
     case TSR_WORK_WAIT:
-        tsr_event_retain(work->event.event);
+        work->event.owned->retain(work->event.event);
         break;
     case TSR_WORK_VALUES:
         clone.values.ops = copy_of(work->values.ops, work->values.count * sizeof *work->values.ops);
         done = clone.values.ops;
         break;
     case TSR_WORK_CHILD:
-        clone.child.graph = tsr_graph_copy(work->child.graph, true);
+        clone.child.graph = work->child.owned->copy(work->child.graph);
         done = clone.child.graph;
         break;
     default:

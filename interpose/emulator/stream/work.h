@@ -36,6 +36,13 @@ enum tsr_work_kind {
 struct tsr_event;
 struct tsr_graph;
 
+/* What is done with an object that work refers to; an object is shared (retain) or copied (copy). */
+struct tsr_work_owned {
+    void (*retain)(void *object);
+    void *(*copy)(void *object); /* NULL: out of memory */
+    void (*release)(void *object);
+};
+
 struct tsr_work {
     enum tsr_work_kind kind;
     struct tsr_context *context;
@@ -71,8 +78,9 @@ struct tsr_work {
         } call; /* internal, on the engine; run = false: discarded unrun */
         struct {
             struct tsr_event *event;
+            const struct tsr_work_owned *owned;
             unsigned flags;
-        } event; /* reference held */
+        } event; /* reference held; made by tsr_event_work_of */
         struct {
             CUstreamBatchMemOpParams *ops;
             unsigned count, next;
@@ -80,7 +88,8 @@ struct tsr_work {
         } values; /* ops owned; done one after the other */
         struct {
             struct tsr_graph *graph;
-        } child; /* owned */
+            const struct tsr_work_owned *owned;
+        } child; /* owned; made by tsr_graph_work_of */
     };
 };
 
