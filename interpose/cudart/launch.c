@@ -113,15 +113,9 @@ cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 bl
     return launch(function, grid, block, arguments, shared, stream, 1);
 }
 
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *function, void **arguments)
+CUlaunchConfig tsr_cudart_launch_config(const cudaLaunchConfig_t *config)
 {
-    CUkernel kernel;
-    cudaError_t status = config ? tsr_cudart_enter() : cudaErrorInvalidValue;
-    if (status == cudaSuccess)
-        status = tsr_cudart_kernel(function, &kernel);
-    if (status != cudaSuccess)
-        return tsr_cudart_result(status);
-    CUlaunchConfig driver_config = {
+    return (CUlaunchConfig){
         .gridDimX = config->gridDim.x,
         .gridDimY = config->gridDim.y,
         .gridDimZ = config->gridDim.z,
@@ -133,6 +127,17 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
         .attrs = (CUlaunchAttribute *)config->attrs,
         .numAttrs = config->numAttrs,
     };
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *function, void **arguments)
+{
+    CUkernel kernel;
+    cudaError_t status = config ? tsr_cudart_enter() : cudaErrorInvalidValue;
+    if (status == cudaSuccess)
+        status = tsr_cudart_kernel(function, &kernel);
+    if (status != cudaSuccess)
+        return tsr_cudart_result(status);
+    CUlaunchConfig driver_config = tsr_cudart_launch_config(config);
     CUresult result = tsr_driver.cuLaunchKernelEx(&driver_config, (CUfunction)kernel, arguments, NULL);
     return result == CUDA_SUCCESS ? cudaSuccess : tsr_cudart_result(refused(result, config->gridDim, config->blockDim));
 }

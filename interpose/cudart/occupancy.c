@@ -36,28 +36,12 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *shared, const void
     return tsr_cudart_result(status);
 }
 
-static CUlaunchConfig driver_config(const cudaLaunchConfig_t *config)
-{
-    return (CUlaunchConfig){
-        .gridDimX = config->gridDim.x,
-        .gridDimY = config->gridDim.y,
-        .gridDimZ = config->gridDim.z,
-        .blockDimX = config->blockDim.x,
-        .blockDimY = config->blockDim.y,
-        .blockDimZ = config->blockDim.z,
-        .sharedMemBytes = (unsigned)config->dynamicSmemBytes,
-        .hStream = config->stream,
-        .attrs = (CUlaunchAttribute *)config->attrs,
-        .numAttrs = config->numAttrs,
-    };
-}
-
 cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *function, const cudaLaunchConfig_t *config)
 {
     CUfunction found;
     cudaError_t status = config ? find(function, &found) : cudaErrorInvalidValue;
     if (status == cudaSuccess) {
-        CUlaunchConfig converted = driver_config(config);
+        CUlaunchConfig converted = tsr_cudart_launch_config(config);
         status = tsr_cudart_error(tsr_driver.cuOccupancyMaxPotentialClusterSize(size, found, &converted));
     }
     return tsr_cudart_result(status);
@@ -68,7 +52,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int *count, const void *function, con
     CUfunction found;
     cudaError_t status = config ? find(function, &found) : cudaErrorInvalidValue;
     if (status == cudaSuccess) {
-        CUlaunchConfig converted = driver_config(config);
+        CUlaunchConfig converted = tsr_cudart_launch_config(config);
         status = tsr_cudart_error(tsr_driver.cuOccupancyMaxActiveClusters(count, found, &converted));
     }
     return tsr_cudart_result(status);

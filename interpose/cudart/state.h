@@ -58,4 +58,7 @@ static inline cudaStream_t tsr_cudart_per_thread(cudaStream_t stream)
     return stream ? stream : cudaStreamPerThread;
 }
 
+/* A launch as the driver wants it. */
+CUlaunchConfig tsr_cudart_launch_config(const cudaLaunchConfig_t *config);
+
 #endif

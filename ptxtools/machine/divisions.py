@@ -15,7 +15,7 @@ from __future__ import annotations
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
 from ptxtools.machine.maker import ESTIMATE
-from ptxtools.machine.numbering import Numbering
+from ptxtools.machine.numbering import Finder
 
 _DIVISIONS = {Op.DIV, Op.REM}
 
@@ -23,7 +23,7 @@ _DIVISIONS = {Op.DIV, Op.REM}
 def find_divisions(graph: Graph) -> None:
     """Rewrites quotients and remainders to DIV and REM."""
     finder = _Finder(graph)
-    found = {}
+    found: dict[int, tuple[Op, tuple[int, int]]] = {}
     for index, node in enumerate(graph.nodes):
         if node.op is Op.SELECT:
             division = finder.quotient(index)
@@ -33,8 +33,7 @@ def find_divisions(graph: Graph) -> None:
                 division = finder.remainder(index)
                 if division is not None:
                     found[index] = (Op.REM, division)
-    for index, (op, args) in found.items():
-        graph.nodes[index] = graph.nodes[index]._replace(op=op, args=args, width=32, signed=False, name="")
+    finder.rewrite(found, signed=False)
     for index, node in enumerate(graph.nodes):
         if node.op is Op.SELECT and graph.resolve(index) == index and node.args:
             quotient = finder.besides_zero(index)
@@ -42,20 +41,9 @@ def find_divisions(graph: Graph) -> None:
                 graph.substitute(index, quotient)
 
 
-class _Finder:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.numbers = Numbering(graph)
-
-    def node(self, index: int) -> Node:
-        return self.graph.nodes[self.graph.resolve(index)]
-
+class _Finder(Finder):
     def args(self, node: Node) -> list[int]:
         return [self.graph.resolve(arg) for arg in node.args]
-
-    def same(self, *pairs: tuple[int, int]) -> bool:
-        """Whether the nodes of each pair have one value."""
-        return all(one == other or self.numbers.of(one) == self.numbers.of(other) for one, other in pairs)
 
     def quotient(self, index: int) -> tuple[int, int] | None:
         """(a, b) of a quotient that was corrected twice."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
-from ptxtools.machine.numbering import Numbering
+from ptxtools.machine.numbering import Finder
 
 
 def find_signed(graph: Graph) -> None:
@@ -21,18 +21,10 @@ def find_signed(graph: Graph) -> None:
             division = finder.division(node)
             if division is not None:
                 found[index] = division
-    for index, (op, args) in found.items():
-        graph.nodes[index] = graph.nodes[index]._replace(op=op, args=args, width=32, signed=True, name="")
+    finder.rewrite(found, signed=True)
 
 
-class _Finder:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.numbers = Numbering(graph)
-
-    def node(self, index: int) -> Node:
-        return self.graph.nodes[self.graph.resolve(index)]
-
+class _Finder(Finder):
     def division(self, node: Node) -> tuple[Op, tuple[int, int]] | None:
         """DIV or REM and (a, b) of a choice between what magnitudes give and its opposite."""
         predicate, plus, minus = node.args
@@ -40,7 +32,7 @@ class _Finder:
         if not is_plus:
             plus, minus = minus, plus
         opposite, magnitude = self.node(minus), self.node(plus)
-        if sign < 0 or opposite.op is not Op.NEG or not self.are_same(opposite.args[0], plus):
+        if sign < 0 or opposite.op is not Op.NEG or not self.same((opposite.args[0], plus)):
             return None
         if magnitude.op not in (Op.DIV, Op.REM) or magnitude.signed or magnitude.width != 32:
             return None
@@ -49,7 +41,7 @@ class _Finder:
             return None
         if magnitude.op is Op.DIV:
             return (Op.DIV, (a, b)) if self.is_exclusive(sign, a, b) else None
-        return (Op.REM, (a, b)) if self.are_same(sign, a) else None
+        return (Op.REM, (a, b)) if self.same((sign, a)) else None
 
     def sign(self, predicate: int) -> tuple[int, bool]:
         """The word whose sign a predicate tells, and whether the predicate says that it is not negative; -1 if none."""
@@ -70,9 +62,4 @@ class _Finder:
         if node.op is not Op.XOR or node.width != 32:
             return False
         one, other = node.args
-        return (self.are_same(one, a) and self.are_same(other, b)) or (
-            self.are_same(one, b) and self.are_same(other, a)
-        )
-
-    def are_same(self, one: int, other: int) -> bool:
-        return self.numbers.of(one) == self.numbers.of(other)
+        return (self.same((one, a)) and self.same((other, b))) or (self.same((one, b)) and self.same((other, a)))

@@ -167,6 +167,15 @@ static CUresult context_item_locked(struct tsr_streams *streams, struct tsr_work
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Makes the item wait for what the context's streams hold. */
+static CUresult after_all_locked(struct tsr_item *item, const struct tsr_streams *streams)
+{
+    for (const struct tsr_stream *stream = streams->first; stream; stream = stream->next)
+        if (!tsr_item_after_locked(item, stream->last))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_SUCCESS;
+}
+
 CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *context)
 {
     struct tsr_work work = tsr_event_work_of(TSR_WORK_RECORD, event, 0);
@@ -180,8 +189,7 @@ CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *c
     tsr_event_retain(event);
     result = event->context == context ? context_item_locked(streams, &work, &item) : CUDA_ERROR_INVALID_HANDLE;
     if (!result) {
-        for (struct tsr_stream *stream = streams->first; !result && stream; stream = stream->next)
-            result = tsr_item_after_locked(item, stream->last) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        result = after_all_locked(item, streams);
         tsr_event_name_locked(event, item);
         tsr_item_submit_locked(item);
         tsr_item_put(item);
@@ -205,8 +213,7 @@ CUresult tsr_event_wait_context(struct tsr_event *event, struct tsr_context *con
     tsr_event_retain(event);
     result = event->capture ? CUDA_ERROR_CAPTURED_EVENT : context_item_locked(streams, &work, &item);
     if (!result) {
-        for (struct tsr_stream *stream = streams->first; !result && stream; stream = stream->next)
-            result = tsr_item_after_locked(item, stream->last) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        result = after_all_locked(item, streams);
         if (!tsr_event_before_locked(event, item))
             result = CUDA_ERROR_OUT_OF_MEMORY;
         for (struct tsr_stream *stream = streams->first; stream; stream = stream->next)

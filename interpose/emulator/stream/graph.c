@@ -217,10 +217,15 @@ struct tsr_graph *tsr_graph_copy(const struct tsr_graph *graph, bool visible)
     return copy;
 }
 
-void tsr_graph_mark_ancestors(struct tsr_graph *graph, const tsr_tips *tips)
+static void clear_marks(struct tsr_graph *graph)
 {
     for (size_t i = 0; i < graph->nodes.count; i++)
         graph->nodes.data[i]->marked = false;
+}
+
+void tsr_graph_mark_ancestors(struct tsr_graph *graph, const tsr_tips *tips)
+{
+    clear_marks(graph);
     for (size_t i = 0; i < tips->count; i++)
         tips->data[i].node->marked = true;
     /* Usually edges lead forward in the order of creation, then one pass is enough. */
@@ -241,8 +246,7 @@ CUresult tsr_graph_sort(struct tsr_graph *graph)
     struct tsr_graph_node **order = malloc((count ? count : 1) * sizeof *order);
     if (!order)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; i < count; i++)
-        graph->nodes.data[i]->marked = false;
+    clear_marks(graph);
     for (size_t before = SIZE_MAX; placed < count && before != placed;) {
         before = placed;
         for (size_t i = 0; i < count; i++) {

@@ -40,7 +40,8 @@ static struct tsr_item *pop_ready_locked(void)
     struct tsr_item *first = tsr_engine_state.ready.data[0], *last = tsr_vec_pop(&tsr_engine_state.ready);
     size_t index = 0, child;
     while ((child = 2 * index + 1) < tsr_engine_state.ready.count) {
-        if (child + 1 < tsr_engine_state.ready.count && tsr_engine_state.ready.data[child + 1]->sequence < tsr_engine_state.ready.data[child]->sequence)
+        if (child + 1 < tsr_engine_state.ready.count &&
+            tsr_engine_state.ready.data[child + 1]->sequence < tsr_engine_state.ready.data[child]->sequence)
             child++;
         if (tsr_engine_state.ready.data[child]->sequence > last->sequence)
             break;
@@ -176,7 +177,8 @@ static void idle_locked(void)
             step_kernel_locked(pop_stalled_locked(), STALLED_QUANTUM_NS);
     } else if (tsr_engine_state.polls.count) {
         sleep_locked(tsr_engine_state.poll_pause_ns);
-        tsr_engine_state.poll_pause_ns = tsr_engine_state.poll_pause_ns * 2 < POLL_MOST_NS ? tsr_engine_state.poll_pause_ns * 2 : POLL_MOST_NS;
+        tsr_engine_state.poll_pause_ns =
+            tsr_engine_state.poll_pause_ns * 2 < POLL_MOST_NS ? tsr_engine_state.poll_pause_ns * 2 : POLL_MOST_NS;
     } else {
         pthread_cond_wait(&tsr_engine_state.work, &tsr_engine_state.mutex);
     }
@@ -191,7 +193,8 @@ static void *engine_main(void *unused)
         tsr_engine_state.current = NULL;
         if (current) {
             step_kernel_locked(current, QUANTUM_NS);
-        } else if (poll_locked(), tsr_engine_state.stalled.count && tsr_engine_state.ready.count && ++tsr_engine_state.streak > STALLED_TURN) {
+        } else if (poll_locked(),
+                   tsr_engine_state.stalled.count && tsr_engine_state.ready.count && ++tsr_engine_state.streak > STALLED_TURN) {
             step_kernel_locked(pop_stalled_locked(), STALLED_QUANTUM_NS);
         } else if (tsr_engine_state.ready.count) {
             step_locked(pop_ready_locked());
