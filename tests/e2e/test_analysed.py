@@ -83,6 +83,20 @@ def test_launches_of_programs_are_known(
     assert "launches have known ranges (100 %)" in capsys.readouterr().out
 
 
+def test_accesses_of_programs_with_line_numbers_are_tested(
+    executables: dict[str, Path | BuildError], tmp_path: Path
+) -> None:
+    """The first run leaves its analyses to the second."""
+    executable = executables["scan_line_numbers"]
+    assert isinstance(executable, Path), str(executable)
+    for _ in range(2):
+        stats, _ = run(tmp_path, [executable], "--check-accesses")
+    check = stats["check"]
+    assert check["untested"] == {}
+    assert check["checked"] == check["tested_launches"] == check["known"] > 0
+    assert check["tested"] > 1000
+
+
 def test_code_in_a_file_is_not_copied_and_its_changes_are_noticed(
     executables: dict[str, Path | BuildError], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
