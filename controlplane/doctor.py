@@ -18,8 +18,8 @@ from controlplane.errors import ConfigError
 
 PACKAGES = ("cffi", "numpy", "PyYAML")
 OPTIONAL = {
-    "nvidia-cuda-nvdisasm": "what machine code reads and writes stays unknown: pip install 'tessera[analysis]'",
-    "zstandard": "tessera analyze cannot read compressed GPU code: pip install 'tessera[analysis]'",
+    "nvidia-cuda-nvdisasm": "what machine code reads and writes stays unknown: pip install nvidia-cuda-nvdisasm",
+    "zstandard": "what kernels in compressed GPU code read and write stays unknown: pip install zstandard",
 }
 PYTHON = (3, 11)
 LIBRARIES = ("emulator/libcuda.so.1", "cudart/libcudart.so.12", "cudart/libcudart.so.13", "shim/libcuda.so.1")
@@ -213,7 +213,7 @@ def collect(environment: Mapping[str, str]) -> Facts:
     known = is_in_place or found is not None
     return Facts(
         python=tuple(sys.version_info[:3]),
-        packages={name: _installed(name) for name in (*PACKAGES, *OPTIONAL)},
+        packages={name: installed(name) for name in (*PACKAGES, *OPTIONAL)},
         native=_native(),
         kernel=_kernel(),
         emulated="TESSERA_MACHINE" in environment,
@@ -222,7 +222,7 @@ def collect(environment: Mapping[str, str]) -> Facts:
     )
 
 
-def _installed(package: str) -> str | None:
+def installed(package: str) -> str | None:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

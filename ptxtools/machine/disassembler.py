@@ -20,7 +20,7 @@ from pathlib import Path
 
 _PACKAGE = "nvidia-cuda-nvdisasm"
 _VARIABLE = "TESSERA_NVDISASM"
-_HOW = f"install {_PACKAGE} (pip install 'tessera[analysis]'), or name nvdisasm in {_VARIABLE}"
+_HOW = f"install {_PACKAGE} (pip install {_PACKAGE}), or name nvdisasm in {_VARIABLE}"
 _SECONDS = 120.0
 _SECONDS_PER_MEGABYTE = 10.0
 _KEYS = ("function-name", "sass-instructions")
