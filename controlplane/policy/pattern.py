@@ -19,6 +19,22 @@ def glob_matches(glob: str, name: str) -> bool:
     return bool(_LIBC.fnmatch(glob.encode(), name.encode(), 0) == 0)
 
 
+def unclosed(glob: str) -> bool:
+    """Whether a bracket in it is never closed: fnmatch(3) takes that for the character, which nobody means."""
+    place = 0
+    while place < len(glob):
+        character, place = glob[place], place + 1
+        if character == "\\":
+            place += 1
+        elif character == "[":
+            first = place + (glob[place : place + 1] in ("!", "^"))
+            end = glob.find("]", first + 1)  # one that stands first is a member
+            if end < 0:
+                return True
+            place = end + 1
+    return False
+
+
 class Regex:
     """A compiled POSIX extended regular expression. Raises PatternError."""
 

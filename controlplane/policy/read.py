@@ -27,7 +27,7 @@ from controlplane.policy.language import (
     Signature,
 )
 from controlplane.policy.library_calls import library_calls
-from controlplane.policy.pattern import PatternError, glob_matches, regex
+from controlplane.policy.pattern import PatternError, glob_matches, regex, unclosed
 from controlplane.yamlfile import Value, read
 from ptxtools.machine.consent import Consent
 
@@ -168,10 +168,10 @@ def _match(value: Value) -> Match:
 
     grid = at("grid", _grid) or {}
     return Match(
-        function=at("function", _pattern),
+        function=at("function", _glob),
         function_regex=at("function_regex", _regex),
-        module=at("module", _pattern),
-        process=at("process", _pattern),
+        module=at("module", _glob),
+        process=at("process", _glob),
         library_call=at("library_call", _library_call),
         blocks=grid.get("blocks"),
         threads=grid.get("threads"),
@@ -189,6 +189,15 @@ def _pattern(value: Value) -> str:
     return text
 
 
+def _glob(value: Value) -> str:
+    glob = _pattern(value)
+    if unclosed(glob):
+        raise value.error(
+            f"the bracket in {glob!r} is never closed", "a glob such as vector_[ab]*, or \\[ for a bracket"
+        )
+    return glob
+
+
 def _regex(value: Value) -> str:
     text = _pattern(value)
     try:
@@ -199,7 +208,7 @@ def _regex(value: Value) -> str:
 
 
 def _library_call(value: Value) -> str:
-    glob = _pattern(value)
+    glob = _glob(value)
     if not any(glob_matches(glob, call) for call in library_calls()):
         nearest = difflib.get_close_matches(glob, library_calls(), 1)
         hint = f", did you mean {nearest[0]!r}?" if nearest else ""

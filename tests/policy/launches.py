@@ -48,7 +48,8 @@ SM_COUNT = """
     ret;
 }
 """
-FUNCTIONS = ("alpha", "beta", "gamma")
+MANGLED = "_ZN4some5deltaIfLi3EEEvPT_"  # void some::delta<float, 3>(float*)
+FUNCTIONS = ("alpha", "beta", "gamma", MANGLED)
 BLOCKS = 1024
 NOTE = 4 * BLOCKS + 20  # where sm_count writes, behind the sums
 HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"

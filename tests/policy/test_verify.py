@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN
-from tests.policy.run import TIMEOUT_S, Launch, Outcome, environment, run
+from tests.policy.run import TIMEOUT_S, Launch, Outcome, command, environment, run
 
 POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
 MACHINE = "h200,l40s"
@@ -48,6 +48,22 @@ def test_a_difference_is_reported_and_the_function_stays_home(native_build: Path
     assert "sm_count gives other bytes on GPU 1 than at home" in line
     assert "parameter 0, byte 4116 behind its address is 8e, at home 84;" in line
     assert "1 bytes differ in all" in line
+
+
+@pytest.mark.parametrize(("option", "code"), [("--verify=100", 3), ("--verify=0", 0)])
+def test_a_run_that_verifies_nothing_is_no_success(option: str, code: int, native_build: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    done = subprocess.run(
+        command(policy, tmp_path / "report.json", *option.split("="), gpus=MACHINE),
+        input=json.dumps(SUMS),
+        text=True,
+        capture_output=True,
+        env=environment(native_build),
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == code, done.stderr
+    assert ("--verify: nothing was verified: of 12 launches, none" in done.stderr) == (code == 3)
 
 
 def test_unverified_the_difference_is_there(native_build: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "base/format.h"
 #include "base/log.h"
 #include "base/quarantine.h"
 #include "calls/calls.h"
@@ -146,6 +147,22 @@ static void log_first(const struct tsr_rules *rules, const struct tsr_function_r
         tsr_warn("%s: no rule of the policy holds, GPU %u", function->name, device);
 }
 
+/* For people who look for the reason why a rule matched nothing. */
+static void note_function(struct tsr_policy *policy, const struct tsr_function_record *function)
+{
+    uint32_t most = sizeof policy->functions / sizeof policy->functions[0];
+    if (__atomic_load_n(&policy->function_count, __ATOMIC_RELAXED) >= most)
+        return;
+    uint32_t place = __atomic_fetch_add(&policy->function_count, 1, __ATOMIC_RELAXED);
+    if (place < most)
+        tsr_format(policy->functions[place], sizeof policy->functions[place], "%s", function->name);
+}
+
+static void count_rule(struct tsr_policy *policy, const struct tsr_rules *rules, const struct tsr_rule *rule)
+{
+    __atomic_fetch_add(&policy->rule_launches[rules->generation % 2][rule - rules->rules], 1, __ATOMIC_RELAXED);
+}
+
 struct tsr_decision tsr_decide(struct tsr_function_record *function, const struct tsr_decide_launch *launch)
 {
     struct tsr_session *session = tsr_session();
@@ -157,6 +174,10 @@ struct tsr_decision tsr_decide(struct tsr_function_record *function, const struc
     bool first = candidates_of(function, rules, candidates);
     uint64_t number = __atomic_add_fetch(&function->decide.launches, 1, __ATOMIC_RELAXED);
     const struct tsr_rule *rule = choose(rules, candidates, function, launch, number);
+    if (rule)
+        count_rule(session->policy, rules, rule);
+    if (number == 1)
+        note_function(session->policy, function);
     decision.lane = rule ? rule->lane : rules->default_lane;
     if (decision.lane)
         decision.device = session->lane_device[tsr_lane_number(decision.lane)];

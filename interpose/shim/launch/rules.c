@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/demangle.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "calls/calls.h"
@@ -133,25 +134,57 @@ static bool module_matches(const struct tsr_rules *rules, uint32_t glob, struct 
     return matches(rules, glob, hash);
 }
 
-static bool may_hold(const struct tsr_rules *rules, const struct tsr_rule *rule, const struct tsr_function_record *function)
+/* A function by the driver's name, by the declaration that it stands for, and by the name in that; NULL: not mangled. */
+struct names {
+    const char *mangled, *declaration, *name;
+};
+
+static bool function_matches(const struct tsr_rules *rules, uint32_t glob, const struct names *names)
+{
+    return matches(rules, glob, names->mangled) ||
+           (names->declaration && (matches(rules, glob, names->declaration) || matches(rules, glob, names->name)));
+}
+
+static bool may_hold(const struct tsr_rules *rules, const struct tsr_rule *rule, const struct tsr_function_record *function,
+                     const struct names *names)
 {
     const struct tsr_policy_rule *told = &rule->told;
     if (rule->holds_never)
         return false;
-    if ((told->conditions & TSR_POLICY_FUNCTION) && !matches(rules, told->function, function->name))
+    if ((told->conditions & TSR_POLICY_FUNCTION) && !function_matches(rules, told->function, names))
         return false;
     if ((told->conditions & TSR_POLICY_FUNCTION_REGEX) && regexec(&rule->regex, function->name, 0, NULL, 0) != 0)
         return false;
     return !(told->conditions & TSR_POLICY_MODULE) || module_matches(rules, told->module, function->module);
 }
 
+/* The memory that the names lie in; NULL: the function has only the driver's. */
+static char *demangle(const char *mangled, struct names *names)
+{
+    struct tsr_demangled *found = malloc(sizeof *found);
+    size_t whole = found && tsr_demangle(mangled, found) ? strlen(found->text) + 1 : 0;
+    char *text = whole ? malloc(whole + found->name_end - found->name + 1) : NULL;
+    if (text) {
+        memcpy(text, found->text, whole);
+        memcpy(text + whole, found->text + found->name, found->name_end - found->name);
+        text[whole + found->name_end - found->name] = 0;
+        names->declaration = text;
+        names->name = text + whole;
+    }
+    free(found);
+    return text;
+}
+
 void tsr_rules_match(const struct tsr_rules *rules, const struct tsr_function_record *function,
                      uint64_t candidates[TSR_RULES_WORDS])
 {
     int saved_errno = errno;
+    struct names names = {.mangled = function->name};
+    char *demangled = demangle(function->name, &names);
     memset(candidates, 0, TSR_RULES_WORDS * sizeof candidates[0]);
     for (uint32_t i = 0; i < rules->count; i++)
-        if (may_hold(rules, &rules->rules[i], function))
+        if (may_hold(rules, &rules->rules[i], function, &names))
             candidates[i / 64] |= 1ull << (i % 64);
+    free(demangled);
     errno = saved_errno;
 }
