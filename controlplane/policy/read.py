@@ -63,16 +63,14 @@ def policy_of(root: Value) -> Policy:
         raise entries["version"].error(f"version {entries['version'].text()} is not known", "version: 1")
     home, executors = _devices(entries["devices"])
     gpus = (home, *(executor.device for executor in executors))
-    rules = tuple(_rule(value, gpus) for value in entries["rules"].sequence()) if "rules" in entries else ()
-    if len(rules) > RULES:
-        raise entries["rules"].error(f"{len(rules)} rules are too many", f"at most {RULES}")
+    rules = _rules(entries["rules"], gpus) if "rules" in entries else ()
     default = _place(entries["default"], gpus) if "default" in entries else home
     verify, verify_limit = _verify(entries["verify"]) if "verify" in entries else (0, None)
     log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
     memory = _memory(entries["memory"], gpus) if "memory" in entries else (FOLLOW, MOVE_AFTER)
     consent = Consent(entries["disassemble"].choice(CONSENTS)) if "disassemble" in entries else Consent.OPEN
     observed = "analysis" in entries and _uses_observed(entries["analysis"])
-    line = entries["devices"].node.start_mark.line + 1
+    line = entries["devices"].line
     return Policy(
         root.file, home, executors, rules, default, verify, log, verify_limit, *memory, consent, observed, line
     )
@@ -136,7 +134,7 @@ def _executor(value: Value) -> Executor:
 
 def amount_of(text: str) -> int | None:
     """Bytes, from 20GiB, 512MiB or a number; None: it is none of these."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", text)
+    found = re.fullmatch(r"([0-9]{1,19}(?:\.[0-9]{1,19})?)\s*([A-Za-z]*)", text)
     size = int(float(found[1]) * UNITS[found[2]]) if found and found[2] in UNITS else 0
     return size if 0 < size < 2**63 else None
 
@@ -150,12 +148,19 @@ def _size(value: Value) -> int:
     return size
 
 
+def _rules(value: Value, gpus: tuple[int, ...]) -> tuple[Rule, ...]:
+    rules = list(value.sequence())
+    if len(rules) > RULES:
+        raise value.error(f"{len(rules)} rules are too many", f"at most {RULES}")
+    return tuple(_rule(each, gpus) for each in rules)
+
+
 def _rule(value: Value, gpus: tuple[int, ...]) -> Rule:
     entries = value.mapping(schema.RULE)
     for key in ("match", "device"):
         if key not in entries:
             raise value.error(f"the rule has no {key!r}", 'match: {function: "glob"} and device: a GPU or home')
-    return Rule(_match(entries["match"]), _place(entries["device"], gpus), value.node.start_mark.line + 1)
+    return Rule(_match(entries["match"]), _place(entries["device"], gpus), value.line)
 
 
 def _match(value: Value) -> Match:
@@ -272,7 +277,8 @@ def _share(value: Value) -> Share:
 def _place(value: Value, gpus: tuple[int, ...], others: str = "home", use: str = "to run") -> int:
     if value.text() == "home":
         return gpus[0]
-    if not value.text().isdigit() or int(value.text()) not in gpus:
+    text = value.text()
+    if not (text.isascii() and text.isdigit()) or int(text) not in gpus:
         expected = f"{others}, or a GPU of this policy: {', '.join(map(str, gpus))}"
         raise value.error(f"{value.text()!r} is not a place {use}", expected)
     return int(value.text())
