@@ -66,6 +66,24 @@ def test_templates_reach_the_shim_while_the_program_runs(tmp_path: Path, capsys:
     assert (found["coverage"]["share"], found["coverage"]["cached"]) == (1.0, 2)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of another user")
+def test_a_cache_of_another_user_is_not_used_and_said_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, [sys.executable, GUEST], "--analyze")
+    before = {file: file.read_bytes() for file in (tmp_path / "cache").rglob("*") if file.is_file()}
+    for each in (tmp_path / "cache").rglob("*"):
+        os.chown(each, 65534, 65534)
+    capfd.readouterr()
+    stats, file = run(tmp_path, [sys.executable, GUEST], "--analyze")
+    assert (stats["analysis"]["cached"], stats["analysis"]["known"]) == (0, 2)
+    assert not understood(file)["loaded"][0]
+    (said,) = capfd.readouterr().err.splitlines()
+    assert said == (
+        f"tessera-run: the cache of analyses {tmp_path}/cache/tessera/analysis is not used: "
+        "'tessera' belongs to user 65534"
+    )
+    assert before == {file: file.read_bytes() for file in (tmp_path / "cache").rglob("*") if file.is_file()}
+
+
 @pytest.mark.parametrize("name", ["softmax", "gemm_tiled"])
 def test_launches_of_programs_are_known(
     name: str, executables: dict[str, Path | BuildError], tmp_path: Path, capsys: pytest.CaptureFixture[str]
