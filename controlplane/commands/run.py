@@ -82,6 +82,12 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
         help="run every N-th launch that runs elsewhere at home too and compare; --verify: every one",
     )
     group.add_argument(
+        "--bounds",
+        action=argparse.BooleanOptionalAction,
+        help="whether accesses beyond an allocation, and to freed memory, fault under a policy as they do without one "
+        "(default: on emulated GPUs; on others each allocation takes 2 MiB more at most)",
+    )
+    group.add_argument(
         "--shim",
         action="store_true",
         help="stand in front of the driver even if nothing asks for it (only for --emulate)",
@@ -197,6 +203,8 @@ def _run(options: argparse.Namespace) -> int:
         if policy is None:
             raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
         policy = replace(policy, verify=options.verify)
+    if options.bounds and policy is None and not _is_checked(options):
+        raise ConfigError("--bounds is about memory that a policy serves", expected="--policy with a policy file")
     emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
     stats_file = None if options.stats_file is None else _create(options.stats_file)
     outcome = _execute(emulation, policy, options)
@@ -228,6 +236,8 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
         if used is not None:
             redirection = Redirection(used, driver, launch.compose(layers, os.environ))
             layers.insert(0, stack.enter_context(redirection).change())
+            bounded = emulation is not None if options.bounds is None else options.bounds
+            layers.append(launch.Change(variables={"TESSERA_BOUNDS": str(int(bounded))}))
             if checks is not None:
                 layers.append(stack.enter_context(checks).change(used))
         elif options.shim or emulation is None or observed_run:

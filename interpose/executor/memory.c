@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include <tessera/bounds.h>
+
 #include "base/map.h"
 #include "base/os.h"
 #include "executor/share.h"
@@ -28,6 +30,7 @@ struct tsr_memory {
     struct tsr_map reservations; /* bytes by address; the arena is one */
     struct tsr_map mappings;     /* struct mapping by address */
     struct tsr_map host;         /* bytes by address */
+    struct tsr_bounds *bounds;   /* of the application's allocations; NULL: all that is mapped may be accessed */
 };
 
 static CUresult reserve(struct tsr_memory *memory, uint64_t address, uint64_t bytes)
@@ -218,6 +221,40 @@ static CUresult remove_host(struct tsr_memory *memory, uint64_t address)
     return result;
 }
 
+static void drop_bounds(struct tsr_memory *memory)
+{
+    const void *found = NULL;
+    static const CUuuid id = TSR_BOUNDS_EXPORT;
+    if (memory->bounds && cuGetExportTable(&found, &id) == CUDA_SUCCESS)
+        ((const struct tsr_bounds_export *)found)->use(NULL);
+    if (memory->bounds)
+        tsr_os_unmap(memory->bounds, sizeof *memory->bounds);
+    memory->bounds = NULL;
+}
+
+/* Only an emulated driver can check accesses with it. */
+static CUresult set_bounds(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
+{
+    const void *found = NULL;
+    static const CUuuid id = TSR_BOUNDS_EXPORT;
+    drop_bounds(memory);
+    if (descriptor < 0)
+        return CUDA_SUCCESS;
+    if (message->bytes != sizeof *memory->bounds || cuGetExportTable(&found, &id) != CUDA_SUCCESS)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    const struct tsr_bounds_export *driver = found;
+    memory->bounds = tsr_os_map(NULL, message->bytes, PROT_READ, descriptor, 0);
+    if (!memory->bounds)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (driver->size != sizeof *driver || memory->bounds->version != TSR_BOUNDS_VERSION) {
+        tsr_os_unmap(memory->bounds, sizeof *memory->bounds);
+        memory->bounds = NULL;
+        return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+    }
+    driver->use(memory->bounds);
+    return CUDA_SUCCESS;
+}
+
 CUresult tsr_memory_apply(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
 {
     switch (message->kind) {
@@ -239,6 +276,8 @@ CUresult tsr_memory_apply(struct tsr_memory *memory, const struct tsr_message *m
         return add_host(memory, message, descriptor);
     case TSR_MESSAGE_HOST_FREE:
         return remove_host(memory, message->address);
+    case TSR_MESSAGE_BOUNDS:
+        return set_bounds(memory, message, descriptor);
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -270,6 +309,7 @@ static void drop_host(uint64_t address, void *bytes, void *argument)
 
 void tsr_memory_destroy(struct tsr_memory *memory)
 {
+    drop_bounds(memory);
     tsr_map_each(&memory->mappings, drop_mapping, NULL);
     tsr_map_each(&memory->reservations, drop_reservation, NULL);
     tsr_map_each(&memory->host, drop_host, NULL);

@@ -199,6 +199,7 @@ static CUresult apply(struct tsr_mirror *mirror, const struct tsr_message *messa
     case TSR_MESSAGE_UNRESERVE:
     case TSR_MESSAGE_HOST:
     case TSR_MESSAGE_HOST_FREE:
+    case TSR_MESSAGE_BOUNDS:
         return tsr_memory_apply(mirror->memory, message, descriptor);
     case TSR_MESSAGE_MODULE:
         return load(mirror, message, descriptor);

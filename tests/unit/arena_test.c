@@ -5,6 +5,7 @@
 #include "shim/memory/allocation.c"
 #include "shim/memory/arena.c"
 #include "shim/memory/backing.c"
+#include "shim/memory/bounds.c"
 #include "shim/memory/home_only.c"
 
 #include "check.h"

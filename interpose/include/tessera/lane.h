@@ -54,7 +54,8 @@ enum tsr_message_kind {
     TSR_MESSAGE_VARIABLE,  /* parent: module; name follows in text. Answered with whether code leads to it */
     TSR_MESSAGE_LIMIT,     /* detail: CUlimit; bytes: its value */
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute, TSR_ATTRIBUTE_CACHE: CUfunc_cache; value */
-    TSR_MESSAGE_STREAM /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
+    TSR_MESSAGE_STREAM, /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
+    TSR_MESSAGE_BOUNDS  /* descriptor: struct tsr_bounds (tessera/bounds.h); bytes: its size. Without one: none any more */
 };
 
 #define TSR_ATTRIBUTE_CACHE (-1)

@@ -9,6 +9,7 @@
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
 #include "shim/memory/arena.h"
+#include "shim/memory/bounds.h"
 #include "shim/memory/home_only.h"
 #include "shim/order/executors.h"
 
@@ -179,8 +180,10 @@ static CUresult fill(CUmemGenericAllocationHandle memory, CUdeviceptr from, uint
         goto free_addresses;
     result = tsr_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
     if (result == CUDA_SUCCESS) {
+        tsr_bounds_lift();
         result = tsr_real.cuMemcpyDtoDAsync_v2(at, from, bytes, stream);
         CUresult waited = tsr_real.cuStreamSynchronize(stream);
+        tsr_bounds_restore();
         result = result == CUDA_SUCCESS ? waited : result;
         tsr_real.cuStreamDestroy_v2(stream);
     }

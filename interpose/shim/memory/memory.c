@@ -5,6 +5,7 @@
 #include "shim/memory/allocation.h"
 #include "shim/memory/arena.h"
 #include "shim/memory/backing.h"
+#include "shim/memory/bounds.h"
 #include "shim/record/capture.h"
 #include "shim/entry/engaged.h"
 #include "shim/memory/home_only.h"
@@ -64,7 +65,8 @@ void tsr_memory_reclaim(void)
 
 static CUresult allocate_locked(size_t bytes, CUcontext context, struct tsr_allocation **out)
 {
-    if (bytes > LARGE)
+    tsr_bounds_start();
+    if (bytes > LARGE || tsr_bounds_are_guards())
         return tsr_allocation_map(bytes, small.peers, context, out);
     CUresult result = CUDA_SUCCESS;
     *out = tsr_allocation_take(&small, TSR_BLOCKS_FREE, bytes, context);

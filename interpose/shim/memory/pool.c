@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "shim/memory/allocation.h"
 #include "shim/memory/arena.h"
+#include "shim/memory/bounds.h"
 #include "shim/memory/freed.h"
 #include "shim/memory/memory.h"
 #include "shim/order/order.h"
@@ -110,9 +111,10 @@ void tsr_pool_reclaim_locked(void)
         tsr_heap_trim(&pools.data[i]->heap, 0);
 }
 
+/* With exact bounds what was freed in the stream keeps its bounds until the stream has come to that. */
 static struct tsr_allocation *take_locked(struct tsr_pool *pool, uint64_t set, size_t bytes, CUcontext context)
 {
-    struct tsr_allocation *taken = tsr_allocation_take(&pool->heap, set, bytes, context);
+    struct tsr_allocation *taken = tsr_bounds_are_exact() ? NULL : tsr_allocation_take(&pool->heap, set, bytes, context);
     return taken ? taken : tsr_allocation_take(&pool->heap, TSR_BLOCKS_FREE, bytes, context);
 }
 
@@ -166,6 +168,20 @@ void tsr_pool_give_locked(struct tsr_allocation *allocation, uint64_t set)
     tsr_allocation_give(allocation, set);
 }
 
+static void CUDA_CB remove_bounds(void *address)
+{
+    tsr_bounds_remove((CUdeviceptr)(uintptr_t)address);
+}
+
+/* What was posted to the stream before may still use the memory, what comes after may not. */
+static void remove_bounds_after(CUstream stream, CUdeviceptr address)
+{
+    void *argument = (void *)(uintptr_t)address;
+    if (tsr_order_join(stream, false) != CUDA_SUCCESS ||
+        tsr_real.cuLaunchHostFunc(stream, remove_bounds, argument) != CUDA_SUCCESS)
+        tsr_bounds_remove(address);
+}
+
 bool tsr_pool_free(CUdeviceptr address, CUstream stream, bool per_thread)
 {
     CUcontext context = NULL;
@@ -176,8 +192,11 @@ bool tsr_pool_free(CUdeviceptr address, CUstream stream, bool per_thread)
     if (found) {
         CUstream named = tsr_stream_named(stream, per_thread);
         uint64_t set = tsr_freed_set(named, context);
-        if (tsr_blocks_set(&allocation->heap->blocks, set) && tsr_freed_note_locked(set, named, context))
-            tsr_pool_give_locked(allocation, set); /* else it leaks, which is better than memory of two owners */
+        if (tsr_blocks_set(&allocation->heap->blocks, set) && tsr_freed_note_locked(set, named, context)) {
+            if (tsr_bounds_are_exact())
+                remove_bounds_after(named, address); /* first: the set may be free for all right after */
+            tsr_pool_give_locked(allocation, set);
+        } /* else it leaks, which is better than memory of two owners */
     }
     tsr_memory_unlock();
     return found;
