@@ -44,14 +44,18 @@ class Program:
     def note(self, result: tuple[Any, ...]) -> None:
         self.answers.append(int(result[0]))
 
+    def launch(self, address: int) -> tuple[Any, ...]:
+        shape, parameters = (1, 1, 1, 1, 1, 1), ((driver.CUdeviceptr(address),), (None,))
+        result: tuple[Any, ...] = driver.cuLaunchKernel(self._store, *shape, 0, self.stream, parameters, 0)
+        return result
+
     def post(self, address: int) -> None:
-        shape = (1, 1, 1, 1, 1, 1)
-        call(driver.cuLaunchKernel(self._store, *shape, 0, self.stream, ((driver.CUdeviceptr(address),), (None,)), 0))
+        call(self.launch(address))
 
     def store(self, address: int) -> None:
-        """One byte, by a kernel."""
-        self.post(int(address))
-        self.note(driver.cuStreamSynchronize(self.stream))
+        """One byte, by a kernel. A launch that is verified is waited for, so it may itself say that it failed."""
+        launched = self.launch(address)
+        self.note(driver.cuStreamSynchronize(self.stream) if int(launched[0]) == 0 else launched)
 
     def two(self, size: int) -> tuple[int, int]:
         return int(call(driver.cuMemAlloc(size))), int(call(driver.cuMemAlloc(size)))
