@@ -42,8 +42,7 @@ const struct tsr_range_entry *tsr_range_entry_find(struct tsr_warp *w, const str
     uint8_t *lines = write ? range->write_lines : range->read_lines;
     if (lines != NULL)
         lines += (part.base - range->base) >> TSR_LINE_SHIFT;
-    *entry = (struct tsr_range_entry){
-        .base = part.base, .bytes = part.bytes, .lines = lines, .location = range->location};
+    *entry = (struct tsr_range_entry){.base = part.base, .bytes = part.bytes, .lines = lines, .location = range->location};
     return holds(entry, address, bytes) ? entry : NULL;
 }
 

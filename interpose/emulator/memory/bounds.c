@@ -13,7 +13,8 @@ void tsr_bounds_use(const struct tsr_bounds *chosen)
 /* The table if it is about the address; NULL: whatever is mapped may be accessed. */
 static const struct tsr_bounds *about(uint64_t address)
 {
-    const struct tsr_bounds *used = address - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES ? __atomic_load_n(&table, __ATOMIC_ACQUIRE) : NULL;
+    const struct tsr_bounds *used =
+        address - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES ? __atomic_load_n(&table, __ATOMIC_ACQUIRE) : NULL;
     return used && !__atomic_load_n(&used->lifted, __ATOMIC_ACQUIRE) ? used : NULL;
 }
 
@@ -55,6 +56,7 @@ bool tsr_bounds_neighbours(uint64_t address, struct tsr_bounds_allocation *befor
             break;
         at = page - 1;
     }
-    *after = first_from(used, address + TSR_BOUNDS_UNIT < TSR_ARENA_ADDRESS + TSR_ARENA_BYTES ? address + TSR_BOUNDS_UNIT : address);
+    *after =
+        first_from(used, address + TSR_BOUNDS_UNIT < TSR_ARENA_ADDRESS + TSR_ARENA_BYTES ? address + TSR_BOUNDS_UNIT : address);
     return true;
 }

@@ -23,10 +23,11 @@
 
 struct tsr_bounds {
     uint32_t version;
-    uint32_t lifted;                       /* atomic; above 0: the shim copies and compares whatever is mapped */
-    uint64_t before[TSR_BOUNDS_PAGES];     /* atomic; begin of the allocation that goes on into the page from the one before it; or 0 */
+    uint32_t lifted; /* atomic; above 0: the shim copies and compares whatever is mapped */
+    uint64_t
+        before[TSR_BOUNDS_PAGES]; /* atomic; begin of the allocation that goes on into the page from the one before it; or 0 */
     uint64_t starts[TSR_BOUNDS_UNITS / 64]; /* atomic; bit n: an allocation begins at unit n */
-    uint64_t bytes[TSR_BOUNDS_UNITS];      /* atomic; of the allocation that begins there, as asked for */
+    uint64_t bytes[TSR_BOUNDS_UNITS];       /* atomic; of the allocation that begins there, as asked for */
 };
 
 struct tsr_bounds_allocation {
@@ -73,7 +74,8 @@ static inline bool tsr_bounds_find(const struct tsr_bounds *table, uint64_t addr
 static inline bool tsr_bounds_hold(const struct tsr_bounds *table, uint64_t address, uint64_t bytes)
 {
     struct tsr_bounds_allocation found;
-    return tsr_bounds_find(table, address, &found) && bytes <= found.granted && address - found.address <= found.granted - bytes;
+    return tsr_bounds_find(table, address, &found) && bytes <= found.granted &&
+           address - found.address <= found.granted - bytes;
 }
 
 #endif

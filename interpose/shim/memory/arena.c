@@ -103,8 +103,11 @@ CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
     CUresult result = reserve();
     if (result != CUDA_SUCCESS)
         return result;
+    if (bytes > TSR_ARENA_BYTES)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     struct tsr_extent *extent = calloc(1, sizeof *extent);
-    struct tsr_block *block = extent ? tsr_blocks_take(&space, TSR_BLOCKS_FREE, bytes + tsr_bounds_guard_bytes(), TSR_ARENA_PAGE) : NULL;
+    struct tsr_block *block =
+        extent ? tsr_blocks_take(&space, TSR_BLOCKS_FREE, bytes + tsr_bounds_guard_bytes(), TSR_ARENA_PAGE) : NULL;
     if (!block) {
         free(extent);
         return CUDA_ERROR_OUT_OF_MEMORY;
