@@ -1,4 +1,4 @@
-"""A kernel that faults, the end of its context, and work in another: after_fault.py CASE prints what the driver says."""
+"""A kernel that faults, the end of its context, work in another: after_fault.py CASE prints what the driver says."""
 
 import ctypes
 import sys

@@ -40,8 +40,10 @@ static void note(CUcontext context)
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
 {
     CUresult result = end(context);
-    if (result == CUDA_SUCCESS && tsr_session())
+    if (result == CUDA_SUCCESS && tsr_session()) {
+        tsr_order_context_ended(context);
         tsr_memory_context_gone(context);
+    }
     return result;
 }
 
@@ -61,8 +63,10 @@ CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
     if (is_active(device) && tsr_real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
         tsr_real.cuDevicePrimaryCtxRelease_v2(device);
     CUresult result = end(device);
-    if (result == CUDA_SUCCESS && context && !is_active(device))
+    if (result == CUDA_SUCCESS && context && !is_active(device)) {
+        tsr_order_context_ended(context);
         tsr_memory_context_gone(context);
+    }
     return result;
 }
 

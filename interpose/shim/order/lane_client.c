@@ -132,7 +132,17 @@ uint32_t tsr_lane_number(const struct tsr_lane_client *lane)
 
 CUresult tsr_lane_state(const struct tsr_lane_client *lane)
 {
-    return (CUresult)__atomic_load_n(&lane->lane->dead, __ATOMIC_ACQUIRE);
+    bool pardoned = __atomic_load_n(&lane->pardoned, __ATOMIC_ACQUIRE);
+    return pardoned ? CUDA_SUCCESS : (CUresult)__atomic_load_n(&lane->lane->dead, __ATOMIC_ACQUIRE);
+}
+
+void tsr_lane_pardon(struct tsr_lane_client *lane)
+{
+    __atomic_store_n(&lane->decided, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&lane->lost, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&lane->pardoned, 1, __ATOMIC_RELEASE);
+    shutdown(lane->socket, SHUT_RDWR); /* the executor's process may serve another application with a context of its own */
+    tsr_warn("executor %u failed with work of contexts that have ended; what was to run there runs at home", lane->number);
 }
 
 bool tsr_lane_is_lost(const struct tsr_lane_client *lane)

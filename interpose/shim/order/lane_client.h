@@ -48,6 +48,9 @@ CUresult tsr_lane_state(const struct tsr_lane_client *lane);
 /* Sets it, unless there is one, and opens all fences; how: for the log, what the executor did. */
 void tsr_lane_fail(struct tsr_lane_client *lane, CUresult error, const char *how);
 
+/* The contexts are gone whose work failed there: from now on it is lost without harm. */
+void tsr_lane_pardon(struct tsr_lane_client *lane);
+
 /* Nothing new can go to the executor, whether or not that is an error. */
 bool tsr_lane_is_lost(const struct tsr_lane_client *lane);
 /* A stream that is home starts for the lane, and has arrived or not. False: it cannot. */

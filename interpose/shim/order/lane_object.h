@@ -22,6 +22,7 @@ struct tsr_lane_client {
     uint32_t broken;       /* atomic; it did not answer: to be given up */
     uint32_t decided;      /* atomic; 1: what that means for its work has been decided */
     uint32_t standing;     /* atomic; 1 while a thread carries its records out at home */
+    uint32_t pardoned;     /* atomic; its failure concerns nobody any more: it is lost without harm */
     uint32_t pending;      /* atomic; records that this thread has and that are not complete */
     uint64_t pulse;        /* watch.c's thread; the last one that it saw */
     uint64_t started_ns;   /* when watching began */

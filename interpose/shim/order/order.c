@@ -352,6 +352,37 @@ CUresult tsr_order_destroy_contexts(void)
     return result;
 }
 
+/* Whether the stream had work on the lane, and if it is the context's: it has none any more. */
+static bool drop_work(struct tsr_stream *stream, const struct tsr_lane_client *lane, CUcontext context)
+{
+    pthread_mutex_lock(&stream->lock);
+    bool with_lane = stream->live && (stream->lane == lane || stream->owed == lane);
+    if (with_lane && stream->context == context) {
+        stream->lane = NULL;
+        settle_locked(stream);
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return with_lane;
+}
+
+void tsr_order_context_ended(CUcontext context)
+{
+    const struct tsr_session *session = tsr_session();
+    for (uint32_t i = 0; session && i < session->lane_count; i++) {
+        if (tsr_lane_state(session->lanes[i]) == CUDA_SUCCESS)
+            continue;
+        bool others = false;
+        for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
+            bool had_work = drop_work(at, session->lanes[i], context);
+            if (had_work && at->context == context)
+                tsr_stream_forget(at);
+            others |= had_work && at->context != context;
+        }
+        if (!others)
+            tsr_lane_pardon(session->lanes[i]);
+    }
+}
+
 /* Without locks, which may be held by somebody who waits for the executor: what is missed departs later, and then sees that it is lost. */
 bool tsr_order_is_with(const struct tsr_lane_client *lane)
 {
