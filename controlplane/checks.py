@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from controlplane import native, records
+from controlplane.handover import memory_file, name_of
 from controlplane.launch import Change
 from controlplane.policy import Policy
 
@@ -172,8 +173,8 @@ class Checks:
             asked.memory_bytes,
         )
         table.what = WRITES * asked.writes | ACCESSES * asked.accesses
-        self._file = os.memfd_create("tessera-checks")
-        os.write(self._file, bytes(ffi.buffer(table)))
+        self._file = memory_file("tessera-checks", ffi.sizeof(table[0]))
+        os.pwrite(self._file, bytes(ffi.buffer(table)), 0)
 
     def __enter__(self) -> Self:
         return self
@@ -186,7 +187,7 @@ class Checks:
     def change(self, policy: Policy) -> Change:
         """What the program needs besides the shim under this policy."""
         marks = () if policy.marks_library_calls else (native.file("shim/libtessera_calls.so"),)
-        return Change(variables={"TESSERA_CHECKS": f"/proc/{os.getpid()}/fd/{self._file}"}, preload=marks)
+        return Change(variables={"TESSERA_CHECKS": name_of(self._file)}, preload=marks)
 
     def report(self) -> CheckReport:
         """So far; may be asked while the program runs and afterwards."""

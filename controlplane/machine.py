@@ -1,7 +1,6 @@
 """The emulated machine's file (tessera/machine.h): written from a description before the program starts, read later."""
 
 import mmap
-import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from controlplane import records
 from controlplane.catalogue import Link
 from controlplane.emulate import Machine
 from controlplane.errors import WireError
+from controlplane.handover import memory_file, name_of
 
 HEADER = "machine.h"
 LINK_KINDS = {"none": 0, "pcie": 1, "nvlink": 2}
@@ -52,8 +52,7 @@ class MachineFile:
     def __init__(self, machine: Machine) -> None:
         ffi, text = records.header(HEADER)
         self._ffi = ffi
-        self.descriptor = os.memfd_create("tessera-machine", os.MFD_CLOEXEC)
-        os.ftruncate(self.descriptor, ffi.sizeof("struct tsr_machine"))
+        self.descriptor = memory_file("tessera-machine", ffi.sizeof("struct tsr_machine"))
         self._map = mmap.mmap(self.descriptor, ffi.sizeof("struct tsr_machine"))
         self._record: Any = ffi.cast("struct tsr_machine *", ffi.from_buffer(self._map, require_writable=True))
         _write(self._record, machine, ffi.sizeof("struct tsr_machine"), text)
@@ -61,7 +60,7 @@ class MachineFile:
     @property
     def path(self) -> str:
         """The name under which other processes of the same user open it."""
-        return f"/proc/{os.getpid()}/fd/{self.descriptor}"
+        return name_of(self.descriptor)
 
     @property
     def processes(self) -> int:

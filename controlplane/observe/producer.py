@@ -1,11 +1,10 @@
 """One process that writes records, as its reader sees it: the journal and the rings, mapped.
 
-The writer may die, be stopped, or be wrong at any moment. So: files are sealed against shrinking before they are
-mapped, each number read from them is read once and bounded, and positions that must not be lost are kept on this
+The writer may die, be stopped, or be wrong at any moment. So: files are mapped only if they are sealed against
+shrinking, each number read from them is read once and bounded, and positions that must not be lost are kept on this
 side. What cannot be right raises WireError; the caller gives that process up.
 """
 
-import fcntl
 import mmap
 import os
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.errors import WireError
+from controlplane.handover import cannot_shrink
 from controlplane.observe.layout import GPUS, HOST_CLOCK, OWN_CLOCK, EntryKind, Records, constant, dtype, joined
 
-F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 ENTRY_NUMBERS = ("number", "parent", "handle", "hash", "size")
 ANCHOR_ATTEMPTS = 8
 SPAN_BYTES = 1 << 20  # of the journal that are read at a time, at most
@@ -97,10 +96,8 @@ class Counters:
 
 def _sealed(descriptor: int, what: str, bytes_needed: int) -> None:
     """Makes sure that the file is at least so large, and stays it."""
-    try:
-        fcntl.fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK)
-    except OSError as error:
-        raise WireError(f"a {what} is no memory file that can be sealed: {error.strerror}") from error
+    if not cannot_shrink(descriptor):
+        raise WireError(f"a {what} is no memory file that is sealed against shrinking")
     if os.fstat(descriptor).st_size < bytes_needed:
         raise WireError(f"a {what} is too small")
 

@@ -8,7 +8,6 @@ of ring, define, code, records and state, and end.
 import os
 import socket
 import stat
-import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,13 @@ from typing import Protocol
 import numpy as np
 
 from controlplane.errors import WireError
+from controlplane.handover import user_of
 from controlplane.loop import Loop
 from controlplane.observe.layout import GPUS, Message, Records, constant, dtype
 from controlplane.observe.producer import Clock, Counters, Entry, Journal, Process, Ring
 
 RINGS_PER_PROCESS = 65536
+ACCEPTED_AT_ONCE = 256
 LARGEST_CODE = 64 << 20  # more is never handed over
 STATE_SECONDS = 1.0
 GATHER_SECONDS = 0.1  # for which records may wait in a ring that has room
@@ -99,7 +100,7 @@ class Receiver:
         self._processes = 0
         self._state_due = self._read_due = 0.0
         self._loop: Loop | None = None
-        self._paused = False
+        self._paused = self._refused = False
 
     def start(self, loop: Loop) -> None:
         self._loop = loop
@@ -133,7 +134,7 @@ class Receiver:
             self._end(connection)
 
     def _accept(self) -> None:
-        while True:
+        for _ in range(ACCEPTED_AT_ONCE):
             try:
                 peer, _ = self._listener.accept()
             except BlockingIOError:
@@ -141,14 +142,22 @@ class Receiver:
             except OSError as error:
                 self._pause(error)
                 return
+            user = user_of(peer)
+            if user != os.geteuid():
+                self._refuse(peer, user)
+                continue
             connection = _Connection(peer)
             peer.setblocking(False)
             self._connections.append(connection)
-            _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-            if user != os.getuid():
-                self._give_up(connection, f"it belongs to user {user}")
-            elif self._loop is not None:
+            if self._loop is not None:
                 self._loop.watch(peer, partial(self._receive, connection))
+
+    def _refuse(self, peer: socket.socket, user: int) -> None:
+        """Another user, who learns nothing and fills no terminal."""
+        peer.close()
+        if not self._refused:
+            self._complain(f"a process of user {user} wanted to connect and was refused; more are, without a word")
+        self._refused = True
 
     def _pause(self, error: OSError) -> None:
         """No descriptors are left: who wants to connect waits in the queue until another process has ended."""

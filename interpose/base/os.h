@@ -12,6 +12,13 @@
 
 /* An anonymous memory file of the given size, which a reader may seal against shrinking; -1 on failure. */
 int tsr_os_memfd(const char *name, uint64_t bytes);
+/* Fixes a memory file with these F_SEAL_ bits for good. */
+bool tsr_os_seal(int descriptor, int seals);
+/* Whether a file that came from another process is a memory file with these seals and of at least so many bytes: what is read of it
+   through a mapping stays there. */
+bool tsr_os_is_sealed(int descriptor, int seals, uint64_t bytes);
+/* Opens a file that another process of this user offers by name; errno is EPERM when it is another user's. */
+int tsr_os_open_own(const char *path, int flags);
 /* Gives that part of a memory file its memory now, growing the file if need be: lack of memory shows here and not as a signal later. */
 bool tsr_os_allocate(int descriptor, uint64_t offset, uint64_t bytes);
 

@@ -1,6 +1,7 @@
 /* See lane_reader.h. */
 #include "executor/lane_reader.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,10 +10,21 @@
 
 #include "base/os.h"
 #include "carry/carry.h"
+#include "carry/record.h"
 
 #define SPINS_BEFORE_SLEEP 2000
 #define SLEEP_NS 100000000ull /* bound on a sleep whose wake-up was lost or that must see `stop` */
 #define WATCH_NS 2000000ull   /* between looks at work under way: nobody else would notice that it has failed */
+
+#define MOST_OPERATIONS 16u   /* of one batch */
+
+/* What is carried out together: one record, or waits and signals of a stream that stand behind each other. */
+struct batch {
+    struct tsr_record_copy first;
+    struct tsr_lane_record operations[MOST_OPERATIONS]; /* the first one's header among them */
+    unsigned count;                                     /* 0: not of operations */
+    uint64_t end;                                       /* behind the last record */
+};
 
 struct tsr_lane_reader {
     struct tsr_lane *lane;
@@ -22,10 +34,11 @@ struct tsr_lane_reader {
     struct tsr_mirror *mirror;
     CUcontext context;
     pthread_t thread, pulse;
-    int stop; /* atomic */
+    int stop;                    /* atomic */
+    struct batch batch;          /* thread */
+    struct tsr_record_copy next; /* thread; that may belong to the batch */
 };
 
-#define MOST_OPERATIONS 16u /* of one batch */
 #define DRAIN_LOOK_NS 20000ull
 
 static const struct tsr_carry_driver driver = {.launch = cuLaunchKernel,
@@ -60,6 +73,10 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
 static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
     static const char *const kinds[] = {"skip", "launch", "wait", "signal", "copy", "memset"};
+    if (!record) {
+        fprintf(stderr, "tessera-executor: what stands in the lane is no record\n");
+        return;
+    }
     const struct tsr_carry_function *of =
         record->kind == TSR_LANE_LAUNCH ? tsr_mirror_function(reader->mirror, record->function) : NULL;
     const char *name = "";
@@ -104,50 +121,52 @@ static CUstreamBatchMemOpParams operation_of(const struct tsr_lane *lane, const 
     return operation;
 }
 
-/* Behind the last record that is carried out with this one: all waits and signals of a stream that stand behind each other are one batch. */
-static uint64_t end_of(const struct tsr_lane_reader *reader, uint64_t position)
+/* Takes what begins there out of the lane. False: it is no record. */
+static bool take(struct tsr_lane_reader *reader, uint64_t position)
 {
-    const struct tsr_lane_record *first = tsr_lane_record_at(reader->lane, position);
-    uint64_t end = position + first->bytes;
-    for (unsigned count = 1;
-         is_operation(first) && count < MOST_OPERATIONS && tsr_lane_is_ready(reader->lane, end) &&
-         is_operation(tsr_lane_record_at(reader->lane, end)) && tsr_lane_record_at(reader->lane, end)->stream == first->stream;
-         count++)
-        end += tsr_lane_record_at(reader->lane, end)->bytes;
-    return end;
+    struct batch *batch = &reader->batch;
+    if (!tsr_record_take(reader->lane, position, &batch->first))
+        return false;
+    batch->end = position + batch->first.record.bytes;
+    batch->count = is_operation(&batch->first.record);
+    batch->operations[0] = batch->first.record;
+    while (batch->count && batch->count < MOST_OPERATIONS && tsr_lane_is_ready(reader->lane, batch->end)) {
+        const struct tsr_lane_record *next = &reader->next.record;
+        if (!tsr_record_take(reader->lane, batch->end, &reader->next) || !is_operation(next) ||
+            next->stream != batch->first.record.stream)
+            break;
+        batch->operations[batch->count++] = *next;
+        batch->end += next->bytes;
+    }
+    return true;
 }
 
 /* Says what is about to be taken. */
-static void note(const struct tsr_lane_reader *reader, uint64_t position, uint64_t end)
+static void note(const struct tsr_lane_reader *reader)
 {
     struct tsr_lane *lane = reader->lane;
-    for (const struct tsr_lane_record *record; position < end; position += record->bytes) {
-        record = tsr_lane_record_at(reader->lane, position);
-        if (record->stream >= TSR_LANE_STREAMS)
-            continue;
-        if (record->kind == TSR_LANE_WAIT)
-            __atomic_store_n(&lane->follows[record->stream], record->value, __ATOMIC_RELEASE);
-        else if (record->kind == TSR_LANE_SIGNAL)
-            __atomic_store_n(&lane->settles[record->stream], record->value, __ATOMIC_RELEASE);
-        else if (tsr_carry_is_work(record))
-            __atomic_store_n(&lane->settles[record->stream], TSR_LANE_UNSETTLED, __ATOMIC_RELEASE);
+    const struct batch *batch = &reader->batch;
+    for (unsigned i = 0; i < batch->count; i++) {
+        const struct tsr_lane_record *operation = &batch->operations[i];
+        uint64_t *says = operation->kind == TSR_LANE_WAIT ? lane->follows : lane->settles;
+        __atomic_store_n(&says[operation->stream], operation->value, __ATOMIC_RELEASE);
     }
+    if (tsr_carry_is_work(&batch->first.record))
+        __atomic_store_n(&lane->settles[batch->first.record.stream], TSR_LANE_UNSETTLED, __ATOMIC_RELEASE);
 }
 
-static CUresult operate(const struct tsr_lane_reader *reader, uint64_t position, uint64_t end, CUstream stream)
+static CUresult operate(const struct tsr_lane_reader *reader, CUstream stream)
 {
     CUstreamBatchMemOpParams operations[MOST_OPERATIONS];
-    unsigned count = 0;
-    for (const struct tsr_lane_record *record; position < end; position += record->bytes) {
-        record = tsr_lane_record_at(reader->lane, position);
-        operations[count++] = operation_of(reader->lane, record);
-    }
-    return cuStreamBatchMemOp(stream, count, operations, 0);
+    const struct batch *batch = &reader->batch;
+    for (unsigned i = 0; i < batch->count; i++)
+        operations[i] = operation_of(reader->lane, &batch->operations[i]);
+    return cuStreamBatchMemOp(stream, batch->count, operations, 0);
 }
 
-static CUresult carry_out(struct tsr_lane_reader *reader, uint64_t position, uint64_t end)
+static CUresult carry_out(struct tsr_lane_reader *reader)
 {
-    const struct tsr_lane_record *record = tsr_lane_record_at(reader->lane, position);
+    const struct tsr_lane_record *record = &reader->batch.first.record;
     if (record->kind == TSR_LANE_SKIP)
         return CUDA_SUCCESS;
     CUstream stream = tsr_mirror_stream(reader->mirror, record->stream);
@@ -156,7 +175,7 @@ static CUresult carry_out(struct tsr_lane_reader *reader, uint64_t position, uin
     if (!stream || (record->kind == TSR_LANE_LAUNCH && !function))
         return CUDA_ERROR_INVALID_HANDLE;
     reader->busy[record->stream] = true;
-    return is_operation(record) ? operate(reader, position, end, stream) : tsr_carry_out(&driver, record, function, stream);
+    return is_operation(record) ? operate(reader, stream) : tsr_carry_out(&driver, record, function, stream);
 }
 
 static bool watch_locked(struct tsr_lane_reader *reader)
@@ -213,19 +232,21 @@ static void *run(void *argument)
             wait_for_records(reader, head);
             continue;
         }
-        uint64_t end = end_of(reader, head);
-        note(reader, head, end);
+        bool taken = take(reader, head);
+        uint64_t end = taken ? reader->batch.end : head;
+        if (taken)
+            note(reader);
         __atomic_store_n(&lane->taken, end, __ATOMIC_SEQ_CST);
         if (is_closed(lane))
             break;
         if (__atomic_load_n(&lane->dead, __ATOMIC_SEQ_CST) == CUDA_SUCCESS) {
-            CUresult result = end > head ? carry_out(reader, head, end) : CUDA_ERROR_INVALID_VALUE;
+            CUresult result = taken ? carry_out(reader) : CUDA_ERROR_INVALID_VALUE;
             if (result != CUDA_SUCCESS) {
-                tell(reader, tsr_lane_record_at(reader->lane, head));
+                tell(reader, taken ? &reader->batch.first.record : NULL);
                 fail(reader, result);
             }
         }
-        if (end == head)
+        if (!taken)
             break;
         tsr_lane_give_back(lane, head, end);
         head = end;
@@ -261,10 +282,19 @@ void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_mes
     pthread_mutex_unlock(&reader->watching);
 }
 
+static bool is_lane(const struct tsr_message *hello, int descriptor)
+{
+    uint64_t offset = hello->address - TSR_LANE_ADDRESS;
+    return hello->bytes == TSR_LANE_SPACING && offset % TSR_LANE_SPACING == 0 && offset / TSR_LANE_SPACING < TSR_LANES &&
+           tsr_os_is_sealed(descriptor, F_SEAL_SHRINK, hello->bytes);
+}
+
 CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, struct tsr_mirror *mirror, CUcontext context,
                                struct tsr_lane_reader **out)
 {
-    struct tsr_lane_reader *reader = calloc(1, sizeof *reader);
+    if (!is_lane(hello, descriptor))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct tsr_lane_reader *reader = aligned_alloc(64, (sizeof *reader + 63) / 64 * 64);
     if (!reader)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = CUDA_ERROR_MAP_FAILED;

@@ -1,6 +1,7 @@
 /* See memory.h. */
 #include "executor/memory.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -107,6 +108,8 @@ static CUresult show(const struct tsr_memory *memory, uint64_t address, uint64_t
 
 static CUresult map(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
 {
+    if (descriptor < 0 || tsr_map_find(&memory->mappings, message->address))
+        return CUDA_ERROR_INVALID_VALUE;
     struct mapping *mapping = calloc(1, sizeof *mapping);
     if (!mapping)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -155,7 +158,7 @@ static CUresult move(struct tsr_memory *memory, const struct tsr_message *messag
 {
     struct mapping *mapping = tsr_map_find(&memory->mappings, message->address);
     struct physical other;
-    if (!mapping || mapping->moving || mapping->bytes != message->bytes)
+    if (descriptor < 0 || !mapping || mapping->moving || mapping->bytes != message->bytes)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = take(memory, message, descriptor, &other);
     if (result != CUDA_SUCCESS)
@@ -185,8 +188,17 @@ static CUresult moved(struct tsr_memory *memory, uint64_t address, bool stays)
     return CUDA_SUCCESS;
 }
 
+static bool is_host(const struct tsr_message *message, int descriptor)
+{
+    uint64_t offset = message->address - TSR_HOST_ADDRESS;
+    return message->bytes && offset < TSR_HOST_BYTES && message->bytes <= TSR_HOST_BYTES - offset &&
+           tsr_os_is_sealed(descriptor, F_SEAL_SHRINK, message->bytes);
+}
+
 static CUresult add_host(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
 {
+    if (!is_host(message, descriptor))
+        return CUDA_ERROR_INVALID_VALUE;
     void *host = tsr_os_map((void *)(uintptr_t)message->address, message->bytes, PROT_READ | PROT_WRITE, descriptor, 0);
     if (!host)
         return CUDA_ERROR_NOT_SUPPORTED;

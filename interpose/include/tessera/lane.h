@@ -5,6 +5,9 @@
  * so, each answered by a tsr_reply in order): memory, modules, functions, streams. The lane (struct tsr_lane, a memory file that the
  * shim creates and sends with HELLO): launches and fences, one way, no answer. What a lane record refers to has been answered on the
  * socket before. Process-local to one machine and one release: no byte order, version checked in HELLO.
+ *
+ * Neither side trusts the other's numbers. Memory files come sealed against a change of their size, images also against writing, and who
+ * gets one looks. A record is copied out of the lane and then checked (carry/record.h): what was checked cannot change any more.
  */
 #ifndef TESSERA_LANE_H
 #define TESSERA_LANE_H
@@ -35,6 +38,8 @@
 #define TSR_HOST_BYTES (1ull << 40)
 #define TSR_LANE_ADDRESS 0x1ffff0000000ull
 #endif
+#define TSR_LANE_SPACING (2ull << 20) /* one lane per executor, each at its own address */
+#define TSR_LANES 15u
 #define TSR_RESERVE_ADDRESS (TSR_ARENA_ADDRESS + TSR_ARENA_BYTES)
 
 enum tsr_message_kind {

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 5u
+#define TSR_POLICY_VERSION 6u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 #define TSR_POLICY_FOLLOW (-1) /* as memory_place: on the GPU whose launches use it */
@@ -24,7 +24,7 @@ struct tsr_policy_executor {
     uint32_t device;             /* number of the GPU */
     uint32_t sm_limit;           /* SMs it may use; 0: all */
     uint64_t memory_limit_bytes; /* of memory it may allocate; 0: no limit */
-    char socket[64];             /* name in the abstract namespace, without the leading NUL */
+    char socket[64];             /* path of its socket, by a descriptor of tessera-run (base/socket.h) */
 };
 
 enum tsr_policy_condition { /* bits of a rule's conditions; a rule without any holds for every launch */

@@ -1,7 +1,7 @@
 /*
  * Records: what the shim saw an application do, written for the control plane to read.
  *
- * A process that initialises CUDA connects to the SOCK_SEQPACKET socket in the abstract namespace that TESSERA_RECORDS names and sends a
+ * A process that initialises CUDA connects to the SOCK_SEQPACKET socket that TESSERA_RECORDS names (base/socket.h) and sends a
  * tsr_records_message HELLO with the memory file of its journal; each thread owns a ring, whose memory file follows in a RING message when
  * the thread makes its first record. If the control plane wants code (TESSERA_CODE), every image that the application loads follows in a
  * CODE message, with a memory file or the file that it lies in; so does the PTX that the driver links into an image. The end of the connection is the end of the process; nothing is answered.
@@ -12,7 +12,7 @@
  *            process. Written under a lock of the process, read at any time up to `used`; never dropped while it has room.
  *
  * All memory is allocated when a file is made or grown, so that lack of memory shows there and never as SIGBUS. Files are memory files
- * that allow seals (MFD_ALLOW_SEALING): the reader seals them against shrinking. Nobody trusts the other side's numbers: the reader
+ * sealed against shrinking, and the reader looks. Nobody trusts the other side's numbers: the reader
  * bounds every index. Local to one machine and one release: native byte order; both sides refuse another
  * version. Read by C and, through cffi, by Python; bump TSR_RECORDS_VERSION on any change.
  *

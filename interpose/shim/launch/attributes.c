@@ -1,6 +1,7 @@
 /* See attributes.h. */
 #include "shim/launch/attributes.h"
 
+#include "carry/record.h"
 #include "shim/launch/launch.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
@@ -9,16 +10,9 @@ enum fate { GOES, IS_LEFT_OUT, KEEPS_HOME };
 
 static enum fate fate_of(CUlaunchAttributeID id)
 {
-    switch (id) {
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    if (tsr_record_attribute_goes(id))
         return GOES;
+    switch (id) {
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:

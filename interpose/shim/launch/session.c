@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/options.h"
+#include "base/os.h"
 #include "shim/entry/engaged.h"
 #include "shim/launch/check.h"
 #include "shim/launch/gate.h"
@@ -22,10 +24,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct tsr_policy *map_policy(void)
 {
-    const char *path = getenv("TESSERA_POLICY");
-    if (!path || !*path)
+    const char *path = tsr_options()->policy;
+    if (!*path)
         return NULL;
-    int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    int descriptor = tsr_os_open_own(path, O_RDWR);
     if (descriptor < 0) {
         tsr_error("the decision table %s cannot be opened; all launches stay home", path);
         return NULL;

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "base/os.h"
 #include "shim/entry/real.h"
 
 #define MOST_DISTRUSTED 256u /* when there are as many, all are */
@@ -52,7 +53,7 @@ static uint32_t common_architecture(void)
 static const struct tsr_templates *map_table(const char *path)
 {
     struct stat status;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    int descriptor = tsr_os_open_own(path, O_RDONLY);
     if (descriptor < 0)
         return NULL;
     const struct tsr_templates *mapped = MAP_FAILED;

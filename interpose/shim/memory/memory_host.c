@@ -2,6 +2,7 @@
  * Page-locked host memory: a memory file mapped at one address in the application and in every executor, registered with each one's GPU, so
  * that its device address is its host address everywhere. What cannot be had so is the driver's and home-only.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -69,7 +70,8 @@ static CUresult allocate_locked(struct host_memory *memory, void **out)
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
     int file = tsr_os_memfd("tessera-host", whole);
-    CUresult result = file >= 0 ? register_at_home(block, memory->bytes, file) : CUDA_ERROR_OUT_OF_MEMORY;
+    bool fixed = file >= 0 && tsr_os_seal(file, F_SEAL_SHRINK | F_SEAL_GROW);
+    CUresult result = fixed ? register_at_home(block, memory->bytes, file) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS) {
         memory->shared = share(block, file);
         if (!memory->shared)

@@ -29,11 +29,11 @@
 _Static_assert(sizeof(struct tsr_lane) <= TSR_LANE_SPACING, "lanes do not overlap");
 
 /* Somebody listens from before the application begins: who is refused comes too late, and only a full queue is worth waiting for. */
-static int connect_within(const char *name, uint64_t ns)
+static int connect_within(const char *path, uint64_t ns)
 {
     uint64_t deadline = tsr_os_monotonic_ns() + ns;
     int descriptor;
-    while ((descriptor = tsr_socket_connect(name, SOCK_NONBLOCK)) < 0 && errno == EAGAIN && tsr_os_monotonic_ns() < deadline)
+    while ((descriptor = tsr_socket_connect(path, SOCK_NONBLOCK)) < 0 && errno == EAGAIN && tsr_os_monotonic_ns() < deadline)
         poll(NULL, 0, 5);
     if (descriptor >= 0)
         fcntl(descriptor, F_SETFL, 0);
@@ -88,11 +88,11 @@ CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *mess
     return ask(lane, message, -1, reply);
 }
 
-struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number)
+struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t number)
 {
     struct tsr_lane_client *client = calloc(1, sizeof *client);
     int memory = tsr_os_memfd("tessera-lane", TSR_LANE_SPACING);
-    if (!client || memory < 0)
+    if (!client || memory < 0 || !tsr_os_seal(memory, F_SEAL_SHRINK | F_SEAL_GROW))
         goto drop_memory;
     client->number = number;
     client->socket = -1;
@@ -102,7 +102,7 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t
     if (!client->lane)
         goto drop_memory;
     client->lane->version = TSR_LANE_VERSION;
-    client->socket = connect_within(socket_name, CONNECT_TIMEOUT_NS);
+    client->socket = connect_within(socket_path, CONNECT_TIMEOUT_NS);
     if (client->socket < 0)
         goto unmap_lane;
     struct tsr_message hello = {

@@ -14,9 +14,9 @@
 
 struct tsr_lane_client;
 
-/* socket_name: abstract namespace. Waits while others are served first, at most five seconds, and for the executor to start. NULL: it does
-   not answer. */
-struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number);
+/* socket_path: base/socket.h. Waits while others are served first, at most five seconds, and for the executor to start. NULL: it does not
+   answer, or another user does. */
+struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t number);
 
 /* Sends, waits for the answer. descriptor -1: none. Errors: the executor's CUresult. Success when it is lost without harm: then
    nothing goes to it any more (tsr_lane_enter). */

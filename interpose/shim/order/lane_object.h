@@ -8,8 +8,6 @@
 
 #include <tessera/lane.h>
 
-#define TSR_LANE_SPACING (2ull << 20) /* one lane per executor, each at its own address */
-
 struct tsr_lane_client {
     uint32_t number;
     pthread_mutex_t ask_lock;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "carry/carry.h"
+#include "carry/record.h"
 #include "shim/entry/real.h"
 #include "shim/launch/functions.h"
 #include "shim/launch/session.h"
@@ -47,6 +48,7 @@ struct stand_in {
     uint64_t position; /* of the next record */
     uint32_t launches; /* that were carried out */
     struct queue queues[TSR_LANE_STREAMS];
+    struct tsr_record_copy copy; /* the record that is being collected */
 };
 
 /* In this order: a stream for which the wait behind a signal is known is also known not to be complete until that signal. */
@@ -81,7 +83,9 @@ static CUresult collect(struct stand_in *self)
 {
     struct tsr_lane *lane = self->client->lane;
     while (tsr_lane_is_ready(lane, self->position)) {
-        const struct tsr_lane_record *record = tsr_lane_record_at(lane, self->position);
+        const struct tsr_lane_record *record = &self->copy.record;
+        if (!tsr_record_take(lane, self->position, &self->copy))
+            return CUDA_ERROR_INVALID_VALUE;
         uint64_t end = self->position + record->bytes;
         if (record->kind != TSR_LANE_SKIP) {
             struct item *item = malloc(offsetof(struct item, record) + record->bytes);
@@ -279,6 +283,13 @@ static struct tsr_carry_driver real_driver(void)
                                      .set_rows32 = tsr_real.cuMemsetD2D32Async};
 }
 
+/* Whether what the executor says that it has taken lies between what it had before and what it was given. */
+static bool is_plausible(const struct tsr_lane *lane, uint64_t taken)
+{
+    uint64_t head = __atomic_load_n(&lane->head, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
+    return taken % TSR_LANE_UNIT == 0 && taken - head <= TSR_LANE_BYTES && tail - taken <= TSR_LANE_BYTES;
+}
+
 bool tsr_stand_in_start(struct tsr_lane_client *client)
 {
     struct tsr_lane *lane = client->lane;
@@ -289,7 +300,7 @@ bool tsr_stand_in_start(struct tsr_lane_client *client)
     if (!self)
         return false;
     self->client = client;
-    if (!is_settled(self))
+    if (!is_plausible(lane, taken) || !is_settled(self))
         goto drop;
     self->driver = real_driver();
     self->position = taken;
