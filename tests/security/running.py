@@ -29,26 +29,28 @@ TIMEOUT_S = 60
 
 
 class Running:
-    """The guest under tessera-run, on a terminal of its own. `place` is empty, and this run's own."""
+    """The guest under tessera-run, if wanted on a terminal of its own. `place` is empty, and this run's own."""
 
-    def __init__(self, native: Path, place: Path, *options: str, before: Sequence[str] = ()) -> None:
+    def __init__(
+        self, native: Path, place: Path, *options: str, before: Sequence[str] = (), terminal: bool = False
+    ) -> None:
         place.mkdir(parents=True, exist_ok=True)
         (place / "policy.yaml").write_text(POLICY)
         self._report = place / "report.json"
         command = [*before, str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--json", str(self._report)]
         command += ["--policy", str(place / "policy.yaml"), *options, "--", sys.executable, str(GUEST)]
-        self._terminal, terminal = pty.openpty()
+        self._terminal, theirs = pty.openpty()
         self.process = subprocess.Popen(
             command,
-            stdin=terminal,
+            stdin=theirs,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env=with_native(native),
             start_new_session=True,
-            preexec_fn=as_from_a_terminal,
+            preexec_fn=as_from_a_terminal if terminal else None,
         )
-        os.close(terminal)
+        os.close(theirs)
         self.hears("started")
 
     def press_ctrl_c(self) -> None:
@@ -91,9 +93,11 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(native_build: Path, place: Path, *options: str, before: Sequence[str] = ()) -> Iterator[Running]:
+def running(
+    native_build: Path, place: Path, *options: str, before: Sequence[str] = (), terminal: bool = False
+) -> Iterator[Running]:
     """Ended at the latest afterwards."""
-    guest = Running(native_build / "native", place, *options, before=before)
+    guest = Running(native_build / "native", place, *options, before=before, terminal=terminal)
     try:
         yield guest
     finally:
