@@ -5,6 +5,7 @@ import mmap
 import os
 import platform
 import resource
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from controlplane import driver, gpus, native
 from controlplane.errors import ConfigError
+from controlplane.handover import Listener, user_of
 
 PACKAGES = ("cffi", "numpy", "PyYAML")
 OPTIONAL = {
@@ -56,6 +58,7 @@ class Kernel:
 
     machine: str
     memory_file_error: str | None
+    socket_error: str | None
     reservation_error: str | None
     shared_bytes: int
     locked_bytes: int
@@ -109,6 +112,8 @@ def _system(kernel: Kernel) -> Iterator[Check]:
     known = kernel.machine == "Linux x86_64"
     yield Check("system", State.OK if known else State.BROKEN, kernel.machine, "Tessera runs on Linux on x86-64 only")
     yield _without_error("memory files", State.BROKEN, kernel.memory_file_error, "allow memfd_create")
+    remedy = "a program reaches its executors through /proc and a socket made in TMPDIR: both must be there"
+    yield _without_error("sockets", State.BROKEN, kernel.socket_error, remedy)
     remedy = "ulimit -v unlimited; vm.overcommit_memory must not be 2"
     yield _without_error("1 TiB of addresses", State.MISSING, kernel.reservation_error, remedy)
     for name, value, enough, remedy in (
@@ -252,6 +257,7 @@ def _kernel() -> Kernel:
     return Kernel(
         machine=f"{platform.system()} {platform.machine()}",
         memory_file_error=_memory_file_error(),
+        socket_error=_socket_error(),
         reservation_error=_reservation_error(),
         shared_bytes=shared.f_blocks * shared.f_frsize if shared else 0,
         locked_bytes=resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
@@ -268,6 +274,19 @@ def _memory_file_error() -> str | None:
     except OSError as error:
         return str(error.strerror)
     return None
+
+
+def _socket_error() -> str | None:
+    """Connects as a program does to an executor."""
+    try:
+        listener = Listener(1)
+    except ConfigError as error:
+        return str(error)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
+        error_number = peer.connect_ex(listener.name)
+        same = error_number == 0 and user_of(peer) == os.geteuid()
+    listener.close()
+    return os.strerror(error_number) if error_number else None if same else "who listens is not told"
 
 
 def _reservation_error() -> str | None:

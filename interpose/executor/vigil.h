@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define TSR_VIGIL_MS 500 /* for ending tidily */
+#define TSR_VIGIL_MS 400 /* for ending tidily */
 
 struct tsr_vigil;
 
