@@ -13,7 +13,6 @@ from controlplane.launch import Change
 from controlplane.policy import Policy
 
 HEADER = "checks.h"
-HOME = 0
 SOURCES, SKIPS, LACKS = "enum tsr_check_source", "enum tsr_check_skip", "enum tsr_check_lack"
 PREFIX = "TSR_CHECK_"
 WRITES, ACCESSES = 1, 2  # enum tsr_check_what
@@ -193,9 +192,9 @@ class Checks:
         return read(os.pread(self._file, os.fstat(self._file).st_size, 0))
 
 
-def home_policy() -> Policy:
-    """For runs without a policy: everything stays on the first GPU, with the shim in charge of memory."""
-    return Policy(Path(), HOME, (), (), HOME, memory_place=HOME)
+def home_policy(home: int) -> Policy:
+    """For runs without a policy: everything stays on one GPU, with the shim in charge of memory."""
+    return Policy(Path(), home, (), (), home, memory_place=home)
 
 
 def read(data: bytes) -> CheckReport:

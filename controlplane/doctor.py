@@ -170,7 +170,7 @@ def _gpus(facts: Facts) -> Iterator[Check]:
         return
     if len(answer.gpus) < 2:
         state = State.NOTE if answer.gpus else State.MISSING
-        remedy = "launches run elsewhere only with a second GPU; is CUDA_VISIBLE_DEVICES set?"
+        remedy = "launches run elsewhere only with a second GPU"
         yield Check("GPUs", state, str(len(answer.gpus)), remedy)
     for name, has, state, remedy in FEATURES:
         lacking = ", ".join(str(gpu.number) for gpu in answer.gpus if not has(gpu))
@@ -218,7 +218,7 @@ def collect(environment: Mapping[str, str]) -> Facts:
         kernel=_kernel(),
         emulated="TESSERA_MACHINE" in environment,
         driver=found,
-        answer=gpus.ask(None if is_in_place else found, environment) if known else None,
+        answer=gpus.ask(None if is_in_place else found, gpus.unhidden(environment)) if known else None,
     )
 
 

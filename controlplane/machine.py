@@ -16,6 +16,12 @@ from controlplane.errors import WireError
 HEADER = "machine.h"
 LINK_KINDS = {"none": 0, "pcie": 1, "nvlink": 2}
 ROW_VALID = 2
+FIRST_PCI_BUS = 0x10
+
+
+def pci_address(number: int) -> str:
+    """Of a GPU of an emulated machine, as the driver writes it."""
+    return f"0000:{FIRST_PCI_BUS + number:02X}:00.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ def _write(record: Any, machine: Machine, size: int, text: str) -> None:
         device.name = gpu.name.encode()
         device.uuid = b"tessera" + struct.pack("<BII", 0, index, zlib.crc32(gpu.name.encode()))
         device.compute_major, device.compute_minor = gpu.compute
-        device.pci_bus = 0x10 + index
+        device.pci_bus = FIRST_PCI_BUS + index
         for field, value in gpu.fields.items():
             setattr(device, field, value)
         _write_link(record.host_links[index], machine.host_links[index])

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from controlplane import native, shim
+from controlplane.gpus import unhidden
 from controlplane.launch import Change, compose
 from controlplane.policy import Executor, Launches, Policy, compile_table, read_launches
 from controlplane.server import WatchedPolicy
@@ -43,7 +44,7 @@ class Redirection:
     """One executor per further GPU of the policy, from entering the context to leaving it.
 
     `driver` is the libcuda.so.1 in use, real or emulated; `environment` is what the executors run with: that of the
-    application without the shim.
+    application without the shim, and with all GPUs visible: which the application sees is no matter of theirs.
     """
 
     def __init__(self, policy: Policy, driver: Path, environment: Mapping[str, str]) -> None:
@@ -57,7 +58,7 @@ class Redirection:
         # The driver's file need not be called libcuda.so.1, so it is preloaded. A kernel that is loaded on its first
         # launch waits for the GPU to drain, and an executor's streams may wait for what comes later on the same lane.
         needs = Change(self._driver, (self._driver.parent,), {"CUDA_MODULE_LOADING": "EAGER"})
-        environment = compose([needs], self._environment)
+        environment = unhidden(compose([needs], self._environment))
         for executor, name in zip(self.policy.executors, self._sockets, strict=True):
             try:
                 listener = _listen(name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -16,6 +17,8 @@ from controlplane.checks import Asked, CheckReport, Checks, home_policy
 from controlplane.emulate import SPEC
 from controlplane.emulation import Emulation
 from controlplane.errors import ConfigError, TesseraError
+from controlplane.launch import Change
+from controlplane.numbers import Present, Question, emulated
 from controlplane.policy import Launches, Policy, amount_of, read_policy
 from controlplane.redirect import Redirection
 from ptxtools.machine.consent import Consent
@@ -221,10 +224,13 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
     observed_run = _is_observed(options)
     checks = Checks(_asked(options)) if _is_checked(options) else None
-    used = policy if policy is not None or checks is None else home_policy()
     redirection: Redirection | None = None
     observation: Observation | None = None
     with ExitStack() as stack:
+        present = _present(emulation, driver, layers, stack) if policy is not None or observed_run else Present
+        if policy is not None:
+            present().check(policy)
+        used = policy if policy is not None or checks is None else home_policy(present().first)
         if used is not None:
             redirection = Redirection(used, driver, launch.compose(layers, os.environ))
             layers.insert(0, stack.enter_context(redirection).change())
@@ -242,10 +248,20 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
                 Observation(options.trace, records=observed_run, policy=watched, disassemble=consent, twins=twins)
             )
             layers.append(observation.change(options.timing, parameters=options.trace_parameters))
+        layers.append(present().change())
         code = launch.run(options.command, launch.compose(layers, os.environ))
         launches = None if redirection is None or policy is None else redirection.launches()
         report = None if observation is None else observation.finish()
         return Outcome(code, launches, report, None if checks is None else checks.report())
+
+
+def _present(
+    emulation: Emulation | None, driver: Path, layers: Sequence[Change], stack: ExitStack
+) -> Callable[[], Present]:
+    """Who tells of the machine's GPUs; a real driver is asked from now on, and takes a while."""
+    if emulation is None:
+        return stack.enter_context(Question(driver, os.environ)).answer
+    return cache(lambda: emulated(emulation.machine, driver, launch.compose(layers, os.environ)))
 
 
 def _is_checked(options: argparse.Namespace) -> bool:

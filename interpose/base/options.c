@@ -19,7 +19,7 @@ static bool parse_LEVEL(int *result, const char *text)
     return false;
 }
 
-static bool parse_TEXT(char (*result)[256], const char *text)
+static bool parse_TEXT(tsr_option_TEXT *result, const char *text)
 {
     size_t length = strlen(text);
     if (length >= sizeof *result)

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 typedef int tsr_option_LEVEL; /* enum tsr_log_level */
-typedef char tsr_option_TEXT[256];
+typedef char tsr_option_TEXT[1024];
 typedef uint64_t tsr_option_COUNT;
 typedef bool tsr_option_FLAG;
 

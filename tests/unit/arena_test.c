@@ -33,6 +33,11 @@ struct tsr_real tsr_real;
 static struct tsr_policy policy;
 static struct tsr_session session = {.policy = &policy, .lane_count = 1};
 
+CUdevice tsr_gpu_device(uint32_t gpu)
+{
+    return (CUdevice)gpu;
+}
+
 struct tsr_session *tsr_session(void)
 {
     return &session;

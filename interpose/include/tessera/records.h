@@ -76,7 +76,7 @@ struct tsr_ring {
     uint32_t number;
     uint32_t thread;         /* atomic: id of the thread that owns it now; 0: none, it has ended */
     uint64_t lost;           /* atomic: records that found no room */
-    uint64_t launches[16];   /* atomic: by GPU that ran them; exact even if records are lost */
+    uint64_t launches[16];   /* atomic: by the GPU that ran them, which has the machine's number; exact even if records are lost */
     uint64_t captured;       /* atomic: launches recorded into graphs instead of run */
     uint64_t graph_launches; /* atomic */
     uint64_t graph_kernels;  /* atomic: kernels in the graphs that were launched */
@@ -230,7 +230,7 @@ struct tsr_entry {  /* the text follows, with its NUL, padded to a multiple of 8
     uint32_t bytes; /* of entry, text and padding */
     uint32_t kind;  /* enum tsr_entry_kind */
     uint32_t
-        number; /* by which records refer to it; functions, modules and contexts count from 1, devices are the driver's numbers */
+        number; /* by which records refer to it; functions, modules and contexts count from 1, devices have the machine's numbers */
     uint32_t parent; /* FUNCTION: its module, 0 if unknown. CONTEXT: its device. DEVICE: its architecture, 90 for 9.0 */
     uint64_t handle; /* the driver's, as long as it is valid */
     uint64_t hash;   /* MODULE: of the image (base/hash.h), 0 if it is larger than 64 MiB. Others: 0 */

@@ -1,5 +1,6 @@
 /* The start of everything: the process' own cuInit. */
 #include "shim/entry/engaged.h"
+#include "shim/entry/gpus.h"
 #include "shim/entry/real.h"
 #include "shim/record/recorder.h"
 #include "shim/entry/seen.h"
@@ -17,6 +18,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
     if (result != CUDA_SUCCESS)
         return result;
     tsr_engaged_prepare();
+    tsr_gpus_start();
     tsr_registry_start();
     tsr_recorder_start(before_init);
     tsr_templates_start();

@@ -2,6 +2,7 @@
 #include "shim/launch/attributes.h"
 
 #include "shim/launch/launch.h"
+#include "shim/entry/gpus.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
 
@@ -42,8 +43,8 @@ static uint64_t sms(uint32_t device)
 {
     const struct tsr_policy *policy = tsr_session()->policy;
     int home = 0, there = 0;
-    tsr_real.cuDeviceGetAttribute(&home, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, (CUdevice)policy->home);
-    tsr_real.cuDeviceGetAttribute(&there, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, (CUdevice)device);
+    tsr_real.cuDeviceGetAttribute(&home, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, tsr_session()->home);
+    tsr_real.cuDeviceGetAttribute(&there, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, tsr_gpu_device(device));
     for (uint32_t i = 0; i < policy->executor_count; i++)
         if (policy->executors[i].device == device && policy->executors[i].sm_limit)
             there = (int)policy->executors[i].sm_limit;

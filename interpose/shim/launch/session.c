@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "shim/entry/engaged.h"
+#include "shim/entry/gpus.h"
 #include "shim/launch/check.h"
 #include "shim/launch/gate.h"
 #include "shim/order/lane_client.h"
@@ -44,15 +45,28 @@ static struct tsr_policy *map_policy(void)
     return policy;
 }
 
+static bool home_is_visible(const struct tsr_policy *policy)
+{
+    if (tsr_gpu_device(policy->home) >= 0)
+        return true;
+    tsr_warn("CUDA_VISIBLE_DEVICES hides GPU %u, the policy's home, from this process: none of its launches runs elsewhere",
+             policy->home);
+    return false;
+}
+
 static struct tsr_session *create(void)
 {
     struct tsr_policy *policy = map_policy();
-    struct tsr_session *session = policy ? calloc(1, sizeof *session) : NULL;
-    if (!session)
+    struct tsr_session *session = policy && home_is_visible(policy) ? calloc(1, sizeof *session) : NULL;
+    if (!session) {
+        if (policy)
+            munmap(policy, sizeof *policy);
         return NULL;
+    }
     tsr_memory_forget();
     session->owner = getpid();
     session->policy = policy;
+    session->home = tsr_gpu_device(policy->home);
     pthread_mutex_init(&session->rules_lock, NULL);
     tsr_order_start();
     bool may_move = policy->memory_place != (int32_t)policy->home;

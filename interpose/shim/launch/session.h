@@ -1,11 +1,13 @@
 /*
  * The shim's state in one process: the decision table and a lane to each executor. Starts after the process' first successful
  * cuInit, and belongs to that process only: a forked child has none until it initialises CUDA itself. Without a
- * policy, or when an executor cannot be reached, there is no session and every call is forwarded. A policy without executors
+ * policy, where its home GPU is hidden, or when an executor cannot be reached, there is no session and every call is forwarded. A policy without executors
  * makes one if writes are checked.
  */
 #ifndef TSR_SHIM_SESSION_H
 #define TSR_SHIM_SESSION_H
+
+#include "api/driver.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -19,14 +21,15 @@ struct tsr_rules;
 
 struct tsr_session {
     pid_t owner;                /* the process it belongs to */
-    struct tsr_policy *policy;  /* mapped shared */
+    struct tsr_policy *policy;  /* mapped shared; all its GPUs have the machine's numbers */
+    CUdevice home;              /* the home GPU, as the driver numbers it in this process */
     struct tsr_rules *rules;    /* atomic; of the policy's present generation or the one before; decide.c's */
     pthread_mutex_t rules_lock; /* making new ones */
     bool checks;                /* what launches at home write is checked (check.h) */
     uint64_t redirected;        /* atomic; launches that rules sent elsewhere while launches are verified */
     uint32_t lane_count;
     struct tsr_lane_client *lanes[15]; /* by executor */
-    uint32_t lane_device[15];
+    uint32_t lane_device[15];          /* the machine's number of its GPU */
 };
 
 void tsr_session_start(void);

@@ -70,7 +70,7 @@ CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
 static CUresult used(CUresult result, CUdevice device, const CUcontext *context)
 {
     int possible = 0;
-    CUdevice home = (CUdevice)tsr_session()->policy->home;
+    CUdevice home = tsr_session()->home;
     uint32_t bit = 1u << (device & 31);
     if (result == CUDA_SUCCESS)
         note(*context);

@@ -46,8 +46,7 @@ struct tsr_pool *tsr_pool_find(CUmemoryPool handle)
     struct tsr_pool *pool = handle ? tsr_map_find(&by_handle, (uint64_t)(uintptr_t)handle) : NULL;
     if (pool || !handle)
         return pool;
-    if (tsr_real.cuDeviceGetDefaultMemPool(&of_device, (CUdevice)tsr_session()->policy->home) != CUDA_SUCCESS ||
-        of_device != handle)
+    if (tsr_real.cuDeviceGetDefaultMemPool(&of_device, tsr_session()->home) != CUDA_SUCCESS || of_device != handle)
         return NULL;
     tsr_memory_lock();
     pool = tsr_map_find(&by_handle, (uint64_t)(uintptr_t)handle);
@@ -61,8 +60,8 @@ void tsr_pool_created(CUmemoryPool handle, const CUmemPoolProps *properties)
 {
     bool served = properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
                   properties->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
-                  properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-                  (uint32_t)properties->location.id == tsr_session()->policy->home && properties->usage == 0;
+                  properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE && properties->location.id == tsr_session()->home &&
+                  properties->usage == 0;
     if (!served)
         return;
     tsr_memory_lock();
