@@ -81,7 +81,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What a process counted itself; exact even where records were lost. launches: by GPU."""
+    """What a process counted itself; exact even where records were lost.
+
+    launches: by GPU; kept_home: captured ones, too; kept_reasons: of these, by enum tsr_reason.
+    """
 
     lost: int = 0
     launches: tuple[int, ...] = (0,) * GPUS
@@ -89,6 +92,7 @@ class Counters:
     graph_launches: int = 0
     graph_kernels: int = 0
     kept_home: int = 0
+    kept_reasons: tuple[int, ...] = ()
     overhead_samples: int = 0
     overhead_ticks: int = 0
     timed_launches: int = 0
@@ -154,8 +158,8 @@ class Ring:
     def counter(self, name: str) -> int:
         return int(self._header[name][0])
 
-    def launches(self) -> tuple[int, ...]:
-        return tuple(int(count) for count in self._header["launches"][0])
+    def counters(self, name: str) -> tuple[int, ...]:
+        return tuple(int(count) for count in self._header[name][0])
 
 
 class Journal:
@@ -202,6 +206,9 @@ class Journal:
 
     def counter(self, name: str) -> int:
         return int(self._header[name][0])
+
+    def counters(self, name: str) -> tuple[int, ...]:
+        return tuple(int(count) for count in self._header[name][0])
 
     def new_entries(self) -> list[Entry]:
         """The entries that are complete and were not read yet."""

@@ -10,7 +10,7 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,8 @@ FULL_SHARE = 0.125  # of a ring: from there on they do not wait
 # Share of a ring that is full, and in how many seconds the next turn is due from there on. At 400,000 records a second
 # a ring is full after 40 ms.
 TURNS = ((0.25, 0.002), (0.02, 0.010), (0.0, 0.020))
-SUMMED = ("lost", "captured", "graph_launches", "graph_kernels", "kept_home")
+EXECUTOR_LOST = 6  # enum tsr_reason
+SUMMED = ("lost", "captured", "graph_launches", "graph_kernels")
 OF_JOURNAL = ("overhead_samples", "overhead_ticks", "timed_launches", "times_lost")
 
 
@@ -84,10 +85,29 @@ class _Connection:
 
     def counters(self) -> Counters:
         rings = self.rings.values()
-        launches = tuple(sum(counts) for counts in zip(*(ring.launches() for ring in rings), strict=True))
+        launches = _added(ring.counters("launches") for ring in rings) or (0,) * GPUS
+        reasons = _added(ring.counters("kept_reasons") for ring in rings)
+        if self.journal is not None and reasons:
+            launches, reasons = _came_back(self.journal, launches, reasons)
         sums = {name: sum(ring.counter(name) for ring in rings) for name in SUMMED}
         own = {} if self.journal is None else {name: self.journal.counter(name) for name in OF_JOURNAL}
-        return Counters(launches=launches or (0,) * GPUS, **sums, **own)
+        return Counters(launches=launches, kept_home=sum(reasons), kept_reasons=reasons, **sums, **own)
+
+
+def _added(counters: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(sum(counts) for counts in zip(*counters, strict=True))
+
+
+def _came_back(
+    journal: Journal, launches: tuple[int, ...], reasons: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """With the launches that ran at home after all, because the executor that was to run them was lost."""
+    back, home = journal.counters("came_back"), journal.counter("home")
+    where = [count - gone for count, gone in zip(launches, back, strict=True)]
+    where[home % GPUS] += sum(back)
+    why = list(reasons)
+    why[EXECUTOR_LOST] += sum(back)
+    return tuple(where), tuple(why)
 
 
 class Receiver:

@@ -137,7 +137,9 @@ def _launches(all_stats: list[ProcessStats], kernels: tuple[KernelReport, ...]) 
     by_device = [sum(stats.counters.launches[device] for stats in all_stats) for device in range(GPUS)]
     reasons: dict[str, int] = {}
     for stats in all_stats:
-        for reason, count in stats.reasons.items():
+        for reason, count in enumerate(stats.counters.kept_reasons):
+            if not count:
+                continue
             name = reason_name(reason).replace("_", " ")
             reasons[name] = reasons.get(name, 0) + count
     return LaunchReport(

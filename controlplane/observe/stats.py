@@ -91,7 +91,6 @@ class ProcessStats:
     graph_kernels: int = 0
     synchronisations: dict[int, Tally] = field(default_factory=dict)  # by call
     failures: Counter[tuple[int, int]] = field(default_factory=Counter)  # by call, result
-    reasons: Counter[int] = field(default_factory=Counter)
     memory: MemoryUse = field(default_factory=MemoryUse)
     host_memory: MemoryUse = field(default_factory=lambda: MemoryUse(of_host=True))
     late_times: int = 0
@@ -177,9 +176,6 @@ def _add_launches(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -
     np.add.at(stats.table.captured, rows[captured], 1)
     np.add.at(stats.table.launches, rows[~captured], 1)
     np.add.at(stats.table.host_ticks, rows[~captured], _ticks(launches[~captured]))
-    kept = launches["launch.reason"][(launches["flags"] & Flag.KEPT_HOME) != 0]
-    for reason, count in zip(*np.unique(kept, return_counts=True), strict=True):
-        stats.reasons[int(reason)] += int(count)
     _remember(stats, batch, chosen, rows)
 
 

@@ -12,10 +12,12 @@ from tests.command import TESSERA, TESSERA_RUN
 from tests.policy.run import PROGRAM, TIMEOUT_S, environment
 
 LAUNCHES = json.dumps([{"function": name} for name in ("alpha", "beta", "gamma")] * 2)
-POLICY = 'version: 1\ndevices: {{home: {home}, executors: [{away}]}}\nrules:\n  - {{match: {{function: "*"}}, device: {away}}}\n'
-SECOND = (
-    "GPU-74657373-6572-6100-0100-0000"  # the first digits that the second GPU alone has; see controlplane/machine.py
-)
+POLICY = """version: 1
+devices: {{home: {home}, executors: [{away}]}}
+rules:
+  - {{match: {{function: "*"}}, device: {away}}}
+"""
+SECOND = "GPU-74657373-6572-6100-0100-0000"  # digits that the second GPU alone begins with (controlplane/machine.py)
 RANKS = """
 import os, subprocess, sys
 for rank in "0", "1":

@@ -203,7 +203,8 @@ def test_the_report_survives_json() -> None:
 
 def test_overhead_and_reasons() -> None:
     kept = row(Kind.LAUNCH, flags=Flag.KEPT_HOME, launch__function=1, launch__reason=16)
-    result = run([batch([kept, kept])], "f", overhead_samples=4, overhead_ticks=1200, kept_home=2)
+    reasons = (*(0,) * 16, 2)
+    result = run([batch([kept, kept])], "f", overhead_samples=4, overhead_ticks=1200, kept_home=2, kept_reasons=reasons)
     assert (result.overhead_ns_per_launch, result.launches.kept_home_by_reason) == (100.0, {"memory managed": 2})
     assert "memory managed: 2" in report_text.to_text(result)
 

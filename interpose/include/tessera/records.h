@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define TSR_RECORDS_MAGIC 0x4452434552525354ull
-#define TSR_RECORDS_VERSION 5u
+#define TSR_RECORDS_VERSION 6u
 #define TSR_RING_RECORDS 16384u          /* a power of two */
 #define TSR_RING_RECORDS_OFFSET 4096u    /* of the first record in the ring's file */
 #define TSR_JOURNAL_ENTRIES_OFFSET 4096u /* of the first entry in the journal's file */
@@ -67,6 +67,9 @@ struct tsr_journal {
     uint64_t overhead_ticks;   /* atomic: the sum of those parts */
     uint64_t timed_launches;   /* atomic: launches whose time on the GPU was asked for */
     uint64_t times_lost;       /* atomic: of these, whose answer could not be had */
+    uint64_t came_back[16]; /* atomic: launches counted on the GPU in a ring that ran at home instead: its executor was lost */
+    uint32_t home;          /* where they ran */
+    uint32_t reserved2;
     char program[256];         /* the executable's path, cut off if longer */
 };
 
@@ -80,7 +83,7 @@ struct tsr_ring {
     uint64_t captured;       /* atomic: launches recorded into graphs instead of run */
     uint64_t graph_launches; /* atomic */
     uint64_t graph_kernels;  /* atomic: kernels in the graphs that were launched */
-    uint64_t kept_home;      /* atomic: launches that a rule sent elsewhere and that stayed */
+    uint64_t kept_reasons[32]; /* atomic: launches, captured ones too, that a rule sent elsewhere and that stayed, by enum tsr_reason */
     uint64_t tail;           /* atomic, release: records ever written; record n is at n % TSR_RING_RECORDS */
     uint8_t pad[64];
     uint64_t head; /* atomic, release: records ever read; written by the reader */

@@ -29,6 +29,8 @@ static struct tsr_rules *rules_now(struct tsr_session *session)
     rules = __atomic_load_n(&session->rules, __ATOMIC_ACQUIRE);
     if (!rules || rules->generation != generation) {
         struct tsr_rules *fresh = tsr_rules_create(session->policy);
+        if (!fresh && !rules) /* it was being changed, which happens now and then */
+            fresh = tsr_rules_create(session->policy);
         if (fresh) {
             __atomic_store_n(&session->rules, fresh, __ATOMIC_RELEASE);
             tsr_rules_destroy(tsr_quarantine_pass(&old_rules, rules));
@@ -138,17 +140,18 @@ static bool is_turn(struct tsr_session *session, uint32_t every)
 static void log_first(const struct tsr_rules *rules, const struct tsr_function_record *function, const struct tsr_rule *rule,
                       uint32_t device)
 {
+    const char *name = function->name ? function->name : "(unknown)";
     if (!rules->log_decisions)
         return;
     if (rule)
-        tsr_warn("%s: line %u of the policy holds, GPU %u", function->name, rule->told.line, device);
+        tsr_warn("%s: line %u of the policy holds, GPU %u", name, rule->told.line, device);
     else
-        tsr_warn("%s: no rule of the policy holds, GPU %u", function->name, device);
+        tsr_warn("%s: no rule of the policy holds, GPU %u", name, device);
 }
 
 struct tsr_decision tsr_decide(struct tsr_function_record *function, const struct tsr_decide_launch *launch)
 {
-    struct tsr_session *session = tsr_session();
+    struct tsr_session *session = tsr_session_counting();
     struct tsr_decision decision = {.device = session->policy->home};
     const struct tsr_rules *rules = rules_now(session);
     if (!rules)
@@ -158,6 +161,7 @@ struct tsr_decision tsr_decide(struct tsr_function_record *function, const struc
     uint64_t number = __atomic_add_fetch(&function->decide.launches, 1, __ATOMIC_RELAXED);
     const struct tsr_rule *rule = choose(rules, candidates, function, launch, number);
     decision.lane = rule ? rule->lane : rules->default_lane;
+    decision.leaves = rule ? rule->leaves : rules->default_leaves;
     if (decision.lane)
         decision.device = session->lane_device[tsr_lane_number(decision.lane)];
     decision.verify = decision.lane && rules->verify_every && is_turn(session, rules->verify_every);
@@ -169,7 +173,7 @@ struct tsr_decision tsr_decide(struct tsr_function_record *function, const struc
 
 void tsr_decide_kept(enum tsr_reason reason)
 {
-    struct tsr_policy *policy = tsr_session()->policy;
+    struct tsr_policy *policy = tsr_session_counting()->policy;
     __atomic_fetch_add(&policy->kept_home, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&policy->kept_reasons[reason], 1, __ATOMIC_RELAXED);
 }

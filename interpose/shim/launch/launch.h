@@ -36,7 +36,8 @@ struct tsr_launch {
     struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */
     bool taken;                 /* posted to another GPU: not to be forwarded */
     bool captured;              /* went into a graph */
-    uint8_t device;             /* of the executor, if taken */
+    bool decided;               /* a rule was chosen for it */
+    uint32_t gpu;               /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
     enum tsr_turn turn;         /* if not taken: what it touches is being checked */
     CUfunction twin;            /* that is launched in its function's place; NULL: none is */
     enum tsr_reason reason;     /* why it stayed home although a rule sent it elsewhere */
@@ -50,6 +51,9 @@ struct tsr_launch {
 
 /* Posts the launch if it is to run elsewhere; else makes sure that it may run at home, and holds its stream until tsr_order_leave. Errors: the driver's, or the executor's. */
 CUresult tsr_redirect(struct tsr_launch *launch);
+
+/* After the driver has answered: counts it, and finds out what kept it at home if nothing has yet. */
+void tsr_redirect_finish(struct tsr_launch *launch, CUresult result);
 
 /* For a launch that is recorded: looks up what is known of its thread and stream. */
 void tsr_launch_note(struct tsr_launch *launch);

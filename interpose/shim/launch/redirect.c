@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "shim/entry/engaged.h"
 #include "shim/launch/attributes.h"
 #include "shim/launch/check.h"
 #include "shim/record/capture.h"
@@ -102,27 +103,19 @@ static enum tsr_reason hindrance(struct tsr_function_record *function, const str
     return reason ? reason : add_attributes(launch, decision->device, parcel);
 }
 
-static void count(struct tsr_session *session, uint32_t gpu)
-{
-    if (gpu < 16)
-        __atomic_fetch_add(&session->policy->launches[gpu], 1, __ATOMIC_RELAXED);
-}
-
-static CUresult take(struct tsr_launch *launch, struct tsr_function_record *function, struct tsr_session *session,
-                     struct parcel *parcel)
+static CUresult take(struct tsr_launch *launch, struct tsr_function_record *function, struct parcel *parcel)
 {
     struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
     struct tsr_decision decision = tsr_decide(function, &asked);
+    launch->decided = true;
     if (!decision.lane)
         return CUDA_SUCCESS;
     parcel->record = (struct tsr_lane_record){.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                                               .block = {launch->block[0], launch->block[1], launch->block[2]},
                                               .shared_bytes = launch->shared_bytes};
     launch->reason = hindrance(function, launch, &decision, parcel);
-    if (launch->reason) {
-        tsr_decide_kept(launch->reason);
+    if (launch->reason)
         return CUDA_SUCCESS;
-    }
     struct tsr_verify_launch verified = {.function = function,
                                          .handle = launch->function,
                                          .lane = decision.lane,
@@ -137,15 +130,12 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
         verify ? tsr_verify(&verified) : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         launch->reason = TSR_REASON_EXECUTOR;
-        tsr_decide_kept(launch->reason);
         return CUDA_SUCCESS;
     }
     launch->taken = true;
-    launch->device = (uint8_t)decision.device;
-    if (result == CUDA_SUCCESS) {
-        count(session, decision.device);
+    launch->gpu = decision.device;
+    if (result == CUDA_SUCCESS)
         tsr_uses_count(parcel->block, parcel->parameter_bytes, decision.device);
-    }
     return result;
 }
 
@@ -162,20 +152,59 @@ static void look_at(struct tsr_launch *launch, struct tsr_function_record *funct
 
 CUresult tsr_redirect(struct tsr_launch *launch)
 {
-    struct tsr_session *session = tsr_session();
+    const struct tsr_session *session = tsr_session_counting();
     if (!session)
         return CUDA_SUCCESS;
     uint32_t gpu = tsr_place_of(launch->stream);
+    launch->gpu = gpu;
+    launch->captured = tsr_is_capturing(launch->stream);
+    if (!tsr_has_role(TSR_REDIRECTING))
+        return CUDA_SUCCESS;
     bool may_leave = gpu == session->policy->home && launch->known && launch->known->module;
     struct tsr_function_record *function = may_leave ? launch->known : NULL;
     struct parcel parcel;
     parcel.gathered = false;
     if (function)
         tsr_function_describe(function);
-    CUresult result = function ? take(launch, function, session, &parcel) : CUDA_SUCCESS;
+    CUresult result = function ? take(launch, function, &parcel) : CUDA_SUCCESS;
     if (launch->taken)
         return result;
-    count(session, gpu);
     look_at(launch, function, &parcel, gpu);
     return tsr_order_enter(launch->stream, false, &launch->hold);
+}
+
+/* A function that came in a way the shim does not know. The driver has just launched it, and so knows the handle. */
+static struct tsr_function_record *note_unseen(CUfunction handle)
+{
+    const char *name = NULL;
+    if (tsr_real.cuFuncGetName(&name, handle) != CUDA_SUCCESS || !name)
+        name = "";
+    tsr_function_note(handle, NULL, name, false);
+    return tsr_function_find(handle);
+}
+
+/* Why a launch stayed home of which nobody has asked the rules before. */
+static enum tsr_reason late_reason(struct tsr_launch *launch)
+{
+    struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
+    if (!launch->known)
+        launch->known = note_unseen(launch->function);
+    if (!launch->known || !tsr_decide(launch->known, &asked).leaves)
+        return TSR_REASON_NONE;
+    if (!tsr_has_role(TSR_REDIRECTING))
+        return TSR_REASON_EXECUTOR;
+    return launch->known->module ? TSR_REASON_ATTRIBUTE : TSR_REASON_MODULE; /* the former: cooperation of several GPUs */
+}
+
+void tsr_redirect_finish(struct tsr_launch *launch, CUresult result)
+{
+    const struct tsr_session *session = tsr_session_counting();
+    if (!session || result != CUDA_SUCCESS)
+        return;
+    if (!launch->decided && launch->gpu == session->policy->home)
+        launch->reason = late_reason(launch);
+    if (!launch->captured && launch->gpu < 16)
+        __atomic_fetch_add(&session->policy->launches[launch->gpu], 1, __ATOMIC_RELAXED);
+    if (launch->reason)
+        tsr_decide_kept(launch->reason);
 }

@@ -45,34 +45,10 @@ static struct tsr_policy *map_policy(void)
     return policy;
 }
 
-static bool home_is_visible(const struct tsr_policy *policy)
+/* A lane to each executor, or none at all. */
+static void open_lanes(struct tsr_session *session)
 {
-    if (tsr_gpu_device(policy->home) >= 0)
-        return true;
-    tsr_warn("CUDA_VISIBLE_DEVICES hides GPU %u, the policy's home, from this process: none of its launches runs elsewhere",
-             policy->home);
-    return false;
-}
-
-static struct tsr_session *create(void)
-{
-    struct tsr_policy *policy = map_policy();
-    struct tsr_session *session = policy && home_is_visible(policy) ? calloc(1, sizeof *session) : NULL;
-    if (!session) {
-        if (policy)
-            munmap(policy, sizeof *policy);
-        return NULL;
-    }
-    tsr_memory_forget();
-    session->owner = getpid();
-    session->policy = policy;
-    session->home = tsr_gpu_device(policy->home);
-    pthread_mutex_init(&session->rules_lock, NULL);
-    tsr_order_start();
-    bool may_move = policy->memory_place != (int32_t)policy->home;
-    session->checks = tsr_checks_start();
-    tsr_gate_start(may_move || session->checks || policy->tables[policy->generation % 2].verify_every != 0);
-    tsr_arena_start(policy);
+    const struct tsr_policy *policy = session->policy;
     for (uint32_t i = 0; i < policy->executor_count && i < 15; i++) {
         struct tsr_lane_client *lane = tsr_lane_client_create(policy->executors[i].socket, i);
         if (!lane) {
@@ -84,6 +60,36 @@ static struct tsr_session *create(void)
         session->lane_device[i] = policy->executors[i].device;
         session->lane_count = i + 1;
     }
+}
+
+static void prepare(struct tsr_session *session)
+{
+    const struct tsr_policy *policy = session->policy;
+    if (session->home < 0) {
+        tsr_warn("CUDA_VISIBLE_DEVICES hides GPU %u, the policy's home, from this process: none of its launches runs elsewhere",
+                 policy->home);
+        return;
+    }
+    tsr_order_start();
+    bool may_move = policy->memory_place != (int32_t)policy->home;
+    session->checks = tsr_checks_start();
+    tsr_gate_start(may_move || session->checks || policy->tables[policy->generation % 2].verify_every != 0);
+    tsr_arena_start(policy);
+    open_lanes(session);
+}
+
+static struct tsr_session *create(void)
+{
+    struct tsr_policy *policy = map_policy();
+    struct tsr_session *session = policy ? calloc(1, sizeof *session) : NULL;
+    if (!session)
+        return NULL;
+    tsr_memory_forget();
+    session->owner = getpid();
+    session->policy = policy;
+    session->home = tsr_gpu_device(policy->home);
+    pthread_mutex_init(&session->rules_lock, NULL);
+    prepare(session);
     return session;
 }
 
@@ -92,14 +98,19 @@ void tsr_session_start(void)
     pthread_mutex_lock(&lock);
     if (!current || current->owner != getpid())
         __atomic_store_n(&current, create(), __ATOMIC_RELEASE);
-    if (current && (current->lane_count || (current->checks && !current->policy->executor_count)))
-        tsr_engage(TSR_REDIRECTING);
+    if (current)
+        tsr_engage(current->lane_count || (current->checks && !current->policy->executor_count) ? TSR_REDIRECTING : TSR_COUNTING);
     pthread_mutex_unlock(&lock);
 }
 
 struct tsr_session *tsr_session(void)
 {
     return tsr_has_role(TSR_REDIRECTING) ? __atomic_load_n(&current, __ATOMIC_ACQUIRE) : NULL;
+}
+
+struct tsr_session *tsr_session_counting(void)
+{
+    return tsr_has_role(TSR_DECIDING) ? __atomic_load_n(&current, __ATOMIC_ACQUIRE) : NULL;
 }
 
 struct tsr_lane_client *tsr_session_lane(int32_t device)

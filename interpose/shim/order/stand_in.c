@@ -11,12 +11,14 @@
 #include "base/os.h"
 #include "carry/carry.h"
 #include "shim/entry/real.h"
+#include "shim/launch/decide.h"
 #include "shim/launch/functions.h"
 #include "shim/launch/session.h"
 #include "shim/order/lane_client.h"
 #include "shim/order/lane_object.h"
 #include "shim/order/order.h"
 #include "shim/order/streams.h"
+#include "shim/record/recorder.h"
 
 #define BUSY_LOOK_NS 100000ull
 #define IDLE_LOOK_NS 20000000ull
@@ -109,6 +111,8 @@ static void count_moved(const struct stand_in *self)
         __atomic_fetch_sub(&session->policy->launches[gpu], 1, __ATOMIC_RELAXED);
     if (session->policy->home < 16)
         __atomic_fetch_add(&session->policy->launches[session->policy->home], 1, __ATOMIC_RELAXED);
+    tsr_decide_kept(TSR_REASON_EXECUTOR);
+    tsr_record_came_back(gpu, session->policy->home);
 }
 
 static CUresult enqueue(const struct stand_in *self, const struct tsr_lane_record *record, CUstream stream)

@@ -5,6 +5,7 @@
 #include "shim/record/capture.h"
 #include "shim/record/definitions.h"
 #include "shim/launch/launch.h"
+#include "shim/launch/place.h"
 #include "shim/record/operand_record.h"
 #include "shim/record/recorder.h"
 #include "shim/record/timing.h"
@@ -88,7 +89,7 @@ static void count(const struct tsr_launch *launch, uint8_t device)
     else if (device < 16)
         tsr_ring_count(writer, &writer->ring->launches[device], 1);
     if (launch->reason)
-        tsr_ring_count(writer, &writer->ring->kept_home, 1);
+        tsr_ring_count(writer, &writer->ring->kept_reasons[launch->reason], 1);
 }
 
 static void write_attributes(const struct tsr_launch *launch, uint32_t count, const struct tsr_record *of)
@@ -199,7 +200,9 @@ void tsr_launch_record(struct tsr_launch *launch, CUresult result)
         launch->known = tsr_function_define(launch->function);
     if (launched && launch->known && __atomic_load_n(&launch->known->launches, __ATOMIC_RELAXED) < TSR_TIMING_FIRST)
         __atomic_fetch_add(&launch->known->launches, 1, __ATOMIC_RELAXED);
-    uint8_t device = launch->taken ? launch->device : tsr_context_device(launch->context);
+    uint8_t device = launch->taken ? (uint8_t)launch->gpu : tsr_context_device(launch->context);
+    if (device == TSR_DEVICE_UNKNOWN) /* of too many contexts */
+        device = (uint8_t)tsr_place_of(launch->stream);
     if (launched)
         count(launch, device);
     uint64_t number = write(launch, result, device);

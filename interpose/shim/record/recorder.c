@@ -117,6 +117,15 @@ void tsr_record_failed(uint32_t row, CUresult result)
         tsr_record_commit(record);
 }
 
+void tsr_record_came_back(uint32_t gpu, uint32_t home)
+{
+    struct tsr_journal *journal = tsr_has_role(TSR_RECORDING) ? tsr_writer_journal() : NULL;
+    if (!journal || gpu >= 16)
+        return;
+    __atomic_store_n(&journal->home, home, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&journal->came_back[gpu], 1, __ATOMIC_RELAXED);
+}
+
 void tsr_stream_gone(CUstream stream)
 {
     tsr_capture_forget(stream);
