@@ -9,6 +9,7 @@
 
 #include "base/os.h"
 #include "carry/carry.h"
+#include "executor/lane_times.h"
 
 #define SPINS_BEFORE_SLEEP 2000
 #define SLEEP_NS 100000000ull /* bound on a sleep whose wake-up was lost or that must see `stop` */
@@ -21,6 +22,7 @@ struct tsr_lane_reader {
     uint64_t bytes;
     struct tsr_mirror *mirror;
     CUcontext context;
+    struct tsr_lane_times *times; /* NULL: nothing is timed */
     pthread_t thread, pulse;
     int stop; /* atomic */
 };
@@ -156,7 +158,13 @@ static CUresult carry_out(struct tsr_lane_reader *reader, uint64_t position, uin
     if (!stream || (record->kind == TSR_LANE_LAUNCH && !function))
         return CUDA_ERROR_INVALID_HANDLE;
     reader->busy[record->stream] = true;
-    return is_operation(record) ? operate(reader, position, end, stream) : tsr_carry_out(&driver, record, function, stream);
+    if (is_operation(record))
+        return operate(reader, position, end, stream);
+    struct tsr_lane_pair *pair = tsr_lane_times_begin(reader->times, record, stream);
+    CUresult result = tsr_carry_out(&driver, record, function, stream);
+    if (pair)
+        tsr_lane_times_end(reader->times, pair, stream, result == CUDA_SUCCESS);
+    return result;
 }
 
 static bool watch_locked(struct tsr_lane_reader *reader)
@@ -277,6 +285,7 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
     if (result != CUDA_SUCCESS)
         goto unmap;
     result = CUDA_ERROR_OUT_OF_MEMORY;
+    reader->times = tsr_lane_times_create(reader->lane, context);
     if (tsr_os_thread_start(&reader->pulse, "tessera-pulse", beat, reader)) {
         if (tsr_os_thread_start(&reader->thread, "tessera-lane", run, reader)) {
             *out = reader;
@@ -285,6 +294,7 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
         __atomic_store_n(&reader->stop, 1, __ATOMIC_RELEASE);
         pthread_join(reader->pulse, NULL);
     }
+    tsr_lane_times_destroy(reader->times);
     cuMemHostUnregister(reader->lane);
 unmap:
     tsr_os_unmap(reader->lane, hello->bytes);
@@ -303,6 +313,7 @@ void tsr_lane_reader_stop(struct tsr_lane_reader *reader)
     pthread_join(reader->thread, NULL);
     pthread_join(reader->pulse, NULL);
     cuCtxSynchronize();
+    tsr_lane_times_destroy(reader->times);
     cuMemHostUnregister(reader->lane);
     tsr_os_unmap(reader->lane, reader->bytes);
     free(reader);

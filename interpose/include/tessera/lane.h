@@ -12,9 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TSR_LANE_VERSION 5u
+#define TSR_LANE_VERSION 6u
 #define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
 #define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
+#define TSR_LANE_TIMES 2048u        /* launches that are being timed at a time */
 
 /*
  * The same places in both processes: of the lane, so that its semaphores have one address; of the arena; of the application's own
@@ -102,8 +103,10 @@ struct tsr_lane_set {
 
 /* Records are multiples of 64 bytes and never wrap: a SKIP fills the end of the ring. */
 struct tsr_lane_record {
-    uint64_t stamp;       /* atomic; its position + 1 once all of it is written */
-    uint32_t kind, bytes; /* bytes: of the whole record */
+    uint64_t stamp; /* atomic; its position + 1 once all of it is written */
+    uint16_t kind;
+    uint16_t time;  /* LAUNCH: 1 + its place among the times, or 0: it is not timed */
+    uint32_t bytes; /* of the whole record */
     uint32_t stream;      /* slot */
     uint32_t function;
     uint64_t
@@ -127,6 +130,13 @@ static inline uint64_t tsr_lane_shape(uint32_t param_bytes, uint32_t attributes)
  * The reader is the executor until the lane is closed, then the shim. The executor says what it takes, stores `taken`, and looks at `closed`
  * before it carries anything out; the shim stores `closed` and then looks at `taken`: so each record is carried out by one of them at most.
  */
+/* A launch's time on the GPU. The shim has it open before it posts the launch; the executor answers once. */
+struct tsr_lane_time {
+    uint32_t state; /* atomic; enum tsr_lane_time_state */
+    uint32_t reserved;
+    uint64_t start_ns, ns; /* as in a TIME record (tessera/records.h) */
+};
+
 struct tsr_lane {
     uint32_t version;
     uint32_t
@@ -146,10 +156,13 @@ struct tsr_lane {
     uint64_t settles
         [TSR_LANE_STREAMS]; /* its work is complete when away[stream] >= this; TSR_LANE_UNSETTLED: no signal follows it yet */
     uint64_t follows[TSR_LANE_STREAMS]; /* what comes next in it waits until home[stream] >= this */
+    struct tsr_lane_time times[TSR_LANE_TIMES];
     uint8_t records[TSR_LANE_BYTES];
 };
 
 #define TSR_LANE_UNIT 64u
+
+enum tsr_lane_time_state { TSR_LANE_TIME_OPEN, TSR_LANE_TIME_KNOWN, TSR_LANE_TIME_UNKNOWN };
 
 static inline struct tsr_lane_record *tsr_lane_record_at(struct tsr_lane *lane, uint64_t position)
 {

@@ -15,6 +15,7 @@
 #include "shim/entry/rows.h"
 
 struct tsr_function_record;
+struct tsr_lane_client;
 struct tsr_thread;
 struct tsr_timing_pair;
 
@@ -46,6 +47,8 @@ struct tsr_launch {
     uint64_t left, returned; /* ticks around the driver's own part; 0: not measured */
     struct tsr_thread *thread;
     uint16_t context;             /* number of the stream's */
+    uint16_t time;                /* among those of the lane that it goes to (timing_away.h); 0: not timed there */
+    struct tsr_lane_client *lane; /* of `time` */
     struct tsr_timing_pair *pair; /* NULL: not timed */
 };
 
@@ -57,6 +60,8 @@ void tsr_redirect_finish(struct tsr_launch *launch, CUresult result);
 
 /* For a launch that is recorded: looks up what is known of its thread and stream. */
 void tsr_launch_note(struct tsr_launch *launch);
+/* For one that is about to be posted to a lane: whether it is timed there. */
+void tsr_launch_time_away(struct tsr_launch *launch, struct tsr_lane_client *lane);
 /* The same just before the driver's own part, part of which may be measured. */
 void tsr_launch_prepare(struct tsr_launch *launch);
 /* After it, once the driver has answered. */

@@ -125,6 +125,9 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
                                          .device = decision.device,
                                          .limit_bytes = decision.verify_limit_bytes,
                                          .post = post};
+    if (launch->start)
+        tsr_launch_time_away(launch, decision.lane);
+    parcel->record.time = launch->time;
     bool verify = decision.verify && !parcel->record.value;
     CUresult result =
         verify ? tsr_verify(&verified) : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);

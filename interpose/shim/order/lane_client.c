@@ -125,6 +125,11 @@ drop_memory:
     return NULL;
 }
 
+struct tsr_lane_time *tsr_lane_times(const struct tsr_lane_client *lane)
+{
+    return lane->lane->times;
+}
+
 uint32_t tsr_lane_number(const struct tsr_lane_client *lane)
 {
     return lane->number;

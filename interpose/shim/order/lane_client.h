@@ -40,6 +40,9 @@ CUresult tsr_lane_register(struct tsr_lane_client *lane);
 /* Contexts are about to go, and the registration may go with them. */
 void tsr_lane_unregister(struct tsr_lane_client *lane);
 
+/* Where the executor answers how long launches took. */
+struct tsr_lane_time *tsr_lane_times(const struct tsr_lane_client *lane);
+
 /* Place among the session's lanes. */
 uint32_t tsr_lane_number(const struct tsr_lane_client *lane);
 

@@ -9,6 +9,7 @@
 #include "shim/record/operand_record.h"
 #include "shim/record/recorder.h"
 #include "shim/record/timing.h"
+#include "shim/record/timing_away.h"
 #include "shim/record/writer.h"
 
 #include <errno.h>
@@ -53,6 +54,23 @@ static bool is_sample(const struct tsr_launch *launch, uint32_t random)
     if (!launch->known || __atomic_load_n(&launch->known->launches, __ATOMIC_RELAXED) < TSR_TIMING_FIRST)
         return true;
     return random % TSR_TIMING_ONE_OF == 0;
+}
+
+void tsr_launch_time_away(struct tsr_launch *launch, struct tsr_lane_client *lane)
+{
+    struct tsr_thread *thread = tsr_timing_mode == TSR_TIMING_OFF ? NULL : tsr_thread();
+    if (!thread || !is_sample(launch, next_random(thread)) || may_overlap(launch))
+        return;
+    launch->lane = lane;
+    launch->time = tsr_timing_away_begin(lane);
+}
+
+static void end_time_away(const struct tsr_launch *launch, uint64_t number)
+{
+    if (launch->taken)
+        tsr_timing_away_end(launch->lane, launch->time, launch->thread, number);
+    else
+        tsr_timing_away_drop(launch->lane, launch->time);
 }
 
 void tsr_launch_prepare(struct tsr_launch *launch)
@@ -208,6 +226,8 @@ void tsr_launch_record(struct tsr_launch *launch, CUresult result)
     uint64_t number = write(launch, result, device);
     if (launch->pair)
         tsr_timing_end(launch->pair, launch->thread, number);
+    if (launch->time)
+        end_time_away(launch, launched ? number : UINT64_MAX);
     if (launch->left)
         measure_overhead(launch);
 }

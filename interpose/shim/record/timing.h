@@ -35,6 +35,10 @@ static inline struct tsr_timing_pair *tsr_timing_begin_work(uint64_t start, CUst
 {
     return start && tsr_timing_mode != TSR_TIMING_OFF ? tsr_timing_begin_other(stream) : NULL;
 }
+/* What is timed elsewhere: one more is, and somebody reads the answers. */
+void tsr_timing_note_timed(void);
+void tsr_timing_run(void);
+
 /* The second event, right after the launch. */
 void tsr_timing_mark(struct tsr_timing_pair *pair, CUstream stream, bool launched);
 /* Hands the pair over to be read; number: of the launch's record in the thread's ring, UINT64_MAX: it has none. */
