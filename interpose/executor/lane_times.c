@@ -24,8 +24,8 @@ struct tsr_lane_times {
     struct tsr_times_driver driver;
     struct tsr_times_clock clock; /* the reading thread's */
     pthread_t thread;
-    bool runs; /* the lane's thread: the reading thread has been started */
-    int stop;  /* atomic */
+    bool runs;        /* the lane's thread: the reading thread has been started */
+    int stop;         /* atomic */
     uint32_t pending; /* atomic; futex: pairs that are to be read */
     struct tsr_lane_pair pairs[TSR_LANE_TIMES];
 };

@@ -16,7 +16,7 @@ struct tsr_times_driver {
     CUresult (*event_record)(CUevent, CUstream);
     CUresult (*event_query)(CUevent);
     CUresult (*elapsed)(float *, CUevent, CUevent);
-    bool emulated;                            /* a launch begins when it is called, not when the call ends */
+    bool emulated;                             /* a launch begins when it is called, not when the call ends */
     CUresult (*event_ns)(CUevent, uint64_t *); /* of GPUs with a clock of their own; NULL: they have the host's */
 };
 

@@ -34,7 +34,7 @@ static void listen_as(const char *name)
 
 static bool start(void)
 {
-    if (!tsr_writer_start(socket_name, tsr_ticks_anchor()))
+    if (!tsr_writer_start(socket_name, tsr_ticks_anchor(), TSR_GPU_CLOCK_HOST))
         return false;
     tsr_engage(TSR_RECORDING);
     return true;
@@ -73,7 +73,7 @@ TEST(a_process_says_hello_with_its_journal)
     listen_as(socket_name);
     tsr_ticks_choose();
     REQUIRE(start());
-    CHECK(!tsr_writer_start(socket_name, tsr_ticks_anchor())); /* once is enough */
+    CHECK(!tsr_writer_start(socket_name, tsr_ticks_anchor(), TSR_GPU_CLOCK_HOST)); /* once is enough */
     peer = accept(listener, NULL, NULL);
     REQUIRE(receive(&hello));
     CHECK_EQ(hello.message.kind, TSR_RECORDS_HELLO);

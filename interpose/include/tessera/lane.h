@@ -105,9 +105,9 @@ struct tsr_lane_set {
 struct tsr_lane_record {
     uint64_t stamp; /* atomic; its position + 1 once all of it is written */
     uint16_t kind;
-    uint16_t time;  /* LAUNCH: 1 + its place among the times, or 0: it is not timed */
-    uint32_t bytes; /* of the whole record */
-    uint32_t stream;      /* slot */
+    uint16_t time;   /* LAUNCH: 1 + its place among the times, or 0: it is not timed */
+    uint32_t bytes;  /* of the whole record */
+    uint32_t stream; /* slot */
     uint32_t function;
     uint64_t
         value; /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */

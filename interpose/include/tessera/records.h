@@ -70,21 +70,23 @@ struct tsr_journal {
     uint64_t came_back[16]; /* atomic: launches counted on the GPU in a ring that ran at home instead: its executor was lost */
     uint32_t home;          /* where they ran */
     uint32_t reserved2;
-    char program[256];         /* the executable's path, cut off if longer */
+    char program[256]; /* the executable's path, cut off if longer */
 };
 
 struct tsr_ring {
     uint64_t magic;
     uint32_t version, bytes; /* bytes: of this struct */
     uint32_t number;
-    uint32_t thread;         /* atomic: id of the thread that owns it now; 0: none, it has ended */
-    uint64_t lost;           /* atomic: records that found no room */
-    uint64_t launches[16];   /* atomic: by the GPU that ran them, which has the machine's number; exact even if records are lost */
-    uint64_t captured;       /* atomic: launches recorded into graphs instead of run */
+    uint32_t thread; /* atomic: id of the thread that owns it now; 0: none, it has ended */
+    uint64_t lost;   /* atomic: records that found no room */
+    uint64_t
+        launches[16];  /* atomic: by the GPU that ran them, which has the machine's number; exact even if records are lost */
+    uint64_t captured; /* atomic: launches recorded into graphs instead of run */
     uint64_t graph_launches; /* atomic */
     uint64_t graph_kernels;  /* atomic: kernels in the graphs that were launched */
-    uint64_t kept_reasons[32]; /* atomic: launches, captured ones too, that a rule sent elsewhere and that stayed, by enum tsr_reason */
-    uint64_t tail;           /* atomic, release: records ever written; record n is at n % TSR_RING_RECORDS */
+    uint64_t kept_reasons
+        [32];      /* atomic: launches, captured ones too, that a rule sent elsewhere and that stayed, by enum tsr_reason */
+    uint64_t tail; /* atomic, release: records ever written; record n is at n % TSR_RING_RECORDS */
     uint8_t pad[64];
     uint64_t head; /* atomic, release: records ever read; written by the reader */
 };

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 enum tsr_role {
-    TSR_RECORDING = 1,  /* calls are recorded for the control plane */
+    TSR_RECORDING = 1,   /* calls are recorded for the control plane */
     TSR_REDIRECTING = 2, /* launches may run on other GPUs */
     TSR_COUNTING = 4     /* there is a policy, but launches cannot leave: they are counted only */
 };

@@ -99,7 +99,8 @@ void tsr_session_start(void)
     if (!current || current->owner != getpid())
         __atomic_store_n(&current, create(), __ATOMIC_RELEASE);
     if (current)
-        tsr_engage(current->lane_count || (current->checks && !current->policy->executor_count) ? TSR_REDIRECTING : TSR_COUNTING);
+        tsr_engage(current->lane_count || (current->checks && !current->policy->executor_count) ? TSR_REDIRECTING
+                                                                                                : TSR_COUNTING);
     pthread_mutex_unlock(&lock);
 }
 

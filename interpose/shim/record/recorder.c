@@ -27,11 +27,10 @@ struct tsr_anchor tsr_recorder_before_init(void)
 
 void tsr_recorder_start(struct tsr_anchor before_init)
 {
-    if (!wanted() || tsr_has_role(TSR_RECORDING) || !tsr_writer_start(tsr_options()->records, before_init))
+    if (!wanted() || tsr_has_role(TSR_RECORDING) || !tsr_writer_start(tsr_options()->records, before_init, tsr_timing_start()))
         return;
     tsr_record_parameters = tsr_options()->parameters;
     tsr_definitions_start();
-    tsr_timing_start();
     tsr_operand_records_start();
     tsr_engage(TSR_RECORDING);
 }

@@ -49,7 +49,19 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, forget_parent);
 }
 
-void tsr_timing_start(void)
+static void find_driver(bool emulated)
+{
+    struct tsr_times_driver found = {.stream_create = tsr_real.cuStreamCreate,
+                                     .event_create = tsr_real.cuEventCreate,
+                                     .event_record = tsr_real.cuEventRecord,
+                                     .event_query = tsr_real.cuEventQuery,
+                                     .elapsed = tsr_real.cuEventElapsedTime};
+    if (emulated)
+        tsr_times_find_emulator(&found, tsr_real.cuGetExportTable);
+    tsr_timing_driver = found;
+}
+
+enum tsr_gpu_clock tsr_timing_start(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
@@ -57,14 +69,9 @@ void tsr_timing_start(void)
     tsr_timing_mode = strcmp(options->timing, "off") == 0   ? TSR_TIMING_OFF
                       : strcmp(options->timing, "all") == 0 ? TSR_TIMING_ALL
                                                             : TSR_TIMING_SAMPLED;
-    tsr_timing_driver = (struct tsr_times_driver){.stream_create = tsr_real.cuStreamCreate,
-                                                  .event_create = tsr_real.cuEventCreate,
-                                                  .event_record = tsr_real.cuEventRecord,
-                                                  .event_query = tsr_real.cuEventQuery,
-                                                  .elapsed = tsr_real.cuEventElapsedTime};
-    if (options->machine[0])
-        tsr_times_find_emulator(&tsr_timing_driver, tsr_real.cuGetExportTable);
-    tsr_writer_journal()->gpu_clock = tsr_timing_driver.event_ns ? TSR_GPU_CLOCK_OWN : TSR_GPU_CLOCK_HOST;
+    if (!tsr_timing_driver.event_create)
+        find_driver(options->machine[0]);
+    return tsr_timing_driver.event_ns ? TSR_GPU_CLOCK_OWN : TSR_GPU_CLOCK_HOST;
 }
 
 void tsr_timing_lose(uint64_t count)

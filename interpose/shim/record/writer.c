@@ -177,7 +177,7 @@ static void prepare(void)
     pthread_atfork(NULL, NULL, forget_parent);
 }
 
-static bool connect_locked(const char *socket_name, struct tsr_anchor first)
+static bool connect_locked(const char *socket_name, struct tsr_anchor first, enum tsr_gpu_clock clock)
 {
     int descriptor = connect_within(socket_name, CONNECT_TIMEOUT_NS);
     if (descriptor < 0)
@@ -185,6 +185,7 @@ static bool connect_locked(const char *socket_name, struct tsr_anchor first)
     connection = tsr_os_file_keep(descriptor);
     if (!tsr_journal_create(&journal))
         goto close_connection;
+    journal.journal->gpu_clock = clock;
     journal.journal->emulated = tsr_options()->machine[0] != 0;
     journal.journal->first = first;
     journal.journal->last = tsr_ticks_anchor();
@@ -196,13 +197,13 @@ close_connection:
     return false;
 }
 
-bool tsr_writer_start(const char *socket_name, struct tsr_anchor first)
+bool tsr_writer_start(const char *socket_name, struct tsr_anchor first, enum tsr_gpu_clock clock)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, prepare);
     int saved_errno = errno;
     pthread_mutex_lock(&lock);
-    bool started = !journal.journal && connect_locked(socket_name, first);
+    bool started = !journal.journal && connect_locked(socket_name, first, clock);
     pthread_mutex_unlock(&lock);
     errno = saved_errno;
     return started;
