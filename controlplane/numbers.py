@@ -45,8 +45,9 @@ class Present:
         return self.seen[0] if self.seen else 0
 
     def change(self) -> Change:
-        """What tells the shim."""
-        return Change(variables={"TESSERA_GPUS": ",".join(self.addresses)} if self.addresses else {})
+        """What tells the shim; nothing, if addresses do not tell GPUs apart: then numbers are those it is shown."""
+        told = self.addresses if len(set(self.addresses)) == len(self.addresses) else ()
+        return Change(variables={"TESSERA_GPUS": ",".join(told)})
 
     def check(self, policy: Policy) -> None:
         """Raises ConfigError if the policy cannot be meant for this machine, or not for what the program sees of it."""
