@@ -91,15 +91,13 @@ void tsr_physical_created(CUmemGenericAllocationHandle handle, CUmemAllocationHa
     tsr_memory_unlock();
 }
 
-void tsr_physical_released(CUmemGenericAllocationHandle handle)
+void tsr_physical_released_locked(CUmemGenericAllocationHandle handle)
 {
-    tsr_memory_lock();
     struct tsr_physical *physical = tsr_physical_find_locked(handle);
     if (physical && --physical->handles == 0) {
         forget_handle(handle);
         put_locked(physical);
     }
-    tsr_memory_unlock();
 }
 
 void tsr_physical_retain_locked(struct tsr_physical *physical, CUmemGenericAllocationHandle handle)
