@@ -46,7 +46,6 @@ def run(native_build: Path, tmp_path: Path, delayed: dict[str, str], program: li
     [
         ("cuMemFree_v2", "m", ()),
         ("cuMemFreeAsync", "p", ()),
-        ("cuMemHostUnregister", "r", ()),
         ("cuMemUnmap", "va", VERIFY),
         ("cuMemUnmap", "va", CHECK),
         ("cuMemSetAccess", "vvvvs", VERIFY),

@@ -42,6 +42,7 @@ struct thread {
 
 static CUcontext context;
 static CUfunction function;
+static CUmemoryPool shareable; /* all threads' */
 static CUipcMemHandle offered[THREADS]; /* of another process' memory */
 static unsigned rounds;
 static const char *wanted = "mpsavrhio";
@@ -78,14 +79,22 @@ static void give_ordinary(struct thread *thread, struct memory *memory)
     check(cuMemFree(memory->address));
 }
 
-/* Of a pool that may be shared with other processes. */
+static CUmemoryPool make_pool(CUmemAllocationHandleType types)
+{
+    CUmemoryPool pool;
+    CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .handleTypes = types,
+                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    check(cuMemPoolCreate(&pool, &properties));
+    return pool;
+}
+
+/* Of a pool that may be shared with other processes: of all threads or the round's own. Or of one that may not. */
 static void get_pooled(struct thread *thread, struct memory *memory)
 {
-    CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                 .handleTypes = thread->drawn & 1 ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-                                                                  : CU_MEM_HANDLE_TYPE_NONE,
-                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-    check(cuMemPoolCreate(&memory->pool, &properties));
+    memory->pool = thread->drawn & 1
+                       ? shareable
+                       : make_pool(thread->drawn & 2 ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE);
     check(cuMemAllocFromPoolAsync(&memory->address, BYTES, memory->pool, thread->stream));
 }
 
@@ -93,7 +102,8 @@ static void give_pooled(struct thread *thread, struct memory *memory)
 {
     check(cuMemFreeAsync(memory->address, thread->stream));
     check(cuStreamSynchronize(thread->stream));
-    check(cuMemPoolDestroy(memory->pool));
+    if (memory->pool != shareable)
+        check(cuMemPoolDestroy(memory->pool));
 }
 
 static void get_in_stream(struct thread *thread, struct memory *memory)
@@ -285,6 +295,7 @@ int main(int count, char **values)
     start_cuda();
     check(cuModuleLoadData(&module, ptx));
     check(cuModuleGetFunction(&function, module, "add"));
+    shareable = make_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     for (unsigned i = 0; i < THREADS; i++) {
         threads[i] = (struct thread){.drawn = draw(seed * THREADS + i), .number = i};
         pthread_create(&threads[i].id, NULL, run, &threads[i]);

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "shim/memory/allocation.h"
+#include "shim/memory/arena.h"
 #include "shim/record/capture.h"
 #include "shim/launch/functions.h"
 #include "shim/launch/gate.h"
@@ -47,13 +48,20 @@ static CUresult wait_for(CUstream stream)
     return result == CUDA_SUCCESS ? tsr_order_state() : result;
 }
 
-/* Both would act on memory that no snapshot holds. */
-static bool points_outside_arena(const struct tsr_verify_launch *launch)
+static bool is_other_process_too(CUdeviceptr address)
+{
+    const struct tsr_extent *extent = tsr_arena_covers(address) ? tsr_arena_find(address) : NULL;
+    return extent && extent->residency.fixed;
+}
+
+/* Both would act on memory that no snapshot holds. The memory lock is held. */
+static bool points_outside_locked(const struct tsr_verify_launch *launch)
 {
     for (size_t at = 0; at + sizeof(uint64_t) <= launch->record->param_bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, launch->block + at, sizeof word);
-        if (word - TSR_HOST_ADDRESS < TSR_HOST_BYTES || word - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES)
+        if (word - TSR_HOST_ADDRESS < TSR_HOST_BYTES || word - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES ||
+            is_other_process_too(word))
             return true;
     }
     return false;
@@ -147,10 +155,10 @@ CUresult tsr_verify(const struct tsr_verify_launch *launch)
 {
     bool ran = false;
     CUresult result = CUDA_SUCCESS;
-    if (!points_outside_arena(launch) && tsr_gate_watched && tsr_memory_at_home()) {
+    if (tsr_gate_watched && tsr_memory_at_home()) {
         CUstreamCaptureMode mode = tsr_memory_relax_begin();
         tsr_memory_lock();
-        if (tsr_gate_close(QUIET_NS)) {
+        if (!points_outside_locked(launch) && tsr_gate_close(QUIET_NS)) {
             /* Asking a context about all its work would end captures in it. */
             if (!tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS)
                 result = verify_locked(launch, &ran);

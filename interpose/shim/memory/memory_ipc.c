@@ -58,6 +58,7 @@ static CUresult map(struct opened *of, CUdevice device, int descriptor)
         return result;
     if (mirrors()) {
         tsr_physical_created(of->memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, descriptor);
+        tsr_physical_offered(of->memory);
         tsr_vmm_mapped(of->range, of->bytes, of->memory);
     }
     result = tsr_real.cuMemSetAccess(of->range, of->bytes, &access, 1);

@@ -167,6 +167,7 @@ TSR_REDIRECTED(cuMemExportToShareableHandle)(void *shareableHandle, CUmemGeneric
     CUmemAllocationHandleType types;
     if (tsr_physical_types_of(handle, &types) && !((unsigned)types & (unsigned)handleType))
         return CUDA_ERROR_INVALID_VALUE;
+    tsr_physical_offered(handle);
     return tsr_real.cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
 }
 
@@ -178,6 +179,7 @@ TSR_REDIRECTED(cuMemImportFromShareableHandle)(CUmemGenericAllocationHandle *han
         return result;
     bool is_file = shHandleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     tsr_physical_created(*handle, shHandleType, is_file ? (int)(intptr_t)osHandle : -1);
+    tsr_physical_offered(*handle);
     return CUDA_SUCCESS;
 }
 

@@ -17,6 +17,8 @@ struct tsr_physical;
  * descriptor: of imported memory, which is kept (a copy); -1: none.
  */
 void tsr_physical_created(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType types, int descriptor);
+/* Another process has it, or may get it from now on. */
+void tsr_physical_offered(CUmemGenericAllocationHandle handle);
 /* False: not known. */
 bool tsr_physical_types_of(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType *types);
 
@@ -28,8 +30,8 @@ void tsr_physical_released_locked(CUmemGenericAllocationHandle handle);
 void tsr_physical_retain_locked(struct tsr_physical *physical, CUmemGenericAllocationHandle handle);
 void tsr_physical_mapped_locked(struct tsr_physical *physical);
 void tsr_physical_unmapped_locked(struct tsr_physical *physical);
-/* How often it is mapped; 0: not known. */
-uint64_t tsr_physical_mappings_locked(const struct tsr_physical *physical);
+/* Whether it is mapped once and no other process has it. */
+bool tsr_physical_is_private_locked(const struct tsr_physical *physical);
 /* False: not known. */
 bool tsr_physical_types_locked(const struct tsr_physical *physical, CUmemAllocationHandleType *types);
 /* A descriptor of the memory, which the caller closes; -1: it cannot be shared. */

@@ -238,10 +238,10 @@ bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types)
     return known;
 }
 
-static bool has_one_address(const struct tsr_block *block)
+static bool is_private(const struct tsr_block *block)
 {
     const struct mapping *mapping = block->owner;
-    return mapping->shared && tsr_physical_mappings_locked(mapping->physical) == 1 &&
+    return mapping->shared && tsr_physical_is_private_locked(mapping->physical) &&
            tsr_block_address(block) % TSR_ARENA_PAGE == 0 && tsr_block_bytes(block) % TSR_ARENA_PAGE == 0;
 }
 
@@ -249,7 +249,7 @@ void tsr_vmm_each_locked(void (*visit)(CUdeviceptr address, uint64_t bytes, void
 {
     for (const struct tsr_block *block = mapped.lowest; block; block = block->next) {
         CUdeviceptr at = tsr_block_address(block), end = at + tsr_block_bytes(block);
-        while (has_one_address(block) && at < end) {
+        while (is_private(block) && at < end) {
             CUdeviceptr first = at;
             while (at < end && tsr_arena_holds(at, TSR_ARENA_PAGE))
                 at += TSR_ARENA_PAGE;

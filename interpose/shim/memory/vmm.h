@@ -37,7 +37,7 @@ bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types);
 
 /*
  * With the memory lock held. Calls visit for each stretch of whole pages in the window that is memory for the home GPU and all executors alike, to
- * read and write, and that has no second address.
+ * read and write, that has no second address and that no other process has.
  */
 void tsr_vmm_each_locked(void (*visit)(CUdeviceptr address, uint64_t bytes, void *argument), void *argument);
 /* What a pointer into the window may reach: mappings of its reservation without a gap between them. False: nothing is mapped there. */
