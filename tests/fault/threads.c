@@ -42,7 +42,7 @@ struct thread {
 
 static CUcontext context;
 static CUfunction function;
-static CUmemoryPool shareable; /* all threads' */
+static CUmemoryPool shareable;          /* all threads' */
 static CUipcMemHandle offered[THREADS]; /* of another process' memory */
 static unsigned rounds;
 static const char *wanted = "mpsavrhio";
@@ -82,9 +82,8 @@ static void give_ordinary(struct thread *thread, struct memory *memory)
 static CUmemoryPool make_pool(CUmemAllocationHandleType types)
 {
     CUmemoryPool pool;
-    CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                 .handleTypes = types,
-                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemPoolProps properties = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .handleTypes = types, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
     check(cuMemPoolCreate(&pool, &properties));
     return pool;
 }
@@ -190,9 +189,9 @@ static void give_with_module(struct thread *thread, struct memory *memory)
 static const struct sort {
     char letter;
     void (*get)(struct thread *thread, struct memory *memory), (*give)(struct thread *thread, struct memory *memory);
-} sorts[] = {{'m', get_managed, give_ordinary},    {'p', get_pooled, give_pooled},  {'s', get_in_stream, give_in_stream},
-             {'a', get_ordinary, give_ordinary},   {'v', get_mapped, give_mapped},  {'r', get_registered, give_registered},
-             {'h', get_host, give_host},           {'i', get_opened, give_opened},  {'o', get_with_module, give_with_module}};
+} sorts[] = {{'m', get_managed, give_ordinary},  {'p', get_pooled, give_pooled}, {'s', get_in_stream, give_in_stream},
+             {'a', get_ordinary, give_ordinary}, {'v', get_mapped, give_mapped}, {'r', get_registered, give_registered},
+             {'h', get_host, give_host},         {'i', get_opened, give_opened}, {'o', get_with_module, give_with_module}};
 
 static void use(struct thread *thread, const struct memory *memory)
 {

@@ -22,8 +22,11 @@ struct tsr_verify_launch {
     struct tsr_function_record *function;
     CUfunction handle;
     struct tsr_lane_client *lane;
-    struct tsr_lane_record *record; /* shape and size of the parameter block */
-    const uint8_t *block;
+    struct tsr_lane_record *record;
+    const uint8_t *block; /* as posted: parameters, then attributes */
+    uint32_t parameter_bytes;
+    const CUlaunchAttribute *attributes; /* in the block */
+    uint32_t attribute_count;
     CUstream stream;
     uint32_t device; /* of the lane */
     uint64_t limit_bytes;

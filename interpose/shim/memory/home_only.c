@@ -12,7 +12,7 @@ uint32_t tsr_home_only_count;
 
 static pthread_rwlock_t ranges_lock = PTHREAD_RWLOCK_INITIALIZER;
 static TSR_VEC(struct tsr_home_only) ranges; /* ranges_lock; by address */
-static bool overflown;               /* ranges_lock; a range could not be noted */
+static bool overflown;                       /* ranges_lock; a range could not be noted */
 
 /* Index of the first range that begins above the address. */
 static size_t above_locked(uint64_t address)
