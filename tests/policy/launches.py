@@ -1,9 +1,10 @@
-"""Launches as it is told: a JSON list of {function, blocks, threads, stream, attribute} on standard input.
+"""Launches as it is told: a JSON list of {function, blocks, threads, stream, attribute, shared_limit} on
+standard input.
 
 Streams are numbers from 0, the default one. Each launch adds 1 to an element per block; the sum over all is printed,
 which says that none was lost. At an entry with `pause_file` it prints "waiting" and waits until that file exists. The
 function `sm_count` is another: it notes the number of SMs of the GPU that it runs on, which is printed as well. An
-attribute is one of ATTRIBUTES, that the launch has.
+attribute is one of ATTRIBUTES, that the launch has; the function gets a limit of dynamic shared memory just before.
 """
 
 import ctypes
@@ -50,6 +51,7 @@ SM_COUNT = """
 }
 """
 ATTRIBUTES = ("COOPERATIVE", "CLUSTER_DIMENSION", "PROGRAMMATIC_STREAM_SERIALIZATION")
+SHARED_LIMIT = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 FUNCTIONS = ("alpha", "beta", "gamma")
 BLOCKS = 1024
 NOTE = 4 * BLOCKS + 20  # where sm_count writes, behind the sums
@@ -104,6 +106,8 @@ def main() -> None:
         shape = (launch.get("blocks", 1), 1, 1, launch.get("threads", 1), 1, 1)
         stream = streams[launch.get("stream", 0)]
         parameters = ((sums,), (None,))
+        if "shared_limit" in launch:
+            call(driver.cuFuncSetAttribute(functions[launch["function"]], SHARED_LIMIT, launch["shared_limit"]))
         if "attribute" in launch:
             launch_with(launch["attribute"], functions[launch["function"]], shape, stream, parameters)
         else:

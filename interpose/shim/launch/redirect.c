@@ -145,8 +145,8 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
                                          .device = decision.device,
                                          .limit_bytes = decision.verify_limit_bytes,
                                          .post = post};
-    CUresult result = decision.verify ? tsr_verify(&verified)
-                                      : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);
+    CUresult result =
+        decision.verify ? tsr_verify(&verified) : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         launch->reason = TSR_REASON_EXECUTOR;
         tsr_decide_kept(launch->reason);
