@@ -433,6 +433,8 @@ static CUresult depart(CUstream handle, bool per_thread, struct tsr_lane_client 
     struct tsr_stream *stream = tsr_stream_find(handle, per_thread);
     if (!stream || stream->elsewhere)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (__atomic_load_n(&stream->lane, __ATOMIC_RELAXED) == lane)
+        tsr_lane_await_stream(lane, &stream->slot);
     CUresult result = hold_joined(hold, stream);
     if (result != CUDA_SUCCESS)
         return result;
