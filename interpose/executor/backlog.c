@@ -7,6 +7,7 @@
 
 #define MARKS 4u      /* of a stream that it has not passed; drivers take about 1,024 operations, */
 #define BETWEEN 64u   /* and several streams may share a queue */
+#define FUNCTIONS 256u
 
 struct waiting {
     struct waiting *next;
@@ -21,8 +22,9 @@ struct flow {
 };
 
 struct tsr_backlog {
-    uint32_t waiting; /* atomic; records */
-    uint32_t turn;    /* the slot to look at first */
+    uint32_t waiting;             /* atomic; records */
+    uint32_t launches[FUNCTIONS]; /* atomic; by function % FUNCTIONS */
+    uint32_t turn;                /* the slot to look at first */
     struct flow flows[TSR_LANE_STREAMS];
 };
 
@@ -71,6 +73,19 @@ bool tsr_backlog_is_empty(const struct tsr_backlog *backlog)
     return __atomic_load_n(&backlog->waiting, __ATOMIC_ACQUIRE) == 0;
 }
 
+bool tsr_backlog_may_launch(const struct tsr_backlog *backlog, uint32_t function)
+{
+    return __atomic_load_n(&backlog->launches[function % FUNCTIONS], __ATOMIC_ACQUIRE) != 0;
+}
+
+/* One record more or less. */
+static void count(struct tsr_backlog *backlog, const struct tsr_lane_record *record, uint32_t by)
+{
+    __atomic_fetch_add(&backlog->waiting, by, __ATOMIC_RELEASE);
+    if (record->kind == TSR_LANE_LAUNCH)
+        __atomic_fetch_add(&backlog->launches[record->function % FUNCTIONS], by, __ATOMIC_RELEASE);
+}
+
 bool tsr_backlog_add(struct tsr_backlog *backlog, const struct tsr_lane_record *record)
 {
     struct flow *flow = &backlog->flows[record->stream];
@@ -81,7 +96,7 @@ bool tsr_backlog_add(struct tsr_backlog *backlog, const struct tsr_lane_record *
     memcpy(&waiting->record, record, record->bytes);
     *flow->end = waiting;
     flow->end = &waiting->next;
-    __atomic_fetch_add(&backlog->waiting, 1, __ATOMIC_RELEASE);
+    count(backlog, record, 1);
     return true;
 }
 
@@ -103,8 +118,8 @@ void tsr_backlog_remove(struct tsr_backlog *backlog, uint32_t slot)
     flow->first = waiting->next;
     if (!flow->first)
         flow->end = &flow->first;
+    count(backlog, &waiting->record, UINT32_MAX);
     free(waiting);
-    __atomic_fetch_sub(&backlog->waiting, 1, __ATOMIC_RELEASE);
 }
 
 void tsr_backlog_given(struct tsr_backlog *backlog, uint32_t slot, CUstream stream, unsigned count)

@@ -3,7 +3,7 @@
  * long as the stream does, which may be until something happens that stands in the lane behind it. So no stream is given more than surely
  * fits before it has got on; what comes after that waits here, in the stream's order, and other streams go on.
  *
- * Of the lane's thread, except for tsr_backlog_is_empty.
+ * Of the lane's thread, except for tsr_backlog_is_empty and tsr_backlog_may_launch.
  */
 #ifndef TSR_BACKLOG_H
 #define TSR_BACKLOG_H
@@ -26,6 +26,8 @@ bool tsr_backlog_must_wait(struct tsr_backlog *backlog, uint32_t slot);
 /* Whether records of the stream wait here. */
 bool tsr_backlog_holds(const struct tsr_backlog *backlog, uint32_t slot);
 bool tsr_backlog_is_empty(const struct tsr_backlog *backlog);
+/* Whether a launch of the function may wait here. */
+bool tsr_backlog_may_launch(const struct tsr_backlog *backlog, uint32_t function);
 
 /* Copies the record. False: no memory. */
 bool tsr_backlog_add(struct tsr_backlog *backlog, const struct tsr_lane_record *record);

@@ -298,20 +298,22 @@ static void *beat(void *argument)
     return NULL;
 }
 
-/* Waits until the driver has been given what was posted before. */
-static void drain(const struct tsr_lane_reader *reader)
+/* Whether something that was posted before the message, and that it may concern, was not given to the driver yet. */
+static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_message *message, uint64_t end)
 {
-    struct tsr_lane *lane = reader->lane;
-    uint64_t end = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
-    while ((__atomic_load_n(&lane->head, __ATOMIC_ACQUIRE) < end || !tsr_backlog_is_empty(reader->backlog)) && !is_closed(lane))
-        tsr_os_futex_wait(&lane->never, 0, DRAIN_LOOK_NS, true);
+    if (message->kind == TSR_MESSAGE_STREAM) /* what is posted of it is complete */
+        return false;
+    return __atomic_load_n(&reader->lane->head, __ATOMIC_ACQUIRE) < end ||
+           (message->kind == TSR_MESSAGE_ATTRIBUTE ? tsr_backlog_may_launch(reader->backlog, message->id)
+                                                   : !tsr_backlog_is_empty(reader->backlog));
 }
 
 void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor,
                             struct tsr_reply *reply)
 {
-    if (message->kind != TSR_MESSAGE_STREAM) /* of which nothing is posted that is not complete */
-        drain(reader);
+    uint64_t end = __atomic_load_n(&reader->lane->tail, __ATOMIC_ACQUIRE);
+    while (is_early(reader, message, end) && !is_closed(reader->lane))
+        tsr_os_futex_wait(&reader->lane->never, 0, DRAIN_LOOK_NS, true);
     pthread_mutex_lock(&reader->watching);
     tsr_mirror_apply(reader->mirror, message, descriptor, reply);
     pthread_mutex_unlock(&reader->watching);

@@ -1,6 +1,7 @@
 /*
  * queues LAUNCHES: one thread launches into a stream that waits for a word of memory, more than a driver takes before it lets the thread
- * wait. Another thread meanwhile has launches in a stream of its own, looks at each, and then sets the word. Says "right" (exit 0), "error N" at a CUDA error (3), "WRONG" at a wrong word (4).
+ * wait. Another thread meanwhile has launches in a stream of its own, looks at each, sets an attribute of their
+ * function, and in the end the word. Says "right" (exit 0), "error N" at a CUDA error (3), "WRONG" at a wrong word (4).
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -11,13 +12,14 @@
 
 #define ROUNDS 40u
 
-static const char ptx[] =
-    ".version 7.8\n.target sm_80\n.address_size 64\n"
-    ".visible .entry add(.param .u64 to) {\n .reg .b32 %r<2>; .reg .b64 %rd<2>;\n"
-    " ld.param.u64 %rd1, [to]; ld.global.u32 %r1, [%rd1]; add.u32 %r1, %r1, 1; st.global.u32 [%rd1], %r1; ret; }\n";
+#define ADD(name)                                                                                                              \
+    ".visible .entry " name "(.param .u64 to) {\n .reg .b32 %r<2>; .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [to];\n"             \
+    " ld.global.u32 %r1, [%rd1]; add.u32 %r1, %r1, 1; st.global.u32 [%rd1], %r1; ret; }\n"
+
+static const char ptx[] = ".version 7.8\n.target sm_80\n.address_size 64\n" ADD("first") ADD("second");
 
 static CUcontext context;
-static CUfunction function;
+static CUfunction functions[2];
 static CUdeviceptr sums; /* two words, each stream's */
 static CUstream streams[2];
 static unsigned launches, posted; /* posted: atomic */
@@ -39,7 +41,7 @@ static void launch(unsigned number)
 {
     CUdeviceptr to = sums + number * sizeof(uint32_t);
     void *params[] = {&to};
-    check(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, streams[number], params, NULL));
+    check(cuLaunchKernel(functions[number], 1, 1, 1, 1, 1, 1, 0, streams[number], params, NULL));
 }
 
 static void expect(unsigned number, uint32_t value)
@@ -73,7 +75,8 @@ int main(int count, char **values)
     check(cuDevicePrimaryCtxRetain(&context, 0));
     check(cuCtxSetCurrent(context));
     check(cuModuleLoadData(&module, ptx));
-    check(cuModuleGetFunction(&function, module, "add"));
+    check(cuModuleGetFunction(&functions[0], module, "first"));
+    check(cuModuleGetFunction(&functions[1], module, "second"));
     check(cuMemAlloc(&sums, 2 * sizeof(uint32_t)));
     check(cuMemsetD32(sums, 0, 2));
     check(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
@@ -89,6 +92,7 @@ int main(int count, char **values)
     for (unsigned round = 1; round <= ROUNDS; round++) {
         launch(1);
         expect(1, round);
+        check(cuFuncSetAttribute(functions[1], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)(1024 * (round % 8 + 1))));
     }
     __atomic_store_n(word, 1, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);

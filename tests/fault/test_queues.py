@@ -1,4 +1,4 @@
-"""A stream that waits, with more launches behind it than a driver takes, stops nobody but the thread that launches them."""
+"""A stream that waits, with more launches behind it than a driver takes, stops nobody but who launches them."""
 
 from __future__ import annotations
 
