@@ -28,12 +28,27 @@ def _surroundings(tmp_path: Path, native_build: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
 
 
-def run(place: Path, command: list[str | Path], *options: str) -> tuple[dict[str, Any], Path]:
+def run(place: Path, command: list[str | Path], *options: str, gpus: str = "1") -> tuple[dict[str, Any], Path]:
     """The statistics, and the trace."""
     stats, file = place / "stats.json", place / "run.trace"
-    asked = ["--emulate", "1", "--no-summary", f"--stats={stats}", "--trace", str(file), "--trace-parameters", *options]
+    asked = [
+        "--emulate",
+        gpus,
+        "--no-summary",
+        f"--stats={stats}",
+        "--trace",
+        str(file),
+        "--trace-parameters",
+        *options,
+    ]
     subprocess.run([TESSERA_RUN, *asked, "--", *command], env=dict(os.environ), timeout=TIMEOUT_S, check=True)
     return json.loads(stats.read_text()), file
+
+
+def test_unlike_gpus_have_each_their_own_templates(tmp_path: Path) -> None:
+    for _ in range(2):  # the second time from the cache, at once
+        _, file = run(tmp_path, [sys.executable, GUEST], "--analyze", gpus="h100,l40s")
+    assert any(known for launches in understood(file).values() for known in launches)
 
 
 def coverage(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:

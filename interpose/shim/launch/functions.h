@@ -40,11 +40,11 @@ const char *tsr_module_name(const struct tsr_module_record *module);
 /* Of the image (base/hash.h); made when first asked for; 0: not known. */
 uint64_t tsr_module_hash(struct tsr_module_record *module);
 
-/* Flat bytes (tessera/access.h) that say what launches of the function read and write; NULL: that is unknown, as yet or for good. */
-static inline const void *tsr_function_template(struct tsr_function_record *function, uint32_t *bytes)
+/* Flat bytes (tessera/access.h) that say what launches of the function on that GPU read and write; NULL: that is unknown, as yet or for good. */
+static inline const void *tsr_function_template(struct tsr_function_record *function, uint32_t gpu, uint32_t *bytes)
 {
-    const void *found = tsr_template_find(&function->template);
-    *bytes = found ? function->template.bytes : 0;
+    const void *found = tsr_template_find(&function->template, gpu);
+    *bytes = found ? function->template.places[tsr_template_kind(gpu)].bytes : 0;
     return found;
 }
 

@@ -74,10 +74,10 @@ static bool is_cooperative(const struct tsr_launch *launch)
     return launch->cooperative;
 }
 
-static bool is_understood(const struct tsr_launch *launch)
+static bool is_understood(const struct tsr_launch *launch, uint8_t device)
 {
     struct tsr_function_record *known = launch->known;
-    return known && __atomic_load_n(&known->number, __ATOMIC_ACQUIRE) && tsr_template_find(&known->template);
+    return known && __atomic_load_n(&known->number, __ATOMIC_ACQUIRE) && tsr_template_find(&known->template, device);
 }
 
 static void count(const struct tsr_launch *launch, uint8_t device)
@@ -147,7 +147,7 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
         return UINT64_MAX;
     unsigned flags = (launch->captured ? TSR_RECORD_CAPTURED : 0u) | (launch->taken ? TSR_RECORD_REDIRECTED : 0u) |
                      (launch->reason ? TSR_RECORD_KEPT_HOME : 0u) | (is_cooperative(launch) ? TSR_RECORD_COOPERATIVE : 0u) |
-                     (is_understood(launch) ? TSR_RECORD_UNDERSTOOD : 0u);
+                     (is_understood(launch, device) ? TSR_RECORD_UNDERSTOOD : 0u);
     struct tsr_record *record = tsr_ring_at(writer, 0);
     *record = (struct tsr_record){
         .start = launch->start,
