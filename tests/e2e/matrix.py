@@ -22,8 +22,8 @@ SEEDS = 20
 KEPT: Mapping[str, Mapping[str, int]] = {
     "constant_memory": {"variable": 1},
     "cooperative_groups": {"shape": 1},
-    "device_calls": {"variable": 1},
-    "device_calls_unoptimised": {"variable": 2},
+    "device_calls": {"code": 2},
+    "device_calls_unoptimised": {"address": 2, "code": 2},
     "device_printf": {"printf": 1},
     "driver_functions": {"shape": 4, "variable": 4},
     "driver_launch": {"variable": 4},
@@ -31,6 +31,7 @@ KEPT: Mapping[str, Mapping[str, int]] = {
     "dynamic_shared": {"shape": 1},
     "graph_capture": {"capture": 6},
     "launch_attributes": {"shape": 4},
+    "left_addresses": {"address": 5, "code": 6, "heap": 2, "variable": 4},
     "managed_memory": {"memory_managed": 2},
     "pinned_mapped": {"memory_registered": 1},
     "pointers": {"variable": 2},

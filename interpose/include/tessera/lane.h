@@ -70,7 +70,11 @@ struct tsr_message {
 enum tsr_use_flag { /* what a function uses that its module's functions share and an executor has a copy of */
                     TSR_USES_STATE = 1,  /* a variable that may be written, or what is not known */
                     TSR_USES_PRINTF = 2, /* printf */
-                    TSR_USES_HEAP = 4    /* malloc, free */
+                    TSR_USES_HEAP = 4,   /* malloc, free */
+                    TSR_USES_CODE = 8,   /* it calls code by an address that it may have found in memory, or leaves one there */
+                    TSR_USES_ADDRESS =
+                        16, /* it follows pointers in memory, where the module leaves addresses of variables or of the heap */
+                    TSR_USES_LEFT = 32 /* the module leaves such addresses, so that a parameter may be one */
 };
 
 struct tsr_reply {

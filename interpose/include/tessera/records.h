@@ -134,6 +134,12 @@ enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
                   TSR_REASON_VARIABLE = 8, /* it uses a variable of its module that is written, or that the application uses */
                   TSR_REASON_PRINTF = 9,   /* it prints: its lines would come in another order */
                   TSR_REASON_HEAP = 10,    /* it allocates or frees memory of the heap that kernels share */
+                  TSR_REASON_CODE =
+                      11, /* it calls code by an address from memory, or leaves one there: code lies elsewhere on each GPU */
+                  TSR_REASON_ADDRESS =
+                      12, /* it follows pointers in memory, where its module leaves addresses of variables or of the heap */
+                  TSR_REASON_OTHER_GPUS = 13,   /* it is inside a call that reaches memory of other GPUs: NCCL's */
+                  TSR_REASON_ARCHITECTURE = 14, /* its code does not exist for the other GPU */
                   TSR_REASON_MEMORY_MANAGED =
                       16, /* from here on: a parameter points to memory that exists at home only: managed memory */
                   TSR_REASON_MEMORY_REGISTERED = 17,   /* the application's own memory, page-locked */

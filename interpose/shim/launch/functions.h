@@ -25,8 +25,14 @@ static inline void tsr_function_describe(struct tsr_function_record *function)
         tsr_function_ask(function);
 }
 
+/* Why it could not be sent, as an executor that works did not take it. */
+enum tsr_reason tsr_function_refusal(const struct tsr_function_record *function, const struct tsr_lane_client *lane);
+
 /* Why it must run at home although it has been sent: it would use what an executor has a copy of its own of. */
 enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function);
+
+/* The same of the parameters, `bytes` of the block: they may hold an address that its module's functions left in memory, where the application found it. */
+enum tsr_reason tsr_function_hindrance_given(const struct tsr_function_record *function, const void *block, uint32_t bytes);
 
 /* False: its module is not known, or its image is of a form that cannot be sent to an executor. */
 bool tsr_function_sendable(const struct tsr_function_record *function);

@@ -8,6 +8,7 @@
 
 #include "shim/launch/attributes.h"
 #include "shim/launch/check.h"
+#include "shim/launch/collective.h"
 #include "shim/record/capture.h"
 #include "shim/launch/decide.h"
 #include "shim/launch/functions.h"
@@ -85,6 +86,8 @@ static enum tsr_reason hindrance(struct tsr_function_record *function, const str
 {
     if (__atomic_load_n(&function->different, __ATOMIC_RELAXED))
         return TSR_REASON_VERIFY;
+    if (tsr_is_collective(function))
+        return TSR_REASON_OTHER_GPUS;
     if (!tsr_function_sendable(function))
         return TSR_REASON_MODULE;
     if (!shape_is_valid(function, &parcel->record))
@@ -99,6 +102,8 @@ static enum tsr_reason hindrance(struct tsr_function_record *function, const str
     enum tsr_reason reason = tsr_home_only_scan(parcel->block, parcel->parameter_bytes);
     if (!reason && tsr_function_send(function, decision->lane) == CUDA_SUCCESS)
         reason = tsr_function_hindrance(function);
+    if (!reason)
+        reason = tsr_function_hindrance_given(function, parcel->block, parcel->parameter_bytes);
     return reason ? reason : add_attributes(launch, decision->device, parcel);
 }
 
@@ -136,7 +141,7 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
     CUresult result =
         verify ? tsr_verify(&verified) : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
-        launch->reason = TSR_REASON_EXECUTOR;
+        launch->reason = tsr_function_refusal(function, decision.lane);
         tsr_decide_kept(launch->reason);
         return CUDA_SUCCESS;
     }
