@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TSR_LANE_VERSION 5u
+#define TSR_LANE_VERSION 6u
 #define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
 #define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
 
