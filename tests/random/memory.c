@@ -125,9 +125,9 @@ static void drop_pinned(struct worker *worker, struct slot *slot, uint32_t strea
 static bool make_registered(struct worker *worker, struct slot *slot, uint32_t stream, struct draw *from)
 {
     (void)stream;
-    slot->bytes = (slot->bytes + SYSTEM_PAGE - 1) / SYSTEM_PAGE * SYSTEM_PAGE;
-    slot->registered = one_in(from, 2) ? aligned_alloc(SYSTEM_PAGE, slot->bytes) : malloc(slot->bytes);
-    slot->host = slot->registered;
+    size_t pages_bytes = (slot->bytes / SYSTEM_PAGE + 2) * SYSTEM_PAGE; /* pages can be registered once only */
+    slot->registered = aligned_alloc(SYSTEM_PAGE, pages_bytes);
+    slot->host = (unsigned char *)slot->registered + 64 * draw(from, 4);
     return CU(cuMemHostRegister(slot->host, slot->bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)) &&
            CU(cuMemHostGetDevicePointer(&slot->base, slot->host, 0));
 }
@@ -251,12 +251,10 @@ void slot_free(struct worker *worker, struct slot *slot, struct draw *from)
 {
     uint32_t stream = draw_stream(worker, from);
     say(worker, "slot %u: free %s", slot_number(worker, slot), slot->kind->name);
-    if (slot->kind->waits)
-        host_wait(worker, &slot->sync, true, from);
-    else if (slot->kind->drop == drop_async || slot->kind->drop == drop_pooled)
+    if (slot->kind->drop == drop_async || slot->kind->drop == drop_pooled)
         order(worker, &slot->sync, stream, true, from);
-    else if (slot->sync.handed)
-        host_wait(worker, &slot->sync, true, from);
+    else if (slot->kind->waits || slot->sync.handed || uses(worker->program, FEATURE_peer))
+        host_wait(worker, &slot->sync, true, from); /* else cuMemFree waits itself for its own GPU */
     slot->kind->drop(worker, slot, stream);
     slot->kind = NULL;
 }
