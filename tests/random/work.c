@@ -179,6 +179,15 @@ static CUresult copy_bytes(struct worker *worker, const struct slot *to, const s
     return cuMemcpyDtoDAsync(into, read, bytes, stream);
 }
 
+/* Pageable memory may be read when the copy is called for. */
+static void order_copy(struct worker *worker, struct slot *to, struct slot *source, uint32_t stream, struct draw *from)
+{
+    if (!source->base)
+        host_wait(worker, &source->sync, false, from);
+    order(worker, &source->sync, stream, false, from);
+    order(worker, &to->sync, stream, true, from);
+}
+
 static bool draw_copy(struct worker *worker, struct draw *from, struct slot **to, struct slot **source)
 {
     *to = pick_slot(worker, from, 0, NULL);
@@ -201,8 +210,7 @@ void op_copy(struct worker *worker, struct draw *from)
     size_t first = one_in(from, 2) ? 0 : draw(from, words / 2), count = first ? words / 2 : words;
     say(worker, "copy: slot %u from slot %u, %zu words at %zu, %s", slot_number(worker, to), slot_number(worker, source), count,
         first, stream_name(stream));
-    order(worker, &source->sync, stream, false, from);
-    order(worker, &to->sync, stream, true, from);
+    order_copy(worker, to, source, stream, from);
     enter(worker, stream);
     CU(copy_bytes(worker, to, source, 4 * first, 4 * count, stream_of(worker, stream), from));
     enter(worker, LEGACY);
@@ -217,8 +225,7 @@ void op_copy_now(struct worker *worker, struct draw *from)
     size_t bytes = 4 * fewer(to, source);
     CUdeviceptr into = unified(to), read = unified(source);
     say(worker, "copy now: slot %u from slot %u", slot_number(worker, to), slot_number(worker, source));
-    order(worker, &source->sync, LEGACY, false, from);
-    order(worker, &to->sync, LEGACY, true, from);
+    order_copy(worker, to, source, LEGACY, from);
     if (to->host && source->base && !source->host) {
         CU(cuMemcpyDtoH(cpu_window(to), read, bytes));
         to->sync.writer = NO_STREAM; /* complete */
@@ -255,8 +262,7 @@ void op_rows(struct worker *worker, struct draw *from)
     side(to, &copy.dstMemoryType, &copy.dstDevice, &into);
     copy.dstHost = (void *)(uintptr_t)into;
     say(worker, "rows: slot %u from slot %u, %s", slot_number(worker, to), slot_number(worker, source), stream_name(stream));
-    order(worker, &source->sync, stream, false, from);
-    order(worker, &to->sync, stream, true, from);
+    order_copy(worker, to, source, stream, from);
     enter(worker, stream);
     CU(cuMemcpy2DAsync(&copy, stream_of(worker, stream)));
     enter(worker, LEGACY);
