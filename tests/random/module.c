@@ -257,22 +257,22 @@ void op_apply(struct worker *worker, struct draw *from)
 
 void op_objects(struct worker *worker, struct draw *from)
 {
-    store(worker, from, FEATURE_indirect, OBJECTS_MAKE, OBJECTS);
+    store(worker, from, FEATURE_virtual, OBJECTS_MAKE, OBJECTS);
 }
 
 void op_invoke(struct worker *worker, struct draw *from)
 {
-    use_stored(worker, from, FEATURE_indirect, INVOKE, OBJECTS, UINT32_MAX);
+    use_stored(worker, from, FEATURE_virtual, INVOKE, OBJECTS, UINT32_MAX);
 }
 
 void op_keep_address(struct worker *worker, struct draw *from)
 {
-    store(worker, from, FEATURE_variables, KEEP_ADDRESS, ADDRESS);
+    store(worker, from, FEATURE_addresses, KEEP_ADDRESS, ADDRESS);
 }
 
 void op_by_address(struct worker *worker, struct draw *from)
 {
-    use_stored(worker, from, FEATURE_variables, BY_ADDRESS, ADDRESS, VARIABLE_WORDS);
+    use_stored(worker, from, FEATURE_addresses, BY_ADDRESS, ADDRESS, VARIABLE_WORDS);
 }
 
 void op_heap_make(struct worker *worker, struct draw *from)

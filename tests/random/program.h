@@ -26,7 +26,7 @@
 
 /* What programs use, by the names of --without. A program uses a part of them. */
 #define FEATURES(X)                                                                                                            \
-    X(threads) X(async) X(pools) X(vmm) X(managed) X(pinned) X(registered) X(large) X(graphs) X(modules) X(indirect)            \
+    X(threads) X(virtual) X(addresses) X(async) X(pools) X(vmm) X(managed) X(pinned) X(registered) X(large) X(graphs) X(modules) X(indirect)            \
     X(variables) X(globals) X(heap) X(pointers) X(peer) X(contexts) X(hostfunc) X(values) X(attributes) X(copies) X(streams)
 
 enum feature {
