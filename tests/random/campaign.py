@@ -274,12 +274,13 @@ SAID = re.compile(r"^# (\d+\.\d+\.\d+) ", re.MULTILINE)
 
 @dataclass(slots=True)
 class Shrinker:
-    """Leaves out operations as long as the program still fails in one of `tries` runs."""
+    """Leaves out operations as long as the program still fails in the same way in one of `tries` runs."""
 
     setting: Setting
     policy: Policy
     seed: int
     tries: int
+    way: str = ""  # of the first failure: other bytes, hang, or an error's name
 
     def operations(self) -> list[str]:
         """Those that do something, in a run without a policy."""
@@ -292,11 +293,15 @@ class Shrinker:
         right = self._run(POLICIES[NONE], parts, 1)
         if right.bad:
             raise RuntimeError(f"without a policy: {right.bad}")
-        found = self._run(self.policy, parts, self.tries)
-        for i, (_, digest) in enumerate(found.digests):
-            if digest != right.digests[i // self.tries][1]:
-                return i // self.tries
-        return len(found.digests) // self.tries if found.bad else None
+        for i, part in enumerate(parts):
+            ran = self._run(self.policy, [part], self.tries)
+            way = " ".join(ran.bad.split()[:2])
+            if not way and any(digest != right.digests[i][1] for _, digest in ran.digests):
+                way = "other bytes"
+            self.way = self.way or way
+            if way and way == self.way:
+                return i
+        return None
 
     def _run(self, policy: Policy, parts: Sequence[Sequence[str]], tries: int) -> Ran:
         only = [argument for part in parts for argument in ("--only", ",".join(part))]
