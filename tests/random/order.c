@@ -77,6 +77,7 @@ static CUevent next_event(struct worker *worker, uint32_t gpu)
 static CUevent record(struct worker *worker, uint32_t stream)
 {
     enter(worker, stream);
+    say(worker, "    event %u records %s", worker->next_event[gpu_of(stream)] % WORKER_EVENTS, stream_name(stream));
     CUevent event = next_event(worker, gpu_of(stream));
     CU(cuEventRecord(event, stream_of(worker, stream)));
     enter(worker, LEGACY);
@@ -86,6 +87,7 @@ static CUevent record(struct worker *worker, uint32_t stream)
 static void wait_for_event(struct worker *worker, uint32_t stream, CUevent event)
 {
     enter(worker, stream);
+    say(worker, "    %s waits for an event", stream_name(stream));
     CU(cuStreamWaitEvent(stream_of(worker, stream), event, 0));
     enter(worker, LEGACY);
 }
@@ -134,11 +136,15 @@ static void wait_on_cpu(struct worker *worker, uint32_t stream, struct draw *fro
 
 static void by_value(struct worker *worker, uint32_t earlier, uint32_t later)
 {
-    if (!worker->flag && CU(cuMemAlloc(&worker->flag, 4)))
-        CU(cuMemcpyHtoD(worker->flag, &worker->flag_value, 4));
+    static const uint32_t zeros[STREAMS];
+    if (!worker->flags && CU(cuMemAlloc(&worker->flags, sizeof zeros)))
+        CU(cuMemcpyHtoD(worker->flags, zeros, sizeof zeros));
+    /* One word for each stream that writes: of two streams the lower value might come last. */
+    CUdeviceptr flag = worker->flags + 4 * earlier;
     uint32_t value = ++worker->flag_value;
-    CU(cuStreamWriteValue32(stream_of(worker, earlier), worker->flag, value, 0));
-    CU(cuStreamWaitValue32(stream_of(worker, later), worker->flag, value, CU_STREAM_WAIT_VALUE_GEQ));
+    say(worker, "    %s writes %u, %s waits for it", stream_name(earlier), value, stream_name(later));
+    CU(cuStreamWriteValue32(stream_of(worker, earlier), flag, value, 0));
+    CU(cuStreamWaitValue32(stream_of(worker, later), flag, value, CU_STREAM_WAIT_VALUE_GEQ));
 }
 
 static void join(struct worker *worker, uint32_t earlier, uint32_t later, struct draw *from)
@@ -270,6 +276,6 @@ void close_streams(struct worker *worker)
             if (worker->events[gpu][i])
                 CU(cuEventDestroy(worker->events[gpu][i]));
     enter(worker, LEGACY);
-    if (worker->flag)
-        CU(cuMemFree(worker->flag));
+    if (worker->flags)
+        CU(cuMemFree(worker->flags));
 }

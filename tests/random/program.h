@@ -115,7 +115,7 @@ struct worker {
     bool opened[STREAMS];
     CUevent events[2][WORKER_EVENTS];
     uint32_t next_event[2];
-    CUdeviceptr flag; /* a word that streams write and wait for */
+    CUdeviceptr flags; /* a word for each stream, which it writes and others wait for */
     uint32_t flag_value;
     struct graph *graphs[GRAPHS];
     void *notes;     /* arguments of host functions, which live as long as the program */
