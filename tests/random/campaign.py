@@ -1,4 +1,4 @@
-"""Random programs (program.h) with launches on other GPUs, against the same without: what scripts/random-programs does."""
+"""Random programs (program.h) with launches on other GPUs, against the same without, for scripts/random-programs."""
 
 from __future__ import annotations
 
@@ -218,7 +218,9 @@ def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Ch
         counted += sum(by_device.values())
         away += sum(count for device, count in by_device.items() if device != "0")
         done += len(ran.digests)
-        wrong = [(seed, f"{digest}, not {right[seed]}") for seed, digest in ran.digests if right.get(seed, digest) != digest]
+        wrong = [
+            (seed, f"{digest}, not {right[seed]}") for seed, digest in ran.digests if right.get(seed, digest) != digest
+        ]
         if ran.bad:
             wrong.append((ran.digests[-1][0] + 1 if ran.digests else at, ran.bad))
         for seed, what in wrong:
@@ -253,7 +255,7 @@ def run_campaign(
     *,
     chunk: int = 100,
     jobs: int = 1,
-    progress: Callable[[Campaign, list[Failure]], None] = lambda campaign, failures: None,
+    progress: Callable[[Campaign, list[Failure]], None] | None = None,
 ) -> Campaign:
     """Each program under one of the policies, in turn by chunks."""
     campaign = Campaign()
@@ -262,7 +264,8 @@ def run_campaign(
         chunks = pool.map(lambda piece: run_chunk(setting, piece[0], piece[1].start, len(piece[1])), pieces)
         for (policy, _), done in zip(pieces, chunks, strict=True):
             campaign.add(policy, done)
-            progress(campaign, done.failures)
+            if progress:
+                progress(campaign, done.failures)
     return campaign
 
 
