@@ -9,9 +9,12 @@
 
 #include "base/os.h"
 #include "carry/carry.h"
+#include "executor/backlog.h"
 
 #define SPINS_BEFORE_SLEEP 2000
 #define SLEEP_NS 100000000ull /* bound on a sleep whose wake-up was lost or that must see `stop` */
+#define FEED_NS 50000ull      /* between looks whether a stream has room for what waits */
+#define FEED_RECORDS 32u      /* or so many records of others */
 #define WATCH_NS 2000000ull   /* between looks at work under way: nobody else would notice that it has failed */
 
 struct tsr_lane_reader {
@@ -20,6 +23,7 @@ struct tsr_lane_reader {
     bool busy[TSR_LANE_STREAMS]; /* thread; has been given work that was not seen to be complete */
     uint64_t bytes;
     struct tsr_mirror *mirror;
+    struct tsr_backlog *backlog;
     CUcontext context;
     pthread_t thread, pulse;
     int stop; /* atomic */
@@ -134,29 +138,73 @@ static void note(const struct tsr_lane_reader *reader, uint64_t position, uint64
     }
 }
 
-static CUresult operate(const struct tsr_lane_reader *reader, uint64_t position, uint64_t end, CUstream stream)
+/* The record's, and those of the lane from there on. */
+static CUresult operate(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record, uint64_t position,
+                        uint64_t end, CUstream stream, unsigned *count)
 {
-    CUstreamBatchMemOpParams operations[MOST_OPERATIONS];
-    unsigned count = 0;
-    for (const struct tsr_lane_record *record; position < end; position += record->bytes) {
+    CUstreamBatchMemOpParams operations[MOST_OPERATIONS] = {operation_of(reader->lane, record)};
+    for (; position < end; position += record->bytes) {
         record = tsr_lane_record_at(reader->lane, position);
-        operations[count++] = operation_of(reader->lane, record);
+        operations[(*count)++] = operation_of(reader->lane, record);
     }
-    return cuStreamBatchMemOp(stream, count, operations, 0);
+    return cuStreamBatchMemOp(stream, *count, operations, 0);
 }
 
-static CUresult carry_out(struct tsr_lane_reader *reader, uint64_t position, uint64_t end)
+/* Gives the driver the record, and the operations of the lane from there on. */
+static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_lane_record *record, uint64_t position, uint64_t end)
 {
-    const struct tsr_lane_record *record = tsr_lane_record_at(reader->lane, position);
-    if (record->kind == TSR_LANE_SKIP)
-        return CUDA_SUCCESS;
     CUstream stream = tsr_mirror_stream(reader->mirror, record->stream);
     const struct tsr_carry_function *function =
         record->kind == TSR_LANE_LAUNCH ? tsr_mirror_function(reader->mirror, record->function) : NULL;
     if (!stream || (record->kind == TSR_LANE_LAUNCH && !function))
         return CUDA_ERROR_INVALID_HANDLE;
+    unsigned count = 1;
     reader->busy[record->stream] = true;
-    return is_operation(record) ? operate(reader, position, end, stream) : tsr_carry_out(&driver, record, function, stream);
+    CUresult result = is_operation(record) ? operate(reader, record, position, end, stream, &count)
+                                           : tsr_carry_out(&driver, record, function, stream);
+    tsr_backlog_given(reader->backlog, record->stream, stream, count);
+    __atomic_fetch_add(&reader->lane->given[record->stream], count, __ATOMIC_RELAXED);
+    return result;
+}
+
+static CUresult keep(struct tsr_lane_reader *reader, uint64_t position, uint64_t end)
+{
+    for (const struct tsr_lane_record *record; position < end; position += record->bytes) {
+        record = tsr_lane_record_at(reader->lane, position);
+        if (!tsr_backlog_add(reader->backlog, record))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* What was taken from the lane: given to the driver, or kept until the stream has room. */
+static CUresult accept(struct tsr_lane_reader *reader, uint64_t position, uint64_t end)
+{
+    const struct tsr_lane_record *record = tsr_lane_record_at(reader->lane, position);
+    if (record->kind == TSR_LANE_SKIP)
+        return CUDA_SUCCESS;
+    if (record->stream < TSR_LANE_STREAMS && tsr_backlog_must_wait(reader->backlog, record->stream))
+        return keep(reader, position, end);
+    return carry_out(reader, record, position + record->bytes, end);
+}
+
+static bool is_dead(const struct tsr_lane *lane)
+{
+    return __atomic_load_n(&lane->dead, __ATOMIC_SEQ_CST) != CUDA_SUCCESS;
+}
+
+/* Gives streams that have room what they were to be given. */
+static void feed(struct tsr_lane_reader *reader)
+{
+    const struct tsr_lane_record *record;
+    while (!is_closed(reader->lane) && (record = tsr_backlog_next(reader->backlog))) {
+        CUresult result = is_dead(reader->lane) ? CUDA_SUCCESS : carry_out(reader, record, 0, 0);
+        if (result != CUDA_SUCCESS) {
+            tell(reader, record);
+            fail(reader, result);
+        }
+        tsr_backlog_remove(reader->backlog, record->stream);
+    }
 }
 
 static bool watch_locked(struct tsr_lane_reader *reader)
@@ -170,6 +218,8 @@ static bool watch_locked(struct tsr_lane_reader *reader)
             idle = false;
             continue;
         }
+        if (result == CUDA_SUCCESS && tsr_backlog_holds(reader->backlog, i))
+            continue;
         reader->busy[i] = false;
         if (result == CUDA_SUCCESS)
             __atomic_store_n(&reader->lane->settles[i], 0, __ATOMIC_RELEASE);
@@ -197,8 +247,10 @@ static void wait_for_records(struct tsr_lane_reader *reader, uint64_t head)
         __builtin_ia32_pause();
     }
     __atomic_store_n(&lane->sleeping, 1, __ATOMIC_SEQ_CST);
-    if (!tsr_lane_is_ready(lane, head))
-        tsr_os_futex_wait(&lane->sleeping, 1, watch(reader) ? SLEEP_NS : WATCH_NS, true);
+    if (!tsr_lane_is_ready(lane, head)) {
+        uint64_t longest_ns = watch(reader) ? SLEEP_NS : WATCH_NS;
+        tsr_os_futex_wait(&lane->sleeping, 1, tsr_backlog_is_empty(reader->backlog) ? longest_ns : FEED_NS, true);
+    }
     __atomic_store_n(&lane->sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -208,7 +260,9 @@ static void *run(void *argument)
     struct tsr_lane *lane = reader->lane;
     uint64_t head = 0;
     cuCtxSetCurrent(reader->context);
-    while (!__atomic_load_n(&reader->stop, __ATOMIC_ACQUIRE) && !is_closed(lane)) {
+    for (unsigned turn = 0; !__atomic_load_n(&reader->stop, __ATOMIC_ACQUIRE) && !is_closed(lane); turn++) {
+        if (!tsr_backlog_is_empty(reader->backlog) && (turn % FEED_RECORDS == 0 || !tsr_lane_is_ready(lane, head)))
+            feed(reader);
         if (!tsr_lane_is_ready(lane, head)) {
             wait_for_records(reader, head);
             continue;
@@ -218,8 +272,8 @@ static void *run(void *argument)
         __atomic_store_n(&lane->taken, end, __ATOMIC_SEQ_CST);
         if (is_closed(lane))
             break;
-        if (__atomic_load_n(&lane->dead, __ATOMIC_SEQ_CST) == CUDA_SUCCESS) {
-            CUresult result = end > head ? carry_out(reader, head, end) : CUDA_ERROR_INVALID_VALUE;
+        if (!is_dead(lane)) {
+            CUresult result = end > head ? accept(reader, head, end) : CUDA_ERROR_INVALID_VALUE;
             if (result != CUDA_SUCCESS) {
                 tell(reader, tsr_lane_record_at(reader->lane, head));
                 fail(reader, result);
@@ -244,18 +298,22 @@ static void *beat(void *argument)
     return NULL;
 }
 
-static void drain(const struct tsr_lane_reader *reader)
+/* Whether something that was posted before the message, and that it may concern, was not given to the driver yet. */
+static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_message *message, uint64_t end)
 {
-    struct tsr_lane *lane = reader->lane;
-    uint64_t end = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
-    while (__atomic_load_n(&lane->head, __ATOMIC_ACQUIRE) < end && !is_closed(lane))
-        tsr_os_futex_wait(&lane->never, 0, DRAIN_LOOK_NS, true);
+    if (message->kind == TSR_MESSAGE_STREAM) /* what is posted of it is complete */
+        return false;
+    return __atomic_load_n(&reader->lane->head, __ATOMIC_ACQUIRE) < end ||
+           (message->kind == TSR_MESSAGE_ATTRIBUTE ? tsr_backlog_may_launch(reader->backlog, message->id)
+                                                   : !tsr_backlog_is_empty(reader->backlog));
 }
 
 void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor,
                             struct tsr_reply *reply)
 {
-    drain(reader);
+    uint64_t end = __atomic_load_n(&reader->lane->tail, __ATOMIC_ACQUIRE);
+    while (is_early(reader, message, end) && !is_closed(reader->lane))
+        tsr_os_futex_wait(&reader->lane->never, 0, DRAIN_LOOK_NS, true);
     pthread_mutex_lock(&reader->watching);
     tsr_mirror_apply(reader->mirror, message, descriptor, reply);
     pthread_mutex_unlock(&reader->watching);
@@ -270,6 +328,11 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
     CUresult result = CUDA_ERROR_MAP_FAILED;
     *reader = (struct tsr_lane_reader){.bytes = hello->bytes, .mirror = mirror, .context = context};
     pthread_mutex_init(&reader->watching, NULL);
+    reader->backlog = tsr_backlog_create();
+    if (!reader->backlog) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+        goto drop;
+    }
     reader->lane = tsr_os_map((void *)(uintptr_t)hello->address, hello->bytes, PROT_READ | PROT_WRITE, descriptor, 0);
     if (!reader->lane)
         goto drop;
@@ -289,6 +352,8 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
 unmap:
     tsr_os_unmap(reader->lane, hello->bytes);
 drop:
+    if (reader->backlog)
+        tsr_backlog_destroy(reader->backlog);
     free(reader);
     return result;
 }
@@ -303,6 +368,7 @@ void tsr_lane_reader_stop(struct tsr_lane_reader *reader)
     pthread_join(reader->thread, NULL);
     pthread_join(reader->pulse, NULL);
     cuCtxSynchronize();
+    tsr_backlog_destroy(reader->backlog);
     cuMemHostUnregister(reader->lane);
     tsr_os_unmap(reader->lane, reader->bytes);
     free(reader);

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN
+from tests.policy.launches import ATTRIBUTES
 from tests.policy.run import TIMEOUT_S, Launch, Outcome, environment, run
 
 POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
@@ -18,10 +19,11 @@ SUMS: list[Launch] = [{"function": name, "blocks": 7, "stream": n % 3} for n in 
 
 
 def verify(native_build: Path, tmp_path: Path, launches: list[Launch], *options: str, **keywords: object) -> Outcome:
-    policy = POLICY + "".join(f"{key}: {value}\n" for key, value in keywords.items() if key != "printed")
-    printed = keywords.get("printed", ())
+    settings = {key: value for key, value in keywords.items() if key not in ("printed", "gpus")}
+    policy = POLICY + "".join(f"{key}: {value}\n" for key, value in settings.items())
+    printed, gpus = keywords.get("printed", ()), str(keywords.get("gpus", MACHINE))
     assert isinstance(printed, tuple)
-    return run(native_build, tmp_path, policy, launches, *options, gpus=MACHINE, printed=printed)
+    return run(native_build, tmp_path, policy, launches, *options, gpus=gpus, printed=printed)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,20 @@ def test_launches_are_run_twice_and_their_effects_once(
     assert outcome.report["verify"] == {"verified": verified, "different": 0, "not_verified": 0}
     home = sum(count for (name, gpu), count in outcome.by_function.items() if gpu == 0 and name in FUNCTIONS)
     assert home == verified
+
+
+@pytest.mark.parametrize("attribute", ATTRIBUTES)
+def test_launches_with_attributes_are_verified(attribute: str, native_build: Path, tmp_path: Path) -> None:
+    launches: list[Launch] = [{**launch, "attribute": attribute, "blocks": 8} for launch in SUMS]
+    outcome = verify(native_build, tmp_path, [*launches, *SUMS], "--verify", gpus="h200,h200")
+    assert outcome.report["launches"]["by_device"] == {"0": 0, "1": 24}
+    assert outcome.report["verify"] == {"verified": 24, "different": 0, "not_verified": 0}
+
+
+def test_a_launch_with_an_attribute_differs(native_build: Path, tmp_path: Path) -> None:
+    launches: list[Launch] = [{"function": "sm_count", "attribute": "COOPERATIVE"}]
+    outcome = verify(native_build, tmp_path, launches, "--verify", printed=(HOME_SMS,))
+    assert outcome.report["verify"] == {"verified": 1, "different": 1, "not_verified": 0}
 
 
 def test_a_difference_is_reported_and_the_function_stays_home(native_build: Path, tmp_path: Path) -> None:

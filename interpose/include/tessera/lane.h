@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TSR_LANE_VERSION 5u
+#define TSR_LANE_VERSION 6u
 #define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
 #define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
 
@@ -146,6 +146,8 @@ struct tsr_lane {
     uint64_t settles
         [TSR_LANE_STREAMS]; /* its work is complete when away[stream] >= this; TSR_LANE_UNSETTLED: no signal follows it yet */
     uint64_t follows[TSR_LANE_STREAMS]; /* what comes next in it waits until home[stream] >= this */
+    /* Records so far, by stream; atomic: that were posted, written by the shim; that the driver was given, written by the executor. */
+    uint32_t posted[TSR_LANE_STREAMS], given[TSR_LANE_STREAMS];
     uint8_t records[TSR_LANE_BYTES];
 };
 

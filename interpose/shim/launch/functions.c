@@ -260,11 +260,12 @@ static CUresult set_attribute(const void *handle, unsigned place, int value)
     if (!function)
         return CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
+    bool same = (function->attributes_set >> place & 1) && function->attributes[place] == value;
     function->attributes_set |= 1u << place;
     function->attributes[place] = value;
     if (place == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         function->most_shared_bytes = (uint32_t)value;
-    CUresult result = send_attribute_to_all_locked(function, place);
+    CUresult result = same ? CUDA_SUCCESS : send_attribute_to_all_locked(function, place);
     pthread_mutex_unlock(&lock);
     return result;
 }

@@ -9,6 +9,13 @@
 
 #include <stdint.h>
 
+/* How long to sleep between two looks when so much time is left: little of a short time, at most a millisecond. */
+static inline uint64_t tsr_quiet_pause_ns(uint64_t left_ns)
+{
+    uint64_t part_ns = left_ns / 16 + 1;
+    return part_ns < 1000000 ? part_ns : 1000000;
+}
+
 /* Waits. Errors: NOT_READY: not within the time; the driver's, such as that it is older than CUDA 12.5 or that a stream is captured. */
 CUresult tsr_quiet_wait(uint64_t timeout_ns);
 

@@ -64,10 +64,20 @@ static CUresult post(struct tsr_function_record *function, struct tsr_lane_clien
     return result;
 }
 
+static uint32_t attributes_begin(const struct parcel *parcel)
+{
+    return (parcel->parameter_bytes + 7) / 8 * 8;
+}
+
+static const CUlaunchAttribute *attributes_of(const struct parcel *parcel)
+{
+    return (const CUlaunchAttribute *)(parcel->block + attributes_begin(parcel));
+}
+
 static enum tsr_reason add_attributes(const struct tsr_launch *launch, uint32_t device, struct parcel *parcel)
 {
     CUlaunchAttribute attributes[TSR_MOST_ATTRIBUTES];
-    uint32_t count, begin = (parcel->parameter_bytes + 7) / 8 * 8;
+    uint32_t count, begin = attributes_begin(parcel);
     if (!launch->cooperative && launch->attribute_count == 0)
         return TSR_REASON_NONE;
     enum tsr_reason reason = tsr_attributes_translate(launch, device, attributes, &count);
@@ -128,13 +138,15 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
                                          .lane = decision.lane,
                                          .record = &parcel->record,
                                          .block = parcel->block,
+                                         .parameter_bytes = parcel->parameter_bytes,
+                                         .attributes = attributes_of(parcel),
+                                         .attribute_count = (uint32_t)parcel->record.value,
                                          .stream = launch->stream,
                                          .device = decision.device,
                                          .limit_bytes = decision.verify_limit_bytes,
                                          .post = post};
-    bool verify = decision.verify && !parcel->record.value;
     CUresult result =
-        verify ? tsr_verify(&verified) : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);
+        decision.verify ? tsr_verify(&verified) : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         launch->reason = TSR_REASON_EXECUTOR;
         tsr_decide_kept(launch->reason);

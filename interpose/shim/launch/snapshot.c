@@ -42,7 +42,7 @@ static void add(CUdeviceptr address, uint64_t bytes, void *argument)
 
 static void add_extent(struct tsr_extent *extent, void *argument)
 {
-    if (extent->shared)
+    if (extent->shared && !extent->residency.fixed)
         add(extent->address, extent->bytes, argument);
 }
 

@@ -160,7 +160,7 @@ void tsr_backing_drop(struct tsr_extent *extent)
         tsr_arena_mark(extent->address, extent->bytes, false);
         tsr_executors_tell(&message);
     } else {
-        tsr_home_only_remove(extent->address);
+        tsr_home_only_take(extent->address);
     }
     unmap_home(extent);
     count_away(extent, false);

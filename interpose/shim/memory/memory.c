@@ -237,10 +237,11 @@ TSR_REDIRECTED(cuMemFree_v2)(CUdeviceptr dptr)
     if (tsr_memory_describe(dptr, &found))
         return tsr_memory_free(dptr);
     CUresult result = tsr_order_join_all();
-    if (result == CUDA_SUCCESS)
-        result = tsr_real.cuMemFree_v2(dptr);
-    if (result == CUDA_SUCCESS)
-        tsr_home_only_remove(dptr);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct tsr_home_only taken = tsr_home_only_take(dptr);
+    result = tsr_real.cuMemFree_v2(dptr);
+    tsr_home_only_put_back(taken, result);
     return result;
 }
 

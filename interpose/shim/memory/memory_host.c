@@ -153,7 +153,7 @@ static void free_locked(struct tsr_block *block)
     if (memory->shared)
         tsr_executors_tell(&message);
     else
-        tsr_home_only_remove(tsr_block_address(block));
+        tsr_home_only_take(tsr_block_address(block));
     tsr_real.cuMemHostUnregister(pointer(block)); /* if its context is gone, so is the registration */
     tsr_os_unmap(pointer(block), tsr_block_bytes(block));
     tsr_blocks_give(&space, block, TSR_BLOCKS_FREE);
@@ -187,10 +187,11 @@ TSR_REDIRECTED(cuMemFreeHost)(void *p)
         return result == CUDA_SUCCESS && !block ? CUDA_ERROR_INVALID_VALUE : result;
     }
     result = tsr_order_join_all();
-    if (result == CUDA_SUCCESS)
-        result = tsr_real.cuMemFreeHost(p);
-    if (result == CUDA_SUCCESS)
-        tsr_home_only_remove((uint64_t)(uintptr_t)p);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct tsr_home_only taken = tsr_home_only_take((uint64_t)(uintptr_t)p);
+    result = tsr_real.cuMemFreeHost(p);
+    tsr_home_only_put_back(taken, result);
     return result;
 }
 

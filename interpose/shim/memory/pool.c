@@ -218,15 +218,13 @@ CUresult tsr_pool_grant(struct tsr_pool *pool, CUdevice device, CUmemAccess_flag
     return result;
 }
 
-void tsr_pool_destroyed(CUmemoryPool handle)
+void tsr_pool_destroyed_locked(CUmemoryPool handle)
 {
-    tsr_memory_lock();
     struct tsr_pool *pool = tsr_map_remove(&by_handle, (uint64_t)(uintptr_t)handle);
     if (pool) {
         pool->closed = true;
         tsr_pool_settle_all_locked();
     }
-    tsr_memory_unlock();
 }
 
 struct tsr_pool_counters tsr_pool_count(struct tsr_pool *pool)

@@ -27,6 +27,9 @@ CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *mess
 /* Appends a record and its parameter block. Errors: as tsr_lane_ask. */
 CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_lane_record *record, const void *params);
 
+/* Before the caller holds anything: waits while the stream that has that slot of the lane is given more than it can take. */
+void tsr_lane_await_stream(const struct tsr_lane_client *lane, const uint32_t *slot);
+
 /* Device addresses (valid at home and in the executor) of a stream's two fences. */
 CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane);
 CUdeviceptr tsr_lane_away_fence(uint32_t stream, const struct tsr_lane_client *lane);

@@ -1,12 +1,12 @@
 /* See order.h. Locks, in this order: `related` (shared by blocking streams, exclusive for legacy ones), a stream's, the lane's. */
 #include "shim/order/order.h"
 
-#include <poll.h>
 #include <pthread.h>
 
 #include "base/os.h"
 #include "shim/record/capture.h"
 #include "shim/launch/gate.h"
+#include "shim/launch/quiet.h"
 #include "shim/order/lane_client.h"
 #include "shim/entry/real.h"
 #include "shim/launch/session.h"
@@ -282,10 +282,12 @@ static CUresult await(struct tsr_lane_client *lane, uint32_t slot, uint64_t valu
 {
     if (deadline_ns == FOR_EVER)
         return tsr_lane_await(lane, slot, value);
+    static const uint32_t never;
     while (tsr_lane_away_value(slot, lane) < value) {
-        if (tsr_os_monotonic_ns() >= deadline_ns)
+        uint64_t now = tsr_os_monotonic_ns();
+        if (now >= deadline_ns)
             return CUDA_ERROR_NOT_READY;
-        poll(NULL, 0, 1);
+        tsr_os_futex_wait(&never, 0, tsr_quiet_pause_ns(deadline_ns - now), false);
     }
     return tsr_lane_state(lane);
 }
@@ -431,6 +433,8 @@ static CUresult depart(CUstream handle, bool per_thread, struct tsr_lane_client 
     struct tsr_stream *stream = tsr_stream_find(handle, per_thread);
     if (!stream || stream->elsewhere)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (__atomic_load_n(&stream->lane, __ATOMIC_RELAXED) == lane)
+        tsr_lane_await_stream(lane, &stream->slot);
     CUresult result = hold_joined(hold, stream);
     if (result != CUDA_SUCCESS)
         return result;
