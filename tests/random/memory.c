@@ -250,7 +250,7 @@ static void make(struct worker *worker, struct slot *slot, struct draw *from)
 void slot_free(struct worker *worker, struct slot *slot, struct draw *from)
 {
     uint32_t stream = draw_stream(worker, from);
-    say(worker, "slot %u: free %s", slot_number(worker, slot), slot->kind->name);
+    say(worker, "slot %u: free %s, %s", slot_number(worker, slot), slot->kind->name, stream_name(stream));
     if (slot->kind->drop == drop_async || slot->kind->drop == drop_pooled)
         order(worker, &slot->sync, stream, true, from);
     else if (slot->kind->waits || slot->sync.handed || uses(worker->program, FEATURE_peer))
