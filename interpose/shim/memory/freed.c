@@ -48,8 +48,7 @@ static bool legacy_is_complete(CUstream stream)
     if (stream == CU_STREAM_LEGACY ||
         (tsr_real.cuStreamGetFlags(stream, &flags) == CUDA_SUCCESS && flags == CU_STREAM_NON_BLOCKING))
         return true;
-    return tsr_order_join(CU_STREAM_LEGACY, false) == CUDA_SUCCESS &&
-           tsr_real.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+    return tsr_order_join(CU_STREAM_LEGACY, false) == CUDA_SUCCESS && tsr_real.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS;
 }
 
 /* Whether all work of the stream, wherever it runs, is complete. What cannot be asked, or not now, is not. */
