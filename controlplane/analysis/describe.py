@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Collection, Sequence
+from typing import TypedDict, cast
 
 from ptxtools.access.summary import Summary
 
@@ -71,3 +71,17 @@ def unknown_description(name: str, reason: str, line: int = 0) -> Description:
 
 def reasons(unknown: Sequence[tuple[int, str]]) -> list[Reason]:
     return [{"line": line, "reason": reason} for line, reason in unknown]
+
+
+def description_of(value: object) -> Description | None:
+    """What JSON says again; None: it is no description."""
+    if not isinstance(value, dict) or value.keys() != Description.__annotations__.keys():
+        return None
+    lists = (("parameters", ParameterUse), ("variables", VariableUse), ("unknown", Reason))
+    is_one = isinstance(value["name"], str) and isinstance(value["tier"], str)
+    is_one = is_one and all(_holds(value[name], form.__annotations__.keys()) for name, form in lists)
+    return cast("Description", value) if is_one else None
+
+
+def _holds(value: object, keys: Collection[str]) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) and each.keys() == keys for each in value)

@@ -6,14 +6,13 @@ lies. It does not depend on the analysis' own code.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import zlib
 from dataclasses import asdict
 from pathlib import Path
 
 from controlplane.analysis.allocations import Allocations
-from controlplane.analysis.cache import Key, default_directory, write_whole
+from controlplane.analysis.cache import Key, default_directory, digest_of, place_of
+from controlplane.analysis.folder import Folder
 from controlplane.analysis.poison import Experiment
 from controlplane.analysis.probe import Probe, experiment_of, probe_of
 from controlplane.analysis.traced import TracedLaunch
@@ -22,30 +21,33 @@ from ptxtools.ranges import Range, Result
 
 TIER = "observed"
 SUFFIX = ".observed"
+DIGEST_BYTES = 16
 VERSION = 1  # of the experiment: with another one, another observation
 NEVER = "no probe was made of it"
 IN_PART = "its probes say only a part"
 
 
 class Observations:
-    """Errors of the file system mean that something is not kept."""
+    """A file is a digest of the rest and one JSON object, which repeats what it is of."""
 
     def __init__(self, directory: Path | None = None) -> None:
-        self._directory = directory or default_directory()
+        self._folder = Folder(directory or default_directory())
 
     def get(self, key: Key, probe: Probe) -> Experiment | None:
-        place, wanted = self._place(key, probe)
-        try:
-            checksum, text = place.read_text().split("\n", 1)
-            found = json.loads(text) if int(checksum, 16) == zlib.crc32(text.encode()) else {}
-        except (OSError, ValueError):
+        place, wanted = _place(key, probe)
+        read = self._folder.read(place)
+        if read is None or digest_of(read[0][DIGEST_BYTES:]) != read[0][:DIGEST_BYTES]:
             return None
-        return experiment_of(found["experiment"]) if found.get("of") == wanted else None
+        try:
+            found = json.loads(read[0][DIGEST_BYTES:])
+            return experiment_of(found["experiment"]) if found["of"] == wanted else None
+        except (ValueError, TypeError, LookupError, AssertionError, RecursionError):
+            return None
 
     def put(self, key: Key, probe: Probe, experiment: Experiment) -> None:
-        place, wanted = self._place(key, probe)
-        text = json.dumps({"of": wanted, "tier": TIER, "experiment": asdict(experiment)})
-        write_whole(place, f"{zlib.crc32(text.encode()):08x}\n{text}".encode())
+        place, wanted = _place(key, probe)
+        data = json.dumps({"of": wanted, "tier": TIER, "experiment": asdict(experiment)}).encode()
+        self._folder.write(place, digest_of(data) + data)
 
     def result(self, key: Key, launch: TracedLaunch, allocations: Allocations) -> Result:
         """The ranges of a launch as they were observed; unknown without a complete observation of one like it."""
@@ -57,10 +59,11 @@ class Observations:
             return Result([], [(0, IN_PART)])
         return Result(_ranges(probe, found, launch), [])
 
-    def _place(self, key: Key, probe: Probe) -> tuple[Path, list[object]]:
-        wanted = [VERSION, key.code, key.code_bytes, key.architecture, key.ptx_only, key.function, probe.digest()]
-        name = hashlib.blake2b(json.dumps(wanted).encode(), digest_size=16).hexdigest()
-        return self._directory / name[:2] / f"{name[2:]}{SUFFIX}", wanted
+
+def _place(key: Key, probe: Probe) -> tuple[str, list[object]]:
+    """Its file, and what that is of."""
+    wanted = [VERSION, key.code, key.code_bytes, key.architecture, key.ptx_only, key.function, probe.digest()]
+    return place_of(json.dumps(wanted).encode(), SUFFIX), wanted
 
 
 def _ranges(probe: Probe, found: Experiment, launch: TracedLaunch) -> list[Range]:

@@ -142,7 +142,7 @@ class Pool:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "controlplane.analysis.worker", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "controlplane.analysis.worker", str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

@@ -1,7 +1,7 @@
 """Which analyses the latest runs used, so that the next one has them from the cache before its program starts.
 
-A file beside the cache's entries, the latest used first; written aside and renamed, so that of two runs that end at the
-same time one is remembered. What is damaged, or of another version of the analyser, is forgotten.
+A file beside the cache's entries, the latest used first; of two runs that end at the same time one is remembered. It
+begins with a digest of the rest. What is damaged, or of another version of the analyser, is forgotten.
 """
 
 from __future__ import annotations
@@ -10,32 +10,38 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from controlplane.analysis.cache import RECENT, Cache, Key, analyser_version, write_whole
+from controlplane.analysis.cache import RECENT, Cache, Key, analyser_version, digest_of
 from ptxtools.machine.consent import Consent
 
 MOST = 4096
+DIGEST_BYTES = 16
 _TYPES = [int, int, int, bool, str, list, bool, bool]
+_HASHES, _ARCHITECTURES, _NAME_BYTES = 1 << 64, 1 << 16, 1 << 16
 
 
 class Recent:
     """Of runs that asked for the same: whose machine code may be disassembled, and with twins or without."""
 
     def __init__(self, cache: Cache, consent: Consent, *, twins: bool) -> None:
-        self._file = cache.directory / f"{RECENT}{consent.value}{'-twins' if twins else ''}.json"
+        self._folder = cache.folder
+        self._place = f"{RECENT}{consent.value}{'-twins' if twins else ''}.json"
 
     def listed(self) -> list[Key]:
         """The latest used first."""
+        read = self._folder.read(self._place)
+        if read is None or digest_of(read[0][DIGEST_BYTES:]) != read[0][:DIGEST_BYTES]:
+            return []
         try:
-            found = json.loads(self._file.read_bytes())
-            version, entries = found
+            version, entries = json.loads(read[0][DIGEST_BYTES:])
             return [_key(entry) for entry in entries[:MOST]] if version == analyser_version() else []
-        except (OSError, ValueError, TypeError):
+        except (ValueError, TypeError, LookupError, RecursionError):
             return []
 
     def remember(self, used: Iterable[Key]) -> None:
         """These were used, before all others."""
         keys = list(dict.fromkeys([*used, *self.listed()]))[:MOST]
-        write_whole(self._file, json.dumps([analyser_version(), [key.fields() for key in keys]]).encode())
+        data = json.dumps([analyser_version(), [key.fields() for key in keys]]).encode()
+        self._folder.write(self._place, digest_of(data) + data)
 
 
 def _key(fields: list[Any]) -> Key:
@@ -43,4 +49,7 @@ def _key(fields: list[Any]) -> Key:
     if [type(each) for each in fields] != _TYPES or any(type(source) is not int for source in fields[5]):
         raise ValueError("these are not a key's fields")
     code, size, architecture, ptx_only, function, sources, disassemble, twin = fields
+    hashes = all(0 <= each < _HASHES for each in (code, size, *sources))
+    if not hashes or not 0 <= architecture < _ARCHITECTURES or len(function.encode()) > _NAME_BYTES:
+        raise ValueError("these are no fields of a key")
     return Key(code, size, architecture, ptx_only, function, tuple(sources), disassemble, twin)

@@ -54,6 +54,7 @@ class AnalysisService:
         """twins: functions' twins are published, too. recent: what the latest runs used; None: nobody remembers."""
         self._analyst, self._table, self._consent, self._twins = analyst, table, consent, twins
         self._uses: dict[int, _Uses] = {}
+        self._codes: dict[tuple[int, int, str], tuple[int, int, str]] = {}  # one of each, however often it is loaded
         self._images: dict[int, Opened] = {}
         self._linked: dict[int, list[int]] = {}
         self._waiting: dict[int, list[Key]] = {}  # for the image with this hash
@@ -105,7 +106,8 @@ class AnalysisService:
         uses = self._uses[process.index]
         for entry in entries:
             if entry.kind is EntryKind.MODULE and entry.hash:
-                uses.modules[entry.number] = (entry.hash, entry.size, entry.text)
+                code = (entry.hash, entry.size, entry.text)
+                uses.modules[entry.number] = self._codes.setdefault(code, code)
             elif entry.kind is EntryKind.DEVICE:
                 uses.architectures.add(entry.parent)
             elif entry.kind is EntryKind.FUNCTION and entry.parent in uses.modules:

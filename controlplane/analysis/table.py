@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import mmap
-import os
 from functools import cache
 from typing import Any, cast
 
 from controlplane.analysis.cache import Key
 from controlplane.analysis.kernel import Analysis
 from controlplane.base.content import MASK, STEP, content_hash
+from controlplane.ipc.handover import memory_file
 from ptxtools.native import records
 
 HEADER = "templates.h"
-F_ADD_SEALS, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 2, 4
 ALIGNMENT = 8
 
 
@@ -25,9 +23,7 @@ def _constant(name: str) -> int:
 
 def create() -> int:
     """A memory file with an empty table; the descriptor is the caller's."""
-    descriptor = os.memfd_create("tessera-templates", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(descriptor, _constant("TSR_TEMPLATES_BYTES"))
-    fcntl.fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)
+    descriptor = memory_file("tessera-templates", _constant("TSR_TEMPLATES_BYTES"))
     with mmap.mmap(descriptor, mmap.PAGESIZE) as view:
         ffi, _ = records.header(HEADER)
         content = ffi.from_buffer(view, require_writable=True)

@@ -24,6 +24,7 @@ from controlplane.analysis.cache import Cache, Key, encode
 from controlplane.analysis.describe import unknown_description
 from controlplane.analysis.kernel import Analysis, Image, expect
 from controlplane.base.content import content_hash
+from controlplane.ipc.handover import end_with
 
 NICE = 15
 MEMORY_BYTES = 8 << 30
@@ -140,6 +141,7 @@ def _contents(descriptor: int, place: Place, expected: int) -> bytes:
 
 
 def main() -> int:
+    end_with(int(sys.argv[2]))
     os.nice(NICE)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     limit = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MEMORY_BYTES, most)

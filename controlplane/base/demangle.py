@@ -1,7 +1,6 @@
 """Kernel names for people: what the C++ library of this machine makes of a mangled name, and short forms."""
 
 import ctypes
-import re
 from functools import cache
 
 from ptxtools.errors import InternalError
@@ -56,11 +55,24 @@ def _without_arguments(declaration: str) -> str:
 
 
 @cache
+def names(name: str) -> tuple[str, ...]:
+    """A function's names: the driver's, the declaration that it stands for, and the name in that without the types of
+    its result and parameters. Only the first one where it is not mangled.
+    """
+    declaration = demangle(name)
+    return (name,) if declaration == name else (name, declaration, plain(declaration))
+
+
+def plain(declaration: str) -> str:
+    return _without_arguments(declaration).removeprefix("void ")
+
+
+@cache
 def short(name: str, width: int) -> str:
     """At most width characters by which people know the kernel: no return type, no parameters, no middle."""
     text = demangle(name)
     if text != name:
-        text = re.sub(r"^void ", "", _without_arguments(text)).replace("(anonymous namespace)::", "")
+        text = plain(text).replace("(anonymous namespace)::", "")
     if len(text) <= width:
         return text
     head = (width - 1) * 2 // 3

@@ -5,11 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
+from controlplane.base.yamldoor import Collection, Node, Text, load
 from ptxtools.errors import ConfigError
-
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,20 +14,25 @@ class Value:
     """One node of a YAML file."""
 
     file: Path
-    node: yaml.Node
+    node: Node
+
+    @property
+    def line(self) -> int:
+        return self.node.line
 
     def error(self, message: str, expected: str) -> ConfigError:
-        return ConfigError(message, expected=expected, file=self.file, line=self.node.start_mark.line + 1)
+        return ConfigError(message, expected=expected, file=self.file, line=self.line)
 
     def mapping(self, known: frozenset[str] | None = None) -> dict[str, "Value"]:
         """The entries by key, merged keys (<<) included; keys must be unique and among the known ones."""
-        if not isinstance(self.node, yaml.MappingNode):
+        if not isinstance(self.node, Collection) or not self.node.is_mapping:
             raise self.error("this is not a mapping", "key: value pairs")
         merged: dict[str, Value] = {}
         own: dict[str, Value] = {}
-        for key_node, value_node in self.node.value:
+        children = self.node.children
+        for key_node, value_node in zip(children[::2], children[1::2], strict=True):
             key, value = Value(self.file, key_node), Value(self.file, value_node)
-            if key_node.tag == "tag:yaml.org,2002:merge":
+            if isinstance(key_node, Text) and key_node.is_merge:
                 merged.update(value.mapping(known))
                 continue
             name = key.text()
@@ -44,17 +46,17 @@ class Value:
         return merged | own
 
     def sequence(self) -> Iterator["Value"]:
-        if not isinstance(self.node, yaml.SequenceNode):
+        if not isinstance(self.node, Collection) or self.node.is_mapping:
             raise self.error("this is not a list", "a list")
-        return (Value(self.file, node) for node in self.node.value)
+        return (Value(self.file, node) for node in self.node.children)
 
     def is_text(self) -> bool:
-        return isinstance(self.node, yaml.ScalarNode)
+        return isinstance(self.node, Text)
 
     def text(self) -> str:
-        if not isinstance(self.node, yaml.ScalarNode):
+        if not isinstance(self.node, Text):
             raise self.error("this is not a single value", "text or a number")
-        return str(self.node.value)
+        return self.node.text
 
     def choice(self, known: frozenset[str]) -> str:
         text = self.text()
@@ -84,20 +86,5 @@ class Value:
 
 
 def read(file: Path) -> Value:
-    """The root of a file. Raises ConfigError when the file cannot be read or is not YAML."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot be read ({error.strerror})", expected="a YAML file", file=file) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError("is not UTF-8 text", expected="a YAML file", file=file) from error
-    try:
-        node = yaml.compose(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        line = None if error.problem_mark is None else error.problem_mark.line + 1
-        raise ConfigError(f"not YAML: {error.problem}", expected="a YAML file", file=file, line=line) from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"not YAML: {error}", expected="a YAML file", file=file) from error
-    if node is None:
-        raise ConfigError("the file is empty", expected="key: value pairs", file=file)
-    return Value(file, node)
+    """The root of a file. Raises ConfigError when the file cannot be read, is not YAML, or is too large or too deep."""
+    return Value(file, load(file))

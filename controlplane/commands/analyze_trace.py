@@ -26,7 +26,7 @@ def run_trace(options: argparse.Namespace) -> int:
     policy = None if options.policy is None else read_policy(options.policy)
     consent = Consent(options.disassemble or (policy.disassemble if policy is not None else Consent.OPEN))
     observations = Observations() if policy is not None and policy.use_observed else None
-    analyst = Analyst(Cache(), Pool())
+    analyst = Analyst(Cache(complain=_say), Pool())
     found = measure(loaded, analyst, options.function, options.launches, consent, _say, observations)
     if not found.functions:
         raise ConfigError(
@@ -49,6 +49,12 @@ def run_cache(clear: bool) -> int:
 
     cache = Cache()
     usage = cache.usage()
+    if cache.folder.problem:
+        raise ConfigError(
+            f"the cache of analyses is not used: {cache.folder.problem}",
+            expected="a folder of this user's own, or another XDG_CACHE_HOME",
+            file=usage.directory,
+        )
     if clear:
         print(f"removed {cache.clear()} of {usage.files} analyses from {usage.directory}")
     else:

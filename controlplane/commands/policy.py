@@ -62,7 +62,7 @@ def _gpus(spec: str | None) -> list[Gpu] | None:
         driver = shim.system_driver()
     except WireError:
         return None
-    answer = gpus.ask(driver, os.environ)
+    answer = gpus.ask(driver, gpus.unhidden(os.environ), links=False)
     return None if answer.error else [Gpu(gpu.name, gpu.sm_count, gpu.memory_bytes) for gpu in answer.gpus]
 
 

@@ -60,16 +60,20 @@ def run(options: argparse.Namespace) -> int:
         environment = _environment(options.emulate, stack)
         found = probe_trace(
             trace.load(options.trace),
-            Analyst(Cache(), Pool()),
+            Analyst(Cache(complain=_say), Pool()),
             Observations(),
             environment,
             Limits(options.launches, memory, options.seconds),
             options.function,
             Consent(options.disassemble),
-            lambda message: print(f"tessera: {message}", file=sys.stderr),
+            _say,
         )
     print(json.dumps({"functions": [_to_json(each) for each in found]}, indent=2) if options.json else _text(found))
     return 0
+
+
+def _say(message: str) -> None:
+    print(f"tessera: {message}", file=sys.stderr)
 
 
 def _environment(emulate: str | None, stack: ExitStack) -> dict[str, str]:

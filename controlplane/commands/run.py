@@ -5,18 +5,24 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
+from controlplane.commands.split import STATS_FILE, split
 from controlplane.machine.emulate import SPEC
 from controlplane.policy import Launches, Policy, amount_of, read_policy
 from controlplane.run import launch, shim, summary
 from controlplane.run.checks import Asked, CheckReport, Checks, home_policy
 from controlplane.run.emulation import Emulation
+from controlplane.run.launch import Change
+from controlplane.run.numbers import Present, Question, emulated
+from controlplane.run.outputs import Output
 from controlplane.run.redirect import Redirection
+from controlplane.run.unchecked import EXIT_CODE, absent_packages, unchecked
 from ptxtools.errors import ConfigError, TesseraError
 from ptxtools.machine.consent import Consent
 
@@ -25,8 +31,7 @@ if TYPE_CHECKING:
     from controlplane.run.observation import Observation
 
 NAME = "tessera-run"
-STATS, STATS_FILE = "--stats=", "--stats\0="  # the second: an option of its own, as no argument of a process can be
-ALL = {name: f"{name}=1" for name in ("--verify", "--check-writes", "--check-accesses")}
+JSON, STATS = "--json ", "--stats="  # before the name of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +48,13 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog=NAME,
         usage=f"{NAME} [options] -- program [argument ...]",
-        description="Run an unmodified CUDA program. Ends with its exit code, or 128 + n if signal n ended it.",
+        description="Run an unmodified CUDA program. Ends with its exit code, or 128 + n if signal n ended it; with 3 "
+        "if it ended with 0 but a check that was asked for checked nothing.",
         allow_abbrev=False,
     )
     _add_place(result.add_argument_group("where the program runs", "without any: on the machine's own driver"))
     _add_report(result.add_argument_group("what is said about it"))
     _add_checks(result.add_argument_group("whether what is known of its kernels is true"))
-    result.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return result
 
 
@@ -82,6 +87,12 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
         help="run every N-th launch that runs elsewhere at home too and compare; --verify: every one",
     )
     group.add_argument(
+        "--bounds",
+        action=argparse.BooleanOptionalAction,
+        help="whether accesses beyond an allocation, and to freed memory, fault under a policy as they do without one "
+        "(default: on emulated GPUs; on others each allocation takes 2 MiB more at most)",
+    )
+    group.add_argument(
         "--shim",
         action="store_true",
         help="stand in front of the driver even if nothing asks for it (only for --emulate)",
@@ -99,7 +110,7 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="print statistics of launches, copies and waiting to standard error; --stats=FILE writes them as JSON",
     )
-    group.add_argument(STATS_FILE[:-1], dest="stats_file", metavar="FILE", type=Path, help=argparse.SUPPRESS)
+    group.add_argument(STATS_FILE, dest="stats_file", metavar="FILE", type=Path, help=argparse.SUPPRESS)
     group.add_argument(
         "--trace", metavar="FILE", type=Path, help="write a trace, for `tessera trace show FILE` and `... export FILE`"
     )
@@ -156,24 +167,17 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Options whose value is left out or behind an equals sign, which argparse cannot say."""
-    options = parser().parse_args([_prepared(argument) for argument in arguments])
-    command = options.command
-    place = len(arguments) - len(command)
-    command = list(arguments[place:])
-    options.command = command[1:] if command[:1] == ["--"] else command
+    """`command`: the program and its arguments. Errors: ConfigError."""
+    words, command = split(arguments)
+    options = parser().parse_args(words)
+    options.command = command
     return options
-
-
-def _prepared(argument: str) -> str:
-    return ALL.get(argument, argument.replace(STATS, STATS_FILE, 1))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point. The result is the exit code."""
-    options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(options)
+        return _run(parse(sys.argv[1:] if arguments is None else arguments))
     except TesseraError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return error.exit_code
@@ -197,23 +201,29 @@ def _run(options: argparse.Namespace) -> int:
         if policy is None:
             raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
         policy = replace(policy, verify=options.verify)
+    if options.bounds and policy is None and not _is_checked(options):
+        raise ConfigError("--bounds is about memory that a policy serves", expected="--policy with a policy file")
     emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
-    stats_file = None if options.stats_file is None else _create(options.stats_file)
+    outputs = _outputs(options)
+    for output in outputs:
+        output.check()
+    if not launch.is_there(options.command[0]):
+        return launch.NOT_FOUND
     outcome = _execute(emulation, policy, options)
-    _report(emulation, outcome, options, stats_file)
-    return outcome.code
+    missing = unchecked(outcome.launches, outcome.checks, outcome.report, options.verify)
+    _report(emulation, outcome, options, outputs)
+    for each in missing:
+        print(f"{NAME}: {each}", file=sys.stderr)
+    return EXIT_CODE if missing and outcome.code == 0 else outcome.code
 
 
 def _is_observed(options: argparse.Namespace) -> bool:
     return bool(options.stats or options.stats_file is not None or options.trace is not None or options.analyze)
 
 
-def _create(file: Path) -> TextIO:
-    """Opened before the program runs, so that a wrong name is told at once."""
-    try:
-        return file.open("w")
-    except OSError as error:
-        raise ConfigError(f"--stats={file}: {error.strerror}", expected="a writable file") from error
+def _outputs(options: argparse.Namespace) -> list[Output]:
+    files = {JSON: options.json, STATS: options.stats_file}
+    return [Output(option, file) for option, file in files.items() if file is not None]
 
 
 def _execute(emulation: Emulation | None, policy: Policy | None, options: argparse.Namespace) -> Outcome:
@@ -221,13 +231,18 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
     observed_run = _is_observed(options)
     checks = Checks(_asked(options)) if _is_checked(options) else None
-    used = policy if policy is not None or checks is None else home_policy()
     redirection: Redirection | None = None
     observation: Observation | None = None
     with ExitStack() as stack:
+        present = _present(emulation, driver, layers, stack) if policy is not None or observed_run else Present
+        if policy is not None:
+            present().check(policy)
+        used = policy if policy is not None or checks is None else home_policy(present().first)
         if used is not None:
             redirection = Redirection(used, driver, launch.compose(layers, os.environ))
             layers.insert(0, stack.enter_context(redirection).change())
+            bounded = emulation is not None if options.bounds is None else options.bounds
+            layers.append(launch.Change(variables={"TESSERA_BOUNDS": str(int(bounded))}))
             if checks is not None:
                 layers.append(stack.enter_context(checks).change(used))
         elif options.shim or emulation is None or observed_run:
@@ -242,10 +257,20 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
                 Observation(options.trace, records=observed_run, policy=watched, disassemble=consent, twins=twins)
             )
             layers.append(observation.change(options.timing, parameters=options.trace_parameters))
+        layers.append(present().change())
         code = launch.run(options.command, launch.compose(layers, os.environ))
         launches = None if redirection is None or policy is None else redirection.launches()
         report = None if observation is None else observation.finish()
         return Outcome(code, launches, report, None if checks is None else checks.report())
+
+
+def _present(
+    emulation: Emulation | None, driver: Path, layers: Sequence[Change], stack: ExitStack
+) -> Callable[[], Present]:
+    """Who tells of the machine's GPUs; a real driver is asked from now on, and takes a while."""
+    if emulation is None:
+        return stack.enter_context(Question(driver, os.environ)).answer
+    return cache(lambda: emulated(emulation.machine, driver, launch.compose(layers, os.environ)))
 
 
 def _is_checked(options: argparse.Namespace) -> bool:
@@ -267,21 +292,15 @@ def _consent(policy: Policy | None, asked: str | None) -> Consent:
 
 
 def _report(
-    emulation: Emulation | None, outcome: Outcome, options: argparse.Namespace, stats_file: TextIO | None
+    emulation: Emulation | None, outcome: Outcome, options: argparse.Namespace, outputs: Sequence[Output]
 ) -> None:
     result = None if emulation is None else emulation.summary()
     text = summary.to_json(result, outcome.launches, outcome.report, outcome.checks)
-    if options.json is not None:
-        try:
-            options.json.write_text(text)
-        except OSError as error:
-            raise ConfigError(f"--json {options.json}: {error.strerror}", expected="a writable file") from error
-    if stats_file is not None and outcome.report is not None:
-        try:
-            with stats_file:
-                stats_file.write(text)
-        except OSError as error:
-            print(f"{NAME}: --stats={options.stats_file}: {error.strerror}", file=sys.stderr)
+    for output in outputs:
+        if output.option == JSON:
+            output.write(text)
+        elif outcome.report is not None:
+            _write_statistics(output, text)
     explanation = None if emulation is None else emulation.explanation(options.command[0])
     if explanation and (options.summary or options.stats):
         sys.stderr.write(f"\n{NAME}: {explanation}\n")
@@ -302,6 +321,14 @@ def _report(
         sys.stderr.write(f"\n{NAME}: {report_text.to_text(outcome.report)}")
 
 
+def _write_statistics(output: Output, text: str) -> None:
+    """No failure of the program."""
+    try:
+        output.write(text)
+    except ConfigError as error:
+        print(f"{NAME}: {error.message}", file=sys.stderr)
+
+
 def _analysis_line(report: Report) -> str:
     found = report.analysis
     if found is None:
@@ -310,7 +337,7 @@ def _analysis_line(report: Report) -> str:
     return (
         f"{NAME}: of {found.functions} functions, what {found.known} read and write is known, "
         f"of {found.unknown} it is not, {pending} were not analysed in time; {found.cached} were in the cache\n"
-    )
+    ) + "".join(f"{NAME}: {each}\n" for each in (absent_packages() if found.unknown else []))
 
 
 def _trace_line(report: Report) -> str:

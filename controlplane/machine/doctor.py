@@ -5,6 +5,7 @@ import mmap
 import os
 import platform
 import resource
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,14 +14,15 @@ from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 
+from controlplane.ipc.handover import Listener, user_of
 from controlplane.machine import driver, gpus
 from ptxtools import native
 from ptxtools.errors import ConfigError
 
 PACKAGES = ("cffi", "numpy", "PyYAML")
 OPTIONAL = {
-    "nvidia-cuda-nvdisasm": "what machine code reads and writes stays unknown: pip install 'tessera[analysis]'",
-    "zstandard": "tessera analyze cannot read compressed GPU code: pip install 'tessera[analysis]'",
+    "nvidia-cuda-nvdisasm": "what machine code reads and writes stays unknown: pip install nvidia-cuda-nvdisasm",
+    "zstandard": "what kernels in compressed GPU code read and write stays unknown: pip install zstandard",
 }
 PYTHON = (3, 11)
 LIBRARIES = ("emulator/libcuda.so.1", "cudart/libcudart.so.12", "cudart/libcudart.so.13", "shim/libcuda.so.1")
@@ -57,6 +59,7 @@ class Kernel:
 
     machine: str
     memory_file_error: str | None
+    socket_error: str | None
     reservation_error: str | None
     shared_bytes: int
     locked_bytes: int
@@ -110,6 +113,8 @@ def _system(kernel: Kernel) -> Iterator[Check]:
     known = kernel.machine == "Linux x86_64"
     yield Check("system", State.OK if known else State.BROKEN, kernel.machine, "Tessera runs on Linux on x86-64 only")
     yield _without_error("memory files", State.BROKEN, kernel.memory_file_error, "allow memfd_create")
+    remedy = "a program reaches its executors through /proc and a socket made in TMPDIR: both must be there"
+    yield _without_error("sockets", State.BROKEN, kernel.socket_error, remedy)
     remedy = "ulimit -v unlimited; vm.overcommit_memory must not be 2"
     yield _without_error("1 TiB of addresses", State.MISSING, kernel.reservation_error, remedy)
     for name, value, enough, remedy in (
@@ -171,7 +176,7 @@ def _gpus(facts: Facts) -> Iterator[Check]:
         return
     if len(answer.gpus) < 2:
         state = State.NOTE if answer.gpus else State.MISSING
-        remedy = "launches run elsewhere only with a second GPU; is CUDA_VISIBLE_DEVICES set?"
+        remedy = "launches run elsewhere only with a second GPU"
         yield Check("GPUs", state, str(len(answer.gpus)), remedy)
     for name, has, state, remedy in FEATURES:
         lacking = ", ".join(str(gpu.number) for gpu in answer.gpus if not has(gpu))
@@ -214,16 +219,16 @@ def collect(environment: Mapping[str, str]) -> Facts:
     known = is_in_place or found is not None
     return Facts(
         python=tuple(sys.version_info[:3]),
-        packages={name: _installed(name) for name in (*PACKAGES, *OPTIONAL)},
+        packages={name: installed(name) for name in (*PACKAGES, *OPTIONAL)},
         native=_native(),
         kernel=_kernel(),
         emulated="TESSERA_MACHINE" in environment,
         driver=found,
-        answer=gpus.ask(None if is_in_place else found, environment) if known else None,
+        answer=gpus.ask(None if is_in_place else found, gpus.unhidden(environment)) if known else None,
     )
 
 
-def _installed(package: str) -> str | None:
+def installed(package: str) -> str | None:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -253,6 +258,7 @@ def _kernel() -> Kernel:
     return Kernel(
         machine=f"{platform.system()} {platform.machine()}",
         memory_file_error=_memory_file_error(),
+        socket_error=_socket_error(),
         reservation_error=_reservation_error(),
         shared_bytes=shared.f_blocks * shared.f_frsize if shared else 0,
         locked_bytes=resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
@@ -269,6 +275,19 @@ def _memory_file_error() -> str | None:
     except OSError as error:
         return str(error.strerror)
     return None
+
+
+def _socket_error() -> str | None:
+    """Connects as a program does to an executor."""
+    try:
+        listener = Listener(1)
+    except ConfigError as error:
+        return str(error)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
+        error_number = peer.connect_ex(listener.name)
+        same = error_number == 0 and user_of(peer) == os.geteuid()
+    listener.close()
+    return os.strerror(error_number) if error_number else None if same else "who listens is not told"
 
 
 def _reservation_error() -> str | None:

@@ -1,13 +1,13 @@
 """The emulated machine's file (tessera/machine.h): written from a description before the program starts, read later."""
 
 import mmap
-import os
 import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from controlplane.ipc.handover import memory_file, name_of
 from controlplane.machine.catalogue import Link
 from controlplane.machine.emulate import Machine
 from ptxtools.errors import WireError
@@ -16,6 +16,12 @@ from ptxtools.native import records
 HEADER = "machine.h"
 LINK_KINDS = {"none": 0, "pcie": 1, "nvlink": 2}
 ROW_VALID = 2
+FIRST_PCI_BUS = 0x10
+
+
+def pci_address(number: int) -> str:
+    """Of a GPU of an emulated machine, as the driver writes it."""
+    return f"0000:{FIRST_PCI_BUS + number:02X}:00.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +58,7 @@ class MachineFile:
     def __init__(self, machine: Machine) -> None:
         ffi, text = records.header(HEADER)
         self._ffi = ffi
-        self.descriptor = os.memfd_create("tessera-machine", os.MFD_CLOEXEC)
-        os.ftruncate(self.descriptor, ffi.sizeof("struct tsr_machine"))
+        self.descriptor = memory_file("tessera-machine", ffi.sizeof("struct tsr_machine"))
         self._map = mmap.mmap(self.descriptor, ffi.sizeof("struct tsr_machine"))
         self._record: Any = ffi.cast("struct tsr_machine *", ffi.from_buffer(self._map, require_writable=True))
         _write(self._record, machine, ffi.sizeof("struct tsr_machine"), text)
@@ -61,7 +66,7 @@ class MachineFile:
     @property
     def path(self) -> str:
         """The name under which other processes of the same user open it."""
-        return f"/proc/{os.getpid()}/fd/{self.descriptor}"
+        return name_of(self.descriptor)
 
     @property
     def processes(self) -> int:
@@ -112,7 +117,7 @@ def _write(record: Any, machine: Machine, size: int, text: str) -> None:
         device.name = gpu.name.encode()
         device.uuid = b"tessera" + struct.pack("<BII", 0, index, zlib.crc32(gpu.name.encode()))
         device.compute_major, device.compute_minor = gpu.compute
-        device.pci_bus = 0x10 + index
+        device.pci_bus = FIRST_PCI_BUS + index
         for field, value in gpu.fields.items():
             setattr(device, field, value)
         _write_link(record.host_links[index], machine.host_links[index])

@@ -1,6 +1,8 @@
 """What the driver says of the GPUs and their links, asked in a process of its own: a driver may crash or hang.
 
-python -m controlplane.machine.gpus [DRIVER]      prints one JSON object; without DRIVER, whatever libcuda.so.1 leads to
+python -m controlplane.machine.gpus [--gpus-only] [DRIVER]
+
+prints one JSON object; without DRIVER, of whatever libcuda.so.1 leads to
 """
 
 import ctypes
@@ -15,6 +17,8 @@ from pathlib import Path
 from typing import Self
 
 TIMEOUT_S = 60.0
+GPUS_ONLY = "--gpus-only"
+HIDES = "CUDA_VISIBLE_DEVICES"
 NVLINKS = 18  # most that a GPU has
 # cuDeviceGetAttribute
 SM_COUNT, MAJOR, MINOR, VIRTUAL_MEMORY, POSIX_HANDLES, MEMORY_OPERATIONS = 16, 75, 76, 102, 103, 122
@@ -27,7 +31,7 @@ NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU as the program sees it, by ordinal."""
+    """One GPU; number: the one that the driver gives it in this environment."""
 
     number: int
     name: str
@@ -73,20 +77,59 @@ class Answer:
         )
 
 
-def ask(driver: Path | None, environment: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> Answer:
-    """Asks a driver, or what a program with this environment has for libcuda.so.1. Failing is an answer, too."""
-    command = [sys.executable, "-m", "controlplane.machine.gpus", *([] if driver is None else [str(driver)])]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=dict(environment), timeout=timeout_s, check=False
+def unhidden(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that sees all GPUs, whose numbers are the machine's."""
+    return {name: value for name, value in environment.items() if name != HIDES}
+
+
+class Question:
+    """To a driver, or to what a program with this environment has for libcuda.so.1; asked from construction on.
+
+    links: whether those between the GPUs, and what the management library says, are asked for, too.
+    """
+
+    def __init__(
+        self,
+        driver: Path | None,
+        environment: Mapping[str, str],
+        *,
+        timeout_s: float = TIMEOUT_S,
+        links: bool = True,
+    ) -> None:
+        # -P: modules of the program's directory are not ours.
+        command = [sys.executable, "-P", "-m", "controlplane.machine.gpus", *([] if links else [GPUS_ONLY])]
+        command += [] if driver is None else [str(driver)]
+        self._timeout_s = timeout_s
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(environment)
         )
-    except subprocess.TimeoutExpired:
-        return Answer(error=f"it did not answer within {timeout_s:g} s")
-    if done.returncode < 0:
-        return Answer(error=f"it crashed with {signal.Signals(-done.returncode).name}")
-    if done.returncode:
-        return Answer(error=f"asking it failed: {done.stderr.strip().splitlines()[-1:]}")
-    return Answer.from_json(done.stdout.splitlines()[-1])
+
+    def answer(self) -> Answer:
+        """Failing is one, too."""
+        try:
+            output, errors = self._process.communicate(timeout=self._timeout_s)
+        except subprocess.TimeoutExpired:
+            self.drop()
+            return Answer(error=f"it did not answer within {self._timeout_s:g} s")
+        code = self._process.returncode
+        if code < 0:
+            return Answer(error=f"it crashed with {signal.Signals(-code).name}")
+        if code:
+            return Answer(error=f"asking it failed: {errors.strip().splitlines()[-1:]}")
+        return Answer.from_json(output.splitlines()[-1])
+
+    def drop(self) -> None:
+        """Nobody wants the answer, or any more of it."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+def ask(
+    driver: Path | None, environment: Mapping[str, str], timeout_s: float = TIMEOUT_S, *, links: bool = True
+) -> Answer:
+    """Asks and waits for the answer."""
+    return Question(driver, environment, timeout_s=timeout_s, links=links).answer()
 
 
 class DriverError(Exception):
@@ -214,14 +257,14 @@ class Management:
         return self.handles[pci]
 
 
-def describe(library: str, *, management: Management | None) -> Answer:
+def describe(library: str, *, management: Management | None, links: bool = True) -> Answer:
     """The whole answer. Raises DriverError or OSError."""
     driver = Driver(library)
     version = driver.number("cuDriverGetVersion")
     driver.call("cuInit", 0)
     gpus = [gpu_of(driver, number) for number in range(driver.number("cuDeviceGetCount"))]
-    links = [link_of(driver, a.number, b.number) for a in gpus for b in gpus if a is not b]
-    answer = Answer(None, version, None, tuple(gpus), tuple(links))
+    pairs = [(a.number, b.number) for a in gpus for b in gpus if links and a is not b]
+    answer = Answer(None, version, None, tuple(gpus), tuple(link_of(driver, *pair) for pair in pairs))
     return answer if management is None else with_links(answer, management)
 
 
@@ -240,8 +283,10 @@ def with_links(answer: Answer, management: Management) -> Answer:
 def main(arguments: list[str]) -> int:
     """The management library knows nothing of emulated GPUs."""
     try:
-        management = None if "TESSERA_MACHINE" in os.environ else Management.open()
-        answer = describe(arguments[0] if arguments else "libcuda.so.1", management=management)
+        links = GPUS_ONLY not in arguments
+        library = next((one for one in arguments if one != GPUS_ONLY), "libcuda.so.1")
+        management = Management.open() if links and "TESSERA_MACHINE" not in os.environ else None
+        answer = describe(library, management=management, links=links)
     except (DriverError, OSError) as error:
         answer = Answer(error=str(error))
     print(json.dumps(asdict(answer)))

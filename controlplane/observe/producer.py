@@ -1,11 +1,10 @@
 """One process that writes records, as its reader sees it: the journal and the rings, mapped.
 
-The writer may die, be stopped, or be wrong at any moment. So: files are sealed against shrinking before they are
-mapped, each number read from them is read once and bounded, and positions that must not be lost are kept on this
+The writer may die, be stopped, or be wrong at any moment. So: files are mapped only if they are sealed against
+shrinking, each number read from them is read once and bounded, and positions that must not be lost are kept on this
 side. What cannot be right raises WireError; the caller gives that process up.
 """
 
-import fcntl
 import mmap
 import os
 from dataclasses import dataclass
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from controlplane.ipc.handover import cannot_shrink
 from controlplane.observe.layout import GPUS, HOST_CLOCK, OWN_CLOCK, EntryKind, Records, constant, dtype, joined
 from ptxtools.errors import WireError
 
-F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 ENTRY_NUMBERS = ("number", "parent", "handle", "hash", "size")
 ANCHOR_ATTEMPTS = 8
 SPAN_BYTES = 1 << 20  # of the journal that are read at a time, at most
@@ -81,7 +80,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What a process counted itself; exact even where records were lost. launches: by GPU."""
+    """What a process counted itself; exact even where records were lost.
+
+    launches: by GPU; kept_home: captured ones, too; kept_reasons: of these, by enum tsr_reason.
+    """
 
     lost: int = 0
     launches: tuple[int, ...] = (0,) * GPUS
@@ -89,6 +91,7 @@ class Counters:
     graph_launches: int = 0
     graph_kernels: int = 0
     kept_home: int = 0
+    kept_reasons: tuple[int, ...] = ()
     overhead_samples: int = 0
     overhead_ticks: int = 0
     timed_launches: int = 0
@@ -97,10 +100,8 @@ class Counters:
 
 def _sealed(descriptor: int, what: str, bytes_needed: int) -> None:
     """Makes sure that the file is at least so large, and stays it."""
-    try:
-        fcntl.fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK)
-    except OSError as error:
-        raise WireError(f"a {what} is no memory file that can be sealed: {error.strerror}") from error
+    if not cannot_shrink(descriptor):
+        raise WireError(f"a {what} is no memory file that is sealed against shrinking")
     if os.fstat(descriptor).st_size < bytes_needed:
         raise WireError(f"a {what} is too small")
 
@@ -154,8 +155,8 @@ class Ring:
     def counter(self, name: str) -> int:
         return int(self._header[name][0])
 
-    def launches(self) -> tuple[int, ...]:
-        return tuple(int(count) for count in self._header["launches"][0])
+    def counters(self, name: str) -> tuple[int, ...]:
+        return tuple(int(count) for count in self._header[name][0])
 
 
 class Journal:
@@ -202,6 +203,9 @@ class Journal:
 
     def counter(self, name: str) -> int:
         return int(self._header[name][0])
+
+    def counters(self, name: str) -> tuple[int, ...]:
+        return tuple(int(count) for count in self._header[name][0])
 
     def new_entries(self) -> list[Entry]:
         """The entries that are complete and were not read yet."""

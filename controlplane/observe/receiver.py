@@ -8,9 +8,8 @@ of ring, define, code, records and state, and end.
 import os
 import socket
 import stat
-import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,12 +17,14 @@ from typing import Protocol
 
 import numpy as np
 
+from controlplane.ipc.handover import user_of
 from controlplane.ipc.loop import Loop
 from controlplane.observe.layout import GPUS, Message, Records, constant, dtype
 from controlplane.observe.producer import Clock, Counters, Entry, Journal, Process, Ring
 from ptxtools.errors import WireError
 
 RINGS_PER_PROCESS = 65536
+ACCEPTED_AT_ONCE = 256
 LARGEST_CODE = 64 << 20  # more is never handed over
 STATE_SECONDS = 1.0
 GATHER_SECONDS = 0.1  # for which records may wait in a ring that has room
@@ -31,7 +32,8 @@ FULL_SHARE = 0.125  # of a ring: from there on they do not wait
 # Share of a ring that is full, and in how many seconds the next turn is due from there on. At 400,000 records a second
 # a ring is full after 40 ms.
 TURNS = ((0.25, 0.002), (0.02, 0.010), (0.0, 0.020))
-SUMMED = ("lost", "captured", "graph_launches", "graph_kernels", "kept_home")
+EXECUTOR_LOST = 6  # enum tsr_reason
+SUMMED = ("lost", "captured", "graph_launches", "graph_kernels")
 OF_JOURNAL = ("overhead_samples", "overhead_ticks", "timed_launches", "times_lost")
 
 
@@ -84,10 +86,29 @@ class _Connection:
 
     def counters(self) -> Counters:
         rings = self.rings.values()
-        launches = tuple(sum(counts) for counts in zip(*(ring.launches() for ring in rings), strict=True))
+        launches = _added(ring.counters("launches") for ring in rings) or (0,) * GPUS
+        reasons = _added(ring.counters("kept_reasons") for ring in rings)
+        if self.journal is not None and reasons:
+            launches, reasons = _came_back(self.journal, launches, reasons)
         sums = {name: sum(ring.counter(name) for ring in rings) for name in SUMMED}
         own = {} if self.journal is None else {name: self.journal.counter(name) for name in OF_JOURNAL}
-        return Counters(launches=launches or (0,) * GPUS, **sums, **own)
+        return Counters(launches=launches, kept_home=sum(reasons), kept_reasons=reasons, **sums, **own)
+
+
+def _added(counters: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(sum(counts) for counts in zip(*counters, strict=True))
+
+
+def _came_back(
+    journal: Journal, launches: tuple[int, ...], reasons: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """With the launches that ran at home after all, because the executor that was to run them was lost."""
+    back, home = journal.counters("came_back"), journal.counter("home")
+    where = [count - gone for count, gone in zip(launches, back, strict=True)]
+    where[home % GPUS] += sum(back)
+    why = list(reasons)
+    why[EXECUTOR_LOST] += sum(back)
+    return tuple(where), tuple(why)
 
 
 class Receiver:
@@ -99,7 +120,7 @@ class Receiver:
         self._processes = 0
         self._state_due = self._read_due = 0.0
         self._loop: Loop | None = None
-        self._paused = False
+        self._paused = self._refused = False
 
     def start(self, loop: Loop) -> None:
         self._loop = loop
@@ -133,7 +154,7 @@ class Receiver:
             self._end(connection)
 
     def _accept(self) -> None:
-        while True:
+        for _ in range(ACCEPTED_AT_ONCE):
             try:
                 peer, _ = self._listener.accept()
             except BlockingIOError:
@@ -141,14 +162,22 @@ class Receiver:
             except OSError as error:
                 self._pause(error)
                 return
+            user = user_of(peer)
+            if user != os.geteuid():
+                self._refuse(peer, user)
+                continue
             connection = _Connection(peer)
             peer.setblocking(False)
             self._connections.append(connection)
-            _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-            if user != os.getuid():
-                self._give_up(connection, f"it belongs to user {user}")
-            elif self._loop is not None:
+            if self._loop is not None:
                 self._loop.watch(peer, partial(self._receive, connection))
+
+    def _refuse(self, peer: socket.socket, user: int) -> None:
+        """Another user, who learns nothing and fills no terminal."""
+        peer.close()
+        if not self._refused:
+            self._complain(f"a process of user {user} wanted to connect and was refused; more are, without a word")
+        self._refused = True
 
     def _pause(self, error: OSError) -> None:
         """No descriptors are left: who wants to connect waits in the queue until another process has ended."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from controlplane.observe.layout import GPUS, call_name, reason_name
 from controlplane.observe.memory import MemoryUse
-from controlplane.observe.stats import UNKNOWN_FUNCTION, ProcessStats, Statistics, Tally, settle
+from controlplane.observe.stats import ProcessStats, Statistics, Tally, settle
 from controlplane.report.statistics import (
     CallReport,
     CopyReport,
@@ -127,8 +127,8 @@ def _kernels(all_stats: list[ProcessStats]) -> tuple[KernelReport, ...]:
     for stats in all_stats:
         table = stats.table
         for row in (table.launches + table.captured + table.timed).nonzero()[0].tolist():
-            name = stats.functions.get(row // GPUS, UNKNOWN_FUNCTION)
-            found.setdefault((row % GPUS, name), _Kernel()).add(stats, row)
+            name, device = table.kernels[row]
+            found.setdefault((device, name), _Kernel()).add(stats, row)
     reports = [kernel.report(*key) for key, kernel in found.items()]
     return tuple(sorted(reports, key=lambda row: (-(row.gpu_ns or 0), -row.launches, row.name, row.device)))
 
@@ -137,7 +137,9 @@ def _launches(all_stats: list[ProcessStats], kernels: tuple[KernelReport, ...]) 
     by_device = [sum(stats.counters.launches[device] for stats in all_stats) for device in range(GPUS)]
     reasons: dict[str, int] = {}
     for stats in all_stats:
-        for reason, count in stats.reasons.items():
+        for reason, count in enumerate(stats.counters.kept_reasons):
+            if not count:
+                continue
             name = reason_name(reason).replace("_", " ")
             reasons[name] = reasons.get(name, 0) + count
     return LaunchReport(

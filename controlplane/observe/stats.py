@@ -33,23 +33,51 @@ Ints = NDArray[np.int64]
 
 
 class LaunchTable:
-    """Sums per function and GPU, in rows number * GPUS + device; grows with the functions."""
+    """Sums per kernel and GPU, a row for each pair that was launched.
+
+    Functions of one name are one kernel, however often their module is loaded: of a function, four bytes are kept.
+    kernels: names and GPUs of the rows, of which there may be more in the arrays.
+    """
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.kernels: list[tuple[str, int]] = []
+        self._names: dict[str, int] = {UNKNOWN_FUNCTION: 0}
+        self._texts = [UNKNOWN_FUNCTION]
+        self._name_of = np.zeros(1, np.int32)  # by number of the function
+        self._row_of: dict[tuple[int, int], int] = {}  # by name and GPU
         self.launches = self.captured = self.host_ticks = np.zeros(0, np.int64)
         self.timed = self.gpu_ns = self.gpu_ns_max = self.queued = self.queue_ns = self.launches
         self.gpu_ns_min = np.zeros(0, np.int64)
 
-    def grow(self, functions: int) -> None:
-        rows = functions * GPUS
-        if rows <= self.rows:
-            return
-        rows = max(rows, 2 * self.rows)
-        for name in ("launches", "captured", "host_ticks", "timed", "gpu_ns", "gpu_ns_max", "queued", "queue_ns"):
-            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(rows - self.rows, np.int64)]))
-        self.gpu_ns_min = np.concatenate([self.gpu_ns_min, np.full(rows - self.rows, LARGEST_INT)])
-        self.rows = rows
+    def define(self, function: int, name: str) -> None:
+        if function >= len(self._name_of):
+            more = max(function + 1, 2 * len(self._name_of)) - len(self._name_of)
+            self._name_of = np.concatenate([self._name_of, np.zeros(more, np.int32)])
+        number = self._names.setdefault(name, len(self._names))
+        if number == len(self._texts):
+            self._texts.append(name)
+        self._name_of[function] = number
+
+    def rows(self, functions: Ints, devices: Ints) -> Ints:
+        """The row of each launch; those of functions that nobody defined are one kernel's."""
+        names = self._name_of[np.where(functions < len(self._name_of), functions, 0)]
+        pairs, places = np.unique(names * np.int64(GPUS) + devices, return_inverse=True)
+        return np.array([self._row(*divmod(pair, GPUS)) for pair in pairs.tolist()], np.int64)[places]
+
+    def _row(self, name: int, device: int) -> int:
+        found = self._row_of.get((name, device))
+        if found is not None:
+            return found
+        row = self._row_of[name, device] = len(self.kernels)
+        if row == len(self.launches):
+            self._grow(max(64, row))
+        self.kernels.append((self._texts[name], device))
+        return row
+
+    def _grow(self, more: int) -> None:
+        for each in ("launches", "captured", "host_ticks", "timed", "gpu_ns", "gpu_ns_max", "queued", "queue_ns"):
+            setattr(self, each, np.concatenate([getattr(self, each), np.zeros(more, np.int64)]))
+        self.gpu_ns_min = np.concatenate([self.gpu_ns_min, np.full(more, LARGEST_INT)])
 
 
 class RingHistory:
@@ -72,12 +100,11 @@ class Tally:
 
 @dataclass
 class ProcessStats:
-    """One process. functions: names by number; contexts: device by number."""
+    """One process. contexts: device by number."""
 
     process: Process
     clock: Clock | None = None
     counters: Counters = field(default_factory=Counters)
-    functions: dict[int, str] = field(default_factory=dict)
     contexts: dict[int, int] = field(default_factory=dict)
     table: LaunchTable = field(default_factory=LaunchTable)
     history: dict[int, RingHistory] = field(default_factory=dict)
@@ -91,7 +118,6 @@ class ProcessStats:
     graph_kernels: int = 0
     synchronisations: dict[int, Tally] = field(default_factory=dict)  # by call
     failures: Counter[tuple[int, int]] = field(default_factory=Counter)  # by call, result
-    reasons: Counter[int] = field(default_factory=Counter)
     memory: MemoryUse = field(default_factory=MemoryUse)
     host_memory: MemoryUse = field(default_factory=lambda: MemoryUse(of_host=True))
     late_times: int = 0
@@ -113,14 +139,12 @@ class Statistics:
         stats = self.processes[process.index]
         for entry in entries:
             if entry.kind is EntryKind.FUNCTION and entry.number < MAX_FUNCTIONS:
-                stats.functions[entry.number] = entry.text
-                stats.table.grow(entry.number + 1)
+                stats.table.define(entry.number, entry.text)
             elif entry.kind is EntryKind.CONTEXT:
                 stats.contexts[entry.number] = entry.parent
 
     def records(self, process: Process, batches: Sequence[Batch]) -> None:
         stats = self.processes[process.index]
-        stats.table.grow(1)
         for batch in batches:
             _add(stats, batch)
         # In a turn of its own: a time may come in another ring than its launch.
@@ -170,16 +194,12 @@ def _ticks(records: Records) -> Ints:
 
 def _add_launches(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
     launches = batch.records[chosen]
-    functions = launches["launch.function"].astype(np.int64)
-    functions[functions * GPUS >= stats.table.rows] = 0
-    rows = functions * GPUS + launches["launch.device"] % GPUS
+    devices = launches["launch.device"].astype(np.int64) % GPUS
+    rows = stats.table.rows(launches["launch.function"].astype(np.int64), devices)
     captured = (launches["flags"] & Flag.CAPTURED) != 0
     np.add.at(stats.table.captured, rows[captured], 1)
     np.add.at(stats.table.launches, rows[~captured], 1)
     np.add.at(stats.table.host_ticks, rows[~captured], _ticks(launches[~captured]))
-    kept = launches["launch.reason"][(launches["flags"] & Flag.KEPT_HOME) != 0]
-    for reason, count in zip(*np.unique(kept, return_counts=True), strict=True):
-        stats.reasons[int(reason)] += int(count)
     _remember(stats, batch, chosen, rows)
 
 

@@ -139,8 +139,8 @@ def _add(processes: dict[int, TracedProcess], fact: Fact) -> None:
     elif fact.what == "state":
         clock = data["clock"]
         traced.clock = Clock(Anchor(**clock["first"]), Anchor(**clock["last"]))
-        launches = tuple(data["counters"].pop("launches"))
-        traced.counters = Counters(launches=launches, **data["counters"])
+        launches, reasons = (tuple(data["counters"].pop(name, ())) for name in ("launches", "kept_reasons"))
+        traced.counters = Counters(launches=launches, kept_reasons=reasons, **data["counters"])
     elif fact.what == "code":
         _add_code(traced, data)
     elif fact.what == "definitions":

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from controlplane.base.content import content_hash
+from controlplane.base.demangle import names
 from controlplane.policy.language import Interval, Match, Policy, Share
 from controlplane.policy.pattern import glob_matches, regex
 
@@ -50,7 +51,7 @@ def _within(interval: Interval | None, number: int) -> bool:
 def holds(match: Match, launch: Launch, number: int) -> bool:
     """Whether all conditions hold for the function's launch of that number."""
     return (
-        _one_of(match.function, (launch.function,))
+        _one_of(match.function, names(launch.function))
         and (match.function_regex is None or regex(match.function_regex).finds(launch.function))
         and _one_of(match.module, launch.module)
         and _one_of(match.process, launch.process)

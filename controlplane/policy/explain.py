@@ -183,10 +183,15 @@ def _never(match: Match) -> str | None:
         return f"a block has at most {MOST_BLOCK_THREADS} threads"
     if threads.high < max(blocks.low, 1) * max(block_threads.low, 1) or threads.low > blocks.high * most_block_threads:
         return "no grid has that many blocks and threads"
-    if match.function is None or match.function_regex is None or _has_wildcard(match.function):
+    if match.function is None or match.function_regex is None or not _is_drivers(match.function):
         return None
     found = regex(match.function_regex).finds(match.function)
     return None if found else f"{match.function} does not match /{match.function_regex}/"
+
+
+def _is_drivers(glob: str) -> bool:
+    """Whether it names one function, mangled where the language does that."""
+    return re.fullmatch(r"_Z\w+", glob) is not None
 
 
 def _has_wildcard(glob: str) -> bool:
@@ -232,7 +237,7 @@ def _glob_implies(narrow: str | None, wide: str | None) -> bool:
 def _regex_implies(narrow: Match, wide: Match) -> bool:
     if wide.function_regex in (None, narrow.function_regex):
         return True
-    literal = narrow.function is not None and not _has_wildcard(narrow.function)
+    literal = narrow.function is not None and _is_drivers(narrow.function)
     return literal and regex(str(wide.function_regex)).finds(str(narrow.function))
 
 

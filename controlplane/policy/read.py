@@ -28,7 +28,7 @@ from controlplane.policy.language import (
     Signature,
 )
 from controlplane.policy.library_calls import library_calls
-from controlplane.policy.pattern import PatternError, glob_matches, regex
+from controlplane.policy.pattern import PatternError, glob_matches, regex, unclosed
 from ptxtools.machine.consent import Consent
 
 T = TypeVar("T")
@@ -63,16 +63,14 @@ def policy_of(root: Value) -> Policy:
         raise entries["version"].error(f"version {entries['version'].text()} is not known", "version: 1")
     home, executors = _devices(entries["devices"])
     gpus = (home, *(executor.device for executor in executors))
-    rules = tuple(_rule(value, gpus) for value in entries["rules"].sequence()) if "rules" in entries else ()
-    if len(rules) > RULES:
-        raise entries["rules"].error(f"{len(rules)} rules are too many", f"at most {RULES}")
+    rules = _rules(entries["rules"], gpus) if "rules" in entries else ()
     default = _place(entries["default"], gpus) if "default" in entries else home
     verify, verify_limit = _verify(entries["verify"]) if "verify" in entries else (0, None)
     log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
     memory = _memory(entries["memory"], gpus) if "memory" in entries else (FOLLOW, MOVE_AFTER)
     consent = Consent(entries["disassemble"].choice(CONSENTS)) if "disassemble" in entries else Consent.OPEN
     observed = "analysis" in entries and _uses_observed(entries["analysis"])
-    line = entries["devices"].node.start_mark.line + 1
+    line = entries["devices"].line
     return Policy(
         root.file, home, executors, rules, default, verify, log, verify_limit, *memory, consent, observed, line
     )
@@ -136,7 +134,7 @@ def _executor(value: Value) -> Executor:
 
 def amount_of(text: str) -> int | None:
     """Bytes, from 20GiB, 512MiB or a number; None: it is none of these."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", text)
+    found = re.fullmatch(r"([0-9]{1,19}(?:\.[0-9]{1,19})?)\s*([A-Za-z]*)", text)
     size = int(float(found[1]) * UNITS[found[2]]) if found and found[2] in UNITS else 0
     return size if 0 < size < 2**63 else None
 
@@ -150,12 +148,19 @@ def _size(value: Value) -> int:
     return size
 
 
+def _rules(value: Value, gpus: tuple[int, ...]) -> tuple[Rule, ...]:
+    rules = list(value.sequence())
+    if len(rules) > RULES:
+        raise value.error(f"{len(rules)} rules are too many", f"at most {RULES}")
+    return tuple(_rule(each, gpus) for each in rules)
+
+
 def _rule(value: Value, gpus: tuple[int, ...]) -> Rule:
     entries = value.mapping(schema.RULE)
     for key in ("match", "device"):
         if key not in entries:
             raise value.error(f"the rule has no {key!r}", 'match: {function: "glob"} and device: a GPU or home')
-    return Rule(_match(entries["match"]), _place(entries["device"], gpus), value.node.start_mark.line + 1)
+    return Rule(_match(entries["match"]), _place(entries["device"], gpus), value.line)
 
 
 def _match(value: Value) -> Match:
@@ -168,10 +173,10 @@ def _match(value: Value) -> Match:
 
     grid = at("grid", _grid) or {}
     return Match(
-        function=at("function", _pattern),
+        function=at("function", _glob),
         function_regex=at("function_regex", _regex),
-        module=at("module", _pattern),
-        process=at("process", _pattern),
+        module=at("module", _glob),
+        process=at("process", _glob),
         library_call=at("library_call", _library_call),
         blocks=grid.get("blocks"),
         threads=grid.get("threads"),
@@ -189,6 +194,15 @@ def _pattern(value: Value) -> str:
     return text
 
 
+def _glob(value: Value) -> str:
+    glob = _pattern(value)
+    if unclosed(glob):
+        raise value.error(
+            f"the bracket in {glob!r} is never closed", "a glob such as vector_[ab]*, or \\[ for a bracket"
+        )
+    return glob
+
+
 def _regex(value: Value) -> str:
     text = _pattern(value)
     try:
@@ -199,7 +213,7 @@ def _regex(value: Value) -> str:
 
 
 def _library_call(value: Value) -> str:
-    glob = _pattern(value)
+    glob = _glob(value)
     if not any(glob_matches(glob, call) for call in library_calls()):
         nearest = difflib.get_close_matches(glob, library_calls(), 1)
         hint = f", did you mean {nearest[0]!r}?" if nearest else ""
@@ -272,7 +286,8 @@ def _share(value: Value) -> Share:
 def _place(value: Value, gpus: tuple[int, ...], others: str = "home", use: str = "to run") -> int:
     if value.text() == "home":
         return gpus[0]
-    if not value.text().isdigit() or int(value.text()) not in gpus:
+    text = value.text()
+    if not (text.isascii() and text.isdigit()) or int(text) not in gpus:
         expected = f"{others}, or a GPU of this policy: {', '.join(map(str, gpus))}"
         raise value.error(f"{value.text()!r} is not a place {use}", expected)
     return int(value.text())

@@ -115,7 +115,10 @@ _ANALYSIS = _object(
 _MATCH = _object(
     [],
     {
-        "function": _pattern("Glob over the function's name as the driver knows it (C++ names are mangled)."),
+        "function": _pattern(
+            "Glob over the function's name: as the driver knows it (C++ names are mangled), as its declaration "
+            "(void scale<float>(float*, int)), or as the name in that (scale<float>).",
+        ),
         "function_regex": _pattern("POSIX extended regular expression that is found anywhere in that name."),
         "module": _pattern(
             "Glob over the file name of the library or executable that holds the code, or over the hash of its image "

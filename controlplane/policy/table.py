@@ -1,15 +1,18 @@
 """The decision table (tessera/policy.h): a policy in the form that the shim reads, and the shim's counters in it."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from controlplane.base.demangle import demangle, plain
 from controlplane.policy.explain import main_gpu
 from controlplane.policy.language import GPUS, Interval, Log, Match, Policy, Rule
 from ptxtools.errors import ConfigError
 from ptxtools.native import records
 
 HEADER = "policy.h"
+NEAREST, LIKENESS = 3, 0.7
 FIRST_GENERATION = 1
 
 
@@ -47,6 +50,8 @@ def replace_rules(buffer: Any, policy: Policy) -> int:
     if generation % 2 == int(record.generation) % 2:
         generation += 1
     _write_rules(record.tables[generation % 2], policy)
+    for place in range(len(record.rule_launches[0])):
+        record.rule_launches[generation % 2][place] = 0
     record.generation = generation
     return generation
 
@@ -147,6 +152,17 @@ def conditions(match: Match) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleUse:
+    """A rule in use at the end, by its line: launches that it decided. nearest: of functions that were launched those
+    whose names are like the one that it names; only of rules without launches.
+    """
+
+    line: int
+    launches: int
+    nearest: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Launches:
     """What the shim counted.
 
@@ -155,6 +171,7 @@ class Launches:
     too; different: of these, those that gave other bytes; not_verified: left out, no room or no quiet moment.
     copies: copies and memsets that followed their stream to another GPU, by GPU. created_bytes: memory that was created
     on a GPU other than home; moved, moved_bytes: moves of memory from one GPU to another while the program ran.
+    rules: those in use at the end.
     """
 
     by_device: dict[int, int]
@@ -167,6 +184,7 @@ class Launches:
     created_bytes: dict[int, int] = field(default_factory=dict)
     moved: int = 0
     moved_bytes: int = 0
+    rules: tuple[RuleUse, ...] = ()
 
 
 def read_launches(policy: Policy, table: bytes) -> Launches:
@@ -190,4 +208,33 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         {gpu: int(record.created_bytes[gpu]) for gpu in range(GPUS) if record.created_bytes[gpu]},
         int(record.moved),
         int(record.moved_bytes),
+        tuple(_rules(record)),
     )
+
+
+def _rules(record: Any) -> Iterator[RuleUse]:
+    which = int(record.generation) % 2
+    table = record.tables[which]
+    names = [_name(record.functions[i]) for i in range(min(int(record.function_count), len(record.functions)))]
+    for place in range(min(int(table.rule_count), len(table.rules))):
+        rule, launches = table.rules[place], int(record.rule_launches[which][place])
+        glob = _name(table.text + rule.function) if 0 < rule.function < len(table.text) else ""
+        yield RuleUse(int(rule.line), launches, () if launches else near_misses(glob, names))
+
+
+def _name(text: Any) -> str:
+    ffi, _ = records.header(HEADER)
+    found: Any = ffi.string(text)
+    return bytes(found).decode(errors="replace")
+
+
+def near_misses(glob: str, functions: Sequence[str]) -> tuple[str, ...]:
+    """Of functions' names those that are like the glob, as people know them, the most alike first."""
+    literal = glob.replace("*", "").replace("?", "")
+    known: dict[str, list[str]] = {}  # names of a form: functions by the whole one
+    for name in dict.fromkeys(plain(demangle(function)) for function in functions):
+        scoped = name.partition("<")[0]
+        for form in dict.fromkeys((name, scoped, scoped.rpartition("::")[2])):
+            known.setdefault(form, []).append(name)
+    alike = difflib.get_close_matches(literal, known, NEAREST, LIKENESS)
+    return tuple(dict.fromkeys(name for form in alike for name in known[form]))[:NEAREST]

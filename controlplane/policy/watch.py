@@ -1,8 +1,9 @@
 """Edits of a policy while the program runs: the file is looked at now and then, and its rules replace those in use.
 
-A service of the control plane (controlplane/loop.py). A file that cannot be used changes nothing: what is wrong is
-said, and the rules before stay in use. Rules are taken over once the file has not changed for one interval, so that
-half-written files are not read. Home and executors belong to a run: an edit that changes them is refused.
+A service of the control plane (controlplane/loop.py). A file that cannot be used, whatever the reason, changes nothing:
+what is wrong is said, and the rules before stay in use. Rules are taken over once the file has not changed for one
+interval, so that half-written files are not read. Home and executors belong to a run: an edit that changes them is
+refused.
 """
 
 from collections.abc import Callable
@@ -101,5 +102,9 @@ class Watcher:
             replace_rules(self._table, policy)
         except ConfigError as error:
             self._say(f"{error}; the rules before this edit stay in use")
+            return
+        except Exception as error:  # nothing that is written into the file ends the run that reads it
+            what = f"{type(error).__name__}: {error}"
+            self._say(f"{self._file}: internal error ({what}); the rules before this edit stay in use")
             return
         self._say(f"{self._file}: the edited rules are in use")

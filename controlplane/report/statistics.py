@@ -13,7 +13,8 @@ from ptxtools.errors import WireError
 
 @dataclass(frozen=True, slots=True)
 class LaunchReport:
-    """Launches by call, not those inside graphs. total, by_device and kept_home are exact even if records were lost.
+    """Launches by call, not those inside graphs. total, by_device, kept_home and its reasons are exact even if records
+    were lost. kept_home: those that a rule sent elsewhere and that stayed, captured ones, too.
 
     captured: recorded into graphs instead of run, not part of total. timed: how many were timed on the GPU.
     host_ns: in the calls. gpu_ns: on the GPUs, estimated. tklqt_ns: total kernel launch and queuing time,

@@ -8,13 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from controlplane.ipc.handover import memory_file, name_of
 from controlplane.policy import Policy
 from controlplane.run.launch import Change
 from ptxtools import native
 from ptxtools.native import records
 
 HEADER = "checks.h"
-HOME = 0
 SOURCES, SKIPS, LACKS = "enum tsr_check_source", "enum tsr_check_skip", "enum tsr_check_lack"
 PREFIX = "TSR_CHECK_"
 WRITES, ACCESSES = 1, 2  # enum tsr_check_what
@@ -173,8 +173,8 @@ class Checks:
             asked.memory_bytes,
         )
         table.what = WRITES * asked.writes | ACCESSES * asked.accesses
-        self._file = os.memfd_create("tessera-checks")
-        os.write(self._file, bytes(ffi.buffer(table)))
+        self._file = memory_file("tessera-checks", ffi.sizeof(table[0]))
+        os.pwrite(self._file, bytes(ffi.buffer(table)), 0)
 
     def __enter__(self) -> Self:
         return self
@@ -187,16 +187,16 @@ class Checks:
     def change(self, policy: Policy) -> Change:
         """What the program needs besides the shim under this policy."""
         marks = () if policy.marks_library_calls else (native.file("shim/libtessera_calls.so"),)
-        return Change(variables={"TESSERA_CHECKS": f"/proc/{os.getpid()}/fd/{self._file}"}, preload=marks)
+        return Change(variables={"TESSERA_CHECKS": name_of(self._file)}, preload=marks)
 
     def report(self) -> CheckReport:
         """So far; may be asked while the program runs and afterwards."""
         return read(os.pread(self._file, os.fstat(self._file).st_size, 0))
 
 
-def home_policy() -> Policy:
-    """For runs without a policy: everything stays on the first GPU, with the shim in charge of memory."""
-    return Policy(Path(), HOME, (), (), HOME, memory_place=HOME)
+def home_policy(home: int) -> Policy:
+    """For runs without a policy: everything stays on one GPU, with the shim in charge of memory."""
+    return Policy(Path(), home, (), (), home, memory_place=home)
 
 
 def read(data: bytes) -> CheckReport:

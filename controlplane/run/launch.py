@@ -74,6 +74,14 @@ def find_program(name: str, search_path: str) -> str | None:
     return None
 
 
+def is_there(name: str) -> bool:
+    """Whether there is such a program; says so if not."""
+    if find_program(name, os.environ.get("PATH", os.defpath)) is not None:
+        return True
+    _cannot_start(name, errno.ENOENT)
+    return False
+
+
 def run(command: list[str], environment: Mapping[str, str]) -> int:
     """Runs the program to its end and gives the exit code a shell would give.
 

@@ -4,7 +4,6 @@ The program never depends on it: if it dies, records are no longer read, and tha
 """
 
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from controlplane.ipc.handover import Listener, name_of
 from controlplane.report.statistics import Report, from_json
 from controlplane.run import shim
 from controlplane.run.launch import Change
@@ -47,18 +47,17 @@ class Observation:
         self._trace, self._records, self._policy = trace, records, policy
         self._templates = -1 if disassemble is None else _create_templates()
         self._disassemble, self._twins = disassemble or Consent.OPEN, twins
-        self._name = f"tessera-{os.getpid()}-{secrets.token_hex(8)}"
+        self._listener: Listener | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
     def __enter__(self) -> Self:
         file = None if self._trace is None else _create(self._trace)
         ours, theirs = socket.socketpair()
-        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-            # Bound here, so that the program can start at once: it may connect before anybody accepts.
-            listener.bind("\0" + self._name)
-            listener.listen(WAITING_PROCESSES)
-            records = listener.fileno() if self._records else -1
+        # Made here, so that the program can start at once: it may connect before anybody accepts.
+        self._listener = Listener(WAITING_PROCESSES) if self._records else None
+        with theirs:
+            records = -1 if self._listener is None else self._listener.socket.fileno()
             setup = Setup(
                 theirs.fileno(),
                 records,
@@ -83,6 +82,8 @@ class Observation:
             )
         if file is not None:
             os.close(file)
+        if self._listener is not None:
+            self._listener.socket.close()
         self._control = ours
         if self._records:
             _wait(ours)
@@ -93,6 +94,8 @@ class Observation:
     ) -> None:
         if self._control is not None:
             self._control.close()
+        if self._listener is not None:
+            self._listener.close()
         if self._templates >= 0:
             os.close(self._templates)
         if self._process is not None:
@@ -106,9 +109,9 @@ class Observation:
         """timing: which launches the shim times on the GPU; None: as the environment says. parameters: whether launches
         are recorded with theirs, and with the operands of the library calls around them.
         """
-        if not self._records:
+        if self._listener is None:
             return Change()
-        variables = {"TESSERA_RECORDS": self._name}
+        variables = {"TESSERA_RECORDS": self._listener.name}
         if timing is not None:
             variables["TESSERA_TIMING"] = timing
         if parameters:
@@ -116,7 +119,7 @@ class Observation:
         if self._trace is not None or self._templates >= 0:
             variables["TESSERA_CODE"] = "1"
         if self._templates >= 0:
-            variables["TESSERA_TEMPLATES"] = f"/proc/{os.getpid()}/fd/{self._templates}"
+            variables["TESSERA_TEMPLATES"] = name_of(self._templates)
         return Change(variables=variables, preload=(native.file(shim.MARKS),) if parameters else ())
 
     def finish(self) -> Report | None:

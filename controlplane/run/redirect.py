@@ -2,15 +2,15 @@
 
 import os
 import signal
-import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from controlplane.ipc.handover import Listener, memory_file, name_of
+from controlplane.machine.gpus import unhidden
 from controlplane.policy import Executor, Launches, Policy, compile_table, read_launches
 from controlplane.run import shim
 from controlplane.run.launch import Change, compose
@@ -28,50 +28,43 @@ def _limits(executor: Executor) -> list[str]:
     return sms + memory
 
 
-def _listen(name: str) -> socket.socket:
-    """For an executor that is about to start; when it ends, and it alone has this, applications are refused at once."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        listener.bind(f"\0{name}")
-        listener.listen(WAITING)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
 class Redirection:
     """One executor per further GPU of the policy, from entering the context to leaving it.
 
     `driver` is the libcuda.so.1 in use, real or emulated; `environment` is what the executors run with: that of the
-    application without the shim.
+    application without the shim, and with all GPUs visible: which the application sees is no matter of theirs. The
+    context is entered on a thread that lives longer: executors end with it.
     """
 
     def __init__(self, policy: Policy, driver: Path, environment: Mapping[str, str]) -> None:
         self.policy, self._driver, self._environment = policy, driver, environment
-        self._sockets = tuple(f"tessera-{os.getpid()}-{executor.device}" for executor in policy.executors)
+        self._listeners = [Listener(WAITING) for _ in policy.executors]
         self._executors: list[subprocess.Popen[bytes]] = []
-        self._table = os.memfd_create("tessera-policy")
-        os.write(self._table, compile_table(policy, self._sockets))
+        table = compile_table(policy, [listener.name for listener in self._listeners])
+        self._table = memory_file("tessera-policy", len(table))
+        os.pwrite(self._table, table, 0)
 
     def __enter__(self) -> Self:
         # The driver's file need not be called libcuda.so.1, so it is preloaded. A kernel that is loaded on its first
         # launch waits for the GPU to drain, and an executor's streams may wait for what comes later on the same lane.
         needs = Change(self._driver, (self._driver.parent,), {"CUDA_MODULE_LOADING": "EAGER"})
-        environment = compose([needs], self._environment)
-        for executor, name in zip(self.policy.executors, self._sockets, strict=True):
-            try:
-                listener = _listen(name)
-            except OSError as error:
-                text = f"cannot listen for the executor of GPU {executor.device}: {error.strerror}"
-                print(f"tessera-run: {text}", file=sys.stderr)
-                continue
-            with listener:
-                command = [str(native.file("executor/tessera-executor")), "--device", str(executor.device)]
-                command += ["--listener", str(listener.fileno()), *_limits(executor)]
-                self._executors.append(
-                    subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, pass_fds=[listener.fileno()])
+        environment = unhidden(compose([needs], self._environment))
+        for executor, listener in zip(self.policy.executors, self._listeners, strict=True):
+            # When it has ended, and it alone has this socket, applications are refused at once.
+            inherited = listener.socket.fileno()
+            command = [str(native.file("executor/tessera-executor")), "--device", str(executor.device)]
+            command += ["--listener", str(inherited), "--owner", str(os.getpid()), *_limits(executor)]
+            self._executors.append(
+                # In a session of its own: an interrupt from the terminal is the program's, which may handle it.
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    env=environment,
+                    pass_fds=[inherited],
+                    start_new_session=True,
                 )
+            )
+            listener.socket.close()
         return self
 
     def __exit__(
@@ -88,10 +81,12 @@ class Redirection:
             except subprocess.TimeoutExpired:
                 executor.kill()
                 executor.wait()
+        for listener in self._listeners:
+            listener.close()
 
     def change(self) -> Change:
         """What the application needs: the shim in front of the driver, and the table."""
-        table = f"/proc/{os.getpid()}/fd/{self._table}"
+        table = name_of(self._table)
         front = shim.change(self._driver)
         marks = (native.file(shim.MARKS),) if self.policy.marks_library_calls else ()
         return replace(front, variables={**front.variables, "TESSERA_POLICY": table}, preload=marks)

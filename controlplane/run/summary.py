@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from controlplane.run.checks import CheckReport
 
 LARGEST_KERNELS = 20
+SHOWN_RULES = 10
 NAME_BYTES = 111  # of a kernel in the machine's table
 
 
@@ -109,6 +111,7 @@ def to_json(
             "moved_bytes": launches.moved_bytes,
         }
         data["kept_home_by_reason"] = launches.kept_reasons
+        data["rules"] = [asdict(rule) for rule in launches.rules]
         data["verify"] = {
             "verified": launches.verified,
             "different": launches.different,
@@ -138,6 +141,7 @@ def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
         because = f" ({reasons})" if reasons else ""
         parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}")
+        parts += [f"  {each}" for each in _idle_rules(launches)]
         if launches.copies:
             followed = ", ".join(f"GPU {gpu}: {count}" for gpu, count in launches.copies.items())
             parts.append(f"  copies and memsets that followed their stream: {followed}")
@@ -153,6 +157,16 @@ def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels:
                 f"could not be verified: {launches.not_verified}"
             )
     return "\n".join(parts) + "\n"
+
+
+def _idle_rules(launches: Launches) -> Iterator[str]:
+    """Rules that decided nothing: of many only how many they are."""
+    idle = [rule for rule in launches.rules if not rule.launches]
+    for rule in idle[:SHOWN_RULES]:
+        hint = f"; did you mean {' or '.join(rule.nearest)}?" if rule.nearest else ""
+        yield f"the rule in line {rule.line} matched no launch{hint}"
+    if len(idle) > SHOWN_RULES:
+        yield f"and {len(idle) - SHOWN_RULES} more rules matched none"
 
 
 def _machine(summary: Summary, *, with_kernels: bool) -> list[str]:

@@ -9,13 +9,17 @@ services.
 import mmap
 import os
 import resource
+import select
+import signal
 import socket
 import sys
 from pathlib import Path
 
-from controlplane.ipc.loop import Service, serve
+from controlplane.ipc.loop import Loop, Service, serve
 from controlplane.server.setup import READY, Setup, WatchedPolicy, complain
 from ptxtools.errors import InternalError
+
+ABANDONED_SECONDS = 0.7
 
 
 def main() -> int:
@@ -33,7 +37,7 @@ def _main(setup: Setup) -> int:
     control = socket.socket(fileno=setup.control)
     services = [] if setup.policy is None else [_watcher(setup.policy)]
     if setup.records < 0:
-        serve(control, services)
+        serve(control, [_Abandoned(control), *services])
         return 0
     _allow_many_descriptors()
     # numpy and all that uses it: only here, so that tessera-run starts quickly.
@@ -41,13 +45,33 @@ def _main(setup: Setup) -> int:
 
     session = Session(setup, complain)
     control.sendall(READY)
-    serve(control, [*session.services, *services])
+    serve(control, [_Abandoned(control), *session.services, *services])
     report = session.finish()
     try:
         control.sendall(report.to_json().encode())
     except OSError:
         return 1
     return 0
+
+
+class _Abandoned:
+    """The first service to finish: when tessera-run is gone, nobody waits for a report, and the others get a moment."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+
+    def start(self, loop: Loop) -> None:
+        """Watches nothing."""
+
+    def tick(self) -> float | None:
+        return None
+
+    def finish(self) -> None:
+        """Of tessera-run that waits for the report, only one direction is closed."""
+        state = select.poll()
+        state.register(self._control, select.POLLRDHUP)
+        if any(events & (select.POLLHUP | select.POLLERR) for _, events in state.poll(0)):
+            signal.setitimer(signal.ITIMER_REAL, ABANDONED_SECONDS)  # SIGALRM ends the process
 
 
 def _watcher(policy: WatchedPolicy) -> Service:

@@ -30,7 +30,7 @@ class Session:
         self._trace = None if setup.trace is None else TraceWriter(setup.trace, setup.trace_name, complain)
         if self._trace is not None:
             sinks.append(self._trace)
-        self._analysis = None if setup.templates < 0 else _analysis(setup)
+        self._analysis = None if setup.templates < 0 else _analysis(setup, complain)
         if self._analysis is not None:
             sinks.append(self._analysis)
         receiver = Receiver(socket.socket(fileno=setup.records), sinks, complain)
@@ -44,10 +44,10 @@ class Session:
         return found if self._analysis is None else replace(found, analysis=self._analysis.report())
 
 
-def _analysis(setup: Setup) -> AnalysisService:
+def _analysis(setup: Setup, complain: Callable[[str], None]) -> AnalysisService:
     table = Table(setup.templates)
     os.close(setup.templates)
-    cache, consent = Cache(), Consent(setup.disassemble)
+    cache, consent = Cache(complain=complain), Consent(setup.disassemble)
     recent = Recent(cache, consent, twins=setup.twins)
     service = AnalysisService(Analyst(cache, Pool()), table, consent, twins=setup.twins, recent=recent)
     service.publish_recent()

@@ -48,6 +48,6 @@ class Setup:
 def complain(message: str) -> None:
     """One line for the user. A standard error that nobody reads is no reason to fail."""
     try:
-        os.write(2, f"{NAME}: {message}\n".encode())
+        os.write(2, f"{NAME}: {message}\n".encode(errors="backslashreplace"))
     except OSError:
         return

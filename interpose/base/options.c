@@ -19,7 +19,7 @@ static bool parse_LEVEL(int *result, const char *text)
     return false;
 }
 
-static bool parse_TEXT(char (*result)[256], const char *text)
+static bool parse_TEXT(tsr_option_TEXT *result, const char *text)
 {
     size_t length = strlen(text);
     if (length >= sizeof *result)
@@ -69,7 +69,7 @@ static pthread_once_t options_once = PTHREAD_ONCE_INIT;
 
 static const char *from_environment(const char *variable)
 {
-    return getenv(variable);
+    return secure_getenv(variable);
 }
 
 static void options_read(void)
@@ -80,7 +80,7 @@ static void options_read(void)
         return;
 #define NAME_WRONG(field, variable, type, fallback, sentence)                                                                  \
     {                                                                                                                          \
-        const char *text = getenv(variable);                                                                                   \
+        const char *text = from_environment(variable);                                                                                   \
         tsr_option_##type ignored;                                                                                             \
         if (text && !parse_##type(&ignored, text))                                                                             \
             tsr_warn("%s=%s is not understood, using %s. %s", variable, text, *fallback ? fallback : "the default", sentence); \

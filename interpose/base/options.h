@@ -2,6 +2,9 @@
  * Options of the native parts: read from the environment once, on first use, into one constant record. Text is copied, so later
  * changes of the environment by the application do not matter. A value that does not parse is named in the log and its
  * default is used. The table of options is options.def.
+ *
+ * This is the one door to the environment. A program that runs with more rights than whoever started it (AT_SECURE: set-user-id and the
+ * like) has no options of ours, so that nobody makes it write a file or talk to a process by a variable.
  */
 #ifndef TESSERA_BASE_OPTIONS_H
 #define TESSERA_BASE_OPTIONS_H
@@ -12,7 +15,7 @@
 #include <stdint.h>
 
 typedef int tsr_option_LEVEL; /* enum tsr_log_level */
-typedef char tsr_option_TEXT[256];
+typedef char tsr_option_TEXT[1024];
 typedef uint64_t tsr_option_COUNT;
 typedef bool tsr_option_FLAG;
 

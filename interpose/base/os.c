@@ -39,6 +39,31 @@ int tsr_os_memfd(const char *name, uint64_t bytes)
     return descriptor;
 }
 
+bool tsr_os_seal(int descriptor, int seals)
+{
+    return fcntl(descriptor, F_ADD_SEALS, seals | F_SEAL_SEAL) == 0;
+}
+
+bool tsr_os_is_sealed(int descriptor, int seals, uint64_t bytes)
+{
+    struct stat status;
+    int has = fcntl(descriptor, F_GET_SEALS);
+    return has >= 0 && (has & seals) == seals && fstat(descriptor, &status) == 0 && (uint64_t)status.st_size >= bytes;
+}
+
+int tsr_os_open_own(const char *path, int flags)
+{
+    struct stat status;
+    int descriptor = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return -1;
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid())
+        return descriptor;
+    close(descriptor);
+    errno = EPERM;
+    return -1;
+}
+
 bool tsr_os_allocate(int descriptor, uint64_t offset, uint64_t bytes)
 {
     if (!may_grow_to(offset + bytes))

@@ -12,6 +12,13 @@
 
 /* An anonymous memory file of the given size, which a reader may seal against shrinking; -1 on failure. */
 int tsr_os_memfd(const char *name, uint64_t bytes);
+/* Fixes a memory file with these F_SEAL_ bits for good. */
+bool tsr_os_seal(int descriptor, int seals);
+/* Whether a file that came from another process is a memory file with these seals and of at least so many bytes: what is read of it
+   through a mapping stays there. */
+bool tsr_os_is_sealed(int descriptor, int seals, uint64_t bytes);
+/* Opens a file that another process of this user offers by name; errno is EPERM when it is another user's. */
+int tsr_os_open_own(const char *path, int flags);
 /* Gives that part of a memory file its memory now, growing the file if need be: lack of memory shows here and not as a signal later. */
 bool tsr_os_allocate(int descriptor, uint64_t offset, uint64_t bytes);
 
@@ -51,5 +58,12 @@ uint64_t tsr_os_monotonic_ns(void);
 unsigned tsr_os_cpu_count(void);
 /* Writes everything unless an error stops it; continues after interrupted and short writes. */
 bool tsr_os_write_all(int descriptor, const void *data, size_t bytes);
+
+/* How long to sleep between two looks when so much time is left: little of a short time, at most a millisecond. */
+static inline uint64_t tsr_os_pause_ns(uint64_t left_ns)
+{
+    uint64_t part_ns = left_ns / 16 + 1;
+    return part_ns < 1000000 ? part_ns : 1000000;
+}
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "base/os.h"
 #include "calls/calls.h"
 #include "lane/functions.h"
 #include "launch/launch.h"
@@ -22,7 +23,7 @@ struct tsr_checks *tsr_check_table_map(void)
     const char *path = tsr_options()->checks;
     if (!path[0])
         return NULL;
-    int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    int descriptor = tsr_os_open_own(path, O_RDWR);
     struct tsr_checks *checks = MAP_FAILED;
     struct stat status;
     if (descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_size == sizeof *checks)

@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "check/compare.h"
 #include "memory/arena.h"
+#include "memory/bounds.h"
 #include "memory/vmm.h"
 #include "driver/real.h"
 
@@ -42,7 +43,7 @@ static void add(CUdeviceptr address, uint64_t bytes, void *argument)
 
 static void add_extent(struct tsr_extent *extent, void *argument)
 {
-    if (extent->shared)
+    if (extent->shared && !extent->residency.fixed)
         add(extent->address, extent->bytes, argument);
 }
 
@@ -121,13 +122,16 @@ static CUresult finish(struct tsr_snapshots *snapshots, CUresult result)
 static CUresult copy(struct tsr_snapshots *snapshots, unsigned number, bool restore)
 {
     CUresult result = CUDA_SUCCESS;
+    tsr_bounds_lift();
     for (size_t i = 0; i < snapshots->ranges.count && result == CUDA_SUCCESS; i++) {
         const struct range *range = &snapshots->ranges.data[i];
         CUdeviceptr there = snapshots->copies[number] + range->offset;
         result = tsr_real.cuMemcpyDtoDAsync_v2(restore ? range->address : there, restore ? there : range->address, range->bytes,
                                                snapshots->stream);
     }
-    return finish(snapshots, result);
+    result = finish(snapshots, result);
+    tsr_bounds_restore();
+    return result;
 }
 
 CUresult tsr_snapshot_take(struct tsr_snapshots *snapshots, unsigned number)
@@ -184,6 +188,7 @@ CUresult tsr_snapshot_compare(struct tsr_snapshots *snapshots, unsigned number, 
 {
     CUdeviceptr copied = 0;
     *out = (struct tsr_difference){0};
+    tsr_bounds_lift();
     CUresult result = snapshots->bytes ? compare_all(snapshots, number) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         gather(snapshots, number, out, &copied);
@@ -191,6 +196,7 @@ CUresult tsr_snapshot_compare(struct tsr_snapshots *snapshots, unsigned number, 
         result = read_byte(snapshots, out->address, &out->here);
     if (result == CUDA_SUCCESS && out->bytes)
         result = read_byte(snapshots, copied, &out->there);
+    tsr_bounds_restore();
     return result;
 }
 
@@ -210,6 +216,7 @@ CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, co
 {
     CUresult result = CUDA_SUCCESS;
     *bytes = 0;
+    tsr_bounds_lift();
     for (size_t i = 0; i < snapshots->ranges.count && result == CUDA_SUCCESS; i++) {
         const struct range *range = &snapshots->ranges.data[i];
         CUdeviceptr low = span->low > range->address ? span->low : range->address;
@@ -226,7 +233,9 @@ CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, co
             *bytes += high - low;
         }
     }
-    return finish(snapshots, result);
+    result = finish(snapshots, result);
+    tsr_bounds_restore();
+    return result;
 }
 
 struct tsr_span tsr_predicted_span(const struct tsr_access_range *range)

@@ -1,6 +1,7 @@
 /*
  * Copies of all memory that home and executors share, the arena's and what the application has mapped itself (but not what it has mapped
- * twice), in memory of the home GPU. For launches that are verified or checked only: nothing else runs while one is made or compared.
+ * twice, nor what another process has, too, and may write), in memory of the home GPU. For launches that are verified or checked only:
+ * nothing else runs while one is made or compared.
  */
 #ifndef TSR_CHECK_SNAPSHOT_H
 #define TSR_CHECK_SNAPSHOT_H

@@ -1,4 +1,5 @@
 /* See twin.h. */
+#include "object/session.h"
 #include "check/twin.h"
 
 #include <stdbool.h>
@@ -63,12 +64,18 @@ static void load(struct tsr_twin *twin, const struct tsr_function_record *functi
         refuse(twin, function, result);
 }
 
+/* The GPU whose launches are checked. */
+static uint32_t home(void)
+{
+    return tsr_session()->policy->home;
+}
+
 /* NULL: *lack says why there is none. */
 static struct tsr_twin *create(struct tsr_function_record *function, struct tsr_lack *lack)
 {
     uint32_t template_bytes, bytes;
-    const struct tsr_access_template *template = tsr_function_template(function, &template_bytes);
-    const char *data = template ? tsr_template_twin(&function->template, &bytes) : NULL;
+    const struct tsr_access_template *template = tsr_function_template(function, home(), &template_bytes);
+    const char *data = template ? tsr_template_twin(&function->template, home(), &bytes) : NULL;
     struct tsr_twin_text text = {.ptx = ""};
     if (!template || (!data && template->tier != TSR_ACCESS_PTX))
         tsr_lack_say(lack, TSR_CHECK_NO_PTX, "it is known from %s", template ? "machine code" : "the library call");
@@ -140,7 +147,7 @@ static CUresult locate(struct tsr_twin *twin, const struct tsr_function_record *
 struct tsr_twin *tsr_twin_find_locked(struct tsr_function_record *function, CUstream stream, struct tsr_lack *lack)
 {
     uint32_t bytes;
-    const void *template = tsr_function_template(function, &bytes);
+    const void *template = tsr_function_template(function, home(), &bytes);
     struct tsr_twin *twin = template ? tsr_map_find(&twins, (uintptr_t)template) : NULL;
     if (!twin)
         twin = create(function, lack);

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "memory/allocation.h"
+#include "memory/arena.h"
 #include "object/capture.h"
 #include "lane/functions.h"
 #include "order/gate.h"
@@ -32,9 +33,21 @@ static CUresult run_away(const struct tsr_verify_launch *launch)
 static CUresult run_home(const struct tsr_verify_launch *launch)
 {
     const struct tsr_lane_record *record = launch->record;
-    size_t bytes = record->param_bytes;
+    size_t bytes = launch->parameter_bytes;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)launch->block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      CU_LAUNCH_PARAM_END};
+    CUlaunchConfig config = {.gridDimX = record->grid[0],
+                             .gridDimY = record->grid[1],
+                             .gridDimZ = record->grid[2],
+                             .blockDimX = record->block[0],
+                             .blockDimY = record->block[1],
+                             .blockDimZ = record->block[2],
+                             .sharedMemBytes = record->shared_bytes,
+                             .hStream = launch->stream,
+                             .attrs = (CUlaunchAttribute *)launch->attributes,
+                             .numAttrs = launch->attribute_count};
+    if (launch->attribute_count)
+        return tsr_real.cuLaunchKernelEx(&config, launch->handle, NULL, extra);
     return tsr_real.cuLaunchKernel(launch->handle, record->grid[0], record->grid[1], record->grid[2], record->block[0],
                                    record->block[1], record->block[2], record->shared_bytes, launch->stream, NULL, extra);
 }
@@ -47,13 +60,20 @@ static CUresult wait_for(CUstream stream)
     return result == CUDA_SUCCESS ? tsr_order_state() : result;
 }
 
-/* Both would act on memory that no snapshot holds. */
-static bool points_outside_arena(const struct tsr_verify_launch *launch)
+static bool is_other_process_too(CUdeviceptr address)
 {
-    for (size_t at = 0; at + sizeof(uint64_t) <= launch->record->param_bytes; at += sizeof(uint64_t)) {
+    const struct tsr_extent *extent = tsr_arena_covers(address) ? tsr_arena_find(address) : NULL;
+    return extent && extent->residency.fixed;
+}
+
+/* Both would act on memory that no snapshot holds. The memory lock is held. */
+static bool points_outside_locked(const struct tsr_verify_launch *launch)
+{
+    for (size_t at = 0; at + sizeof(uint64_t) <= launch->parameter_bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, launch->block + at, sizeof word);
-        if (word - TSR_HOST_ADDRESS < TSR_HOST_BYTES || word - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES)
+        if (word - TSR_HOST_ADDRESS < TSR_HOST_BYTES || word - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES ||
+            is_other_process_too(word))
             return true;
     }
     return false;
@@ -69,7 +89,7 @@ static int parameter_of(const struct tsr_verify_launch *launch, CUdeviceptr base
         const struct tsr_parameter *parameter = &parameters->all[i];
         for (size_t at = 0; at + sizeof(uint64_t) <= parameter->bytes; at += sizeof(uint64_t)) {
             uint64_t word;
-            if (parameter->offset + at + sizeof word > launch->record->param_bytes)
+            if (parameter->offset + at + sizeof word > launch->parameter_bytes)
                 break;
             memcpy(&word, launch->block + parameter->offset + at, sizeof word);
             if (word >= *pointer && word <= address) {
@@ -147,10 +167,10 @@ CUresult tsr_verify(const struct tsr_verify_launch *launch)
 {
     bool ran = false;
     CUresult result = CUDA_SUCCESS;
-    if (!points_outside_arena(launch) && tsr_gate_watched && tsr_memory_at_home()) {
+    if (tsr_gate_watched && tsr_memory_at_home()) {
         CUstreamCaptureMode mode = tsr_memory_relax_begin();
         tsr_memory_lock();
-        if (tsr_gate_close(QUIET_NS)) {
+        if (!points_outside_locked(launch) && tsr_gate_close(QUIET_NS)) {
             /* Asking a context about all its work would end captures in it. */
             if (!tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS)
                 result = verify_locked(launch, &ran);

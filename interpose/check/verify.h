@@ -4,7 +4,7 @@
  * Both runs need memory to themselves: the gate is closed, all work is waited for, and memory is put back between the runs. At the end
  * it holds what the run at home wrote; on a difference, which is reported, the function stays home from then on. A launch that
  * cannot be verified (no room for two copies of the arena, no quiet moment within a second, parameters that point to shared memory
- * outside the arena) runs elsewhere only, and is counted.
+ * outside the arena, or that another process has, too) runs elsewhere only, and is counted.
  */
 #ifndef TSR_CHECK_VERIFY_H
 #define TSR_CHECK_VERIFY_H
@@ -22,8 +22,11 @@ struct tsr_verify_launch {
     struct tsr_function_record *function;
     CUfunction handle;
     struct tsr_lane_client *lane;
-    struct tsr_lane_record *record; /* shape and size of the parameter block */
-    const uint8_t *block;
+    struct tsr_lane_record *record;
+    const uint8_t *block; /* as posted: parameters, then attributes */
+    uint32_t parameter_bytes;
+    const CUlaunchAttribute *attributes; /* in the block */
+    uint32_t attribute_count;
     CUstream stream;
     uint32_t device; /* of the lane */
     uint64_t limit_bytes;

@@ -81,7 +81,7 @@ cudaError_t cudaDeviceReset(void)
     if (status == cudaSuccess)
         status = tsr_cudart_device(&device);
     if (status == cudaSuccess)
-        status = tsr_cudart_error(tsr_driver.cuDevicePrimaryCtxReset(device));
+        status = tsr_cudart_reset(device);
     return tsr_cudart_result(status);
 }
 

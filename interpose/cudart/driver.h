@@ -16,7 +16,7 @@
         cuDeviceGetUuid) X(cuDeviceTotalMem) X(cuDeviceGetAttribute) X(cuDeviceGetLuid) X(cuDeviceGetPCIBusId)                                                                       \
         X(cuDeviceGetByPCIBusId) X(cuDeviceGetP2PAttribute) X(cuDeviceCanAccessPeer) X(cuDeviceGetDefaultMemPool) X(cuDeviceGetMemPool) X(                                           \
             cuDeviceSetMemPool) X(cuDeviceGetGraphMemAttribute) X(cuDeviceSetGraphMemAttribute) X(cuDeviceGraphMemTrim) X(cuDevicePrimaryCtxRetain)                                  \
-            X(cuDevicePrimaryCtxReset) X(cuDevicePrimaryCtxGetState) X(cuDevicePrimaryCtxSetFlags) X(cuCtxGetCurrent) X(                                                             \
+            X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxReset) X(cuDevicePrimaryCtxGetState) X(cuDevicePrimaryCtxSetFlags) X(cuCtxGetCurrent) X(                                                             \
                 cuCtxSetCurrent) X(cuCtxGetDevice) X(cuCtxSynchronize) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuCtxGetCacheConfig) X(cuCtxSetCacheConfig)                               \
                 X(cuCtxGetStreamPriorityRange) X(cuCtxResetPersistingL2Cache) X(cuCtxEnablePeerAccess) X(cuCtxDisablePeerAccess) X(                                                  \
                     cuLibraryLoadData) X(cuLibraryLoadFromFile) X(cuLibraryUnload) X(cuLibraryGetKernel) X(cuLibraryGetGlobal)                                                       \

@@ -11,6 +11,7 @@
 
 struct tsr_cudart_thread {
     int device;             /* what cudaSetDevice chose; the context in force may be another */
+    unsigned resets;        /* of devices, as many as this thread has noticed */
     cudaError_t last_error; /* of any runtime call since cudaGetLastError */
 };
 
@@ -18,10 +19,12 @@ extern __thread struct tsr_cudart_thread tsr_cudart_thread __attribute__((tls_mo
 
 /* Driver started and a context current on this thread. */
 cudaError_t tsr_cudart_enter(void);
-/* The primary context of a device, kept until the process ends. */
+/* The primary context of a device, kept until the process ends or the device is reset. */
 cudaError_t tsr_cudart_primary(int device, CUcontext *context);
 /* The device of the current context, or the one chosen when there is none; the driver must have been started. */
 cudaError_t tsr_cudart_device(int *device);
+/* Ends the device's primary context. The next call that needs one, on any thread, begins with a fresh one. */
+cudaError_t tsr_cudart_reset(int device);
 /* Makes the device's primary context current and remembers the choice. */
 cudaError_t tsr_cudart_choose(int device);
 

@@ -19,9 +19,11 @@
 #include <stdint.h>
 
 enum tsr_role {
-    TSR_RECORDING = 1,  /* calls are recorded for the control plane */
-    TSR_REDIRECTING = 2 /* launches may run on other GPUs */
+    TSR_RECORDING = 1,   /* calls are recorded for the control plane */
+    TSR_REDIRECTING = 2, /* launches may run on other GPUs */
+    TSR_COUNTING = 4     /* there is a policy, but launches cannot leave: they are counted only */
 };
+#define TSR_DECIDING ((enum tsr_role)(TSR_REDIRECTING | TSR_COUNTING)) /* either */
 
 /* What every launch reads stands together. */
 #define TSR_HOT __attribute__((section(".tsr_hot")))

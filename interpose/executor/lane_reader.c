@@ -1,6 +1,7 @@
 /* See lane_reader.h. */
 #include "executor/lane_reader.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,10 +10,25 @@
 
 #include "base/os.h"
 #include "carry/carry.h"
+#include "carry/record.h"
+#include "executor/backlog.h"
+#include "executor/lane_times.h"
 
 #define SPINS_BEFORE_SLEEP 2000
 #define SLEEP_NS 100000000ull /* bound on a sleep whose wake-up was lost or that must see `stop` */
+#define FEED_NS 50000ull      /* between looks whether a stream has room for what waits */
+#define FEED_RECORDS 32u      /* or so many records of others */
 #define WATCH_NS 2000000ull   /* between looks at work under way: nobody else would notice that it has failed */
+
+#define MOST_OPERATIONS 16u   /* of one batch */
+
+/* What is carried out together: one record, or waits and signals of a stream that stand behind each other. */
+struct batch {
+    struct tsr_record_copy first;
+    struct tsr_lane_record operations[MOST_OPERATIONS]; /* the first one's header among them */
+    unsigned count;                                     /* 0: not of operations */
+    uint64_t end;                                       /* behind the last record */
+};
 
 struct tsr_lane_reader {
     struct tsr_lane *lane;
@@ -20,12 +36,15 @@ struct tsr_lane_reader {
     bool busy[TSR_LANE_STREAMS]; /* thread; has been given work that was not seen to be complete */
     uint64_t bytes;
     struct tsr_mirror *mirror;
+    struct tsr_backlog *backlog;
     CUcontext context;
+    struct tsr_lane_times *times; /* NULL: nothing is timed */
     pthread_t thread, pulse;
-    int stop; /* atomic */
+    int stop;                    /* atomic */
+    struct batch batch;          /* thread */
+    struct tsr_record_copy next; /* thread; that may belong to the batch */
 };
 
-#define MOST_OPERATIONS 16u /* of one batch */
 #define DRAIN_LOOK_NS 20000ull
 
 static const struct tsr_carry_driver driver = {.launch = cuLaunchKernel,
@@ -60,6 +79,10 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
 static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
     static const char *const kinds[] = {"skip", "launch", "wait", "signal", "copy", "memset"};
+    if (!record) {
+        fprintf(stderr, "tessera-executor: what stands in the lane is no record\n");
+        return;
+    }
     const struct tsr_carry_function *of =
         record->kind == TSR_LANE_LAUNCH ? tsr_mirror_function(reader->mirror, record->function) : NULL;
     const char *name = "";
@@ -104,59 +127,114 @@ static CUstreamBatchMemOpParams operation_of(const struct tsr_lane *lane, const 
     return operation;
 }
 
-/* Behind the last record that is carried out with this one: all waits and signals of a stream that stand behind each other are one batch. */
-static uint64_t end_of(const struct tsr_lane_reader *reader, uint64_t position)
+/* Takes what begins there out of the lane. False: it is no record. */
+static bool take(struct tsr_lane_reader *reader, uint64_t position)
 {
-    const struct tsr_lane_record *first = tsr_lane_record_at(reader->lane, position);
-    uint64_t end = position + first->bytes;
-    for (unsigned count = 1;
-         is_operation(first) && count < MOST_OPERATIONS && tsr_lane_is_ready(reader->lane, end) &&
-         is_operation(tsr_lane_record_at(reader->lane, end)) && tsr_lane_record_at(reader->lane, end)->stream == first->stream;
-         count++)
-        end += tsr_lane_record_at(reader->lane, end)->bytes;
-    return end;
+    struct batch *batch = &reader->batch;
+    if (!tsr_record_take(reader->lane, position, &batch->first))
+        return false;
+    batch->end = position + batch->first.record.bytes;
+    batch->count = is_operation(&batch->first.record);
+    batch->operations[0] = batch->first.record;
+    while (batch->count && batch->count < MOST_OPERATIONS && tsr_lane_is_ready(reader->lane, batch->end)) {
+        const struct tsr_lane_record *next = &reader->next.record;
+        if (!tsr_record_take(reader->lane, batch->end, &reader->next) || !is_operation(next) ||
+            next->stream != batch->first.record.stream)
+            break;
+        batch->operations[batch->count++] = *next;
+        batch->end += next->bytes;
+    }
+    return true;
 }
 
 /* Says what is about to be taken. */
-static void note(const struct tsr_lane_reader *reader, uint64_t position, uint64_t end)
+static void note(const struct tsr_lane_reader *reader)
 {
     struct tsr_lane *lane = reader->lane;
-    for (const struct tsr_lane_record *record; position < end; position += record->bytes) {
-        record = tsr_lane_record_at(reader->lane, position);
-        if (record->stream >= TSR_LANE_STREAMS)
-            continue;
-        if (record->kind == TSR_LANE_WAIT)
-            __atomic_store_n(&lane->follows[record->stream], record->value, __ATOMIC_RELEASE);
-        else if (record->kind == TSR_LANE_SIGNAL)
-            __atomic_store_n(&lane->settles[record->stream], record->value, __ATOMIC_RELEASE);
-        else if (tsr_carry_is_work(record))
-            __atomic_store_n(&lane->settles[record->stream], TSR_LANE_UNSETTLED, __ATOMIC_RELEASE);
+    const struct batch *batch = &reader->batch;
+    for (unsigned i = 0; i < batch->count; i++) {
+        const struct tsr_lane_record *operation = &batch->operations[i];
+        uint64_t *says = operation->kind == TSR_LANE_WAIT ? lane->follows : lane->settles;
+        __atomic_store_n(&says[operation->stream], operation->value, __ATOMIC_RELEASE);
     }
+    if (tsr_carry_is_work(&batch->first.record))
+        __atomic_store_n(&lane->settles[batch->first.record.stream], TSR_LANE_UNSETTLED, __ATOMIC_RELEASE);
 }
 
-static CUresult operate(const struct tsr_lane_reader *reader, uint64_t position, uint64_t end, CUstream stream)
+static CUresult operate(const struct tsr_lane_reader *reader, const struct tsr_lane_record *records, unsigned count,
+                        CUstream stream)
 {
     CUstreamBatchMemOpParams operations[MOST_OPERATIONS];
-    unsigned count = 0;
-    for (const struct tsr_lane_record *record; position < end; position += record->bytes) {
-        record = tsr_lane_record_at(reader->lane, position);
-        operations[count++] = operation_of(reader->lane, record);
-    }
+    for (unsigned i = 0; i < count; i++)
+        operations[i] = operation_of(reader->lane, &records[i]);
     return cuStreamBatchMemOp(stream, count, operations, 0);
 }
 
-static CUresult carry_out(struct tsr_lane_reader *reader, uint64_t position, uint64_t end)
+/* Gives the driver a record, which may be the first of several operations of its stream. */
+static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_lane_record *record,
+                          const struct tsr_lane_record *operations, unsigned count)
 {
-    const struct tsr_lane_record *record = tsr_lane_record_at(reader->lane, position);
-    if (record->kind == TSR_LANE_SKIP)
-        return CUDA_SUCCESS;
     CUstream stream = tsr_mirror_stream(reader->mirror, record->stream);
     const struct tsr_carry_function *function =
         record->kind == TSR_LANE_LAUNCH ? tsr_mirror_function(reader->mirror, record->function) : NULL;
     if (!stream || (record->kind == TSR_LANE_LAUNCH && !function))
         return CUDA_ERROR_INVALID_HANDLE;
     reader->busy[record->stream] = true;
-    return is_operation(record) ? operate(reader, position, end, stream) : tsr_carry_out(&driver, record, function, stream);
+    struct tsr_lane_pair *pair = count ? NULL : tsr_lane_times_begin(reader->times, record, stream);
+    CUresult result = count ? operate(reader, operations, count, stream) : tsr_carry_out(&driver, record, function, stream);
+    if (pair)
+        tsr_lane_times_end(reader->times, pair, stream, result == CUDA_SUCCESS);
+    unsigned given = count ? count : 1;
+    tsr_backlog_given(reader->backlog, record->stream, stream, given);
+    __atomic_fetch_add(&reader->lane->given[record->stream], given, __ATOMIC_RELAXED);
+    return result;
+}
+
+/* Keeps what was taken from the lane until its stream has room. */
+static CUresult keep(struct tsr_lane_reader *reader)
+{
+    const struct batch *batch = &reader->batch;
+    if (batch->count == 0)
+        return tsr_backlog_add(reader->backlog, &batch->first.record) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (unsigned i = 0; i < batch->count; i++) {
+        struct tsr_lane_record operation = batch->operations[i];
+        operation.bytes = sizeof operation;
+        if (!tsr_backlog_add(reader->backlog, &operation))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* What was taken from the lane: given to the driver, or kept until the stream has room. */
+static CUresult accept(struct tsr_lane_reader *reader)
+{
+    const struct batch *batch = &reader->batch;
+    const struct tsr_lane_record *record = &batch->first.record;
+    if (record->kind == TSR_LANE_SKIP)
+        return CUDA_SUCCESS;
+    if (tsr_backlog_must_wait(reader->backlog, record->stream))
+        return keep(reader);
+    return carry_out(reader, record, batch->operations, batch->count);
+}
+
+static bool is_dead(const struct tsr_lane *lane)
+{
+    return __atomic_load_n(&lane->dead, __ATOMIC_SEQ_CST) != CUDA_SUCCESS;
+}
+
+/* Gives streams that have room what they were to be given. */
+static void feed(struct tsr_lane_reader *reader)
+{
+    const struct tsr_lane_record *record;
+    while (!is_closed(reader->lane) && (record = tsr_backlog_next(reader->backlog))) {
+        CUresult result =
+            is_dead(reader->lane) ? CUDA_SUCCESS : carry_out(reader, record, record, is_operation(record) ? 1 : 0);
+        if (result != CUDA_SUCCESS) {
+            tell(reader, record);
+            fail(reader, result);
+        }
+        tsr_backlog_remove(reader->backlog, record->stream);
+    }
 }
 
 static bool watch_locked(struct tsr_lane_reader *reader)
@@ -170,6 +248,8 @@ static bool watch_locked(struct tsr_lane_reader *reader)
             idle = false;
             continue;
         }
+        if (result == CUDA_SUCCESS && tsr_backlog_holds(reader->backlog, i))
+            continue;
         reader->busy[i] = false;
         if (result == CUDA_SUCCESS)
             __atomic_store_n(&reader->lane->settles[i], 0, __ATOMIC_RELEASE);
@@ -197,8 +277,10 @@ static void wait_for_records(struct tsr_lane_reader *reader, uint64_t head)
         __builtin_ia32_pause();
     }
     __atomic_store_n(&lane->sleeping, 1, __ATOMIC_SEQ_CST);
-    if (!tsr_lane_is_ready(lane, head))
-        tsr_os_futex_wait(&lane->sleeping, 1, watch(reader) ? SLEEP_NS : WATCH_NS, true);
+    if (!tsr_lane_is_ready(lane, head)) {
+        uint64_t longest_ns = watch(reader) ? SLEEP_NS : WATCH_NS;
+        tsr_os_futex_wait(&lane->sleeping, 1, tsr_backlog_is_empty(reader->backlog) ? longest_ns : FEED_NS, true);
+    }
     __atomic_store_n(&lane->sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -208,24 +290,28 @@ static void *run(void *argument)
     struct tsr_lane *lane = reader->lane;
     uint64_t head = 0;
     cuCtxSetCurrent(reader->context);
-    while (!__atomic_load_n(&reader->stop, __ATOMIC_ACQUIRE) && !is_closed(lane)) {
+    for (unsigned turn = 0; !__atomic_load_n(&reader->stop, __ATOMIC_ACQUIRE) && !is_closed(lane); turn++) {
+        if (!tsr_backlog_is_empty(reader->backlog) && (turn % FEED_RECORDS == 0 || !tsr_lane_is_ready(lane, head)))
+            feed(reader);
         if (!tsr_lane_is_ready(lane, head)) {
             wait_for_records(reader, head);
             continue;
         }
-        uint64_t end = end_of(reader, head);
-        note(reader, head, end);
+        bool taken = take(reader, head);
+        uint64_t end = taken ? reader->batch.end : head;
+        if (taken)
+            note(reader);
         __atomic_store_n(&lane->taken, end, __ATOMIC_SEQ_CST);
         if (is_closed(lane))
             break;
-        if (__atomic_load_n(&lane->dead, __ATOMIC_SEQ_CST) == CUDA_SUCCESS) {
-            CUresult result = end > head ? carry_out(reader, head, end) : CUDA_ERROR_INVALID_VALUE;
+        if (!is_dead(lane)) {
+            CUresult result = taken ? accept(reader) : CUDA_ERROR_INVALID_VALUE;
             if (result != CUDA_SUCCESS) {
-                tell(reader, tsr_lane_record_at(reader->lane, head));
+                tell(reader, taken ? &reader->batch.first.record : NULL);
                 fail(reader, result);
             }
         }
-        if (end == head)
+        if (!taken)
             break;
         tsr_lane_give_back(lane, head, end);
         head = end;
@@ -244,32 +330,50 @@ static void *beat(void *argument)
     return NULL;
 }
 
-static void drain(const struct tsr_lane_reader *reader)
+/* Whether something that was posted before the message, and that it may concern, was not given to the driver yet. */
+static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_message *message, uint64_t end)
 {
-    struct tsr_lane *lane = reader->lane;
-    uint64_t end = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
-    while (__atomic_load_n(&lane->head, __ATOMIC_ACQUIRE) < end && !is_closed(lane))
-        tsr_os_futex_wait(&lane->never, 0, DRAIN_LOOK_NS, true);
+    if (message->kind == TSR_MESSAGE_STREAM) /* what is posted of it is complete */
+        return false;
+    return __atomic_load_n(&reader->lane->head, __ATOMIC_ACQUIRE) < end ||
+           (message->kind == TSR_MESSAGE_ATTRIBUTE ? tsr_backlog_may_launch(reader->backlog, message->id)
+                                                   : !tsr_backlog_is_empty(reader->backlog));
 }
 
 void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor,
                             struct tsr_reply *reply)
 {
-    drain(reader);
+    uint64_t end = __atomic_load_n(&reader->lane->tail, __ATOMIC_ACQUIRE);
+    while (is_early(reader, message, end) && !is_closed(reader->lane))
+        tsr_os_futex_wait(&reader->lane->never, 0, DRAIN_LOOK_NS, true);
     pthread_mutex_lock(&reader->watching);
     tsr_mirror_apply(reader->mirror, message, descriptor, reply);
     pthread_mutex_unlock(&reader->watching);
 }
 
+static bool is_lane(const struct tsr_message *hello, int descriptor)
+{
+    uint64_t offset = hello->address - TSR_LANE_ADDRESS;
+    return hello->bytes == TSR_LANE_SPACING && offset % TSR_LANE_SPACING == 0 && offset / TSR_LANE_SPACING < TSR_LANES &&
+           tsr_os_is_sealed(descriptor, F_SEAL_SHRINK, hello->bytes);
+}
+
 CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, struct tsr_mirror *mirror, CUcontext context,
                                struct tsr_lane_reader **out)
 {
-    struct tsr_lane_reader *reader = calloc(1, sizeof *reader);
+    if (!is_lane(hello, descriptor))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct tsr_lane_reader *reader = aligned_alloc(64, (sizeof *reader + 63) / 64 * 64);
     if (!reader)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = CUDA_ERROR_MAP_FAILED;
     *reader = (struct tsr_lane_reader){.bytes = hello->bytes, .mirror = mirror, .context = context};
     pthread_mutex_init(&reader->watching, NULL);
+    reader->backlog = tsr_backlog_create();
+    if (!reader->backlog) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+        goto drop;
+    }
     reader->lane = tsr_os_map((void *)(uintptr_t)hello->address, hello->bytes, PROT_READ | PROT_WRITE, descriptor, 0);
     if (!reader->lane)
         goto drop;
@@ -277,6 +381,7 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
     if (result != CUDA_SUCCESS)
         goto unmap;
     result = CUDA_ERROR_OUT_OF_MEMORY;
+    reader->times = tsr_lane_times_create(reader->lane, context);
     if (tsr_os_thread_start(&reader->pulse, "tessera-pulse", beat, reader)) {
         if (tsr_os_thread_start(&reader->thread, "tessera-lane", run, reader)) {
             *out = reader;
@@ -285,10 +390,13 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
         __atomic_store_n(&reader->stop, 1, __ATOMIC_RELEASE);
         pthread_join(reader->pulse, NULL);
     }
+    tsr_lane_times_destroy(reader->times);
     cuMemHostUnregister(reader->lane);
 unmap:
     tsr_os_unmap(reader->lane, hello->bytes);
 drop:
+    if (reader->backlog)
+        tsr_backlog_destroy(reader->backlog);
     free(reader);
     return result;
 }
@@ -303,6 +411,8 @@ void tsr_lane_reader_stop(struct tsr_lane_reader *reader)
     pthread_join(reader->thread, NULL);
     pthread_join(reader->pulse, NULL);
     cuCtxSynchronize();
+    tsr_lane_times_destroy(reader->times);
+    tsr_backlog_destroy(reader->backlog);
     cuMemHostUnregister(reader->lane);
     tsr_os_unmap(reader->lane, reader->bytes);
     free(reader);

@@ -10,7 +10,7 @@
 
 struct tsr_lane_reader;
 
-/* Maps the lane at its address, registers it with the current context and starts the thread. */
+/* Maps the lane at its address, registers it with the current context and starts the thread. Errors: INVALID_VALUE for what is no lane. */
 CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, struct tsr_mirror *mirror, CUcontext context,
                                struct tsr_lane_reader **out);
 /* Applies a change of what records refer to, once all that is on the lane now has been given to the driver. */

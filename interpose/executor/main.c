@@ -1,8 +1,11 @@
 /*
- * tessera-executor --device N --listener DESCRIPTOR [--sm-limit N] [--memory-limit BYTES]: serves one application after another on GPU N
- * until standard input, which tessera-run holds open, is closed. tessera-run listens before it starts this program, so that applications
- * that come early wait for it, and those that come when it has ended are refused. Control messages are answered in order on the main
- * thread; launches come through the lane.
+ * tessera-executor --device N --listener DESCRIPTOR --owner PID [--sm-limit N] [--memory-limit BYTES]: serves one application after another
+ * on GPU N until standard input, which tessera-run holds open, is closed. tessera-run listens before it starts this program, so that
+ * applications that come early wait for it, and those that come when it has ended are refused. Control messages are answered in order on
+ * the main thread; launches come through the lane.
+ *
+ * Who connects is another process of the same user, or is not served. It is killed with its owner, tessera-run, and its workers with it; a
+ * worker ends when its application has gone and a kernel goes on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,10 +25,13 @@
 #include "executor/lane_reader.h"
 #include "executor/mirror.h"
 #include "executor/share.h"
+#include "executor/vigil.h"
 
 #define LOOK_MS 20 /* between looks whether a worker is idle */
 
 #define WORKERS 64 /* applications at a time */
+#define GREETING_MS 2000
+#define END_MS (TSR_VIGIL_MS + 200) /* for workers, once nobody will come any more */
 
 enum state { NONE, STARTING, IDLE, BUSY };
 
@@ -38,6 +43,7 @@ struct worker {     /* shared by all processes */
 struct arguments {
     int device;
     int listener;
+    pid_t owner;
     unsigned sm_limit;     /* 0: none */
     uint64_t memory_limit; /* bytes; 0: none */
 };
@@ -51,6 +57,8 @@ static int parse(int count, char **values, struct arguments *out)
             out->device = (int)strtol(values[i + 1], &end, 10);
         else if (strcmp(values[i], "--listener") == 0)
             out->listener = (int)strtol(values[i + 1], &end, 10);
+        else if (strcmp(values[i], "--owner") == 0)
+            out->owner = (pid_t)strtol(values[i + 1], &end, 10);
         else if (strcmp(values[i], "--sm-limit") == 0)
             out->sm_limit = (unsigned)strtoul(values[i + 1], &end, 10);
         else if (strcmp(values[i], "--memory-limit") == 0)
@@ -60,7 +68,7 @@ static int parse(int count, char **values, struct arguments *out)
         if (end && *end)
             return 0;
     }
-    return out->device >= 0 && out->listener >= 0 && count % 2 == 1;
+    return out->device >= 0 && out->listener >= 0 && out->owner > 0 && count % 2 == 1;
 }
 
 static int report(const char *what, CUresult result)
@@ -75,9 +83,13 @@ static int report(const char *what, CUresult result)
 static int receive(int from, struct tsr_message *message, int *descriptor)
 {
     ssize_t got = tsr_socket_receive(from, message, sizeof *message, descriptor, 0);
-    if (got < (ssize_t)offsetof(struct tsr_message, text))
+    if (got < (ssize_t)offsetof(struct tsr_message, text)) {
+        if (*descriptor >= 0)
+            close(*descriptor);
         return 0;
-    message->text[sizeof message->text - 1] = 0;
+    }
+    size_t end = (size_t)got - offsetof(struct tsr_message, text); /* what stands behind is of an older message */
+    message->text[end < sizeof message->text ? end : sizeof message->text - 1] = 0;
     return 1;
 }
 
@@ -119,6 +131,9 @@ static void serve(int guest_socket, CUdevice device, CUcontext context)
     struct guest guest = {0};
     static struct tsr_message message;
     int descriptor;
+    struct pollfd greeting = {.fd = guest_socket, .events = POLLIN};
+    if (poll(&greeting, 1, GREETING_MS) <= 0) /* whoever says nothing keeps nobody from being served */
+        return;
     while (receive(guest_socket, &message, &descriptor)) {
         struct tsr_reply reply = {0};
         answer(&guest, device, context, &message, descriptor, &reply);
@@ -138,12 +153,20 @@ static void become(struct worker *self, enum state state)
     __atomic_store_n(&self->state, (uint32_t)state, __ATOMIC_SEQ_CST);
 }
 
+/* After accepting has failed: whether it was another user. Once. */
+static void tell_refused(void)
+{
+    static bool told;
+    if (errno == EPERM && !told)
+        fprintf(stderr, "tessera-executor: another user's process was refused; more of them are, without a word\n");
+    told |= errno == EPERM;
+}
+
 /* A worker: one application after another, until standard input is closed. */
 static int work(const struct arguments *arguments, int listener, struct worker *self)
 {
     CUdevice device;
     CUcontext context;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     CUresult result = cuInit(0);
     if (result == CUDA_SUCCESS)
         result = cuDeviceGet(&device, arguments->device);
@@ -157,13 +180,18 @@ static int work(const struct arguments *arguments, int listener, struct worker *
     while (poll(wait, 2, -1) >= 0 || errno == EINTR) {
         if (wait[1].revents)
             break;
-        int guest = wait[0].revents & POLLIN ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
-        if (guest < 0)
+        int guest = wait[0].revents & POLLIN ? tsr_socket_accept(listener) : -1;
+        if (guest < 0) {
+            tell_refused();
             continue;
+        }
         become(self, BUSY);
+        struct tsr_vigil *vigil = tsr_vigil_start(guest);
         serve(guest, device, context);
+        CUresult left = cuCtxSynchronize();
+        tsr_vigil_end(vigil);
         close(guest);
-        if (cuCtxSynchronize() != CUDA_SUCCESS) /* broken by what it ran: the next application gets another worker */
+        if (left != CUDA_SUCCESS) /* broken by what it ran: the next application gets another worker */
             break;
         become(self, IDLE);
     }
@@ -192,10 +220,11 @@ static int all_are_busy(const struct worker *workers)
 static void start_worker(const struct arguments *arguments, int listener, struct worker *workers)
 {
     struct worker *self = worker_with(workers, 0);
+    pid_t parent = getpid();
     become(self, STARTING);
     pid_t pid = fork();
     if (pid == 0)
-        exit(work(arguments, listener, self));
+        exit(tsr_vigil_over_parent(parent) ? work(arguments, listener, self) : 1);
     if (pid < 0)
         become(self, NONE);
     else
@@ -215,23 +244,36 @@ static int bury(struct worker *workers)
     return state != STARTING;
 }
 
-static void end_workers(const struct worker *workers)
+static void end_workers(struct worker *workers)
 {
     for (unsigned i = 0; i < WORKERS; i++)
         if (workers[i].pid)
             kill(workers[i].pid, SIGCONT); /* one that somebody has stopped would not see that standard input is closed */
-    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
-        continue;
+    for (int waited = 0, ended; (ended = waitpid(-1, NULL, WNOHANG)) >= 0;) {
+        struct worker *worker = ended ? worker_with(workers, ended) : NULL;
+        if (worker)
+            worker->pid = 0;
+        if (ended)
+            continue;
+        for (unsigned i = 0; waited >= END_MS && i < WORKERS; i++)
+            if (workers[i].pid)
+                kill(workers[i].pid, SIGKILL); /* it serves a child of the program that goes on, or a kernel goes on */
+        poll(NULL, 0, LOOK_MS);
+        waited += LOOK_MS;
+    }
 }
 
 int main(int count, char **values)
 {
     struct arguments arguments;
     if (!parse(count, values, &arguments)) {
-        fprintf(stderr, "usage: tessera-executor --device N --listener DESCRIPTOR [--sm-limit N] [--memory-limit BYTES]\n"
-                        "(started by tessera-run)\n");
+        fprintf(stderr,
+                "usage: tessera-executor --device N --listener DESCRIPTOR --owner PID [--sm-limit N] [--memory-limit BYTES]\n"
+                "(started by tessera-run)\n");
         return 2;
     }
+    if (!tsr_vigil_over_parent(arguments.owner))
+        return 1;
     int listener = arguments.listener;
     struct worker *workers = mmap(NULL, WORKERS * sizeof *workers, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (fcntl(listener, F_SETFL, O_NONBLOCK) < 0 || workers == MAP_FAILED) {

@@ -1,9 +1,12 @@
 /* See memory.h. */
 #include "executor/memory.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+
+#include <tessera/bounds.h>
 
 #include "base/map.h"
 #include "base/os.h"
@@ -28,6 +31,7 @@ struct tsr_memory {
     struct tsr_map reservations; /* bytes by address; the arena is one */
     struct tsr_map mappings;     /* struct mapping by address */
     struct tsr_map host;         /* bytes by address */
+    struct tsr_bounds *bounds;   /* of the application's allocations; NULL: all that is mapped may be accessed */
 };
 
 static CUresult reserve(struct tsr_memory *memory, uint64_t address, uint64_t bytes)
@@ -107,6 +111,8 @@ static CUresult show(const struct tsr_memory *memory, uint64_t address, uint64_t
 
 static CUresult map(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
 {
+    if (descriptor < 0 || tsr_map_find(&memory->mappings, message->address))
+        return CUDA_ERROR_INVALID_VALUE;
     struct mapping *mapping = calloc(1, sizeof *mapping);
     if (!mapping)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -155,7 +161,7 @@ static CUresult move(struct tsr_memory *memory, const struct tsr_message *messag
 {
     struct mapping *mapping = tsr_map_find(&memory->mappings, message->address);
     struct physical other;
-    if (!mapping || mapping->moving || mapping->bytes != message->bytes)
+    if (descriptor < 0 || !mapping || mapping->moving || mapping->bytes != message->bytes)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = take(memory, message, descriptor, &other);
     if (result != CUDA_SUCCESS)
@@ -185,8 +191,17 @@ static CUresult moved(struct tsr_memory *memory, uint64_t address, bool stays)
     return CUDA_SUCCESS;
 }
 
+static bool is_host(const struct tsr_message *message, int descriptor)
+{
+    uint64_t offset = message->address - TSR_HOST_ADDRESS;
+    return message->bytes && offset < TSR_HOST_BYTES && message->bytes <= TSR_HOST_BYTES - offset &&
+           tsr_os_is_sealed(descriptor, F_SEAL_SHRINK, message->bytes);
+}
+
 static CUresult add_host(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
 {
+    if (!is_host(message, descriptor))
+        return CUDA_ERROR_INVALID_VALUE;
     void *host = tsr_os_map((void *)(uintptr_t)message->address, message->bytes, PROT_READ | PROT_WRITE, descriptor, 0);
     if (!host)
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -218,6 +233,40 @@ static CUresult remove_host(struct tsr_memory *memory, uint64_t address)
     return result;
 }
 
+static void drop_bounds(struct tsr_memory *memory)
+{
+    const void *found = NULL;
+    static const CUuuid id = TSR_BOUNDS_EXPORT;
+    if (memory->bounds && cuGetExportTable(&found, &id) == CUDA_SUCCESS)
+        ((const struct tsr_bounds_export *)found)->use(NULL);
+    if (memory->bounds)
+        tsr_os_unmap(memory->bounds, sizeof *memory->bounds);
+    memory->bounds = NULL;
+}
+
+/* Only an emulated driver can check accesses with it. */
+static CUresult set_bounds(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
+{
+    const void *found = NULL;
+    static const CUuuid id = TSR_BOUNDS_EXPORT;
+    drop_bounds(memory);
+    if (descriptor < 0)
+        return CUDA_SUCCESS;
+    if (message->bytes != sizeof *memory->bounds || cuGetExportTable(&found, &id) != CUDA_SUCCESS)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    const struct tsr_bounds_export *driver = found;
+    memory->bounds = tsr_os_map(NULL, message->bytes, PROT_READ, descriptor, 0);
+    if (!memory->bounds)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (driver->size != sizeof *driver || memory->bounds->version != TSR_BOUNDS_VERSION) {
+        tsr_os_unmap(memory->bounds, sizeof *memory->bounds);
+        memory->bounds = NULL;
+        return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+    }
+    driver->use(memory->bounds);
+    return CUDA_SUCCESS;
+}
+
 CUresult tsr_memory_apply(struct tsr_memory *memory, const struct tsr_message *message, int descriptor)
 {
     switch (message->kind) {
@@ -239,6 +288,8 @@ CUresult tsr_memory_apply(struct tsr_memory *memory, const struct tsr_message *m
         return add_host(memory, message, descriptor);
     case TSR_MESSAGE_HOST_FREE:
         return remove_host(memory, message->address);
+    case TSR_MESSAGE_BOUNDS:
+        return set_bounds(memory, message, descriptor);
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -270,6 +321,7 @@ static void drop_host(uint64_t address, void *bytes, void *argument)
 
 void tsr_memory_destroy(struct tsr_memory *memory)
 {
+    drop_bounds(memory);
     tsr_map_each(&memory->mappings, drop_mapping, NULL);
     tsr_map_each(&memory->reservations, drop_reservation, NULL);
     tsr_map_each(&memory->host, drop_host, NULL);

@@ -1,12 +1,14 @@
 /* See mirror.h. */
 #include "executor/mirror.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/map.h"
+#include "base/os.h"
 #include "base/vec.h"
 #include "carry/carry.h"
 #include "uses/uses.h"
@@ -61,6 +63,9 @@ static CUresult drop(struct module *module)
 
 static CUresult load(struct tsr_mirror *mirror, const struct tsr_message *message, int descriptor)
 {
+    bool stays = tsr_os_is_sealed(descriptor, F_SEAL_SHRINK | F_SEAL_WRITE, message->bytes);
+    if (!stays || !message->bytes || !message->id || tsr_map_find(&mirror->modules, message->id))
+        return CUDA_ERROR_INVALID_VALUE;
     struct module *module = calloc(1, sizeof *module);
     if (!module)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -149,7 +154,7 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
 {
     struct module *module = tsr_map_find(&mirror->modules, message->parent);
     CUfunction function;
-    if (!module)
+    if (!module || !message->id)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = find_function(module, message->text, &function);
     if (result != CUDA_SUCCESS)
@@ -199,6 +204,7 @@ static CUresult apply(struct tsr_mirror *mirror, const struct tsr_message *messa
     case TSR_MESSAGE_UNRESERVE:
     case TSR_MESSAGE_HOST:
     case TSR_MESSAGE_HOST_FREE:
+    case TSR_MESSAGE_BOUNDS:
         return tsr_memory_apply(mirror->memory, message, descriptor);
     case TSR_MESSAGE_MODULE:
         return load(mirror, message, descriptor);

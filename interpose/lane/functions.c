@@ -6,9 +6,11 @@
 
 #include "lane/lane_client.h"
 #include "driver/real.h"
+#include "object/collective.h"
 #include "object/session.h"
 #include "uses/uses.h"
 
+#define HIGHEST_ADDRESS (1ull << 49) /* of GPUs */
 #define CACHE_PLACE (TSR_FUNCTION_ATTRIBUTES - 1u)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sending */
@@ -41,6 +43,7 @@ void tsr_function_ask(struct tsr_function_record *function)
     if (!function->described) {
         function->max_threads = attribute_of(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
         function->most_shared_bytes = attribute_of(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 48 << 10);
+        function->is_collective = tsr_is_collective_code(function);
         __atomic_store_n(&function->described, function->parameters.known, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
@@ -64,6 +67,13 @@ static CUresult send_attributes_locked(const struct tsr_function_record *functio
     return result;
 }
 
+/* Of a module, or of a function of a library, that an executor was asked to load. The home GPU has loaded it: PTX that is none is of a newer GPU. */
+static void note_code(struct tsr_module_record *module, uint16_t bit, CUresult result)
+{
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_PTX)
+        __atomic_fetch_or(&module->foreign, bit, __ATOMIC_RELAXED);
+}
+
 /* NOT_SUPPORTED: the executor cannot load it. */
 static CUresult send_module_locked(struct tsr_module_record *module, struct tsr_lane_client *lane)
 {
@@ -75,6 +85,7 @@ static CUresult send_module_locked(struct tsr_module_record *module, struct tsr_
     CUresult result = module->refused & bit ? CUDA_ERROR_NOT_SUPPORTED : tsr_lane_ask(lane, &load, module->image);
     if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
         return tsr_lane_state(lane);
+    note_code(module, bit, result);
     *(result == CUDA_SUCCESS ? &module->sent : &module->refused) |= bit;
     return result == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -94,6 +105,7 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     strcpy(name.text, function->name);
     struct tsr_reply reply;
     result = tsr_lane_inquire(lane, &name, &reply);
+    note_code(module, bit, result);
     __atomic_fetch_or(&function->uses, reply.flags, __ATOMIC_RELAXED);
     __atomic_fetch_or(&function->variables, reply.variables, __ATOMIC_RELAXED);
     if (result == CUDA_SUCCESS)
@@ -115,6 +127,12 @@ CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane
     return result;
 }
 
+enum tsr_reason tsr_function_refusal(const struct tsr_function_record *function, const struct tsr_lane_client *lane)
+{
+    uint16_t foreign = __atomic_load_n(&function->module->foreign, __ATOMIC_RELAXED);
+    return foreign >> tsr_lane_number(lane) & 1 ? TSR_REASON_ARCHITECTURE : TSR_REASON_EXECUTOR;
+}
+
 enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function)
 {
     uint32_t uses = __atomic_load_n(&function->uses, __ATOMIC_RELAXED);
@@ -123,8 +141,31 @@ enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *functio
         return TSR_REASON_PRINTF;
     if (uses & TSR_USES_HEAP)
         return TSR_REASON_HEAP;
-    bool variable = (uses & TSR_USES_STATE) || (held & __atomic_load_n(&function->variables, __ATOMIC_RELAXED));
-    return variable ? TSR_REASON_VARIABLE : TSR_REASON_NONE;
+    if (uses & TSR_USES_CODE)
+        return TSR_REASON_CODE;
+    if ((uses & TSR_USES_STATE) || (held & __atomic_load_n(&function->variables, __ATOMIC_RELAXED)))
+        return TSR_REASON_VARIABLE;
+    return uses & TSR_USES_ADDRESS ? TSR_REASON_ADDRESS : TSR_REASON_NONE;
+}
+
+/* Not of what the shim places itself, the same for all GPUs. */
+static bool may_be_left_address(uint64_t word)
+{
+    bool placed = word - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES + TSR_RESERVE_BYTES || word - TSR_HOST_ADDRESS < TSR_HOST_BYTES;
+    return word > UINT32_MAX && word < HIGHEST_ADDRESS && !placed;
+}
+
+enum tsr_reason tsr_function_hindrance_given(const struct tsr_function_record *function, const void *block, uint32_t bytes)
+{
+    if (!(__atomic_load_n(&function->uses, __ATOMIC_RELAXED) & TSR_USES_LEFT))
+        return TSR_REASON_NONE;
+    for (uint32_t offset = 0; offset + sizeof(uint64_t) <= bytes; offset += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, (const char *)block + offset, sizeof word);
+        if (may_be_left_address(word))
+            return TSR_REASON_ADDRESS;
+    }
+    return TSR_REASON_NONE;
 }
 
 bool tsr_function_sendable(const struct tsr_function_record *function)
@@ -192,11 +233,12 @@ static CUresult set_attribute(const void *handle, unsigned place, int value)
     if (!function)
         return CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
+    bool same = (function->attributes_set >> place & 1) && function->attributes[place] == value;
     function->attributes_set |= 1u << place;
     function->attributes[place] = value;
     if (place == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         function->most_shared_bytes = (uint32_t)value;
-    CUresult result = send_attribute_to_all_locked(function, place);
+    CUresult result = same ? CUDA_SUCCESS : send_attribute_to_all_locked(function, place);
     pthread_mutex_unlock(&lock);
     return result;
 }

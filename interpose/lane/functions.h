@@ -27,8 +27,14 @@ static inline void tsr_function_describe(struct tsr_function_record *function)
         tsr_function_ask(function);
 }
 
+/* Why it could not be sent, as an executor that works did not take it. */
+enum tsr_reason tsr_function_refusal(const struct tsr_function_record *function, const struct tsr_lane_client *lane);
+
 /* Why it must run at home although it has been sent: it would use what an executor has a copy of its own of. */
 enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function);
+
+/* The same of the parameters, `bytes` of the block: they may hold an address that its module's functions left in memory, where the application found it. */
+enum tsr_reason tsr_function_hindrance_given(const struct tsr_function_record *function, const void *block, uint32_t bytes);
 
 /* False: its module is not known, or its image is of a form that cannot be sent to an executor. */
 bool tsr_function_sendable(const struct tsr_function_record *function);
@@ -37,11 +43,11 @@ bool tsr_function_sendable(const struct tsr_function_record *function);
    module; that of an executor that has failed. */
 CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane_client *lane);
 
-/* Flat bytes (tessera/access.h) that say what launches of the function read and write; NULL: that is unknown, as yet or for good. */
-static inline const void *tsr_function_template(struct tsr_function_record *function, uint32_t *bytes)
+/* Flat bytes (tessera/access.h) that say what launches of the function on that GPU read and write; NULL: that is unknown, as yet or for good. */
+static inline const void *tsr_function_template(struct tsr_function_record *function, uint32_t gpu, uint32_t *bytes)
 {
-    const void *found = tsr_template_find(&function->template);
-    *bytes = found ? function->template.bytes : 0;
+    const void *found = tsr_template_find(&function->template, gpu);
+    *bytes = found ? function->template.places[tsr_template_kind(gpu)].bytes : 0;
     return found;
 }
 

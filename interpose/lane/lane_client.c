@@ -29,11 +29,11 @@
 _Static_assert(sizeof(struct tsr_lane) <= TSR_LANE_SPACING, "lanes do not overlap");
 
 /* Somebody listens from before the application begins: who is refused comes too late, and only a full queue is worth waiting for. */
-static int connect_within(const char *name, uint64_t ns)
+static int connect_within(const char *path, uint64_t ns)
 {
     uint64_t deadline = tsr_os_monotonic_ns() + ns;
     int descriptor;
-    while ((descriptor = tsr_socket_connect(name, SOCK_NONBLOCK)) < 0 && errno == EAGAIN && tsr_os_monotonic_ns() < deadline)
+    while ((descriptor = tsr_socket_connect(path, SOCK_NONBLOCK)) < 0 && errno == EAGAIN && tsr_os_monotonic_ns() < deadline)
         poll(NULL, 0, 5);
     if (descriptor >= 0)
         fcntl(descriptor, F_SETFL, 0);
@@ -88,11 +88,11 @@ CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *mess
     return ask(lane, message, -1, reply);
 }
 
-struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number)
+struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t number)
 {
     struct tsr_lane_client *client = calloc(1, sizeof *client);
     int memory = tsr_os_memfd("tessera-lane", TSR_LANE_SPACING);
-    if (!client || memory < 0)
+    if (!client || memory < 0 || !tsr_os_seal(memory, F_SEAL_SHRINK | F_SEAL_GROW))
         goto drop_memory;
     client->number = number;
     client->socket = -1;
@@ -102,7 +102,7 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t
     if (!client->lane)
         goto drop_memory;
     client->lane->version = TSR_LANE_VERSION;
-    client->socket = connect_within(socket_name, CONNECT_TIMEOUT_NS);
+    client->socket = connect_within(socket_path, CONNECT_TIMEOUT_NS);
     if (client->socket < 0)
         goto unmap_lane;
     struct tsr_message hello = {
@@ -125,6 +125,11 @@ drop_memory:
     return NULL;
 }
 
+struct tsr_lane_time *tsr_lane_times(const struct tsr_lane_client *lane)
+{
+    return lane->lane->times;
+}
+
 uint32_t tsr_lane_number(const struct tsr_lane_client *lane)
 {
     return lane->number;
@@ -132,7 +137,17 @@ uint32_t tsr_lane_number(const struct tsr_lane_client *lane)
 
 CUresult tsr_lane_state(const struct tsr_lane_client *lane)
 {
-    return (CUresult)__atomic_load_n(&lane->lane->dead, __ATOMIC_ACQUIRE);
+    bool pardoned = __atomic_load_n(&lane->pardoned, __ATOMIC_ACQUIRE);
+    return pardoned ? CUDA_SUCCESS : (CUresult)__atomic_load_n(&lane->lane->dead, __ATOMIC_ACQUIRE);
+}
+
+void tsr_lane_pardon(struct tsr_lane_client *lane)
+{
+    __atomic_store_n(&lane->decided, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&lane->lost, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&lane->pardoned, 1, __ATOMIC_RELEASE);
+    shutdown(lane->socket, SHUT_RDWR); /* the executor's process may serve another application with a context of its own */
+    tsr_warn("executor %u failed with work of contexts that have ended; what was to run there runs at home", lane->number);
 }
 
 bool tsr_lane_is_lost(const struct tsr_lane_client *lane)

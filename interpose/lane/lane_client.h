@@ -14,9 +14,9 @@
 
 struct tsr_lane_client;
 
-/* socket_name: abstract namespace. Waits while others are served first, at most five seconds, and for the executor to start. NULL: it does
-   not answer. */
-struct tsr_lane_client *tsr_lane_client_create(const char *socket_name, uint32_t number);
+/* socket_path: base/socket.h. Waits while others are served first, at most five seconds, and for the executor to start. NULL: it does not
+   answer, or another user does. */
+struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t number);
 
 /* Sends, waits for the answer. descriptor -1: none. Errors: the executor's CUresult. Success when it is lost without harm: then
    nothing goes to it any more (tsr_lane_enter). */
@@ -26,6 +26,9 @@ CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *mess
 
 /* Appends a record and its parameter block. Errors: as tsr_lane_ask. */
 CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_lane_record *record, const void *params);
+
+/* Before the caller holds anything: waits while the stream that has that slot of the lane is given more than it can take. */
+void tsr_lane_await_stream(const struct tsr_lane_client *lane, const uint32_t *slot);
 
 /* Device addresses (valid at home and in the executor) of a stream's two fences. */
 CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane);
@@ -40,6 +43,9 @@ CUresult tsr_lane_register(struct tsr_lane_client *lane);
 /* Contexts are about to go, and the registration may go with them. */
 void tsr_lane_unregister(struct tsr_lane_client *lane);
 
+/* Where the executor answers how long launches took. */
+struct tsr_lane_time *tsr_lane_times(const struct tsr_lane_client *lane);
+
 /* Place among the session's lanes. */
 uint32_t tsr_lane_number(const struct tsr_lane_client *lane);
 
@@ -47,6 +53,9 @@ uint32_t tsr_lane_number(const struct tsr_lane_client *lane);
 CUresult tsr_lane_state(const struct tsr_lane_client *lane);
 /* Sets it, unless there is one, and opens all fences; how: for the log, what the executor did. */
 void tsr_lane_fail(struct tsr_lane_client *lane, CUresult error, const char *how);
+
+/* The contexts are gone whose work failed there: from now on it is lost without harm. */
+void tsr_lane_pardon(struct tsr_lane_client *lane);
 
 /* Nothing new can go to the executor, whether or not that is an error. */
 bool tsr_lane_is_lost(const struct tsr_lane_client *lane);

@@ -8,8 +8,6 @@
 
 #include <tessera/lane.h>
 
-#define TSR_LANE_SPACING (2ull << 20) /* one lane per executor, each at its own address */
-
 struct tsr_lane_client {
     uint32_t number;
     pthread_mutex_t ask_lock;
@@ -22,6 +20,7 @@ struct tsr_lane_client {
     uint32_t broken;       /* atomic; it did not answer: to be given up */
     uint32_t decided;      /* atomic; 1: what that means for its work has been decided */
     uint32_t standing;     /* atomic; 1 while a thread carries its records out at home */
+    uint32_t pardoned;     /* atomic; its failure concerns nobody any more: it is lost without harm */
     uint32_t pending;      /* atomic; records that this thread has and that are not complete */
     uint64_t pulse;        /* watch.c's thread; the last one that it saw */
     uint64_t started_ns;   /* when watching began */

@@ -1,4 +1,4 @@
-/* Posting: see tessera/lane.h for the ring. No lock; the only wait is for room, and it ends when the executor is given up. */
+/* Posting: see tessera/lane.h for the ring. No lock; the only waits are for room, and they end when the executor is given up. */
 #include <string.h>
 
 #include "base/os.h"
@@ -7,6 +7,7 @@
 
 #define SPINS_BEFORE_PAUSE 1000
 #define PAUSE_NS 20000ull
+#define MOST_OF_STREAM 2048u /* records that the driver was not given yet: a driver, too, lets who launches more wait */
 
 /* The head may have passed an `end` that was reckoned from an old tail: then there is room, and moving the tail fails. */
 static bool has_room(const struct tsr_lane *lane, uint64_t end)
@@ -44,6 +45,22 @@ static bool take(const struct tsr_lane_client *client, uint32_t bytes, uint64_t 
     return true;
 }
 
+void tsr_lane_await_stream(const struct tsr_lane_client *client, const uint32_t *slot)
+{
+    const struct tsr_lane *lane = client->lane;
+    for (unsigned i = 0; !tsr_lane_is_lost(client); i++) {
+        uint32_t at = __atomic_load_n(slot, __ATOMIC_RELAXED);
+        if (at >= TSR_LANE_STREAMS ||
+            __atomic_load_n(&lane->posted[at], __ATOMIC_RELAXED) - __atomic_load_n(&lane->given[at], __ATOMIC_RELAXED) <
+                MOST_OF_STREAM)
+            return;
+        if (i < SPINS_BEFORE_PAUSE)
+            __builtin_ia32_pause();
+        else
+            tsr_os_futex_wait(&lane->never, 0, PAUSE_NS, true);
+    }
+}
+
 static void stamp(struct tsr_lane_record *record, uint64_t position)
 {
     __atomic_store_n(&record->stamp, position + 1, __ATOMIC_SEQ_CST);
@@ -67,6 +84,8 @@ CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_lane_record *r
         stamp(filler, position);
         position += skip;
     }
+    if (record->stream < TSR_LANE_STREAMS) /* which the caller holds */
+        __atomic_store_n(&lane->posted[record->stream], lane->posted[record->stream] + 1, __ATOMIC_RELAXED);
     struct tsr_lane_record *place = tsr_lane_record_at(lane, position);
     memcpy((char *)place + sizeof place->stamp, (char *)record + sizeof record->stamp, sizeof *record - sizeof record->stamp);
     if (record->param_bytes) /* else there is no block */

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "carry/carry.h"
+#include "carry/record.h"
 #include "driver/real.h"
 #include "object/registry.h"
 #include "object/session.h"
@@ -46,6 +47,7 @@ struct stand_in {
     uint64_t position; /* of the next record */
     uint32_t launches; /* that were carried out */
     struct queue queues[TSR_LANE_STREAMS];
+    struct tsr_record_copy copy; /* the record that is being collected */
 };
 
 /* In this order: a stream for which the wait behind a signal is known is also known not to be complete until that signal. */
@@ -80,7 +82,9 @@ static CUresult collect(struct stand_in *self)
 {
     struct tsr_lane *lane = self->client->lane;
     while (tsr_lane_is_ready(lane, self->position)) {
-        const struct tsr_lane_record *record = tsr_lane_record_at(lane, self->position);
+        const struct tsr_lane_record *record = &self->copy.record;
+        if (!tsr_record_take(lane, self->position, &self->copy))
+            return CUDA_ERROR_INVALID_VALUE;
         uint64_t end = self->position + record->bytes;
         if (record->kind != TSR_LANE_SKIP) {
             struct item *item = malloc(offsetof(struct item, record) + record->bytes);
@@ -99,6 +103,13 @@ static CUresult collect(struct stand_in *self)
     return CUDA_SUCCESS;
 }
 
+static tsr_came_back_listener *listener; /* constant while there are lanes */
+
+void tsr_stand_in_listen(tsr_came_back_listener *heard)
+{
+    listener = heard;
+}
+
 /* The policy's count of launches by GPU says where they ran. */
 static void count_moved(const struct stand_in *self)
 {
@@ -108,6 +119,8 @@ static void count_moved(const struct stand_in *self)
         __atomic_fetch_sub(&session->policy->launches[gpu], 1, __ATOMIC_RELAXED);
     if (session->policy->home < 16)
         __atomic_fetch_add(&session->policy->launches[session->policy->home], 1, __ATOMIC_RELAXED);
+    if (listener)
+        listener(gpu);
 }
 
 static CUresult enqueue(const struct stand_in *self, const struct tsr_lane_record *record, CUstream stream)
@@ -278,6 +291,13 @@ static struct tsr_carry_driver real_driver(void)
                                      .set_rows32 = tsr_real.cuMemsetD2D32Async};
 }
 
+/* Whether what the executor says that it has taken lies between what it had before and what it was given. */
+static bool is_plausible(const struct tsr_lane *lane, uint64_t taken)
+{
+    uint64_t head = __atomic_load_n(&lane->head, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
+    return taken % TSR_LANE_UNIT == 0 && taken - head <= TSR_LANE_BYTES && tail - taken <= TSR_LANE_BYTES;
+}
+
 bool tsr_stand_in_start(struct tsr_lane_client *client)
 {
     struct tsr_lane *lane = client->lane;
@@ -288,7 +308,7 @@ bool tsr_stand_in_start(struct tsr_lane_client *client)
     if (!self)
         return false;
     self->client = client;
-    if (!is_settled(self))
+    if (!is_plausible(lane, taken) || !is_settled(self))
         goto drop;
     self->driver = real_driver();
     self->position = taken;

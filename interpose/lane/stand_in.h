@@ -11,6 +11,7 @@
 #define TSR_LANE_STAND_IN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct tsr_lane_client;
 
@@ -19,5 +20,9 @@ bool tsr_stand_in_start(struct tsr_lane_client *client);
 
 /* Waits for what a lost executor's lane holds, as the executor does before it changes what records refer to. */
 void tsr_stand_in_await(const struct tsr_lane_client *client);
+
+/* Hears of each launch that was sent to a GPU and runs at home instead. */
+typedef void tsr_came_back_listener(uint32_t gpu);
+void tsr_stand_in_listen(tsr_came_back_listener *listener);
 
 #endif

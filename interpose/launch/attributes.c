@@ -1,7 +1,9 @@
 /* See attributes.h. */
 #include "launch/attributes.h"
 
+#include "carry/record.h"
 #include "launch/launch.h"
+#include "driver/gpus.h"
 #include "driver/real.h"
 #include "object/session.h"
 
@@ -9,16 +11,9 @@ enum fate { GOES, IS_LEFT_OUT, KEEPS_HOME };
 
 static enum fate fate_of(CUlaunchAttributeID id)
 {
-    switch (id) {
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    if (tsr_record_attribute_goes(id))
         return GOES;
+    switch (id) {
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
@@ -42,8 +37,8 @@ static uint64_t sms(uint32_t device)
 {
     const struct tsr_policy *policy = tsr_session()->policy;
     int home = 0, there = 0;
-    tsr_real.cuDeviceGetAttribute(&home, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, (CUdevice)policy->home);
-    tsr_real.cuDeviceGetAttribute(&there, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, (CUdevice)device);
+    tsr_real.cuDeviceGetAttribute(&home, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, tsr_session()->home);
+    tsr_real.cuDeviceGetAttribute(&there, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, tsr_gpu_device(device));
     for (uint32_t i = 0; i < policy->executor_count; i++)
         if (policy->executors[i].device == device && policy->executors[i].sm_limit)
             there = (int)policy->executors[i].sm_limit;

@@ -4,6 +4,7 @@
  */
 #include "driver/engaged.h"
 #include "memory/arena.h"
+#include "memory/bounds.h"
 #include "object/capture.h"
 #include "lane/lane_client.h"
 #include "order/order.h"
@@ -38,7 +39,8 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
 
 static bool is_shared(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height)
 {
-    return tsr_arena_holds(address, (height - 1) * pitch + width);
+    uint64_t bytes = (height - 1) * pitch + width;
+    return tsr_arena_holds(address, bytes) && tsr_bounds_allow(address, bytes);
 }
 
 static bool copy(CUstream stream, bool per_thread, const struct tsr_lane_copy *what, CUresult *result)

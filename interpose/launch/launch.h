@@ -15,6 +15,7 @@
 #include "driver/rows.h"
 
 struct tsr_function_record;
+struct tsr_lane_client;
 struct tsr_thread;
 struct tsr_timing_pair;
 
@@ -36,7 +37,8 @@ struct tsr_launch {
     struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */
     bool taken;                 /* posted to another GPU: not to be forwarded */
     bool captured;              /* went into a graph */
-    uint8_t device;             /* of the executor, if taken */
+    bool decided;               /* a rule was chosen for it */
+    uint32_t gpu;               /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
     enum tsr_turn turn;         /* if not taken: what it touches is being checked */
     CUfunction twin;            /* that is launched in its function's place; NULL: none is */
     enum tsr_reason reason;     /* why it stayed home although a rule sent it elsewhere */
@@ -45,6 +47,8 @@ struct tsr_launch {
     uint64_t left, returned; /* ticks around the driver's own part; 0: not measured */
     struct tsr_thread *thread;
     uint16_t context;             /* number of the stream's */
+    uint16_t time;                /* among those of the lane that it goes to (timing_away.h); 0: not timed there */
+    struct tsr_lane_client *lane; /* of `time` */
     struct tsr_timing_pair *pair; /* NULL: not timed */
 };
 

@@ -7,6 +7,7 @@
 #include "launch/call_ranges.h"
 #include "lane/functions.h"
 #include "launch/launch.h"
+#include "object/session.h"
 #include "launch/tensor_maps.h"
 #include "memory/allocation.h"
 #include "memory/vmm.h"
@@ -19,9 +20,15 @@ static struct tsr_map checked;         /* memory lock; templates by their bytes 
 static uint64_t symbols[MOST_SYMBOLS]; /* memory lock */
 static uint8_t scratch[TSR_ACCESS_SCRATCH_BYTES] __attribute__((aligned(16))); /* memory lock */
 
+/* Where the launches run that are asked about. */
+static uint32_t home(void)
+{
+    return tsr_session()->policy->home;
+}
+
 bool tsr_is_predictable(struct tsr_function_record *function)
 {
-    return tsr_template_find(&function->template) || (tessera_library_call && tessera_library_call());
+    return tsr_template_find(&function->template, home()) || (tessera_library_call && tessera_library_call());
 }
 
 /* NULL: there is no template, or it is damaged. */
@@ -104,7 +111,7 @@ void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_l
                                       .tensor = tensor};
     struct tsr_access_result result = {.ranges = out->ranges, .capacity = TSR_PREDICTED_RANGES, .level = TSR_LEVEL_UNKNOWN};
     uint32_t template_bytes;
-    const struct tsr_access_template *template = tsr_function_template(function, &template_bytes);
+    const struct tsr_access_template *template = tsr_function_template(function, home(), &template_bytes);
     struct tsr_access *access = access_locked(template, template_bytes);
     out->source = TSR_SOURCE_NONE;
     if (access && find_symbols_locked(access, function, launch->stream, &asked.symbols) == CUDA_SUCCESS) {
@@ -126,5 +133,5 @@ void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source 
     if (source == TSR_SOURCE_LIBRARY)
         tsr_call_ranges_distrust();
     else
-        tsr_template_distrust(tsr_template_find(&function->template));
+        tsr_template_distrust(tsr_template_find(&function->template, home()));
 }

@@ -7,6 +7,7 @@
 
 #include "memory/arena.h"
 #include "memory/backing.h"
+#include "memory/bounds.h"
 
 #define UNIT 512ull
 #define FIRST_ID (1ull << 40) /* the driver counts its own from 1 */
@@ -42,7 +43,7 @@ static CUresult add_chunk(struct tsr_heap *heap, uint64_t bytes)
     CUresult result = tsr_arena_map(bytes, heap->peers, &extent);
     if (result != CUDA_SUCCESS)
         return result;
-    if (!tsr_blocks_add(&heap->blocks, extent->address, bytes)) {
+    if (!tsr_blocks_add(&heap->blocks, extent->address, bytes + tsr_bounds_gap_bytes())) { /* the last one's gap is a guard's */
         tsr_arena_unmap(extent);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -81,7 +82,7 @@ uint64_t tsr_heap_idle_bytes(const struct tsr_heap *heap)
 {
     uint64_t bytes = 0;
     for (struct tsr_block *block = heap->blocks.lowest; block; block = block->next)
-        bytes += tsr_blocks_idle(block) ? tsr_block_bytes(block) : 0;
+        bytes += tsr_blocks_idle(block) ? tsr_block_bytes(block) - tsr_bounds_gap_bytes() : 0;
     return bytes;
 }
 
@@ -124,7 +125,7 @@ struct tsr_allocation *tsr_allocation_take(struct tsr_heap *heap, uint64_t set, 
 {
     if (bytes > UINT64_MAX - UNIT)
         return NULL;
-    struct tsr_block *block = tsr_blocks_take(&heap->blocks, set, round_up(bytes, UNIT), UNIT);
+    struct tsr_block *block = tsr_blocks_take(&heap->blocks, set, round_up(bytes, UNIT) + tsr_bounds_gap_bytes(), UNIT);
     struct tsr_allocation *allocation = block ? create(bytes, context) : NULL;
     if (!allocation) {
         if (block)
@@ -136,6 +137,7 @@ struct tsr_allocation *tsr_allocation_take(struct tsr_heap *heap, uint64_t set, 
     allocation->heap = heap;
     allocation->block = block;
     allocation->extent = tsr_arena_find(allocation->address);
+    tsr_bounds_add(allocation->address, bytes);
     return allocation;
 }
 
@@ -153,6 +155,7 @@ CUresult tsr_allocation_map(size_t bytes, uint32_t peers, CUcontext context, str
     }
     allocation->address = allocation->extent->address;
     allocation->extent->allocation = allocation;
+    tsr_bounds_add(allocation->address, bytes);
     *out = allocation;
     return CUDA_SUCCESS;
 }
@@ -172,6 +175,8 @@ static void keep_one_spare(struct tsr_heap *heap, struct tsr_block *given)
 
 void tsr_allocation_give(struct tsr_allocation *allocation, uint64_t set)
 {
+    if (set == TSR_BLOCKS_FREE)
+        tsr_bounds_remove(allocation->address);
     if (allocation->heap)
         keep_one_spare(allocation->heap, tsr_blocks_give(&allocation->heap->blocks, allocation->block, set));
     else

@@ -9,6 +9,7 @@
 #include "base/blocks.h"
 #include "base/log.h"
 #include "memory/backing.h"
+#include "memory/bounds.h"
 #include "memory/uses.h"
 #include "driver/real.h"
 #include "object/session.h"
@@ -36,6 +37,7 @@ static CUresult reserve(void)
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     __atomic_store_n(&arena, address, __ATOMIC_RELEASE);
+    tsr_bounds_start();
     return CUDA_SUCCESS;
 }
 
@@ -101,8 +103,11 @@ CUresult tsr_arena_map(uint64_t bytes, uint32_t peers, struct tsr_extent **out)
     CUresult result = reserve();
     if (result != CUDA_SUCCESS)
         return result;
+    if (bytes > TSR_ARENA_BYTES)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     struct tsr_extent *extent = calloc(1, sizeof *extent);
-    struct tsr_block *block = extent ? tsr_blocks_take(&space, TSR_BLOCKS_FREE, bytes, TSR_ARENA_PAGE) : NULL;
+    struct tsr_block *block =
+        extent ? tsr_blocks_take(&space, TSR_BLOCKS_FREE, bytes + tsr_bounds_guard_bytes(), TSR_ARENA_PAGE) : NULL;
     if (!block) {
         free(extent);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -131,7 +136,8 @@ void tsr_arena_unmap(struct tsr_extent *extent)
 struct tsr_extent *tsr_arena_find(CUdeviceptr address)
 {
     const struct tsr_block *block = tsr_blocks_find(&space, address);
-    return block ? block->owner : NULL;
+    struct tsr_extent *extent = block ? block->owner : NULL;
+    return extent && address - extent->address < extent->bytes ? extent : NULL;
 }
 
 void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), void *argument)
@@ -147,6 +153,7 @@ void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), vo
 void tsr_arena_forget(void)
 {
     tsr_backing_forget();
+    tsr_bounds_forget();
     tsr_uses_stop();
     plan = (struct tsr_residency_plan){0};
     space = (struct tsr_blocks){0};

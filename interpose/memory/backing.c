@@ -6,9 +6,11 @@
 #include <tessera/lane.h>
 
 #include "base/log.h"
+#include "driver/gpus.h"
 #include "driver/real.h"
 #include "object/session.h"
 #include "memory/arena.h"
+#include "memory/bounds.h"
 #include "memory/home_only.h"
 #include "lane/executors.h"
 
@@ -43,15 +45,19 @@ void tsr_backing_forget(void)
     away_bytes = 0;
 }
 
+/* Errors: NOT_SUPPORTED, of a GPU that is hidden from this process; the driver's. */
 static CUresult create_on(CUmemGenericAllocationHandle *out, uint64_t bytes, uint32_t gpu)
 {
+    CUdevice device = tsr_gpu_device(gpu);
+    if (device < 0)
+        return CUDA_ERROR_NOT_SUPPORTED;
     CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)gpu},
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
     };
     int rdma = 0; /* ordinary memory can do it where the GPU can */
-    tsr_real.cuDeviceGetAttribute(&rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, (CUdevice)gpu);
+    tsr_real.cuDeviceGetAttribute(&rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device);
     properties.allocFlags.gpuDirectRDMACapable = rdma != 0;
     return tsr_real.cuMemCreate(out, bytes, &properties, 0);
 }
@@ -77,7 +83,7 @@ static CUresult map(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationH
     CUresult result = tsr_real.cuMemMap(address, bytes, 0, memory, 0);
     if (result != CUDA_SUCCESS)
         return result;
-    result = allow(address, bytes, (CUdevice)home(), READ_WRITE);
+    result = allow(address, bytes, tsr_session()->home, READ_WRITE);
     for (CUdevice device = 0; peers >> device && result == CUDA_SUCCESS; device++)
         if (peers >> device & 1)
             result = allow(address, bytes, device, READ_WRITE);
@@ -160,7 +166,7 @@ void tsr_backing_drop(struct tsr_extent *extent)
         tsr_arena_mark(extent->address, extent->bytes, false);
         tsr_executors_tell(&message);
     } else {
-        tsr_home_only_remove(extent->address);
+        tsr_home_only_take(extent->address);
     }
     unmap_home(extent);
     count_away(extent, false);
@@ -179,8 +185,10 @@ static CUresult fill(CUmemGenericAllocationHandle memory, CUdeviceptr from, uint
         goto free_addresses;
     result = tsr_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
     if (result == CUDA_SUCCESS) {
+        tsr_bounds_lift();
         result = tsr_real.cuMemcpyDtoDAsync_v2(at, from, bytes, stream);
         CUresult waited = tsr_real.cuStreamSynchronize(stream);
+        tsr_bounds_restore();
         result = result == CUDA_SUCCESS ? waited : result;
         tsr_real.cuStreamDestroy_v2(stream);
     }

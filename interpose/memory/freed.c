@@ -41,6 +41,16 @@ static void release_set_locked(size_t index)
     tsr_vec_remove_swap(&waiting, index);
 }
 
+/* A stream's memory may be freed behind work of the legacy stream that it waits for by that stream's rules, with no work of its own. */
+static bool legacy_is_complete(CUstream stream)
+{
+    unsigned flags = 0;
+    if (stream == CU_STREAM_LEGACY ||
+        (tsr_real.cuStreamGetFlags(stream, &flags) == CUDA_SUCCESS && flags == CU_STREAM_NON_BLOCKING))
+        return true;
+    return tsr_order_join(CU_STREAM_LEGACY, false) == CUDA_SUCCESS && tsr_real.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+}
+
 /* Whether all work of the stream, wherever it runs, is complete. What cannot be asked, or not now, is not. */
 static bool is_complete(const struct waiting *of)
 {
@@ -55,7 +65,7 @@ static bool is_complete(const struct waiting *of)
     tsr_captures_hold();
     bool complete = tsr_real.cuStreamIsCapturing(of->stream, &status) == CUDA_SUCCESS &&
                     status == CU_STREAM_CAPTURE_STATUS_NONE && tsr_order_join(of->stream, false) == CUDA_SUCCESS &&
-                    tsr_real.cuStreamQuery(of->stream) == CUDA_SUCCESS;
+                    tsr_real.cuStreamQuery(of->stream) == CUDA_SUCCESS && legacy_is_complete(of->stream);
     tsr_captures_release();
     tsr_real.cuCtxPopCurrent_v2(&popped);
     return complete;

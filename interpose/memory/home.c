@@ -8,12 +8,12 @@ bool tsr_memory_at_home(void)
 {
     const struct tsr_session *session = tsr_session();
     CUdevice device;
-    return session && tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && (uint32_t)device == session->policy->home;
+    return session && tsr_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == session->home;
 }
 
 bool tsr_memory_is_home(const CUmemLocation *location)
 {
-    return location->type == CU_MEM_LOCATION_TYPE_DEVICE && (uint32_t)location->id == tsr_session()->policy->home;
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id == tsr_session()->home;
 }
 
 CUstreamCaptureMode tsr_memory_relax_begin(void)

@@ -8,16 +8,11 @@
 
 #include "base/vec.h"
 
-struct range {
-    uint64_t address, bytes;
-    enum tsr_reason reason;
-};
-
 uint32_t tsr_home_only_count;
 
 static pthread_rwlock_t ranges_lock = PTHREAD_RWLOCK_INITIALIZER;
-static TSR_VEC(struct range) ranges; /* ranges_lock; by address */
-static bool overflown;               /* ranges_lock; a range could not be noted */
+static TSR_VEC(struct tsr_home_only) ranges; /* ranges_lock; by address */
+static bool overflown;                       /* ranges_lock; a range could not be noted */
 
 /* Index of the first range that begins above the address. */
 static size_t above_locked(uint64_t address)
@@ -52,7 +47,7 @@ static void clear_locked(uint64_t address, uint64_t bytes)
 
 void tsr_home_only_add(uint64_t address, uint64_t bytes, enum tsr_reason reason)
 {
-    struct range range = {address, bytes, reason};
+    struct tsr_home_only range = {address, bytes, reason};
     pthread_rwlock_wrlock(&ranges_lock);
     clear_locked(address, bytes);
     size_t at = above_locked(address);
@@ -66,16 +61,25 @@ void tsr_home_only_add(uint64_t address, uint64_t bytes, enum tsr_reason reason)
     pthread_rwlock_unlock(&ranges_lock);
 }
 
-void tsr_home_only_remove(uint64_t address)
+struct tsr_home_only tsr_home_only_take(uint64_t address)
 {
+    struct tsr_home_only taken = {0};
     pthread_rwlock_wrlock(&ranges_lock);
     size_t at = above_locked(address);
     if (at && ranges.data[at - 1].address == address) {
+        taken = ranges.data[at - 1];
         memmove(ranges.data + at - 1, ranges.data + at, (ranges.count - at) * sizeof ranges.data[0]);
         ranges.count--;
     }
     publish_locked();
     pthread_rwlock_unlock(&ranges_lock);
+    return taken;
+}
+
+void tsr_home_only_put_back(struct tsr_home_only taken, CUresult freed)
+{
+    if (taken.bytes && freed != CUDA_SUCCESS)
+        tsr_home_only_add(taken.address, taken.bytes, taken.reason);
 }
 
 void tsr_home_only_forget(void)

@@ -6,15 +6,29 @@
 #ifndef TSR_MEMORY_HOME_ONLY_H
 #define TSR_MEMORY_HOME_ONLY_H
 
+#include "api/driver.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
 #include <tessera/records.h>
 
+struct tsr_home_only {
+    uint64_t address, bytes; /* bytes 0: none */
+    enum tsr_reason reason;
+};
+
+/*
+ * Another thread may get an address as soon as the driver has it back. So a range is noted after the driver gave it, and taken out before
+ * it is given back; if the driver then refuses, it is put back.
+ */
+
 /* What overlaps is replaced. Without memory to note it, every launch stays home from then on. */
 void tsr_home_only_add(uint64_t address, uint64_t bytes, enum tsr_reason reason);
-/* The range that begins there, if there is one. */
-void tsr_home_only_remove(uint64_t address);
+/* Takes out the range that begins there, if there is one. */
+struct tsr_home_only tsr_home_only_take(uint64_t address);
+/* Unless the driver took it, too. */
+void tsr_home_only_put_back(struct tsr_home_only taken, CUresult freed);
 /* Forgets all: the process is another one than that which noted them. */
 void tsr_home_only_forget(void);
 

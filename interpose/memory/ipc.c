@@ -18,25 +18,12 @@
 #include "driver/real.h"
 
 #define MAGIC 0x315f4350495f5254ull
-#define NAME_BYTES 64 /* of a socket */
 #define TIMEOUT_MS 5000
 #define REQUEST_TIMEOUT_MS 1000 /* a peer that connects and says nothing holds up the others for so long */
 
-static int listener = -1; /* memory lock; -1: no thread yet */
-static uint64_t secret;   /* memory lock */
-
-static const char *name_socket(char name[NAME_BYTES], uint32_t pid, uint64_t of)
-{
-    tsr_format(name, NAME_BYTES, "tessera-ipc-%u-%llx", pid, (unsigned long long)of);
-    return name;
-}
-
-static bool same_user(int peer)
-{
-    struct ucred credentials;
-    socklen_t bytes = sizeof credentials;
-    return getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 && credentials.uid == geteuid();
-}
+static int listener = -1;                             /* memory lock; -1: no thread yet */
+static struct tsr_os_file place = {.descriptor = -1}; /* memory lock; through which the listener is reached */
+static uint64_t secret;                               /* set before the listener */
 
 static bool readable(int descriptor, int timeout_ms)
 {
@@ -53,8 +40,8 @@ static void answer(int peer)
     struct tsr_ipc_name name;
     struct tsr_ipc_memory memory = {.result = CUDA_ERROR_INVALID_VALUE};
     int descriptor = -1;
-    if (!same_user(peer) || !readable(peer, REQUEST_TIMEOUT_MS) ||
-        recv(peer, &name, sizeof name, MSG_DONTWAIT) != (ssize_t)sizeof name || name.magic != MAGIC)
+    if (!readable(peer, REQUEST_TIMEOUT_MS) || recv(peer, &name, sizeof name, MSG_DONTWAIT) != (ssize_t)sizeof name ||
+        name.magic != MAGIC || name.secret != secret)
         return;
     tsr_memory_lock();
     const struct tsr_allocation *allocation = tsr_allocation_find(name.address);
@@ -74,8 +61,8 @@ static void *serve(void *argument)
 {
     int at = (int)(intptr_t)argument;
     for (;;) {
-        int peer = accept4(at, NULL, NULL, SOCK_CLOEXEC);
-        if (peer < 0 && errno != EINTR && errno != ECONNABORTED && errno != EMFILE && errno != ENFILE)
+        int peer = tsr_socket_accept(at);
+        if (peer < 0 && errno != EINTR && errno != ECONNABORTED && errno != EMFILE && errno != ENFILE && errno != EPERM)
             return NULL;
         if (peer < 0) {
             poll(NULL, 0, 10);
@@ -88,20 +75,23 @@ static void *serve(void *argument)
 
 static bool listen_locked(void)
 {
-    char name[NAME_BYTES];
     pthread_t thread;
+    int reached;
     if (listener >= 0)
         return true;
     if (getrandom(&secret, sizeof secret, 0) != (ssize_t)sizeof secret)
         return false;
-    int at = tsr_socket_listen(name_socket(name, (uint32_t)getpid(), secret), 0, 64);
-    if (at >= 0 && tsr_os_thread_start(&thread, "tessera-ipc", serve, (void *)(intptr_t)at)) {
+    int at = tsr_socket_listen(64, &reached);
+    if (at < 0)
+        return false;
+    if (tsr_os_thread_start(&thread, "tessera-ipc", serve, (void *)(intptr_t)at)) {
         pthread_detach(thread);
         listener = at;
+        place = tsr_os_file_keep(reached);
         return true;
     }
-    if (at >= 0)
-        close(at);
+    close(at);
+    close(reached);
     return false;
 }
 
@@ -122,6 +112,7 @@ CUresult tsr_ipc_offer(CUdeviceptr address, struct tsr_ipc_name *out)
         *out = (struct tsr_ipc_name){.magic = MAGIC,
                                      .secret = secret,
                                      .pid = (uint32_t)getpid(),
+                                     .place = (uint32_t)place.descriptor,
                                      .address = allocation->address,
                                      .id = allocation->id,
                                      .bytes = allocation->bytes};
@@ -137,19 +128,25 @@ static bool receive(int from, struct tsr_ipc_memory *memory, int *descriptor)
            tsr_socket_receive(from, memory, sizeof *memory, descriptor, 0) == (ssize_t)sizeof *memory;
 }
 
+static bool lies_inside(const struct tsr_ipc_name *name, const struct tsr_ipc_memory *memory)
+{
+    return memory->offset <= memory->bytes && name->bytes <= memory->bytes - memory->offset;
+}
+
 CUresult tsr_ipc_ask(const struct tsr_ipc_name *name, struct tsr_ipc_memory *out, int *descriptor)
 {
-    char socket_name[NAME_BYTES];
-    int to = tsr_socket_connect(name_socket(socket_name, name->pid, name->secret), 0);
+    char path[64];
+    tsr_format(path, sizeof path, "/proc/%u/fd/%u", name->pid, name->place);
+    int to = tsr_socket_connect(path, 0);
     *descriptor = -1;
-    if (to < 0)
-        return errno == ECONNREFUSED ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OPERATING_SYSTEM;
-    bool answered = same_user(to) && tsr_socket_send(to, name, sizeof *name, -1, 0) == (ssize_t)sizeof *name &&
-                    receive(to, out, descriptor);
+    if (to < 0) /* whoever has the process' number now is not who made the handle */
+        return errno == ECONNREFUSED || errno == ENOENT || errno == EPERM || errno == EACCES ? CUDA_ERROR_INVALID_VALUE
+                                                                                             : CUDA_ERROR_OPERATING_SYSTEM;
+    bool answered = tsr_socket_send(to, name, sizeof *name, -1, 0) == (ssize_t)sizeof *name && receive(to, out, descriptor);
     close(to);
     if (!answered)
         return CUDA_ERROR_INVALID_VALUE;
-    if (out->result == CUDA_SUCCESS && *descriptor < 0)
+    if (out->result == CUDA_SUCCESS && (*descriptor < 0 || !lies_inside(name, out)))
         return CUDA_ERROR_INVALID_VALUE;
     return (CUresult)out->result;
 }
@@ -159,4 +156,5 @@ void tsr_ipc_forget(void)
     if (listener >= 0)
         close(listener);
     listener = -1;
+    tsr_os_file_close(&place);
 }

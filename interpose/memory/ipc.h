@@ -1,7 +1,7 @@
 /*
  * Legacy IPC of arena memory: the driver cannot name it to another process, so the shims of both do. A handle says which process to ask, by a
- * socket in the abstract namespace, for which allocation; the answer is the memory's file descriptor. The asked process answers from a
- * thread that starts with its first handle and serves its own user only.
+ * socket (base/socket.h) that one of its descriptors leads to, for which allocation; the answer is the memory's file descriptor. The asked
+ * process answers from a thread that starts with its first handle; it serves its own user only, and who knows the handle's secret.
  */
 #ifndef TSR_MEMORY_IPC_H
 #define TSR_MEMORY_IPC_H
@@ -14,9 +14,9 @@
 
 struct tsr_ipc_name { /* what is in a CUipcMemHandle */
     uint64_t magic;
-    uint64_t secret; /* part of the socket's name */
+    uint64_t secret; /* of the process: a handle cannot be guessed, nor meant for another process with this number */
     uint32_t pid;
-    uint32_t reserved;
+    uint32_t place;      /* its descriptor that leads to the socket */
     CUdeviceptr address; /* of the allocation in its process */
     uint64_t id;         /* of the allocation: an address is used again */
     uint64_t bytes;      /* of the allocation */

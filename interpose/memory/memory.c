@@ -7,6 +7,7 @@
 #include "memory/allocation.h"
 #include "memory/arena.h"
 #include "memory/backing.h"
+#include "memory/bounds.h"
 #include "object/capture.h"
 #include "driver/engaged.h"
 #include "memory/home_only.h"
@@ -42,7 +43,8 @@ void tsr_memory_reclaim(void)
 
 static CUresult allocate_locked(size_t bytes, CUcontext context, struct tsr_allocation **out)
 {
-    if (bytes > LARGE)
+    tsr_bounds_start();
+    if (bytes > LARGE || tsr_bounds_are_guards())
         return tsr_allocation_map(bytes, small.peers, context, out);
     CUresult result = CUDA_SUCCESS;
     *out = tsr_allocation_take(&small, TSR_BLOCKS_FREE, bytes, context);
@@ -215,10 +217,11 @@ TSR_REDIRECTED(cuMemFree_v2)(CUdeviceptr dptr)
     if (tsr_memory_describe(dptr, &found))
         return tsr_memory_free(dptr);
     CUresult result = tsr_order_join_all();
-    if (result == CUDA_SUCCESS)
-        result = tsr_real.cuMemFree_v2(dptr);
-    if (result == CUDA_SUCCESS)
-        tsr_home_only_remove(dptr);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct tsr_home_only taken = tsr_home_only_take(dptr);
+    result = tsr_real.cuMemFree_v2(dptr);
+    tsr_home_only_put_back(taken, result);
     return result;
 }
 

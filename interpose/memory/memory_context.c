@@ -11,8 +11,10 @@ static uint32_t devices_used; /* atomic; bit n: device n may access ordinary mem
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
 {
     CUresult result = end(context);
-    if (result == CUDA_SUCCESS && tsr_session())
+    if (result == CUDA_SUCCESS && tsr_session()) {
+        tsr_order_context_ended(context);
         tsr_memory_context_gone(context);
+    }
     return result;
 }
 
@@ -32,8 +34,10 @@ CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
     if (is_active(device) && tsr_real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
         tsr_real.cuDevicePrimaryCtxRelease_v2(device);
     CUresult result = end(device);
-    if (result == CUDA_SUCCESS && context && !is_active(device))
+    if (result == CUDA_SUCCESS && context && !is_active(device)) {
+        tsr_order_context_ended(context);
         tsr_memory_context_gone(context);
+    }
     return result;
 }
 
@@ -41,7 +45,7 @@ CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
 static CUresult used(CUresult result, CUdevice device, const CUcontext *context)
 {
     int possible = 0;
-    CUdevice home = (CUdevice)tsr_session()->policy->home;
+    CUdevice home = tsr_session()->home;
     uint32_t bit = 1u << (device & 31);
     if (result == CUDA_SUCCESS)
         tsr_memory_context_begun(*context);

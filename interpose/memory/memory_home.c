@@ -38,11 +38,10 @@ TSR_REDIRECTED(cuMemHostUnregister)(void *p)
     if (result != CUDA_SUCCESS)
         return result;
     tsr_real.cuMemHostGetDevicePointer_v2(&device, p, 0);
+    struct tsr_home_only here = tsr_home_only_take((uint64_t)(uintptr_t)p), there = tsr_home_only_take(device);
     result = tsr_real.cuMemHostUnregister(p);
-    if (result == CUDA_SUCCESS) {
-        tsr_home_only_remove((uint64_t)(uintptr_t)p);
-        tsr_home_only_remove(device);
-    }
+    tsr_home_only_put_back(here, result);
+    tsr_home_only_put_back(there, result);
     return result;
 }
 

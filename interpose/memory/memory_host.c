@@ -2,6 +2,7 @@
  * Page-locked host memory: a memory file mapped at one address in the application and in every executor, registered with each one's GPU, so
  * that its device address is its host address everywhere. What cannot be had so is the driver's and home-only.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -70,7 +71,8 @@ static CUresult allocate_locked(struct host_memory *memory, void **out)
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
     int file = tsr_os_memfd("tessera-host", whole);
-    CUresult result = file >= 0 ? register_at_home(block, memory->bytes, file) : CUDA_ERROR_OUT_OF_MEMORY;
+    bool fixed = file >= 0 && tsr_os_seal(file, F_SEAL_SHRINK | F_SEAL_GROW);
+    CUresult result = fixed ? register_at_home(block, memory->bytes, file) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS) {
         memory->shared = share(block, file);
         if (!memory->shared)
@@ -154,7 +156,7 @@ static void free_locked(struct tsr_block *block)
     if (memory->shared)
         tsr_executors_tell(&message);
     else
-        tsr_home_only_remove(tsr_block_address(block));
+        tsr_home_only_take(tsr_block_address(block));
     tsr_real.cuMemHostUnregister(pointer(block)); /* if its context is gone, so is the registration */
     tsr_os_unmap(pointer(block), tsr_block_bytes(block));
     tsr_blocks_give(&space, block, TSR_BLOCKS_FREE);
@@ -188,10 +190,11 @@ TSR_REDIRECTED(cuMemFreeHost)(void *p)
         return result == CUDA_SUCCESS && !block ? CUDA_ERROR_INVALID_VALUE : result;
     }
     result = tsr_order_join_all();
-    if (result == CUDA_SUCCESS)
-        result = tsr_real.cuMemFreeHost(p);
-    if (result == CUDA_SUCCESS)
-        tsr_home_only_remove((uint64_t)(uintptr_t)p);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct tsr_home_only taken = tsr_home_only_take((uint64_t)(uintptr_t)p);
+    result = tsr_real.cuMemFreeHost(p);
+    tsr_home_only_put_back(taken, result);
     return result;
 }
 

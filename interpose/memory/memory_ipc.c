@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/vec.h"
+#include "memory/allocation.h"
 #include "driver/engaged.h"
 #include "memory/home_only.h"
 #include "memory/ipc.h"
@@ -56,21 +57,27 @@ static CUresult map(struct opened *of, CUdevice device, int descriptor)
         return result;
     if (mirrors()) {
         tsr_physical_created(of->memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, descriptor);
+        tsr_physical_offered(of->memory);
         tsr_vmm_mapped(of->range, of->bytes, of->memory);
     }
     result = tsr_real.cuMemSetAccess(of->range, of->bytes, &access, 1);
-    if (result == CUDA_SUCCESS && mirrors() && tsr_memory_is_home(&access.location))
-        tsr_vmm_access(of->range, of->bytes, access.flags);
+    if (result == CUDA_SUCCESS && mirrors() && tsr_memory_is_home(&access.location)) {
+        tsr_memory_lock();
+        tsr_vmm_access_locked(of->range, of->bytes, access.flags);
+        tsr_memory_unlock();
+    }
     return result;
 }
 
 static void unmap(const struct opened *of)
 {
+    tsr_memory_lock();
     tsr_real.cuMemUnmap(of->range, of->bytes);
     if (mirrors()) {
-        tsr_vmm_unmapped(of->range, of->bytes);
-        tsr_physical_released(of->memory);
+        tsr_vmm_unmapped_locked(of->range, of->bytes);
+        tsr_physical_released_locked(of->memory);
     }
+    tsr_memory_unlock();
 }
 
 static CUresult reserve(struct opened *of)
@@ -88,9 +95,8 @@ static void unreserve(const struct opened *of)
 {
     if (mirrors() && tsr_vmm_free(of->range, of->bytes) != CUDA_ERROR_NOT_SUPPORTED)
         return;
-    tsr_real.cuMemAddressFree(of->range, of->bytes);
-    if (mirrors())
-        tsr_vmm_freed(of->range);
+    struct tsr_home_only taken = tsr_home_only_take(of->range);
+    tsr_home_only_put_back(taken, tsr_real.cuMemAddressFree(of->range, of->bytes));
 }
 
 static CUresult take(struct opened *of, CUdevice device, int descriptor)
@@ -194,9 +200,9 @@ CUresult tsr_ipc_close(CUdeviceptr dptr)
 {
     CUresult result = mirrors() ? tsr_order_join_all() : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && !close_ours(dptr, &result)) {
+        struct tsr_home_only taken = tsr_home_only_take(dptr);
         result = tsr_real.cuIpcCloseMemHandle(dptr);
-        if (result == CUDA_SUCCESS && mirrors())
-            tsr_home_only_remove(dptr);
+        tsr_home_only_put_back(taken, result);
     }
     return result;
 }

@@ -28,7 +28,7 @@ static bool answer(const struct tsr_allocation *allocation, CUpointer_attribute 
         PUT(CUcontext, pool ? NULL : allocation->context);
         return true;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        PUT(int, tsr_session()->policy->home);
+        PUT(int, tsr_session()->home);
         return true;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         PUT(char, allocation->sync_memops);

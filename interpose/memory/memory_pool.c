@@ -3,6 +3,7 @@
  * the arena (pool.h); all others, and what is allocated while a stream is captured, remain the driver's and are home-only.
  */
 #include "driver/engaged.h"
+#include "memory/allocation.h"
 #include "memory/home_only.h"
 #include "memory/home.h"
 #include "memory/memory.h"
@@ -92,10 +93,11 @@ static CUresult free_elsewhere(CUdeviceptr address, CUstream stream, bool per_th
                                CUresult (*forward)(CUdeviceptr, CUstream))
 {
     CUresult result = tsr_order_join(stream, per_thread);
-    if (result == CUDA_SUCCESS)
-        result = forward(address, stream);
-    if (result == CUDA_SUCCESS && !captured)
-        tsr_home_only_remove(address);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct tsr_home_only taken = captured ? (struct tsr_home_only){0} : tsr_home_only_take(address);
+    result = forward(address, stream);
+    tsr_home_only_put_back(taken, result);
     return result;
 }
 
@@ -129,9 +131,11 @@ TSR_REDIRECTED(cuMemPoolCreate)(CUmemoryPool *pool, const CUmemPoolProps *poolPr
 
 TSR_REDIRECTED(cuMemPoolDestroy)(CUmemoryPool pool)
 {
+    tsr_memory_lock(); /* another thread may get the handle at once, and notes it under the lock */
     CUresult result = tsr_real.cuMemPoolDestroy(pool);
     if (result == CUDA_SUCCESS)
-        tsr_pool_destroyed(pool);
+        tsr_pool_destroyed_locked(pool);
+    tsr_memory_unlock();
     return result;
 }
 

@@ -2,6 +2,7 @@
 #include "memory/allocation.h"
 #include "memory/arena.h"
 #include "memory/backing.h"
+#include "memory/home_only.h"
 #include "driver/engaged.h"
 #include "memory/home.h"
 #include "memory/memory.h"
@@ -28,9 +29,9 @@ TSR_REDIRECTED(cuMemAddressFree)(CUdeviceptr ptr, size_t size)
     CUresult result = tsr_arena_covers(ptr) ? CUDA_ERROR_INVALID_VALUE : tsr_vmm_free(ptr, size);
     if (result != CUDA_ERROR_NOT_SUPPORTED)
         return result;
+    struct tsr_home_only taken = tsr_home_only_take(ptr);
     result = tsr_real.cuMemAddressFree(ptr, size);
-    if (result == CUDA_SUCCESS)
-        tsr_vmm_freed(ptr);
+    tsr_home_only_put_back(taken, result);
     return result;
 }
 
@@ -83,9 +84,11 @@ TSR_REDIRECTED(cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, c
 
 TSR_REDIRECTED(cuMemRelease)(CUmemGenericAllocationHandle handle)
 {
+    tsr_memory_lock(); /* another thread may get the handle at once, and notes it under the lock */
     CUresult result = tsr_real.cuMemRelease(handle);
     if (result == CUDA_SUCCESS)
-        tsr_physical_released(handle);
+        tsr_physical_released_locked(handle);
+    tsr_memory_unlock();
     return result;
 }
 
@@ -100,15 +103,19 @@ TSR_REDIRECTED(cuMemMap)(CUdeviceptr ptr, size_t size, size_t offset, CUmemGener
     return result;
 }
 
+/* Under the lock: who verifies or moves memory copies what is noted as mapped. */
 TSR_REDIRECTED(cuMemUnmap)(CUdeviceptr ptr, size_t size)
 {
     if (tsr_arena_covers(ptr))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = tsr_order_join_all();
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_memory_lock();
+    result = tsr_real.cuMemUnmap(ptr, size);
     if (result == CUDA_SUCCESS)
-        result = tsr_real.cuMemUnmap(ptr, size);
-    if (result == CUDA_SUCCESS)
-        tsr_vmm_unmapped(ptr, size);
+        tsr_vmm_unmapped_locked(ptr, size);
+    tsr_memory_unlock();
     return result;
 }
 
@@ -116,10 +123,12 @@ TSR_REDIRECTED(cuMemSetAccess)(CUdeviceptr ptr, size_t size, const CUmemAccessDe
 {
     if (tsr_arena_covers(ptr))
         return CUDA_ERROR_INVALID_VALUE;
+    tsr_memory_lock();
     CUresult result = tsr_real.cuMemSetAccess(ptr, size, desc, count);
     for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
         if (tsr_memory_is_home(&desc[i].location))
-            tsr_vmm_access(ptr, size, desc[i].flags);
+            tsr_vmm_access_locked(ptr, size, desc[i].flags);
+    tsr_memory_unlock();
     return result;
 }
 
@@ -159,6 +168,7 @@ TSR_REDIRECTED(cuMemExportToShareableHandle)(void *shareableHandle, CUmemGeneric
     CUmemAllocationHandleType types;
     if (tsr_physical_types_of(handle, &types) && !((unsigned)types & (unsigned)handleType))
         return CUDA_ERROR_INVALID_VALUE;
+    tsr_physical_offered(handle);
     return tsr_real.cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
 }
 
@@ -170,6 +180,7 @@ TSR_REDIRECTED(cuMemImportFromShareableHandle)(CUmemGenericAllocationHandle *han
         return result;
     bool is_file = shHandleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     tsr_physical_created(*handle, shHandleType, is_file ? (int)(intptr_t)osHandle : -1);
+    tsr_physical_offered(*handle);
     return CUDA_SUCCESS;
 }
 

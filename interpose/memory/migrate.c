@@ -2,6 +2,7 @@
 #include "memory/migrate.h"
 
 #include "base/log.h"
+#include "base/os.h"
 #include "base/vec.h"
 #include "order/gate.h"
 #include "memory/quiet.h"
@@ -12,7 +13,8 @@
 #include "memory/home.h"
 #include "object/capture.h"
 
-#define QUIET_NS 20000000ull
+#define PAUSE_NS 1000000ull /* that other threads may have to wait because of an attempt that comes to nothing */
+#define FIX_NS 20000000ull   /* when it is the last occasion */
 #define LEAST_DUE 32u
 #define MOST_DUE (1u << 20)
 #define PAGES_PER_LAUNCH 16u /* that are looked at */
@@ -58,13 +60,15 @@ static CUresult move_locked(struct tsr_extent *extent, uint32_t gpu)
     return CUDA_SUCCESS;
 }
 
-/* False: there was no quiet moment. */
-static bool move_all_locked(const struct moves *moves)
+/* False: there was no quiet moment within the time. */
+static bool move_all_locked(const struct moves *moves, uint64_t timeout_ns)
 {
     bool quiet = false;
-    if (!tsr_gate_close(QUIET_NS))
+    uint64_t start_ns = tsr_os_monotonic_ns();
+    if (!tsr_gate_close(timeout_ns))
         return false;
-    if (!tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS) {
+    uint64_t gone_ns = tsr_os_monotonic_ns() - start_ns;
+    if (!tsr_is_any_capture() && gone_ns < timeout_ns && tsr_quiet_wait(timeout_ns - gone_ns) == CUDA_SUCCESS) {
         quiet = true;
         for (size_t i = 0; i < moves->list.count; i++)
             (void)move_locked(moves->list.data[i].extent, moves->list.data[i].gpu);
@@ -91,7 +95,7 @@ void tsr_migrate_now(void)
     tsr_memory_lock();
     if (tsr_uses_pages && __atomic_exchange_n(&tsr_uses_launches, 0, __ATOMIC_RELAXED)) {
         tsr_arena_each(judge, &moves);
-        set_due(&moves, moves.list.count == 0 || move_all_locked(&moves));
+        set_due(&moves, moves.list.count == 0 || move_all_locked(&moves, PAUSE_NS));
     }
     tsr_memory_unlock();
     tsr_memory_relax_end(mode);
@@ -103,7 +107,7 @@ void tsr_migrate_fix_locked(struct tsr_extent *extent)
     struct moves moves = {0};
     uint32_t home = tsr_session()->policy->home;
     if (!extent->residency.fixed && extent->residency.gpu != home && extent->shared &&
-        tsr_vec_push(&moves.list, (struct move){extent, home}) && !move_all_locked(&moves))
+        tsr_vec_push(&moves.list, (struct move){extent, home}) && !move_all_locked(&moves, FIX_NS))
         tsr_info("memory of GPU %u is given to others as it is: there was no quiet moment to bring it home",
                  extent->residency.gpu);
     extent->residency.fixed = true;

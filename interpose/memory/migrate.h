@@ -1,7 +1,8 @@
 /*
  * Moving memory to the GPU whose launches use it, while the program runs: at a moment at which the program has waited for the GPU anyway,
- * nothing is captured, and all its other work is complete within a few milliseconds. Other threads that give the GPU work wait
- * meanwhile. If such a moment does not come, or memory cannot be had there, everything stays where it is.
+ * nothing is captured, and all its other work is complete within a millisecond. Other threads that give the GPU work wait meanwhile, and
+ * while memory moves. If it is not, the next attempt comes after twice as many launches; if memory cannot be had there, everything stays
+ * where it is.
  */
 #ifndef TSR_MEMORY_MIGRATE_H
 #define TSR_MEMORY_MIGRATE_H

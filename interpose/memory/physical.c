@@ -16,6 +16,7 @@ struct tsr_physical {
     uint64_t mappings; /* of it */
     CUmemAllocationHandleType types;
     int descriptor; /* -1: ask the driver for one */
+    bool offered;   /* another process has it, or may get it */
 };
 
 struct handle {
@@ -76,6 +77,15 @@ static void put_locked(struct tsr_physical *physical)
     free(physical);
 }
 
+void tsr_physical_offered(CUmemGenericAllocationHandle handle)
+{
+    tsr_memory_lock();
+    struct tsr_physical *physical = tsr_physical_find_locked(handle);
+    if (physical)
+        physical->offered = true;
+    tsr_memory_unlock();
+}
+
 void tsr_physical_created(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType types, int descriptor)
 {
     struct tsr_physical *physical = calloc(1, sizeof *physical);
@@ -91,15 +101,13 @@ void tsr_physical_created(CUmemGenericAllocationHandle handle, CUmemAllocationHa
     tsr_memory_unlock();
 }
 
-void tsr_physical_released(CUmemGenericAllocationHandle handle)
+void tsr_physical_released_locked(CUmemGenericAllocationHandle handle)
 {
-    tsr_memory_lock();
     struct tsr_physical *physical = tsr_physical_find_locked(handle);
     if (physical && --physical->handles == 0) {
         forget_handle(handle);
         put_locked(physical);
     }
-    tsr_memory_unlock();
 }
 
 void tsr_physical_retain_locked(struct tsr_physical *physical, CUmemGenericAllocationHandle handle)
@@ -122,9 +130,9 @@ void tsr_physical_unmapped_locked(struct tsr_physical *physical)
     put_locked(physical);
 }
 
-uint64_t tsr_physical_mappings_locked(const struct tsr_physical *physical)
+bool tsr_physical_is_private_locked(const struct tsr_physical *physical)
 {
-    return physical ? physical->mappings : 0;
+    return physical && physical->mappings == 1 && !physical->offered;
 }
 
 bool tsr_physical_types_locked(const struct tsr_physical *physical, CUmemAllocationHandleType *types)

@@ -17,18 +17,21 @@ struct tsr_physical;
  * descriptor: of imported memory, which is kept (a copy); -1: none.
  */
 void tsr_physical_created(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType types, int descriptor);
-void tsr_physical_released(CUmemGenericAllocationHandle handle);
+/* Another process has it, or may get it from now on. */
+void tsr_physical_offered(CUmemGenericAllocationHandle handle);
 /* False: not known. */
 bool tsr_physical_types_of(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType *types);
 
 /* Under the memory lock. physical NULL: memory of a handle that is not known. */
 struct tsr_physical *tsr_physical_find_locked(CUmemGenericAllocationHandle handle);
+/* It was released; the lock is held since before. */
+void tsr_physical_released_locked(CUmemGenericAllocationHandle handle);
 /* The application has got a handle of it that it has to release. */
 void tsr_physical_retain_locked(struct tsr_physical *physical, CUmemGenericAllocationHandle handle);
 void tsr_physical_mapped_locked(struct tsr_physical *physical);
 void tsr_physical_unmapped_locked(struct tsr_physical *physical);
-/* How often it is mapped; 0: not known. */
-uint64_t tsr_physical_mappings_locked(const struct tsr_physical *physical);
+/* Whether it is mapped once and no other process has it. */
+bool tsr_physical_is_private_locked(const struct tsr_physical *physical);
 /* False: not known. */
 bool tsr_physical_types_locked(const struct tsr_physical *physical, CUmemAllocationHandleType *types);
 /* A descriptor of the memory, which the caller closes; -1: it cannot be shared. */

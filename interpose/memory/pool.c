@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "memory/allocation.h"
 #include "memory/arena.h"
+#include "memory/bounds.h"
 #include "memory/freed.h"
 #include "memory/home.h"
 #include "memory/memory.h"
@@ -47,8 +48,7 @@ struct tsr_pool *tsr_pool_find(CUmemoryPool handle)
     struct tsr_pool *pool = handle ? tsr_map_find(&by_handle, (uint64_t)(uintptr_t)handle) : NULL;
     if (pool || !handle)
         return pool;
-    if (tsr_real.cuDeviceGetDefaultMemPool(&of_device, (CUdevice)tsr_session()->policy->home) != CUDA_SUCCESS ||
-        of_device != handle)
+    if (tsr_real.cuDeviceGetDefaultMemPool(&of_device, tsr_session()->home) != CUDA_SUCCESS || of_device != handle)
         return NULL;
     tsr_memory_lock();
     pool = tsr_map_find(&by_handle, (uint64_t)(uintptr_t)handle);
@@ -62,8 +62,8 @@ void tsr_pool_created(CUmemoryPool handle, const CUmemPoolProps *properties)
 {
     bool served = properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
                   properties->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
-                  properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-                  (uint32_t)properties->location.id == tsr_session()->policy->home && properties->usage == 0;
+                  properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE && properties->location.id == tsr_session()->home &&
+                  properties->usage == 0;
     if (!served)
         return;
     tsr_memory_lock();
@@ -111,9 +111,10 @@ void tsr_pool_reclaim_locked(void)
         tsr_heap_trim(&pools.data[i]->heap, 0);
 }
 
+/* With exact bounds what was freed in the stream keeps its bounds until the stream has come to that. */
 static struct tsr_allocation *take_locked(struct tsr_pool *pool, uint64_t set, size_t bytes, CUcontext context)
 {
-    struct tsr_allocation *taken = tsr_allocation_take(&pool->heap, set, bytes, context);
+    struct tsr_allocation *taken = tsr_bounds_are_exact() ? NULL : tsr_allocation_take(&pool->heap, set, bytes, context);
     return taken ? taken : tsr_allocation_take(&pool->heap, TSR_BLOCKS_FREE, bytes, context);
 }
 
@@ -167,6 +168,20 @@ void tsr_pool_give_locked(struct tsr_allocation *allocation, uint64_t set)
     tsr_allocation_give(allocation, set);
 }
 
+static void CUDA_CB remove_bounds(void *address)
+{
+    tsr_bounds_remove((CUdeviceptr)(uintptr_t)address);
+}
+
+/* What was posted to the stream before may still use the memory, what comes after may not. */
+static void remove_bounds_after(CUstream stream, CUdeviceptr address)
+{
+    void *argument = (void *)(uintptr_t)address;
+    if (tsr_order_join(stream, false) != CUDA_SUCCESS ||
+        tsr_real.cuLaunchHostFunc(stream, remove_bounds, argument) != CUDA_SUCCESS)
+        tsr_bounds_remove(address);
+}
+
 bool tsr_pool_free(CUdeviceptr address, CUstream stream, bool per_thread)
 {
     CUcontext context = NULL;
@@ -177,8 +192,11 @@ bool tsr_pool_free(CUdeviceptr address, CUstream stream, bool per_thread)
     if (found) {
         CUstream named = tsr_stream_named(stream, per_thread);
         uint64_t set = tsr_freed_set(named, context);
-        if (tsr_blocks_set(&allocation->heap->blocks, set) && tsr_freed_note_locked(set, named, context))
-            tsr_pool_give_locked(allocation, set); /* else it leaks, which is better than memory of two owners */
+        if (tsr_blocks_set(&allocation->heap->blocks, set) && tsr_freed_note_locked(set, named, context)) {
+            if (tsr_bounds_are_exact())
+                remove_bounds_after(named, address); /* first: the set may be free for all right after */
+            tsr_pool_give_locked(allocation, set);
+        } /* else it leaks, which is better than memory of two owners */
     }
     tsr_memory_unlock();
     return found;
@@ -219,15 +237,13 @@ CUresult tsr_pool_grant(struct tsr_pool *pool, CUdevice device, CUmemAccess_flag
     return result;
 }
 
-void tsr_pool_destroyed(CUmemoryPool handle)
+void tsr_pool_destroyed_locked(CUmemoryPool handle)
 {
-    tsr_memory_lock();
     struct tsr_pool *pool = tsr_map_remove(&by_handle, (uint64_t)(uintptr_t)handle);
     if (pool) {
         pool->closed = true;
         tsr_pool_settle_all_locked();
     }
-    tsr_memory_unlock();
 }
 
 struct tsr_pool_counters tsr_pool_count(struct tsr_pool *pool)

@@ -20,7 +20,7 @@ struct tsr_pool *tsr_pool_find(CUmemoryPool handle);
 /* A pool that the driver has just made with these properties; does nothing if it is not to be served from here. */
 void tsr_pool_created(CUmemoryPool handle, const CUmemPoolProps *properties);
 /* The driver has taken the handle away. The memory stays as long as it is in use. */
-void tsr_pool_destroyed(CUmemoryPool handle);
+void tsr_pool_destroyed_locked(CUmemoryPool handle);
 CUmemoryPool tsr_pool_handle(const struct tsr_pool *pool);
 
 /* Errors: as cuMemAllocFromPoolAsync. The stream is none that is being captured. */

@@ -1,8 +1,6 @@
 /* See quiet.h. */
 #include "memory/quiet.h"
 
-#include <poll.h>
-
 #include "base/os.h"
 #include "driver/real.h"
 #include "memory/contexts.h"
@@ -10,9 +8,11 @@
 
 static CUresult poll_event(CUevent event, uint64_t deadline)
 {
+    static const uint32_t never;
+    uint64_t now;
     CUresult result;
-    while ((result = tsr_real.cuEventQuery(event)) == CUDA_ERROR_NOT_READY && tsr_os_monotonic_ns() < deadline)
-        poll(NULL, 0, 1);
+    while ((result = tsr_real.cuEventQuery(event)) == CUDA_ERROR_NOT_READY && (now = tsr_os_monotonic_ns()) < deadline)
+        tsr_os_futex_wait(&never, 0, tsr_os_pause_ns(deadline - now), false);
     return result;
 }
 

@@ -93,11 +93,6 @@ void tsr_vmm_reserved(CUdeviceptr address, uint64_t bytes)
     tsr_home_only_add(address, bytes, TSR_REASON_MEMORY_NOT_SHARED);
 }
 
-void tsr_vmm_freed(CUdeviceptr address)
-{
-    tsr_home_only_remove(address);
-}
-
 /* The part of the window that holds the address, or NULL. */
 static struct tsr_block *part_locked(CUdeviceptr address)
 {
@@ -177,21 +172,19 @@ static void unmap_locked(struct tsr_block *block)
     if (mapping->shared)
         tsr_executors_tell(&message);
     else if (in_window(address))
-        tsr_home_only_remove(address);
+        tsr_home_only_take(address);
     forget(&mapped, block);
     tsr_physical_unmapped_locked(physical);
 }
 
-void tsr_vmm_unmapped(CUdeviceptr address, uint64_t bytes)
+void tsr_vmm_unmapped_locked(CUdeviceptr address, uint64_t bytes)
 {
-    tsr_memory_lock();
     for (struct tsr_block *block = tsr_blocks_from(&mapped, address), *next; block; block = next) {
         if (tsr_block_address(block) - address >= bytes)
             break;
         next = block->next;
         unmap_locked(block);
     }
-    tsr_memory_unlock();
 }
 
 static void access_locked(struct tsr_block *block, CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags)
@@ -212,9 +205,8 @@ static void access_locked(struct tsr_block *block, CUdeviceptr address, uint64_t
     tsr_home_only_add(tsr_block_address(block), tsr_block_bytes(block), TSR_REASON_MEMORY_NOT_SHARED);
 }
 
-void tsr_vmm_access(CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags)
+void tsr_vmm_access_locked(CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags)
 {
-    tsr_memory_lock();
     for (CUdeviceptr at = address, end = address + bytes; at < end;) {
         struct tsr_block *block = tsr_blocks_find(&mapped, at);
         if (!block)
@@ -223,7 +215,6 @@ void tsr_vmm_access(CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags
         access_locked(block, at, (block_end < end ? block_end : end) - at, flags);
         at = block_end;
     }
-    tsr_memory_unlock();
 }
 
 static struct tsr_physical *physical_at_locked(CUdeviceptr address)
@@ -247,10 +238,10 @@ bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types)
     return known;
 }
 
-static bool has_one_address(const struct tsr_block *block)
+static bool is_private(const struct tsr_block *block)
 {
     const struct mapping *mapping = block->owner;
-    return mapping->shared && tsr_physical_mappings_locked(mapping->physical) == 1 &&
+    return mapping->shared && tsr_physical_is_private_locked(mapping->physical) &&
            tsr_block_address(block) % TSR_ARENA_PAGE == 0 && tsr_block_bytes(block) % TSR_ARENA_PAGE == 0;
 }
 
@@ -258,7 +249,7 @@ void tsr_vmm_each_locked(void (*visit)(CUdeviceptr address, uint64_t bytes, void
 {
     for (const struct tsr_block *block = mapped.lowest; block; block = block->next) {
         CUdeviceptr at = tsr_block_address(block), end = at + tsr_block_bytes(block);
-        while (has_one_address(block) && at < end) {
+        while (is_private(block) && at < end) {
             CUdeviceptr first = at;
             while (at < end && tsr_arena_holds(at, TSR_ARENA_PAGE))
                 at += TSR_ARENA_PAGE;

@@ -3,7 +3,8 @@
  *
  * The driver follows a wish for an address only if the range is large, so reservations that may be anywhere are parts of one, the window,
  * which the application and all executors have at the same place. What is mapped in the window is mapped there with the access
- * that the home GPU has. What cannot be mirrored is home-only. The functions take the memory lock.
+ * that the home GPU has. What cannot be mirrored is home-only. The functions take the memory lock; those named _locked are called with it,
+ * held since before the driver was asked.
  */
 #ifndef TSR_MEMORY_VMM_H
 #define TSR_MEMORY_VMM_H
@@ -21,15 +22,13 @@ CUresult tsr_vmm_reserve(uint64_t bytes, uint64_t alignment, CUdeviceptr hint, C
 void tsr_vmm_reserved(CUdeviceptr address, uint64_t bytes);
 /* NOT_SUPPORTED: not a part of the window. INVALID_VALUE: not as it was reserved, or something is mapped. */
 CUresult tsr_vmm_free(CUdeviceptr address, uint64_t bytes);
-/* A reservation that the driver has freed. */
-void tsr_vmm_freed(CUdeviceptr address);
 /* The application's reservation in the window that holds the address. False: it is outside of the window; else base 0: in none. */
 bool tsr_vmm_find(CUdeviceptr address, CUdeviceptr *base, uint64_t *bytes);
 
 /* The driver has done it; now the executors. */
 void tsr_vmm_mapped(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle handle);
-void tsr_vmm_unmapped(CUdeviceptr address, uint64_t bytes);
-void tsr_vmm_access(CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags);
+void tsr_vmm_unmapped_locked(CUdeviceptr address, uint64_t bytes);
+void tsr_vmm_access_locked(CUdeviceptr address, uint64_t bytes, CUmemAccess_flags flags);
 
 /* The application has got the handle of what is mapped there. */
 void tsr_vmm_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address);
@@ -38,7 +37,7 @@ bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types);
 
 /*
  * With the memory lock held. Calls visit for each stretch of whole pages in the window that is memory for the home GPU and all executors alike, to
- * read and write, and that has no second address.
+ * read and write, that has no second address and that no other process has.
  */
 void tsr_vmm_each_locked(void (*visit)(CUdeviceptr address, uint64_t bytes, void *argument), void *argument);
 /* What a pointer into the window may reach: mappings of its reservation without a gap between them. False: nothing is mapped there. */

@@ -32,7 +32,8 @@ void tsr_module_keep(struct tsr_module_record *module, const void *image)
     module->bytes = tsr_image_bytes(image);
     module->image = module->bytes ? tsr_os_memfd("tessera-image", module->bytes) : -1;
     read_module_name(module, image);
-    if (module->image >= 0 && !tsr_os_write_all(module->image, image, module->bytes)) {
+    if (module->image >= 0 && !(tsr_os_write_all(module->image, image, module->bytes) &&
+                                tsr_os_seal(module->image, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))) {
         close(module->image);
         module->image = -1;
     }

@@ -1,6 +1,7 @@
 /* See place.h. */
 #include "object/place.h"
 
+#include "driver/gpus.h"
 #include "object/capture.h"
 #include "driver/real.h"
 #include "driver/stream_handle.h"
@@ -13,5 +14,5 @@ uint32_t tsr_place_of(CUstream stream)
     CUresult result = is_current ? tsr_real.cuCtxGetDevice(&device) : tsr_real.cuStreamGetDevice(stream, &device);
     if (result == CUDA_ERROR_NOT_FOUND) /* cuStreamGetDevice is of 12.8 */
         result = tsr_real.cuCtxGetDevice(&device);
-    return result == CUDA_SUCCESS ? (uint32_t)device : TSR_PLACE_UNKNOWN;
+    return result == CUDA_SUCCESS ? tsr_gpu_of(device) : TSR_PLACE_UNKNOWN;
 }

@@ -8,9 +8,11 @@
 
 #include <stdint.h>
 
-#define TSR_PLACE_UNKNOWN UINT32_MAX /* no context is current, or the stream's handle is wrong: the driver will say so */
+#include "driver/gpus.h"
 
-/* Number of the stream's GPU; a default stream (NULL included) is the current context's. */
+#define TSR_PLACE_UNKNOWN TSR_GPU_UNKNOWN /* no context is current, or the stream's handle is wrong: the driver will say so */
+
+/* The machine's number of the stream's GPU; a default stream (NULL included) is the current context's. */
 uint32_t tsr_place_of(CUstream stream);
 
 #endif

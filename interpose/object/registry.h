@@ -46,6 +46,7 @@ struct tsr_module_record {
     char name[64];    /* cut off if longer */
     uint16_t sent;    /* lock; bit k: executor k has it */
     uint16_t refused; /* lock; bit k: executor k cannot load it: no room, or no code for its GPU */
+    uint16_t foreign; /* atomic; of these: it, or a function of it, has no code for the GPU of executor k */
     uint64_t held;    /* atomic; variables whose address the application has, by tsr_variable_bit() */
 
     struct tsr_constant *constants; /* memory/constants.c has the lock */
@@ -70,8 +71,9 @@ struct tsr_function_record {
     uint32_t shared_bytes;
 
     /* Redirecting; launch/functions.c has the lock. */
-    bool described; /* atomic; parameters and, of the driver's attributes: */
-    bool different; /* atomic; a verified launch gave other bytes elsewhere than at home */
+    bool described;     /* atomic; parameters and, of the driver's attributes: */
+    bool is_collective; /* of NCCL; with `described` */
+    bool different;     /* atomic; a verified launch gave other bytes elsewhere than at home */
     struct tsr_decide_cache decide;
     uint32_t max_threads;       /* of a block */
     uint32_t most_shared_bytes; /* dynamic, per block, as things stand */

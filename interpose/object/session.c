@@ -15,6 +15,11 @@ struct tsr_session *tsr_session(void)
     return tsr_has_role(TSR_REDIRECTING) ? __atomic_load_n(&current, __ATOMIC_ACQUIRE) : NULL;
 }
 
+struct tsr_session *tsr_session_counting(void)
+{
+    return tsr_has_role(TSR_DECIDING) ? __atomic_load_n(&current, __ATOMIC_ACQUIRE) : NULL;
+}
+
 struct tsr_lane_client *tsr_session_lane(int32_t device)
 {
     const struct tsr_session *session = tsr_session();

@@ -1,11 +1,13 @@
 /*
  * The shim's state in one process: the decision table and a lane to each executor. Starts after the process' first successful
  * cuInit, and belongs to that process only: a forked child has none until it initialises CUDA itself. Without a
- * policy, or when an executor cannot be reached, there is no session and every call is forwarded. A policy without executors
- * makes one if writes are checked.
+ * policy there is no session and every call is forwarded. A policy without executors makes one if writes are checked. Where the home GPU is
+ * hidden from the process, or an executor cannot be reached, launches are counted, and all of them are forwarded.
  */
 #ifndef TSR_OBJECT_SESSION_H
 #define TSR_OBJECT_SESSION_H
+
+#include "api/driver.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -19,20 +21,23 @@ struct tsr_rules;
 
 struct tsr_session {
     pid_t owner;                /* the process it belongs to */
-    struct tsr_policy *policy;  /* mapped shared */
+    struct tsr_policy *policy;  /* mapped shared; all its GPUs have the machine's numbers */
+    CUdevice home;              /* the home GPU, as the driver numbers it in this process; -1: it is hidden */
     struct tsr_rules *rules;    /* atomic; of the policy's present generation or the one before; decide.c's */
     pthread_mutex_t rules_lock; /* making new ones */
     bool checks;                /* what launches at home write is checked (check.h) */
     uint64_t redirected;        /* atomic; launches that rules sent elsewhere while launches are verified */
     uint32_t lane_count;
     struct tsr_lane_client *lanes[15]; /* by executor */
-    uint32_t lane_device[15];
+    uint32_t lane_device[15];          /* the machine's number of its GPU */
 };
 
 /* From now on the process has this session: shim/start.c made it. */
 void tsr_session_set(struct tsr_session *session);
 /* NULL: forward everything. Constant for the life of the process once cuInit has returned. */
 struct tsr_session *tsr_session(void);
+/* The same, and one from which nothing can leave: for who decides and counts launches. NULL: there is no policy. */
+struct tsr_session *tsr_session_counting(void);
 
 /* The lane to a GPU; NULL: the home GPU, or none that this session reaches. */
 struct tsr_lane_client *tsr_session_lane(int32_t device);

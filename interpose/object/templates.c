@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "base/os.h"
 #include "driver/real.h"
 
 #define MOST_DISTRUSTED 256u /* when there are as many, all are */
@@ -23,8 +24,10 @@ uint32_t tsr_templates_distrusted;
 static pthread_mutex_t distrust_lock = PTHREAD_MUTEX_INITIALIZER; /* adding one */
 static const void *distrusted[MOST_DISTRUSTED];                   /* the first tsr_templates_distrusted stay as they are */
 
-static const struct tsr_templates *table; /* of TSR_TEMPLATES_BYTES; NULL: none */
-static uint32_t architecture;             /* of all GPUs, as slots have it; 0: they differ */
+static const struct tsr_templates *table;          /* of TSR_TEMPLATES_BYTES; NULL: none */
+static uint32_t architectures[TSR_TEMPLATE_KINDS]; /* as slots have them; 0: of no GPU */
+
+uint8_t tsr_templates_kinds[TSR_TEMPLATE_GPUS];
 
 static uint32_t architecture_of(CUdevice device)
 {
@@ -34,25 +37,33 @@ static uint32_t architecture_of(CUdevice device)
     return (uint32_t)(10 * major + minor);
 }
 
-static uint32_t common_architecture(void)
+/* Of the architecture, which is added if it is new and there is room. */
+static uint8_t kind_of(uint32_t architecture)
 {
-    uint32_t common = 0;
+    uint8_t kind = 0;
+    while (kind < TSR_TEMPLATE_KINDS && architectures[kind] && architectures[kind] != architecture)
+        kind++;
+    if (kind < TSR_TEMPLATE_KINDS)
+        architectures[kind] = architecture;
+    return kind;
+}
+
+static void find_kinds(void)
+{
+    uint32_t emulated = tsr_options()->machine[0] ? TSR_TEMPLATES_EMULATED : 0;
     int count = 0;
     tsr_real.cuDeviceGetCount(&count);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && i < TSR_TEMPLATE_GPUS; i++) {
         CUdevice device;
         uint32_t own = tsr_real.cuDeviceGet(&device, i) == CUDA_SUCCESS ? architecture_of(device) : 0;
-        if (own == 0 || (common && own != common))
-            return 0;
-        common = own;
+        tsr_templates_kinds[i] = own ? kind_of(own | emulated) : TSR_TEMPLATE_KINDS;
     }
-    return common && tsr_options()->machine[0] ? common | TSR_TEMPLATES_EMULATED : common;
 }
 
 static const struct tsr_templates *map_table(const char *path)
 {
     struct stat status;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    int descriptor = tsr_os_open_own(path, O_RDONLY);
     if (descriptor < 0)
         return NULL;
     const struct tsr_templates *mapped = MAP_FAILED;
@@ -72,7 +83,7 @@ void tsr_templates_start(void)
     const char *path = tsr_options()->templates;
     if (table || !path[0])
         return;
-    architecture = common_architecture();
+    find_kinds();
     table = map_table(path);
     if (table)
         __atomic_store_n(&tsr_templates_published, &table->published, __ATOMIC_RELEASE);
@@ -80,7 +91,7 @@ void tsr_templates_start(void)
         tsr_warn("the table of templates cannot be used; what launches read and write is unknown");
 }
 
-static const struct tsr_templates_slot *slot_of(const struct tsr_template_link *link)
+static const struct tsr_templates_slot *slot_of(const struct tsr_template_link *link, uint32_t architecture)
 {
     const struct tsr_templates_slot *slots = (const void *)((const char *)table + TSR_TEMPLATES_SLOTS_OFFSET);
     uint32_t place = tsr_templates_place(link->code, link->function, architecture);
@@ -99,25 +110,29 @@ static bool is_inside(uint64_t offset, uint32_t bytes)
     return bytes && offset % 8 == 0 && offset <= TSR_TEMPLATES_BYTES && bytes <= TSR_TEMPLATES_BYTES - offset;
 }
 
-const void *tsr_template_search(struct tsr_template_link *link)
+const void *tsr_template_search(struct tsr_template_link *link, uint32_t kind)
 {
+    struct tsr_template_place *place = &link->places[kind];
     uint32_t published = __atomic_load_n(tsr_templates_published, __ATOMIC_ACQUIRE);
-    const struct tsr_templates_slot *slot = table && architecture && link->code ? slot_of(link) : NULL;
+    const struct tsr_templates_slot *slot =
+        table && architectures[kind] && link->code ? slot_of(link, architectures[kind]) : NULL;
     uint64_t offset = slot ? slot->offset : 0;
     uint32_t bytes = slot ? slot->bytes : 0;
     if (!is_inside(offset, bytes)) {
-        __atomic_store_n(&link->seen, published, __ATOMIC_RELAXED);
+        __atomic_store_n(&place->seen, published, __ATOMIC_RELAXED);
         return NULL;
     }
     const void *found = (const char *)table + offset;
-    __atomic_store_n(&link->bytes, bytes, __ATOMIC_RELAXED);
-    __atomic_store_n(&link->found, found, __ATOMIC_RELEASE);
+    __atomic_store_n(&place->bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&place->found, found, __ATOMIC_RELEASE);
     return found;
 }
 
-const char *tsr_template_twin(const struct tsr_template_link *link, uint32_t *bytes)
+const char *tsr_template_twin(const struct tsr_template_link *link, uint32_t gpu, uint32_t *bytes)
 {
-    const struct tsr_templates_slot *slot = __atomic_load_n(&link->found, __ATOMIC_ACQUIRE) ? slot_of(link) : NULL;
+    uint32_t kind = tsr_template_kind(gpu);
+    bool found = kind < TSR_TEMPLATE_KINDS && __atomic_load_n(&link->places[kind].found, __ATOMIC_ACQUIRE);
+    const struct tsr_templates_slot *slot = found ? slot_of(link, architectures[kind]) : NULL;
     uint64_t offset = slot ? slot->twin : 0;
     *bytes = slot ? slot->twin_bytes : 0;
     if (!is_inside(offset, *bytes))

@@ -1,7 +1,6 @@
 /* See order.h. Locks, in this order: `related` (shared by blocking streams, exclusive for legacy ones), a stream's, the lane's. */
 #include "order/order.h"
 
-#include <poll.h>
 #include <pthread.h>
 
 #include "base/os.h"
@@ -282,10 +281,12 @@ static CUresult await(struct tsr_lane_client *lane, uint32_t slot, uint64_t valu
 {
     if (deadline_ns == FOR_EVER)
         return tsr_lane_await(lane, slot, value);
+    static const uint32_t never;
     while (tsr_lane_away_value(slot, lane) < value) {
-        if (tsr_os_monotonic_ns() >= deadline_ns)
+        uint64_t now = tsr_os_monotonic_ns();
+        if (now >= deadline_ns)
             return CUDA_ERROR_NOT_READY;
-        poll(NULL, 0, 1);
+        tsr_os_futex_wait(&never, 0, tsr_os_pause_ns(deadline_ns - now), false);
     }
     return tsr_lane_state(lane);
 }
@@ -350,6 +351,37 @@ CUresult tsr_order_destroy_contexts(void)
         tsr_lane_unregister(session->lanes[i]);
     }
     return result;
+}
+
+/* Whether the stream had work on the lane, and if it is the context's: it has none any more. */
+static bool drop_work(struct tsr_stream *stream, const struct tsr_lane_client *lane, CUcontext context)
+{
+    pthread_mutex_lock(&stream->lock);
+    bool with_lane = stream->live && (stream->lane == lane || stream->owed == lane);
+    if (with_lane && stream->context == context) {
+        stream->lane = NULL;
+        settle_locked(stream);
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return with_lane;
+}
+
+void tsr_order_context_ended(CUcontext context)
+{
+    const struct tsr_session *session = tsr_session();
+    for (uint32_t i = 0; session && i < session->lane_count; i++) {
+        if (tsr_lane_state(session->lanes[i]) == CUDA_SUCCESS)
+            continue;
+        bool others = false;
+        for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
+            bool had_work = drop_work(at, session->lanes[i], context);
+            if (had_work && at->context == context)
+                tsr_stream_forget(at);
+            others |= had_work && at->context != context;
+        }
+        if (!others)
+            tsr_lane_pardon(session->lanes[i]);
+    }
 }
 
 CUresult tsr_order_state(void)
@@ -440,6 +472,8 @@ static CUresult depart(CUstream handle, bool per_thread, struct tsr_lane_client 
     struct tsr_stream *stream = tsr_stream_find(handle, per_thread);
     if (!stream || stream->elsewhere)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (__atomic_load_n(&stream->lane, __ATOMIC_RELAXED) == lane)
+        tsr_lane_await_stream(lane, &stream->slot);
     if (hold_there(stream, lane, hold)) {
         *slot = stream->slot;
         return CUDA_SUCCESS;

@@ -50,6 +50,9 @@ CUresult tsr_order_join_all_until(uint64_t deadline_ns);
 CUresult tsr_order_destroy(CUstream stream);
 CUresult tsr_order_destroy_contexts(void);
 
+/* The driver has destroyed the context. With the last one that had work with an executor that has failed, its error goes. */
+void tsr_order_context_ended(CUcontext context);
+
 /* Makes the stream's next work possible on the lane; gives the lane's stream slot. The work is posted before tsr_order_leave.
    Errors: NOT_SUPPORTED when it must stay home; the driver's; the executor's. Then nothing is held. */
 CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,

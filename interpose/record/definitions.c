@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "image/extent.h"
 #include "record/code.h"
+#include "driver/gpus.h"
 #include "driver/real.h"
 #include "record/writer.h"
 
@@ -52,7 +53,7 @@ static void define_device(CUdevice device)
     tsr_real.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
     tsr_real.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
     struct tsr_entry entry = {.kind = TSR_ENTRY_DEVICE,
-                              .number = (uint32_t)device,
+                              .number = tsr_gpu_of(device),
                               .parent = (uint32_t)(10 * major + minor),
                               .handle = (uint64_t)device,
                               .size = bytes};
@@ -91,7 +92,8 @@ static uint8_t device_of(CUcontext context)
         tsr_real.cuCtxGetDevice(&device);
         tsr_real.cuCtxPopCurrent_v2(&popped);
     }
-    return device >= 0 && device < TSR_DEVICE_UNKNOWN ? (uint8_t)device : TSR_DEVICE_UNKNOWN;
+    uint32_t gpu = tsr_gpu_of(device);
+    return gpu < TSR_DEVICE_UNKNOWN ? (uint8_t)gpu : TSR_DEVICE_UNKNOWN;
 }
 
 static uint16_t define_context_locked(CUcontext context)
@@ -127,7 +129,7 @@ uint8_t tsr_context_device(uint16_t number)
 static bool context_goes(uint64_t handle, const void *value, const void *device)
 {
     (void)handle;
-    return devices[(uintptr_t)value] == *(const CUdevice *)device;
+    return devices[(uintptr_t)value] == tsr_gpu_of(*(const CUdevice *)device);
 }
 
 static void forget_context(uint64_t handle, uintptr_t number, void (*told)(uint16_t number))

@@ -1,6 +1,7 @@
 /* See journal.h. */
 #include "record/journal.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@ bool tsr_journal_create(struct tsr_journal_writer *writer)
     int descriptor = tsr_os_memfd("tessera-journal", 0);
     if (descriptor < 0)
         return false;
-    if (!tsr_os_allocate(descriptor, 0, STEP))
+    if (!tsr_os_allocate(descriptor, 0, STEP) || !tsr_os_seal(descriptor, F_SEAL_SHRINK))
         goto close_file;
     writer->journal = tsr_os_map(NULL, TSR_JOURNAL_BYTES, PROT_READ | PROT_WRITE, descriptor, 0);
     if (!writer->journal)

@@ -4,9 +4,11 @@
 #include "object/capture.h"
 #include "record/definitions.h"
 #include "launch/launch.h"
+#include "object/place.h"
 #include "record/operand_record.h"
 #include "record/recorder.h"
 #include "record/timing.h"
+#include "record/timing_away.h"
 #include "record/writer.h"
 
 #include <errno.h>
@@ -53,6 +55,23 @@ static bool is_sample(const struct tsr_launch *launch, uint32_t random)
     return random % TSR_TIMING_ONE_OF == 0;
 }
 
+void tsr_launch_time_away(struct tsr_launch *launch, struct tsr_lane_client *lane)
+{
+    struct tsr_thread *thread = tsr_timing_mode == TSR_TIMING_OFF ? NULL : tsr_thread();
+    if (!thread || !is_sample(launch, next_random(thread)) || may_overlap(launch))
+        return;
+    launch->lane = lane;
+    launch->time = tsr_timing_away_begin(lane);
+}
+
+static void end_time_away(const struct tsr_launch *launch, uint64_t number)
+{
+    if (launch->taken)
+        tsr_timing_away_end(launch->lane, launch->time, launch->thread, number);
+    else
+        tsr_timing_away_drop(launch->lane, launch->time);
+}
+
 void tsr_launch_prepare(struct tsr_launch *launch)
 {
     tsr_launch_note(launch);
@@ -73,10 +92,10 @@ static bool is_cooperative(const struct tsr_launch *launch)
     return launch->cooperative;
 }
 
-static bool is_understood(const struct tsr_launch *launch)
+static bool is_understood(const struct tsr_launch *launch, uint8_t device)
 {
     struct tsr_function_record *known = launch->known;
-    return known && __atomic_load_n(&known->number, __ATOMIC_ACQUIRE) && tsr_template_find(&known->template);
+    return known && __atomic_load_n(&known->number, __ATOMIC_ACQUIRE) && tsr_template_find(&known->template, device);
 }
 
 static void count(const struct tsr_launch *launch, uint8_t device)
@@ -87,7 +106,7 @@ static void count(const struct tsr_launch *launch, uint8_t device)
     else if (device < 16)
         tsr_ring_count(writer, &writer->ring->launches[device], 1);
     if (launch->reason)
-        tsr_ring_count(writer, &writer->ring->kept_home, 1);
+        tsr_ring_count(writer, &writer->ring->kept_reasons[launch->reason], 1);
 }
 
 static void write_attributes(const struct tsr_launch *launch, uint32_t count, const struct tsr_record *of)
@@ -146,7 +165,7 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
         return UINT64_MAX;
     unsigned flags = (launch->captured ? TSR_RECORD_CAPTURED : 0u) | (launch->taken ? TSR_RECORD_REDIRECTED : 0u) |
                      (launch->reason ? TSR_RECORD_KEPT_HOME : 0u) | (is_cooperative(launch) ? TSR_RECORD_COOPERATIVE : 0u) |
-                     (is_understood(launch) ? TSR_RECORD_UNDERSTOOD : 0u);
+                     (is_understood(launch, device) ? TSR_RECORD_UNDERSTOOD : 0u);
     struct tsr_record *record = tsr_ring_at(writer, 0);
     *record = (struct tsr_record){
         .start = launch->start,
@@ -198,12 +217,16 @@ void tsr_launch_record(struct tsr_launch *launch, CUresult result)
         launch->known = tsr_function_define(launch->function);
     if (launched && launch->known && __atomic_load_n(&launch->known->launches, __ATOMIC_RELAXED) < TSR_TIMING_FIRST)
         __atomic_fetch_add(&launch->known->launches, 1, __ATOMIC_RELAXED);
-    uint8_t device = launch->taken ? launch->device : tsr_context_device(launch->context);
+    uint8_t device = launch->taken ? (uint8_t)launch->gpu : tsr_context_device(launch->context);
+    if (device == TSR_DEVICE_UNKNOWN) /* of too many contexts */
+        device = (uint8_t)tsr_place_of(launch->stream);
     if (launched)
         count(launch, device);
     uint64_t number = write(launch, result, device);
     if (launch->pair)
         tsr_timing_end(launch->pair, launch->thread, number);
+    if (launch->time)
+        end_time_away(launch, launched ? number : UINT64_MAX);
     if (launch->left)
         measure_overhead(launch);
 }

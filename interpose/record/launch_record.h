@@ -7,10 +7,13 @@
 
 #include "api/driver.h"
 
+struct tsr_lane_client;
 struct tsr_launch;
 
 /* For a launch that is recorded: looks up what is known of its thread and stream. */
 void tsr_launch_note(struct tsr_launch *launch);
+/* For one that is about to be posted to a lane: whether it is timed there. */
+void tsr_launch_time_away(struct tsr_launch *launch, struct tsr_lane_client *lane);
 /* The same just before the driver's own part, part of which may be measured. */
 void tsr_launch_prepare(struct tsr_launch *launch);
 /* After it, once the driver has answered. */

@@ -27,11 +27,10 @@ struct tsr_anchor tsr_recorder_before_init(void)
 
 void tsr_recorder_start(struct tsr_anchor before_init)
 {
-    if (!wanted() || tsr_has_role(TSR_RECORDING) || !tsr_writer_start(tsr_options()->records, before_init))
+    if (!wanted() || tsr_has_role(TSR_RECORDING) || !tsr_writer_start(tsr_options()->records, before_init, tsr_timing_start()))
         return;
     tsr_record_parameters = tsr_options()->parameters;
     tsr_definitions_start();
-    tsr_timing_start();
     tsr_operand_records_start();
     tsr_engage(TSR_RECORDING);
 }
@@ -115,6 +114,15 @@ void tsr_record_failed(uint32_t row, CUresult result)
     struct tsr_record *record = tsr_record_begin(tsr_record_start(), row, TSR_RECORD_CALL, result);
     if (record)
         tsr_record_commit(record);
+}
+
+void tsr_record_came_back(uint32_t gpu, uint32_t home)
+{
+    struct tsr_journal *journal = tsr_has_role(TSR_RECORDING) ? tsr_writer_journal() : NULL;
+    if (!journal || gpu >= 16)
+        return;
+    __atomic_store_n(&journal->home, home, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&journal->came_back[gpu], 1, __ATOMIC_RELAXED);
 }
 
 void tsr_stream_gone(CUstream stream)

@@ -91,6 +91,9 @@ static inline uint32_t tsr_record_ticks(uint64_t start)
     return ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX;
 }
 
+/* A launch that was recorded on the GPU ran at home instead. */
+void tsr_record_came_back(uint32_t gpu, uint32_t home);
+
 /* The stream has been destroyed; its handle may become another's. */
 void tsr_stream_gone(CUstream stream);
 

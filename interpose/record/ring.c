@@ -1,6 +1,7 @@
 /* See ring.h. */
 #include "record/ring.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,9 +16,8 @@ int tsr_ring_create(uint32_t number, struct tsr_ring **ring)
     int descriptor = tsr_os_memfd("tessera-ring", TSR_RING_BYTES);
     if (descriptor < 0)
         return -1;
-    struct tsr_ring *made = tsr_os_allocate(descriptor, 0, TSR_RING_BYTES)
-                                ? tsr_os_map(NULL, TSR_RING_BYTES, PROT_READ | PROT_WRITE, descriptor, 0)
-                                : NULL;
+    bool fixed = tsr_os_allocate(descriptor, 0, TSR_RING_BYTES) && tsr_os_seal(descriptor, F_SEAL_SHRINK | F_SEAL_GROW);
+    struct tsr_ring *made = fixed ? tsr_os_map(NULL, TSR_RING_BYTES, PROT_READ | PROT_WRITE, descriptor, 0) : NULL;
     if (!made) {
         close(descriptor);
         return -1;

@@ -5,18 +5,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <fcntl.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <tessera/machine.h>
 
 #include "base/options.h"
 #include "base/os.h"
 #include "object/capture.h"
 #include "driver/real.h"
 #include "record/recorder.h"
+#include "record/timing_away.h"
 #include "record/timing_pool.h"
 #include "record/timing_record.h"
 #include "record/writer.h"
@@ -25,11 +21,10 @@
 #define BUSY_NS 5000000ull   /* between two harvests while launches are pending, */
 #define IDLE_NS 50000000ull  /* and while none is */
 #define RENEWAL_NS 1000000000ull
-#define OWN_BEGIN_NS 1000000000000ull /* launches before the first anchor are not before zero */
 #define EXIT_PATIENCE_NS 100000000
 
 enum tsr_timing_mode tsr_timing_mode TSR_HOT;
-bool tsr_timing_own_clock, tsr_timing_emulated;
+struct tsr_times_driver tsr_timing_driver;
 
 static pthread_mutex_t harvest = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t creation = PTHREAD_MUTEX_INITIALIZER;
@@ -37,21 +32,7 @@ static struct tsr_timing_pool *pools[CONTEXTS]; /* atomic; by context, made once
 static uint32_t highest;                        /* atomic; context that has a pool */
 static bool stopped;                            /* atomic; the process exits: no more calls of the driver */
 static bool exit_is_watched;                    /* atomic */
-static struct tsr_timing_anchor own;            /* harvest; last event asked for on the GPUs' own clock */
-
-/* The file's first part is constant from before the process began. */
-static bool host_time_is_frozen(const char *path)
-{
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    const struct tsr_machine *machine = descriptor < 0 ? NULL : tsr_os_map(NULL, 4096, PROT_READ, descriptor, 0);
-    bool frozen = machine && machine->magic == TSR_MACHINE_MAGIC && machine->version == TSR_MACHINE_VERSION &&
-                  machine->host_time == TSR_HOST_FROZEN;
-    if (machine)
-        tsr_os_unmap((void *)machine, 4096);
-    if (descriptor >= 0)
-        close(descriptor);
-    return frozen;
-}
+static bool harvesting;                         /* creation; the thread runs */
 
 static void forget_parent(void)
 {
@@ -59,7 +40,8 @@ static void forget_parent(void)
     memset(pools, 0, (highest + 1) * sizeof pools[0]);
     highest = 0;
     stopped = exit_is_watched = false;
-    own = (struct tsr_timing_anchor){0};
+    harvesting = false;
+    tsr_timing_away_forget();
 }
 
 static void watch_forks(void)
@@ -67,7 +49,19 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, forget_parent);
 }
 
-void tsr_timing_start(void)
+static void find_driver(bool emulated)
+{
+    struct tsr_times_driver found = {.stream_create = tsr_real.cuStreamCreate,
+                                     .event_create = tsr_real.cuEventCreate,
+                                     .event_record = tsr_real.cuEventRecord,
+                                     .event_query = tsr_real.cuEventQuery,
+                                     .elapsed = tsr_real.cuEventElapsedTime};
+    if (emulated)
+        tsr_times_find_emulator(&found, tsr_real.cuGetExportTable);
+    tsr_timing_driver = found;
+}
+
+enum tsr_gpu_clock tsr_timing_start(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
@@ -75,9 +69,9 @@ void tsr_timing_start(void)
     tsr_timing_mode = strcmp(options->timing, "off") == 0   ? TSR_TIMING_OFF
                       : strcmp(options->timing, "all") == 0 ? TSR_TIMING_ALL
                                                             : TSR_TIMING_SAMPLED;
-    tsr_timing_emulated = options->machine[0];
-    tsr_timing_own_clock = tsr_timing_emulated && host_time_is_frozen(options->machine);
-    tsr_writer_journal()->gpu_clock = tsr_timing_own_clock ? TSR_GPU_CLOCK_OWN : TSR_GPU_CLOCK_HOST;
+    if (!tsr_timing_driver.event_create)
+        find_driver(options->machine[0]);
+    return tsr_timing_driver.event_ns ? TSR_GPU_CLOCK_OWN : TSR_GPU_CLOCK_HOST;
 }
 
 void tsr_timing_lose(uint64_t count)
@@ -113,16 +107,6 @@ uint64_t tsr_timing_host_ns(uint64_t ticks)
     return last->monotonic_ns + (uint64_t)(int64_t)((double)(int64_t)(ticks - last->ticks) * per_tick);
 }
 
-uint64_t tsr_timing_own_ns(CUevent event)
-{
-    float milliseconds = 0;
-    if (own.event)
-        tsr_real.cuEventElapsedTime(&milliseconds, own.event, event);
-    uint64_t before = own.ns ? own.ns : OWN_BEGIN_NS;
-    own = (struct tsr_timing_anchor){.event = event, .ns = before + (uint64_t)((double)milliseconds * 1e6)};
-    return own.ns;
-}
-
 /* Reads all pools; returns how many launches are not done yet. Leaves the thread's current context as it was. */
 static uint32_t harvest_locked(void)
 {
@@ -136,7 +120,7 @@ static uint32_t harvest_locked(void)
         not_ready += tsr_timing_pool_harvest(pool);
         tsr_real.cuCtxPopCurrent_v2(&popped);
     }
-    return not_ready;
+    return not_ready + tsr_timing_away_harvest();
 }
 
 static void renew_journal_locked(void)
@@ -187,6 +171,7 @@ static void finish(void)
     if (locked) {
         if (!tsr_is_any_capture())
             harvest_locked();
+        tsr_timing_away_finish(EXIT_PATIENCE_NS);
         for (uint32_t i = 1; i <= highest; i++)
             tsr_timing_abandon((uint16_t)i);
         renew_journal_locked();
@@ -195,21 +180,41 @@ static void finish(void)
     errno = saved_errno;
 }
 
+static void start_locked(void)
+{
+    pthread_t thread;
+    if (!harvesting && (harvesting = tsr_os_thread_start(&thread, "tessera-times", keep_harvesting, NULL)))
+        pthread_detach(thread);
+}
+
+void tsr_timing_note_timed(void)
+{
+    struct tsr_journal *journal = tsr_writer_journal();
+    if (journal)
+        __atomic_fetch_add(&journal->timed_launches, 1, __ATOMIC_RELAXED);
+    if (!__atomic_exchange_n(&exit_is_watched, true, __ATOMIC_RELAXED))
+        atexit(finish); /* now that the driver has registered what it does then, which so comes after it */
+}
+
+void tsr_timing_run(void)
+{
+    pthread_mutex_lock(&creation);
+    start_locked();
+    pthread_mutex_unlock(&creation);
+}
+
 static struct tsr_timing_pool *create_pool(uint16_t context)
 {
     CUcontext handle;
-    pthread_t thread;
     if (tsr_real.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
         return NULL;
     pthread_mutex_lock(&creation);
     struct tsr_timing_pool *pool = pools[context];
     if (!pool && (pool = tsr_timing_pool_create(handle, context))) {
-        bool first = !highest;
         __atomic_store_n(&pools[context], pool, __ATOMIC_RELEASE);
         if (context > highest)
             __atomic_store_n(&highest, context, __ATOMIC_RELEASE);
-        if (first && tsr_os_thread_start(&thread, "tessera-times", keep_harvesting, NULL))
-            pthread_detach(thread);
+        start_locked();
     }
     pthread_mutex_unlock(&creation);
     return pool;
@@ -257,11 +262,7 @@ void tsr_timing_end(struct tsr_timing_pair *pair, const struct tsr_thread *threa
         tsr_timing_pool_give_back(pair);
         return;
     }
-    struct tsr_journal *journal = tsr_writer_journal();
-    if (journal)
-        __atomic_fetch_add(&journal->timed_launches, 1, __ATOMIC_RELAXED);
-    if (!__atomic_exchange_n(&exit_is_watched, true, __ATOMIC_RELAXED))
-        atexit(finish); /* now that the driver has registered what it does then, which so comes after it */
+    tsr_timing_note_timed();
     if (number == UINT64_MAX) {
         tsr_timing_lose(1);
         tsr_timing_pool_give_back(pair);
@@ -291,7 +292,6 @@ void tsr_timing_abandon(uint16_t context)
     if (!pool)
         return;
     tsr_timing_pool_abandon(pool);
-    own = (struct tsr_timing_anchor){.ns = own.ns};
 }
 
 void tsr_timing_resume(void)

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tessera/records.h>
+
 struct tsr_thread;
 struct tsr_timing_pair;
 
@@ -24,8 +26,8 @@ extern enum tsr_timing_mode tsr_timing_mode __attribute__((visibility("hidden"))
 #define TSR_TIMING_FIRST 8u   /* launches of a function that are timed always; */
 #define TSR_TIMING_ONE_OF 128u /* of the others, one of so many; a power of two: two events cost 2 to 5 us (measured) */
 
-/* Reads the options. Once recording has begun. */
-void tsr_timing_start(void);
+/* Reads the options, and says which clock the GPUs have. Before recording begins. */
+enum tsr_gpu_clock tsr_timing_start(void);
 
 /* The first event; NULL: this one is not timed. context: the stream's number. The launch must follow at once. */
 struct tsr_timing_pair *tsr_timing_begin(struct tsr_thread *thread, CUstream stream, uint16_t context);
@@ -35,6 +37,10 @@ static inline struct tsr_timing_pair *tsr_timing_begin_work(uint64_t start, CUst
 {
     return start && tsr_timing_mode != TSR_TIMING_OFF ? tsr_timing_begin_other(stream) : NULL;
 }
+/* What is timed elsewhere: one more is, and somebody reads the answers. */
+void tsr_timing_note_timed(void);
+void tsr_timing_run(void);
+
 /* The second event, right after the launch. */
 void tsr_timing_mark(struct tsr_timing_pair *pair, CUstream stream, bool launched);
 /* Hands the pair over to be read; number: of the launch's record in the thread's ring, UINT64_MAX: it has none. */

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "times/clock.h"
+
 #define TSR_TIMING_PAIRS 2048u /* of a context, at most */
 
 struct tsr_timing_pool;
@@ -25,12 +27,6 @@ struct tsr_timing_pair {
     uint32_t ring;                   /* in this ring */
 };
 
-struct tsr_timing_anchor { /* an event, and when it happened */
-    CUevent event;         /* NULL: none yet */
-    uint64_t ns;           /* see gpu_clock in tessera/records.h */
-    uint64_t taken_ns;     /* host time, for its age */
-};
-
 struct tsr_timing_pool {
     CUcontext handle;
     uint16_t context;                       /* number */
@@ -41,10 +37,7 @@ struct tsr_timing_pool {
     bool dead;                              /* atomic; an error or its end has ended timing in this context */
 
     struct tsr_timing_pair *waiting; /* harvest; pending ones that it has taken over, not done when last looked at */
-    CUstream stream;                 /* harvest; ours, on which anchors are made; NULL before the first */
-    CUevent spare;                   /* harvest; of the anchor before */
-    struct tsr_timing_anchor anchor; /* harvest */
-    int64_t least_delay_ns; /* harvest; shortest time from asking for a first event to its happening: on an idle stream */
+    struct tsr_times_clock clock;    /* harvest */
 };
 
 /* A pool of the current context; NULL: no memory. */

@@ -33,11 +33,11 @@ static struct tsr_ring *overflow; /* of threads beyond the limit; only its count
 static struct tsr_ring nowhere;   /* takes the overflow's place when there is no memory for it */
 static pthread_key_t thread_key;
 
-static int connect_within(const char *name, uint64_t ns)
+static int connect_within(const char *path, uint64_t ns)
 {
     uint64_t deadline = tsr_os_monotonic_ns() + ns;
     int descriptor;
-    while ((descriptor = tsr_socket_connect(name, SOCK_NONBLOCK)) < 0 && (errno == EAGAIN || errno == EINTR) &&
+    while ((descriptor = tsr_socket_connect(path, SOCK_NONBLOCK)) < 0 && (errno == EAGAIN || errno == EINTR) &&
            tsr_os_monotonic_ns() < deadline)
         poll(NULL, 0, 2);
     return descriptor;
@@ -177,14 +177,15 @@ static void prepare(void)
     pthread_atfork(NULL, NULL, forget_parent);
 }
 
-static bool connect_locked(const char *socket_name, struct tsr_anchor first)
+static bool connect_locked(const char *socket_path, struct tsr_anchor first, enum tsr_gpu_clock clock)
 {
-    int descriptor = connect_within(socket_name, CONNECT_TIMEOUT_NS);
+    int descriptor = connect_within(socket_path, CONNECT_TIMEOUT_NS);
     if (descriptor < 0)
         return false;
     connection = tsr_os_file_keep(descriptor);
     if (!tsr_journal_create(&journal))
         goto close_connection;
+    journal.journal->gpu_clock = clock;
     journal.journal->emulated = tsr_options()->machine[0] != 0;
     journal.journal->first = first;
     journal.journal->last = tsr_ticks_anchor();
@@ -196,13 +197,13 @@ close_connection:
     return false;
 }
 
-bool tsr_writer_start(const char *socket_name, struct tsr_anchor first)
+bool tsr_writer_start(const char *socket_path, struct tsr_anchor first, enum tsr_gpu_clock clock)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, prepare);
     int saved_errno = errno;
     pthread_mutex_lock(&lock);
-    bool started = !journal.journal && connect_locked(socket_name, first);
+    bool started = !journal.journal && connect_locked(socket_path, first, clock);
     pthread_mutex_unlock(&lock);
     errno = saved_errno;
     return started;

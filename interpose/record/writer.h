@@ -50,7 +50,7 @@ static inline struct tsr_thread *tsr_thread(void)
 }
 
 /* Once cuInit has succeeded. first: when it was called. False: nobody wants records, or there is no memory. */
-bool tsr_writer_start(const char *socket_name, struct tsr_anchor first);
+bool tsr_writer_start(const char *socket_path, struct tsr_anchor first, enum tsr_gpu_clock clock);
 
 /* NULL before the start and in a forked child. Its counters are atomic. */
 struct tsr_journal *tsr_writer_journal(void);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "base/format.h"
 #include "base/log.h"
 #include "base/quarantine.h"
 #include "calls/calls.h"
@@ -29,6 +30,8 @@ static struct tsr_rules *rules_now(struct tsr_session *session)
     rules = __atomic_load_n(&session->rules, __ATOMIC_ACQUIRE);
     if (!rules || rules->generation != generation) {
         struct tsr_rules *fresh = tsr_rules_create(session->policy);
+        if (!fresh && !rules) /* it was being changed, which happens now and then */
+            fresh = tsr_rules_create(session->policy);
         if (fresh) {
             __atomic_store_n(&session->rules, fresh, __ATOMIC_RELEASE);
             tsr_rules_destroy(tsr_quarantine_pass(&old_rules, rules));
@@ -138,17 +141,34 @@ static bool is_turn(struct tsr_session *session, uint32_t every)
 static void log_first(const struct tsr_rules *rules, const struct tsr_function_record *function, const struct tsr_rule *rule,
                       uint32_t device)
 {
+    const char *name = function->name ? function->name : "(unknown)";
     if (!rules->log_decisions)
         return;
     if (rule)
-        tsr_warn("%s: line %u of the policy holds, GPU %u", function->name, rule->told.line, device);
+        tsr_warn("%s: line %u of the policy holds, GPU %u", name, rule->told.line, device);
     else
-        tsr_warn("%s: no rule of the policy holds, GPU %u", function->name, device);
+        tsr_warn("%s: no rule of the policy holds, GPU %u", name, device);
+}
+
+/* For people who look for the reason why a rule matched nothing. */
+static void note_function(struct tsr_policy *policy, const struct tsr_function_record *function)
+{
+    uint32_t most = sizeof policy->functions / sizeof policy->functions[0];
+    if (__atomic_load_n(&policy->function_count, __ATOMIC_RELAXED) >= most)
+        return;
+    uint32_t place = __atomic_fetch_add(&policy->function_count, 1, __ATOMIC_RELAXED);
+    if (place < most)
+        tsr_format(policy->functions[place], sizeof policy->functions[place], "%s", function->name);
+}
+
+static void count_rule(struct tsr_policy *policy, const struct tsr_rules *rules, const struct tsr_rule *rule)
+{
+    __atomic_fetch_add(&policy->rule_launches[rules->generation % 2][rule - rules->rules], 1, __ATOMIC_RELAXED);
 }
 
 struct tsr_decision tsr_decide(struct tsr_function_record *function, const struct tsr_decide_launch *launch)
 {
-    struct tsr_session *session = tsr_session();
+    struct tsr_session *session = tsr_session_counting();
     struct tsr_decision decision = {.device = session->policy->home};
     const struct tsr_rules *rules = rules_now(session);
     if (!rules)
@@ -157,7 +177,12 @@ struct tsr_decision tsr_decide(struct tsr_function_record *function, const struc
     bool first = candidates_of(function, rules, candidates);
     uint64_t number = __atomic_add_fetch(&function->decide.launches, 1, __ATOMIC_RELAXED);
     const struct tsr_rule *rule = choose(rules, candidates, function, launch, number);
+    if (rule)
+        count_rule(session->policy, rules, rule);
+    if (number == 1)
+        note_function(session->policy, function);
     decision.lane = rule ? rule->lane : rules->default_lane;
+    decision.leaves = rule ? rule->leaves : rules->default_leaves;
     if (decision.lane)
         decision.device = session->lane_device[tsr_lane_number(decision.lane)];
     decision.verify = decision.lane && rules->verify_every && is_turn(session, rules->verify_every);
@@ -169,7 +194,7 @@ struct tsr_decision tsr_decide(struct tsr_function_record *function, const struc
 
 void tsr_decide_kept(enum tsr_reason reason)
 {
-    struct tsr_policy *policy = tsr_session()->policy;
+    struct tsr_policy *policy = tsr_session_counting()->policy;
     __atomic_fetch_add(&policy->kept_home, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&policy->kept_reasons[reason], 1, __ATOMIC_RELAXED);
 }

@@ -24,6 +24,7 @@ struct tsr_decide_launch {
 
 struct tsr_decision {
     struct tsr_lane_client *lane; /* NULL: home */
+    bool leaves;                  /* it is to run elsewhere; without a lane it cannot */
     uint32_t device;              /* of the lane */
     bool verify;                  /* it is this launch's turn to be verified */
     uint64_t verify_limit_bytes;
@@ -35,7 +36,7 @@ struct tsr_decision tsr_decide(struct tsr_function_record *function, const struc
 /* A number that looks drawn at random and is always the same for the n-th launch of the function under this seed. */
 uint64_t tsr_decide_draw(uint64_t seed, uint64_t name_hash, uint64_t number);
 
-/* Counts a launch that stays home although a rule sent it elsewhere. */
+/* Counts a launch that has stayed home although a rule sent it elsewhere. */
 void tsr_decide_kept(enum tsr_reason reason);
 
 #endif

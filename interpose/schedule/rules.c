@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/demangle.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "calls/calls.h"
@@ -63,6 +64,7 @@ static void prepare(const struct tsr_rules *rules, struct tsr_rule *rule)
     const struct tsr_policy_rule *told = &rule->told;
     rule->per_launch = told->conditions & TSR_RULES_PER_LAUNCH;
     rule->lane = tsr_session_lane(told->device);
+    rule->leaves = told->device != rules->home;
     if (told->conditions & TSR_POLICY_PROCESS)
         rule->holds_never = !in_this_process(rules, told->process);
     if (told->conditions & TSR_POLICY_LIBRARY_CALL)
@@ -75,7 +77,7 @@ static void prepare(const struct tsr_rules *rules, struct tsr_rule *rule)
 }
 
 /* Room for as many rules and as much text as the table says, copied. */
-static struct tsr_rules *copy(const struct tsr_policy_table *table)
+static struct tsr_rules *copy(const struct tsr_policy_table *table, int32_t home)
 {
     uint32_t count = table->rule_count, text_bytes = table->text_bytes;
     if (count > TSR_POLICY_RULES || text_bytes == 0 || text_bytes > TSR_POLICY_TEXT_BYTES)
@@ -91,6 +93,8 @@ static struct tsr_rules *copy(const struct tsr_policy_table *table)
     for (uint32_t i = 0; i < count; i++)
         rules->rules[i].told = table->rules[i];
     rules->default_lane = tsr_session_lane(table->default_device);
+    rules->default_leaves = table->default_device != home;
+    rules->home = home;
     rules->verify_every = table->verify_every;
     rules->verify_limit_bytes = table->verify_limit_bytes;
     rules->log_decisions = table->log_decisions;
@@ -100,7 +104,7 @@ static struct tsr_rules *copy(const struct tsr_policy_table *table)
 struct tsr_rules *tsr_rules_create(const struct tsr_policy *policy)
 {
     uint32_t generation = __atomic_load_n(&policy->generation, __ATOMIC_ACQUIRE);
-    struct tsr_rules *rules = copy(&policy->tables[generation % 2]);
+    struct tsr_rules *rules = copy(&policy->tables[generation % 2], (int32_t)policy->home);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&policy->generation, __ATOMIC_RELAXED) != generation) {
         free(rules);
@@ -133,25 +137,59 @@ static bool module_matches(const struct tsr_rules *rules, uint32_t glob, struct 
     return matches(rules, glob, hash);
 }
 
-static bool may_hold(const struct tsr_rules *rules, const struct tsr_rule *rule, const struct tsr_function_record *function)
+/* A function by the driver's name, by the declaration that it stands for, and by the name in that; NULL: not mangled. */
+struct names {
+    const char *mangled, *declaration, *name;
+};
+
+static bool function_matches(const struct tsr_rules *rules, uint32_t glob, const struct names *names)
+{
+    return matches(rules, glob, names->mangled) ||
+           (names->declaration && (matches(rules, glob, names->declaration) || matches(rules, glob, names->name)));
+}
+
+static bool may_hold(const struct tsr_rules *rules, const struct tsr_rule *rule, const struct tsr_function_record *function,
+                     const struct names *names)
 {
     const struct tsr_policy_rule *told = &rule->told;
+    const char *name = names->mangled;
     if (rule->holds_never)
         return false;
-    if ((told->conditions & TSR_POLICY_FUNCTION) && !matches(rules, told->function, function->name))
+    if ((told->conditions & TSR_POLICY_FUNCTION) && !function_matches(rules, told->function, names))
         return false;
-    if ((told->conditions & TSR_POLICY_FUNCTION_REGEX) && regexec(&rule->regex, function->name, 0, NULL, 0) != 0)
+    if ((told->conditions & TSR_POLICY_FUNCTION_REGEX) && regexec(&rule->regex, name, 0, NULL, 0) != 0)
         return false;
-    return !(told->conditions & TSR_POLICY_MODULE) || module_matches(rules, told->module, function->module);
+    return !(told->conditions & TSR_POLICY_MODULE) ||
+           (function->module && module_matches(rules, told->module, function->module));
+}
+
+/* The memory that the names lie in; NULL: the function has only the driver's. */
+static char *demangle(const char *mangled, struct names *names)
+{
+    struct tsr_demangled *found = malloc(sizeof *found);
+    size_t whole = found && tsr_demangle(mangled, found) ? strlen(found->text) + 1 : 0;
+    char *text = whole ? malloc(whole + found->name_end - found->name + 1) : NULL;
+    if (text) {
+        memcpy(text, found->text, whole);
+        memcpy(text + whole, found->text + found->name, found->name_end - found->name);
+        text[whole + found->name_end - found->name] = 0;
+        names->declaration = text;
+        names->name = text + whole;
+    }
+    free(found);
+    return text;
 }
 
 void tsr_rules_match(const struct tsr_rules *rules, const struct tsr_function_record *function,
                      uint64_t candidates[TSR_RULES_WORDS])
 {
     int saved_errno = errno;
+    struct names names = {.mangled = function->name ? function->name : ""};
+    char *demangled = demangle(names.mangled, &names);
     memset(candidates, 0, TSR_RULES_WORDS * sizeof candidates[0]);
     for (uint32_t i = 0; i < rules->count; i++)
-        if (may_hold(rules, &rules->rules[i], function))
+        if (may_hold(rules, &rules->rules[i], function, &names))
             candidates[i / 64] |= 1ull << (i % 64);
+    free(demangled);
     errno = saved_errno;
 }

@@ -31,12 +31,15 @@ struct tsr_rule {
     bool holds_never;    /* not in this process, or not understood */
     regex_t regex;
     uint64_t library_calls[TSR_LIBRARY_CALLS_MOST / 64]; /* set of those that the rule names */
-    struct tsr_lane_client *lane;                        /* NULL: home */
+    struct tsr_lane_client *lane;                        /* NULL: home, or out of reach */
+    bool leaves;                                         /* it sends launches elsewhere */
 };
 
 struct tsr_rules {
     uint32_t generation, count;
+    int32_t home; /* its number */
     struct tsr_lane_client *default_lane;
+    bool default_leaves;
     uint32_t verify_every;
     uint64_t verify_limit_bytes;
     bool log_decisions;

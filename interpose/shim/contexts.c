@@ -35,7 +35,7 @@ static void forget_if_inactive(CUdevice device)
         CUresult result = tsr_order_destroy_contexts();                                                                        \
         if (recording)                                                                                                             \
             tsr_timing_pause();                                                                                                \
-        if (result == CUDA_SUCCESS)                                                                                            \
+        if (result == CUDA_SUCCESS || result == tsr_order_state()) /* of an executor, whose error goes with the context */   \
             result = end(name, tsr_real.symbol);                                                                                    \
         if (recording && result == CUDA_SUCCESS)                                                                                   \
             forget(name);                                                                                                      \

@@ -2,6 +2,7 @@
 #include "launch/launch.h"
 
 #include "check/check.h"
+#include "object/place.h"
 #include "object/registry.h"
 #include "order/order.h"
 #include "driver/real.h"
@@ -14,7 +15,7 @@ static inline CUresult begin(struct tsr_launch *launch)
 {
     launch->start = tsr_record_start();
     launch->known = tsr_function_find(launch->function);
-    CUresult result = tsr_has_role(TSR_REDIRECTING) ? tsr_redirect(launch) : CUDA_SUCCESS;
+    CUresult result = tsr_has_role(TSR_DECIDING) ? tsr_redirect(launch) : CUDA_SUCCESS;
     if (launch->turn) /* what went before is not the launch's time */
         launch->start = tsr_record_start();
     if (launch->start)
@@ -27,6 +28,8 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
     tsr_order_leave(&launch->hold);
     if (launch->taken && result == CUDA_SUCCESS)
         result = tsr_order_state();
+    if (tsr_has_role(TSR_DECIDING))
+        tsr_redirect_finish(launch, result);
     if (launch->start)
         tsr_launch_record(launch, result);
     if (__builtin_expect(launch->turn != TSR_TURN_NONE, 0))
@@ -140,7 +143,7 @@ static CUresult join_each(const CUDA_LAUNCH_PARAMS *list, unsigned count)
     return result;
 }
 
-static void record_each(uint64_t start, const CUDA_LAUNCH_PARAMS *list, unsigned count)
+static void count_each(uint64_t start, const CUDA_LAUNCH_PARAMS *list, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         const CUDA_LAUNCH_PARAMS *one = &list[i];
@@ -152,9 +155,14 @@ static void record_each(uint64_t start, const CUDA_LAUNCH_PARAMS *list, unsigned
                                     .shared_bytes = one->sharedMemBytes,
                                     .stream = tsr_stream_named(one->hStream, false),
                                     .known = tsr_function_find(one->function),
+                                    .gpu = tsr_place_of(one->hStream),
                                     .start = start};
-        tsr_launch_note(&launch);
-        tsr_launch_record(&launch, CUDA_SUCCESS);
+        if (tsr_has_role(TSR_DECIDING))
+            tsr_redirect_finish(&launch, CUDA_SUCCESS);
+        if (start) {
+            tsr_launch_note(&launch);
+            tsr_launch_record(&launch, CUDA_SUCCESS);
+        }
     }
 }
 
@@ -164,8 +172,8 @@ TSR_ENGAGED(cuLaunchCooperativeKernelMultiDevice)(CUDA_LAUNCH_PARAMS *list, unsi
     CUresult result = join_each(list, count);
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuLaunchCooperativeKernelMultiDevice(list, count, flags);
-    if (start && result == CUDA_SUCCESS)
-        record_each(start, list, count);
+    if (result == CUDA_SUCCESS)
+        count_each(start, list, count);
     tsr_record_failure(TSR_ROW_cuLaunchCooperativeKernelMultiDevice, result);
     return result;
 }

@@ -1,7 +1,9 @@
 /* The start of everything: the process' own cuInit. */
 #include "driver/engaged.h"
+#include "driver/gpus.h"
 #include "driver/real.h"
 #include "record/recorder.h"
+#include "shim/redirect.h"
 #include "shim/seen.h"
 #include "lane/functions.h"
 #include "memory/constants.h"
@@ -19,11 +21,13 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
     if (result != CUDA_SUCCESS)
         return result;
     tsr_engaged_prepare();
+    tsr_gpus_start();
     tsr_registry_start();
     tsr_registry_listen(tsr_functions_unload);
     tsr_registry_listen(tsr_constants_free);
     tsr_recorder_start(before_init);
     tsr_templates_start();
+    tsr_redirect_start();
     tsr_session_start();
     return result;
 }

@@ -8,18 +8,23 @@
 
 #include <string.h>
 
+#include "driver/engaged.h"
 #include "launch/attributes.h"
 #include "check/check.h"
+#include "object/collective.h"
 #include "object/capture.h"
 #include "schedule/decide.h"
 #include "lane/functions.h"
 #include "memory/home_only.h"
 #include "memory/uses.h"
 #include "lane/lane_client.h"
+#include "lane/stand_in.h"
 #include "launch/launch.h"
 #include "order/order.h"
 #include "object/place.h"
 #include "driver/real.h"
+#include "record/launch_record.h"
+#include "record/recorder.h"
 #include "object/session.h"
 #include "check/verify.h"
 
@@ -66,10 +71,20 @@ static CUresult post(struct tsr_function_record *function, struct tsr_lane_clien
     return result;
 }
 
+static uint32_t attributes_begin(const struct parcel *parcel)
+{
+    return (parcel->parameter_bytes + 7) / 8 * 8;
+}
+
+static const CUlaunchAttribute *attributes_of(const struct parcel *parcel)
+{
+    return (const CUlaunchAttribute *)(parcel->block + attributes_begin(parcel));
+}
+
 static enum tsr_reason add_attributes(const struct tsr_launch *launch, uint32_t device, struct parcel *parcel)
 {
     CUlaunchAttribute attributes[TSR_MOST_ATTRIBUTES];
-    uint32_t count, begin = (parcel->parameter_bytes + 7) / 8 * 8;
+    uint32_t count, begin = attributes_begin(parcel);
     if (!launch->cooperative && launch->attribute_count == 0)
         return TSR_REASON_NONE;
     enum tsr_reason reason = tsr_attributes_translate(launch, device, attributes, &count);
@@ -87,6 +102,8 @@ static enum tsr_reason hindrance(struct tsr_function_record *function, const str
 {
     if (__atomic_load_n(&function->different, __ATOMIC_RELAXED))
         return TSR_REASON_VERIFY;
+    if (tsr_is_collective(function))
+        return TSR_REASON_OTHER_GPUS;
     if (!tsr_function_sendable(function))
         return TSR_REASON_MODULE;
     if (!shape_is_valid(function, &parcel->record))
@@ -101,53 +118,49 @@ static enum tsr_reason hindrance(struct tsr_function_record *function, const str
     enum tsr_reason reason = tsr_home_only_scan(parcel->block, parcel->parameter_bytes);
     if (!reason && tsr_function_send(function, decision->lane) == CUDA_SUCCESS)
         reason = tsr_function_hindrance(function);
+    if (!reason)
+        reason = tsr_function_hindrance_given(function, parcel->block, parcel->parameter_bytes);
     return reason ? reason : add_attributes(launch, decision->device, parcel);
 }
 
-static void count(struct tsr_session *session, uint32_t gpu)
-{
-    if (gpu < 16)
-        __atomic_fetch_add(&session->policy->launches[gpu], 1, __ATOMIC_RELAXED);
-}
-
-static CUresult take(struct tsr_launch *launch, struct tsr_function_record *function, struct tsr_session *session,
-                     struct parcel *parcel)
+static CUresult take(struct tsr_launch *launch, struct tsr_function_record *function, struct parcel *parcel)
 {
     struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
     struct tsr_decision decision = tsr_decide(function, &asked);
+    launch->decided = true;
     if (!decision.lane)
         return CUDA_SUCCESS;
     parcel->record = (struct tsr_lane_record){.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                                               .block = {launch->block[0], launch->block[1], launch->block[2]},
                                               .shared_bytes = launch->shared_bytes};
     launch->reason = hindrance(function, launch, &decision, parcel);
-    if (launch->reason) {
-        tsr_decide_kept(launch->reason);
+    if (launch->reason)
         return CUDA_SUCCESS;
-    }
     struct tsr_verify_launch verified = {.function = function,
                                          .handle = launch->function,
                                          .lane = decision.lane,
                                          .record = &parcel->record,
                                          .block = parcel->block,
+                                         .parameter_bytes = parcel->parameter_bytes,
+                                         .attributes = attributes_of(parcel),
+                                         .attribute_count = (uint32_t)parcel->record.value,
                                          .stream = launch->stream,
                                          .device = decision.device,
                                          .limit_bytes = decision.verify_limit_bytes,
                                          .post = post};
-    bool verify = decision.verify && !parcel->record.value;
+    if (launch->start)
+        tsr_launch_time_away(launch, decision.lane);
+    parcel->record.time = launch->time;
     CUresult result =
-        verify ? tsr_verify(&verified) : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);
+        decision.verify ? tsr_verify(&verified) : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
-        launch->reason = TSR_REASON_EXECUTOR;
-        tsr_decide_kept(launch->reason);
+        launch->reason = tsr_function_refusal(function, decision.lane);
         return CUDA_SUCCESS;
     }
     launch->taken = true;
-    launch->device = (uint8_t)decision.device;
-    if (result == CUDA_SUCCESS) {
-        count(session, decision.device);
+    launch->gpu = decision.device;
+    if (result == CUDA_SUCCESS)
         tsr_uses_count(parcel->block, parcel->parameter_bytes, decision.device);
-    }
     return result;
 }
 
@@ -164,20 +177,70 @@ static void look_at(struct tsr_launch *launch, struct tsr_function_record *funct
 
 CUresult tsr_redirect(struct tsr_launch *launch)
 {
-    struct tsr_session *session = tsr_session();
+    const struct tsr_session *session = tsr_session_counting();
     if (!session)
         return CUDA_SUCCESS;
     uint32_t gpu = tsr_place_of(launch->stream);
+    launch->gpu = gpu;
+    launch->captured = tsr_is_capturing(launch->stream);
+    if (!tsr_has_role(TSR_REDIRECTING))
+        return CUDA_SUCCESS;
     bool may_leave = gpu == session->policy->home && launch->known && launch->known->module;
     struct tsr_function_record *function = may_leave ? launch->known : NULL;
     struct parcel parcel;
     parcel.gathered = false;
     if (function)
         tsr_function_describe(function);
-    CUresult result = function ? take(launch, function, session, &parcel) : CUDA_SUCCESS;
+    CUresult result = function ? take(launch, function, &parcel) : CUDA_SUCCESS;
     if (launch->taken)
         return result;
-    count(session, gpu);
     look_at(launch, function, &parcel, gpu);
     return tsr_order_enter(launch->stream, false, &launch->hold);
+}
+
+/* A function that came in a way the shim does not know. The driver has just launched it, and so knows the handle. */
+static struct tsr_function_record *note_unseen(CUfunction handle)
+{
+    const char *name = NULL;
+    if (tsr_real.cuFuncGetName(&name, handle) != CUDA_SUCCESS || !name)
+        name = "";
+    tsr_function_note(handle, NULL, name, false);
+    return tsr_function_find(handle);
+}
+
+/* Why a launch stayed home of which nobody has asked the rules before. */
+static enum tsr_reason late_reason(struct tsr_launch *launch)
+{
+    struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
+    if (!launch->known)
+        launch->known = note_unseen(launch->function);
+    if (!launch->known || !tsr_decide(launch->known, &asked).leaves)
+        return TSR_REASON_NONE;
+    if (!tsr_has_role(TSR_REDIRECTING))
+        return TSR_REASON_EXECUTOR;
+    return launch->known->module ? TSR_REASON_ATTRIBUTE : TSR_REASON_MODULE; /* the former: cooperation of several GPUs */
+}
+
+void tsr_redirect_finish(struct tsr_launch *launch, CUresult result)
+{
+    const struct tsr_session *session = tsr_session_counting();
+    if (!session || result != CUDA_SUCCESS)
+        return;
+    if (!launch->decided && launch->gpu == session->policy->home)
+        launch->reason = late_reason(launch);
+    if (!launch->captured && launch->gpu < 16)
+        __atomic_fetch_add(&session->policy->launches[launch->gpu], 1, __ATOMIC_RELAXED);
+    if (launch->reason)
+        tsr_decide_kept(launch->reason);
+}
+
+static void came_back(uint32_t gpu)
+{
+    tsr_decide_kept(TSR_REASON_EXECUTOR);
+    tsr_record_came_back(gpu, tsr_session()->policy->home);
+}
+
+void tsr_redirect_start(void)
+{
+    tsr_stand_in_listen(came_back);
 }

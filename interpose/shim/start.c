@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/options.h"
+#include "base/os.h"
 #include "check/check.h"
 #include "driver/engaged.h"
+#include "driver/gpus.h"
 #include "lane/lane_client.h"
 #include "memory/arena.h"
 #include "memory/memory.h"
@@ -23,10 +26,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct tsr_policy *map_policy(void)
 {
-    const char *path = getenv("TESSERA_POLICY");
-    if (!path || !*path)
+    const char *path = tsr_options()->policy;
+    if (!*path)
         return NULL;
-    int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    int descriptor = tsr_os_open_own(path, O_RDWR);
     if (descriptor < 0) {
         tsr_error("the decision table %s cannot be opened; all launches stay home", path);
         return NULL;
@@ -45,21 +48,10 @@ static struct tsr_policy *map_policy(void)
     return policy;
 }
 
-static struct tsr_session *create(void)
+/* A lane to each executor, or none at all. */
+static void open_lanes(struct tsr_session *session)
 {
-    struct tsr_policy *policy = map_policy();
-    struct tsr_session *session = policy ? calloc(1, sizeof *session) : NULL;
-    if (!session)
-        return NULL;
-    tsr_memory_forget();
-    session->owner = getpid();
-    session->policy = policy;
-    pthread_mutex_init(&session->rules_lock, NULL);
-    tsr_order_start();
-    bool may_move = policy->memory_place != (int32_t)policy->home;
-    session->checks = tsr_checks_start();
-    tsr_gate_start(may_move || session->checks || policy->tables[policy->generation % 2].verify_every != 0);
-    tsr_arena_start(policy);
+    const struct tsr_policy *policy = session->policy;
     for (uint32_t i = 0; i < policy->executor_count && i < 15; i++) {
         struct tsr_lane_client *lane = tsr_lane_client_create(policy->executors[i].socket, i);
         if (!lane) {
@@ -71,6 +63,36 @@ static struct tsr_session *create(void)
         session->lane_device[i] = policy->executors[i].device;
         session->lane_count = i + 1;
     }
+}
+
+static void prepare(struct tsr_session *session)
+{
+    const struct tsr_policy *policy = session->policy;
+    if (session->home < 0) {
+        tsr_warn("CUDA_VISIBLE_DEVICES hides GPU %u, the policy's home, from this process: none of its launches runs elsewhere",
+                 policy->home);
+        return;
+    }
+    tsr_order_start();
+    bool may_move = policy->memory_place != (int32_t)policy->home;
+    session->checks = tsr_checks_start();
+    tsr_gate_start(may_move || session->checks || policy->tables[policy->generation % 2].verify_every != 0);
+    tsr_arena_start(policy);
+    open_lanes(session);
+}
+
+static struct tsr_session *create(void)
+{
+    struct tsr_policy *policy = map_policy();
+    struct tsr_session *session = policy ? calloc(1, sizeof *session) : NULL;
+    if (!session)
+        return NULL;
+    tsr_memory_forget();
+    session->owner = getpid();
+    session->policy = policy;
+    session->home = tsr_gpu_device(policy->home);
+    pthread_mutex_init(&session->rules_lock, NULL);
+    prepare(session);
     return session;
 }
 
@@ -79,7 +101,8 @@ void tsr_session_start(void)
     pthread_mutex_lock(&lock);
     if (!current || current->owner != getpid())
         tsr_session_set(current = create());
-    if (current && (current->lane_count || (current->checks && !current->policy->executor_count)))
-        tsr_engage(TSR_REDIRECTING);
+    if (current)
+        tsr_engage(current->lane_count || (current->checks && !current->policy->executor_count) ? TSR_REDIRECTING
+                                                                                                : TSR_COUNTING);
     pthread_mutex_unlock(&lock);
 }

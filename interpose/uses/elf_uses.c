@@ -8,11 +8,17 @@
  * Machine code does not tell loads from stores here: a variable in global memory that is used counts as written, unless it is a text or a
  * table that the compiler made.
  *
+ * Code that is called through a register is called by CALL.REL, whose number is a table's or that of a place of this kernel; functions of the driver, by
+ * CALL.ABS with what bank 4 has. Jumps through tables (BRX) and returns are none. The addresses that are taken of functions are plain numbers; but a
+ * kernel's section has copies of those functions, which nothing calls by name.
+ *
  * A kernel's section holds copies of all that it calls, also through pointers. Functions with a section of their own are of code that is still
  * to be linked.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "uses/address_flow.h"
 #include "uses/register_number.h"
 #include "uses/uses_object.h"
 
@@ -21,12 +27,25 @@ enum { TYPE_SYMTAB = 2, TYPE_RELA = 4, TYPE_REL = 9 };
 enum { SYMBOL_OBJECT = 1, SYMBOL_FUNCTION = 2 };
 enum { INFO_LONG = 4, INFO_EXTERNS = 15, MACHINE_MIN = 70, MACHINE_UNIFORM = 100, OTHER_ENTRY = 0x10 };
 enum { FORM_CONSTANT_LAST = 3, FORM_CONSTANT = 5, BARRIER = 0x1d };
+enum { CALL_ABSOLUTE = 0x143, CALL_RELATIVE = 0x144, FORM_REGISTER = 1, FORM_NUMBER = 4, CONTROL = 0x40, CONTROL_MASK = 0xe0 };
+enum {
+    LOAD_ANY = 0x180,
+    LOAD_GLOBAL = 0x181,
+    LOAD_LOCAL = 0x183,
+    LOAD_SHARED = 0x184,
+    ATOMIC_ANY = 0x18a,
+    ATOMIC_GLOBAL = 0x1a8,
+    EXCHANGE_ANY = 0x18b,
+    EXCHANGE_GLOBAL = 0x1a9,
+    ADDRESS_SIZE = 5
+};
 enum { LOAD_CONSTANT = 0xb82, LOAD_UNIFORM = 0x7ac, ALWAYS_ZERO = 0xff };
 
 struct symbol {
     const char *name;
     uint8_t type, other;
     uint16_t section;
+    uint64_t value; /* where it begins in its section */
 };
 
 struct entry { /* of bank 4 */
@@ -38,7 +57,7 @@ struct elf {
     struct tsr_uses *uses;
     uint32_t machine; /* its GPU, for example 90 */
     TSR_VEC(struct tsr_elf_section) sections;
-    TSR_VEC(bool) has_kernel; /* by section */
+    TSR_VEC(size_t) kernels; /* by section; 0: it has none; once it is read, its number among the functions + 1 */
     const struct tsr_elf_section *symbols;
     TSR_VEC(struct entry) entries;
 };
@@ -57,7 +76,7 @@ static bool read_sections(struct elf *elf, struct tsr_span file)
         struct tsr_elf_section section = tsr_elf_section(&sections, i);
         if (!section.name || !section.inside)
             return false;
-        if (!tsr_vec_push(&elf->sections, section) || !tsr_vec_push(&elf->has_kernel, false)) {
+        if (!tsr_vec_push(&elf->sections, section) || !tsr_vec_push(&elf->kernels, 0)) {
             elf->uses->failed = true;
             return false;
         }
@@ -74,7 +93,7 @@ static bool read_symbol(const struct elf *elf, uint64_t index, struct symbol *ou
         return false;
     const uint8_t *at = elf->symbols->bytes.data + index * SYMBOL_BYTES;
     *out = (struct symbol){tsr_elf_text(elf->sections.data[elf->symbols->link].bytes, tsr_read32(at)), at[4] & 15, at[5],
-                           tsr_read16(at + 6)};
+                           tsr_read16(at + 6), tsr_read64(at + 8)};
     return out->name != NULL;
 }
 
@@ -118,10 +137,28 @@ static void note(const struct elf *elf, struct tsr_uses_function_use *use, const
         use->own.flags |= TSR_USES_STATE; /* somewhere in it */
 }
 
-static void note_every_entry(const struct elf *elf, struct tsr_uses_function_use *use)
+static void note_every_entry(const struct elf *elf, struct tsr_uses_function_use *use, bool functions_only)
 {
     for (size_t i = 0; i < elf->entries.count; i++)
-        note(elf, use, &elf->entries.data[i].symbol);
+        if (!functions_only || elf->entries.data[i].symbol.type == SYMBOL_FUNCTION)
+            note(elf, use, &elf->entries.data[i].symbol);
+}
+
+/* Whether the pair of registers that the instruction sets is called, as the text stands, before anything else is done with it. */
+static bool is_called(struct tsr_span code, size_t at)
+{
+    uint8_t index = code.data[at + 2];
+    for (at += INSTRUCTION_BYTES; at + INSTRUCTION_BYTES <= code.size; at += INSTRUCTION_BYTES) {
+        const uint8_t *instruction = code.data + at;
+        unsigned operation = tsr_read16(instruction) & 0x1ff, form = tsr_read16(instruction) >> 9 & 7;
+        if (operation == CALL_ABSOLUTE && form == FORM_REGISTER)
+            return instruction[3] == index;
+        bool second = form == FORM_REGISTER && (instruction[4] | 1) == (index | 1);
+        if ((instruction[2] | 1) == (index | 1) || (instruction[3] | 1) == (index | 1) || second ||
+            (instruction[8] | 1) == (index | 1))
+            return false;
+    }
+    return false;
 }
 
 /* MOV, CS2R, and the arithmetic that the compiler moves numbers with. */
@@ -148,14 +185,17 @@ static void note_indexed(const struct elf *elf, struct tsr_uses_function_use *us
                          uint8_t index)
 {
     uint32_t number;
-    bool any = false, one = elf->machine < MACHINE_UNIFORM && tsr_register_number(code, at, index, &number);
+    bool called = is_called(code, at), any = false,
+         one = elf->machine < MACHINE_UNIFORM && tsr_register_number(code, at, index, &number);
     for (size_t i = 0; i < elf->entries.count; i++)
-        if (one ? elf->entries.data[i].offset == number : is_set_to(code, index, elf->entries.data[i].offset)) {
+        if (called && elf->entries.data[i].symbol.type != SYMBOL_FUNCTION)
+            continue;
+        else if (one ? elf->entries.data[i].offset == number : is_set_to(code, index, elf->entries.data[i].offset)) {
             note(elf, use, &elf->entries.data[i].symbol);
             any = true;
         }
     if (!any)
-        note_every_entry(elf, use);
+        note_every_entry(elf, use, called);
 }
 
 static void note_operand(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code, size_t at)
@@ -176,7 +216,7 @@ static void note_operand(const struct elf *elf, struct tsr_uses_function_use *us
             any = true;
         }
     if (!any)
-        note_every_entry(elf, use);
+        note_every_entry(elf, use, false);
 }
 
 static void note_constants(const struct elf *elf, struct tsr_uses_function_use *use)
@@ -197,6 +237,41 @@ static int bank_of(uint64_t instruction)
     return constant && (instruction & 0xff) != BARRIER ? (int)(instruction >> 54 & 31) : -1;
 }
 
+/* Whether the pair of registers was last set, as the text stands, to an entry of bank 4. */
+static bool is_from_entry(struct tsr_span code, size_t at, uint8_t index)
+{
+    while (at >= INSTRUCTION_BYTES) {
+        at -= INSTRUCTION_BYTES;
+        uint64_t instruction = tsr_read64(code.data + at);
+        if ((uint8_t)(instruction >> 16) == index && (instruction & CONTROL_MASK) != CONTROL)
+            return bank_of(instruction) == 4;
+    }
+    return false;
+}
+
+static bool calls_through_register(struct tsr_span code, size_t at)
+{
+    uint64_t instruction = tsr_read64(code.data + at);
+    unsigned operation = instruction & 0x1ff, form = instruction >> 9 & 7;
+    if ((operation != CALL_ABSOLUTE && operation != CALL_RELATIVE) || form == FORM_NUMBER)
+        return false;
+    bool driver = operation == CALL_ABSOLUTE && form == FORM_REGISTER && is_from_entry(code, at, (uint8_t)(instruction >> 24));
+    return !driver && bank_of(instruction) != 4;
+}
+
+/* Whether it reads as much as an address from memory that others may have left it in, or, if that counts, from near memory. */
+static bool finds_address(struct tsr_span code, size_t at, bool near)
+{
+    static const uint16_t operations[] = {LOAD_ANY,      LOAD_GLOBAL,     ATOMIC_ANY, EXCHANGE_ANY,
+                                          ATOMIC_GLOBAL, EXCHANGE_GLOBAL, LOAD_LOCAL, LOAD_SHARED};
+    size_t count = sizeof operations / sizeof operations[0] - (near ? 0 : 2);
+    unsigned operation = tsr_read64(code.data + at) & 0x1ff, size = tsr_read64(code.data + at + 8) >> 9 & 7;
+    for (size_t i = 0; i < count && size >= ADDRESS_SIZE; i++)
+        if (operations[i] == operation)
+            return true;
+    return bank_of(tsr_read64(code.data + at)) == 3;
+}
+
 static void scan_code(const struct elf *elf, struct tsr_uses_function_use *use, struct tsr_span code)
 {
     bool constants = false;
@@ -205,6 +280,10 @@ static void scan_code(const struct elf *elf, struct tsr_uses_function_use *use, 
         constants |= bank == 3;
         if (bank == 4)
             note_operand(elf, use, code, at);
+        if (calls_through_register(code, at))
+            use->own.flags |= TSR_USES_CODE;
+        if (finds_address(code, at, false))
+            use->own.flags |= TSR_USES_FOLLOWS;
     }
     if (constants)
         note_constants(elf, use);
@@ -243,6 +322,13 @@ static void read_entries(struct elf *elf)
     }
 }
 
+static bool is_control_at(const struct tsr_elf_section *section, uint64_t at)
+{
+    const struct tsr_span *code = &section->bytes;
+    return code->size >= INSTRUCTION_BYTES && at <= code->size - INSTRUCTION_BYTES &&
+           (tsr_read64(code->data + at) & CONTROL_MASK) == CONTROL;
+}
+
 /* Relocations of its code, and the driver's functions that it is said to call. */
 static void read_attached(const struct elf *elf, struct tsr_uses_function_use *use, uint16_t text)
 {
@@ -253,8 +339,12 @@ static void read_attached(const struct elf *elf, struct tsr_uses_function_use *u
         size_t at = 0;
         if (section->info != text)
             continue;
-        while (relocates(elf, section, ".text") && next_relocation(elf, section, &at, &offset, &symbol))
+        while (relocates(elf, section, ".text") && next_relocation(elf, section, &at, &offset, &symbol)) {
             note(elf, use, &symbol);
+            bool other = symbol.type == SYMBOL_FUNCTION && symbol.section && symbol.section != text;
+            if (other && !is_control_at(&elf->sections.data[text], offset)) /* not to call it now */
+                use->own.flags |= TSR_USES_CODE;
+        }
         for (at = 0; begins(section->name, ".nv.info.") && at + 4 <= section->bytes.size;) {
             const uint8_t *info = section->bytes.data + at;
             size_t bytes = info[0] == INFO_LONG ? tsr_read16(info + 2) : 0;
@@ -278,6 +368,7 @@ static void read_data(struct elf *elf)
         while (data && next_relocation(elf, section, &at, &offset, &symbol)) {
             uint64_t bit = bit_of(elf, &symbol);
             elf->uses->state |= bit;
+            elf->uses->leaves |= bit != 0;
             if (!relocates(elf, section, ".nv.global") && !relocates(elf, section, ".nv.constant3"))
                 elf->uses->every_one |= bit;
         }
@@ -289,7 +380,94 @@ static void find_kernels(struct elf *elf)
     struct symbol symbol;
     for (uint64_t i = 0; read_symbol(elf, i, &symbol); i++)
         if (symbol.type == SYMBOL_FUNCTION && (symbol.other & OTHER_ENTRY) && section_of(elf, &symbol))
-            elf->has_kernel.data[symbol.section] = true;
+            elf->kernels.data[symbol.section] = SIZE_MAX;
+}
+
+static bool is_of_variable(const struct elf *elf, const struct tsr_uses_function_use *seen)
+{
+    return (seen->own.variables & elf->uses->state) || (seen->own.flags & TSR_USES_STATE);
+}
+
+/* Marks the instructions that get the address of a variable that can be written: from bank 4, or as a number that a relocation puts there. */
+static void mark_makers(const struct elf *elf, uint16_t text, struct tsr_span code, bool *makes)
+{
+    for (size_t at = 0; at + INSTRUCTION_BYTES <= code.size; at += INSTRUCTION_BYTES) {
+        struct tsr_uses_function_use seen = {0};
+        if (bank_of(tsr_read64(code.data + at)) == 4)
+            note_operand(elf, &seen, code, at);
+        makes[at / INSTRUCTION_BYTES] = is_of_variable(elf, &seen);
+    }
+    for (size_t i = 0; i < elf->sections.count; i++) {
+        const struct tsr_elf_section *section = &elf->sections.data[i];
+        struct symbol symbol;
+        uint64_t offset;
+        size_t next = 0;
+        while (section->info == text && relocates(elf, section, ".text") &&
+               next_relocation(elf, section, &next, &offset, &symbol)) {
+            struct tsr_uses_function_use seen = {0};
+            note(elf, &seen, &symbol);
+            if (offset / INSTRUCTION_BYTES < code.size / INSTRUCTION_BYTES && is_of_variable(elf, &seen))
+                makes[offset / INSTRUCTION_BYTES] = true;
+        }
+    }
+}
+
+static bool may_leave_addresses(const struct elf *elf, uint16_t text)
+{
+    struct tsr_span code = elf->sections.data[text].bytes;
+    bool *makes = calloc(code.size / INSTRUCTION_BYTES + 1, sizeof *makes);
+    if (!makes)
+        return true;
+    mark_makers(elf, text, code, makes);
+    bool leaves = tsr_address_is_stored(code, makes);
+    free(makes);
+    return leaves;
+}
+
+/* A copy of a function that nothing calls by its name is there because its address is taken. */
+static void read_copies(struct elf *elf)
+{
+    struct symbol symbol;
+    for (uint64_t i = 0; read_symbol(elf, i, &symbol); i++) {
+        const struct tsr_elf_section *section = section_of(elf, &symbol);
+        size_t kernel = section ? elf->kernels.data[symbol.section] : 0;
+        bool copy = symbol.type == SYMBOL_FUNCTION && !(symbol.other & OTHER_ENTRY) && kernel && kernel != SIZE_MAX;
+        if (copy && !tsr_code_leads_to(section->bytes, symbol.value))
+            elf->uses->functions.data[kernel - 1].own.flags |= TSR_USES_CODE;
+    }
+}
+
+/* Addresses as others may have left them in memory. What this function puts into near memory, it may have found there. */
+static bool may_follow_addresses(struct tsr_span code)
+{
+    size_t count = code.size / INSTRUCTION_BYTES;
+    bool *makes = calloc(count + 1, sizeof *makes);
+    if (!makes)
+        return true;
+    for (size_t i = 0; i < count; i++)
+        makes[i] = finds_address(code, i * INSTRUCTION_BYTES, false);
+    bool follows = tsr_address_is_used(code, makes);
+    free(makes);
+    return follows;
+}
+
+static bool leaves_any(const struct tsr_uses *uses)
+{
+    bool leaves = uses->leaves;
+    for (size_t i = 0; i < uses->functions.count; i++)
+        leaves |= (uses->functions.data[i].own.flags & TSR_USES_HEAP) != 0;
+    return leaves;
+}
+
+/* Looks again, closely, at those that seem to follow addresses, where it matters. */
+static void read_followers(struct elf *elf)
+{
+    for (size_t i = 0; i < elf->kernels.count && leaves_any(elf->uses); i++) {
+        size_t kernel = elf->kernels.data[i];
+        uint32_t *flags = kernel && kernel != SIZE_MAX ? &elf->uses->functions.data[kernel - 1].own.flags : NULL;
+        if (flags && (*flags & TSR_USES_FOLLOWS) && !may_follow_addresses(elf->sections.data[i].bytes))
+            *flags &= ~TSR_USES_FOLLOWS;
+    }
 }
 
 static void read_functions(struct elf *elf)
@@ -298,7 +476,7 @@ static void read_functions(struct elf *elf)
     for (uint64_t i = 0; read_symbol(elf, i, &symbol); i++) {
         const struct tsr_elf_section *section = section_of(elf, &symbol);
         bool kernel = symbol.other & OTHER_ENTRY;
-        if (symbol.type != SYMBOL_FUNCTION || !section || (elf->has_kernel.data[symbol.section] && !kernel))
+        if (symbol.type != SYMBOL_FUNCTION || !section || (elf->kernels.data[symbol.section] && !kernel))
             continue;
         struct tsr_uses_function_use *use = tsr_uses_define(elf->uses, symbol.name, strlen(symbol.name));
         if (!use)
@@ -307,6 +485,10 @@ static void read_functions(struct elf *elf)
         use->indirect = true; /* who calls whom is not looked at */
         scan_code(elf, use, section->bytes);
         read_attached(elf, use, symbol.section);
+        if (kernel)
+            elf->kernels.data[symbol.section] = (size_t)(use - elf->uses->functions.data) + 1;
+        if ((use->own.variables & elf->uses->state) && !elf->uses->leaves)
+            elf->uses->leaves = may_leave_addresses(elf, symbol.section);
     }
 }
 
@@ -317,11 +499,13 @@ void tsr_uses_scan_elf(struct tsr_uses *uses, struct tsr_span file)
         read_entries(&elf);
         find_kernels(&elf);
         read_functions(&elf);
+        read_copies(&elf);
         read_data(&elf);
+        read_followers(&elf);
     } else {
-        uses->every |= TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP;
+        uses->every |= TSR_USES_ALL;
     }
     tsr_vec_fini(&elf.entries);
     tsr_vec_fini(&elf.sections);
-    tsr_vec_fini(&elf.has_kernel);
+    tsr_vec_fini(&elf.kernels);
 }

@@ -2,16 +2,22 @@
  * Uses of variables in PTX. Per function, without regard to order: which registers may hold the address of a variable (they are few), and what
  * becomes of them. Loading through one is a use; storing through one, storing the address itself, handing it to a function or to
  * an instruction that is not known to be harmless makes the variable one whose state matters.
+ *
+ * The same is seen of addresses of functions, and of what was found in memory: an address there may be another GPU's. A call through a register
+ * is certain if nothing but names of functions ever gets into it.
  */
 #include <string.h>
 
 #include "uses/uses_object.h"
 #include "uses/ptx_words.h"
 
-#define MOST_REGISTERS 4096u
+/* What a register may hold, beside the variables whose addresses it may hold. */
+#define FROM_MEMORY (1ull << 61) /* found in memory, or made of it; no floating-point number */
+#define ELSEWHERE (1ull << 62)   /* that, or a parameter of the kernel */
+#define FUNCTION (1ull << 63)    /* the address of a function that is named here */
 
 struct holder { /* what may hold an address */
-    uint64_t key, variables;
+    uint64_t key, held;
 };
 
 struct scan {
@@ -19,8 +25,8 @@ struct scan {
     struct tsr_ptx_text text;
     bool names_only; /* the first of two times */
     TSR_VEC(struct tsr_ptx_word) words;
-    size_t function; /* in whose body it is */
-    TSR_VEC(struct holder) registers;
+    size_t function;          /* in whose body it is */
+    struct tsr_map registers; /* what they hold, as a pointer, by key_of() */
     TSR_VEC(struct holder)
     parameters; /* of calls, declared in the body: as the text stands, since their names are used again */
     bool grew;  /* a register may hold more than before */
@@ -38,12 +44,9 @@ static uint64_t key_of(const struct tsr_ptx_word *word)
     return tsr_uses_key(word->text, dot ? (size_t)(dot - word->text) : word->length);
 }
 
-static struct holder *find_register(const struct scan *scan, uint64_t key)
+static uint64_t held_in(const struct scan *scan, uint64_t key)
 {
-    for (size_t i = 0; i < scan->registers.count; i++)
-        if (scan->registers.data[i].key == key)
-            return &scan->registers.data[i];
-    return NULL;
+    return (uintptr_t)tsr_map_find(&scan->registers, key);
 }
 
 static struct holder *find_parameter(const struct scan *scan, uint64_t key)
@@ -54,22 +57,18 @@ static struct holder *find_parameter(const struct scan *scan, uint64_t key)
     return NULL;
 }
 
-static void hold(struct scan *scan, const struct tsr_ptx_word *word, uint64_t variables)
+static void hold(struct scan *scan, const struct tsr_ptx_word *word, uint64_t more)
 {
-    uint64_t key = key_of(word);
-    struct holder *holder = find_register(scan, key);
-    if (!variables || (holder && (holder->variables | variables) == holder->variables))
+    uint64_t key = key_of(word), held = held_in(scan, key);
+    if ((held | more) == held)
         return;
-    if (holder)
-        holder->variables |= variables;
-    else if (scan->registers.count >= MOST_REGISTERS || !tsr_vec_push(&scan->registers, (struct holder){key, variables})) {
-        scan->uses->state |= variables;
-        return;
-    }
-    scan->grew = true;
+    if (!tsr_map_set(&scan->registers, key, (void *)(uintptr_t)(held | more)))
+        scan->uses->failed = true;
+    else
+        scan->grew = true;
 }
 
-/* Variables whose address the word may mean. Naming a function makes its address known. */
+/* What the word may hold. Naming a function makes its address known. */
 static uint64_t meant(struct scan *scan, const struct tsr_ptx_word *word)
 {
     if (word->kind != 'w')
@@ -77,12 +76,14 @@ static uint64_t meant(struct scan *scan, const struct tsr_ptx_word *word)
     uint64_t key = key_of(word);
     struct tsr_uses_name *name = word->text[0] == '%' ? NULL : tsr_uses_find(scan->uses, word->text, word->length);
     if (!name) {
-        const struct holder *in_register = find_register(scan, key), *parameter = find_parameter(scan, key);
-        return (in_register ? in_register->variables : 0) | (parameter ? parameter->variables : 0);
+        const struct holder *parameter = find_parameter(scan, key);
+        return held_in(scan, key) | (parameter ? parameter->held : 0);
     }
-    if (name->kind == TSR_NAME_FUNCTION)
+    if (name->kind == TSR_NAME_FUNCTION) {
         use(scan)->indirect = true;
-    else if (name->kind == TSR_NAME_DECLARED)
+        return FUNCTION;
+    }
+    if (name->kind == TSR_NAME_DECLARED)
         use(scan)->own.flags |= tsr_uses_extern(word->text, word->length);
     else {
         uint64_t bit = tsr_uses_bit(scan->uses, name);
@@ -93,8 +94,7 @@ static uint64_t meant(struct scan *scan, const struct tsr_ptx_word *word)
 }
 
 struct operands {
-    uint64_t first_address, other_addresses,
-        values; /* variables: in brackets of the first operand and of others; not in brackets */
+    uint64_t first_address, other_addresses, values; /* held: in brackets of the first operand and of others; not in brackets */
     bool has_address;
     size_t targets; /* words from here on that make up the first operand, when it is none in brackets */
     size_t target_count;
@@ -132,10 +132,26 @@ static bool is_one_of(const struct tsr_ptx_word *opcode, const char *const names
 
 static uint64_t targets_meant(struct scan *scan, const struct operands *all)
 {
-    uint64_t variables = 0;
+    uint64_t held = 0;
     for (size_t i = 0; i < all->target_count; i++)
-        variables |= meant(scan, &scan->words.data[all->targets + i]);
-    return variables;
+        held |= meant(scan, &scan->words.data[all->targets + i]);
+    return held;
+}
+
+static void hold_in_targets(struct scan *scan, const struct operands *all, uint64_t held)
+{
+    for (size_t i = 0; i < all->target_count; i++)
+        if (scan->words.data[all->targets + i].kind == 'w')
+            hold(scan, &scan->words.data[all->targets + i], held);
+}
+
+/* It gets out of sight, and may be found in memory. */
+static void let_out(struct scan *scan, uint64_t held)
+{
+    scan->uses->state |= held & TSR_USES_VARIABLES;
+    scan->uses->leaves |= (held & TSR_USES_VARIABLES) != 0;
+    if (held & FUNCTION)
+        use(scan)->own.flags |= TSR_USES_CODE;
 }
 
 /* What goes into a parameter of a call goes to the function that is called; into any other parameter, to whoever called this one. */
@@ -144,9 +160,33 @@ static void store_parameter(struct scan *scan, size_t begin, uint64_t values)
     const struct tsr_ptx_word *name = begin + 1 < scan->words.count ? &scan->words.data[begin + 1] : NULL;
     struct holder *parameter = name ? find_parameter(scan, key_of(name)) : NULL;
     if (parameter)
-        parameter->variables |= values;
+        parameter->held |= values;
     else
-        scan->uses->state |= values;
+        let_out(scan, values);
+}
+
+static bool has_part(const struct tsr_ptx_word *opcode, const char *part)
+{
+    return memmem(opcode->text, opcode->length, part, strlen(part)) != NULL;
+}
+
+/* What an instruction that reads memory puts into its targets. */
+static uint64_t found_by(struct scan *scan, const struct tsr_ptx_word *opcode, size_t begin)
+{
+    if (has_part(opcode, ".f16") || has_part(opcode, ".f32") || has_part(opcode, ".f64") || has_part(opcode, ".bf16"))
+        return 0;
+    bool parameter = tsr_ptx_begins(opcode, "ld.param");
+    for (size_t i = begin; i < scan->words.count && parameter; i++)
+        parameter = !find_parameter(scan, key_of(&scan->words.data[i])); /* what a call gave back is none */
+    return parameter && !use(scan)->callable ? ELSEWHERE : FROM_MEMORY | ELSEWHERE;
+}
+
+static void note_addresses(struct scan *scan, const struct tsr_ptx_word *opcode, const struct operands *all)
+{
+    bool near = has_part(opcode, ".param") || has_part(opcode, ".local") ||
+                (has_part(opcode, ".shared") && !has_part(opcode, ".global"));
+    if (!near && ((all->first_address | all->other_addresses) & FROM_MEMORY))
+        use(scan)->own.flags |= TSR_USES_FOLLOWS;
 }
 
 static void instruction(struct scan *scan, const struct tsr_ptx_word *opcode, size_t begin)
@@ -154,21 +194,34 @@ static void instruction(struct scan *scan, const struct tsr_ptx_word *opcode, si
     static const char *const textures[] = {"tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep", NULL};
     static const char *const loads[] = {"ld", "ldu", "ldmatrix", "prefetch", "prefetchu", NULL};
     static const char *const comparisons[] = {"setp", "set", "isspacep", NULL};
+    static const char *const stores[] = {"st", "red", NULL};
     struct operands all = read_operands(scan, begin);
+    note_addresses(scan, opcode, &all);
     if (is_one_of(opcode, textures))
         use(scan)->own.flags |= TSR_USES_STATE;
-    if (is_one_of(opcode, loads) || is_one_of(opcode, comparisons))
+    if (is_one_of(opcode, comparisons))
         return;
-    if (!all.has_address) {
-        for (size_t i = 0; i < all.target_count; i++)
-            if (scan->words.data[all.targets + i].kind == 'w')
-                hold(scan, &scan->words.data[all.targets + i], all.values);
+    if (is_one_of(opcode, loads)) {
+        hold_in_targets(scan, &all, found_by(scan, opcode, begin));
+    } else if (!all.has_address) {
+        hold_in_targets(scan, &all, all.values);
     } else if (tsr_ptx_begins(opcode, "st.param")) {
         store_parameter(scan, begin, all.values);
     } else {
         bool copies = tsr_ptx_begins(opcode, "cp");
-        scan->uses->state |= all.first_address | all.values | targets_meant(scan, &all) | (copies ? 0 : all.other_addresses);
+        uint64_t written = all.first_address | targets_meant(scan, &all) | (copies ? 0 : all.other_addresses);
+        scan->uses->state |= written & TSR_USES_VARIABLES;
+        let_out(scan, all.values);
+        if (!is_one_of(opcode, stores))
+            hold_in_targets(scan, &all, found_by(scan, opcode, begin));
     }
+}
+
+static void call_through(struct scan *scan, const struct tsr_ptx_word *callee)
+{
+    use(scan)->indirect = true;
+    if (meant(scan, callee) != FUNCTION)
+        use(scan)->own.flags |= TSR_USES_CODE;
 }
 
 /* call{.uni} {(results),} callee {, (arguments)} {, prototype}; */
@@ -190,11 +243,11 @@ static void call(struct scan *scan, size_t at)
     if (name && name->kind == TSR_NAME_DECLARED)
         use(scan)->own.flags |= tsr_uses_extern(callee->text, callee->length);
     else if (!name)
-        use(scan)->indirect = true;
+        call_through(scan, callee);
     else if (name->kind == TSR_NAME_FUNCTION && !tsr_vec_push(&use(scan)->calls, name->number))
         scan->uses->failed = true;
     if (!only_reads || !name || name->kind != TSR_NAME_DECLARED)
-        scan->uses->state |= given;
+        let_out(scan, given);
 }
 
 static bool is_name(const struct tsr_ptx_word *word)
@@ -217,7 +270,7 @@ static void declare_parameter(struct scan *scan, const struct tsr_ptx_word *word
     uint64_t key = key_of(word);
     struct holder *parameter = find_parameter(scan, key);
     if (parameter)
-        parameter->variables = 0;
+        parameter->held = 0;
     else if (!tsr_vec_push(&scan->parameters, (struct holder){key, 0}))
         scan->uses->failed = true;
 }
@@ -285,7 +338,7 @@ static bool read_body(struct scan *scan)
 {
     struct tsr_ptx_text begin = scan->text;
     bool whole;
-    tsr_vec_clear(&scan->registers);
+    tsr_map_fini(&scan->registers);
     tsr_vec_clear(&scan->parameters);
     do {
         scan->text = begin;
@@ -296,12 +349,27 @@ static bool read_body(struct scan *scan)
     return whole;
 }
 
+/* The variable whose initial value comes next; NULL: none is known. */
+static struct tsr_uses_name *declared_last(const struct scan *scan)
+{
+    for (size_t i = scan->words.count; i-- > 0;) {
+        const struct tsr_ptx_word *word = &scan->words.data[i];
+        struct tsr_uses_name *name = word->kind == 'w' ? tsr_uses_find(scan->uses, word->text, word->length) : NULL;
+        if (name && name->kind == TSR_NAME_VARIABLE)
+            return name;
+    }
+    return NULL;
+}
+
 /* A variable whose address is another's initial value is out of sight. */
 static void read_initial_value(struct scan *scan, struct tsr_ptx_word word)
 {
-    const struct tsr_uses_name *name = word.kind == 'w' ? tsr_uses_find(scan->uses, word.text, word.length) : NULL;
+    struct tsr_uses_name *name = word.kind == 'w' ? tsr_uses_find(scan->uses, word.text, word.length) : NULL;
+    struct tsr_uses_name *of = name ? declared_last(scan) : NULL;
     if (name && name->kind == TSR_NAME_VARIABLE)
-        scan->uses->state |= tsr_uses_bit(scan->uses, (struct tsr_uses_name *)name);
+        scan->uses->state |= tsr_uses_bit(scan->uses, name);
+    if (of && !tsr_vec_push(&scan->uses->pointers, (struct tsr_uses_pointer){of, name}))
+        scan->uses->failed = true;
 }
 
 static const struct tsr_ptx_word *function_name(const struct scan *scan)
@@ -410,8 +478,8 @@ void tsr_uses_scan_ptx(struct tsr_uses *uses, struct tsr_span text)
     scan.names_only = false;
     scan.text = all;
     if (!whole || !pass(&scan))
-        uses->every |= TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP;
+        uses->every |= TSR_USES_ALL;
     tsr_vec_fini(&scan.words);
-    tsr_vec_fini(&scan.registers);
+    tsr_map_fini(&scan.registers);
     tsr_vec_fini(&scan.parameters);
 }

@@ -43,6 +43,11 @@ static bool is_led_into(struct tsr_span code, size_t first, size_t last)
     return false;
 }
 
+bool tsr_code_leads_to(struct tsr_span code, size_t place)
+{
+    return is_led_into(code, place, place);
+}
+
 /* A move, or the arithmetic that the compiler moves numbers with: 0 times 0 and the number. */
 static bool sets_to_number(uint64_t low, uint64_t high, uint32_t *number)
 {

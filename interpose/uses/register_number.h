@@ -12,4 +12,7 @@
  */
 bool tsr_register_number(struct tsr_span code, size_t at, uint8_t index, uint32_t *number);
 
+/* Whether a branch or call of the code that names a place leads to that one. */
+bool tsr_code_leads_to(struct tsr_span code, size_t place);
+
 #endif

@@ -6,8 +6,6 @@
 
 #include "uses/uses_object.h"
 
-#define ALL_FLAGS (TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP)
-
 uint64_t tsr_uses_key(const char *name, size_t length)
 {
     uint64_t hash = tsr_hash(name, length);
@@ -87,6 +85,18 @@ static bool take_in(struct tsr_use *into, const struct tsr_use *from)
     return into->flags != before.flags || into->variables != before.variables;
 }
 
+/* Whoever uses a variable may find in it what it points to. */
+static bool take_pointers(const struct tsr_uses *uses, struct tsr_use *use)
+{
+    uint64_t before = use->variables;
+    for (size_t i = 0; i < uses->pointers.count; i++) {
+        const struct tsr_uses_pointer *pointer = &uses->pointers.data[i];
+        if (pointer->from->bit >= 0 && pointer->to->bit >= 0 && use->variables >> pointer->from->bit & 1)
+            use->variables |= 1ull << pointer->to->bit;
+    }
+    return use->variables != before;
+}
+
 /* A function uses what those use that it calls; one that calls through pointers may call each that is not a kernel. */
 static void close_over_calls(struct tsr_uses *uses)
 {
@@ -101,7 +111,27 @@ static void close_over_calls(struct tsr_uses *uses)
                 changed |= take_in(&callable, &function->own);
             if (function->indirect)
                 changed |= take_in(&function->own, &callable);
+            changed |= take_pointers(uses, &function->own);
         }
+    }
+}
+
+static void see_what_is_left(struct tsr_uses *uses)
+{
+    uint64_t tables = 0; /* variables that hold addresses of functions */
+    for (size_t i = 0; i < uses->pointers.count; i++) {
+        const struct tsr_uses_pointer *pointer = &uses->pointers.data[i];
+        bool is_variable = pointer->to->kind == TSR_NAME_VARIABLE;
+        if (pointer->from->bit < 0)
+            continue;
+        uses->leaves |= is_variable;
+        tables |= is_variable ? 0 : 1ull << pointer->from->bit;
+    }
+    for (size_t i = 0; i < uses->functions.count; i++) {
+        struct tsr_use *use = &uses->functions.data[i].own;
+        uses->leaves |= (use->flags & TSR_USES_HEAP) != 0;
+        if (use->variables & tables)
+            use->flags |= TSR_USES_CODE;
     }
 }
 
@@ -163,12 +193,13 @@ struct tsr_uses *tsr_uses_read(const void *image, size_t bytes, uint32_t arch)
     if (!uses)
         return NULL;
     if (!scan_image(uses, (struct tsr_span){image, bytes}, arch))
-        uses->every = ALL_FLAGS;
+        uses->every = TSR_USES_ALL;
     if (uses->failed) {
         tsr_uses_destroy(uses);
         return NULL;
     }
     close_over_calls(uses);
+    see_what_is_left(uses);
     return uses;
 }
 
@@ -185,6 +216,7 @@ void tsr_uses_destroy(struct tsr_uses *uses)
     for (size_t i = 0; i < uses->functions.count; i++)
         tsr_vec_fini(&uses->functions.data[i].calls);
     tsr_vec_fini(&uses->functions);
+    tsr_vec_fini(&uses->pointers);
     tsr_map_each(&uses->names, free_name, NULL);
     tsr_map_fini(&uses->names);
     free(uses);
@@ -194,10 +226,13 @@ struct tsr_use tsr_uses_function(const struct tsr_uses *uses, const char *name)
 {
     const struct tsr_uses_name *found = tsr_uses_find(uses, name, strlen(name));
     if (!found || found->kind != TSR_NAME_FUNCTION)
-        return (struct tsr_use){ALL_FLAGS, UINT64_MAX};
+        return (struct tsr_use){TSR_USES_ALL, UINT64_MAX};
     const struct tsr_use *own = &uses->functions.data[found->number].own;
     uint64_t used = own->variables | uses->every_one;
     struct tsr_use use = {.flags = own->flags | uses->every | (used & uses->state ? TSR_USES_STATE : 0)};
+    if (uses->leaves)
+        use.flags |= TSR_USES_LEFT | (use.flags & TSR_USES_FOLLOWS ? TSR_USES_ADDRESS : 0);
+    use.flags &= TSR_USES_ALL;
     for (; used; used &= used - 1)
         use.variables |= uses->known_by[__builtin_ctzll(used)];
     return use;

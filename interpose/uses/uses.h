@@ -1,7 +1,11 @@
 /*
- * What a module's functions share with each other behind a program's back: variables, the device heap, the buffer of printf. An executor has
- * its own of each, so a function that uses one of them may run there only if that cannot be noticed: it reads variables that
- * no function of the module ever writes.
+ * What a module's functions share with each other behind a program's back: variables, the device heap, the buffer of printf, and the code itself.
+ * An executor has its own of each, so a function that uses one of them may run there only if that cannot be noticed: it reads variables that
+ * no function of the module ever writes, and calls code that it names itself.
+ *
+ * Addresses of these differ from GPU to GPU. Where functions leave them in memory, those that find them there have to run where they were left:
+ * all that call through pointers which they did not make themselves; and of a module that leaves addresses of variables or of the heap, all that follow
+ * pointers in memory.
  *
  * Light scans of PTX (ptx_uses.c) and of machine code (elf_uses.c) answer; they err to the side of `state`. Looked at is all that the driver may
  * choose for the GPU: machine code that fits it, without that the PTX. What cannot be read uses everything.

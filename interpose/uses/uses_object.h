@@ -7,7 +7,11 @@
 #include "uses/uses.h"
 #include "image/parts.h"
 
-#define TSR_USES_SHARED_BIT 63u /* of all variables after the 63rd that is used */
+#define TSR_USES_SHARED_BIT 60u /* of all variables after the 60th that is used */
+#define TSR_USES_VARIABLES ((2ull << TSR_USES_SHARED_BIT) - 1)
+
+#define TSR_USES_ALL (TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP | TSR_USES_CODE | TSR_USES_ADDRESS | TSR_USES_LEFT)
+#define TSR_USES_FOLLOWS (1u << 31) /* beside enum tsr_use_flag: it follows pointers that it finds in memory */
 
 struct tsr_uses_name {
     enum { TSR_NAME_VARIABLE, TSR_NAME_FUNCTION, TSR_NAME_DECLARED } kind; /* DECLARED: a function that is defined elsewhere */
@@ -15,6 +19,10 @@ struct tsr_uses_name {
     int bit;           /* VARIABLE; -1: not used yet */
     uint64_t known_by; /* VARIABLE: tsr_variable_bit() */
     size_t number;     /* FUNCTION */
+};
+
+struct tsr_uses_pointer { /* a variable whose initial value has the address of another one, or of a function */
+    const struct tsr_uses_name *from, *to;
 };
 
 struct tsr_uses_function_use {
@@ -30,9 +38,11 @@ struct tsr_uses {
     uint32_t bits;         /* given to variables so far */
     uint64_t known_by[64]; /* a bit's variables, by tsr_variable_bit() */
     uint64_t state;        /* variables that a function may write, or whose address it lets out of sight */
-    uint32_t every;        /* flags of every function */
-    uint64_t every_one;    /* variables of every function */
-    bool failed;           /* out of memory */
+    TSR_VEC(struct tsr_uses_pointer) pointers;
+    bool leaves;        /* a function may leave the address of a variable, or of the heap, in memory */
+    uint32_t every;     /* flags of every function */
+    uint64_t every_one; /* variables of every function */
+    bool failed;        /* out of memory */
 };
 
 /* Uses name variables by bits that are given out as they are met, so that few share one. */

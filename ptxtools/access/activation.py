@@ -72,7 +72,7 @@ def _pitch(graph: Graph, of: Activation, instruction: Instruction, effect: Effec
     if effect.pitch < 0:
         return -1
     last = len(instruction.operand_texts) - 1
-    if last < 2 or instruction.operand_texts[last][0] in "{[":
+    if last < 2 or instruction.operand_texts[last][:1] in ("{", "["):
         return graph.number(effect.size)
     stride = of.values.operand(instruction.operand(last), place.block, place.index)
     args = (stride, graph.number(effect.pitch_bytes))

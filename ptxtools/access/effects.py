@@ -22,7 +22,8 @@ _OTHERS = {
 # fmt: on
 _HARMLESS = _OTHERS | {row.key.split(".", 1)[0] for row in ROWS}
 _PRIVATE = {"shared", "shared::cta", "shared::cluster", "local", "param", "param::entry", "param::func"}
-_WIDTH = re.compile(r"(?:[busf]|bf)(\d+)(x2)?\Z")
+_WIDTH = re.compile(r"(?:[busf]|bf)([0-9]{1,4})(x2)?\Z")
+_SHAPE = re.compile(r"m([0-9]{1,4})n([0-9]{1,4})k([0-9]{1,4})")
 _VECTOR = {"v2": 2, "v4": 4, "v8": 8}
 _WMMA_TYPES = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32, "f64": 64, "s8": 8, "u8": 8}
 _DISCARDED_BYTES = 128
@@ -146,11 +147,13 @@ def _tensor_copy(parts: list[str]) -> TensorEffect | str:
 
 def _matrix(parts: list[str]) -> list[Effect] | str:
     """wmma.load and wmma.store: rows or columns of a matrix, `stride` elements apart."""
+    if len(parts) < 3:
+        return f"{'.'.join(parts)} is cut off"
     if parts[1] not in ("load", "store"):
         return []
     if not _PRIVATE.isdisjoint(parts):
         return []
-    shape = next((re.fullmatch(r"m(\d+)n(\d+)k(\d+)", part) for part in parts if part.startswith("m")), None)
+    shape = next((_SHAPE.fullmatch(part) for part in parts if part.startswith("m")), None)
     bits = _WMMA_TYPES.get(parts[-1])
     if shape is None or bits is None:
         return "wmma of a type below a byte"

@@ -56,7 +56,9 @@ def _zstd(data: bytes, size: int) -> bytes:
     try:
         import zstandard  # only for those who meet such an entry
     except ImportError as problem:
-        raise ValueError("a fat binary entry is compressed with zstd: install tessera[analysis]") from problem
+        raise ValueError(
+            "a fat binary entry is compressed with zstd: the package zstandard is missing (pip install zstandard)"
+        ) from problem
     try:
         plain = zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
     except zstandard.ZstdError as problem:

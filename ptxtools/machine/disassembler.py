@@ -1,7 +1,8 @@
 """Runs nvdisasm, NVIDIA's disassembler, on a cubin. It comes with CUDA's toolkit or from PyPI, never with us.
 
-It is asked for JSON. On some relocatable cubins nvdisasm 13.5 crashes while it writes JSON and not when it writes
-text: then the text is read.
+What it reads is a program's, and nobody knows whose: it runs confined (confined.py), with its output in memory files of
+limited size. It is asked for JSON. On some relocatable cubins nvdisasm 13.5 crashes while it writes JSON and not when
+it writes text: then the text is read.
 """
 
 from __future__ import annotations
@@ -12,17 +13,30 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from math import ceil
 from pathlib import Path
+from typing import BinaryIO
+
+from ptxtools.machine import confined
 
 _PACKAGE = "nvidia-cuda-nvdisasm"
 _VARIABLE = "TESSERA_NVDISASM"
-_HOW = f"install {_PACKAGE} (pip install 'tessera[analysis]'), or name nvdisasm in {_VARIABLE}"
+_HOW = f"install {_PACKAGE} (pip install {_PACKAGE}), or name nvdisasm in {_VARIABLE}"
 _SECONDS = 120.0
 _SECONDS_PER_MEGABYTE = 10.0
+_MEMORY_BYTES = 4 << 30
+_OUTPUT_BYTES = 1 << 30
+_SAID_BYTES = 1 << 16
+_ENDED: dict[int, str] = {
+    signal.SIGXCPU: "used more of the CPU's time than it may",
+    signal.SIGXFSZ: "wrote more than it may",
+}
+_PRELOADED = ("LD_PRELOAD", "LD_AUDIT")
 _KEYS = ("function-name", "sass-instructions")
 
 
@@ -92,18 +106,40 @@ def disassemble(cubin: bytes, symbols: Collection[int] = (), seconds: float = 0.
 
 def _output(tool: Path, arguments: list[str], seconds: float) -> bytes | None:
     """What it wrote; None when it crashed. Errors: DisassemblyError."""
-    try:
-        done = subprocess.run([tool, *arguments], capture_output=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired as problem:
-        raise DisassemblyError(f"{tool} took longer than {seconds:.0f} s") from problem
-    except OSError as problem:
-        raise DisassemblyError(f"{tool} cannot be run ({problem.strerror}): {_HOW}") from problem
+    limits = (ceil(seconds), _MEMORY_BYTES, _OUTPUT_BYTES)
+    command = [sys.executable, "-S", "-I", confined.__file__, *map(str, limits), str(tool), *arguments]
+    environment = {key: value for key, value in os.environ.items() if key not in _PRELOADED}
+    with _memory_file("output") as output, _memory_file("errors") as errors:
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                env=environment,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as problem:
+            raise DisassemblyError(f"{tool} took longer than {seconds:.0f} s") from problem
+        except OSError as problem:
+            raise DisassemblyError(f"{tool} cannot be run ({problem.strerror}): {_HOW}") from problem
+        if done.returncode == 0:
+            output.seek(0)
+            return output.read()
+        said = os.pread(errors.fileno(), _SAID_BYTES, 0).decode(errors="replace").strip().splitlines()
     if done.returncode == -signal.SIGSEGV:
         return None
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or ["without a word"]
-        raise DisassemblyError(f"{tool} failed: {said[-1]}; a newer one may know this architecture")
-    return done.stdout
+    last = said[-1] if said else "without a word"
+    if done.returncode == confined.CANNOT_RUN:
+        raise DisassemblyError(f"{tool} cannot be run ({last}): {_HOW}")
+    if -done.returncode in _ENDED:
+        raise DisassemblyError(f"{tool} {_ENDED[-done.returncode]}")
+    raise DisassemblyError(f"{tool} failed: {last}; a newer one may know this architecture")
+
+
+def _memory_file(name: str) -> BinaryIO:
+    return os.fdopen(os.memfd_create(f"tessera-{name}", os.MFD_CLOEXEC), "w+b")
 
 
 def _functions(document: object) -> Iterator[tuple[str, list[Line]]]:

@@ -11,7 +11,7 @@ Not tested are copies through tensor maps, and constant memory, which nobody wri
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ptxtools.access.activation import called
@@ -24,6 +24,7 @@ from ptxtools.twin.site import tests
 
 _HEAD = re.compile(r"\.address_size\s+(\d+)")
 _VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
+_DEBUG_TARGET = re.compile(r"\.target\b[^\n]*?(,[ \t]*debug\b)")  # which asks for debugging information
 _OLDEST = (6, 2)  # that has activemask
 _SECTION = re.compile(r"\.section\s+[\w.$]+\s*(?=\{)")
 _LINE = re.compile(r"\.loc\b[^\n]*")
@@ -60,12 +61,10 @@ def rewrite(source: str, module: Module, name: str) -> Twin:
     used, places = _reached(module, module.functions[name]), Places(module)
     places.find(used.values())
     plain, windows = without_comments(source), _windows(used.values())
-    edits = [*_head(plain), *_without_debugging(source, plain)]
-    for function in module.functions.values():
-        if function.name in used:
-            edits += _tests(source, plain, function, windows, places)
-        elif function.is_kernel and function.has_body:
-            edits.append((function.begin, function.end, " ret; " + _lines(source, function.begin, function.end)))
+    removed = [*_other_bodies(source, module, used), *_sections(source, plain)]
+    edits = [*_head(plain), *removed, *_line_numbers(plain, removed)]
+    for function in used.values():
+        edits += _tests(source, plain, function, windows, places)
     untested = TENSORS if any(map(_copies_tensors, used.values())) else ""
     return Twin(_edited(source, edits), untested, tuple(places.global_names), tuple(places.constant_names))
 
@@ -92,15 +91,31 @@ def _head(text: str) -> Iterator[Edit]:
         raise ValueError("addresses do not have 64 bits")
     if (int(version[1]), int(version[2])) < _OLDEST:
         yield version.start(), version.end(), ".version {}.{}".format(*_OLDEST)
+    if debug := _DEBUG_TARGET.search(text):
+        yield debug.start(1), debug.end(1), ""
     yield head.end(), head.end(), declarations()
 
 
-def _without_debugging(source: str, text: str) -> Iterator[Edit]:
-    for match in _LINE.finditer(text):
-        yield match.start(), match.end(), ""
+def _other_bodies(source: str, module: Module, used: Mapping[str, Function]) -> Iterator[Edit]:
+    for each in module.kernels:
+        if each.name not in used:
+            yield each.begin, each.end, " ret; " + _lines(source, each.begin, each.end)
+
+
+def _sections(source: str, text: str) -> Iterator[Edit]:
+    """Debugging information."""
     for match in _SECTION.finditer(text):
         end = closing_brace(text, match.end()) + 1
         yield match.start(), end, _lines(source, match.start(), end)
+
+
+def _line_numbers(text: str, removed: Iterable[Edit]) -> Iterator[Edit]:
+    """Those that are not in what is removed anyway."""
+    position = 0
+    for begin, end, _ in [*sorted(removed), (len(text), len(text), "")]:
+        for match in _LINE.finditer(text, position, begin):
+            yield match.start(), match.end(), ""
+        position = end
 
 
 def _lines(source: str, begin: int, end: int) -> str:
@@ -136,6 +151,8 @@ def _copies_tensors(function: Function) -> bool:
 def _edited(source: str, edits: list[Edit]) -> str:
     parts, position = [], 0
     for begin, end, text in sorted(edits):
+        if begin < position:
+            raise ValueError(f"two edits overlap at offset {begin}")
         parts += [source[position:begin], text]
         position = end
     return "".join([*parts, source[position:]])

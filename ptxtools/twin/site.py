@@ -128,7 +128,7 @@ def _only_global(site: _Site, windows: list[str]) -> None:
 
 def _pitch(site: _Site, effect: Effect) -> None:
     last = site.instruction.operand_count - 1
-    if last < effect.pitch or site.instruction.operand_texts[last][0] in "{[":
+    if last < effect.pitch or site.instruction.operand_texts[last][:1] in ("{", "["):
         site.say(f"mov.u64 %tsr_p,{effect.size};")
     else:
         site.wide("%tsr_p", last)

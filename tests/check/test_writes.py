@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from controlplane.analysis import cache
+from controlplane.run.unchecked import EXIT_CODE
 from ptxtools.twin import Twin
 from tests.check import control, variables, writer
 from tests.command import TESSERA_RUN, with_native
@@ -45,7 +46,7 @@ def analyses(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
             text=True,
             env=variables,
             timeout=TIMEOUT_S,
-            check=True,
+            check=option == "--analyze",  # the other one checks nothing in a first run
             capture_output=True,
         )
     return place
@@ -66,7 +67,9 @@ class Outcome:
     check: dict[str, Any]
 
 
-def run(place: Path, launches: Sequence[dict[str, Any]], *options: str, gpus: int = 1, threads: int = 1) -> Outcome:
+def run(
+    place: Path, launches: Sequence[dict[str, Any]], *options: str, gpus: int = 1, threads: int = 1, code: int = 0
+) -> Outcome:
     report = place / "report.json"
     started = [str(TESSERA_RUN), "--emulate", str(gpus), "--json", str(report), *options]
     command = [*started, "--", sys.executable, str(PROGRAM), str(threads)]
@@ -79,7 +82,7 @@ def run(place: Path, launches: Sequence[dict[str, Any]], *options: str, gpus: in
         timeout=TIMEOUT_S,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return Outcome(done.stdout, done.stderr, json.loads(report.read_text()).get("check", {}))
 
 
@@ -256,6 +259,26 @@ def test_the_script_checks_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_without_room_a_launch_runs_unchecked(tmp_path: Path) -> None:
-    outcome = run(tmp_path, LAUNCHES, "--check-writes", "--check-memory", "1MiB")
+    outcome = run(tmp_path, LAUNCHES, "--check-writes", "--check-memory", "1MiB", code=EXIT_CODE)
     assert outcome.printed.strip() == expected(LAUNCHES)
     assert (outcome.check["checked"], outcome.check["skipped"]) == (0, {"memory": 8})
+    assert "--check-writes: nothing was checked: of 8 launches, 8 were known" in outcome.errors
+
+
+@pytest.mark.parametrize("check", ["writes", "accesses"])
+def test_a_first_run_that_checks_nothing_says_so(check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its one launch of each kernel comes before the analysis, which the second run has."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    first = run(tmp_path, [], f"--check-{check}", code=EXIT_CODE)
+    assert f"--check-{check}: nothing was" in first.errors
+    assert "run it again, and these are known from the beginning" in first.errors
+    second = run(tmp_path, [], f"--check-{check}")
+    assert second.check["checked"] == len(writer.BODIES)
+    assert "nothing was" not in second.errors
+
+
+def test_a_failure_of_the_program_comes_first() -> None:
+    options = ["--emulate", "1", "--check-writes", "--", "sh", "-c", "exit 7"]
+    done = subprocess.run([TESSERA_RUN, *options], timeout=TIMEOUT_S, text=True, capture_output=True)
+    assert done.returncode == 7
+    assert "nothing was checked: the program launched nothing on the first GPU outside graphs" in done.stderr

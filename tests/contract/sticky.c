@@ -104,3 +104,62 @@ TEST(failed_assertion)
 {
     expect_fault("assert", CUDA_ERROR_ASSERT);
 }
+
+/* One store by a kernel in a fresh context, and the word that it left. */
+static void store_and_tell(uint32_t value)
+{
+    CUmodule module = NULL;
+    CUfunction store = NULL;
+    CUdeviceptr to = 0;
+    uint32_t word = 0;
+    void *arguments[] = {&to, &value};
+    role_say("loads", cuModuleLoadData(&module, contract_ptx));
+    role_say("finds", cuModuleGetFunction(&store, module, "store"));
+    role_say("allocates", cuMemAlloc(&to, 4096));
+    role_say("launches", cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+    role_say("waits", cuCtxSynchronize());
+    role_say("copies", cuMemcpyDtoH(&word, to, 4));
+    role_say("word", word);
+}
+
+ROLE(afresh)
+{
+    CUcontext context = NULL;
+    uint32_t value = 1;
+    CUdeviceptr outside = 0x10;
+    void *arguments[] = {&outside, &value};
+    int own = count > 0 && strcmp(words[0], "own") == 0;
+    if (cuInit(0) || (own && cuCtxCreate(&context, NULL, 0, 0)) || (!own && cuDevicePrimaryCtxRetain(&context, 0)) ||
+        cuCtxSetCurrent(context) || !contract_module())
+        return 1;
+    role_say("launch", cuLaunchKernel(contract_kernel("store"), 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+    role_say("fault", cuCtxSynchronize());
+    role_say("end", own ? cuCtxDestroy(context) : cuDevicePrimaryCtxReset(0));
+    role_say("begin", own ? cuCtxCreate(&context, NULL, 0, 0) : cuDevicePrimaryCtxRetain(&context, 0));
+    role_say("set", cuCtxSetCurrent(context));
+    store_and_tell(42);
+    return 0;
+}
+
+static void expect_afresh(const char *how)
+{
+    static const char *const fine[] = {"launch", "end",       "begin",    "set",   "loads",
+                                       "finds",  "allocates", "launches", "waits", "copies"};
+    struct role_end end = role_run("afresh", how, NULL);
+    EQ(end.code, 0);
+    EQ(role_heard(&end, "fault"), CUDA_ERROR_ILLEGAL_ADDRESS);
+    for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++)
+        if (role_heard(&end, fine[i]) != 0)
+            contract_equal(HERE(fine[i]), 0, role_heard(&end, fine[i]), 0);
+    EQ(role_heard(&end, "word"), 42);
+}
+
+TEST(another_context_works_after_a_fault)
+{
+    expect_afresh("own");
+}
+
+TEST(a_reset_primary_context_works_after_a_fault)
+{
+    expect_afresh("reset");
+}

@@ -77,6 +77,7 @@ VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
         "scan",
         ("-gencode", "arch=compute_75,code=compute_75", "-gencode", "arch=compute_80,code=compute_80"),
     ),
+    "scan_line_numbers": ("scan", (*DEFAULT_FLAGS, "-lineinfo")),
     "vector_add_debug": ("vector_add", (*DEFAULT_FLAGS, "-G")),
     "pitched_copies_per_thread": ("pitched_copies", (*DEFAULT_FLAGS, "--default-stream", "per-thread")),
     "constant_memory_per_thread": ("constant_memory", (*DEFAULT_FLAGS, "--default-stream", "per-thread")),

@@ -15,6 +15,7 @@ import pytest
 from controlplane.commands.main import main
 from controlplane.observe import trace
 from controlplane.observe.layout import Flag, Kind
+from controlplane.run.unchecked import EXIT_CODE
 from tests.command import TESSERA_RUN
 from tests.e2e.build import BuildError
 
@@ -28,12 +29,22 @@ def _surroundings(tmp_path: Path, native_build: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
 
 
-def run(place: Path, command: list[str | Path], *options: str) -> tuple[dict[str, Any], Path]:
+def run(
+    place: Path, command: list[str | Path], *options: str, code: int = 0, gpus: str = "1"
+) -> tuple[dict[str, Any], Path]:
     """The statistics, and the trace."""
     stats, file = place / "stats.json", place / "run.trace"
-    asked = ["--emulate", "1", "--no-summary", f"--stats={stats}", "--trace", str(file), "--trace-parameters", *options]
-    subprocess.run([TESSERA_RUN, *asked, "--", *command], env=dict(os.environ), timeout=TIMEOUT_S, check=True)
+    asked = ["--emulate", gpus, "--no-summary", f"--stats={stats}", "--trace", str(file), "--trace-parameters"]
+    whole = [TESSERA_RUN, *asked, *options, "--", *command]
+    done = subprocess.run(whole, env=dict(os.environ), timeout=TIMEOUT_S, check=False)
+    assert done.returncode == code
     return json.loads(stats.read_text()), file
+
+
+def test_unlike_gpus_have_each_their_own_templates(tmp_path: Path) -> None:
+    for _ in range(2):  # the second time from the cache, at once
+        _, file = run(tmp_path, [sys.executable, GUEST], "--analyze", gpus="h100,l40s")
+    assert any(known for launches in understood(file).values() for known in launches)
 
 
 def coverage(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
@@ -66,6 +77,24 @@ def test_templates_reach_the_shim_while_the_program_runs(tmp_path: Path, capsys:
     assert (found["coverage"]["share"], found["coverage"]["cached"]) == (1.0, 2)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of another user")
+def test_a_cache_of_another_user_is_not_used_and_said_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, [sys.executable, GUEST], "--analyze")
+    before = {file: file.read_bytes() for file in (tmp_path / "cache").rglob("*") if file.is_file()}
+    for each in (tmp_path / "cache").rglob("*"):
+        os.chown(each, 65534, 65534)
+    capfd.readouterr()
+    stats, file = run(tmp_path, [sys.executable, GUEST], "--analyze")
+    assert (stats["analysis"]["cached"], stats["analysis"]["known"]) == (0, 2)
+    assert not understood(file)["loaded"][0]
+    (said,) = capfd.readouterr().err.splitlines()
+    assert said == (
+        f"tessera-run: the cache of analyses {tmp_path}/cache/tessera/analysis is not used: "
+        "'tessera' belongs to user 65534"
+    )
+    assert before == {file: file.read_bytes() for file in (tmp_path / "cache").rglob("*") if file.is_file()}
+
+
 @pytest.mark.parametrize("name", ["softmax", "gemm_tiled"])
 def test_launches_of_programs_are_known(
     name: str, executables: dict[str, Path | BuildError], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -81,6 +110,20 @@ def test_launches_of_programs_are_known(
     assert picture.read_text().count("<g>") == len(found["functions"])
     assert main(["analyze", "--trace", str(file), "--coverage"]) == 0
     assert "launches have known ranges (100 %)" in capsys.readouterr().out
+
+
+def test_accesses_of_programs_with_line_numbers_are_tested(
+    executables: dict[str, Path | BuildError], tmp_path: Path
+) -> None:
+    """The first run leaves its analyses to the second."""
+    executable = executables["scan_line_numbers"]
+    assert isinstance(executable, Path), str(executable)
+    for code in (EXIT_CODE, 0):
+        stats, _ = run(tmp_path, [executable], "--check-accesses", code=code)
+    check = stats["check"]
+    assert check["untested"] == {}
+    assert check["checked"] == check["tested_launches"] == check["known"] > 0
+    assert check["tested"] > 1000
 
 
 def test_code_in_a_file_is_not_copied_and_its_changes_are_noticed(

@@ -156,15 +156,15 @@ def run(native: Path, policy: Path, rounds: int, fault: Fault) -> Outcome:
 
 def left_behind(starter: int) -> str:
     """What a run whose starter led a session of its own leaves in the machine; empty: nothing."""
-    name = f"tessera-{starter}-"
-    sockets = [line for line in Path("/proc/net/unix").read_text().splitlines() if "@" + name in line]
+    owner = b"--owner\0%d\0" % starter  # its executors are in sessions of their own
     processes = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
-            processes += [entry.name] if session == str(starter) and state not in "ZX" else []
-    files = [file.name for file in Path("/dev/shm").glob(f"{name}*")]
-    return f"LEFT {sockets} {processes} {files}" if sockets or processes or files else ""
+            is_ours = session == str(starter) or owner in (entry / "cmdline").read_bytes()
+            processes += [entry.name] if is_ours and state not in "ZX" else []
+    files = [file.name for file in Path("/dev/shm").glob(f"tessera-{starter}-*")]
+    return f"LEFT {processes} {files}" if processes or files else ""
 
 
 def judge(outcome: Outcome, work_seconds: float) -> str | None:

@@ -1,33 +1,55 @@
-"""A driver in front of a driver, whose n-th call fails.
+"""A driver in front of a driver, whose n-th call fails, or whose calls take longer.
 
-It is a libcuda.so.1 that forwards every function with a known prototype to the driver in TESSERA_FAULT_DRIVER. In the
-processes named in TESSERA_FAULT as `name:n` the n-th call of a function that may fail answers OUT_OF_MEMORY, once, and
-leaves the function's name in the file TESSERA_FAULT_MARK. `name:n:function`: the n-th call of that one.
+It is a libcuda.so.1 that forwards every function with a known prototype to the driver in TESSERA_FAULT_DRIVER, also
+those that cuGetProcAddress finds.
+
+TESSERA_FAULT=`name:n`: in processes of that name the n-th call of a function that may fail answers OUT_OF_MEMORY, once,
+and leaves the function's name in the file TESSERA_FAULT_MARK. `name:n:function`: the n-th call of that one.
+
+TESSERA_DELAY_SEED=n, not 0: threads pause before and after calls, as random numbers from the seed, the thread's place
+among those of its process and the number of its call say: mostly not at all, sometimes they yield, one time of 16 they
+sleep up to TESSERA_DELAY_US (300). TESSERA_DELAY_CALLS=`a,b`: only calls of these functions, and these each time, for
+TESSERA_DELAY_US after the call.
+
+    python tests/fault/fault_driver.py DIRECTORY
+
+makes DIRECTORY/native and prints the variables with which tessera-run --emulate uses it.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
-from interpose.api.header import read_prototypes
-from interpose.api.table import read_rows
-
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT))
+
+from interpose.api.header import Prototype, read_prototypes  # noqa: E402
+from interpose.api.table import read_rows  # noqa: E402
+
 HEAD = r"""
 #include <cuda.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
 static long wanted, calls;
 static const char *only;
+
+static uint64_t delay_seed, longest_ns, threads;
+static const char *delayed;
+static __thread uint64_t turn; /* 0: of a thread that has not called yet */
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -37,6 +59,50 @@ __attribute__((constructor)) static void begin(void)
     if (bytes && strlen(self) == bytes && memcmp(self, fault, bytes) == 0)
         wanted = atol(colon + 1);
     only = wanted ? strchr(colon + 1, ':') : NULL;
+    const char *seed = getenv("TESSERA_DELAY_SEED"), *us = getenv("TESSERA_DELAY_US");
+    delay_seed = seed ? strtoull(seed, NULL, 10) : 0;
+    longest_ns = us ? strtoull(us, NULL, 10) * 1000 : 300000;
+    delayed = getenv("TESSERA_DELAY_CALLS");
+}
+
+static uint64_t mixed(uint64_t value)
+{
+    value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ value >> 27) * 0x94d049bb133111ebu;
+    return value ^ value >> 31;
+}
+
+static void pause_for(uint64_t ns)
+{
+    int saved_errno = errno;
+    struct timespec time = {ns / 1000000000, ns % 1000000000};
+    nanosleep(&time, NULL);
+    errno = saved_errno;
+}
+
+static int is_delayed(const char *name)
+{
+    size_t bytes = strlen(name);
+    for (const char *at = delayed; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == bytes && memcmp(at, name, bytes) == 0)
+            return 1;
+    return 0;
+}
+
+static void delay(const char *name, int after)
+{
+    if (delayed && *delayed) {
+        if (after && is_delayed(name))
+            pause_for(longest_ns);
+        return;
+    }
+    if (!turn)
+        turn = (__atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED) << 40) + 1;
+    uint64_t drawn = mixed(delay_seed * 0x9e3779b97f4a7c15u + turn++);
+    if (drawn % 16 == 0)
+        pause_for((drawn >> 8) % longest_ns);
+    else if (drawn % 16 < 5)
+        sched_yield();
 }
 
 static int is_the_one(const char *name)
@@ -62,27 +128,51 @@ static void *real(const char *name)
         driver = dlopen(getenv("TESSERA_FAULT_DRIVER"), RTLD_NOW | RTLD_LOCAL);
     return driver && look_up ? look_up(driver, name) : NULL;
 }
+
+static void to_ours(void **found);
+"""
+TAIL = r"""
+/* What a look-up has found, as this driver's function. */
+static void to_ours(void **found)
+{
+    for (unsigned i = 0; found && *found && i < sizeof rows / sizeof rows[0]; i++)
+        if (real(rows[i].name) == *found) {
+            *found = rows[i].ours;
+            return;
+        }
+}
 """
 NEVER_FAILS = re.compile(r"cuGetError|cuDriverGetVersion|cuGetProcAddress|cuGetExportTable")
 
 
 def source(cuda_header: Path) -> str:
     """The C text of the driver."""
-    prototypes, parts = read_prototypes(cuda_header), [HEAD]
+    prototypes, parts, symbols = read_prototypes(cuda_header), [HEAD], []
     for row in read_rows(ROOT / "interpose" / "api" / "driver.def"):
         prototype = prototypes.get(row.symbol) or prototypes.get(row.base or "")
-        if prototype is None:
-            continue
-        condition = f'    if (is_the_one("{row.symbol}"))\n'
-        fails = "" if NEVER_FAILS.match(row.symbol) else f"{condition}        return CUDA_ERROR_OUT_OF_MEMORY;\n"
-        parts.append(
-            f"#undef {row.symbol}\nEXPORT CUresult {row.symbol}({prototype.parameters});\n"
-            f"EXPORT CUresult {row.symbol}({prototype.parameters})\n{{\n"
-            f"    static CUresult (*tsr_real)({prototype.parameters});\n"
-            f'    if (!tsr_real)\n        *(void **)&tsr_real = real("{row.symbol}");\n{fails}'
-            f"    return tsr_real ? tsr_real({', '.join(prototype.arguments)}) : CUDA_ERROR_NOT_FOUND;\n}}\n"
-        )
+        if prototype is not None:
+            parts.append(_function(row.symbol, prototype))
+            symbols.append(row.symbol)
+    rows = "".join(f'    {{"{symbol}", {symbol}}},\n' for symbol in symbols)
+    parts.append(f"static const struct {{ const char *name; void *ours; }} rows[] = {{\n{rows}}};\n{TAIL}")
     return "\n".join(parts)
+
+
+def _function(symbol: str, prototype: Prototype) -> str:
+    condition = f'    if (is_the_one("{symbol}"))\n'
+    fails = "" if NEVER_FAILS.match(symbol) else f"{condition}        return CUDA_ERROR_OUT_OF_MEMORY;\n"
+    finds = "    to_ours(pfn);\n" if symbol.startswith("cuGetProcAddress") else ""
+    return (
+        f"#undef {symbol}\nEXPORT CUresult {symbol}({prototype.parameters});\n"
+        f"EXPORT CUresult {symbol}({prototype.parameters})\n{{\n"
+        f"    static CUresult (*tsr_real)({prototype.parameters});\n"
+        f'    if (!tsr_real)\n        *(void **)&tsr_real = real("{symbol}");\n{fails}'
+        f"    if (!tsr_real)\n        return CUDA_ERROR_NOT_FOUND;\n"
+        f'    if (delay_seed)\n        delay("{symbol}", 0);\n'
+        f"    CUresult tsr_result = tsr_real({', '.join(prototype.arguments)});\n"
+        f'    if (delay_seed)\n        delay("{symbol}", 1);\n{finds}'
+        "    return tsr_result;\n}\n"
+    )
 
 
 def build(native: Path, include: Path, directory: Path) -> Path:
@@ -115,3 +205,22 @@ def build(native: Path, include: Path, directory: Path) -> Path:
     command += ["-o", str(directory / "fault_alloc.so"), str(Path(__file__).with_name("fault_alloc.c")), "-ldl"]
     subprocess.run([*command, "-pthread"], check=True)
     return tree
+
+
+def delays(native: Path, tree: Path, seed: int, calls: str = "", microseconds: int = 300) -> dict[str, str]:
+    """Variables of a run whose driver calls are delayed; `tree` is what `build` made of `native`."""
+    return {
+        "TESSERA_NATIVE": str(tree),
+        "TESSERA_FAULT_DRIVER": str(native / "emulator" / "libcuda.so.1"),
+        "TESSERA_DELAY_SEED": str(seed),
+        "TESSERA_DELAY_CALLS": calls,
+        "TESSERA_DELAY_US": str(microseconds),
+    }
+
+
+if __name__ == "__main__":
+    made_of = Path(os.environ.get("TESSERA_NATIVE", ROOT / "build" / "native" / "native"))
+    into = Path(sys.argv[1]).absolute()
+    into.mkdir(parents=True, exist_ok=True)
+    for name, value in delays(made_of, build(made_of, made_of.parent / "cuda-headers", into), 1).items():
+        sys.stdout.write(f"{name}={value}\n")

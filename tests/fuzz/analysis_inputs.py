@@ -11,6 +11,7 @@ from pathlib import Path
 import zstandard
 
 from ptxtools.image import fatbin
+from tests.fuzz.instructions import odd_kernel
 
 _TOKEN = re.compile(r"%[a-z]+\d+|(?<=[\s\[+-])\d+(?=[\];,])|\$L__\w+|(?<=\.)[a-z]+\d+(?=[\s.])|\b[a-z]+(?=\.)")
 _NUMBER = re.compile(r"\b\d+\b")
@@ -56,7 +57,7 @@ class Inputs:
 
     def make(self, number: int) -> bytes:
         chance = random.Random(f"{self._seed} {number}")
-        makers: tuple[Callable[[random.Random], bytes], ...] = (self._text, self._text, self._text, self._image, deep)
+        makers: tuple[Callable[[random.Random], bytes], ...] = (self._text, self._text, self._odd, self._image, deep)
         made = chance.choice(makers)(chance)
         return packed(chance, made) if chance.random() < 0.1 else made
 
@@ -67,6 +68,9 @@ class Inputs:
                 (exchanged, exchanged, numbered, inserted, stretched, without_part, twice, self._spliced)
             )(text, chance)
         return text.encode(errors="replace")
+
+    def _odd(self, chance: random.Random) -> bytes:
+        return odd_kernel(chance).encode()
 
     def _spliced(self, text: str, chance: random.Random) -> str:
         other = chance.choice(self._texts)

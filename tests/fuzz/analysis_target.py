@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ptxtools.access.build import build
 from ptxtools.access.flat import write
 from ptxtools.access.summary import summarise
@@ -11,6 +13,7 @@ from ptxtools.image import best, texts
 from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.ranges.native import Evaluator
 from ptxtools.reader import Function, Module, read
+from ptxtools.twin import rewrite
 
 _ARCHITECTURE = 1000  # any
 _TEXTS, _KERNELS = 4, 4  # looked at
@@ -32,7 +35,7 @@ def _text(text: str) -> str:
     try:
         module = read(text)
         for kernel in module.kernels[:_KERNELS]:
-            _kernel(module, kernel)
+            _kernel(text, module, kernel)
     except PtxError as problem:
         if problem.line is None or problem.column is None:
             raise ValueError("an error without a place") from problem
@@ -40,7 +43,7 @@ def _text(text: str) -> str:
     return "analysed"
 
 
-def _kernel(module: Module, kernel: Function) -> None:
+def _kernel(text: str, module: Module, kernel: Function) -> None:
     template = build(module, kernel)
     assert summarise(template).tier in ("ptx", "unknown")
     size = min(max((slot.offset + slot.size for slot in template.slots), default=0), _LARGEST_BLOCK)
@@ -49,6 +52,8 @@ def _kernel(module: Module, kernel: Function) -> None:
         launch = Launch(words[:size], grid, block, lambda address: (address & ~0xFFFFF, (address | 0xFFFFF) + 1))
         _result(template, evaluate(template, launch))
     _native(template, launch)
+    with suppress(ValueError, PtxError):  # why there is none
+        rewrite(text, module, kernel.name)
 
 
 def _native(template: Template, launch: Launch) -> None:

@@ -1,8 +1,10 @@
-"""Launches as it is told: a JSON list of {function, blocks, threads, stream} on standard input.
+"""Launches as it is told: a JSON list of {function, blocks, threads, stream, attribute, shared_limit} on
+standard input.
 
 Streams are numbers from 0, the default one. Each launch adds 1 to an element per block; the sum over all is printed,
 which says that none was lost. At an entry with `pause_file` it prints "waiting" and waits until that file exists. The
-function `sm_count` is another: it notes the number of SMs of the GPU that it runs on, which is printed as well.
+function `sm_count` is another: it notes the number of SMs of the GPU that it runs on, which is printed as well. An
+attribute is one of ATTRIBUTES, that the launch has; the function gets a limit of dynamic shared memory just before.
 """
 
 import ctypes
@@ -48,7 +50,10 @@ SM_COUNT = """
     ret;
 }
 """
-FUNCTIONS = ("alpha", "beta", "gamma")
+ATTRIBUTES = ("COOPERATIVE", "CLUSTER_DIMENSION", "PROGRAMMATIC_STREAM_SERIALIZATION")
+SHARED_LIMIT = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+MANGLED = "_ZN4some5deltaIfLi3EEEvPT_"  # void some::delta<float, 3>(float*)
+FUNCTIONS = ("alpha", "beta", "gamma", MANGLED)
 BLOCKS = 1024
 NOTE = 4 * BLOCKS + 20  # where sm_count writes, behind the sums
 HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -63,6 +68,26 @@ def pause(file: Path) -> None:
         if time.monotonic() > end:
             raise TimeoutError(str(file))
         time.sleep(0.01)
+
+
+def attribute(name: str) -> driver.CUlaunchAttribute:
+    made = driver.CUlaunchAttribute()
+    made.id, value = getattr(driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}"), driver.CUlaunchAttributeValue()
+    if name == "CLUSTER_DIMENSION":
+        value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = 2, 1, 1
+    elif name == "COOPERATIVE":
+        value.cooperative = 1
+    else:
+        value.programmaticStreamSerializationAllowed = 1
+    made.value = value
+    return made
+
+
+def launch_with(name: str, function: object, shape: tuple[int, ...], stream: object, parameters: object) -> None:
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX, config.blockDimY, config.blockDimZ = shape
+    config.hStream, config.attrs, config.numAttrs = stream, [attribute(name)], 1
+    call(driver.cuLaunchKernelEx(config, function, parameters, 0))
 
 
 def main() -> None:
@@ -82,7 +107,12 @@ def main() -> None:
         shape = (launch.get("blocks", 1), 1, 1, launch.get("threads", 1), 1, 1)
         stream = streams[launch.get("stream", 0)]
         parameters = ((sums,), (None,))
-        call(driver.cuLaunchKernel(functions[launch["function"]], *shape, 0, stream, parameters, 0))
+        if "shared_limit" in launch:
+            call(driver.cuFuncSetAttribute(functions[launch["function"]], SHARED_LIMIT, launch["shared_limit"]))
+        if "attribute" in launch:
+            launch_with(launch["attribute"], functions[launch["function"]], shape, stream, parameters)
+        else:
+            call(driver.cuLaunchKernel(functions[launch["function"]], *shape, 0, stream, parameters, 0))
         if launch.get("stream", 0):
             call(driver.cuStreamSynchronize(stream))
     result = (ctypes.c_uint32 * (NOTE // 4 + 1))()

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.base.content import content_hash
 from controlplane.policy import decide, read_policy
-from tests.policy.launches import FUNCTIONS
+from tests.policy.launches import FUNCTIONS, MANGLED
 from tests.policy.run import Launch, run
 
 HEAD = "version: 1\ndevices: {home: 0, executors: [1, 2]}\nrules:\n"
@@ -110,9 +110,40 @@ def test_decisions_are_logged_once_per_function(native_build: Path, tmp_path: Pa
     assert errors.count("alpha: no rule of the policy holds, GPU 0") == 1
 
 
+@pytest.mark.parametrize(
+    "glob",
+    ["_ZN4some5delta*", "some::delta<float, 3>", "some::*", "void some::delta<*>(float[*])", "*::delta<*3>*"],
+)
+def test_globs_match_the_names_that_people_know(glob: str, native_build: Path, tmp_path: Path) -> None:
+    several: list[Launch] = [{"function": name} for name in FUNCTIONS]
+    outcome = run(native_build, tmp_path, rules(f'{{match: {{function: "{glob}"}}, device: 1}}'), several)
+    assert outcome.by_function == {**{(name, 0): 1 for name in FUNCTIONS[:3]}, (MANGLED, 1): 1}
+    assert outcome.report["rules"] == [{"line": 4, "launches": 1, "nearest": []}]
+    assert "matched no launch" not in outcome.errors
+
+
+def test_rules_that_matched_nothing_are_named_with_what_is_like_them(native_build: Path, tmp_path: Path) -> None:
+    policy = rules(
+        "{match: {function: alpha}, device: 1}",
+        "{match: {function: aplha}, device: 1}",
+        '{match: {function: "some::dleta*"}, device: 1}',
+        "{match: {function: detla}, device: 1}",
+        "{match: {function: nothing}, device: 1}",
+        "{match: {nth: 100}, device: 2}",
+    )
+    launches: list[Launch] = [{"function": name} for name in (*FUNCTIONS, "alpha")]
+    outcome = run(native_build, tmp_path, policy, launches)
+    delta = "some::delta<float, 3>"
+    found = [(each["line"], each["launches"], each["nearest"]) for each in outcome.report["rules"]]
+    assert found == [(4, 2, []), (5, 0, ["alpha"]), (6, 0, [delta]), (7, 0, [delta]), (8, 0, []), (9, 0, [])]
+    assert "line 4 matched" not in outcome.errors
+    assert f"the rule in line 6 matched no launch; did you mean {delta}?" in outcome.errors
+    assert "the rule in line 8 matched no launch\n" in outcome.errors
+
+
 def random_rule(source: random.Random) -> str:
     conditions = {
-        "function": source.choice(['"*"', '"a*"', '"?e*"', '"[bg]*"']),
+        "function": source.choice(['"*"', '"a*"', '"?e*"', '"[bg]*"', '"some::*"', '"*float*"']),
         "function_regex": source.choice(['"^(al|ga)"', '"ta$"', '"m+a"']),
         "grid": source.choice(['{blocks: ">= 8"}', '{threads: "< 64"}', "{block_threads: 16..32}"]),
         "stream": source.choice(["default", "1", "2"]),

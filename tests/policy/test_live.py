@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +15,11 @@ IN_USE = "the edited rules are in use"
 
 
 @contextmanager
-def started(native_build: Path, policy: Path, report: Path, launches: object) -> Iterator["subprocess.Popen[str]"]:
+def started(
+    native_build: Path, policy: Path, report: Path, launches: object, *options: str
+) -> Iterator["subprocess.Popen[str]"]:
     with subprocess.Popen(
-        command(policy, report, "--no-summary"),
+        command(policy, report, "--no-summary", *options),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -68,6 +71,31 @@ def test_a_running_program_changes_gpu(native_build: Path, tmp_path: Path) -> No
     assert process.returncode == 0, errors
     assert out.split() == [str(blocks_of(launches))]
     assert outcome_of(report).by_function == {("alpha", 1): 40, ("alpha", 2): 80, ("alpha", 0): 40}
+
+
+def test_no_mistake_ends_the_statistics(native_build: Path, tmp_path: Path) -> None:
+    policy, report, pause = tmp_path / "policy.yaml", tmp_path / "report.json", tmp_path / "go"
+    policy.write_text(POLICY)
+    launches: list[dict[str, object]] = [{"function": "alpha"}, {"function": "alpha", "pause_file": str(pause)}]
+    mistakes = {
+        POLICY + "a: " + "[" * 50_000: f"{policy}:5: values are nested too deeply",
+        POLICY + "a: &a\n  <<: *a\n": f"{policy}:6: *a is a part of itself",
+        POLICY + "a: *b\n": f"{policy}:5: *b is not defined",
+        "": f"{policy}: is not a regular file",
+    }
+    with started(native_build, policy, report, launches, "--stats") as process:
+        read_until(process.stdout, "waiting")
+        for text, said in mistakes.items():
+            policy.unlink()
+            if text:
+                policy.write_text(text)
+            else:
+                os.mkfifo(policy)
+            assert said in read_until(process.stderr, str(policy))
+        pause.touch()
+        _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0, errors
+    assert outcome_of(report).report["launches"]["by_device"]["1"] == 2
 
 
 def test_edits_under_load_change_no_result(native_build: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN
-from tests.policy.run import TIMEOUT_S, Launch, Outcome, environment, run
+from tests.policy.launches import ATTRIBUTES
+from tests.policy.run import TIMEOUT_S, Launch, Outcome, command, environment, run
 
 POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
 MACHINE = "h200,l40s"
@@ -18,10 +19,11 @@ SUMS: list[Launch] = [{"function": name, "blocks": 7, "stream": n % 3} for n in 
 
 
 def verify(native_build: Path, tmp_path: Path, launches: list[Launch], *options: str, **keywords: object) -> Outcome:
-    policy = POLICY + "".join(f"{key}: {value}\n" for key, value in keywords.items() if key != "printed")
-    printed = keywords.get("printed", ())
+    settings = {key: value for key, value in keywords.items() if key not in ("printed", "gpus")}
+    policy = POLICY + "".join(f"{key}: {value}\n" for key, value in settings.items())
+    printed, gpus = keywords.get("printed", ()), str(keywords.get("gpus", MACHINE))
     assert isinstance(printed, tuple)
-    return run(native_build, tmp_path, policy, launches, *options, gpus=MACHINE, printed=printed)
+    return run(native_build, tmp_path, policy, launches, *options, gpus=gpus, printed=printed)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,20 @@ def test_launches_are_run_twice_and_their_effects_once(
     assert home == verified
 
 
+@pytest.mark.parametrize("attribute", ATTRIBUTES)
+def test_launches_with_attributes_are_verified(attribute: str, native_build: Path, tmp_path: Path) -> None:
+    launches: list[Launch] = [{**launch, "attribute": attribute, "blocks": 8} for launch in SUMS]
+    outcome = verify(native_build, tmp_path, [*launches, *SUMS], "--verify", gpus="h200,h200")
+    assert outcome.report["launches"]["by_device"] == {"0": 0, "1": 24}
+    assert outcome.report["verify"] == {"verified": 24, "different": 0, "not_verified": 0}
+
+
+def test_a_launch_with_an_attribute_differs(native_build: Path, tmp_path: Path) -> None:
+    launches: list[Launch] = [{"function": "sm_count", "attribute": "COOPERATIVE"}]
+    outcome = verify(native_build, tmp_path, launches, "--verify", printed=(HOME_SMS,))
+    assert outcome.report["verify"] == {"verified": 1, "different": 1, "not_verified": 0}
+
+
 def test_a_difference_is_reported_and_the_function_stays_home(native_build: Path, tmp_path: Path) -> None:
     launches: list[Launch] = [*SUMS, *({"function": "sm_count"} for _ in range(4)), *SUMS]
     outcome = verify(native_build, tmp_path, launches, "--verify", printed=(HOME_SMS,))
@@ -48,6 +64,22 @@ def test_a_difference_is_reported_and_the_function_stays_home(native_build: Path
     assert "sm_count gives other bytes on GPU 1 than at home" in line
     assert "parameter 0, byte 4116 behind its address is 8e, at home 84;" in line
     assert "1 bytes differ in all" in line
+
+
+@pytest.mark.parametrize(("option", "code"), [("--verify=100", 3), ("--verify=0", 0)])
+def test_a_run_that_verifies_nothing_is_no_success(option: str, code: int, native_build: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    done = subprocess.run(
+        command(policy, tmp_path / "report.json", *option.split("="), gpus=MACHINE),
+        input=json.dumps(SUMS),
+        text=True,
+        capture_output=True,
+        env=environment(native_build),
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == code, done.stderr
+    assert ("--verify: nothing was verified: of 12 launches, none" in done.stderr) == (code == 3)
 
 
 def test_unverified_the_difference_is_there(native_build: Path, tmp_path: Path) -> None:

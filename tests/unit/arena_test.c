@@ -5,6 +5,7 @@
 #include "memory/allocation.c"
 #include "memory/arena.c"
 #include "memory/backing.c"
+#include "memory/bounds.c"
 #include "memory/home_only.c"
 
 #include "check.h"
@@ -32,6 +33,11 @@ static struct books {
 struct tsr_real tsr_real;
 static struct tsr_policy policy;
 static struct tsr_session session = {.policy = &policy, .lane_count = 1};
+
+CUdevice tsr_gpu_device(uint32_t gpu)
+{
+    return (CUdevice)gpu;
+}
 
 struct tsr_session *tsr_session(void)
 {

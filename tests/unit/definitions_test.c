@@ -13,6 +13,11 @@ static char texts[MOST][64];
 static unsigned entry_count;
 static struct tsr_journal journal;
 
+uint32_t tsr_gpu_of(CUdevice device)
+{
+    return (uint32_t)device;
+}
+
 bool tsr_writer_define(struct tsr_entry *entry, const char *text)
 {
     if (entry_count == MOST)

@@ -111,8 +111,9 @@ static inline struct run run_load(const char *text)
     for (uint32_t v = 0; v < run.code->variable_count; v++)
         for (uint32_t r = 0; r < run.code->variables[v].reloc_count; r++) {
             const struct tsr_reloc *reloc = &run.code->variables[v].relocs[r];
-            uint64_t value = (reloc->function ? TSR_CODE_WINDOW + 16ull * reloc->index : run.variables[reloc->index]) +
-                             (uint64_t)reloc->addend;
+            uint64_t value =
+                (reloc->function ? tsr_code_address(run.code->window, reloc->index) : run.variables[reloc->index]) +
+                (uint64_t)reloc->addend;
             memcpy((unsigned char *)(uintptr_t)run.variables[v] + reloc->offset, &value, 8);
         }
     return run;

@@ -1,5 +1,6 @@
 """A process that writes records, in Python: what the shim does, as far as readers can tell."""
 
+import fcntl
 import mmap
 import os
 import socket
@@ -9,6 +10,7 @@ from typing import Any, cast
 
 from cffi import FFI
 
+from controlplane.ipc.handover import F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK
 from controlplane.observe.layout import HEADER, EntryKind, Kind, Message, constant, driver_functions
 from ptxtools.native import records
 
@@ -26,6 +28,7 @@ class File:
         self.ffi: FFI = records.header(HEADER)[0]
         self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, size)
+        fcntl.fcntl(self.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)
         self.map = mmap.mmap(self.descriptor, size)
         content = self.ffi.from_buffer(self.map, require_writable=True)
         self.record: Any = cast("Any", self.ffi.cast(f"struct {kind} *", content))
@@ -94,7 +97,7 @@ class FakeProcess:
 
     def connect(self, name: str) -> None:
         self.peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.peer.connect("\0" + name)
+        self.peer.connect(name)
         self.send(Message.HELLO, 0, [self.journal.descriptor])
 
     def send(

@@ -49,16 +49,16 @@ TEST(ranges_are_replaced_and_removed)
     CHECK_EQ(tsr_home_only_count, 1);
     CHECK_EQ(tsr_home_only_reason(0x100f), TSR_REASON_MEMORY_GRAPH);
     CHECK_EQ(tsr_home_only_reason(0x1010), TSR_REASON_NONE);
-    tsr_home_only_remove(0x1008);
+    tsr_home_only_take(0x1008);
     CHECK_EQ(tsr_home_only_count, 1);
-    tsr_home_only_remove(0x1000);
+    tsr_home_only_take(0x1000);
     CHECK_EQ(tsr_home_only_count, 0);
     for (uint64_t i = 0; i < 1000; i++)
         tsr_home_only_add((i * 7919 % 1000 + 1) << 12, 0x100, TSR_REASON_MEMORY_IPC);
     for (uint64_t i = 1; i <= 1000; i++)
         CHECK_EQ(tsr_home_only_reason((i << 12) + 0xff), TSR_REASON_MEMORY_IPC);
     for (uint64_t i = 1; i <= 1000; i += 2)
-        tsr_home_only_remove(i << 12);
+        tsr_home_only_take(i << 12);
     CHECK_EQ(tsr_home_only_count, 500);
     for (uint64_t i = 1; i <= 1000; i++)
         CHECK_EQ(tsr_home_only_reason(i << 12), i % 2 ? TSR_REASON_NONE : TSR_REASON_MEMORY_IPC);

@@ -14,6 +14,11 @@ CUresult tsr_lane_state(const struct tsr_lane_client *client)
     return (CUresult)__atomic_load_n(&client->lane->dead, __ATOMIC_ACQUIRE);
 }
 
+bool tsr_lane_is_lost(const struct tsr_lane_client *client)
+{
+    return tsr_lane_state(client) != CUDA_SUCCESS;
+}
+
 static struct tsr_lane lane;
 static struct tsr_lane_client client = {.lane = &lane};
 static uint32_t failed; /* atomic */

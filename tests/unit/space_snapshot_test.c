@@ -4,6 +4,7 @@
 #include "emulator/space/space.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "check.h"
 
@@ -126,4 +127,59 @@ TEST(large_ranges_have_lines_for_every_128_bytes)
     CHECK_EQ(seen.write_lines[(bytes - 1) / 128], 0);
     seen.write_lines[(bytes - 1) / 128] = 1;
     CHECK(tsr_space_remove(space, 0x100000000000));
+}
+
+enum { PLACES = 3000, STEP = 0x1000 };
+
+static uint64_t place_of(unsigned number)
+{
+    return 0x100000 + (uint64_t)number * STEP;
+}
+
+/* Looks at everything through the space's own functions. */
+static void compare(const bool present[PLACES])
+{
+    struct tsr_space *space = tsr_space_instance();
+    struct tsr_range found, before, after;
+    const struct tsr_snapshot *snapshot = tsr_space_get(space);
+    uint64_t from = 0, last = 0;
+    unsigned count = 0;
+    for (unsigned i = 0; i < PLACES; i++) {
+        CHECK_EQ(tsr_space_lookup(space, place_of(i) + 7, &found), present[i]);
+        tsr_space_neighbours(space, place_of(i) + STEP - 1, &before, &after);
+        last = present[i] ? place_of(i) : last;
+        CHECK_EQ(before.base, last);
+        if (!present[i])
+            continue;
+        CHECK_EQ(snapshot->ranges[count++]->base, place_of(i));
+        CHECK(tsr_space_next(space, from, &found));
+        CHECK_EQ(found.base, place_of(i));
+        from = found.base + 1;
+    }
+    CHECK(!tsr_space_next(space, from, &found));
+    CHECK_EQ(snapshot->count, count);
+    tsr_space_put(space, snapshot);
+}
+
+TEST(many_ranges_are_what_a_list_of_them_is)
+{
+    static bool present[PLACES];
+    uint64_t random = 88172645463325252u;
+    for (unsigned round = 1; round <= 40000; round++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        unsigned place = (unsigned)(random % PLACES);
+        if (round / 10000 % 2 == 0) { /* by turns they become more and fewer */
+            CHECK_EQ(add(place_of(place), STEP / 2), present[place] ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+            present[place] = true;
+        } else {
+            CHECK_EQ(tsr_space_remove(tsr_space_instance(), place_of(place)), present[place]);
+            present[place] = false;
+        }
+        if (round % 4000 == 0)
+            compare(present);
+    }
+    for (unsigned i = 0; i < PLACES; i++)
+        tsr_space_remove(tsr_space_instance(), place_of(i));
+    memset(present, 0, sizeof present);
+    compare(present);
 }

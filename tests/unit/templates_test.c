@@ -70,26 +70,26 @@ TEST(without_a_table_nothing_is_known)
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     setenv("TESSERA_TEMPLATES", path, 1);
     struct tsr_template_link link = link_to(5, "kernel");
-    CHECK(!tsr_template_find(&link));
+    CHECK(!tsr_template_find(&link, 0));
     CHECK(!map_table(path)); /* of another release */
     *written = (struct tsr_templates){.magic = TSR_TEMPLATES_MAGIC, .version = TSR_TEMPLATES_VERSION, .bytes = sizeof *written};
     tsr_templates_start();
-    CHECK(!tsr_template_find(&link));
+    CHECK(!tsr_template_find(&link, 0));
 }
 
 TEST(what_is_published_is_found)
 {
     struct tsr_template_link link = link_to(5, "kernel"), other = link_to(6, "kernel"), none = link_to(0, "kernel");
-    CHECK(!tsr_template_find(&link));
+    CHECK(!tsr_template_find(&link, 0));
     publish(5, "kernel", 80, "of another architecture", 0);
-    CHECK(!tsr_template_find(&link));
-    CHECK_EQ(link.seen, 1);
+    CHECK(!tsr_template_find(&link, 0));
+    CHECK_EQ(link.places[0].seen, 1);
     publish(5, "kernel", 90, "template", 0);
-    REQUIRE(tsr_template_find(&link));
-    CHECK(memcmp(tsr_template_find(&link), "template", 8) == 0);
-    CHECK_EQ(link.bytes, 8);
-    CHECK(!tsr_template_find(&other));
-    CHECK(!tsr_template_find(&none));
+    REQUIRE(tsr_template_find(&link, 0));
+    CHECK(memcmp(tsr_template_find(&link, 0), "template", 8) == 0);
+    CHECK_EQ(link.places[0].bytes, 8);
+    CHECK(!tsr_template_find(&other, 0));
+    CHECK(!tsr_template_find(&none, 0));
 }
 
 TEST(thousands_are_told_apart)
@@ -102,7 +102,7 @@ TEST(thousands_are_told_apart)
     for (int i = 0; i < 5000; i++) {
         snprintf(name, sizeof name, "kernel %d", i);
         struct tsr_template_link link = link_to(7, name);
-        const char *found = tsr_template_find(&link);
+        const char *found = tsr_template_find(&link, 0);
         REQUIRE(found);
         CHECK(memcmp(found, name, strlen(name)) == 0);
     }
@@ -114,58 +114,68 @@ TEST(slots_that_are_wrong_lead_nowhere)
     publish(8, "analysed", 90, "", 0);
     publish(8, "beyond", 90, "text", TSR_TEMPLATES_BYTES - 2);
     publish(8, "crooked", 90, "text", 65);
-    CHECK(!tsr_template_find(&unknown));
-    CHECK(!tsr_template_find(&beyond));
-    CHECK(!tsr_template_find(&crooked));
+    CHECK(!tsr_template_find(&unknown, 0));
+    CHECK(!tsr_template_find(&beyond, 0));
+    CHECK(!tsr_template_find(&crooked, 0));
 }
 
 TEST(a_twin_is_a_text_of_its_own)
 {
     struct tsr_template_link link = link_to(9, "kernel");
     uint32_t bytes;
-    CHECK(!tsr_template_twin(&link, &bytes));
+    CHECK(!tsr_template_twin(&link, 0, &bytes));
     publish(9, "text", 90, "twin", 0);
     publish(9, "kernel", 90, "template", 0);
-    REQUIRE(tsr_template_find(&link));
-    CHECK(!tsr_template_twin(&link, &bytes));
+    REQUIRE(tsr_template_find(&link, 0));
+    CHECK(!tsr_template_twin(&link, 0, &bytes));
     uint32_t place = tsr_templates_place(9, link.function, 90);
     while (slots[place % TSR_TEMPLATES_SLOTS].code != 9 || slots[place % TSR_TEMPLATES_SLOTS].function != link.function)
         place++;
     struct tsr_templates_slot *slot = &slots[place % TSR_TEMPLATES_SLOTS];
     slot->twin = next - 8 - (strlen("template") + 8) / 8 * 8;
     slot->twin_bytes = 5;
-    REQUIRE(tsr_template_twin(&link, &bytes));
+    REQUIRE(tsr_template_twin(&link, 0, &bytes));
     CHECK_EQ(bytes, 5);
-    CHECK(strcmp(tsr_template_twin(&link, &bytes), "twin") == 0);
+    CHECK(strcmp(tsr_template_twin(&link, 0, &bytes), "twin") == 0);
     slot->twin_bytes = 4; /* without its end */
-    CHECK(!tsr_template_twin(&link, &bytes));
+    CHECK(!tsr_template_twin(&link, 0, &bytes));
     slot->twin_bytes = 5;
     slot->twin = TSR_TEMPLATES_BYTES;
-    CHECK(!tsr_template_twin(&link, &bytes));
+    CHECK(!tsr_template_twin(&link, 0, &bytes));
 }
 
 TEST(what_is_distrusted_is_unknown_whatever_leads_to_it)
 {
     struct tsr_template_link before = link_to(7, "kernel 1"), after = before, other = link_to(7, "kernel 2");
-    const void *template = tsr_template_find(&before);
+    const void *template = tsr_template_find(&before, 0);
     REQUIRE(template);
     tsr_template_distrust(NULL);
     CHECK_EQ(tsr_templates_distrusted, 0);
     tsr_template_distrust(template);
     tsr_template_distrust(template);
     CHECK_EQ(tsr_templates_distrusted, 1);
-    CHECK(!tsr_template_find(&before));
-    CHECK(!tsr_template_find(&after));
-    CHECK(tsr_template_find(&other));
+    CHECK(!tsr_template_find(&before, 0));
+    CHECK(!tsr_template_find(&after, 0));
+    CHECK(tsr_template_find(&other, 0));
     for (uintptr_t i = 1; i <= MOST_DISTRUSTED; i++)
         tsr_template_distrust((const char *)template + i);
     CHECK_EQ(tsr_templates_distrusted, MOST_DISTRUSTED);
-    CHECK(!tsr_template_find(&other));
+    CHECK(!tsr_template_find(&other, 0));
 }
 
-TEST(gpus_of_different_architectures_have_none)
+TEST(gpus_of_different_architectures_have_each_their_own)
 {
-    CHECK_EQ(common_architecture(), 90);
+    struct tsr_template_link link = link_to(10, "kernel");
     major_of_second = 8;
-    CHECK_EQ(common_architecture(), 0);
+    memset(architectures, 0, sizeof architectures);
+    find_kinds();
+    tsr_templates_distrusted = 0;
+    publish(10, "kernel", 90, "of the first", 0);
+    CHECK(!tsr_template_find(&link, 1));
+    REQUIRE(tsr_template_find(&link, 0));
+    publish(10, "kernel", 80, "of the second", 0);
+    REQUIRE(tsr_template_find(&link, 1));
+    CHECK(memcmp(tsr_template_find(&link, 0), "of the first", 12) == 0);
+    CHECK(memcmp(tsr_template_find(&link, 1), "of the second", 13) == 0);
+    CHECK(!tsr_template_find(&link, TSR_TEMPLATE_GPUS)); /* there is none of that number */
 }

@@ -21,7 +21,7 @@ H200 = Gpu(0, "NVIDIA H200", "0000:04:00.0", 150_000_000_000, (9, 0), 132, True,
 PAIR = (H200, replace(H200, number=1, pci="0000:05:00.0"))
 LINKS = (Link(0, 1, True, True, 0, True), Link(1, 0, True, True, 0, True))
 ANSWER = Answer(None, 13000, "580.159.04", PAIR, LINKS)
-KERNEL = Kernel("Linux x86_64", None, None, 8 << 30, UNLIMITED, 4096, 65530, 0)
+KERNEL = Kernel("Linux x86_64", None, None, None, 8 << 30, UNLIMITED, 4096, 65530, 0)
 FACTS = Facts(
     python=(3, 12, 1),
     packages={"cffi": "2.1.1"},
@@ -72,6 +72,7 @@ def test_a_machine_that_has_everything() -> None:
         ({"native": {"shim/libcuda.so.1": "file too short"}}, [("shim/libcuda.so.1", State.BROKEN)]),
         ({"kernel": replace(KERNEL, machine="Linux aarch64")}, [("system", State.BROKEN)]),
         ({"kernel": replace(KERNEL, memory_file_error="Not permitted")}, [("memory files", State.BROKEN)]),
+        ({"kernel": replace(KERNEL, socket_error="Connection refused")}, [("sockets", State.BROKEN)]),
         ({"kernel": replace(KERNEL, reservation_error="No memory")}, [("1 TiB of addresses", State.MISSING)]),
         (
             {"kernel": replace(KERNEL, shared_bytes=64 << 20, locked_bytes=8 << 20, descriptors=256, mappings=1000)},
@@ -98,11 +99,8 @@ def test_what_is_missing(change: dict[str, object], expected: list[tuple[str, St
 
 def test_the_packages_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extra = project["optional-dependencies"]["analysis"]
-    assert [name.lower() for name in PACKAGES] == [
-        re.split(r"[<>=]", need)[0].lower() for need in project["dependencies"]
-    ]
-    assert list(OPTIONAL) == [re.split(r"[<>=]", need)[0] for need in extra]
+    needs = [re.split(r"[<>=]", need)[0].lower() for need in project["dependencies"]]
+    assert sorted(name.lower() for name in (*PACKAGES, *OPTIONAL)) == sorted(needs)
 
 
 def test_the_worst_counts() -> None:

@@ -23,6 +23,7 @@ from controlplane.policy import (
     schema,
 )
 from controlplane.policy.language import FOLLOW
+from controlplane.policy.table import RuleUse
 from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
 from ptxtools.native import records
@@ -148,9 +149,15 @@ def matching(match: str) -> str:
     [
         (matching('{funktion: "*"}'), 4, "unknown key 'funktion', did you mean 'function'?"),
         (matching("{}"), 4, "nothing to match"),
+        (matching('{function: "vector_[*"}'), 4, "the bracket in 'vector_[*' is never closed"),
+        (matching('{module: "a[]b"}'), 4, "the bracket in 'a[]b' is never closed"),
+        (matching('{process: "[!]"}'), 4, "the bracket in '[!]' is never closed"),
+        (matching('{library_call: "cublas[S"}'), 4, "the bracket in 'cublas[S' is never closed"),
         (matching('{function_regex: "(a"}'), 4, "Unmatched"),
         (matching(r"{function_regex: '(a)\1'}"), 4, "back references"),
-        (matching('{function_regex: "((a{99}){99})"}'), 4, "repeat 9801 times"),
+        (matching('{function_regex: "((a{99}){99})"}'), 4, "unfold to 9901 items"),
+        (matching("{function_regex: '" + "(" * 60 + "a" + ")+" * 60 + "'}"), 4, "items, more than"),
+        (matching("{function_regex: '(" + "[^a]?" * 45 + "){1000}'}"), 4, "items, more than"),
         (matching('{grid: {blocks: "~ 3"}}'), 4, "'~ 3' is not a comparison"),
         (matching('{grid: {blocks: "9..3"}}'), 4, "no number is '9..3'"),
         (matching('{grid: {blocks: "< 0"}}'), 4, "no number is '< 0'"),
@@ -281,6 +288,29 @@ def test_counters_are_read_back_by_gpu_and_reason(tmp_path: Path) -> None:
     assert (launches.created_bytes, launches.moved, launches.moved_bytes) == ({1: 4096}, 2, 8192)
     assert launches.kept_home == 2
     assert launches.kept_reasons == {"capture": 2}
+
+
+@pytest.mark.parametrize("glob", ["a[]]b", "a[!]x]", "[[:alpha:]_]*", r"a\[", "a]", "[a-z][0-9]", r"[\]]"])
+def test_globs_whose_brackets_are_closed_are_taken(tmp_path: Path, glob: str) -> None:
+    policy = read_policy(written(tmp_path, matching(f"{{function: '{glob}'}}")))
+    assert policy.rules[0].match.function == glob
+
+
+def test_rules_are_counted_and_begin_anew_with_an_edit(tmp_path: Path) -> None:
+    policy = read_policy(written(tmp_path, SMALLEST))
+    record, buffer = table_of(policy)
+    line = policy.rules[0].line
+    record.rule_launches[1][0] = 5
+    assert read_launches(policy, bytes(buffer)).rules == (RuleUse(line, 5),)
+    record.rule_launches[0][0] = 7  # of rules that were replaced
+    other = read_policy(written(tmp_path, matching('{function: "sclae*"}')))
+    replace_rules(buffer, other)
+    names = ("_Z5scalePf", "copy", "_ZN2at5scaleIfEEvPT_")
+    record.function_count = len(names)
+    for place, name in enumerate(names):
+        record.functions[place] = name.encode()
+    nearest = ("scale", "at::scale<float>")
+    assert read_launches(policy, bytes(buffer)).rules == (RuleUse(other.rules[0].line, 0, nearest),)
 
 
 def test_the_reference_lists_every_key() -> None:

@@ -1,5 +1,6 @@
 """Edits of a policy's file, taken over into a live decision table."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,10 @@ def test_a_replaced_file_is_an_edit(run: Run) -> None:
         ("version: [", "not YAML"),
         ("", "the file is empty"),
         (None, "cannot be read"),
+        (POLICY + "a: " + "[" * 50_000, ":5: values are nested too deeply"),
+        (POLICY + "a: &a {<<: *a}", ":5: *a is a part of itself"),
+        (POLICY + "default: ²\n", ":5: '²' is not a place to run"),
+        (POLICY.replace("[1]", "[{gpu: 1, memory_limit: " + "9" * 400 + "}]"), ":2: "),
     ],
 )
 def test_a_mistake_keeps_the_rules(run: Run, text: str | None, message: str) -> None:
@@ -107,6 +112,32 @@ def test_a_mistake_keeps_the_rules(run: Run, text: str | None, message: str) -> 
     run.file.write_text(POLICY.replace("old", "corrected"))
     run.tick()
     assert run.function == "corrected"
+
+
+def test_a_fifo_keeps_the_rules(run: Run) -> None:
+    run.file.unlink()
+    os.mkfifo(run.file)
+    run.tick(4)
+    assert (run.record.generation, run.function) == (1, "old")
+    assert run.said == [
+        f"{run.file}: is not a regular file; expected a YAML file; the rules before this edit stay in use"
+    ]
+
+
+def test_what_nobody_thought_of_keeps_the_rules(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("controlplane.policy.watch.replace_rules", fail)
+        run.file.write_text(POLICY.replace("old", "newer"))
+        run.tick(4)
+    assert run.function == "old"
+    (said,) = run.said
+    assert said == f"{run.file}: internal error (RecursionError: too deep); the rules before this edit stay in use"
+    run.file.write_text(POLICY.replace("old", "newest"))
+    run.tick()
+    assert run.function == "newest"
 
 
 def test_verifying_cannot_begin_later(run: Run) -> None:

@@ -4,7 +4,6 @@ import gc
 import os
 import random
 import resource
-import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from fake_producer import FakeProcess
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from controlplane.ipc.handover import Listener
 from controlplane.ipc.loop import Loop
 from controlplane.observe import receiver
 from controlplane.observe.layout import EntryKind, Kind, Message, constant
@@ -62,16 +62,13 @@ class Rig:
     """A receiver on its own loop, turned by hand."""
 
     def __init__(self) -> None:
-        self.name = f"tessera-test-{secrets.token_hex(8)}"
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        listener.bind("\0" + self.name)
-        listener.listen(16)
+        self.listener = Listener(16)
+        self.name = self.listener.name
         self.notes, self.statistics, self.complaints = Notes(), Statistics(), list[str]()
-        self.receiver = Receiver(listener, [self.statistics, self.notes], self.complaints.append)
+        self.receiver = Receiver(self.listener.socket, [self.statistics, self.notes], self.complaints.append)
         self.loop = Loop()
         self.receiver.start(self.loop)
         self.producers: list[FakeProcess] = []
-        self.listener = listener
 
     def process(self, program: str = "/usr/bin/app", pid: int = 0) -> FakeProcess:
         producer = FakeProcess(program, pid)
@@ -243,7 +240,7 @@ def test_without_descriptors_processes_wait_until_another_has_ended(rig: Rig) ->
                 fillers.append(os.dup(0))
             except OSError:
                 break
-        second.peer.connect("\0" + rig.name)
+        second.peer.connect(rig.name)
         second.send(Message.HELLO, 0, [second.journal.descriptor])
         second.send(Message.RING, 0, [ring.descriptor])
         for _ in range(3):

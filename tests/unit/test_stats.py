@@ -1,5 +1,6 @@
 """Statistics against a naive sum over the same records, and what is said where something is not known."""
 
+import tracemalloc
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
@@ -204,7 +205,8 @@ def test_the_report_survives_json() -> None:
 
 def test_overhead_and_reasons() -> None:
     kept = row(Kind.LAUNCH, flags=Flag.KEPT_HOME, launch__function=1, launch__reason=16)
-    result = run([batch([kept, kept])], "f", overhead_samples=4, overhead_ticks=1200, kept_home=2)
+    reasons = (*(0,) * 16, 2)
+    result = run([batch([kept, kept])], "f", overhead_samples=4, overhead_ticks=1200, kept_home=2, kept_reasons=reasons)
     assert (result.overhead_ns_per_launch, result.launches.kept_home_by_reason) == (100.0, {"memory managed": 2})
     assert "memory managed: 2" in report_text.to_text(result)
 
@@ -241,3 +243,29 @@ def test_times_do_not_wait_for_a_clock_for_ever(monkeypatch: pytest.MonkeyPatch)
         statistics.records(one, [batch(rows, 0, first)])
         assert sum(len(rows) for rows, _, _ in statistics.processes[0].waiting) <= 10
     assert make_report(statistics).kernels[0].timed == 20
+
+
+@pytest.mark.parametrize(("name", "most_bytes"), [("kernel", 40), ("kernel {}", 700)])
+def test_what_is_kept_of_a_module_that_is_loaded(name: str, most_bytes: int) -> None:
+    """Modules come and go: a kernel that is loaded again takes a few bytes; another one, little more than its name."""
+    statistics, one, count = Statistics(), process(), 10_000
+    statistics.begin(one)
+    tracemalloc.start()
+    try:
+        for number in range(1, count + 1):
+            if number == 1000:  # what there is one of is there
+                before, _ = tracemalloc.get_traced_memory()
+            statistics.define(one, [Entry(EntryKind.FUNCTION, number, 0, 0, 0, 0, name.format(number))])
+            if number % 100 == 0:
+                numbers = range(number - 99, number + 1)
+                launched = [row(Kind.LAUNCH, launch__function=each, launch__device=each % 2) for each in numbers]
+                statistics.records(one, [batch(launched, first=number)])
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before) / (count - 1000) < most_bytes
+    statistics.state(one, CLOCK, Counters(launches=(count, *(0,) * (GPUS - 1))))
+    statistics.end(one)
+    found = make_report(statistics).kernels
+    assert sum(each.launches for each in found) == count
+    assert len(found) == (2 if name == "kernel" else count)

@@ -15,6 +15,7 @@ from controlplane.analysis.kernel import Image
 from ptxtools.reader import read
 from ptxtools.twin import rewrite
 from ptxtools.twin.check import FUNCTION, VARIABLE
+from ptxtools.twin.rewrite import _edited
 from tests.command import TESSERA_RUN, with_native
 
 RUNNER = Path(__file__).parents[1] / "check" / "twin_runner.py"
@@ -203,6 +204,34 @@ def test_debugging_information_goes() -> None:
     assert "$L__name0" not in twin
     assert ".debug" not in twin
     assert twin.count("\n") == text.count("\n")
+
+
+def with_line_numbers(text: str) -> str:
+    """As -lineinfo leaves them, in the bodies of all functions."""
+    return re.sub(
+        r"^(    .*;)$", r".loc 1 7 3, function_name $L__name0, inlined_at 1 9 9\n\1", text, flags=re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("name", ["mixed", "other"])
+def test_line_numbers_go_from_all_functions(name: str) -> None:
+    text = with_line_numbers(MIXED)
+    assert all(".loc" in text[each.begin : each.end] for each in read(text).kernels)
+    blank = re.sub(r"\.loc.*", "", text)
+    assert rewrite(text, read(text), name) == rewrite(blank, read(blank), name)
+
+
+@pytest.mark.parametrize("target", ["sm_80, debug", "sm_80,debug", "sm_80, debug, texmode_unified"])
+def test_the_target_asks_for_no_debugging_information(target: str) -> None:
+    """An assembler refuses a text that has none, then."""
+    text = MIXED.replace(".target sm_80", f".target {target}")
+    assert "debug" not in read(rewrite(text, read(text), "mixed").text).target
+
+
+def test_edits_that_overlap_are_refused() -> None:
+    with pytest.raises(ValueError, match="overlap at offset 3"):
+        _edited("abcdef", [(1, 5, ""), (3, 4, "")])
+    assert _edited("abcdef", [(5, 6, "x"), (1, 5, "")]) == "ax"
 
 
 USES = {

@@ -18,7 +18,7 @@ static struct tsr_use use_in(const char *ptx, const char *function)
 
 static uint32_t flags_in(const char *ptx)
 {
-    return use_in(ptx, "f").flags;
+    return use_in(ptx, "f").flags & ~TSR_USES_LEFT;
 }
 
 /* A module with one kernel f around the instructions, a variable v and a table t. */
@@ -53,7 +53,7 @@ TEST(an_address_that_leaves_the_function_has_state)
 {
     CHECK_EQ(flags_in(BODY("ld.param.u64 %rd1, [p]; mov.u64 %rd2, v; st.global.u64 [%rd1], %rd2;")), TSR_USES_STATE);
     CHECK_EQ(flags_in(BODY("mov.u64 %rd2, v; { .param .b64 param0; st.param.b64 [param0+0], %rd2; call.uni g, (param0); }")),
-             TSR_USES_STATE);
+             TSR_USES_STATE | TSR_USES_CODE);
     CHECK_EQ(flags_in(HEADER ".global .u32 v;\n.global .u64 a = generic(v);\n.entry f()\n{ ld.global.u32 %r1, [v]; ret; }"),
              TSR_USES_STATE);
     CHECK_EQ(flags_in(HEADER ".global .u32 v;\n.func (.param .b64 r) g() { mov.u64 %rd1, v; st.param.b64 [r+0], %rd1; ret; }\n"
@@ -81,11 +81,59 @@ TEST(what_is_called_counts)
         ".entry prints() { mov.u64 %rd3, $str; cvta.global.u64 %rd4, %rd3; { .param .b64 param0; st.param.b64 [param0+0], %rd4;\n"
         ".param .b64 param1; .param .b32 retval0; call.uni (retval0), vprintf, (param0, param1); } ret; }\n"
         ".entry allocates() { .param .b64 q; .param .b64 s; call.uni (q), malloc, (s); ret; }\n.entry none() { ret; }";
-    CHECK_EQ(use_in(functions, "deep").flags, TSR_USES_STATE);
-    CHECK_EQ(use_in(functions, "through_pointer").flags, TSR_USES_STATE);
-    CHECK_EQ(use_in(functions, "prints").flags, TSR_USES_PRINTF);
-    CHECK_EQ(use_in(functions, "allocates").flags, TSR_USES_HEAP);
-    CHECK_EQ(use_in(functions, "none").flags, 0);
+    CHECK_EQ(use_in(functions, "deep").flags & ~TSR_USES_LEFT, TSR_USES_STATE);
+    CHECK_EQ(use_in(functions, "through_pointer").flags & ~TSR_USES_LEFT, TSR_USES_STATE);
+    CHECK_EQ(use_in(functions, "prints").flags & ~TSR_USES_LEFT, TSR_USES_PRINTF);
+    CHECK_EQ(use_in(functions, "allocates").flags & ~TSR_USES_LEFT, TSR_USES_HEAP);
+    CHECK_EQ(use_in(functions, "none").flags, TSR_USES_LEFT);
+}
+
+#define FUNCTIONS                                                                                                              \
+    HEADER ".func g() { ret; }\n.func h() { ret; }\n.global .u64 table[2] = {g, h};\n.entry f(.param .u64 p)\n"                \
+           "{\n.reg .b64 %rd<9>;\n"
+#define CODE(text) FUNCTIONS text "\nret;\n}\n"
+
+TEST(code_whose_address_is_in_memory)
+{
+    CHECK_EQ(flags_in(CODE("call.uni g;")), 0);
+    CHECK_EQ(flags_in(CODE("mov.u64 %rd1, g; mov.u64 %rd2, h; selp.b64 %rd3, %rd1, %rd2, %p1; call %rd3, (), proto;")), 0);
+    CHECK_EQ(flags_in(CODE("ld.param.u64 %rd1, [p]; ld.global.u64 %rd2, [%rd1]; call %rd2, (), proto;")), TSR_USES_CODE);
+    CHECK_EQ(flags_in(CODE("ld.param.u64 %rd1, [p]; call %rd1, (), proto;")), TSR_USES_CODE);
+    CHECK_EQ(flags_in(CODE("mov.u64 %rd2, g; ld.param.u64 %rd1, [p]; selp.b64 %rd3, %rd1, %rd2, %p1; call %rd3, (), proto;")),
+             TSR_USES_CODE);
+    CHECK_EQ(flags_in(CODE("ld.param.u64 %rd1, [p]; mov.u64 %rd2, h; st.global.u64 [%rd1], %rd2;")), TSR_USES_CODE);
+    CHECK_EQ(flags_in(CODE("ld.param.u64 %rd1, [p]; ld.global.u64 %rd2, [table]; st.global.u64 [%rd1], %rd2;")), TSR_USES_CODE);
+    CHECK_EQ(flags_in(CODE("targets: .branchtargets one, two; brx.idx %r1, targets; one: two:")), 0);
+    CHECK_EQ(
+        flags_in(HEADER ".func g() { ld.param.u64 %rd1, [q]; call %rd1, (), proto; ret; }\n.entry f() { call.uni g; ret; }"),
+        TSR_USES_CODE);
+}
+
+#define LEAVER ".entry leave(.param .u64 p) { ld.param.u64 %rd1, [p]; mov.u64 %rd2, v; st.global.u64 [%rd1], %rd2; ret; }\n"
+#define FOLLOWED(global, text) HEADER global ".entry f(.param .u64 p)\n{\nld.param.u64 %rd1, [p];\n" text "\nret;\n}\n"
+
+TEST(pointers_where_addresses_are_left)
+{
+    const char *follows =
+        FOLLOWED(".global .u32 v;\n" LEAVER, "ld.global.u64 %rd2, [%rd1]; add.s64 %rd3, %rd2, 8; st.global.u32 [%rd3], 1;");
+    CHECK_EQ(use_in(follows, "f").flags, TSR_USES_ADDRESS | TSR_USES_LEFT);
+    CHECK_EQ(flags_in(FOLLOWED("", "ld.global.u64 %rd2, [%rd1]; st.global.u32 [%rd2], 1;")), 0); /* nobody leaves any */
+    CHECK_EQ(flags_in(FOLLOWED(".global .u32 v;\n" LEAVER, "ld.global.f64 %fd1, [%rd1]; st.global.f64 [%rd1+8], %fd1;")), 0);
+    CHECK_EQ(flags_in(FOLLOWED(".global .u32 v;\n" LEAVER, "ld.global.u64 %rd2, [%rd1]; st.shared.u32 [%rd2], 1;")), 0);
+    CHECK_EQ(flags_in(FOLLOWED(".global .u32 v;\n" LEAVER, "atom.global.exch.b64 %rd2, [%rd1], 0; st.u32 [%rd2], 1;")),
+             TSR_USES_ADDRESS);
+    CHECK_EQ(
+        flags_in(FOLLOWED(
+            ".extern .func (.param .b64 r) malloc (.param .b64 a);\n.entry other() { .param .b64 q; .param .b64 s; call.uni (q), malloc, (s); ret; }\n",
+            "ld.global.u64 %rd2, [%rd1]; st.u32 [%rd2], 1;")),
+        TSR_USES_ADDRESS);
+}
+
+TEST(a_variable_leads_to_what_its_initial_value_names)
+{
+    CHECK_EQ(flags_in(FOLLOWED(".global .u32 v;\n.const .u64 a = generic(v);\n", "ld.const.u64 %rd2, [a]; st.u32 [%rd2], 1;")) &
+                 TSR_USES_STATE,
+             TSR_USES_STATE);
 }
 
 TEST(managed_variables_and_textures_have_state)
@@ -124,7 +172,7 @@ TEST(variables_that_no_code_leads_to)
 
 TEST(what_cannot_be_read_uses_everything)
 {
-    uint32_t all = TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP;
+    uint32_t all = ~TSR_USES_LEFT & (TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP | TSR_USES_CODE | TSR_USES_ADDRESS);
     CHECK_EQ(flags_in(HEADER ".entry f() { ret;"), all);
     CHECK_EQ(flags_in(HEADER ".entry g() { ret; }"), all);
     CHECK_EQ(flags_in("\177ELF"), all);
@@ -148,7 +196,7 @@ static void expect_machine_code(const void *image, size_t bytes, uint32_t arch)
     struct tsr_uses *uses = tsr_uses_read(image, bytes, arch);
     REQUIRE(uses != NULL);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        uint32_t flags = tsr_uses_function(uses, expected[i].name).flags;
+        uint32_t flags = tsr_uses_function(uses, expected[i].name).flags & ~TSR_USES_LEFT;
         if (!CHECK_EQ(expected[i].flags ? flags & expected[i].flags : flags, expected[i].flags))
             fprintf(stderr, "sm_%u %s\n", arch, expected[i].name);
     }
@@ -191,15 +239,20 @@ TEST(branches_to_between_the_number_and_its_use)
     CHECK_EQ(NUMBER_IN(INSTRUCTION(8, MOVE), JUMP(-9), INSTRUCTION(0, LOAD)), -1);
 }
 
-static uint8_t *read_machine_code(size_t *bytes)
+static uint8_t *read_file(const char *path, size_t *bytes)
 {
-    FILE *stream = fopen(TSR_TEST_DATA "/corpus/uses/uses.fatbin", "rb");
+    FILE *stream = fopen(path, "rb");
     uint8_t *image = malloc(1 << 20);
     if (!CHECK(stream != NULL))
         return image;
     *bytes = fread(image, 1, 1 << 20, stream);
     fclose(stream);
     return image;
+}
+
+static uint8_t *read_machine_code(size_t *bytes)
+{
+    return read_file(TSR_TEST_DATA "/corpus/uses/uses.fatbin", bytes);
 }
 
 TEST(machine_code)
@@ -210,8 +263,47 @@ TEST(machine_code)
     for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
         expect_machine_code(image, bytes, archs[i]);
     struct tsr_uses *other = tsr_uses_read(image, bytes, 75);
-    CHECK_EQ(tsr_uses_function(other, "plain").flags, TSR_USES_STATE | TSR_USES_PRINTF | TSR_USES_HEAP);
+    CHECK_EQ(tsr_uses_function(other, "plain").flags & TSR_USES_HEAP, TSR_USES_HEAP);
     tsr_uses_destroy(other);
+    free(image);
+}
+
+static void expect_addresses(const void *image, size_t bytes, uint32_t arch)
+{
+    static const struct {
+        const char *name;
+        uint32_t flags;
+    } expected[] = {{"make", TSR_USES_CODE},
+                    {"call_method", TSR_USES_CODE},
+                    {"leave_function", TSR_USES_CODE},
+                    {"call_function", TSR_USES_CODE},
+                    {"call_given", TSR_USES_CODE},
+                    {"leave_variable", TSR_USES_STATE},
+                    {"write_through", TSR_USES_ADDRESS},
+                    {"write_shortcut", TSR_USES_ADDRESS},
+                    {"check", 0},
+                    {"call_by_name", 0},
+                    {"choose", 0}};
+    struct tsr_uses *uses = tsr_uses_read(image, bytes, arch);
+    REQUIRE(uses != NULL);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        uint32_t flags = tsr_uses_function(uses, expected[i].name).flags;
+        CHECK(flags & TSR_USES_LEFT);
+        flags &= ~TSR_USES_LEFT;
+        if (!CHECK_EQ(expected[i].flags ? flags & expected[i].flags : flags, expected[i].flags))
+            fprintf(stderr, "sm_%u %s\n", arch, expected[i].name);
+    }
+    CHECK(!(tsr_uses_function(uses, "divide").flags & (TSR_USES_CODE | TSR_USES_STATE))); /* calls of subroutines */
+    tsr_uses_destroy(uses);
+}
+
+TEST(addresses_in_machine_code)
+{
+    size_t bytes = 0;
+    uint8_t *image = read_file(TSR_TEST_DATA "/corpus/uses/addresses.fatbin", &bytes);
+    const uint32_t archs[] = {80, 90, 100};
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
+        expect_addresses(image, bytes, archs[i]);
     free(image);
 }
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 static char socket_name[32];
-static int listener, peer;
+static int listener, place, peer;
 
 struct arrived {
     struct tsr_records_message message;
@@ -27,14 +27,15 @@ static bool receive(struct arrived *arrived)
            arrived->descriptor >= 0;
 }
 
-static void listen_as(const char *name)
+static void begin_to_listen(void)
 {
-    listener = tsr_socket_listen(name, 0, 4);
+    listener = tsr_socket_listen(4, &place);
+    snprintf(socket_name, sizeof socket_name, "/proc/%d/fd/%d", (int)getpid(), place);
 }
 
 static bool start(void)
 {
-    if (!tsr_writer_start(socket_name, tsr_ticks_anchor()))
+    if (!tsr_writer_start(socket_name, tsr_ticks_anchor(), TSR_GPU_CLOCK_HOST))
         return false;
     tsr_engage(TSR_RECORDING);
     return true;
@@ -61,7 +62,7 @@ static uintptr_t on_a_thread(void *(*run)(void *), uintptr_t argument)
 
 TEST(without_a_listener_there_is_no_recording)
 {
-    snprintf(socket_name, sizeof socket_name, "tessera-writer-test-%d", (int)getpid());
+    snprintf(socket_name, sizeof socket_name, "/proc/%d/fd/999", (int)getpid());
     CHECK(!start());
     CHECK(!tsr_writer_journal());
     CHECK(!tsr_thread());
@@ -70,10 +71,10 @@ TEST(without_a_listener_there_is_no_recording)
 TEST(a_process_says_hello_with_its_journal)
 {
     struct arrived hello;
-    listen_as(socket_name);
+    begin_to_listen();
     tsr_ticks_choose();
     REQUIRE(start());
-    CHECK(!tsr_writer_start(socket_name, tsr_ticks_anchor())); /* once is enough */
+    CHECK(!tsr_writer_start(socket_name, tsr_ticks_anchor(), TSR_GPU_CLOCK_HOST)); /* once is enough */
     peer = accept(listener, NULL, NULL);
     REQUIRE(receive(&hello));
     CHECK_EQ(hello.message.kind, TSR_RECORDS_HELLO);

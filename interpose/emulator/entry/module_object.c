@@ -131,7 +131,8 @@ static void fill_variable(const struct tsr_module *module, uint32_t index)
         memcpy(bytes, variable->init, variable->bytes);
     for (uint32_t i = 0; i < variable->reloc_count; i++) {
         const struct tsr_reloc *reloc = &variable->relocs[i];
-        uint64_t target = reloc->function ? TSR_CODE_WINDOW + 16ull * reloc->index : module->addresses[reloc->index];
+        uint64_t target =
+            reloc->function ? tsr_code_address(module->box->code->window, reloc->index) : module->addresses[reloc->index];
         target += (uint64_t)reloc->addend;
         memcpy(bytes + reloc->offset, &target, sizeof target);
     }

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "../space/bounds.h"
 #include "heap.h"
 #include "lines.h"
 #include "state.h"
@@ -37,10 +38,11 @@ const struct tsr_range_entry *tsr_range_entry_find(struct tsr_warp *w, const str
     const struct tsr_range *range = tsr_grid_find_range(worker->grid, worker->snapshot, address);
     if (range == NULL || !((write ? range->writable : range->readable) >> worker->grid->desc.device & 1))
         return NULL;
-    *entry = (struct tsr_range_entry){.base = range->base,
-                                      .bytes = range->bytes,
-                                      .lines = write ? range->write_lines : range->read_lines,
-                                      .location = range->location};
+    struct tsr_part part = tsr_bounds_part(range, address);
+    uint8_t *lines = write ? range->write_lines : range->read_lines;
+    if (lines != NULL)
+        lines += (part.base - range->base) >> TSR_LINE_SHIFT;
+    *entry = (struct tsr_range_entry){.base = part.base, .bytes = part.bytes, .lines = lines, .location = range->location};
     return holds(entry, address, bytes) ? entry : NULL;
 }
 
@@ -323,6 +325,9 @@ const unsigned char *tsr_warp_peek(struct tsr_warp *w, unsigned lane, uint64_t a
     const struct tsr_range *range = tsr_grid_find_range(grid, w->worker->snapshot, address);
     if (range == NULL || !(range->readable >> grid->desc.device & 1))
         return NULL;
-    *available = range->bytes - (address - range->base);
+    struct tsr_part part = tsr_bounds_part(range, address);
+    if (part.bytes == 0)
+        return NULL;
+    *available = part.bytes - (address - part.base);
     return (const unsigned char *)(uintptr_t)address;
 }

@@ -52,8 +52,8 @@ static insn *enter(struct tsr_warp *w, insn *i, uint32_t m, const struct tsr_fun
     struct tsr_frame *caller = control->frame;
     uint32_t local_base = (caller->local_base + caller->function->local_bytes + 15) & ~15u;
     if (!results_fit(call, function))
-        return tsr_warp_fault(w, i, (unsigned)__builtin_ctz(m), TSR_FAULT_PC, TSR_CODE_WINDOW + 16ull * function->index, 0,
-                              false);
+        return tsr_warp_fault(w, i, (unsigned)__builtin_ctz(m), TSR_FAULT_PC,
+                              tsr_code_address(w->block->team->grid->code->window, function->index), 0, false);
     if ((size_t)(control->stack_end - control->stack_top) < sizeof *caller + function->frame_bytes ||
         local_base + function->local_bytes > w->local_stride)
         return tsr_warp_fault(w, i, (unsigned)__builtin_ctz(m), TSR_FAULT_STACK, 0, 0, true);
@@ -97,7 +97,7 @@ static insn *call_indirect(struct tsr_warp *w, insn *i, uint32_t m)
     const struct tsr_code *code = w->block->team->grid->code;
     const uint64_t *address = (const void *)(w->frame + i->a);
     unsigned lane = (unsigned)__builtin_ctz(m);
-    uint64_t index = (address[lane] - TSR_CODE_WINDOW) / 16;
+    uint64_t index = (address[lane] - code->window) / 16;
     if (address[lane] % 16 != 0 || index >= code->function_count || code->functions[index].entry ||
         code->functions[index].insn_count == 0)
         return tsr_warp_fault(w, i, lane, TSR_FAULT_PC, address[lane], 0, false);

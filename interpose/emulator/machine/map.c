@@ -134,7 +134,7 @@ CUresult tsr_machine_map(const char *path, const char *visible, struct tsr_machi
         tsr_error("no emulated machine: start the program with `tessera-run --emulate 2 -- ...`");
         return CUDA_ERROR_NO_DEVICE;
     }
-    int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    int descriptor = tsr_os_open_own(path, O_RDWR);
     struct stat status;
     if (descriptor < 0 || fstat(descriptor, &status) != 0) {
         tsr_error("the emulated machine %s cannot be opened (error %d)", path, errno);

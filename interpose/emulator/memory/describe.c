@@ -3,7 +3,7 @@
 
 #include "base/format.h"
 
-#include "../space/space.h"
+#include "../space/bounds.h"
 
 #define NEAR_BYTES (64ull << 20) /* farther away nobody meant this allocation */
 
@@ -16,11 +16,34 @@ static size_t place(const struct tsr_range *range, char *text, size_t size)
     return length + tsr_format(text + length, size - length, "on device %u", range->location);
 }
 
+/* As if the allocation were a range of its own. */
+static struct tsr_range range_of(const struct tsr_bounds_allocation *allocation)
+{
+    struct tsr_range range = {0};
+    if (!allocation->bytes || !tsr_space_lookup(tsr_space_instance(), allocation->address, &range))
+        return (struct tsr_range){0};
+    range.base = allocation->address;
+    range.bytes = allocation->granted;
+    range.requested_bytes = allocation->bytes;
+    return range;
+}
+
+static void neighbours(uint64_t address, struct tsr_range *before, struct tsr_range *after)
+{
+    struct tsr_bounds_allocation first, second;
+    if (!tsr_bounds_neighbours(address, &first, &second)) {
+        tsr_space_neighbours(tsr_space_instance(), address, before, after);
+        return;
+    }
+    *before = range_of(&first);
+    *after = range_of(&second);
+}
+
 void tsr_address_describe(uint64_t address, uint32_t device, char *text, size_t size)
 {
     struct tsr_range before, after;
     char name[160];
-    tsr_space_neighbours(tsr_space_instance(), address, &before, &after);
+    neighbours(address, &before, &after);
     uint64_t past = address - (before.base + before.requested_bytes), short_of = after.base - address;
     bool inside = before.bytes && address - before.base < before.bytes;
     if (inside) {

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/blocks.h"
 #include "base/log.h"
 #include "base/os.h"
-#include "base/vec.h"
 
 #include "../context/context.h"
 #include "../machine/live.h"
@@ -26,16 +26,12 @@
 #define HEAP_STRIDE 0x10000000000ull
 #endif
 
-struct extent {
-    uint64_t begin, end; /* offsets in the heap */
-};
-
 struct heap {
     pthread_mutex_t lock; /* everything below; base, bytes and file are constant once base is set */
     uint64_t base, bytes; /* atomic base: 0 until made */
     int file;
-    TSR_VEC(struct extent) free; /* sorted, never adjacent */
-    uint32_t *page_users;        /* allocations in each page */
+    struct tsr_blocks blocks; /* one chunk: the heap; a block in use is an allocation and the gap after it */
+    uint32_t *page_users;     /* allocations in each page */
 };
 
 static struct heap heaps[TSR_MACHINE_DEVICES] = {
@@ -77,7 +73,7 @@ static CUresult heap_make_locked(struct heap *heap, uint32_t device)
             tsr_info("device %u: its usual addresses are taken, memory at %p", device, base);
         }
     }
-    if (!base || !tsr_vec_push(&heap->free, (struct extent){0, bytes})) {
+    if (!base || !tsr_blocks_add(&heap->blocks, (uint64_t)(uintptr_t)base, bytes)) {
         tsr_error("device %u: no address space for %llu bytes", device, (unsigned long long)bytes);
         free(page_users);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -106,43 +102,6 @@ static uint64_t idle_page_bytes(struct heap *heap, uint64_t begin, uint64_t end,
     return bytes;
 }
 
-/* Cuts [begin, end) out of free extent i, which holds it. */
-static bool cut(struct heap *heap, size_t i, uint64_t begin, uint64_t end)
-{
-    struct extent whole = heap->free.data[i];
-    if (begin > whole.begin && end < whole.end) {
-        if (!tsr_vec_push(&heap->free, (struct extent){0, 0}))
-            return false;
-        struct extent *at = heap->free.data + i;
-        memmove(at + 1, at, (heap->free.count - 1 - i) * sizeof *at);
-        at[0].end = begin;
-        at[1].begin = end;
-    } else if (begin > whole.begin) {
-        heap->free.data[i].end = begin;
-    } else if (end < whole.end) {
-        heap->free.data[i].begin = end;
-    } else {
-        struct extent *at = heap->free.data + i;
-        memmove(at, at + 1, (heap->free.count - 1 - i) * sizeof *at);
-        heap->free.count--;
-    }
-    return true;
-}
-
-/* First place where size bytes and the gap after them fit. */
-static bool find(const struct heap *heap, uint64_t size, uint64_t align, size_t *index, uint64_t *begin)
-{
-    for (size_t i = 0; i < heap->free.count; i++) {
-        uint64_t start = round_up(heap->free.data[i].begin, align);
-        if (start < heap->free.data[i].end && heap->free.data[i].end - start >= size) {
-            *index = i;
-            *begin = start;
-            return true;
-        }
-    }
-    return false;
-}
-
 static uint64_t size_with_gap(uint64_t bytes)
 {
     return round_up(bytes, TSR_HEAP_UNIT) + TSR_HEAP_UNIT;
@@ -157,16 +116,14 @@ static CUresult alloc_locked(struct heap *heap, uint32_t device, uint64_t bytes,
     }
     if (bytes > heap->bytes - TSR_HEAP_UNIT)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    size_t index;
-    uint64_t begin, size = size_with_gap(bytes), end = bytes;
-    if (!find(heap, size, bytes >= TSR_HEAP_PAGE ? TSR_HEAP_PAGE : TSR_HEAP_UNIT, &index, &begin))
+    uint64_t align = bytes >= TSR_HEAP_PAGE ? TSR_HEAP_PAGE : TSR_HEAP_UNIT;
+    struct tsr_block *block = tsr_blocks_take(&heap->blocks, TSR_BLOCKS_FREE, size_with_gap(bytes), align);
+    if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    end = begin + round_up(bytes, TSR_HEAP_UNIT);
+    uint64_t begin = tsr_block_address(block) - heap->base, end = begin + round_up(bytes, TSR_HEAP_UNIT);
     uint64_t fresh = idle_page_bytes(heap, begin, end, 0);
-    if (fresh && !tsr_device_memory_take(device, fresh))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!cut(heap, index, begin, begin + size)) {
-        tsr_device_memory_give(device, fresh);
+    if (fresh && !tsr_device_memory_take(device, fresh)) {
+        tsr_blocks_give(&heap->blocks, block, TSR_BLOCKS_FREE);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     idle_page_bytes(heap, begin, end, 1);
@@ -183,42 +140,16 @@ CUresult tsr_device_heap_alloc(uint32_t device, uint64_t bytes, uint64_t *addres
     return result;
 }
 
-/* Adds [begin, end) to the free extents and returns the whole extent that holds it now. Without memory the addresses are lost, no more. */
-static struct extent uncut(struct heap *heap, uint64_t begin, uint64_t end)
-{
-    size_t i = 0;
-    while (i < heap->free.count && heap->free.data[i].end < begin)
-        i++;
-    struct extent *at = heap->free.data + i;
-    if (i == heap->free.count || at->begin > end) {
-        if (!tsr_vec_push(&heap->free, (struct extent){0, 0}))
-            return (struct extent){begin, end};
-        at = heap->free.data + i;
-        memmove(at + 1, at, (heap->free.count - 1 - i) * sizeof *at);
-        *at = (struct extent){begin, end};
-        return *at;
-    }
-    if (at->begin > begin)
-        at->begin = begin;
-    if (at->end < end)
-        at->end = end;
-    if (i + 1 < heap->free.count && at[1].begin <= at->end) {
-        at->end = at[1].end;
-        memmove(at + 1, at + 2, (heap->free.count - 2 - i) * sizeof *at);
-        heap->free.count--;
-    }
-    return *at;
-}
-
-/* Every whole small page in the free extent that the freed range touches. */
-static void give_to_system(struct heap *heap, uint64_t begin, uint64_t end, struct extent extent)
+/* Every whole small page in the free block that the freed range touches. */
+static void give_to_system(struct heap *heap, uint64_t begin, uint64_t end, const struct tsr_block *block)
 {
     const uint64_t page = 4096;
     uint64_t first = begin / page * page, last = round_up(end, page);
-    if (first < extent.begin)
-        first = round_up(extent.begin, page);
-    if (last > extent.end)
-        last = extent.end / page * page;
+    uint64_t free_begin = tsr_block_address(block) - heap->base, free_end = free_begin + tsr_block_bytes(block);
+    if (first < free_begin)
+        first = round_up(free_begin, page);
+    if (last > free_end)
+        last = free_end / page * page;
     if (first < last)
         fallocate(heap->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(last - first));
 }
@@ -229,8 +160,8 @@ void tsr_device_heap_free(uint32_t device, uint64_t address, uint64_t bytes)
     pthread_mutex_lock(&heap->lock);
     uint64_t begin = address - heap->base, end = begin + round_up(bytes, TSR_HEAP_UNIT);
     uint64_t idle = idle_page_bytes(heap, begin, end, -1);
-    struct extent extent = uncut(heap, begin, begin + size_with_gap(bytes));
-    give_to_system(heap, begin, end, extent);
+    struct tsr_block *block = tsr_blocks_find(&heap->blocks, address);
+    give_to_system(heap, begin, end, tsr_blocks_give(&heap->blocks, block, TSR_BLOCKS_FREE));
     if (idle)
         tsr_device_memory_give(device, idle);
     pthread_mutex_unlock(&heap->lock);

@@ -130,7 +130,8 @@ CUresult tsr_physical_create(uint32_t device, uint64_t bytes, unsigned handle_ty
     struct label label = {LABEL_MAGIC, 1, tsr_machine_number(device), bytes, handle_types, 0, {0}};
     memcpy(label.device_uuid, tsr_machine_instance()->devices[device].uuid, sizeof label.device_uuid);
     int descriptor = tsr_os_memfd("tessera-physical", bytes + LABEL_BYTES);
-    if (descriptor < 0 || pwrite(descriptor, &label, sizeof label, (off_t)bytes) != (ssize_t)sizeof label) {
+    if (descriptor < 0 || pwrite(descriptor, &label, sizeof label, (off_t)bytes) != (ssize_t)sizeof label ||
+        !tsr_os_seal(descriptor, F_SEAL_SHRINK | F_SEAL_GROW)) {
         if (descriptor >= 0)
             close(descriptor);
         tsr_device_memory_give(device, bytes);
@@ -144,7 +145,8 @@ CUresult tsr_physical_import(int descriptor, struct tsr_physical **out)
     struct stat status;
     struct label label;
     const struct tsr_machine *machine = tsr_machine_instance();
-    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= LABEL_BYTES)
+    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= LABEL_BYTES ||
+        !tsr_os_is_sealed(descriptor, F_SEAL_SHRINK, 0))
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t bytes = (uint64_t)status.st_size - LABEL_BYTES;
     if (pread(descriptor, &label, sizeof label, (off_t)bytes) != (ssize_t)sizeof label || label.magic != LABEL_MAGIC ||

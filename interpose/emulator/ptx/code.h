@@ -13,6 +13,8 @@
 
 #include <cuda.h>
 
+#include <tessera/machine.h>
+
 #include "../isa/insn.h"
 
 /* Generic addresses of the windows that are not global memory. Global device addresses never fall into them. */
@@ -20,7 +22,8 @@
 #define TSR_LOCAL_WINDOW 0x0000000200000000ull  /* + offset in the thread's local memory */
 #define TSR_PARAM_WINDOW 0x0000000300000000ull  /* + offset in the kernel's parameter block */
 #define TSR_WINDOW_BYTES 0x0000000010000000ull
-#define TSR_CODE_WINDOW 0x0000000400000000ull   /* function pointers: + 16 * function index */
+#define TSR_CODE_WINDOW 0x0000000400000000ull   /* function pointers: tsr_code_address() */
+#define TSR_CODE_OF_GPU 0x0000000001000000ull   /* bytes of it for one GPU */
 
 enum tsr_space_kind {
     TSR_SPACE_GLOBAL,
@@ -114,14 +117,24 @@ struct tsr_code {
     uint32_t function_count;
     const uint64_t *variable_address; /* after link */
     uint64_t text_id;                 /* names the text in access traces; 0 without */
+    uint64_t window;                  /* where its function pointers begin */
 };
+
+/* As on real GPUs, the same code lies at another address on each: one that is left in memory for another GPU leads nowhere there. */
+static inline uint64_t tsr_code_window(const struct tsr_device_desc *device)
+{
+    return TSR_CODE_WINDOW + device->pci_bus * TSR_CODE_OF_GPU;
+}
+
+static inline uint64_t tsr_code_address(uint64_t window, uint32_t function)
+{
+    return window + 16ull * function;
+}
 
 struct tsr_ptx_error {
     uint32_t line, column;
     char message[240]; /* names the instruction or directive and what was expected */
 };
-
-struct tsr_device_desc;
 
 /*
  * text: PTX, need not be NUL-terminated. device: for issue costs and the target check (text's .target must be <= device's).

@@ -115,6 +115,7 @@ CUresult tsr_code_create(const char *text, size_t length, const struct tsr_devic
     if (!loaded)
         return CUDA_ERROR_OUT_OF_MEMORY;
     load.code = &loaded->code;
+    loaded->code.window = tsr_code_window(device);
     load.keep = &loaded->arena;
     load.names.arena = &load.module;
     load.opcodes.arena = &load.module;
@@ -165,7 +166,8 @@ static void link_variable(struct loaded *loaded, const struct tsr_variable *vari
 {
     for (uint32_t i = 0; i < variable->reloc_count; i++) {
         const struct tsr_reloc *reloc = &variable->relocs[i];
-        uint64_t address = reloc->function ? TSR_CODE_WINDOW + 16ull * reloc->index : loaded->addresses[reloc->index];
+        uint64_t address =
+            reloc->function ? tsr_code_address(loaded->code.window, reloc->index) : loaded->addresses[reloc->index];
         address += (uint64_t)reloc->addend;
         memcpy((uint8_t *)variable->init + reloc->offset, &address, sizeof address);
     }

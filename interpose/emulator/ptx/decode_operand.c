@@ -226,7 +226,7 @@ uint32_t tsr_decode_symbol(struct tsr_load *load, const struct tsr_operand *oper
         return resize(load, tsr_draft_variable(load, symbol->id, operand->displacement), bytes);
     case TSR_SYMBOL_FUNCTION:
         load->functions.data[symbol->id].address_taken = true;
-        return resize(load, tsr_draft_const(load, 8, TSR_CODE_WINDOW + 16ull * symbol->id), bytes);
+        return resize(load, tsr_draft_const(load, 8, tsr_code_address(tsr_code_window(load->device), symbol->id)), bytes);
     case TSR_SYMBOL_PARAM:
         return tsr_draft_const(load, bytes, symbol->offset + (uint64_t)operand->displacement);
     case TSR_SYMBOL_SHARED:

@@ -1,6 +1,7 @@
 /*
- * See space.h. The ranges are a sorted array under a lock; a snapshot of it is made when somebody asks for one after a change, so a series of
- * allocations without work in between copies nothing. Snapshots in use are linked in a list with the sequence number of the state they
+ * See space.h. The ranges are sorted, in leaves of a few hundred, under a lock, so that a change moves little however many there are; a
+ * snapshot, one array, is made when somebody asks for one after a change, so a series of allocations without work in between copies
+ * nothing. Snapshots in use are linked in a list with the sequence number of the state they
  * show; removing a range waits for those older than the removal.
  */
 #include "space.h"
@@ -14,6 +15,7 @@
 #include "base/vec.h"
 
 #define LINE_BYTES 128
+#define LEAF_RANGES 256
 #define LINES_MAPPED_FROM (256u << 10) /* from this size on line arrays are fresh pages: no memory until touched */
 
 struct record {
@@ -23,13 +25,19 @@ struct record {
     const struct tsr_range *ranges[];
 };
 
+struct leaf {
+    size_t count; /* at least 1 */
+    struct tsr_range *ranges[LEAF_RANGES];
+};
+
 struct tsr_space {
     pthread_mutex_t lock;
-    pthread_cond_t returned;            /* a snapshot was freed */
-    TSR_VEC(struct tsr_range *) ranges; /* sorted by base */
-    struct record *current;             /* NULL after a change */
-    struct record *records;             /* all that have references */
-    uint64_t sequence;                  /* removals so far */
+    pthread_cond_t returned;       /* a snapshot was freed */
+    TSR_VEC(struct leaf *) leaves; /* ranges sorted by base, in each leaf and from leaf to leaf */
+    size_t count;                  /* of ranges */
+    struct record *current;        /* NULL after a change */
+    struct record *records;        /* all that have references */
+    uint64_t sequence;             /* removals so far */
     uint32_t next_id;
 };
 
@@ -62,12 +70,15 @@ static void changed_locked(struct tsr_space *space)
 
 static struct record *record_make_locked(struct tsr_space *space)
 {
-    size_t count = space->ranges.count;
+    size_t count = space->count, done = 0;
     struct record *record = malloc(sizeof *record + count * sizeof record->ranges[0]);
     if (!record)
         return NULL;
-    if (count)
-        memcpy(record->ranges, space->ranges.data, count * sizeof record->ranges[0]);
+    for (size_t i = 0; i < space->leaves.count; i++) {
+        const struct leaf *leaf = space->leaves.data[i];
+        memcpy(record->ranges + done, leaf->ranges, leaf->count * sizeof leaf->ranges[0]);
+        done += leaf->count;
+    }
     record->snapshot = (struct tsr_snapshot){.count = (uint32_t)count, .references = 1, .ranges = record->ranges};
     record->sequence = space->sequence;
     record->next = space->records;
@@ -115,9 +126,91 @@ static size_t above(const struct tsr_range *const *ranges, size_t count, uint64_
     return low;
 }
 
-static size_t above_locked(const struct tsr_space *space, uint64_t address)
+/* A place in the leaves: the first range whose base is above an address, in the leaf of the one before it. */
+struct place {
+    size_t leaf, index; /* index may be the leaf's count */
+};
+
+static struct place above_locked(const struct tsr_space *space, uint64_t address)
 {
-    return above((const struct tsr_range *const *)space->ranges.data, space->ranges.count, address);
+    size_t low = 0, high = space->leaves.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (space->leaves.data[middle]->ranges[0]->base <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low)
+        return (struct place){0, 0};
+    const struct leaf *leaf = space->leaves.data[low - 1];
+    return (struct place){low - 1, above((const struct tsr_range *const *)leaf->ranges, leaf->count, address)};
+}
+
+/* NULL: there is none. */
+static struct tsr_range *before_locked(const struct tsr_space *space, struct place place)
+{
+    return place.index ? space->leaves.data[place.leaf]->ranges[place.index - 1] : NULL;
+}
+
+static struct tsr_range *at_locked(const struct tsr_space *space, struct place place)
+{
+    if (place.leaf < space->leaves.count && place.index < space->leaves.data[place.leaf]->count)
+        return space->leaves.data[place.leaf]->ranges[place.index];
+    return place.leaf + 1 < space->leaves.count ? space->leaves.data[place.leaf + 1]->ranges[0] : NULL;
+}
+
+static struct leaf *leaf_insert_locked(struct tsr_space *space, size_t index)
+{
+    struct leaf *leaf = calloc(1, sizeof *leaf);
+    if (!leaf || !tsr_vec_push(&space->leaves, leaf)) {
+        free(leaf);
+        return NULL;
+    }
+    struct leaf **data = space->leaves.data;
+    memmove(data + index + 1, data + index, (space->leaves.count - 1 - index) * sizeof *data);
+    return data[index] = leaf;
+}
+
+/* False: no memory. */
+static bool insert_locked(struct tsr_space *space, struct tsr_range *range)
+{
+    struct place place = above_locked(space, range->base);
+    if (!space->leaves.count && !leaf_insert_locked(space, 0))
+        return false;
+    struct leaf *leaf = space->leaves.data[place.leaf];
+    if (leaf->count == LEAF_RANGES) {
+        struct leaf *second = leaf_insert_locked(space, place.leaf + 1);
+        if (!second)
+            return false;
+        second->count = LEAF_RANGES / 2;
+        leaf->count -= second->count;
+        memcpy(second->ranges, leaf->ranges + leaf->count, second->count * sizeof second->ranges[0]);
+        if (place.index > leaf->count) {
+            place.index -= leaf->count;
+            leaf = second;
+        }
+    }
+    struct tsr_range **at = leaf->ranges + place.index;
+    memmove(at + 1, at, (leaf->count++ - place.index) * sizeof *at);
+    *at = range;
+    space->count++;
+    return true;
+}
+
+/* Of the range before the place. */
+static void remove_locked(struct tsr_space *space, struct place place)
+{
+    struct leaf *leaf = space->leaves.data[place.leaf];
+    struct tsr_range **at = leaf->ranges + place.index;
+    memmove(at - 1, at, (leaf->count - place.index) * sizeof *at);
+    space->count--;
+    if (--leaf->count)
+        return;
+    struct leaf **data = space->leaves.data + place.leaf;
+    memmove(data, data + 1, (space->leaves.count - 1 - place.leaf) * sizeof *data);
+    space->leaves.count--;
+    free(leaf);
 }
 
 static bool holds(const struct tsr_range *range, uint64_t address)
@@ -174,10 +267,9 @@ static struct tsr_range *range_make(const struct tsr_range *from)
 
 static bool overlaps_locked(const struct tsr_space *space, uint64_t base, uint64_t bytes)
 {
-    size_t index = above_locked(space, base);
-    if (index && holds(space->ranges.data[index - 1], base))
-        return true;
-    return index < space->ranges.count && space->ranges.data[index]->base - base < bytes;
+    struct place place = above_locked(space, base);
+    const struct tsr_range *before = before_locked(space, place), *after = at_locked(space, place);
+    return (before && holds(before, base)) || (after && after->base - base < bytes);
 }
 
 CUresult tsr_space_add(struct tsr_space *space, const struct tsr_range *from)
@@ -189,14 +281,9 @@ CUresult tsr_space_add(struct tsr_space *space, const struct tsr_range *from)
     CUresult result = CUDA_SUCCESS;
     if (!range->bytes || overlaps_locked(space, range->base, range->bytes))
         result = CUDA_ERROR_INVALID_VALUE;
-    else if (!tsr_vec_push(&space->ranges, range))
+    else if (!insert_locked(space, range))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS) {
-        struct tsr_range **data = space->ranges.data;
-        size_t last = space->ranges.count - 1;
-        size_t index = above((const struct tsr_range *const *)data, last, range->base);
-        memmove(data + index + 1, data + index, (last - index) * sizeof *data);
-        data[index] = range;
         range->id = space->next_id++;
         changed_locked(space);
     }
@@ -206,11 +293,11 @@ CUresult tsr_space_add(struct tsr_space *space, const struct tsr_range *from)
     return result;
 }
 
-/* Index of the range that begins at base; the count when there is none. */
-static size_t exact_locked(const struct tsr_space *space, uint64_t base)
+/* The range that begins at base, or NULL. */
+static struct tsr_range *exact_locked(const struct tsr_space *space, uint64_t base)
 {
-    size_t index = above_locked(space, base);
-    return index && space->ranges.data[index - 1]->base == base ? index - 1 : space->ranges.count;
+    struct tsr_range *range = before_locked(space, above_locked(space, base));
+    return range && range->base == base ? range : NULL;
 }
 
 static bool shown_before_locked(const struct tsr_space *space, uint64_t sequence)
@@ -224,14 +311,12 @@ static bool shown_before_locked(const struct tsr_space *space, uint64_t sequence
 bool tsr_space_remove(struct tsr_space *space, uint64_t base)
 {
     pthread_mutex_lock(&space->lock);
-    size_t index = exact_locked(space, base);
-    if (index == space->ranges.count) {
+    struct tsr_range *range = exact_locked(space, base);
+    if (!range) {
         pthread_mutex_unlock(&space->lock);
         return false;
     }
-    struct tsr_range **data = space->ranges.data, *range = data[index];
-    memmove(data + index, data + index + 1, (space->ranges.count - index - 1) * sizeof *data);
-    space->ranges.count--;
+    remove_locked(space, above_locked(space, base));
     changed_locked(space);
     uint64_t sequence = ++space->sequence;
     while (shown_before_locked(space, sequence))
@@ -244,34 +329,32 @@ bool tsr_space_remove(struct tsr_space *space, uint64_t base)
 bool tsr_space_access_set(struct tsr_space *space, uint64_t base, uint16_t readable, uint16_t writable)
 {
     pthread_mutex_lock(&space->lock);
-    size_t index = exact_locked(space, base);
-    bool found = index < space->ranges.count;
-    if (found) {
-        __atomic_store_n(&space->ranges.data[index]->readable, readable, __ATOMIC_RELAXED);
-        __atomic_store_n(&space->ranges.data[index]->writable, writable, __ATOMIC_RELAXED);
+    struct tsr_range *range = exact_locked(space, base);
+    if (range) {
+        __atomic_store_n(&range->readable, readable, __ATOMIC_RELAXED);
+        __atomic_store_n(&range->writable, writable, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&space->lock);
-    return found;
+    return range != NULL;
 }
 
 bool tsr_space_requested_set(struct tsr_space *space, uint64_t base, uint64_t requested_bytes)
 {
     pthread_mutex_lock(&space->lock);
-    size_t index = exact_locked(space, base);
-    bool found = index < space->ranges.count;
-    if (found)
-        space->ranges.data[index]->requested_bytes = requested_bytes;
+    struct tsr_range *range = exact_locked(space, base);
+    if (range)
+        range->requested_bytes = requested_bytes;
     pthread_mutex_unlock(&space->lock);
-    return found;
+    return range != NULL;
 }
 
 bool tsr_space_lookup(struct tsr_space *space, uint64_t address, struct tsr_range *out)
 {
     pthread_mutex_lock(&space->lock);
-    size_t index = above_locked(space, address);
-    bool found = index && holds(space->ranges.data[index - 1], address);
+    const struct tsr_range *range = before_locked(space, above_locked(space, address));
+    bool found = range && holds(range, address);
     if (found)
-        *out = *space->ranges.data[index - 1];
+        *out = *range;
     pthread_mutex_unlock(&space->lock);
     return found;
 }
@@ -279,13 +362,11 @@ bool tsr_space_lookup(struct tsr_space *space, uint64_t address, struct tsr_rang
 bool tsr_space_neighbours(struct tsr_space *space, uint64_t address, struct tsr_range *before, struct tsr_range *after)
 {
     pthread_mutex_lock(&space->lock);
-    size_t index = above_locked(space, address);
-    *before = *after = (struct tsr_range){0};
-    if (index)
-        *before = *space->ranges.data[index - 1];
-    if (index < space->ranges.count)
-        *after = *space->ranges.data[index];
-    bool found = space->ranges.count > 0;
+    struct place place = above_locked(space, address);
+    const struct tsr_range *first = before_locked(space, place), *second = at_locked(space, place);
+    *before = first ? *first : (struct tsr_range){0};
+    *after = second ? *second : (struct tsr_range){0};
+    bool found = space->count > 0;
     pthread_mutex_unlock(&space->lock);
     return found;
 }
@@ -301,10 +382,9 @@ bool tsr_space_overlaps(struct tsr_space *space, uint64_t base, uint64_t bytes)
 bool tsr_space_next(struct tsr_space *space, uint64_t from, struct tsr_range *out)
 {
     pthread_mutex_lock(&space->lock);
-    size_t index = from ? above_locked(space, from - 1) : 0;
-    bool found = index < space->ranges.count;
-    if (found)
-        *out = *space->ranges.data[index];
+    const struct tsr_range *range = at_locked(space, from ? above_locked(space, from - 1) : (struct place){0, 0});
+    if (range)
+        *out = *range;
     pthread_mutex_unlock(&space->lock);
-    return found;
+    return range != NULL;
 }

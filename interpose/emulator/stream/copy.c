@@ -5,6 +5,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "../space/bounds.h"
+
 #define BOUNCE_BYTES 65536u
 #define PAGE_BYTES 4096u
 #define PROBED_PAGES 256u
@@ -74,7 +76,10 @@ static enum coverage cover(const struct tsr_snapshot *snapshot, uint64_t base, u
             *location = range->location;
         else if (range->kind != TSR_RANGE_VMM)
             return FORBIDDEN;
-        at = range->base + range->bytes;
+        struct tsr_part part = tsr_bounds_part(range, at);
+        if (!part.bytes)
+            return FORBIDDEN;
+        at = part.base + part.bytes;
     }
     return COVERED;
 }

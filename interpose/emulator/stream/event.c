@@ -304,3 +304,17 @@ CUresult tsr_event_elapsed(struct tsr_event *start, struct tsr_event *end, int64
     tsr_engine_unlock();
     return result;
 }
+
+CUresult tsr_event_moment(struct tsr_event *event, uint64_t *ns)
+{
+    CUresult result;
+    tsr_engine_lock();
+    if (event->capture || !event->record)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    else if (!(result = sticky_locked(event)) && event->record->state != TSR_ITEM_DONE)
+        result = CUDA_ERROR_NOT_READY;
+    else if (!result)
+        *ns = event->record->end_ns;
+    tsr_engine_unlock();
+    return result;
+}

@@ -19,5 +19,7 @@ CUresult tsr_event_wait_context(struct tsr_event *event, struct tsr_context *con
 CUresult tsr_event_query(struct tsr_event *event);
 CUresult tsr_event_wait(struct tsr_event *event);
 CUresult tsr_event_elapsed(struct tsr_event *start, struct tsr_event *end, int64_t *ns);
+/* Virtual time at which it came to pass. Errors: NOT_READY; INVALID_HANDLE: it was never recorded, or in a capture. */
+CUresult tsr_event_moment(struct tsr_event *event, uint64_t *ns);
 
 #endif

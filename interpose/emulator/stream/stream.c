@@ -8,6 +8,8 @@
 #include "host_clock.h"
 #include "loop.h"
 
+#include "base/options.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -30,6 +32,9 @@ static void stream_put_locked(struct tsr_stream *stream)
     if (--stream->references)
         return;
     tsr_item_put(stream->last);
+    for (uint64_t i = 0; stream->recent && i < tsr_options()->queue; i++)
+        tsr_item_put(stream->recent[i]);
+    free(stream->recent);
     tsr_vec_fini(&stream->tips);
     free(stream);
 }
@@ -318,6 +323,38 @@ void tsr_stream_append_locked(struct tsr_stream *stream, struct tsr_item *item)
     stream->last = tsr_item_get(item);
 }
 
+/* Where the oldest item stands that the queue holds, and where the next one will. */
+static struct tsr_item **oldest_locked(struct tsr_stream *stream)
+{
+    return &stream->recent[stream->submitted % tsr_options()->queue];
+}
+
+/* A call that adds to a full queue waits, as a GPU's driver does. */
+static void await_room_locked(struct tsr_stream *stream)
+{
+    uint64_t most = tsr_options()->queue;
+    if (!most || stream->capture || (!stream->recent && !(stream->recent = calloc(most, sizeof *stream->recent))))
+        return;
+    struct tsr_item *oldest;
+    while ((oldest = *oldest_locked(stream)) && oldest->state != TSR_ITEM_DONE) {
+        tsr_item_get(oldest);
+        bool done = tsr_item_wait_locked(oldest);
+        tsr_item_put(oldest);
+        if (!done)
+            return;
+    }
+}
+
+static void note_recent_locked(struct tsr_stream *stream, struct tsr_item *item)
+{
+    if (!stream->recent)
+        return;
+    struct tsr_item **place = oldest_locked(stream);
+    tsr_item_put(*place);
+    *place = tsr_item_get(item);
+    stream->submitted++;
+}
+
 static CUresult submit_locked(struct tsr_stream *stream, struct tsr_work *work)
 {
     CUresult result = stream->streams ? tsr_context_sticky(stream->streams->context) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -331,6 +368,7 @@ static CUresult submit_locked(struct tsr_stream *stream, struct tsr_work *work)
     if ((result = tsr_stream_item_locked(stream, work, &item)))
         return result;
     tsr_stream_append_locked(stream, item);
+    note_recent_locked(stream, item);
     tsr_item_submit_locked(item);
     tsr_item_put(item);
     return CUDA_SUCCESS;
@@ -340,6 +378,7 @@ CUresult tsr_stream_submit(struct tsr_stream *stream, struct tsr_work *work)
 {
     tsr_host_clock_enter();
     tsr_engine_lock();
+    await_room_locked(stream);
     CUresult result = submit_locked(stream, work);
     tsr_engine_unlock();
     tsr_work_release(work);

@@ -22,6 +22,8 @@ struct tsr_stream {
     uint64_t thread;             /* of a per-thread default stream, else 0 */
     void *green;                 /* the green context it was created from, or NULL */
     struct tsr_item *last;       /* lock; reference; NULL: never used */
+    struct tsr_item **recent;    /* lock; references; as many as its queue holds; NULL: any number */
+    uint64_t submitted;          /* lock; of those */
     struct tsr_capture *capture; /* lock; reference; what it captures into */
     tsr_tips tips;               /* lock; while capturing: the nodes its next one depends on */
     CUstreamAttrValue access_policy;

@@ -5,6 +5,9 @@
  * so, each answered by a tsr_reply in order): memory, modules, functions, streams. The lane (struct tsr_lane, a memory file that the
  * shim creates and sends with HELLO): launches and fences, one way, no answer. What a lane record refers to has been answered on the
  * socket before. Process-local to one machine and one release: no byte order, version checked in HELLO.
+ *
+ * Neither side trusts the other's numbers. Memory files come sealed against a change of their size, images also against writing, and who
+ * gets one looks. A record is copied out of the lane and then checked (carry/record.h): what was checked cannot change any more.
  */
 #ifndef TESSERA_LANE_H
 #define TESSERA_LANE_H
@@ -12,9 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TSR_LANE_VERSION 5u
+#define TSR_LANE_VERSION 7u
 #define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
 #define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
+#define TSR_LANE_TIMES 2048u        /* launches that are being timed at a time */
 
 /*
  * The same places in both processes: of the lane, so that its semaphores have one address; of the arena; of the application's own
@@ -35,6 +39,8 @@
 #define TSR_HOST_BYTES (1ull << 40)
 #define TSR_LANE_ADDRESS 0x1ffff0000000ull
 #endif
+#define TSR_LANE_SPACING (2ull << 20) /* one lane per executor, each at its own address */
+#define TSR_LANES 15u
 #define TSR_RESERVE_ADDRESS (TSR_ARENA_ADDRESS + TSR_ARENA_BYTES)
 
 enum tsr_message_kind {
@@ -54,7 +60,8 @@ enum tsr_message_kind {
     TSR_MESSAGE_VARIABLE,  /* parent: module; name follows in text. Answered with whether code leads to it */
     TSR_MESSAGE_LIMIT,     /* detail: CUlimit; bytes: its value */
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute, TSR_ATTRIBUTE_CACHE: CUfunc_cache; value */
-    TSR_MESSAGE_STREAM /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
+    TSR_MESSAGE_STREAM, /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
+    TSR_MESSAGE_BOUNDS  /* descriptor: struct tsr_bounds (tessera/bounds.h); bytes: its size. Without one: none any more */
 };
 
 #define TSR_ATTRIBUTE_CACHE (-1)
@@ -70,7 +77,11 @@ struct tsr_message {
 enum tsr_use_flag { /* what a function uses that its module's functions share and an executor has a copy of */
                     TSR_USES_STATE = 1,  /* a variable that may be written, or what is not known */
                     TSR_USES_PRINTF = 2, /* printf */
-                    TSR_USES_HEAP = 4    /* malloc, free */
+                    TSR_USES_HEAP = 4,   /* malloc, free */
+                    TSR_USES_CODE = 8,   /* it calls code by an address that it may have found in memory, or leaves one there */
+                    TSR_USES_ADDRESS =
+                        16, /* it follows pointers in memory, where the module leaves addresses of variables or of the heap */
+                    TSR_USES_LEFT = 32 /* the module leaves such addresses, so that a parameter may be one */
 };
 
 struct tsr_reply {
@@ -102,9 +113,11 @@ struct tsr_lane_set {
 
 /* Records are multiples of 64 bytes and never wrap: a SKIP fills the end of the ring. */
 struct tsr_lane_record {
-    uint64_t stamp;       /* atomic; its position + 1 once all of it is written */
-    uint32_t kind, bytes; /* bytes: of the whole record */
-    uint32_t stream;      /* slot */
+    uint64_t stamp; /* atomic; its position + 1 once all of it is written */
+    uint16_t kind;
+    uint16_t time;   /* LAUNCH: 1 + its place among the times, or 0: it is not timed */
+    uint32_t bytes;  /* of the whole record */
+    uint32_t stream; /* slot */
     uint32_t function;
     uint64_t
         value; /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
@@ -127,6 +140,13 @@ static inline uint64_t tsr_lane_shape(uint32_t param_bytes, uint32_t attributes)
  * The reader is the executor until the lane is closed, then the shim. The executor says what it takes, stores `taken`, and looks at `closed`
  * before it carries anything out; the shim stores `closed` and then looks at `taken`: so each record is carried out by one of them at most.
  */
+/* A launch's time on the GPU. The shim has it open before it posts the launch; the executor answers once. */
+struct tsr_lane_time {
+    uint32_t state; /* atomic; enum tsr_lane_time_state */
+    uint32_t reserved;
+    uint64_t start_ns, ns; /* as in a TIME record (tessera/records.h) */
+};
+
 struct tsr_lane {
     uint32_t version;
     uint32_t
@@ -146,10 +166,15 @@ struct tsr_lane {
     uint64_t settles
         [TSR_LANE_STREAMS]; /* its work is complete when away[stream] >= this; TSR_LANE_UNSETTLED: no signal follows it yet */
     uint64_t follows[TSR_LANE_STREAMS]; /* what comes next in it waits until home[stream] >= this */
+    struct tsr_lane_time times[TSR_LANE_TIMES];
+    /* Records so far, by stream; atomic: that were posted, written by the shim; that the driver was given, written by the executor. */
+    uint32_t posted[TSR_LANE_STREAMS], given[TSR_LANE_STREAMS];
     uint8_t records[TSR_LANE_BYTES];
 };
 
 #define TSR_LANE_UNIT 64u
+
+enum tsr_lane_time_state { TSR_LANE_TIME_OPEN, TSR_LANE_TIME_KNOWN, TSR_LANE_TIME_UNKNOWN };
 
 static inline struct tsr_lane_record *tsr_lane_record_at(struct tsr_lane *lane, uint64_t position)
 {

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 5u
+#define TSR_POLICY_VERSION 6u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 #define TSR_POLICY_FOLLOW (-1) /* as memory_place: on the GPU whose launches use it */
@@ -24,11 +24,11 @@ struct tsr_policy_executor {
     uint32_t device;             /* number of the GPU */
     uint32_t sm_limit;           /* SMs it may use; 0: all */
     uint64_t memory_limit_bytes; /* of memory it may allocate; 0: no limit */
-    char socket[64];             /* name in the abstract namespace, without the leading NUL */
+    char socket[64];             /* path of its socket, by a descriptor of tessera-run (base/socket.h) */
 };
 
 enum tsr_policy_condition { /* bits of a rule's conditions; a rule without any holds for every launch */
-                            TSR_POLICY_FUNCTION = 1,       /* glob over the function's name as the driver knows it */
+                            TSR_POLICY_FUNCTION = 1,       /* glob over the function's name, declared or mangled */
                             TSR_POLICY_FUNCTION_REGEX = 2, /* POSIX extended regular expression, found anywhere in that name */
                             TSR_POLICY_MODULE = 4, /* glob over the module's name, or over its hash as 16 hexadecimal digits */
                             TSR_POLICY_PROCESS =
@@ -91,6 +91,11 @@ struct tsr_policy {
     uint64_t not_verified;       /* whose turn it was, but there was no room, or no quiet moment */
     uint64_t created_bytes[16];  /* of memory that was created on another GPU than home, by GPU */
     uint64_t moved, moved_bytes; /* moves of memory from one GPU to another, and their bytes */
+
+    uint64_t rule_launches[2][256]; /* launches that each rule decided, by table; of rules that are replaced: gone */
+    uint32_t function_count;        /* functions that were launched, once per process */
+    uint32_t reserved;
+    char functions[64][256]; /* their names, of the first ones; cut */
 };
 /* cffi: end */
 

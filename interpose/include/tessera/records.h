@@ -1,7 +1,7 @@
 /*
  * Records: what the shim saw an application do, written for the control plane to read.
  *
- * A process that initialises CUDA connects to the SOCK_SEQPACKET socket in the abstract namespace that TESSERA_RECORDS names and sends a
+ * A process that initialises CUDA connects to the SOCK_SEQPACKET socket that TESSERA_RECORDS names (base/socket.h) and sends a
  * tsr_records_message HELLO with the memory file of its journal; each thread owns a ring, whose memory file follows in a RING message when
  * the thread makes its first record. If the control plane wants code (TESSERA_CODE), every image that the application loads follows in a
  * CODE message, with a memory file or the file that it lies in; so does the PTX that the driver links into an image. The end of the connection is the end of the process; nothing is answered.
@@ -12,7 +12,7 @@
  *            process. Written under a lock of the process, read at any time up to `used`; never dropped while it has room.
  *
  * All memory is allocated when a file is made or grown, so that lack of memory shows there and never as SIGBUS. Files are memory files
- * that allow seals (MFD_ALLOW_SEALING): the reader seals them against shrinking. Nobody trusts the other side's numbers: the reader
+ * sealed against shrinking, and the reader looks. Nobody trusts the other side's numbers: the reader
  * bounds every index. Local to one machine and one release: native byte order; both sides refuse another
  * version. Read by C and, through cffi, by Python; bump TSR_RECORDS_VERSION on any change.
  *
@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define TSR_RECORDS_MAGIC 0x4452434552525354ull
-#define TSR_RECORDS_VERSION 5u
+#define TSR_RECORDS_VERSION 6u
 #define TSR_RING_RECORDS 16384u          /* a power of two */
 #define TSR_RING_RECORDS_OFFSET 4096u    /* of the first record in the ring's file */
 #define TSR_JOURNAL_ENTRIES_OFFSET 4096u /* of the first entry in the journal's file */
@@ -67,21 +67,26 @@ struct tsr_journal {
     uint64_t overhead_ticks;   /* atomic: the sum of those parts */
     uint64_t timed_launches;   /* atomic: launches whose time on the GPU was asked for */
     uint64_t times_lost;       /* atomic: of these, whose answer could not be had */
-    char program[256];         /* the executable's path, cut off if longer */
+    uint64_t came_back[16]; /* atomic: launches counted on the GPU in a ring that ran at home instead: its executor was lost */
+    uint32_t home;          /* where they ran */
+    uint32_t reserved2;
+    char program[256]; /* the executable's path, cut off if longer */
 };
 
 struct tsr_ring {
     uint64_t magic;
     uint32_t version, bytes; /* bytes: of this struct */
     uint32_t number;
-    uint32_t thread;         /* atomic: id of the thread that owns it now; 0: none, it has ended */
-    uint64_t lost;           /* atomic: records that found no room */
-    uint64_t launches[16];   /* atomic: by GPU that ran them; exact even if records are lost */
-    uint64_t captured;       /* atomic: launches recorded into graphs instead of run */
+    uint32_t thread; /* atomic: id of the thread that owns it now; 0: none, it has ended */
+    uint64_t lost;   /* atomic: records that found no room */
+    uint64_t
+        launches[16];  /* atomic: by the GPU that ran them, which has the machine's number; exact even if records are lost */
+    uint64_t captured; /* atomic: launches recorded into graphs instead of run */
     uint64_t graph_launches; /* atomic */
     uint64_t graph_kernels;  /* atomic: kernels in the graphs that were launched */
-    uint64_t kept_home;      /* atomic: launches that a rule sent elsewhere and that stayed */
-    uint64_t tail;           /* atomic, release: records ever written; record n is at n % TSR_RING_RECORDS */
+    uint64_t kept_reasons
+        [32];      /* atomic: launches, captured ones too, that a rule sent elsewhere and that stayed, by enum tsr_reason */
+    uint64_t tail; /* atomic, release: records ever written; record n is at n % TSR_RING_RECORDS */
     uint8_t pad[64];
     uint64_t head; /* atomic, release: records ever read; written by the reader */
 };
@@ -134,6 +139,12 @@ enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
                   TSR_REASON_VARIABLE = 8, /* it uses a variable of its module that is written, or that the application uses */
                   TSR_REASON_PRINTF = 9,   /* it prints: its lines would come in another order */
                   TSR_REASON_HEAP = 10,    /* it allocates or frees memory of the heap that kernels share */
+                  TSR_REASON_CODE =
+                      11, /* it calls code by an address from memory, or leaves one there: code lies elsewhere on each GPU */
+                  TSR_REASON_ADDRESS =
+                      12, /* it follows pointers in memory, where its module leaves addresses of variables or of the heap */
+                  TSR_REASON_OTHER_GPUS = 13,   /* it is inside a call that reaches memory of other GPUs: NCCL's */
+                  TSR_REASON_ARCHITECTURE = 14, /* its code does not exist for the other GPU */
                   TSR_REASON_MEMORY_MANAGED =
                       16, /* from here on: a parameter points to memory that exists at home only: managed memory */
                   TSR_REASON_MEMORY_REGISTERED = 17,   /* the application's own memory, page-locked */
@@ -230,7 +241,7 @@ struct tsr_entry {  /* the text follows, with its NUL, padded to a multiple of 8
     uint32_t bytes; /* of entry, text and padding */
     uint32_t kind;  /* enum tsr_entry_kind */
     uint32_t
-        number; /* by which records refer to it; functions, modules and contexts count from 1, devices are the driver's numbers */
+        number; /* by which records refer to it; functions, modules and contexts count from 1, devices have the machine's numbers */
     uint32_t parent; /* FUNCTION: its module, 0 if unknown. CONTEXT: its device. DEVICE: its architecture, 90 for 9.0 */
     uint64_t handle; /* the driver's, as long as it is valid */
     uint64_t hash;   /* MODULE: of the image (base/hash.h), 0 if it is larger than 64 MiB. Others: 0 */

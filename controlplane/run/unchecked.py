@@ -1,0 +1,74 @@
+"""Whether a check that was asked for checked anything, and if not, why: nothing checked is never a success."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from controlplane.policy import Launches
+
+if TYPE_CHECKING:
+    from controlplane.report.statistics import Report
+    from controlplane.run.checks import CheckReport
+
+EXIT_CODE = 3  # of a run in which that is so, if the program itself ended with 0
+
+
+def unchecked(
+    launches: Launches | None, checks: CheckReport | None, report: Report | None, verify: int | None
+) -> list[str]:
+    """One sentence or two for each option that checked nothing; verify: what the command line asked for."""
+    found: list[str] = []
+    if launches is not None and verify and not launches.verified:
+        found.append(f"--verify: nothing was verified: {'; '.join(_verify(launches, verify))}")
+    if checks is not None and checks.writes and not checks.checked:
+        found.append(f"--check-writes: nothing was checked: {_checks(checks, report)}")
+    if checks is not None and checks.accesses and not checks.tested_launches:
+        found.append(f"--check-accesses: nothing was tested: {_checks(checks, report)}")
+    return found
+
+
+def absent_packages() -> list[str]:
+    """What part of the analysis does not work here, and how to get it."""
+    from controlplane.machine.doctor import OPTIONAL, installed  # only here: most runs have them
+
+    return [f"{name} is not installed: {without}" for name, without in OPTIONAL.items() if not installed(name)]
+
+
+def _verify(launches: Launches, every: int) -> Iterator[str]:
+    elsewhere = sum(launches.by_device.values())
+    if launches.not_verified:
+        yield f"{launches.not_verified} launches could not be (docs/policies.md says which cannot)"
+    if launches.kept_home:
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
+        yield f"{launches.kept_home} launches stayed home although a rule sent them elsewhere ({reasons})"
+    if not launches.not_verified:
+        yield (
+            f"of {elsewhere} launches, none that runs elsewhere was the {every}th; --verify takes each one"
+            if every > 1
+            else f"of {elsewhere} launches, none ran elsewhere; which do, the policy's rules say"
+        )
+
+
+def _checks(checks: CheckReport, report: Report | None) -> str:
+    seen = checks.known + checks.unknown
+    if not seen:
+        return "the program launched nothing on the first GPU outside graphs"
+    if not checks.known:
+        return f"of {seen} launches none was known when it came; {_how_to_know(report)}"
+    if checks.checked or checks.untested or checks.skipped:
+        return f"of {seen} launches, {checks.known} were known; why none was is said above and in --json (check)"
+    return f"of {checks.known} known launches none was drawn; without a number, each one is"
+
+
+def _how_to_know(report: Report | None) -> str:
+    found = None if report is None else report.analysis
+    if found is None or not found.functions:
+        return "no function was analysed; TESSERA_LOG=debug says more"
+    if found.unknown == found.functions:
+        why = "; ".join(absent_packages()) or "tessera analyze says why"
+        return f"what its {found.functions} functions read and write is not understood; {why}"
+    return (
+        f"in a first run, kernels are analysed while the program runs, {found.known} of {found.functions} by its end: "
+        "run it again, and these are known from the beginning"
+    )

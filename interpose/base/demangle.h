@@ -1,0 +1,24 @@
+/*
+ * What a mangled C++ name (Itanium ABI) stands for, in the words of the GNU C++ library's __cxa_demangle, which this code does not
+ * need: the application's process is not given a C++ library for it.
+ *
+ * Of the ABI, what names of kernels are made of: nested and local names, lambdas, templates with types, numbers, packs and addresses
+ * of functions, types of functions and arrays. Not: expressions, decltype, pointers to members, conversion operators.
+ */
+#ifndef TSR_BASE_DEMANGLE_H
+#define TSR_BASE_DEMANGLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define TSR_DEMANGLED_BYTES 16384
+
+struct tsr_demangled {
+    size_t name, name_end; /* in the text: the name without the type of the result and the parameters */
+    char text[TSR_DEMANGLED_BYTES];
+};
+
+/* False: the name is not mangled, not understood, too long, or memory is short. Allocates for its own time; bounded time. */
+bool tsr_demangle(const char *mangled, struct tsr_demangled *result);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * Taking a record out of a lane. The lane is memory that the other end can write at any time, so a record is copied first, and every size
+ * and number in the copy is checked before anything is done with it.
+ */
+#ifndef TESSERA_CARRY_RECORD_H
+#define TESSERA_CARRY_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+#include <tessera/lane.h>
+
+#define TSR_RECORD_MOST_BYTES 65536u /* parameters and attributes of a launch are fewer */
+
+struct tsr_record_copy {
+    struct tsr_lane_record record;
+    uint8_t behind[TSR_RECORD_MOST_BYTES - sizeof(struct tsr_lane_record)]; /* parameters, or what the kind says */
+} __attribute__((aligned(64)));
+
+/* False: what stands there is no record. Its stamp has been seen. */
+bool tsr_record_take(struct tsr_lane *lane, uint64_t position, struct tsr_record_copy *out);
+
+/* Attributes of launches that an executor is given: those that refer to nothing of the application's process. */
+bool tsr_record_attribute_goes(CUlaunchAttributeID id);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * The two numbers of a GPU: the driver's in this process (CUdevice), which CUDA_VISIBLE_DEVICES gives to some of the machine's GPUs in an order of
+ * its own, and the machine's: the driver's where nothing is hidden. Policies, executors and records have the machine's.
+ *
+ * tessera-run says in TESSERA_GPUS which GPU has which number; without it, or where it does not fit, both numbers are the same.
+ */
+#ifndef TSR_DRIVER_GPUS_H
+#define TSR_DRIVER_GPUS_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TSR_GPU_UNKNOWN UINT32_MAX
+
+/* After the driver's cuInit. The numbers are constant for the life of the process. */
+void tsr_gpus_start(void);
+
+/* The machine's number. */
+uint32_t tsr_gpu_of(CUdevice device);
+
+/* -1: the GPU is hidden from this process. */
+CUdevice tsr_gpu_device(uint32_t gpu);
+
+#endif

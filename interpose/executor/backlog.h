@@ -1,0 +1,41 @@
+/*
+ * Records that the driver has no room for yet. A stream's queue in the driver is bounded, and a call that adds to a full one waits: for as
+ * long as the stream does, which may be until something happens that stands in the lane behind it. So no stream is given more than surely
+ * fits before it has got on; what comes after that waits here, in the stream's order, and other streams go on.
+ *
+ * Of the lane's thread, except for tsr_backlog_is_empty and tsr_backlog_may_launch.
+ */
+#ifndef TSR_BACKLOG_H
+#define TSR_BACKLOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include <tessera/lane.h>
+
+struct tsr_backlog;
+
+/* NULL: no memory. */
+struct tsr_backlog *tsr_backlog_create(void);
+void tsr_backlog_destroy(struct tsr_backlog *backlog);
+
+/* Whether the stream's next record has to wait here. */
+bool tsr_backlog_must_wait(struct tsr_backlog *backlog, uint32_t slot);
+/* Whether records of the stream wait here. */
+bool tsr_backlog_holds(const struct tsr_backlog *backlog, uint32_t slot);
+bool tsr_backlog_is_empty(const struct tsr_backlog *backlog);
+/* Whether a launch of the function may wait here. */
+bool tsr_backlog_may_launch(const struct tsr_backlog *backlog, uint32_t function);
+
+/* Copies the record. False: no memory. */
+bool tsr_backlog_add(struct tsr_backlog *backlog, const struct tsr_lane_record *record);
+/* The first record of a stream that has room, NULL: there is none; then it is to be given to the driver and removed. */
+const struct tsr_lane_record *tsr_backlog_next(struct tsr_backlog *backlog);
+void tsr_backlog_remove(struct tsr_backlog *backlog, uint32_t slot);
+
+/* The driver has taken so many operations of the stream. */
+void tsr_backlog_given(struct tsr_backlog *backlog, uint32_t slot, CUstream stream, unsigned count);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * Keeping what a GPU of its own has by itself: accesses beyond an allocation, and to memory that was freed, fault, although the arena's
+ * pages are mapped. With TESSERA_BOUNDS, either exactly, by a table that the emulated driver checks with (tessera/bounds.h), or on other
+ * drivers by guards: each allocation of ordinary memory has an extent of its own, and no extent touches the next. Memory lock held, unless
+ * said otherwise.
+ */
+#ifndef TSR_MEMORY_BOUNDS_H
+#define TSR_MEMORY_BOUNDS_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* With the first memory of the arena. */
+void tsr_bounds_start(void);
+/* Bytes that stay free after each allocation. */
+uint64_t tsr_bounds_gap_bytes(void);
+/* Address space that stays free after each extent. */
+uint64_t tsr_bounds_guard_bytes(void);
+/* Whether each allocation of ordinary memory has an extent of its own. */
+bool tsr_bounds_are_guards(void);
+/* Whether there is a table. */
+bool tsr_bounds_are_exact(void);
+
+void tsr_bounds_add(CUdeviceptr address, uint64_t bytes);
+/* Also without the lock. Nothing happens if the address begins none. */
+void tsr_bounds_remove(CUdeviceptr address);
+
+/* Whether all of [address, address + bytes) may be accessed, as far as these bounds are concerned. Takes no lock. */
+bool tsr_bounds_allow(CUdeviceptr address, uint64_t bytes);
+
+/* Between the two, whatever is mapped may be accessed: by copies and kernels of the shim's own that go over whole extents. Take no lock. */
+void tsr_bounds_lift(void);
+void tsr_bounds_restore(void);
+
+void tsr_bounds_forget(void);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * When work ran on a GPU, from the events around it: on the host's clock (CLOCK_MONOTONIC), or on the virtual one of emulated GPUs whose host's
+ * time stands still. For the shim and for executors; each has its own way to the driver. Nothing here takes a lock.
+ */
+#ifndef TESSERA_TIMES_CLOCK_H
+#define TESSERA_TIMES_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+struct tsr_times_driver {
+    CUresult (*stream_create)(CUstream *, unsigned);
+    CUresult (*event_create)(CUevent *, unsigned);
+    CUresult (*event_record)(CUevent, CUstream);
+    CUresult (*event_query)(CUevent);
+    CUresult (*elapsed)(float *, CUevent, CUevent);
+    bool emulated;                             /* a launch begins when it is called, not when the call ends */
+    CUresult (*event_ns)(CUevent, uint64_t *); /* of GPUs with a clock of their own; NULL: they have the host's */
+};
+
+/* What the emulated driver tells of itself, if it is one. To be asked after cuInit. */
+void tsr_times_find_emulator(struct tsr_times_driver *driver, CUresult (*export_table)(const void **, const CUuuid *));
+
+/* Of one context. Zero bytes: at its beginning. */
+struct tsr_times_clock {
+    CUstream stream; /* ours, on which anchors are made */
+    CUevent anchor, spare;
+    uint64_t anchor_ns, taken_ns; /* when it happened, and when it was made */
+    int64_t least_delay_ns;       /* shortest time from asking for a first event to its happening: on an idle stream */
+};
+
+/* The context is current. Makes a new anchor now and then. False: there is none as yet. Waits a bounded moment. */
+bool tsr_times_prepare(const struct tsr_times_driver *driver, struct tsr_times_clock *clock);
+
+/* Around work, on the host: before the first event was recorded, after it, and after the work was enqueued. */
+struct tsr_times_asked {
+    uint64_t asked_ns, begun_ns, launched_ns;
+};
+
+/* When the work between two events, which have happened, began and how long it took, without the time that the host left the GPU idle in
+   between. False: the driver does not say. */
+bool tsr_times_read(const struct tsr_times_driver *driver, struct tsr_times_clock *clock, CUevent begin, CUevent end,
+                    const struct tsr_times_asked *asked, uint64_t *start_ns, uint64_t *ns);
+
+#endif

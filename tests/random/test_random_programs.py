@@ -1,0 +1,73 @@
+"""A sample of scripts/random-programs: seeds under some of its policies; differences are seen and made small."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.random import campaign
+from tests.random.campaign import NONE, POLICIES, Chunk, Policy, Ran, Setting, Shrinker, run, run_campaign, run_chunk
+
+FIRST, PROGRAMS, CHUNK = 50_000, 240, 30
+SAMPLE = ("all", "nth", "share", "moving", "stream", "no-peer", "verify", "stats")
+
+
+@pytest.fixture
+def setting(native_build: Path, tmp_path: Path) -> Setting:
+    return Setting(native_build, tmp_path)
+
+
+def test_launches_on_other_gpus_change_nothing(setting: Setting) -> None:
+    policies = [POLICIES[name] for name in SAMPLE]
+    found = run_campaign(setting, policies, range(FIRST, FIRST + PROGRAMS), chunk=CHUNK)
+    assert found.failures == []
+    assert found.programs == PROGRAMS
+    for name in ("all", "nth", "share", "moving"):
+        assert found.rows[name].away > 50, f"{name}: no launches ran elsewhere"
+
+
+def test_programs_are_the_same_each_time(setting: Setting) -> None:
+    """All features, twice without a policy: a program whose bytes depend on time would show no error of ours."""
+    runs = [run(setting, POLICIES[NONE], ["--seed", str(FIRST), "--programs", "150"], 150) for _ in range(2)]
+    assert [ran.bad for ran in runs] == ["", ""]
+    assert runs[0].digests == runs[1].digests
+    assert len({digest for _, digest in runs[0].digests}) == 150
+
+
+def test_other_bytes_and_errors_are_failures(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = campaign.run
+
+    def run_wrongly(setting: Setting, policy: Policy, arguments: list[str], programs: int) -> Ran:
+        ran = real(setting, policy, arguments, programs)
+        if policy.name != NONE:
+            ran.digests = [(seed, "0" * 16 if seed == FIRST + 1 else digest) for seed, digest in ran.digests]
+        return ran
+
+    monkeypatch.setattr(campaign, "run", run_wrongly)
+    chunk: Chunk = run_chunk(setting, POLICIES["shim"], FIRST, 3)
+    assert [(failure.seed, failure.alone) for failure in chunk.failures] == [(FIRST + 1, campaign.ALONE)]
+
+
+def test_a_failing_program_is_made_small(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if two operations, together, made other bytes."""
+    shrinker = Shrinker(setting, POLICIES["shim"], FIRST + 3, 1)
+    operations = shrinker.operations()
+    needed = {operations[1], operations[-2]}
+    real = campaign.run
+
+    def run_wrongly(setting: Setting, policy: Policy, arguments: list[str], programs: int) -> Ran:
+        ran = real(setting, POLICIES[NONE], arguments, programs)
+        parts = [set(value.split(",")) for name, value in pairwise(arguments) if name == "--only"]
+        if policy.name != NONE:
+            ran.digests = [
+                (seed, "0" * 16 if needed <= part else digest)
+                for (seed, digest), part in zip(ran.digests, parts, strict=True)
+            ]
+        return ran
+
+    monkeypatch.setattr(campaign, "run", run_wrongly)
+    left = shrinker.shrink(print)
+    assert left is not None
+    assert set(left) == needed

@@ -1,0 +1,49 @@
+"""What is said of a run in which a check that was asked for checked nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controlplane.commands.run import _analysis_line
+from controlplane.machine import doctor
+from controlplane.observe.report import report
+from controlplane.observe.stats import Statistics
+from controlplane.policy import Launches
+from controlplane.report.statistics import AnalysisReport
+from controlplane.run import unchecked
+
+NOTHING = Launches({0: 3, 1: 0}, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("launches", "verify", "said"),
+    [
+        (NOTHING, None, None),
+        (NOTHING, 0, None),
+        (replace(NOTHING, verified=1), 1, None),
+        (NOTHING, 1, "of 3 launches, none ran elsewhere"),
+        (replace(NOTHING, by_device={0: 0, 1: 3}), 5, "none that runs elsewhere was the 5th"),
+        (replace(NOTHING, kept_home=2, kept_reasons={"heap": 2}), 1, "2 launches stayed home .* (heap: 2)"),
+        (replace(NOTHING, not_verified=4), 1, "4 launches could not be"),
+    ],
+)
+def test_verifying(launches: Launches, verify: int | None, said: str | None) -> None:
+    found = unchecked.unchecked(launches, None, None, verify)
+    if said is None:
+        assert found == []
+        return
+    (text,) = found
+    assert text.startswith("--verify: nothing was verified: ")
+    assert all(part in text for part in said.split(" .* "))
+
+
+@pytest.mark.parametrize("missing", [[], ["zstandard"], ["zstandard", "nvidia-cuda-nvdisasm"]])
+def test_packages_without_which_little_is_known(missing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "installed", lambda name: None if name in missing else "1.0")
+    empty = report(Statistics(), None)
+    unknown = _analysis_line(replace(empty, analysis=AnalysisReport(2, 0, 2, 0, 2)))
+    assert [name for name in doctor.OPTIONAL if f"{name} is not installed: " in unknown] == sorted(missing)
+    assert unknown.count("\n") == 1 + len(missing)
+    assert _analysis_line(replace(empty, analysis=AnalysisReport(2, 2, 0, 0, 2))).count("\n") == 1
