@@ -381,7 +381,9 @@ struct tsr_found {
     struct tsr_access_range *ranges;
     uint32_t count, whys, steps;
     enum tsr_access_level level;
-    struct tsr_access_why why[8];
+    struct tsr_access_why why; /* the first */
+    struct tsr_access_why *every; /* from here on set by the caller, as in tsr_access_result */
+    uint32_t room;
 };
 
 /*

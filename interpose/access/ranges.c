@@ -43,11 +43,14 @@ struct run {
 static void why(struct run *run, uint32_t line, enum tsr_access_reason reason, const char *text)
 {
     struct tsr_found *found = run->found;
-    for (uint32_t i = 0; i < found->whys && i < 8; i++)
-        if (found->why[i].line == line && found->why[i].reason == reason && found->why[i].text == text)
+    for (uint32_t i = 0; i < found->whys && i < found->room; i++)
+        if (found->every[i].line == line && found->every[i].reason == reason && found->every[i].text == text)
             return;
-    if (found->whys < 8)
-        found->why[found->whys] = (struct tsr_access_why){line, reason, text};
+    struct tsr_access_why why = {line, reason, text};
+    if (found->whys == 0)
+        found->why = why;
+    if (found->whys < found->room)
+        found->every[found->whys] = why;
     found->whys++;
     found->level = TSR_LEVEL_UNKNOWN;
 }
