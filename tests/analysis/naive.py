@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from ptxtools.access.depth import deep
 from ptxtools.access.template import Access, AccessKind, Node, Op, Template
 from ptxtools.ranges import Launch, Result
-from ptxtools.ranges.threads import computed, parameter, special, threads
+from ptxtools.ranges.threads import MOST, computed, parameter, special, threads
 from tests.analysis.oracle import Interval, inside, spread, union
 
 MOST_ITERATIONS = 300
@@ -36,6 +37,8 @@ class Touched:
 
 def touched(template: Template, launch: Launch) -> Touched:
     """Errors: TooLongError."""
+    if prod((*launch.grid, *launch.block)) > MOST:
+        raise TooLongError
     found, work = Touched(), [MOST_WORK]
     found.complete = not template.unknown and not template.tensors
     with deep():
