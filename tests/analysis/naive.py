@@ -1,4 +1,4 @@
-"""What a launch touches by its template, naively: one thread after the other, one iteration after the other, numbers only.
+"""What a launch touches by its template, naively: thread by thread, iteration by iteration, in numbers.
 
 The reference that the evaluator is held against: it must cover every byte that is told here. What depends on memory, on
 values that loops change in ways that are not known, or on two ways into a place that both seem taken is not told.

@@ -1,8 +1,8 @@
 """Random structured kernels: arithmetic, branches, predicates, loops with exits in the middle, and addresses of it all.
 
-Every kernel ends: loops count to small numbers. Registers are written on several ways and in several iterations, so that
-phis and values that loops change arise by themselves. Of each value a bound is kept; where an index would reach too far,
-it is cut down.
+Every kernel ends: loops count to small numbers. Registers are written on several paths and in several iterations, so
+that phis and values that loops change arise by themselves. Of each value a bound is kept; where an index would reach
+too far, it is cut down.
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ def _address(of: _Writer, base: str, size: int) -> None:
     index = of.word()
     of.add(f"mov.b32 %r30, %r{index};")
     if of.bounds[index] * size > _NEAR:
-        of.add(of.chance.choice(("and.b32 %r30, %r30, 0xffff;", "rem.s32 %r30, %r30, 1000;", "shr.u32 %r30, %r30, 20;")))
+        of.add(
+            of.chance.choice(("and.b32 %r30, %r30, 0xffff;", "rem.s32 %r30, %r30, 1000;", "shr.u32 %r30, %r30, 20;"))
+        )
     of.add(
         of.chance.choice(
             (
