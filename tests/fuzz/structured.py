@@ -27,7 +27,9 @@ _NUMBERS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 32, 33, 64, 100)
 
 @dataclass(slots=True)
 class _Writer:
-    """`bounds`: how large each word may be, with either sign. `depth`: of statements around."""
+    """`bounds`: how large each word may be, with either sign. `frozen`: words that a loop around only steps, or leaves
+    alone. `depth`: of statements around. `exits`: labels behind the loops around, and of their next iterations.
+    """
 
     chance: random.Random
     lines: list[str] = field(default_factory=list)
@@ -36,7 +38,8 @@ class _Writer:
     loops: int = 0
     depth: int = 0
     left: int = 28
-    exits: list[str] = field(default_factory=list)  # labels behind the loops around, and of their next iterations
+    exits: list[str] = field(default_factory=list)
+    frozen: set[int] = field(default_factory=set)
 
     def add(self, text: str) -> None:
         self.lines.append(text)
@@ -47,6 +50,9 @@ class _Writer:
 
     def word(self) -> int:
         return self.chance.randrange(WORDS)
+
+    def target(self) -> int:
+        return self.chance.choice([number for number in range(WORDS) if number not in self.frozen])
 
     def predicate(self) -> str:
         return f"%p{self.chance.randrange(PREDICATES)}"
@@ -60,7 +66,7 @@ class _Writer:
 
 
 def _arithmetic(of: _Writer) -> None:
-    chance, to, a, b = of.chance, of.word(), of.word(), of.word()
+    chance, to, a, b = of.chance, of.target(), of.word(), of.word()
     guard = of.guard() if chance.random() < 0.15 else ""
     number = chance.choice((1, 1, -1)) * chance.choice(_NUMBERS)
     small, shift = chance.choice((1, 2, 3, 4, 5, 7, 8, 12, 16, 32)), chance.randrange(6)
@@ -116,7 +122,7 @@ def _compare(of: _Writer) -> None:
 
 
 def _load(of: _Writer) -> None:
-    to = of.word()
+    to = of.target()
     _address(of, "%rd2", 4)
     of.add(f"ld.global.u32 %r{to}, [%rd9];")
     of.set(to, _WORD)
@@ -130,11 +136,22 @@ def _store(of: _Writer) -> None:
     of.add(f"{guard}st.global.u{8 * size} [%rd9+{size * of.chance.randrange(4)}], {value};")
 
 
-def _address(of: _Writer, base: str, size: int) -> None:
-    """%rd9 becomes the address of an element."""
-    index = of.word()
+def _guarded_store(of: _Writer) -> None:
+    """Of whatever index, if it is near."""
+    index, most, size = of.word(), of.chance.choice((8, 40, 100, 1000)), of.chance.choice((1, 4))
+    if of.chance.random() < 0.5:
+        of.add(f"setp.lt.u32 %p9, %r{index}, {most};")
+    else:
+        of.add(f"setp.lt.s32 %p9, %r{index}, {most}; setp.gt.s32 %p8, %r{index}, -{most}; and.pred %p9, %p8, %p9;")
+    _address(of, "%rd1", size, index)
+    of.add(f"@%p9 st.global.u{8 * size} [%rd9], %r20;")
+
+
+def _address(of: _Writer, base: str, size: int, near: int = -1) -> None:
+    """%rd9 becomes the address of an element. `near`: of this one, which does not reach far."""
+    index = near if near >= 0 else of.word()
     of.add(f"mov.b32 %r30, %r{index};")
-    if of.bounds[index] * size > _NEAR:
+    if near < 0 and of.bounds[index] * size > _NEAR:
         of.add(
             of.chance.choice(("and.b32 %r30, %r30, 0xffff;", "rem.s32 %r30, %r30, 1000;", "shr.u32 %r30, %r30, 20;"))
         )
@@ -171,27 +188,49 @@ def _loop(of: _Writer) -> None:
     of.loops += 1
     head, following, end = of.label(), of.label(), of.label()
     limit = chance.choice(("%r26", "%r27", str(chance.choice((1, 2, 3, 5)))))
-    step, tested_first = chance.choice((1, 1, 2)), chance.random() < 0.5
-    going = [number for number in range(WORDS) if chance.random() < 0.25]
-    steps = {number: chance.choice((1, 1, 4, 16, -1, -3, 32)) for number in going}
+    step = chance.choice((1, 1, 2))
+    free = chance.sample([number for number in range(WORDS) if number not in of.frozen], 2)
+    frozen = {number for number in range(WORDS) if number not in free and chance.random() < 0.7} - of.frozen
+    steps = {number: chance.choice((1, 1, 4, 16, -1, -3, 32)) for number in sorted(frozen) if chance.random() < 0.5}
     of.add(f"mov.u32 %r{counter}, 0;")
-    # A number may come to much in iterations, or be made of itself: all are taken to be large but those that step.
-    before = [bound + 8 * 32 if number in steps else bound for number, bound in enumerate(of.bounds)]
-    of.bounds = [before[number] if number in steps else _WORD for number in range(WORDS)]
-    if tested_first:
-        of.add(f"setp.ge.s32 %p9, 0, {limit}; @%p9 bra {end};" if limit[0] == "%" else "")
+    of.frozen |= frozen
+    # What the body writes may come to much, in a few iterations.
+    of.bounds = [
+        bound + 8 * 32 * (number in steps) if number in of.frozen else _WORD for number, bound in enumerate(of.bounds)
+    ]
+    if chance.random() < 0.5:
+        of.add(f"setp.ge.s32 %p9, 0, {limit}; @%p9 bra {end};")
+    goes_on = _odd(of) if chance.random() < 0.3 else ""
     of.add(f"{head}:")
     of.exits += [end, following]
     _block(of)
     del of.exits[-2:]
     of.add(f"{following}:")
-    for number in going:
-        of.add(f"add.s32 %r{number}, %r{number}, {steps[number]};")
+    of.lines += [f"add.s32 %r{number}, %r{number}, {by};" for number, by in steps.items()]
     if chance.random() < 0.3:
-        of.add(f"mov.b32 %r{of.word()}, %r{counter};")
+        of.add(f"mov.b32 %r{of.target()}, %r{counter};")
     of.add(f"add.s32 %r{counter}, %r{counter}, {step};")
+    if goes_on:
+        of.add(f"{goes_on} @!%p9 bra {end};")
     of.add(f"setp.lt.s32 %p9, %r{counter}, {limit}; @%p9 bra {head};\n{end}:")
-    of.bounds = [_WORD] * WORDS
+    of.frozen -= frozen
+    of.bounds = [bound if number in of.frozen | frozen else _WORD for number, bound in enumerate(of.bounds)]
+
+
+def _odd(of: _Writer) -> str:
+    """Another counter, which may come round; says when the loop goes on, and counts."""
+    chance, counter = of.chance, 40 + of.loops
+    of.loops += 1
+    start = chance.choice(("%r22", "%r23", "%r20", "0x7ffffffd", "-3", "0x80000000", "2", "12"))
+    step = chance.choice((1, 1, -1, -1, 3, -3, 4, 0x10000000, 0x40000000, 0x7FFFFFFF))
+    test = f"{chance.choice(('lt', 'le', 'gt', 'ge', 'ne'))}.{chance.choice('us')}32"
+    limit = chance.choice(("%r22", "%r23", "%r24", "%r20", "0", "8", "16", "0x7fffffff", "-1"))
+    word = of.target()
+    of.add(f"mov.b32 %r{counter}, {start};")
+    seen = f"mov.b32 %r{word}, %r{counter};"
+    count = f"add.s32 %r{counter}, %r{counter}, {step};"
+    order = [seen, count] if chance.random() < 0.5 else [count, seen]
+    return f"{' '.join(order)} setp.{test.replace('ne.s', 'ne.u')} %p9, %r{counter}, {limit};"
 
 
 def _leave(of: _Writer) -> None:
@@ -208,7 +247,8 @@ def _quit(of: _Writer) -> None:
 _STATEMENTS: tuple[tuple[Callable[[_Writer], None], int], ...] = (
     (_arithmetic, 12),
     (_compare, 4),
-    (_store, 5),
+    (_store, 4),
+    (_guarded_store, 3),
     (_load, 1),
     (_branch, 4),
     (_loop, 2),
