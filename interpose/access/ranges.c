@@ -1,4 +1,4 @@
-/* The ranges of a launch, access by access; see ptxtools/ranges/launch.py. */
+/* The ranges of a launch, access by access. */
 #include "access/evaluation.h"
 
 #include <string.h>

@@ -272,7 +272,8 @@ def kernel(name: str, chance: random.Random) -> str:
     of = _Writer(chance)
     for number in range(WORDS):
         source = chance.choice((20, 20, 21, 22, 23, 24, 25, 26))
-        of.add(f"mov.b32 %r{number}, %r{source};")
+        factor, more = chance.choice((1, 1, 1, -1, 4, -3)), chance.choice((0, 0, 0, -20, -64, 100))
+        of.add(f"mov.b32 %r31, {more}; mad.lo.s32 %r{number}, %r{source}, {factor}, %r31;")
         of.bounds[number] = 1 << 11
     for number in range(PREDICATES):
         of.add(f"setp.{chance.choice(('lt', 'ge', 'eq'))}.s32 %p{number}, %r{of.word()}, {chance.choice(_NUMBERS)};")
