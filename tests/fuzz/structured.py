@@ -51,6 +51,11 @@ class _Writer:
     def word(self) -> int:
         return self.chance.randrange(WORDS)
 
+    def near(self) -> int:
+        """A word that comparisons with small numbers say something of, if there is one."""
+        near = [number for number in range(WORDS) if self.bounds[number] < 1 << 12]
+        return self.chance.choice(near) if near and self.chance.random() < 0.7 else self.word()
+
     def target(self) -> int:
         return self.chance.choice([number for number in range(WORDS) if number not in self.frozen])
 
@@ -114,11 +119,26 @@ def _compare(of: _Writer) -> None:
     sign = chance.choice("us")
     other = chance.choice((f"%r{of.word()}", f"%r{chance.choice((22, 23, 24))}", str(chance.choice(_NUMBERS))))
     kind = "b" if test in ("eq", "ne") and chance.random() < 0.5 else sign
-    of.add(f"setp.{test}.{kind}32 {name}, %r{of.word()}, {other};")
+    of.add(f"setp.{test}.{kind}32 {name}, %r{of.near()}, {other};")
     if chance.random() < 0.25:
         of.add(f"{chance.choice(('and', 'or', 'xor'))}.pred {name}, {of.predicate()}, {of.predicate()};")
     if chance.random() < 0.1:
         of.add(f"not.pred {name}, {of.predicate()};")
+
+
+def _choose(of: _Writer) -> None:
+    """One word or another, near each other or not."""
+    chance, to, a, b = of.chance, of.target(), of.near(), of.near()
+    bound = max(of.bounds[a], of.bounds[b])
+    if chance.random() < 0.3:
+        of.add(f"add.s32 %r31, %r{a}, {chance.choice((1, -1, 4, 8))}; selp.b32 %r{to}, %r31, %r{a}, {of.predicate()};")
+        of.set(to, of.bounds[a] + 8)
+    elif chance.random() < 0.5:
+        of.add(f"selp.b32 %r{to}, %r{a}, %r{b}, {of.predicate()};")
+        of.set(to, bound)
+    else:
+        of.add(f"{of.guard()}mov.b32 %r{to}, %r{a};")
+        of.set(to, bound, guarded=True)
 
 
 def _load(of: _Writer) -> None:
@@ -247,6 +267,7 @@ def _quit(of: _Writer) -> None:
 _STATEMENTS: tuple[tuple[Callable[[_Writer], None], int], ...] = (
     (_arithmetic, 12),
     (_compare, 4),
+    (_choose, 3),
     (_store, 4),
     (_guarded_store, 3),
     (_load, 1),
