@@ -56,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.cache_info or options.clear_cache:
         return run_cache(options.clear_cache)
+    if options.evaluator != "c":
+        raise ConfigError(f"--evaluator {options.evaluator}", expected="c, the only evaluator, or no --evaluator")
     if (options.file is None) == (options.trace is None):
         raise ConfigError("what to analyse is not clear", expected="a file, or --trace with a trace")
     if options.trace is not None:
@@ -74,8 +76,6 @@ def run(options: argparse.Namespace) -> int:
             f"{len(found)} kernels match '{options.function}'",
             expected="one kernel, and --grid, --block and --args together, for the ranges of a launch",
         )
-    if options.evaluator != "c":
-        raise ConfigError(f"--evaluator {options.evaluator}", expected="c, the only evaluator, or no --evaluator")
     template, slots = found[0]
     parameters = _parameters(slots, options.args)
     launch = Launch(parameters, _shape("--grid", options.grid), _shape("--block", options.block))

@@ -265,6 +265,8 @@ void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_laun
     struct tsr_access_range *ranges = (struct tsr_access_range *)(seen + inputs);
     if (may_remember && tsr_memo_find(&access->memo, launch, key, &found, ranges)) {
         result->remembered = 1;
+        if (found.whys && found.room) /* the memo keeps the first */
+            found.every[0] = found.why;
     } else {
         tsr_ranges_find(&access->inputs, launch, (char *)scratch + used, scratch_bytes - used, &found, seen);
         result->steps = found.steps;

@@ -1,7 +1,7 @@
 """What a launch touches by its template, naively: thread by thread, iteration by iteration, in numbers.
 
 The reference that the evaluator is held against: it must cover every byte that is told here. What depends on memory, on
-values that loops change in ways that are not known, or on two ways into a place that both seem taken is not told.
+values of which no step is known, or on incoming edges that both seem taken is not told.
 """
 
 from __future__ import annotations
@@ -205,10 +205,10 @@ class _Thread:
         return computed(node, numbers) if len(numbers) == len(node.args) else None
 
     def joined(self, node: Node, at: _At) -> int | None:
-        """That of the one way that is taken."""
-        ways = [(self.holds(context, at), arg) for arg, context in zip(node.args, node.contexts, strict=True)]
-        taken = [arg for holds, arg in ways if holds is not False]
-        if any(holds is None for holds, _ in ways) or not taken:
+        """That of the one incoming edge that is taken."""
+        edges = [(self.holds(context, at), arg) for arg, context in zip(node.args, node.contexts, strict=True)]
+        taken = [arg for holds, arg in edges if holds]
+        if any(holds is None for holds, _ in edges) or not taken:
             return None
         values = {self.value(arg, at) for arg in taken}
         return values.pop() if len(values) == 1 else None

@@ -256,6 +256,11 @@ def test_the_reason_is_named() -> None:
     template = build(module, module.functions["k"])
     launch = Launch(struct.pack("<Q", 1 << 40), (1, 1, 1), (1, 1, 1))
     found = evaluate(template, launch)
+    remembering = Evaluator(template, memo=True)
+    for number in range(3):
+        assert evaluate(corpus()[number][1], launch).unknown != found.unknown
+        assert remembering.evaluate(launch).unknown == found.unknown
+    assert remembering.remembered
     assert [reason for _, reason in found.unknown] == ["pointer loaded from memory"]
     assert found.ranges == [Range(found.ranges[0].kind, 0, None, 1 << 40, 0, 7)]
 

@@ -93,13 +93,16 @@ static inline bool evaluate_consistently(struct tsr_access *access, struct tsr_a
     void *scratch = aligned_alloc(16, (scratch_bytes + 15) & ~(size_t)15);
     struct tsr_access_range *ranges[3];
     struct tsr_access_result results[3];
+    struct tsr_access_why whys[3] = {{0}};
     for (int i = 0; i < 3; i++) {
         ranges[i] = malloc(DAMAGE_RANGES * sizeof *ranges[i]);
-        results[i] = (struct tsr_access_result){.ranges = ranges[i], .capacity = DAMAGE_RANGES};
+        results[i] = (struct tsr_access_result){.ranges = ranges[i], .capacity = DAMAGE_RANGES, .every = &whys[i], .room = 1};
         launch->options = i == 2 ? TSR_ACCESS_NO_MEMO : 0;
         tsr_access_evaluate(access, launch, scratch, scratch_bytes, &results[i]);
     }
     bool same = is_same_result(&results[0], &results[2]) && is_same_result(&results[1], &results[2]);
+    for (int i = 0; i < 3 && results[2].whys; i++)
+        same &= whys[i].line == results[2].why.line && whys[i].reason == results[2].why.reason;
     same = same && tells_all(access, launch, scratch, scratch_bytes, &results[2]);
     for (int i = 0; i < 3; i++)
         free(ranges[i]);
