@@ -28,7 +28,8 @@ _NUMBERS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 32, 33, 64, 100)
 @dataclass(slots=True)
 class _Writer:
     """`bounds`: how large each word may be, with either sign. `frozen`: words that a loop around only steps, or leaves
-    alone. `depth`: of statements around. `exits`: labels behind the loops around, and of their next iterations.
+    alone. `last`: the word that was written last. `depth`: of statements around. `exits`: labels behind the loops
+    around, and of their next iterations.
     """
 
     chance: random.Random
@@ -36,6 +37,7 @@ class _Writer:
     bounds: list[int] = field(default_factory=lambda: [_WORD] * WORDS)
     labels: int = 0
     loops: int = 0
+    last: int = 0
     depth: int = 0
     left: int = 28
     exits: list[str] = field(default_factory=list)
@@ -49,7 +51,8 @@ class _Writer:
         return f"L{self.labels}"
 
     def word(self) -> int:
-        return self.chance.randrange(WORDS)
+        """Often what was made last: so that it counts."""
+        return self.last if self.chance.random() < 0.4 else self.chance.randrange(WORDS)
 
     def near(self) -> int:
         """A word that comparisons with small numbers say something of, if there is one."""
@@ -66,6 +69,7 @@ class _Writer:
         return f"@{self.chance.choice(('', '!'))}{self.predicate()} "
 
     def set(self, number: int, bound: int, guarded: bool = False) -> None:
+        self.last = number
         bound = min(bound, _WORD)
         self.bounds[number] = max(self.bounds[number], bound) if guarded else bound
 
@@ -298,7 +302,7 @@ def kernel(name: str, chance: random.Random) -> str:
         of.bounds[number] = 1 << 11
     for number in range(PREDICATES):
         of.add(f"setp.{chance.choice(('lt', 'ge', 'eq'))}.s32 %p{number}, %r{of.word()}, {chance.choice(_NUMBERS)};")
-    for _ in range(chance.randrange(2, 5)):
+    for _ in range(chance.randrange(1, 5)):
         _block(of)
         if chance.random() < 0.1:
             _quit(of)

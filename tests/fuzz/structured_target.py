@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ptxtools.access.build import build
-from ptxtools.access.template import Template
+from ptxtools.access.template import AccessKind, Template
 from ptxtools.ranges import Evaluator, Launch, Result
 from ptxtools.reader import read
 from tests.analysis import naive
-from tests.analysis.against import launch_of
 from tests.analysis.campaign import judged
-from tests.analysis.oracle import Oracle
+from tests.analysis.oracle import Interval, Oracle, Traced, Verdict, inside, launches, union
 from tests.fuzz import structured
 
 Evaluate = Callable[[Template], Callable[[Launch], Result]]
@@ -31,11 +29,13 @@ def in_c(template: Template) -> Callable[[Launch], Result]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`by`: the "emulator", or the "naive" oracle. `lacking`: bytes that were touched and not predicted, by kind."""
+    """`by`: the "emulator" or the "oracle" touched bytes that are not predicted; the "oracle alone", or the "emulator
+    alone", touched bytes that the other did not. `bytes`: these, by kind.
+    """
 
     by: str
     job: str
-    lacking: dict[str, list[tuple[int, int]]]
+    bytes: dict[str, list[Interval]]
 
 
 @dataclass(slots=True)
@@ -45,56 +45,59 @@ class Checked:
     counts: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
+    def add(self, by: str, job: str, pieces: Mapping[AccessKind, list[Interval]]) -> None:
+        found = {kind.value: each for kind, each in pieces.items() if each}
+        if found:
+            self.findings.append(Finding(by, job, found))
+
 
 def check(seed: int, kernels: int, directory: Path, evaluate: Evaluate = in_c) -> Checked:
     """Launches as many random kernels. The module lies in the directory, as `module.ptx`."""
     chance, file, found = random.Random(seed), directory / "module.ptx", Checked()
     text = structured.text(kernels, chance)
     file.write_text(text)
-    module = read(text)
-    evaluators = {}
-    oracle = Oracle()
-    for function in module.kernels:
-        template = build(module, function)
-        evaluators[function.name] = template, evaluate(template)
-        oracle.templates[text, function.name] = evaluators[function.name][1]
-    jobs = list(structured.jobs(file, kernels, LAUNCHES_EACH, chance))
-    _run(jobs, directory, oracle, found)
-    for job in jobs[::LAUNCHES_EACH]:  # thread by thread takes longest
-        entry = json.loads(job)
-        _look_at(job, launch_of(entry), *evaluators[entry["function"]], found)
+    module, oracle = read(text), Oracle()
+    templates = {function.name: build(module, function) for function in module.kernels}
+    oracle.templates = {(text, name): evaluate(template) for name, template in templates.items()}
+    jobs, ends = list(structured.jobs(file, kernels, LAUNCHES_EACH, chance)), Counter[str]()
+    verdicts = list(judged(jobs, directory, {"TESSERA_WORKERS": "1"}, oracle, _STALL_S, ends))
+    found.counts["late"] = len(jobs) - ends.total()
+    for number, (verdict, traced) in enumerate(zip(verdicts, launches(directory / "trace"), strict=True)):
+        _count(verdict, found)
+        if number % LAUNCHES_EACH == 0:  # thread by thread takes longest
+            _look_at(verdict, traced, templates[traced.function], found)
     return found
 
 
-def _run(jobs: list[str], directory: Path, oracle: Oracle, found: Checked) -> None:
-    """On the emulated driver."""
-    ends: Counter[str] = Counter()
-    for verdict in judged(jobs, directory, {"TESSERA_WORKERS": "1"}, oracle, _STALL_S, ends):
-        found.counts["launches"] += 1
-        found.counts["complete"] += verdict.complete
-        found.counts["unknown"] += bool(verdict.result.unknown)
-        found.counts["exact"] += verdict.complete and verdict.predicted_bytes == verdict.traced_bytes
-        if verdict.missed and not verdict.result.unknown:
-            lacking: dict[str, list[tuple[int, int]]] = {}
-            for kind, interval in verdict.missed:
-                lacking.setdefault(kind.value, []).append(interval)
-            found.findings.append(Finding("emulator", verdict.job, lacking))
-    found.counts["late"] += len(jobs) - ends.total()
+def _count(verdict: Verdict, found: Checked) -> None:
+    found.counts["launches"] += 1
+    found.counts["complete"] += verdict.complete
+    found.counts["unknown"] += bool(verdict.result.unknown)
+    found.counts["exact"] += verdict.complete and verdict.predicted_bytes == verdict.traced_bytes
+    if not verdict.result.unknown:
+        missed = {kind: [each for of, each in verdict.missed if of is kind] for kind in AccessKind}
+        found.add("emulator", verdict.job, missed)
 
 
-def _look_at(
-    job: str, launch: Launch, template: Template, evaluate: Callable[[Launch], Result], found: Checked
-) -> None:
+def _look_at(verdict: Verdict, traced: Traced, template: Template, found: Checked) -> None:
     """Thread by thread."""
     try:
-        real = naive.touched(template, launch)
+        real = naive.touched(template, traced.launch)
     except naive.TooLongError:
         found.counts["too long for the oracle"] += 1
         return
-    result = evaluate(launch)
-    lacking = naive.lacking(result, real)
     found.counts["told by the oracle"] += any(real.accesses.values())
     found.counts["told in full"] += real.complete
-    found.counts["told in full, exact"] += real.complete and naive.is_equal(result, real)
-    if lacking:
-        found.findings.append(Finding("naive", job, {kind.value: pieces for kind, pieces in lacking.items()}))
+    found.counts["told in full, exact"] += real.complete and naive.is_equal(verdict.result, real)
+    found.add("oracle", verdict.job, naive.lacking(verdict.result, real))
+    if verdict.complete:
+        done = {kind: union(pieces) for kind, pieces in traced.accesses.items()}
+        found.add("oracle alone", verdict.job, _beyond(real.accesses, done))
+        if real.complete:
+            found.add("emulator alone", verdict.job, _beyond(done, real.accesses))
+
+
+def _beyond(
+    pieces: Mapping[AccessKind, list[Interval]], of: Mapping[AccessKind, list[Interval]]
+) -> dict[AccessKind, list[Interval]]:
+    return {kind: [each for each in some if not inside(each, of[kind])] for kind, some in pieces.items()}
