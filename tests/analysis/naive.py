@@ -1,7 +1,8 @@
 """What a launch touches by its template, naively: thread by thread, iteration by iteration, in numbers.
 
 The reference that the evaluator is held against: it must cover every byte that is told here. What depends on memory, on
-values of which no step is known, or on incoming edges that both seem taken is not told.
+values of which no step is known, or on incoming edges that both seem taken is not told. A place is taken to be reached
+wherever its path condition holds, which may be more often than the kernel gets there.
 """
 
 from __future__ import annotations
