@@ -59,7 +59,10 @@ class _Writer:
         near = [number for number in range(WORDS) if self.bounds[number] < 1 << 12]
         return self.chance.choice(near) if near and self.chance.random() < 0.7 else self.word()
 
-    def target(self) -> int:
+    def target(self, source: int = -1) -> int:
+        """Often the word that it is made of."""
+        if source >= 0 and source not in self.frozen and self.chance.random() < 0.4:
+            return source
         return self.chance.choice([number for number in range(WORDS) if number not in self.frozen])
 
     def predicate(self) -> str:
@@ -75,7 +78,8 @@ class _Writer:
 
 
 def _arithmetic(of: _Writer) -> None:
-    chance, to, a, b = of.chance, of.target(), of.word(), of.word()
+    chance, a, b = of.chance, of.word(), of.word()
+    to = of.target(a)
     guard = of.guard() if chance.random() < 0.15 else ""
     number = chance.choice((1, 1, -1)) * chance.choice(_NUMBERS)
     small, shift = chance.choice((1, 2, 3, 4, 5, 7, 8, 12, 16, 32)), chance.randrange(6)
@@ -132,9 +136,10 @@ def _compare(of: _Writer) -> None:
 
 def _choose(of: _Writer) -> None:
     """One word or another, near each other or not."""
-    chance, to, a, b = of.chance, of.target(), of.near(), of.near()
+    chance, a, b = of.chance, of.near(), of.near()
+    to = of.target(a)
     bound = max(of.bounds[a], of.bounds[b])
-    if chance.random() < 0.3:
+    if chance.random() < 0.5:
         of.add(f"add.s32 %r31, %r{a}, {chance.choice((1, -1, 4, 8))}; selp.b32 %r{to}, %r31, %r{a}, {of.predicate()};")
         of.set(to, of.bounds[a] + 8)
     elif chance.random() < 0.5:
@@ -143,6 +148,21 @@ def _choose(of: _Writer) -> None:
     else:
         of.add(f"{of.guard()}mov.b32 %r{to}, %r{a};")
         of.set(to, bound, guarded=True)
+
+
+def _narrow(of: _Writer) -> None:
+    """A word that few threads change by a choice that only they make, and an element that it names."""
+    chance, word, other, end = of.chance, of.target(of.near()), of.label(), of.label()
+    more = chance.choice((1, 1, -1, 8))
+    test = chance.choice(("eq", "eq", "lt", "gt"))
+    of.add(f"add.s32 %r31, %r{word}, {more}; setp.{test}.s32 %p9, %r{word}, {chance.choice(_NUMBERS)};")
+    of.add(f"mov.b32 %r30, %r{word}; mov.b32 %r{word}, %r31; @!%p9 bra {other};")
+    of.add(f"selp.b32 %r{word}, %r{word}, %r30, {of.predicate()}; bra {end};\n{other}:")
+    if chance.random() < 0.3:
+        of.add(f"add.s32 %r{word}, %r{word}, {chance.choice((1, 4, -2))};")
+    of.add(f"mov.b32 %r29, 0;\n{end}:")
+    of.set(word, of.bounds[word] + 16)
+    _store(of)
 
 
 def _load(of: _Writer) -> None:
@@ -272,6 +292,7 @@ _STATEMENTS: tuple[tuple[Callable[[_Writer], None], int], ...] = (
     (_arithmetic, 12),
     (_compare, 4),
     (_choose, 3),
+    (_narrow, 2),
     (_store, 4),
     (_guarded_store, 3),
     (_load, 1),
