@@ -15,8 +15,7 @@ from controlplane.analysis.allocations import Allocations
 from ptxtools.access import flat
 from ptxtools.access.bases import bases
 from ptxtools.access.template import IN_MEMORY, Access, AccessKind, Op, Template
-from ptxtools.ranges import Launch, Range, Result, evaluate
-from ptxtools.ranges.native import Evaluator
+from ptxtools.ranges import Evaluator, Launch, Range, Result
 from ptxtools.ranges.tensor import MAP_BYTES
 from ptxtools.ranges.threads import written
 
@@ -137,7 +136,7 @@ class Pointers:
     def followed(self, kernel: Kernel, launch: Launch, allocations: Allocations) -> Result:
         """The ranges of a launch, with those that it reaches through pointers in memory, as far as these are known."""
         kernel.follows_pointers = True
-        result = evaluate(kernel.template, launch)
+        result = kernel.every.evaluate(launch)
         own = [each for each in result.ranges if each.kind is not AccessKind.READ]
         found, unknown = list(result.ranges), []
         for line, reason in result.unknown:

@@ -17,8 +17,7 @@ from ptxtools.image import Code, running, texts
 from ptxtools.image.cubins import cubins
 from ptxtools.machine.consent import Consent, may_disassemble
 from ptxtools.machine.kernels import templates
-from ptxtools.ranges import Launch, Range, Result
-from ptxtools.ranges.native import EVALUATORS
+from ptxtools.ranges import Launch, Range, Result, evaluate
 from ptxtools.reader import Parameter, read
 
 HELP = "say what the kernels of a PTX text, fat binary, cubin or executable read and write"
@@ -51,14 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy", metavar="FILE", type=Path, help="of a trace: `disassemble` and `analysis` are what this policy says"
     )
-    parser.add_argument(
-        "--evaluator", choices=EVALUATORS, default="python", help="what finds the ranges; c is what runs in programs"
-    )
+    parser.add_argument("--evaluator", metavar="c", default="c", help="what finds the ranges: the one of programs, c")
 
 
 def run(options: argparse.Namespace) -> int:
     if options.cache_info or options.clear_cache:
         return run_cache(options.clear_cache)
+    if options.evaluator != "c":
+        raise ConfigError(f"--evaluator {options.evaluator}", expected="c, the only evaluator, or no --evaluator")
     if (options.file is None) == (options.trace is None):
         raise ConfigError("what to analyse is not clear", expected="a file, or --trace with a trace")
     if options.trace is not None:
@@ -80,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     template, slots = found[0]
     parameters = _parameters(slots, options.args)
     launch = Launch(parameters, _shape("--grid", options.grid), _shape("--block", options.block))
-    _print_launch(summarise(template), EVALUATORS[options.evaluator](template)(launch), options.json)
+    _print_launch(summarise(template), evaluate(template, launch), options.json)
     return 0
 
 

@@ -159,9 +159,13 @@ static uint32_t tensor_ranges(const struct tsr_access_launch *launch, uint32_t o
 
 static void fail(struct tsr_access_result *result, enum tsr_access_reason reason)
 {
+    struct tsr_access_why why = {0, reason, NULL};
     result->level = TSR_LEVEL_UNKNOWN;
-    result->why[0] = (struct tsr_access_why){0, reason, NULL};
-    result->whys = result->whys ? result->whys : 1;
+    if (result->whys == 0)
+        result->why = why;
+    if (result->whys < result->room)
+        result->every[result->whys] = why;
+    result->whys++;
 }
 
 static void hand_over_tensor(const struct tsr_sections *template, const struct tsr_access_launch *launch,
@@ -210,8 +214,7 @@ static void hand_over(const struct tsr_access *access, const struct tsr_access_l
         result->level = found->level > TSR_LEVEL_INTERVALS ? found->level : TSR_LEVEL_INTERVALS;
     }
     result->whys = found->whys;
-    for (uint32_t i = 0; i < found->whys && i < 8; i++)
-        result->why[i] = found->why[i];
+    result->why = found->why;
     if (found->count > result->capacity) {
         fail(result, TSR_WHY_BUDGET);
         return;
@@ -243,17 +246,10 @@ static bool is_launchable(const struct tsr_access_launch *launch)
     return shape;
 }
 
-static void give_up(struct tsr_access_result *result)
-{
-    result->level = TSR_LEVEL_UNKNOWN;
-    result->whys = 1;
-    result->why[0] = (struct tsr_access_why){0, TSR_WHY_BUDGET, NULL};
-}
-
 void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,
                          struct tsr_access_result *result)
 {
-    struct tsr_found found;
+    struct tsr_found found = {.every = result->every, .room = result->room};
     uint32_t inputs = access->memo.width;
     size_t words = (TSR_MEMO_SHAPE + 2 * (size_t)inputs) * sizeof(uint64_t);
     size_t used = (words + sizeof(struct tsr_access_range) * TSR_MEMO_RANGES + 15) & ~(size_t)15;
@@ -263,12 +259,14 @@ void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_laun
     if (!is_launchable(launch))
         return;
     if (scratch_bytes < used + TSR_RANGES_SCRATCH) {
-        give_up(result);
+        fail(result, TSR_WHY_BUDGET);
         return;
     }
     struct tsr_access_range *ranges = (struct tsr_access_range *)(seen + inputs);
     if (may_remember && tsr_memo_find(&access->memo, launch, key, &found, ranges)) {
         result->remembered = 1;
+        if (found.whys && found.room) /* the memo keeps the first */
+            found.every[0] = found.why;
     } else {
         tsr_ranges_find(&access->inputs, launch, (char *)scratch + used, scratch_bytes - used, &found, seen);
         result->steps = found.steps;

@@ -1,4 +1,4 @@
-/* Forms of nodes that calculate; see ptxtools/ranges/arithmetic.py. */
+/* Forms of nodes that calculate. */
 #include "access/evaluation.h"
 
 /* A new symbol with these bounds that varies where its sources do. */

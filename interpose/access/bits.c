@@ -1,4 +1,4 @@
-/* Forms of nodes that work on bits; see ptxtools/ranges/bits.py. */
+/* Forms of nodes that work on bits. */
 #include "access/evaluation.h"
 
 #define ALIGNMENT 4096 /* masks below it ask how a pointer is aligned, others clear its low bits */

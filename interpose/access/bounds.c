@@ -1,6 +1,7 @@
 /*
- * Upper bounds of forms under facts; see ptxtools/ranges/bounds.py. Any facts f <= 0 with multipliers m >= 0 bound a form: form <=
- * form - m * f. Each step takes away the multiple of a fact that removes one symbol and lowers the bound most.
+ * Upper bounds of forms under facts. Any facts f <= 0 with multipliers m >= 0 bound a form: form <= form - m * f. Each step takes away the
+ * multiple of a fact that removes one symbol and lowers the bound most: every result in between is a valid bound, too. A form is its
+ * constant and a multiple of what divides all its coefficients, so the bound is rounded to that in the end.
  *
  * Most of an evaluation's time is spent here, most of that on facts that cannot help: the signs of a form's terms tell these apart before
  * their terms are looked at. Of a step, only what the fact changes is computed, with numbers of 64 bits: a bound that is too large for

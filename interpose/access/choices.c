@@ -1,4 +1,4 @@
-/* Forms of nodes that are one of several values; see ptxtools/ranges/choices.py. */
+/* Forms of nodes that are one of several values: by which is less, by a predicate, by the path that was taken. */
 #include "access/evaluation.h"
 
 #define MANY_LOOPS (1ull << 63) /* of several loops: which of them is not told */

@@ -1,4 +1,4 @@
-/* Quotients and remainders by a number as symbols with value = divisor * quotient + remainder; see ptxtools/ranges/divide.py. */
+/* Quotients and remainders by a number as symbols with value = divisor * quotient + remainder among their facts. */
 #include "access/evaluation.h"
 
 /* form = divisor * whole + rest, the coefficients of the rest being smaller than the divisor. */

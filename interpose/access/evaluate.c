@@ -1,6 +1,7 @@
 /*
- * Values of nodes as forms, and what holds in contexts; see ptxtools/ranges/evaluate.py. Where an instruction looks at a number itself,
- * the form is viewed as the width and sign it has there, which needs proof that it lies in between, or gives a new symbol.
+ * Values of nodes as forms, and what holds in contexts. Sound by construction: a form is congruent to the machine's value; where an
+ * instruction looks at the number itself, the form is viewed as the width and sign it has there, which needs proof that it lies in
+ * between, or gives a new symbol.
  */
 #include "access/evaluation.h"
 

@@ -1,7 +1,6 @@
 /*
- * The evaluation of a template for one launch; private to this directory. It mirrors ptxtools/ranges file by file, which
- * says why each step is right: files of the same name, but for shape.c (strides.py, rewrite.py), ranges.c and whole.c
- * (launch.py).
+ * The evaluation of a template for one launch; private to this directory. ptxtools/README.md says how ranges are found, the head of each
+ * file why its step is right.
  *
  * All memory is taken from the caller's scratch, forms from below and symbols from above, and given back within an evaluation only where
  * nothing was kept of it. When it or the budget of steps is used up, or values depend on each other too deeply, the evaluation is left by a
@@ -381,7 +380,9 @@ struct tsr_found {
     struct tsr_access_range *ranges;
     uint32_t count, whys, steps;
     enum tsr_access_level level;
-    struct tsr_access_why why[8];
+    struct tsr_access_why why;    /* the first */
+    struct tsr_access_why *every; /* from here on set by the caller, as in tsr_access_result */
+    uint32_t room;
 };
 
 /*

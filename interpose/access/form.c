@@ -1,4 +1,8 @@
-/* See evaluation.h and ptxtools/ranges/form.py. */
+/*
+ * Affine forms over symbols, and the symbols. A form is congruent to a machine value modulo 2 to its width. A symbol is an unknown integer:
+ * the index of a thread or block, how many iterations of a loop have ended, or a value that no form describes; where a form is used, it
+ * means the latest such value.
+ */
 #include "access/evaluation.h"
 
 #include <string.h>

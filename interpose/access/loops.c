@@ -1,7 +1,6 @@
 /*
- * How often loops run, and values that change by a step; see ptxtools/ranges/loops.py. The iterations that have ended are a symbol k. A
- * condition under which a loop goes on bounds k and, moved to the iteration after, becomes a fact about k. That numbers do not wrap in
- * the loop is settled by induction: assuming so, the bound follows; that they then cannot is checked with the bound.
+ * How often loops run, and values that change by a step. The iterations that have ended are a symbol k. A condition under which a loop
+ * goes on bounds k and, moved to the iteration after, becomes a fact about k. That numbers do not wrap in the loop is settled by induction: assuming so, the bound follows; that they then cannot is checked with the bound.
  */
 #include "access/evaluation.h"
 

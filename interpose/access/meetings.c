@@ -1,6 +1,12 @@
 /*
- * Values that go together where paths meet; see ptxtools/ranges/meetings.py, and predicates.py for what a way into a meeting says.
- * Facts about a symbol stay with it, so none that was made before a trial gets any.
+ * Values that go together where paths meet: of a counter and a pointer that both went on, one is known by the other. Each is one of
+ * several forms, by the way that was taken. If each way's form of the one is the same multiple of its form of the other plus the same
+ * form, that holds of what comes out, and one symbol does for both.
+ *
+ * What such a form is made of was made before the paths met, on every way, or else it would be in none of the ways' forms. So nothing of
+ * it is computed again before the value that came out is: the latter's symbol and the others go together wherever it is used. That does
+ * not hold where one of the others is used: facts lie with the symbol that came out alone. They stay with it, so no symbol that was made
+ * before a trial gets any.
  */
 #include <string.h>
 

@@ -103,7 +103,7 @@ static void read_entry(const uint64_t *entry, uint32_t words, struct tsr_found *
     found->count = (uint32_t)counts & 0xff;
     found->level = (enum tsr_access_level)((uint32_t)counts >> 8);
     found->whys = (uint32_t)(counts >> 32);
-    found->why[0] = (struct tsr_access_why){(uint32_t)why, (uint32_t)(why >> 32), (const char *)(uintptr_t)load(&entry[TEXT])};
+    found->why = (struct tsr_access_why){(uint32_t)why, (uint32_t)(why >> 32), (const char *)(uintptr_t)load(&entry[TEXT])};
     found->ranges = ranges;
     for (uint32_t i = 0; i < found->count * RANGE_WORDS && i < TSR_MEMO_RANGES * RANGE_WORDS; i++) {
         uint64_t word = load(&from[i]);
@@ -186,8 +186,8 @@ static void write_entry(uint64_t *entry, uint32_t path, const uint64_t *key, uin
     const char *ranges = (const char *)found->ranges;
     store(&entry[PATH], path);
     store(&entry[COUNTS], found->count | (uint64_t)found->level << 8 | (uint64_t)found->whys << 32);
-    store(&entry[WHY], found->why[0].line | (uint64_t)found->why[0].reason << 32);
-    store(&entry[TEXT], (uintptr_t)found->why[0].text);
+    store(&entry[WHY], found->why.line | (uint64_t)found->why.reason << 32);
+    store(&entry[TEXT], (uintptr_t)found->why.text);
     for (uint32_t i = 0; i < words; i++)
         store(at++, key[i]);
     for (uint32_t i = 0; i < found->count * RANGE_WORDS; i++) {

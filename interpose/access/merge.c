@@ -1,4 +1,4 @@
-/* Ranges of one kind and base that touch each other, as one; see ptxtools/ranges/merge.py. */
+/* Ranges of one kind and base that touch each other, as one. */
 #include "access/evaluation.h"
 
 static int order(int64_t a, int64_t b)

@@ -1,4 +1,4 @@
-/* What a predicate's value says about numbers; see ptxtools/ranges/predicates.py. A conclusion not drawn is a fact less. */
+/* What a predicate's value says about numbers. A conclusion not drawn is a fact less, never a wrong one. */
 #include "access/evaluation.h"
 
 static const uint8_t opposite[] = {TSR_COMPARE_GE, TSR_COMPARE_GT, TSR_COMPARE_LE,

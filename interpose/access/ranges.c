@@ -1,4 +1,4 @@
-/* The ranges of a launch, access by access; see ptxtools/ranges/launch.py. */
+/* The ranges of a launch, access by access. */
 #include "access/evaluation.h"
 
 #include <string.h>
@@ -43,11 +43,14 @@ struct run {
 static void why(struct run *run, uint32_t line, enum tsr_access_reason reason, const char *text)
 {
     struct tsr_found *found = run->found;
-    for (uint32_t i = 0; i < found->whys && i < 8; i++)
-        if (found->why[i].line == line && found->why[i].reason == reason && found->why[i].text == text)
+    for (uint32_t i = 0; i < found->whys && i < found->room; i++)
+        if (found->every[i].line == line && found->every[i].reason == reason && found->every[i].text == text)
             return;
-    if (found->whys < 8)
-        found->why[found->whys] = (struct tsr_access_why){line, reason, text};
+    struct tsr_access_why why = {line, reason, text};
+    if (found->whys == 0)
+        found->why = why;
+    if (found->whys < found->room)
+        found->every[found->whys] = why;
     found->whys++;
     found->level = TSR_LEVEL_UNKNOWN;
 }
@@ -139,6 +142,21 @@ static uint32_t base_of(struct run *run, const struct tsr_form *form)
     if (count <= 1)
         return base;
     return inside == 1 ? only : NO_BASE;
+}
+
+/* The form with numbers for symbols of one value that no bound holds, a negative distance read without its sign: the machine adds modulo 2^64. */
+static const struct tsr_form *wrapped(struct tsr_evaluation *e, const struct tsr_form *form, uint32_t base)
+{
+    for (uint32_t i = 0; i < form->count; i++) {
+        struct tsr_term term = form->terms[i];
+        struct tsr_symbol *symbol = tsr_symbol_at(e, term.symbol);
+        if (term.symbol == base || symbol->low != symbol->high || tsr_wide_is_small(symbol->low))
+            continue;
+        symbol->seen = true;
+        tsr_wide distance = tsr_wide_wrap((tsr_wide)((uint64_t)term.coefficient * (uint64_t)symbol->low), 64);
+        return wrapped(e, tsr_form_moved(e, tsr_form_without(e, form, term.symbol), distance), base);
+    }
+    return form;
 }
 
 /* Bytes of one access at most; false when there is no bound. */
@@ -274,8 +292,9 @@ static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_a
     bool is_sized = size_of(run, access, facts, &size);
     if (is_sized && size == 0)
         return TSR_WHY_NONE;
-    struct address address = {form, access->displacement, base_of(run, form)};
-    bool has_base = address.base != NO_BASE;
+    uint32_t base = base_of(run, form);
+    struct address address = {wrapped(e, form, base), access->displacement, base};
+    bool has_base = base != NO_BASE;
     if (!has_base && tsr_form_loaded(e, form))
         return TSR_WHY_LOADED;
     bool is_bounded = is_sized && shape_of(run, &address, facts, size, &shape);

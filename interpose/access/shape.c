@@ -1,4 +1,4 @@
-/* The set of bytes that an address form describes, as first, last, stride and width; see ptxtools/ranges/strides.py and rewrite.py. */
+/* The set of bytes that an address form describes, as first, last, stride and width. */
 #include "access/evaluation.h"
 
 #define REWRITES 4 /* one after the other */

@@ -18,7 +18,7 @@ static void unknown(struct tsr_access_result *result, const char *why)
     result->level = TSR_LEVEL_UNKNOWN;
     result->count = 0;
     result->whys = 1;
-    result->why[0] = (struct tsr_access_why){.reason = TSR_WHY_TEMPLATE, .text = why};
+    result->why = (struct tsr_access_why){.reason = TSR_WHY_TEMPLATE, .text = why};
 }
 
 /* False: nothing is known of an allocation at its address. */

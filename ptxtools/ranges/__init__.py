@@ -1,5 +1,6 @@
-"""Evaluates a template for one launch: the ranges of bytes that the launch may read and may write."""
+"""The ranges of bytes that a launch may read and may write: a template that is evaluated in C (interpose/access)."""
 
-from ptxtools.ranges.launch import Launch, Range, Result, evaluate
+from ptxtools.ranges.launch import Launch, Range, Result
+from ptxtools.ranges.native import Evaluator, evaluate
 
-__all__ = ["Launch", "Range", "Result", "evaluate"]
+__all__ = ["Evaluator", "Launch", "Range", "Result", "evaluate"]

@@ -1,9 +1,9 @@
-"""The evaluator in C (interpose/access), which launches are evaluated with in the application's process."""
+"""The evaluator (interpose/access): the same that runs in the application's process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ptxtools.access import flat
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.native import records
 from ptxtools.ranges.box import boxes
-from ptxtools.ranges.launch import Launch, Range, Result, evaluate
+from ptxtools.ranges.launch import Launch, Range, Result
 from ptxtools.ranges.tensor import MAP_BYTES, address_of
 
 LIBRARY = "access/libtessera_access.so.1"
@@ -24,7 +24,8 @@ void tsr_access_destroy(struct tsr_access *access);
 void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_launch *launch, void *scratch,
                          size_t scratch_bytes, struct tsr_access_result *result);
 """
-_RANGES = 1024
+_RANGES = 2048
+_WHYS = 1024
 _MEMO_ENTRIES = 16
 _REASONS = {
     "TSR_WHY_LOADED": "pointer loaded from memory",
@@ -35,6 +36,7 @@ _REASONS = {
     "TSR_WHY_MAP": "tensor map in memory",
 }
 _KINDS = tuple(AccessKind)
+MANY = "more unknown accesses than are told"
 
 
 class Library:
@@ -51,6 +53,8 @@ class Library:
         self.result = _new(self.ffi, "struct tsr_access_result *")
         self.ranges = self.ffi.new("struct tsr_access_range[]", _RANGES)
         self.result.ranges, self.result.capacity = self.ranges, _RANGES
+        self.whys = self.ffi.new("struct tsr_access_why[]", _WHYS)
+        self.result.every, self.result.room = self.whys, _WHYS
         reasons = self.ffi.typeof("enum tsr_access_reason").relements
         self.reasons = {reasons[name]: text for name, text in _REASONS.items()}
 
@@ -101,8 +105,10 @@ class Evaluator:
         given.symbols, given.allocation = symbols, allocation
         library.functions.tsr_access_evaluate(self._access, given, library.scratch, library.scratch_bytes, result)
         self.level, self.remembered, self.steps = result.level, bool(result.remembered), result.steps
-        whys = [self._why(result.why[number]) for number in range(min(result.whys, len(result.why)))]
-        return Result([self._range(library.ranges[number]) for number in range(result.count)], sorted(set(whys)))
+        whys = {self._why(library.whys[number]) for number in range(min(result.whys, _WHYS))}
+        if result.whys > _WHYS:
+            whys.add((0, MANY))
+        return Result([self._range(library.ranges[number]) for number in range(result.count)], sorted(whys))
 
     def _why(self, why: Any) -> tuple[int, str]:
         ffi = self._library.ffi
@@ -148,13 +154,10 @@ def _asked(launch: Launch) -> Callable[[Any, int, Any, Any], int]:
     return allocation
 
 
-def _in_python(template: Template) -> Callable[[Launch], Result]:
-    return partial(evaluate, template)
-
-
-def _in_c(template: Template) -> Callable[[Launch], Result]:
-    return Evaluator(template).evaluate
-
-
-# By name: what makes a function of a launch from a template.
-EVALUATORS: Mapping[str, Callable[[Template], Callable[[Launch], Result]]] = {"python": _in_python, "c": _in_c}
+def evaluate(template: Template, launch: Launch) -> Result:
+    """The ranges of one launch; unknown of a template that is too large. Of several launches, keep an Evaluator."""
+    try:
+        evaluator = Evaluator(template)
+    except ValueError as problem:
+        return Result([], [(0, str(problem))])
+    return evaluator.evaluate(launch)

@@ -6,39 +6,41 @@ memory, on a loop or on an instruction without a meaning is not told: then its s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 
 from ptxtools.access.template import Access, Node, Op, Template
 from ptxtools.ranges.launch import Launch
 
 MOST = 1 << 12  # threads
-_COMPARES = {
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
+_COMPARES: dict[str, Callable[[int, int], bool]] = {
+    name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
 }
-# Of operands as numbers of the node's width and sign, operands as they are, and the width.
-_Operation = Callable[[list[int], list[int], int], int]
+# Of operands as numbers of the node's width and sign, operands as they are, and the width. None: nobody knows.
+_Operation = Callable[[list[int], list[int], int], "int | None"]
 _MODULAR: dict[Op, _Operation] = {  # modulo 2 to the width
     Op.ADD: lambda _, args, __: args[0] + args[1],
     Op.SUB: lambda _, args, __: args[0] - args[1],
     Op.MUL: lambda _, args, __: args[0] * args[1],
+    Op.MUL_HIGH: lambda seen, _, width: seen[0] * seen[1] >> width,
     Op.SHL: lambda _, args, width: args[0] << args[1] if args[1] < width else 0,
     Op.SHR: lambda seen, args, width: seen[0] >> min(args[1], width),
     Op.AND: lambda _, args, __: args[0] & args[1],
     Op.OR: lambda _, args, __: args[0] | args[1],
+    Op.XOR: lambda _, args, __: args[0] ^ args[1],
     Op.NOT: lambda _, args, __: ~args[0],
     Op.NEG: lambda _, args, __: -args[0],
+    Op.ABS: lambda seen, _, __: abs(seen[0]),
+    Op.MIN: lambda seen, _, __: min(seen),
+    Op.MAX: lambda seen, _, __: max(seen),
+    Op.DIV: lambda seen, _, __: _quotient(seen[0], seen[1]) if seen[1] else None,
+    Op.REM: lambda seen, _, __: seen[0] - seen[1] * _quotient(seen[0], seen[1]) if seen[1] else None,
 }
 _WHOLE: dict[Op, _Operation] = {
     Op.MUL_WIDE: lambda seen, _, __: seen[0] * seen[1],
     Op.CONVERT: lambda seen, _, __: seen[0],
     Op.PACK: lambda _, args, width: sum(_seen(arg, width, False) << width * place for place, arg in enumerate(args)),
-    Op.EXTRACT: lambda _, args, __: args[0] >> args[1] & ((1 << args[2]) - 1),
     Op.OPPOSITE: lambda _, args, __: 1 - args[0],
 }
 _AXES = {"x": 0, "y": 1, "z": 2}
@@ -50,7 +52,7 @@ def written(template: Template, access: Access, launch: Launch) -> set[int]:
     if access.pointers is None or access.length >= 0 or access.rows > 1:
         return set()
     found = set()
-    for thread in _threads(launch):
+    for thread in threads(launch):
         values = _Thread(template, launch, thread)
         if values.holds(access.context):
             address = values.value(access.address)
@@ -59,7 +61,8 @@ def written(template: Template, access: Access, launch: Launch) -> set[int]:
     return found
 
 
-def _threads(launch: Launch) -> Iterator[dict[str, int]]:
+def threads(launch: Launch) -> Iterator[dict[str, int]]:
+    """The special registers of each thread; none of large launches."""
     sizes = (*launch.grid, *launch.block)
     count = 1
     for size in sizes:
@@ -98,10 +101,9 @@ class _Thread:
         if node.op is Op.NUMBER:
             return node.number
         if node.op is Op.PARAMETER:
-            raw = self._launch.parameters[node.number : node.number + node.width // 8]
-            return int.from_bytes(raw, "little", signed=node.signed) if len(raw) == node.width // 8 else None
+            return parameter(node, self._launch)
         if node.op is Op.SPECIAL:
-            return self._special_value(node.name)
+            return special(node.name, self._launch, self._special)
         if node.op is Op.SELECT:
             chosen = self.value(node.args[0])
             return None if chosen is None else self.value(node.args[1 if chosen else 2])
@@ -111,13 +113,7 @@ class _Thread:
             return None
         args = [self.value(arg) for arg in node.args]
         numbers = [arg for arg in args if arg is not None]
-        return self._arithmetic(node, numbers) if len(numbers) == len(args) else None
-
-    def _special_value(self, name: str) -> int | None:
-        base, _, axis = name.partition(".")
-        if base in ("ntid", "nctaid"):
-            return (self._launch.block if base == "ntid" else self._launch.grid)[_AXES[axis]]
-        return self._special.get(name)
+        return computed(node, numbers) if len(numbers) == len(args) else None
 
     def _logic(self, node: Node) -> int | None:
         args = [self.value(arg) for arg in node.args]
@@ -126,16 +122,44 @@ class _Thread:
             return decisive
         return None if None in args else 1 - decisive
 
-    def _arithmetic(self, node: Node, args: list[int]) -> int | None:
-        width = node.width or _WIDE
-        seen = [_seen(arg, width, node.signed) for arg in args]
-        if node.op is Op.COMPARE:
-            compare = _COMPARES.get(node.name)
-            return None if compare is None else int(compare(seen[0], seen[1]))
-        if node.op in _WHOLE:
-            return _WHOLE[node.op](seen, args, width)
-        operation = _MODULAR.get(node.op)
-        return None if operation is None else operation(seen, args, width) & ((1 << width) - 1)
+
+def parameter(node: Node, launch: Launch) -> int | None:
+    """A PARAMETER node's value."""
+    raw = launch.parameters[node.number : node.number + node.width // 8]
+    return int.from_bytes(raw, "little", signed=node.signed) if len(raw) == node.width // 8 else None
+
+
+def special(name: str, launch: Launch, thread: Mapping[str, int]) -> int | None:
+    """What a special register holds in a thread."""
+    base, _, axis = name.partition(".")
+    if base in ("ntid", "nctaid"):
+        return (launch.block if base == "ntid" else launch.grid)[_AXES[axis]]
+    if base == "laneid":
+        x, y, _ = launch.block
+        return (thread["tid.x"] + x * (thread["tid.y"] + y * thread["tid.z"])) % 32
+    return thread.get(name)
+
+
+def computed(node: Node, args: list[int]) -> int | None:
+    """What arithmetic makes of numbers; None of an operation without a meaning here, or where nobody knows."""
+    width = node.width or _WIDE
+    seen = [_seen(arg, width, node.signed) for arg in args]
+    if node.op is Op.COMPARE:
+        compare = _COMPARES.get(node.name)
+        return None if compare is None else int(compare(seen[0], seen[1]))
+    if node.op is Op.EXTRACT:
+        first, count = (min(arg & 255, width) for arg in args[1:])
+        return _seen(seen[0] >> first, count, node.signed) % (1 << width) if count else 0
+    if node.op in _WHOLE:
+        return _WHOLE[node.op](seen, args, width)
+    operation = _MODULAR.get(node.op)
+    found = None if operation is None else operation(seen, args, width)
+    return None if found is None else found % (1 << width)
+
+
+def _quotient(value: int, divisor: int) -> int:
+    """Towards 0."""
+    return abs(value) // abs(divisor) * (1 if (value < 0) == (divisor < 0) else -1)
 
 
 def _seen(value: int, width: int, signed: bool) -> int:

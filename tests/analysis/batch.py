@@ -25,11 +25,8 @@ _STRAYS_KEPT = 2  # of each kernel
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`native`: whether the evaluator in C is judged, or the one in Python."""
-
     number: int
     files: list[str]
-    native: bool
     seed: int
 
 
@@ -38,7 +35,6 @@ class Made:
     """What came of a batch. `stalls`: launches that took too long, by file. `violations`, `strays`: with their jobs."""
 
     number: int
-    native: bool
     refused: int = 0
     stalls: Counter[str] = field(default_factory=Counter)
     rows: dict[str, Row] = field(default_factory=dict)
@@ -48,10 +44,9 @@ class Made:
 
 def make(batch: Batch, corpus: Path, directory: Path) -> Made:
     """Makes the launches of a batch; the directory is there for that time only."""
-    Oracle.evaluator = "c" if batch.native else "python"
     oracle, chance = Oracle(), random.Random(f"{batch.seed} {batch.number}")
     directory.mkdir(exist_ok=True)
-    made = Made(batch.number, batch.native)
+    made = Made(batch.number)
     jobs = []
     for file in batch.files:
         kernel = Kernel.read(corpus / file)
@@ -81,7 +76,7 @@ def _launched(jobs: list[str], directory: Path, oracle: Oracle, made: Made, corp
 def _count(made: Made, file: str, verdict: Verdict) -> None:
     row = made.rows.setdefault(file, Row())
     row.add(verdict)
-    entry = {"job": json.loads(verdict.job), "native": made.native}
+    entry = {"job": json.loads(verdict.job)}
     if verdict.missed and not verdict.result.unknown:
         missed = [(kind.value, *interval) for kind, interval in verdict.missed[:8]]
         made.violations.append({**entry, "complete": verdict.complete, "missed": missed})

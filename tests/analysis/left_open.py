@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from dataclasses import replace
 
-from ptxtools.access.depth import deep
-from ptxtools.access.template import Op, Template
-from ptxtools.ranges import Launch
-from ptxtools.ranges.evaluate import Evaluation
-from ptxtools.ranges.form import TooMuchError
+from ptxtools.access.template import Access, AccessKind, Node, Op, Template
+from ptxtools.ranges import Launch, evaluate
 
 _REGISTERS = re.compile(r"\.reg\s+\.[bsuf](16|32|64)\s+(%\w+)<(\d+)>\s*;")
 _DIRECTIVES = re.compile(r"(?:\s*(?://[^\n]*\n|\.(?:reg|shared|local|pragma|loc)\b[^;]*;))*")
@@ -17,15 +14,17 @@ _DIRECTIVES = re.compile(r"(?:\s*(?://[^\n]*\n|\.(?:reg|shared|local|pragma|loc)
 
 def divides_by_zero(template: Template, launch: Launch) -> bool:
     """Whether the launch may get to a division by what is zero in all its threads. False when that is not known."""
-    of = Evaluation(template, launch.parameters, launch.grid, launch.block, launch.variables)
     divisions = [node for node in template.nodes if node.op in (Op.DIV, Op.REM)]
-    with deep(), suppress(TooMuchError, RecursionError):
-        return any(
-            of.symbols.number(of.viewed(node.args[1], node.width, node.signed, node.context)) == 0
-            and of.facts(node.context) is not None
-            for node in divisions
-        )
-    return False
+    return any(_divides_by_zero(template, each, launch) for each in divisions)
+
+
+def _divides_by_zero(template: Template, division: Node, launch: Launch) -> bool:
+    """As if there was an access with the divisor for its address: it touches byte 0 and no other."""
+    seen = Node(Op.CONVERT, division.args[1:], division.width, False, block=division.block, context=division.context)
+    access = Access(AccessKind.READ, len(template.nodes), 0, 1, division.context, 0)
+    asked = replace(template, nodes=[*template.nodes, seen], accesses=[access], tensors=[], unknown=[])
+    found = evaluate(asked, launch)
+    return not found.unknown and [(each.begin, each.end, each.whole) for each in found.ranges] == [(0, 1, False)]
 
 
 def filled(text: str, kernel: str, byte: int) -> str:

@@ -23,7 +23,6 @@ from tests.analysis.plan import understood
 from tests.analysis.table import Row
 
 KERNELS_TOGETHER = 4
-PYTHON_EACH = 4  # batches of which one is judged by the evaluator in Python, the others by the one in C
 _MOST_STALLS = 2  # of a kernel: then it is left out
 _SAVE_S = 5.0
 
@@ -39,15 +38,14 @@ class Survey:
 
 @dataclass(slots=True)
 class Progress:
-    """`batch`: the next; `open`: those before it whose launches are not counted yet. `native`: launches judged by the
-    evaluator in C. By file: `stalls`, launches that took too long, and `rows`.
+    """`batch`: the next; `open`: those before it whose launches are not counted yet. By file: `stalls`, launches
+    that took too long, and `rows`.
     """
 
     batch: int = 0
     open: list[int] = field(default_factory=list)
     launches: int = 0
     refused: int = 0
-    native: int = 0
     seconds: float = 0
     stalls: Counter[str] = field(default_factory=Counter)
     rows: dict[str, Row] = field(default_factory=dict)
@@ -102,7 +100,6 @@ class Nightly:
             "corpus_damaged": len(survey.damaged),
             "corpus_by_source": dict(sources.most_common()),
             "refused": progress.refused,
-            "judged_by_native_evaluator": progress.native,
             "took_too_long": progress.stalls.total(),
             "hours": round(progress.seconds / 3600, 2),
         }
@@ -114,7 +111,7 @@ class Nightly:
         else:
             number, self.progress.batch = self.progress.batch, self.progress.batch + 1
         self.progress.open.append(number)
-        batch = Batch(number, self._chosen(number), bool(number % PYTHON_EACH), self.seed)
+        batch = Batch(number, self._chosen(number), self.seed)
         return self.pool.submit(make, batch, self.corpus, self.state / f"batch-{number}")
 
     def _chosen(self, number: int) -> list[str]:
@@ -134,7 +131,6 @@ class Nightly:
         progress.stalls += made.stalls
         for file, row in made.rows.items():
             progress.launches += row.launches
-            progress.native += row.launches if made.native else 0
             progress.rows.setdefault(file, Row()).join(row)
         for name, entries in (("violations", made.violations), ("strays", made.strays)):
             with (self.state / f"{name}.jsonl").open("a") as lines:
@@ -163,7 +159,8 @@ class Nightly:
             return Progress()
         entry = json.loads(path.read_text())
         rows = {name: Row.of(each) for name, each in entry.pop("rows").items()}
-        return Progress(**{**entry, "stalls": Counter(entry["stalls"])}, rows=rows)
+        known = {each.name: entry[each.name] for each in fields(Progress) if each.name in entry}
+        return Progress(**{**known, "stalls": Counter(entry["stalls"])}, rows=rows)
 
     def _save(self) -> None:
         entry = {each.name: getattr(self.progress, each.name) for each in fields(self.progress)}

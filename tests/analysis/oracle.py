@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter_ns
-from typing import ClassVar
 
 from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
-from ptxtools.ranges import Launch, Range, Result
-from ptxtools.ranges.native import EVALUATORS
+from ptxtools.ranges import Evaluator, Launch, Range, Result
 from ptxtools.reader import read
 
 Interval = tuple[int, int]
@@ -80,19 +78,15 @@ class Verdict:
 
 @dataclass(slots=True)
 class Oracle:
-    """Keeps the latest templates, ready to be evaluated, by module text and function.
+    """Keeps the latest templates, ready to be evaluated, by module text and function."""
 
-    `evaluator`: one of EVALUATORS, of all oracles that are made from then on.
-    """
-
-    evaluator: ClassVar[str] = "python"
     templates: dict[tuple[str, str], Callable[[Launch], Result]] = field(default_factory=dict)
 
     def keep(self, source: str, function: str, template: Template) -> None:
         """Makes a template known for launches of this module's function."""
         if len(self.templates) >= _TEMPLATES:
             del self.templates[next(iter(self.templates))]
-        self.templates[source, function] = EVALUATORS[self.evaluator](template)
+        self.templates[source, function] = Evaluator(template).evaluate
 
     def judge(self, traced: Traced) -> Verdict:
         key = (traced.text.read_text(), traced.function)

@@ -9,7 +9,6 @@ import pytest
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.machine.kernels import templates
 from ptxtools.ranges import Launch, evaluate
-from ptxtools.ranges.native import Evaluator
 from tests.analysis.against import assemble
 
 MOST = 32  # elements of each array
@@ -56,25 +55,25 @@ def launch(rows: int, sizes: list[int], apart: int = APART) -> Launch:
 @pytest.mark.parametrize("sizes", [[10], [10, 40], list(range(1, 17))])
 def test_the_elements_that_the_grid_reaches_are_found(template: Template, sizes: list[int]) -> None:
     asked = launch(len(sizes), sizes)
-    for found in (evaluate(template, asked), Evaluator(template).evaluate(asked)):
-        assert not found.unknown
-        assert {each.parameter for each in found.ranges} == {0}
-        for kind in (AccessKind.READ, AccessKind.WRITE):
-            ends = {each.begin: each.end for each in found.ranges if each.kind is kind}
-            assert sorted(ends) == [BEGIN + APART * number for number in range(len(sizes))]
-            for number, size in enumerate(sizes):
-                begin = BEGIN + APART * number
-                assert begin + 4 * size <= ends[begin] <= begin + 4 * max(sizes)
+    found = evaluate(template, asked)
+    assert not found.unknown
+    assert {each.parameter for each in found.ranges} == {0}
+    for kind in (AccessKind.READ, AccessKind.WRITE):
+        ends = {each.begin: each.end for each in found.ranges if each.kind is kind}
+        assert sorted(ends) == [BEGIN + APART * number for number in range(len(sizes))]
+        for number, size in enumerate(sizes):
+            begin = BEGIN + APART * number
+            assert begin + 4 * size <= ends[begin] <= begin + 4 * max(sizes)
 
 
 def test_elements_that_are_the_same_pointer_keep_their_parameter(template: Template) -> None:
     asked = launch(2, [10, 40], 0)
-    for found in (evaluate(template, asked), Evaluator(template).evaluate(asked)):
-        assert not found.unknown
-        assert {(each.parameter, each.begin, each.end) for each in found.ranges} == {(0, BEGIN, BEGIN + 160)}
+    found = evaluate(template, asked)
+    assert not found.unknown
+    assert {(each.parameter, each.begin, each.end) for each in found.ranges} == {(0, BEGIN, BEGIN + 160)}
 
 
 def test_more_elements_than_a_range_may_begin_with_are_unknown(template: Template) -> None:
     asked = launch(17, [10] * 17)
-    for found in (evaluate(template, asked), Evaluator(template).evaluate(asked)):
-        assert {reason for _, reason in found.unknown} == {"pointer loaded from memory"}
+    found = evaluate(template, asked)
+    assert {reason for _, reason in found.unknown} == {"pointer loaded from memory"}

@@ -1,4 +1,4 @@
-"""The evaluator in C gives the ranges that Python gives; when it gives something up, the same bytes or more."""
+"""The evaluator against the naive oracle; when it gives something up, the same bytes or more; and what it remembers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import random
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,13 +15,11 @@ import pytest
 from ptxtools.access import flat
 from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
-from ptxtools.ranges import Launch, Range, Result, evaluate
-from ptxtools.ranges.native import Evaluator
+from ptxtools.ranges import Evaluator, Launch, Range, Result, evaluate
 from ptxtools.reader import read
+from tests.analysis.naive import TooLongError, is_equal, lacking, touched
 from tests.analysis.oracle import inside, spread, union
 from tests.analysis.plan import Kernel, kernels
-
-pytestmark = pytest.mark.usefixtures("native")
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [
@@ -75,16 +74,63 @@ def covers(larger: Result, smaller: Result) -> bool:
     )
 
 
-def test_equal_to_python() -> None:
-    launches = list(campaign(5, 1))
-    evaluators = {template.name: Evaluator(template) for template, _ in launches}
-    different = [
-        template.name
-        for template, launch in launches
-        if not same(evaluators[template.name].evaluate(launch), evaluate(template, launch))
-    ]
-    assert len(launches) >= 150
-    assert not different
+def small(launch: Launch, chance: random.Random) -> Launch:
+    """The launch with few threads."""
+    block = chance.choice(((32, 1, 1), (5, 1, 1), (4, 4, 1)))
+    return replace(launch, grid=chance.choice(((1, 1, 1), (2, 1, 1), (1, 2, 1))), block=block)
+
+
+def test_every_byte_that_a_thread_touches_is_predicted() -> None:
+    chance, told, complete, too_long = random.Random(2), 0, 0, 0
+    for template, launch in campaign(2, 1):
+        asked = small(launch, chance)
+        try:
+            real = touched(template, asked)
+        except TooLongError:
+            too_long += 1
+            continue
+        assert not lacking(evaluate(template, asked), real), template.name
+        told += any(real.accesses.values())
+        complete += real.complete
+    assert told >= 50
+    assert complete >= 20
+    assert too_long <= 8
+
+
+AFFINE = {
+    "elements": "mul.wide.s32 %a, %i, 4; add.s64 %a, %p, %a; st.global.u32 [%a], %i;",
+    "guarded": "setp.ge.s32 %q, %i, %n; @%q bra E; "
+    "mul.wide.s32 %a, %i, 4; add.s64 %a, %p, %a; ld.global.u32 %v, [%a]; E:",
+    "rows": "mad.lo.s32 %v, %c, 100, %t; mul.wide.s32 %a, %v, 8; add.s64 %a, %p, %a; st.global.u64 [%a], %p;",
+    "transposed": "mad.lo.s32 %v, %t, %n, %c; mul.wide.s32 %a, %v, 2; add.s64 %a, %p, %a; st.global.u16 [%a], %h;",
+    "downwards": "sub.s32 %v, 1000, %i; mul.wide.s32 %a, %v, 4; add.s64 %a, %p, %a; ld.global.u32 %v, [%a];",
+    "loop": """mov.u32 %v, %i; L: mul.wide.s32 %a, %v, 4; add.s64 %a, %p, %a; st.global.u32 [%a], %v;
+        add.s32 %v, %v, 64; setp.lt.s32 %q, %v, 300; @%q bra L;""",
+    "columns": "rem.u32 %v, %t, 8; div.u32 %w, %t, 8; mad.lo.s32 %v, %w, 64, %v; cvt.s64.s32 %a, %v; "
+    "add.s64 %a, %p, %a; st.global.u8 [%a], %h;",
+    "low bits": "and.b32 %v, %t, 7; shr.u32 %w, %t, 3; mad.lo.s32 %v, %w, 32, %v; mul.wide.u32 %a, %v, 4; "
+    "add.s64 %a, %p, %a; st.global.u32 [%a], %v;",
+    "never": "setp.gt.s32 %q, %n, 1000000; @!%q bra E; st.global.u32 [%p], %v; E:",
+}
+
+
+@pytest.mark.parametrize("name", AFFINE)
+@pytest.mark.parametrize("n", [0, 37, 64])
+def test_ranges_of_affine_kernels_are_exact(name: str, n: int) -> None:
+    text = f""".version 8.0
+.target sm_80
+.entry k(.param .u64 pointer, .param .u32 count) {{
+    .reg .pred %q; .reg .b16 %h; .reg .b32 %c, %t, %d, %i, %n, %v, %w; .reg .b64 %p, %a;
+    ld.param.u64 %p, [pointer]; ld.param.u32 %n, [count];
+    mov.u32 %c, %ctaid.x; mov.u32 %d, %ntid.x; mov.u32 %t, %tid.x; mad.lo.s32 %i, %c, %d, %t;
+    {AFFINE[name]} ret; }}"""
+    module = read(text)
+    template = build(module, module.kernels[0])
+    launch = Launch(struct.pack("<QI", 2 * BUFFER, n), (2, 1, 1), (32, 1, 1), buffers)
+    real = touched(template, launch)
+    assert real.complete
+    assert any(real.accesses.values()) == (name != "never" and (name, n) != ("guarded", 0))
+    assert is_equal(evaluate(template, launch), real)
 
 
 @pytest.mark.parametrize("steps", [1, 30, 100, 300, 1000])
@@ -188,16 +234,6 @@ def test_with_little_time_it_is_still_known_which_pointer_is_taken(steps: int) -
     assert found(mode=1).unknown
 
 
-def test_with_too_much_work_python_knows_which_pointer_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptxtools.ranges.form._MOST_WORK", 20)
-    for kernel, template in corpus():
-        launch = random_launch(kernel, random.Random(5))
-        found = evaluate(template, launch)
-        assert not found.unknown, kernel.name
-        assert all(each.whole or each.last >= each.first for each in found.ranges)
-    assert any(each.whole for each in found.ranges)
-
-
 def test_a_template_that_is_damaged_is_refused() -> None:
     template = next(campaign(1, 1))[0]
     data = flat.write(template)
@@ -219,8 +255,12 @@ def test_the_reason_is_named() -> None:
     module = read(text)
     template = build(module, module.functions["k"])
     launch = Launch(struct.pack("<Q", 1 << 40), (1, 1, 1), (1, 1, 1))
-    found, expected = Evaluator(template).evaluate(launch), evaluate(template, launch)
-    assert found == expected
+    found = evaluate(template, launch)
+    remembering = Evaluator(template, memo=True)
+    for number in range(3):
+        assert evaluate(corpus()[number][1], launch).unknown != found.unknown
+        assert remembering.evaluate(launch).unknown == found.unknown
+    assert remembering.remembered
     assert [reason for _, reason in found.unknown] == ["pointer loaded from memory"]
     assert found.ranges == [Range(found.ranges[0].kind, 0, None, 1 << 40, 0, 7)]
 
@@ -240,8 +280,7 @@ def test_bounds_are_what_multiples_can_be() -> None:
     module = read(text)
     template = build(module, module.functions["k"])
     launch = Launch(struct.pack("<Q", 2 * BUFFER), (3, 1, 1), (4, 1, 1), buffers)
-    for result in (evaluate(template, launch), Evaluator(template).evaluate(launch)):
-        assert [(each.first, each.last) for each in result.ranges] == [(8, 19)]
+    assert [(each.first, each.last) for each in evaluate(template, launch).ranges] == [(8, 19)]
 
 
 def test_predicates_of_predicates_are_looked_at_in_bounded_time() -> None:
@@ -263,10 +302,9 @@ def test_predicates_of_predicates_are_looked_at_in_bounded_time() -> None:
     module = read(text)
     template = build(module, module.kernels[0])
     launch = Launch(struct.pack("<Q", 1 << 29), (1, 1, 1), (1, 1, 1), buffers)
-    found = [Evaluator(template).evaluate(launch), evaluate(template, launch)]
-    written = [[each for each in one.ranges if each.kind is AccessKind.WRITE] for one in found]
+    written = [each for each in evaluate(template, launch).ranges if each.kind is AccessKind.WRITE]
     begin = (1 << 29) + 8
-    assert all(inside((begin, begin + 4), union(piece for each in one for piece in spread(each))) for one in written)
+    assert inside((begin, begin + 4), union(piece for each in written for piece in spread(each)))
 
 
 def test_numbers_that_are_too_large_are_unknown() -> None:
@@ -289,4 +327,16 @@ def test_numbers_that_are_too_large_are_unknown() -> None:
     launch = Launch(struct.pack("<QQ", 1 << 29, (1 << 62) + 3), (1, 1, 1), (1, 1, 1), buffers)
     found = evaluate(template, launch)
     assert found.unknown or any(each.whole and each.kind is AccessKind.WRITE for each in found.ranges)
-    assert Evaluator(template).evaluate(launch).ranges
+    assert found.ranges
+
+
+def test_every_line_that_is_unknown_is_told() -> None:
+    """Whoever follows pointers in memory must hear of each."""
+    lines = "\n".join(f"ld.global.u64 %rd2, [%rd1+{8 * n}]; st.global.u32 [%rd2], 1;" for n in range(40))
+    head = ".version 8.0\n.target sm_80\n.entry k(.param .u64 p) {\n.reg .b64 %rd<3>; ld.param.u64 %rd1, [p];"
+    text = f"{head}\n{lines}\nret; }}"
+    module = read(text)
+    launch = Launch(struct.pack("<Q", 2 * BUFFER), (1, 1, 1), (1, 1, 1), buffers)
+    found = evaluate(build(module, module.kernels[0]), launch)
+    assert found.unknown == [(line, "pointer loaded from memory") for line in range(5, 45)]
+    assert [(each.first, each.last) for each in found.ranges] == [(0, 319)]

@@ -47,12 +47,7 @@ def launched(directory: Path, native: Path, steps: Sequence[int], believed: str 
     return list(judged(jobs, directory, {"TESSERA_NATIVE": str(native / "native")}, oracle))
 
 
-@pytest.mark.parametrize("evaluator", ["python", "c"])
-def test_a_launch_that_leaves_its_buffer_is_a_stray(
-    tmp_path: Path, native_build: Path, monkeypatch: pytest.MonkeyPatch, evaluator: str
-) -> None:
-    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
-    monkeypatch.setattr(Oracle, "evaluator", evaluator)
+def test_a_launch_that_leaves_its_buffer_is_a_stray(tmp_path: Path, native_build: Path) -> None:
     inside, outside = launched(tmp_path, native_build, [INSIDE, OUTSIDE])
     assert inside.complete
     assert inside.stray is None

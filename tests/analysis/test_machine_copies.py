@@ -6,11 +6,8 @@ import struct
 
 import pytest
 
-from ptxtools.ranges import Launch
-from ptxtools.ranges.native import EVALUATORS
+from ptxtools.ranges import Launch, evaluate
 from tests.analysis.listing import P, template
-
-pytestmark = pytest.mark.usefixtures("native")
 
 INDEX = "S2R R3, SR_TID.X\nIMAD.WIDE.U32 R2, R3, 0x10, c[0x0][0x210]\n"
 ALIGNED = f"{INDEX}LDGSTS.E.128{{filled}} [R7], desc[UR4][R2.64{{moved}}]"
@@ -25,31 +22,28 @@ COUNTED = f"""{INDEX}
 """
 
 
-def read(text: str, evaluator: str, p: int = P, n: int = 0) -> list[tuple[int, int, int, int]]:
+def read(text: str, p: int = P, n: int = 0) -> list[tuple[int, int, int, int]]:
     """(first, last, stride, width) of what two threads read."""
     launch = Launch(struct.pack("<QQQQ", p, 0, n, 0), (1, 1, 1), (2, 1, 1), {p: (p - 4096, p + 4096)}.get)
-    found = EVALUATORS[evaluator](template(text))(launch)
+    found = evaluate(template(text), launch)
     assert found.unknown == []
     return [(each.first, each.last, each.stride, each.width) for each in found.ranges]
 
 
-@pytest.mark.parametrize("evaluator", EVALUATORS)
-def test_what_is_filled_with_zeros_is_not_read(evaluator: str) -> None:
+def test_what_is_filled_with_zeros_is_not_read() -> None:
     """As ptxas 13.5 writes a copy of 1 and of 5 bytes, a kilobyte on, and of all 16."""
-    assert read(ALIGNED.format(filled=".ZFILL", moved="+0x40f"), evaluator) == [(1024, 1040, 16, 1)]
-    assert read(ALIGNED.format(filled=".ZFILL", moved="+-0x3f5"), evaluator) == [(-1024, -1004, 16, 5)]
-    assert read(ALIGNED.format(filled=".ZFILL", moved=""), evaluator) == [(0, 31, 0, 0)]
-    assert read(ALIGNED.format(filled="", moved="+0x400"), evaluator) == [(1024, 1055, 0, 0)]
+    assert read(ALIGNED.format(filled=".ZFILL", moved="+0x40f")) == [(1024, 1040, 16, 1)]
+    assert read(ALIGNED.format(filled=".ZFILL", moved="+-0x3f5")) == [(-1024, -1004, 16, 5)]
+    assert read(ALIGNED.format(filled=".ZFILL", moved="")) == [(0, 31, 0, 0)]
+    assert read(ALIGNED.format(filled="", moved="+0x400")) == [(1024, 1055, 0, 0)]
 
 
-@pytest.mark.parametrize("evaluator", EVALUATORS)
 @pytest.mark.parametrize("n", [0, 1, 5, 16])
-def test_a_number_of_bytes_that_only_the_launch_knows(evaluator: str, n: int) -> None:
+def test_a_number_of_bytes_that_only_the_launch_knows(n: int) -> None:
     spread = {0: [], 16: [(0, 31, 0, 0)]}
-    assert read(COUNTED, evaluator, n=n) == spread.get(n, [(0, 15 + n, 16, n)])
+    assert read(COUNTED, n=n) == spread.get(n, [(0, 15 + n, 16, n)])
 
 
-@pytest.mark.parametrize("evaluator", EVALUATORS)
-def test_the_low_bits_of_a_pointer_count(evaluator: str) -> None:
+def test_the_low_bits_of_a_pointer_count() -> None:
     """The pointer's own 4 say that 4 bytes are not read, and it is what the address begins with all the same."""
-    assert read(ALIGNED.format(filled=".ZFILL", moved=""), evaluator, p=P + 4) == [(-4, 23, 16, 12)]
+    assert read(ALIGNED.format(filled=".ZFILL", moved=""), p=P + 4) == [(-4, 23, 16, 12)]

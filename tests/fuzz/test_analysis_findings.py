@@ -10,6 +10,8 @@ import pytest
 from tests.fuzz.analysis_inputs import Inputs
 from tests.fuzz.analysis_target import check
 
+pytestmark = pytest.mark.usefixtures("native")
+
 CORPUS = Path(__file__).parents[1] / "corpus"
 FOUND = sorted((CORPUS / "damaged").glob("*.ptx"))
 SECONDS = 10

@@ -12,6 +12,7 @@
 #include <tessera/access.h>
 
 #define DAMAGE_RANGES 8u
+#define DAMAGE_WHYS 3u
 #define DAMAGE_PARAMETERS 256u
 
 struct template_bytes {
@@ -67,6 +68,24 @@ static inline bool is_same_result(const struct tsr_access_result *a, const struc
            memcmp(a->ranges, b->ranges, a->count * sizeof *a->ranges) == 0;
 }
 
+/* Whether all reasons begin with the one that a result has, and go as far as there is room. */
+static inline bool tells_all(struct tsr_access *access, struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,
+                             const struct tsr_access_result *one)
+{
+    struct tsr_access_range *ranges = malloc(DAMAGE_RANGES * sizeof *ranges);
+    struct tsr_access_why *whys = calloc(DAMAGE_WHYS, sizeof *whys);
+    struct tsr_access_result all = {.ranges = ranges, .capacity = DAMAGE_RANGES, .every = whys, .room = DAMAGE_WHYS};
+    launch->options = TSR_ACCESS_ALL_REASONS;
+    tsr_access_evaluate(access, launch, scratch, scratch_bytes, &all);
+    bool right = (all.whys == 0) == (all.level != TSR_LEVEL_UNKNOWN) && (!one->whys || all.whys);
+    right &= !all.whys || (whys[0].line == all.why.line && whys[0].reason == all.why.reason);
+    for (uint32_t i = 0; i < DAMAGE_WHYS; i++)
+        right &= (i < all.whys) == (whys[i].reason != TSR_WHY_NONE);
+    free(ranges);
+    free(whys);
+    return right;
+}
+
 /* Evaluates twice with the memo, between them at other addresses, and once without. False: the answers differ. */
 static inline bool evaluate_consistently(struct tsr_access *access, struct tsr_access_launch *launch, uint64_t *state)
 {
@@ -74,13 +93,17 @@ static inline bool evaluate_consistently(struct tsr_access *access, struct tsr_a
     void *scratch = aligned_alloc(16, (scratch_bytes + 15) & ~(size_t)15);
     struct tsr_access_range *ranges[3];
     struct tsr_access_result results[3];
+    struct tsr_access_why whys[3] = {{0}};
     for (int i = 0; i < 3; i++) {
         ranges[i] = malloc(DAMAGE_RANGES * sizeof *ranges[i]);
-        results[i] = (struct tsr_access_result){.ranges = ranges[i], .capacity = DAMAGE_RANGES};
+        results[i] = (struct tsr_access_result){.ranges = ranges[i], .capacity = DAMAGE_RANGES, .every = &whys[i], .room = 1};
         launch->options = i == 2 ? TSR_ACCESS_NO_MEMO : 0;
         tsr_access_evaluate(access, launch, scratch, scratch_bytes, &results[i]);
     }
     bool same = is_same_result(&results[0], &results[2]) && is_same_result(&results[1], &results[2]);
+    for (int i = 0; i < 3 && results[2].whys; i++)
+        same &= whys[i].line == results[2].why.line && whys[i].reason == results[2].why.reason;
+    same = same && tells_all(access, launch, scratch, scratch_bytes, &results[2]);
     for (int i = 0; i < 3; i++)
         free(ranges[i]);
     free(scratch);

@@ -134,7 +134,7 @@ TEST(without_scratch_everything_is_unknown)
     uint64_t scratch[2];
     tsr_access_evaluate(access, &launch, scratch, sizeof scratch, &result);
     CHECK_EQ(result.level, TSR_LEVEL_UNKNOWN);
-    CHECK_EQ(result.why[0].reason, TSR_WHY_BUDGET);
+    CHECK_EQ(result.why.reason, TSR_WHY_BUDGET);
     tsr_access_destroy(access);
 }
 

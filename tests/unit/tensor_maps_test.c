@@ -179,7 +179,7 @@ TEST(what_is_not_known_says_so)
     operand_count = -1;
     ranges_of_call();
     CHECK_EQ(result.level, TSR_LEVEL_UNKNOWN);
-    CHECK_STR(result.why[0].text, "reason");
+    CHECK_STR(result.why.text, "reason");
     operand_count = 3;
     ranges_of_call();
     CHECK_EQ(result.level, TSR_LEVEL_UNKNOWN);
@@ -187,5 +187,5 @@ TEST(what_is_not_known_says_so)
     operand_count = 1;
     ranges_of_call();
     CHECK_EQ(result.level, TSR_LEVEL_UNKNOWN);
-    CHECK_STR(result.why[0].text, "an operand outside of every allocation");
+    CHECK_STR(result.why.text, "an operand outside of every allocation");
 }

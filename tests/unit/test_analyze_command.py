@@ -9,6 +9,8 @@ import pytest
 
 from controlplane.commands.main import main
 
+pytestmark = pytest.mark.usefixtures("native")
+
 CORPUS = Path(__file__).parents[1] / "corpus"
 HISTOGRAM = str(CORPUS / "ptx" / "nvcc_histogram.ptx")
 
@@ -107,3 +109,10 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[2].split() == ["read", "parameter", "0", "0", "99", "100", "100"]
     assert main(["analyze", HISTOGRAM]) == 0
     assert "parameter 2   offset 16       8 bytes  atomics" in capsys.readouterr().out
+
+
+def test_there_is_one_evaluator(capsys: pytest.CaptureFixture[str]) -> None:
+    launch = ("--function", "*shared*", "--grid", "4", "--block", "128", "--args", "0x7000000000,5000,0x7100000000")
+    assert report(capsys, HISTOGRAM, *launch, "--evaluator", "c") == report(capsys, HISTOGRAM, *launch)
+    assert main(["analyze", HISTOGRAM, *launch, "--evaluator", "python"]) == 2
+    assert "--evaluator python" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from ptxtools.access import flat
 from ptxtools.access.build import build
 from ptxtools.access.template import Access, AccessKind, Node, Op, Slot, Template
 from ptxtools.native import records
-from ptxtools.ranges import Launch, evaluate
 from ptxtools.reader import read
 
 ROOT = Path(__file__).parents[2]
@@ -32,8 +30,9 @@ def test_a_template_survives(text: Path) -> None:
         again = flat.read(data)
         assert flat.write(again) == data
         assert len(again.nodes) <= len(template.nodes)
-        launch = Launch(struct.pack("<32Q", *([1 << 40] * 8 + [64] * 24)), (3, 2, 1), (64, 1, 1))
-        assert evaluate(again, launch) == evaluate(template, launch)
+        assert [(each.kind, each.size, each.line) for each in again.accesses] == [
+            (each.kind, each.size, each.line) for each in template.accesses
+        ]
 
 
 def test_numbers_beyond_63_bits_keep_their_sign() -> None:

@@ -236,11 +236,13 @@ struct tsr_access_why {
 struct tsr_access_result {
     struct tsr_access_range *ranges; /* the caller's, `capacity` of them */
     uint32_t capacity, count;
-    uint32_t level;      /* enum tsr_access_level */
-    uint32_t remembered; /* 1: it came from the memo */
-    uint32_t whys;       /* accesses that may be anywhere; the first of them: */
-    uint32_t steps;      /* of work done */
-    struct tsr_access_why why[8];
+    uint32_t level;               /* enum tsr_access_level */
+    uint32_t remembered;          /* 1: it came from the memo */
+    uint32_t whys;                /* accesses that may be anywhere: the first, or with TSR_ACCESS_ALL_REASONS all */
+    uint32_t steps;               /* of work done */
+    struct tsr_access_why why;    /* the first of them */
+    struct tsr_access_why *every; /* the caller's, `room` of them: as many of them as there is room for */
+    uint32_t room;
 };
 /* cffi: end */
 
