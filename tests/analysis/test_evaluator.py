@@ -17,8 +17,8 @@ from ptxtools.access.template import AccessKind, Template
 from ptxtools.ranges import Launch, Range, Result, evaluate
 from ptxtools.ranges.native import Evaluator
 from ptxtools.reader import read
-from tests.analysis.oracle import inside, spread, union
-from tests.analysis.plan import Kernel, kernels
+from tests.instruments.oracle import inside, spread, union
+from tests.instruments.plan import Kernel, kernels
 
 pytestmark = pytest.mark.usefixtures("native")
 

@@ -8,7 +8,7 @@ import pytest
 
 from ptxtools.ranges import Launch
 from ptxtools.ranges.native import EVALUATORS
-from tests.analysis.listing import P, template
+from tests.instruments.listing import P, template
 
 pytestmark = pytest.mark.usefixtures("native")
 

@@ -11,7 +11,7 @@ import pytest
 
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.ranges.native import Evaluator
-from tests.analysis.listing import P, template
+from tests.instruments.listing import P, template
 
 pytestmark = pytest.mark.usefixtures("native")
 
