@@ -94,15 +94,15 @@ def main(words: Sequence[str]) -> int:
     if not os.environ.get("TESSERA_NATIVE"):
         steps.run("build", *build(work))
         steps.environment["TESSERA_NATIVE"] = str(work / "native" / "native")
-    python, json = (
-        sys.executable,
-        {name: str(output / f"{name}.json") for name in ("contract", "e2e-native", "redirect")},
-    )
+    python = sys.executable
+    reports = {name: str(output / f"{name}.json") for name in ("contract", "e2e-native", "redirect")}
     steps.run("loader", [python, LAB, "loader-probes"])
-    steps.run("contract", [python, HARDWARE, "contract", "--build", str(work / "contract"), "--json", json["contract"]])
+    steps.run(
+        "contract", [python, HARDWARE, "contract", "--build", str(work / "contract"), "--json", reports["contract"]]
+    )
     e2e = work / "e2e"
-    steps.run("e2e-native", [python, HARDWARE, "e2e-native", "--build", str(e2e), "--json", json["e2e-native"]])
+    steps.run("e2e-native", [python, HARDWARE, "e2e-native", "--build", str(e2e), "--json", reports["e2e-native"]])
     if gpus >= 2:
-        command = [python, HARDWARE, "redirect-check", "--json", json["redirect"]]
+        command = [python, HARDWARE, "redirect-check", "--json", reports["redirect"]]
         steps.run("redirect", [*command, *redirected(e2e)])
     return 1 if steps.failed else 0

@@ -44,12 +44,22 @@ def parts(seed: int, programs: int, jobs: int) -> Iterator[tuple[int, int]]:
 
 def run(native: Path, policy: Path, part: tuple[int, int]) -> str:
     """What a process says."""
-    command = [sys.executable, "-m", "controlplane.commands.run", "--emulate", "3", "--no-summary", "--policy", policy]
-    command += ["--", native.parent / "model" / "stream_model", "--seed", str(part[0]), "--programs", str(part[1])]
-    command += ["--save", ROOT / "tests" / "corpus" / "streams"]
+    front = [
+        sys.executable,
+        "-m",
+        "controlplane.commands.run",
+        "--emulate",
+        "3",
+        "--no-summary",
+        "--policy",
+        str(policy),
+    ]
+    program = [str(native.parent / "model" / "stream_model"), "--seed", str(part[0]), "--programs", str(part[1])]
+    command = [*front, "--", *program, "--save", str(ROOT / "tests" / "corpus" / "streams")]
     environment = with_project(TESSERA_NATIVE=str(native))
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.run(command, **streams, env=environment, text=True, check=False).stdout
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True, check=False
+    ).stdout
 
 
 def main(words: Sequence[str]) -> int:
