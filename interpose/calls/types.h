@@ -1,4 +1,4 @@
-/* Numbers of NVIDIA's libraries that the rules on operands use; scripts/library-constants compares them with the libraries' headers. */
+/* Numbers of NVIDIA's libraries that the rules on operands use; scripts/lab library-constants compares them with the libraries' headers. */
 #ifndef TSR_CALLS_TYPES_H
 #define TSR_CALLS_TYPES_H
 

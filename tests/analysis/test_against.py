@@ -9,8 +9,8 @@ import pytest
 from ptxtools.access.build import build
 from ptxtools.ranges import Launch
 from ptxtools.reader import read
-from tests.analysis.against import Code, assemble, verdicts
-from tests.analysis.left_open import divides_by_zero
+from tests.instruments.against import Code, assemble, verdicts
+from tests.instruments.left_open import divides_by_zero
 
 DIVIDED = """.version 8.0
 .target sm_80

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ptxtools.access.template import Access, AccessKind, Context, Node, Op, Template
 from ptxtools.ranges import Launch, Range, evaluate
-from tests.analysis.naive import Touched, lacking, touched
+from tests.instruments.naive import Touched, lacking, touched
 
 COEFFICIENTS = st.sampled_from((-8, -4, -3, -1, 0, 0, 1, 2, 4, 7, 16))
 BOXES = st.lists(st.tuples(st.integers(-3, 2), st.integers(0, 5)), min_size=3, max_size=3)

@@ -9,7 +9,7 @@ import pytest
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.machine.kernels import templates
 from ptxtools.ranges import Launch, evaluate
-from tests.analysis.against import assemble
+from tests.instruments.against import assemble
 
 MOST = 32  # elements of each array
 # Thread x of row y adds 1 to element x of pointers[y], if that is one of the first sizes[y].

@@ -17,9 +17,9 @@ from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.ranges import Evaluator, Launch, Range, Result, evaluate
 from ptxtools.reader import read
-from tests.analysis.naive import TooLongError, is_equal, lacking, touched
-from tests.analysis.oracle import inside, spread, union
-from tests.analysis.plan import Kernel, kernels
+from tests.instruments.naive import TooLongError, is_equal, lacking, touched
+from tests.instruments.oracle import inside, spread, union
+from tests.instruments.plan import Kernel, kernels
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [

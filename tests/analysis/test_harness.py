@@ -13,10 +13,10 @@ import pytest
 
 from ptxtools.access.build import build
 from ptxtools.reader import read
-from tests.analysis.campaign import judged
-from tests.analysis.oracle import Oracle, Verdict
-from tests.analysis.pack import pack
 from tests.command import with_native
+from tests.instruments.campaign import judged
+from tests.instruments.oracle import Oracle, Verdict
+from tests.instruments.pack import pack
 
 ROOT = Path(__file__).parents[2]
 STEPS = """.version 8.0
@@ -79,7 +79,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path, native_build: Path) -> N
     pack(corpus.parent, packed)
     for launches, goal in ((100, 1), (300, 201)):
         told = tmp_path / "told.json"
-        command = [sys.executable, str(ROOT / "scripts" / "soundness"), "--corpus", str(packed), "--jobs", "1"]
+        command = [sys.executable, str(ROOT / "scripts" / "lab"), "soundness", "--corpus", str(packed), "--jobs", "1"]
         command += ["--state", str(tmp_path / "state"), "--launches", str(goal), "--json", str(told)]
         subprocess.run(command, check=True, capture_output=True, env=with_native(native_build / "native"))
         summary = json.loads(told.read_text())

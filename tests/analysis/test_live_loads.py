@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ptxtools.access.template import AccessKind
-from tests.analysis.against import Code, assemble, verdicts
-from tests.analysis.campaign import launched
-from tests.analysis.live import live
-from tests.analysis.oracle import launches
-from tests.analysis.pieces import pieces
+from tests.instruments.against import Code, assemble, verdicts
+from tests.instruments.campaign import launched
+from tests.instruments.live import live
+from tests.instruments.oracle import launches
+from tests.instruments.pieces import pieces
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 LOADS = (

@@ -19,8 +19,8 @@ from ptxtools.machine.maker import PREDICATES, Maker
 from ptxtools.machine.table import words
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.reader import read as read_ptx
-from tests.analysis import listing
-from tests.analysis.against import Code, assemble, verdicts
+from tests.instruments import listing
+from tests.instruments.against import Code, assemble, verdicts
 
 TEXT = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_model.ptx"
 COPIES = Path(__file__).parent / "sources" / "tensor_copies.ptx"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.analysis.listing import spans
+from tests.instruments.listing import spans
 
 LOOP = """
     LDC.64 R2, c[0x0][0x210]

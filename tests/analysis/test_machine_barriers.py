@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptxtools.access.template import AccessKind
 from ptxtools.machine.barriers import joins
 from ptxtools.machine.disassembler import Line
-from tests.analysis.listing import result
+from tests.instruments.listing import result
 
 
 def test_a_register_that_was_kept_in_another_one() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.listing import ranges, spans
+from tests.instruments.listing import ranges, spans
 
 N = 0x44F3E211
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxtools.access.template import AccessKind
-from tests.analysis.listing import P, Q, ranges, result
+from tests.instruments.listing import P, Q, ranges, result
 
 WORD = [(0, 3, 0, 0)]
 

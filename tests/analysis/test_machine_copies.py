@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ptxtools.ranges import Launch, evaluate
-from tests.analysis.listing import P, template
+from tests.instruments.listing import P, template
 
 INDEX = "S2R R3, SR_TID.X\nIMAD.WIDE.U32 R2, R3, 0x10, c[0x0][0x210]\n"
 ALIGNED = f"{INDEX}LDGSTS.E.128{{filled}} [R7], desc[UR4][R2.64{{moved}}]"

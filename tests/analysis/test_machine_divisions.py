@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptxtools.access.template import Op
-from tests.analysis.listing import P, result, template
+from tests.instruments.listing import P, result, template
 
 
 def touched(code: str, n: int = 0) -> list[tuple[int, int]]:

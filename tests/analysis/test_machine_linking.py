@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptxtools.access.template import Template
-from tests.analysis.listing import listed
+from tests.instruments.listing import listed
 
 KERNEL = """
     LDC.64 R2, c[0x0][0x210]

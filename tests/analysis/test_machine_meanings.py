@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptxtools.access.template import Op
-from tests.analysis.listing import SPAN_BYTES, listed, spans
+from tests.instruments.listing import SPAN_BYTES, listed, spans
 
 
 def test_low_words_compared_the_other_way_round() -> None:

@@ -10,7 +10,7 @@ import struct
 import pytest
 
 from ptxtools.ranges import Launch, evaluate
-from tests.analysis.listing import P, template
+from tests.instruments.listing import P, template
 
 pytestmark = pytest.mark.usefixtures("native")
 

@@ -14,8 +14,8 @@ from ptxtools.machine.cubin import read
 from ptxtools.machine.listing import Listing
 from ptxtools.machine.quotients import Inputs, Recognised, recognised, routines
 from ptxtools.ranges import Launch, evaluate
-from tests.analysis.against import Code, assemble
-from tests.analysis.numeric import Numbers, seen
+from tests.instruments.against import Code, assemble
+from tests.instruments.numeric import Numbers, seen
 
 TEXT = """
 .version 7.8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.listing import listed, spans
+from tests.instruments.listing import listed, spans
 
 KERNEL = """
     LDC.64 R2, c[0x0][0x210]

@@ -8,7 +8,7 @@ from ptxtools.machine.instruction import Branch, MachineInstruction
 from ptxtools.machine.stack import find_slots
 from ptxtools.reader.body import Body
 from ptxtools.reader.instruction import Instruction
-from tests.analysis.listing import spans
+from tests.instruments.listing import spans
 
 BEGIN = "IADD3 R1,R1,-0x20,RZ"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.listing import ranges, template
+from tests.instruments.listing import ranges, template
 
 INDEX = """
     S2R R0, SR_CTAID.X

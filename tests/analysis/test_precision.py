@@ -12,8 +12,8 @@ from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
 from ptxtools.access.template import AccessKind
 from ptxtools.reader import read
-from tests.analysis.campaign import judged
-from tests.analysis.oracle import Verdict
+from tests.instruments.campaign import judged
+from tests.instruments.oracle import Verdict
 
 TEXT = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_model.ptx"
 Shape = tuple[int, int, int]

@@ -8,8 +8,8 @@ import pytest
 
 from ptxtools.machine import disassembler, table
 from ptxtools.machine.table import Row, Width
-from tests.analysis.against import assemble
-from tests.analysis.registers import missed
+from tests.instruments.against import assemble
+from tests.instruments.registers import missed
 
 PAIRS = Path(__file__).parent / "sources" / "pairs.ptx"
 SCAN = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_scan.ptx"

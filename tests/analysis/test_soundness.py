@@ -1,4 +1,4 @@
-"""Every byte that a launch touches on the emulated driver lies in its predicted ranges. `scripts/soundness` does
+"""Every byte that a launch touches on the emulated driver lies in its predicted ranges. `scripts/lab soundness` does
 more.
 """
 
@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.analysis.campaign import verdicts
-from tests.analysis.plan import kernels
-from tests.analysis.table import Table
+from tests.instruments.campaign import verdicts
+from tests.instruments.plan import kernels
+from tests.instruments.table import Table
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [

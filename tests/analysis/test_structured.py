@@ -1,4 +1,4 @@
-"""A sample of random structured kernels; `scripts/fuzz-structured` looks at more."""
+"""A sample of random structured kernels; `scripts/lab fuzz-structured` looks at more."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ import pytest
 from ptxtools.access.template import Template
 from ptxtools.ranges import Launch
 from ptxtools.ranges.threads import written
-from tests.analysis.campaign import launched
-from tests.analysis.oracle import inside, launches
-from tests.analysis.plan import kernels
+from tests.instruments.campaign import launched
+from tests.instruments.oracle import inside, launches
+from tests.instruments.plan import kernels
 
 LAUNCHES = 6
 STORE = "st.global.u64 [%a3], %a2;"

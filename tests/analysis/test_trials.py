@@ -10,7 +10,7 @@ import pytest
 from ptxtools.access.build import build
 from ptxtools.ranges import evaluate
 from ptxtools.reader import read
-from tests.analysis.trials import End, Trials
+from tests.instruments.trials import End, Trials
 
 TEXT = """.version 8.0
 .target sm_80

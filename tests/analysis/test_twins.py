@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.analysis.pieces import pieces
 from tests.command import with_native
+from tests.instruments.pieces import pieces
 
 ROOT = Path(__file__).parents[2]
 TEXT = ROOT / "tests" / "corpus" / "ptx" / "nvcc_model.ptx"
-LAUNCHES = 16  # tests/analysis/affine.py
+LAUNCHES = 16  # tests/instruments/affine.py
 
 
 @pytest.mark.full
@@ -24,7 +24,7 @@ def test_twins_do_what_their_kernels_do(tmp_path: Path, native_build: Path) -> N
     for number, (_, text) in enumerate(pieces(TEXT.read_text())):
         (corpus / f"nvcc_model.{number:04}.ptx").write_text(text)
     subprocess.run(
-        [sys.executable, ROOT / "scripts" / "twins", "--emulate", "1", "--json", report, corpus.parent],
+        [sys.executable, ROOT / "scripts" / "lab", "twins", "--emulate", "1", "--json", report, corpus.parent],
         env=with_native(native_build / "native"),
         timeout=300,
         check=True,

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 from ptxtools.image.fatbin import MAGIC, Flag, Kind
-from tests.analysis.wheels import pairs
+from tests.instruments.wheels import pairs
 
 
 def entry(kind: Kind, architecture: int, payload: bytes, flags: int = 0) -> bytes:

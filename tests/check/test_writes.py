@@ -250,10 +250,12 @@ def test_launches_are_drawn_and_each_function_has_its_first(tmp_path: Path) -> N
 @pytest.mark.full
 def test_the_script_checks_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
-    script, guest = ROOT / "scripts" / "check-writes", ROOT / "tests" / "e2e" / "guests" / "understood.py"
+    script, guest = ROOT / "scripts" / "lab", ROOT / "tests" / "e2e" / "guests" / "understood.py"
     report = tmp_path / "found.json"
     options = ["--emulate", "1", "--launches", "7", "--out", str(tmp_path / "out"), "--json", str(report)]
-    subprocess.run([sys.executable, script, *options, "--", sys.executable, guest], timeout=TIMEOUT_S, check=True)
+    subprocess.run(
+        [sys.executable, script, "check-writes", *options, "--", sys.executable, guest], timeout=TIMEOUT_S, check=True
+    )
     (found,) = json.loads(report.read_text()).values()
     assert (found["launches"], found["known"], found["checked"], found["violations"]) == (12, 12, 12, [])
 

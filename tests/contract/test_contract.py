@@ -1,4 +1,4 @@
-"""The contract suite on the emulated driver; `scripts/contract` runs the same suite on a real one."""
+"""The contract suite on the emulated driver; `scripts/hardware contract` runs the same suite on a real one."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_emulated_driver_keeps_the_contract(native_build: Path, place: Path) -> None:
-    suite = [sys.executable, str(ROOT / "scripts" / "contract"), "--build", str(place)]
+    suite = [sys.executable, str(ROOT / "scripts" / "hardware"), "contract", "--build", str(place)]
     done = subprocess.run(
         [TESSERA_RUN, "--emulate", "2", "--no-summary", "--", *suite],
         env=with_native(native_build / "native"),
@@ -36,7 +36,7 @@ def test_the_emulated_driver_keeps_the_contract(native_build: Path, place: Path)
 
 
 def test_a_program_whose_launches_run_elsewhere_sees_the_same_contract(native_build: Path, place: Path) -> None:
-    suite = [sys.executable, str(ROOT / "scripts" / "contract"), "--build", str(place), "--redirect", "2"]
+    suite = [sys.executable, str(ROOT / "scripts" / "hardware"), "contract", "--build", str(place), "--redirect", "2"]
     environment = with_native(native_build / "native")
     done = subprocess.run(suite, env=environment, text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -5,7 +5,7 @@ may hold ``devices: N`` (GPUs needed, default 1).  Device code is embedded as PT
 linked, 13 or, for some programs, 12.  The compiler comes from ``PATH`` or from the PyPI wheels ``nvidia-cuda-nvcc``,
 ``nvidia-nvvm``, ``nvidia-cuda-crt``, ``nvidia-cuda-cccl``; cuRAND's headers and runtime 12 from ``nvidia-curand`` and
 ``nvidia-cuda-runtime-cu12``.  Nothing here needs a GPU or a driver, and only the standard library is used, so that
-``scripts/e2e-native`` runs anywhere.
+``scripts/hardware e2e-native`` runs anywhere.
 """
 
 from __future__ import annotations

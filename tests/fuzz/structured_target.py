@@ -12,10 +12,10 @@ from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.ranges import Evaluator, Launch, Result
 from ptxtools.reader import read
-from tests.analysis import naive
-from tests.analysis.campaign import judged
-from tests.analysis.oracle import Interval, Oracle, Traced, Verdict, inside, launches
 from tests.fuzz import structured
+from tests.instruments import naive
+from tests.instruments.campaign import judged
+from tests.instruments.oracle import Interval, Oracle, Traced, Verdict, inside, launches
 
 Evaluate = Callable[[Template], Callable[[Launch], Result]]
 

@@ -1,4 +1,4 @@
-"""What `scripts/fuzz-analysis` found once stays mended."""
+"""What `scripts/lab fuzz-analysis` found once stays mended."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_outside_of_calls_nothing_is_known(marks: Marks) -> None:
     assert marks.operands("tessera_library_newest").writes == set(range(A, A + 4))
 
 
-# cuBLASLt. A descriptor is a list of attributes; scripts/library-constants compares their numbers with the header's.
+# cuBLASLt. A descriptor is a list of attributes; scripts/lab library-constants compares their numbers with the header.
 
 
 class Attribute(ctypes.Structure):

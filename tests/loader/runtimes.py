@@ -1,4 +1,4 @@
-"""The CUDA runtimes whose look-ups must all come through the shim, and where they are after scripts/runtimes."""
+"""The CUDA runtimes whose look-ups must all come through the shim, and where they are after scripts/lab runtimes."""
 
 from dataclasses import dataclass
 from pathlib import Path

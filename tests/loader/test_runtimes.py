@@ -39,7 +39,7 @@ def installed(file: str) -> Path:
 @pytest.mark.runtimes
 @pytest.mark.parametrize("runtime", RUNTIMES, ids=name_of)
 def test_fetched(runtime: Runtime, probes: Probes, tmp_path: Path, native_build: Path) -> None:
-    assert directory(runtime).is_dir(), "scripts/runtimes"
+    assert directory(runtime).is_dir(), "scripts/lab runtimes"
     check(runtime, directory(runtime), probes, tmp_path, native_build)
 
 

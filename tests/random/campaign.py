@@ -1,4 +1,4 @@
-"""Random programs (program.h) with launches on other GPUs, against the same without, for scripts/random-programs."""
+"""Random programs (program.h) with launches on other GPUs, against the same without: scripts/lab random-programs."""
 
 from __future__ import annotations
 

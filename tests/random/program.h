@@ -7,7 +7,7 @@
  * CUDA has for that. Nothing that depends on time or on addresses goes into memory that is compared.
  *
  * Each operation draws from a sequence of its own and looks at what there is when it is executed: any part of the operations is
- * a program, too (--only), which is how scripts/random-programs makes a failing one small.
+ * a program, too (--only), which is how scripts/lab random-programs makes a failing one small.
  */
 #ifndef TESSERA_TESTS_RANDOM_PROGRAM_H
 #define TESSERA_TESTS_RANDOM_PROGRAM_H

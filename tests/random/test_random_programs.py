@@ -1,4 +1,4 @@
-"""A sample of scripts/random-programs: seeds under some of its policies; differences are seen and made small."""
+"""A sample of scripts/lab random-programs: seeds under some of its policies; differences are seen and made small."""
 
 from __future__ import annotations
 

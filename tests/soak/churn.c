@@ -1,6 +1,6 @@
 /*
  * churn SECONDS [THREADS]: allocations of all kinds, streams, events, modules, graphs and threads come and go while kernels use them; what the
- * kernels wrote is checked before an allocation goes. Knows nothing of Tessera; scripts/soak runs it under a policy.
+ * kernels wrote is checked before an allocation goes. Knows nothing of Tessera; scripts/lab soak runs it under a policy.
  * Ends with "right" (exit 0), "WRONG" (4), or the call that failed (3); says every ten seconds what it has done.
  */
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
  * Stress of what lives in the application's process: threads, forks, objects and ends, many times. Knows nothing of Tessera; runs
- * under tessera-run in sanitized builds (scripts/stress).
+ * under tessera-run in sanitized builds (scripts/lab stress).
  *
  *     stress KIND ITERATIONS
  */

@@ -315,8 +315,8 @@ def test_rules_are_counted_and_begin_anew_with_an_edit(tmp_path: Path) -> None:
 
 def test_the_reference_lists_every_key() -> None:
     root = Path(__file__).parents[2]
-    command = [sys.executable, str(root / "scripts" / "gen-policy-reference"), "--check"]
-    assert subprocess.run(command, check=False).returncode == 0, "run scripts/gen-policy-reference"
+    command = [sys.executable, str(root / "scripts" / "gen"), "policy-reference", "--check"]
+    assert subprocess.run(command, check=False).returncode == 0, "run scripts/gen policy-reference"
 
 
 @pytest.mark.parametrize("number", [0, 1])

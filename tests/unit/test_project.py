@@ -42,7 +42,7 @@ def test_files_that_the_readme_names_exist() -> None:
 
 
 def test_the_options_table_is_current() -> None:
-    output("scripts/gen-options", "--check")
+    output("scripts/gen", "options", "--check")
 
 
 def test_licence_and_version() -> None:

@@ -1,0 +1,127 @@
+"""Random programs whose launches run on other GPUs, compared byte for byte with the same programs without a policy.
+
+    scripts/lab random-programs [--programs N] [--seed S] [--policies NAME,...] [--jobs N] [--json FILE] ...
+    scripts/lab random-programs --shrink SEED --policies NAME [--tries N]
+
+Programs are made from seeds (tests/random/program.h): threads, streams, events, memory of all kinds, graphs, modules
+with variables, functions called by address, the device's heap. Each program runs under one policy on emulated GPUs; a
+table says how many were equal. Of a failure it says the seed, and with --shrink makes it small: the operations that are
+enough, and the command that runs them. Needs a build tree with tests (build/native, or --build). Exit status 1 if a
+program differs, fails or hangs.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts.commands.dispatch import parser_of
+from tests.random.campaign import ALONE, POLICIES, Campaign, Failure, Policy, Setting, Shrinker, run_campaign
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRESS_SECONDS = 15.0
+
+
+def arguments_of(words: Sequence[str]) -> argparse.Namespace:
+    parser = parser_of(__name__, __doc__)
+    parser.add_argument("--programs", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1, help="of the first program")
+    parser.add_argument("--policies", default=",".join(POLICIES), help=f"of {', '.join(POLICIES)}; all by default")
+    parser.add_argument("--without", default="", help="features that no program uses, for example indirect,heap")
+    parser.add_argument("--chunk", type=int, default=100, help="programs of a process")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--delay-seed", type=int, default=0, help="calls of the driver take longer, by this seed")
+    parser.add_argument("--patience", type=int, default=15, help="seconds after which a program counts as hanging")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "native", help="build tree")
+    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument(
+        "--shrink", type=int, metavar="SEED", help="make this program small under the first of --policies"
+    )
+    parser.add_argument("--tries", type=int, default=3, help="with --shrink: runs in which a smaller program may fail")
+    return parser.parse_args(words)
+
+
+def policies_named(names: str) -> list[Policy]:
+    if unknown := [name for name in names.split(",") if name not in POLICIES]:
+        sys.exit(f"no such policy: {', '.join(unknown)}; there are {', '.join(POLICIES)}")
+    return [POLICIES[name] for name in names.split(",")]
+
+
+def delayed(build: Path, folder: Path, seed: int) -> dict[str, str]:
+    if not seed:
+        return {}
+    from tests.fault.fault_driver import build as build_driver
+    from tests.fault.fault_driver import delays
+
+    return delays(build / "native", build_driver(build / "native", build / "cuda-headers", folder), seed)
+
+
+def describe(failure: Failure) -> str:
+    command = f"scripts/lab random-programs --policies {failure.policy}"
+    again = (
+        f"alone {failure.alone} of {ALONE} times" if failure.alone else f"not alone; {command} --seed {failure.chunk}"
+    )
+    return f"seed {failure.seed}, {failure.policy}: {failure.what}; {again}\n    {command} --shrink {failure.seed}"
+
+
+def table(campaign: Campaign) -> str:
+    lines = [f"{'policy':14} {'programs':>9} {'failed':>7} {'launches':>10} {'elsewhere':>10} {'seconds':>8}"]
+    for name, row in sorted(campaign.rows.items()):
+        lines.append(f"{name:14} {row.programs:9} {row.failed:7} {row.launches:10} {row.away:10} {row.seconds:8.0f}")
+    return "\n".join([*lines, f"{campaign.programs} programs ran, {len(campaign.failures)} failed"])
+
+
+def compare(setting: Setting, options: argparse.Namespace) -> int:
+    started = said = time.monotonic()
+
+    def progress(campaign: Campaign, failures: list[Failure]) -> None:
+        for failure in failures:
+            print(describe(failure), flush=True)
+        nonlocal said
+        if time.monotonic() - said > PROGRESS_SECONDS:
+            said = time.monotonic()
+            print(f"{campaign.programs} programs, {len(campaign.failures)} failed", file=sys.stderr, flush=True)
+
+    seeds = range(options.seed, options.seed + options.programs)
+    campaign = run_campaign(
+        setting, policies_named(options.policies), seeds, chunk=options.chunk, jobs=options.jobs, progress=progress
+    )
+    print(table(campaign))
+    if options.json:
+        found = {
+            "programs": campaign.programs,
+            "seconds": round(time.monotonic() - started, 1),
+            "policies": {name: dataclasses.asdict(row) for name, row in campaign.rows.items()},
+            "failures": [dataclasses.asdict(failure) for failure in campaign.failures],
+        }
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
+    return 1 if campaign.failures or campaign.programs != options.programs else 0
+
+
+def shrink(setting: Setting, options: argparse.Namespace) -> int:
+    policy = policies_named(options.policies)[0]
+    shrinker = Shrinker(setting, policy, options.shrink, options.tries)
+    left = shrinker.shrink(lambda ops: print(f"{len(ops)} operations are enough", flush=True))
+    if left is None:
+        print(f"seed {options.shrink} does not fail under {policy.name} in {options.tries} runs")
+        return 0
+    only = ",".join(left)
+    arguments = f"--seed {options.shrink} --only {only}"
+    folder = Path(tempfile.mkdtemp(prefix="random-"))
+    run_it = " ".join(["tessera-run", *policy.files(folder), "--", str(setting.program), arguments, "--print"])
+    print(f"TESSERA_NATIVE={setting.build / 'native'} {run_it}")
+    return 1
+
+
+def main(words: Sequence[str]) -> int:
+    options = arguments_of(words)
+    policies_named(options.policies)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        variables = delayed(options.build, folder, options.delay_seed)
+        setting = Setting(options.build.absolute(), folder, options.without, variables, options.patience)
+        return compare(setting, options) if options.shrink is None else shrink(setting, options)

@@ -1,0 +1,67 @@
+"""The scripts: each sub-command answers --help, the index is current, scripts that are named anywhere exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.commands.dispatch import names, purposes, run
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("lab", "hardware", "gen")
+COMMANDS = [(room, name) for room in ROOMS for name in names(room)]
+NAMED = re.compile(r"scripts/(lab|hardware|gen) ([a-z][a-z0-9-]*)")
+PATH = re.compile(r"(?<![\w./])scripts/([\w./-]*\w)")
+
+
+def script(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], cwd=ROOT, text=True, capture_output=True, check=False)
+
+
+def said() -> dict[str, str]:
+    """Texts in which scripts are named; what changed once stands in the changelog as it was."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, text=True, capture_output=True, check=True)
+    files = [name for name in listed.stdout.split() if name != "CHANGELOG.md"]
+    read = (name for name in files if (ROOT / name).is_file() and not name.startswith("tests/corpus/"))
+    return {name: (ROOT / name).read_text(errors="replace") for name in read}
+
+
+@pytest.mark.parametrize(("room", "name"), COMMANDS, ids=[" ".join(each) for each in COMMANDS])
+def test_a_command_says_how_it_is_used(room: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(room, name, ["--help"])
+    assert ended.value.code == 0
+    assert f"usage: scripts/{room} {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_script_lists_its_commands(room: str) -> None:
+    asked, bare, wrong = script(f"scripts/{room}", "--help"), script(f"scripts/{room}"), script(f"scripts/{room}", "no")
+    assert (asked.returncode, bare.returncode, wrong.returncode) == (0, 2, 2)
+    assert asked.stdout == bare.stdout
+    assert "no such command: no" in wrong.stderr
+    for name, text in purposes(room).items():
+        assert text
+        assert re.search(rf"^  {name} +{re.escape(text)}$", asked.stdout, re.MULTILINE)
+
+
+def test_a_folder_stands_for_all_that_gpus_confirm() -> None:
+    assert "usage: scripts/hardware all" in script("scripts/hardware", "build/", "--help").stdout
+
+
+def test_the_index_is_current() -> None:
+    assert script("scripts/gen", "index", "--check").returncode == 0, "scripts/gen index"
+
+
+def test_scripts_that_are_named_exist() -> None:
+    known = {f"{room} {name}" for room, name in COMMANDS}
+    wrong = []
+    for file, text in said().items():
+        commands = {f"{room} {name}" for room, name in NAMED.findall(text)} - known
+        places = {place for place in PATH.findall(text) if not (ROOT / "scripts" / place).exists()}
+        wrong += [f"{file}: scripts/{each}" for each in sorted(commands | places)]
+    assert wrong == []
