@@ -1,7 +1,7 @@
 """The decision table (tessera/policy.h): a policy in the form that the shim reads, and the shim's counters in it."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -50,8 +50,12 @@ def replace_rules(buffer: Any, policy: Policy) -> int:
     if generation % 2 == int(record.generation) % 2:
         generation += 1
     _write_rules(record.tables[generation % 2], policy)
-    for place in range(len(record.rule_launches[0])):
-        record.rule_launches[generation % 2][place] = 0
+    for counts in record.counts:
+        ffi.memmove(
+            counts.rule_launches[generation % 2],
+            bytes(ffi.sizeof(counts.rule_launches[0])),
+            ffi.sizeof(counts.rule_launches[0]),
+        )
     record.generation = generation
     return generation
 
@@ -191,7 +195,8 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
     """The live counters of a decision table."""
     ffi, _ = records.header(HEADER)
     record: Any = ffi.from_buffer("struct tsr_policy *", table)
-    by_device = {gpu: int(record.launches[gpu]) for gpu in range(GPUS) if gpu in policy.gpus or record.launches[gpu]}
+    launches = [_sum(counts.launches[gpu] for counts in record.counts) for gpu in range(GPUS)]
+    by_device = {gpu: launches[gpu] for gpu in range(GPUS) if gpu in policy.gpus or launches[gpu]}
     reasons: dict[str, int] = records.header("records.h")[0].typeof("enum tsr_reason").relements
     return Launches(
         by_device,
@@ -212,12 +217,17 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
     )
 
 
+def _sum(parts: Iterable[int]) -> int:
+    """What one thread counted another may have taken back."""
+    return sum(map(int, parts)) % 2**64
+
+
 def _rules(record: Any) -> Iterator[RuleUse]:
     which = int(record.generation) % 2
     table = record.tables[which]
     names = [_name(record.functions[i]) for i in range(min(int(record.function_count), len(record.functions)))]
     for place in range(min(int(table.rule_count), len(table.rules))):
-        rule, launches = table.rules[place], int(record.rule_launches[which][place])
+        rule, launches = table.rules[place], _sum(counts.rule_launches[which][place] for counts in record.counts)
         glob = _name(table.text + rule.function) if 0 < rule.function < len(table.text) else ""
         yield RuleUse(int(rule.line), launches, () if launches else near_misses(glob, names))
 

@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "lane/lane_client.h"
+#include "object/capture.h"
 #include "object/place.h"
 #include "driver/real.h"
 #include "object/session.h"
@@ -96,15 +97,21 @@ static struct tsr_stream *new_locked(void)
     return stream;
 }
 
-static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_stream_kind kind, CUcontext context,
-                         bool elsewhere)
+static bool is_home(uint32_t gpu)
+{
+    const struct tsr_session *session = tsr_session();
+    return session && gpu == session->policy->home;
+}
+
+static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_stream_kind kind, CUcontext context, uint32_t gpu)
 {
     pthread_mutex_lock(&stream->lock);
     __atomic_store_n(&stream->kind, kind, __ATOMIC_RELAXED);
     __atomic_store_n(&stream->context, context, __ATOMIC_RELAXED);
     __atomic_store_n(&stream->thread, kind == TSR_STREAM_OWN ? tsr_stream_thread() : 0, __ATOMIC_RELAXED);
     stream->handle = handle;
-    stream->elsewhere = elsewhere;
+    stream->gpu = gpu;
+    stream->elsewhere = !is_home(gpu);
     stream->slot = TSR_STREAM_NO_SLOT;
     __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELAXED);
     stream->owed = NULL;
@@ -115,12 +122,6 @@ static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_st
     pthread_mutex_unlock(&stream->lock);
 }
 
-static bool is_home(CUstream handle)
-{
-    const struct tsr_session *session = tsr_session();
-    return session && tsr_place_of(handle) == session->policy->home;
-}
-
 static struct tsr_stream *make_explicit(CUstream handle)
 {
     unsigned flags;
@@ -129,12 +130,11 @@ static struct tsr_stream *make_explicit(CUstream handle)
     if (tsr_real.cuStreamGetFlags(handle, &flags) != CUDA_SUCCESS || tsr_real.cuStreamGetCtx(handle, &context) != CUDA_SUCCESS)
         return NULL;
     tsr_real.cuStreamGetPriority(handle, &priority);
-    bool elsewhere = !is_home(handle);
+    uint32_t gpu = tsr_place_of(handle);
     pthread_mutex_lock(&lock);
     struct tsr_stream *stream = tsr_map_find(&by_handle, (uint64_t)(uintptr_t)handle);
     if (!stream && (stream = new_locked())) {
-        start_locked(stream, handle, flags & CU_STREAM_NON_BLOCKING ? TSR_STREAM_FREE : TSR_STREAM_BLOCKING, context,
-                     elsewhere);
+        start_locked(stream, handle, flags & CU_STREAM_NON_BLOCKING ? TSR_STREAM_FREE : TSR_STREAM_BLOCKING, context, gpu);
         stream->priority = priority;
         if (!tsr_map_set(&by_handle, (uint64_t)(uintptr_t)handle, stream)) {
             __atomic_store_n(&stream->live, false, __ATOMIC_RELEASE);
@@ -158,11 +158,11 @@ static struct tsr_stream *find_default(enum tsr_stream_kind kind, CUcontext cont
 
 static struct tsr_stream *make_default(enum tsr_stream_kind kind, CUcontext context)
 {
-    bool elsewhere = !is_home(NULL);
+    uint32_t gpu = tsr_place_of(NULL);
     pthread_mutex_lock(&lock);
     struct tsr_stream *stream = find_default(kind, context);
     if (!stream && (stream = new_locked()))
-        start_locked(stream, kind == TSR_STREAM_OWN ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY, kind, context, elsewhere);
+        start_locked(stream, kind == TSR_STREAM_OWN ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY, kind, context, gpu);
     pthread_mutex_unlock(&lock);
     if (stream && kind == TSR_STREAM_OWN)
         watch_end_of_thread();
@@ -209,6 +209,19 @@ struct tsr_stream *tsr_stream_seen(CUstream stream, bool per_thread)
     return look_up(stream, per_thread, false);
 }
 
+uint32_t tsr_stream_place(CUstream stream, struct tsr_stream_found *found)
+{
+    found->epoch = __atomic_load_n(&epoch, __ATOMIC_ACQUIRE);
+    /* While a capture is open anywhere, a stream that has no record yet is not asked the driver about: that may spoil its capture. */
+    found->stream = look_up(stream, false, !tsr_is_any_capture());
+    return found->stream ? found->stream->gpu : tsr_place_of(stream);
+}
+
+bool tsr_stream_is_same(const struct tsr_stream_found *found)
+{
+    return found->stream && __atomic_load_n(&epoch, __ATOMIC_ACQUIRE) == found->epoch;
+}
+
 static void release_slot(struct tsr_stream *stream)
 {
     if (stream->slot == TSR_STREAM_NO_SLOT)
@@ -248,6 +261,20 @@ void tsr_stream_forget_settled(bool orphans_only)
             pthread_mutex_trylock(&at->lock) != 0)
             continue;
         if (at->live && !at->lane && !at->owed && (at->orphan || !orphans_only))
+            forget_locked(at);
+        pthread_mutex_unlock(&at->lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_stream_forget_of(CUcontext context)
+{
+    pthread_mutex_lock(&lock);
+    for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
+        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || __atomic_load_n(&at->context, __ATOMIC_RELAXED) != context)
+            continue;
+        pthread_mutex_lock(&at->lock);
+        if (at->live && at->context == context && !at->lane && !at->owed)
             forget_locked(at);
         pthread_mutex_unlock(&at->lock);
     }

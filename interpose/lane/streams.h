@@ -35,6 +35,7 @@ struct tsr_stream {
         kind; /* this, context and thread: atomic, written under the lock: a record that is used again may be looked at */
     CUstream handle; /* explicit: never NULL */
     CUcontext context;
+    uint32_t gpu;   /* as place.h tells it */
     bool elsewhere; /* of another GPU than home: not Tessera's business */
     bool live;      /* atomic */
     bool orphan;    /* lock; OWN: its thread has ended */
@@ -52,6 +53,15 @@ struct tsr_stream {
 struct tsr_stream *tsr_stream_find(CUstream stream, bool per_thread);
 /* The same, without making one. */
 struct tsr_stream *tsr_stream_seen(CUstream stream, bool per_thread);
+/* A record that was found, and when: no record has been forgotten since if the epoch is still the same. */
+struct tsr_stream_found {
+    struct tsr_stream *stream; /* NULL: none */
+    uint64_t epoch;
+};
+/* The machine's number of the stream's GPU (never NULL; see place.h), and its record. Asks the driver the first time only. */
+uint32_t tsr_stream_place(CUstream stream, struct tsr_stream_found *found);
+/* Whether what was found is what would be found now. For sure while the record's lock is held. */
+bool tsr_stream_is_same(const struct tsr_stream_found *found);
 /* The first of all records; walk by `next`, skipping those that are not live. Without the lock what they say of a stream is a hint. */
 struct tsr_stream *tsr_stream_first(void);
 static inline bool tsr_stream_is(const struct tsr_stream *stream, enum tsr_stream_kind kind)
@@ -62,6 +72,8 @@ static inline bool tsr_stream_is(const struct tsr_stream *stream, enum tsr_strea
 void tsr_stream_forget(struct tsr_stream *stream);
 /* All streams, or all of threads that have ended, that are at home, owe nothing, and are in nobody's hands. */
 void tsr_stream_forget_settled(bool orphans_only);
+/* The driver has destroyed the context: its streams that are at home and owe nothing go. */
+void tsr_stream_forget_of(CUcontext context);
 /* A forked child begins with none. */
 void tsr_stream_reset(void);
 /* Number of the calling thread, never used again. */

@@ -28,7 +28,8 @@
 struct tsr_decide_cache {
     uint32_t generation;                  /* atomic; of the candidates; 0: they are being written */
     uint64_t candidates[TSR_RULES_WORDS]; /* atomic */
-    uint64_t launches;                    /* atomic; of the function so far */
+    uint64_t launches;                    /* atomic; of the function while a candidate asked for their number */
+    bool noted;                           /* atomic; in the policy's list of functions */
 };
 
 struct tsr_module_record {

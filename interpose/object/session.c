@@ -20,6 +20,16 @@ struct tsr_session *tsr_session_counting(void)
     return tsr_has_role(TSR_DECIDING) ? __atomic_load_n(&current, __ATOMIC_ACQUIRE) : NULL;
 }
 
+struct tsr_policy_counts *tsr_session_counts(const struct tsr_session *session)
+{
+    static uint32_t threads; /* atomic; that have counted */
+    static __thread uint32_t number;
+    if (!number)
+        number = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+    struct tsr_policy *policy = session->policy;
+    return &policy->counts[((uint32_t)session->owner + number) % (sizeof policy->counts / sizeof policy->counts[0])];
+}
+
 struct tsr_lane_client *tsr_session_lane(int32_t device)
 {
     const struct tsr_session *session = tsr_session();

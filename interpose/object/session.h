@@ -39,6 +39,9 @@ struct tsr_session *tsr_session(void);
 /* The same, and one from which nothing can leave: for who decides and counts launches. NULL: there is no policy. */
 struct tsr_session *tsr_session_counting(void);
 
+/* The calling thread's part of the counters in the policy; others may share it. */
+struct tsr_policy_counts *tsr_session_counts(const struct tsr_session *session);
+
 /* The lane to a GPU; NULL: the home GPU, or none that this session reaches. */
 struct tsr_lane_client *tsr_session_lane(int32_t device);
 

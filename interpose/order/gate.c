@@ -24,6 +24,7 @@ static uint32_t is_closed;                                  /* atomic */
 static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER; /* held as long as the gate is closed */
 static uint32_t threads;                                    /* atomic; that were given a shard */
 static __thread struct shard *mine;
+static __thread bool mine_alone; /* no other thread ever counts there */
 static __thread bool closed_by_me;
 
 void tsr_gate_start(bool watched)
@@ -42,12 +43,20 @@ static void await_open(void)
     pthread_mutex_unlock(&closing);
 }
 
+/* The last one is for all threads that come when the others are taken. */
+static void take_shard(void)
+{
+    uint32_t number = __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
+    mine_alone = number < SHARDS - 1;
+    mine = &shards[mine_alone ? number : SHARDS - 1];
+}
+
 bool tsr_gate_enter_watched(void)
 {
     if (closed_by_me)
         return false;
     if (!mine)
-        mine = &shards[__atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED) % SHARDS];
+        take_shard();
     for (;;) {
         __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
         if (!__atomic_load_n(&is_closed, __ATOMIC_SEQ_CST))
@@ -59,7 +68,10 @@ bool tsr_gate_enter_watched(void)
 
 void tsr_gate_leave_watched(void)
 {
-    __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_SEQ_CST);
+    if (mine_alone)
+        __atomic_store_n(&mine->inside, mine->inside - 1, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_RELEASE);
 }
 
 static bool is_empty(void)

@@ -382,6 +382,7 @@ void tsr_order_context_ended(CUcontext context)
         if (!others)
             tsr_lane_pardon(session->lanes[i]);
     }
+    tsr_stream_forget_of(context);
 }
 
 CUresult tsr_order_state(void)
@@ -451,33 +452,41 @@ static CUresult depart_if_possible_locked(struct tsr_stream *stream, struct tsr_
  * Holds a stream whose last work went to the lane, and which nothing at home has touched since, by its own lock alone. It counts as away, so a
  * related stream that departs meanwhile takes `related` and this lock to join it; and it goes on only if no related one was away before.
  */
-static bool hold_there(struct tsr_stream *stream, const struct tsr_lane_client *lane, struct tsr_order_hold *hold)
+static bool hold_there(const struct tsr_stream_found *found, const struct tsr_lane_client *lane, struct tsr_order_hold *hold)
 {
-    if (__atomic_load_n(&stream->lane, __ATOMIC_ACQUIRE) != lane)
+    struct tsr_stream *stream = found->stream;
+    if (!stream || __atomic_load_n(&stream->lane, __ATOMIC_ACQUIRE) != lane)
         return false;
     pthread_mutex_lock(&stream->lock);
-    bool goes_on = stream->live && stream->lane == lane && !__atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE) &&
-                   (stream->kind == TSR_STREAM_FREE || !away_related_to(stream)) && !tsr_lane_is_lost(lane);
-    if (goes_on)
+    bool stays = tsr_stream_is_same(found) && stream->live && stream->lane == lane &&
+                 !__atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE) &&
+                 (stream->kind == TSR_STREAM_FREE || !away_related_to(stream)) && !tsr_lane_is_lost(lane);
+    if (stays)
         hold->stream = stream;
     else
         pthread_mutex_unlock(&stream->lock);
-    return goes_on;
+    return stays;
 }
 
-static CUresult depart(CUstream handle, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
-                       struct tsr_order_hold *hold)
+/* The usual case: the stream's last work went there, too. */
+static bool goes_on(const struct tsr_stream_found *found, struct tsr_lane_client *lane, uint32_t *slot,
+                    struct tsr_order_hold *hold)
 {
     *hold = (struct tsr_order_hold){0};
-    struct tsr_stream *stream = tsr_stream_find(handle, per_thread);
+    if (!found->stream || __atomic_load_n(&found->stream->lane, __ATOMIC_RELAXED) != lane)
+        return false;
+    tsr_lane_await_stream(lane, &found->stream->slot);
+    if (!hold_there(found, lane, hold))
+        return false;
+    *slot = found->stream->slot;
+    return true;
+}
+
+static CUresult depart(CUstream handle, struct tsr_lane_client *lane, uint32_t *slot, struct tsr_order_hold *hold)
+{
+    struct tsr_stream *stream = tsr_stream_find(handle, false);
     if (!stream || stream->elsewhere)
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (__atomic_load_n(&stream->lane, __ATOMIC_RELAXED) == lane)
-        tsr_lane_await_stream(lane, &stream->slot);
-    if (hold_there(stream, lane, hold)) {
-        *slot = stream->slot;
-        return CUDA_SUCCESS;
-    }
     CUresult result = hold_joined(hold, stream);
     if (result != CUDA_SUCCESS)
         return result;
@@ -493,8 +502,16 @@ static CUresult depart(CUstream handle, bool per_thread, struct tsr_lane_client 
 CUresult tsr_order_depart(CUstream handle, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
                           struct tsr_order_hold *hold)
 {
+    struct tsr_stream_found found;
+    tsr_stream_place(tsr_stream_named(handle, per_thread), &found);
+    return tsr_order_depart_found(&found, tsr_stream_named(handle, per_thread), lane, slot, hold);
+}
+
+CUresult tsr_order_depart_found(const struct tsr_stream_found *found, CUstream handle, struct tsr_lane_client *lane,
+                                uint32_t *slot, struct tsr_order_hold *hold)
+{
     bool gated = tsr_gate_enter();
-    CUresult result = depart(handle, per_thread, lane, slot, hold);
+    CUresult result = goes_on(found, lane, slot, hold) ? CUDA_SUCCESS : depart(handle, lane, slot, hold);
     hold->gated = gated && result == CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         tsr_gate_leave(gated);

@@ -58,6 +58,11 @@ void tsr_order_context_ended(CUcontext context);
 CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
                           struct tsr_order_hold *hold);
 
+/* The same for a stream (never NULL) whose record has been found before. */
+struct tsr_stream_found;
+CUresult tsr_order_depart_found(const struct tsr_stream_found *found, CUstream stream, struct tsr_lane_client *lane,
+                                uint32_t *slot, struct tsr_order_hold *hold);
+
 /* The lane of the stream's last work; NULL: home. Only a hint. */
 struct tsr_lane_client *tsr_order_lane(CUstream stream, bool per_thread);
 

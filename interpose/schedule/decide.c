@@ -133,6 +133,18 @@ static bool candidates_of(struct tsr_function_record *function, const struct tsr
     return true;
 }
 
+/* The launch's number among the function's, which all threads share: only where a rule asks for it. */
+static uint64_t number_of(struct tsr_function_record *function, const struct tsr_rules *rules,
+                          const uint64_t candidates[TSR_RULES_WORDS])
+{
+    uint64_t asked = 0;
+    if (!rules->numbers)
+        return 0;
+    for (uint32_t i = 0; i < TSR_RULES_WORDS; i++)
+        asked |= candidates[i] & rules->numbered[i];
+    return asked ? __atomic_add_fetch(&function->decide.launches, 1, __ATOMIC_RELAXED) : 0;
+}
+
 static bool is_turn(struct tsr_session *session, uint32_t every)
 {
     return __atomic_add_fetch(&session->redirected, 1, __ATOMIC_RELAXED) % every == 0;
@@ -161,9 +173,10 @@ static void note_function(struct tsr_policy *policy, const struct tsr_function_r
         tsr_format(policy->functions[place], sizeof policy->functions[place], "%s", function->name);
 }
 
-static void count_rule(struct tsr_policy *policy, const struct tsr_rules *rules, const struct tsr_rule *rule)
+static void count_rule(const struct tsr_session *session, const struct tsr_rules *rules, const struct tsr_rule *rule)
 {
-    __atomic_fetch_add(&policy->rule_launches[rules->generation % 2][rule - rules->rules], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&tsr_session_counts(session)->rule_launches[rules->generation % 2][rule - rules->rules], 1,
+                       __ATOMIC_RELAXED);
 }
 
 struct tsr_decision tsr_decide(struct tsr_function_record *function, const struct tsr_decide_launch *launch)
@@ -175,11 +188,11 @@ struct tsr_decision tsr_decide(struct tsr_function_record *function, const struc
         return decision;
     uint64_t candidates[TSR_RULES_WORDS];
     bool first = candidates_of(function, rules, candidates);
-    uint64_t number = __atomic_add_fetch(&function->decide.launches, 1, __ATOMIC_RELAXED);
+    uint64_t number = number_of(function, rules, candidates);
     const struct tsr_rule *rule = choose(rules, candidates, function, launch, number);
     if (rule)
-        count_rule(session->policy, rules, rule);
-    if (number == 1)
+        count_rule(session, rules, rule);
+    if (first && !__atomic_exchange_n(&function->decide.noted, true, __ATOMIC_RELAXED))
         note_function(session->policy, function);
     decision.lane = rule ? rule->lane : rules->default_lane;
     decision.leaves = rule ? rule->leaves : rules->default_leaves;

@@ -59,10 +59,15 @@ static void choose_library_calls(const struct tsr_rules *rules, struct tsr_rule 
             rule->library_calls[i / 64] |= 1ull << (i % 64);
 }
 
-static void prepare(const struct tsr_rules *rules, struct tsr_rule *rule)
+static void prepare(struct tsr_rules *rules, uint32_t number)
 {
+    struct tsr_rule *rule = &rules->rules[number];
     const struct tsr_policy_rule *told = &rule->told;
     rule->per_launch = told->conditions & TSR_RULES_PER_LAUNCH;
+    bool numbers = told->conditions & (TSR_POLICY_NTH | TSR_POLICY_SHARE);
+    rules->numbers |= numbers;
+    if (numbers)
+        rules->numbered[number / 64] |= 1ull << (number % 64);
     rule->lane = tsr_session_lane(told->device);
     rule->leaves = told->device != rules->home;
     if (told->conditions & TSR_POLICY_PROCESS)
@@ -114,7 +119,7 @@ struct tsr_rules *tsr_rules_create(const struct tsr_policy *policy)
     if (rules) {
         rules->generation = generation;
         for (uint32_t i = 0; i < rules->count; i++)
-            prepare(rules, &rules->rules[i]);
+            prepare(rules, i);
     }
     errno = saved_errno;
     return rules;

@@ -43,6 +43,8 @@ struct tsr_rules {
     uint32_t verify_every;
     uint64_t verify_limit_bytes;
     bool log_decisions;
+    bool numbers;                       /* one asks for a launch's number: */
+    uint64_t numbered[TSR_RULES_WORDS]; /* set of those that do */
     uint32_t text_bytes;
     char *text; /* behind the rules */
     struct tsr_rule rules[];

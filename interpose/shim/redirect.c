@@ -19,6 +19,7 @@
 #include "memory/uses.h"
 #include "lane/lane_client.h"
 #include "lane/stand_in.h"
+#include "lane/streams.h"
 #include "launch/launch.h"
 #include "order/order.h"
 #include "object/place.h"
@@ -53,8 +54,8 @@ static bool shape_is_valid(const struct tsr_function_record *function, const str
            record->grid[2] <= UINT16_MAX && record->shared_bytes <= function->most_shared_bytes;
 }
 
-static CUresult post(struct tsr_function_record *function, struct tsr_lane_client *lane, struct tsr_lane_record *record,
-                     CUstream stream, const uint8_t *block)
+static CUresult post_found(struct tsr_function_record *function, struct tsr_lane_client *lane, struct tsr_lane_record *record,
+                           CUstream stream, const struct tsr_stream_found *found, const uint8_t *block)
 {
     record->kind = TSR_LANE_LAUNCH;
     record->function = function->id;
@@ -63,12 +64,20 @@ static CUresult post(struct tsr_function_record *function, struct tsr_lane_clien
         return CUDA_ERROR_NOT_SUPPORTED;
     struct tsr_order_hold hold;
     if (result == CUDA_SUCCESS)
-        result = tsr_order_depart(stream, false, lane, &record->stream, &hold);
+        result = tsr_order_depart_found(found, stream, lane, &record->stream, &hold);
     if (result != CUDA_SUCCESS)
         return result;
     result = tsr_lane_post(lane, record, block);
     tsr_order_leave(&hold);
     return result;
+}
+
+static CUresult post(struct tsr_function_record *function, struct tsr_lane_client *lane, struct tsr_lane_record *record,
+                     CUstream stream, const uint8_t *block)
+{
+    struct tsr_stream_found found;
+    tsr_stream_place(stream, &found);
+    return post_found(function, lane, record, stream, &found, block);
 }
 
 static uint32_t attributes_begin(const struct parcel *parcel)
@@ -108,7 +117,7 @@ static enum tsr_reason hindrance(struct tsr_function_record *function, const str
         return TSR_REASON_MODULE;
     if (!shape_is_valid(function, &parcel->record))
         return TSR_REASON_SHAPE;
-    if (tsr_is_capturing(launch->stream))
+    if (launch->captured)
         return TSR_REASON_CAPTURE;
     if (launch->params && launch->extra)
         return TSR_REASON_SHAPE;
@@ -123,7 +132,26 @@ static enum tsr_reason hindrance(struct tsr_function_record *function, const str
     return reason ? reason : add_attributes(launch, decision->device, parcel);
 }
 
-static CUresult take(struct tsr_launch *launch, struct tsr_function_record *function, struct parcel *parcel)
+static CUresult verify(const struct tsr_launch *launch, struct tsr_function_record *function,
+                       const struct tsr_decision *decision, struct parcel *parcel)
+{
+    struct tsr_verify_launch verified = {.function = function,
+                                         .handle = launch->function,
+                                         .lane = decision->lane,
+                                         .record = &parcel->record,
+                                         .block = parcel->block,
+                                         .parameter_bytes = parcel->parameter_bytes,
+                                         .attributes = attributes_of(parcel),
+                                         .attribute_count = (uint32_t)parcel->record.value,
+                                         .stream = launch->stream,
+                                         .device = decision->device,
+                                         .limit_bytes = decision->verify_limit_bytes,
+                                         .post = post};
+    return tsr_verify(&verified);
+}
+
+static CUresult take(struct tsr_launch *launch, struct tsr_function_record *function, const struct tsr_stream_found *found,
+                     struct parcel *parcel)
 {
     struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
     struct tsr_decision decision = tsr_decide(function, &asked);
@@ -136,23 +164,12 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
     launch->reason = hindrance(function, launch, &decision, parcel);
     if (launch->reason)
         return CUDA_SUCCESS;
-    struct tsr_verify_launch verified = {.function = function,
-                                         .handle = launch->function,
-                                         .lane = decision.lane,
-                                         .record = &parcel->record,
-                                         .block = parcel->block,
-                                         .parameter_bytes = parcel->parameter_bytes,
-                                         .attributes = attributes_of(parcel),
-                                         .attribute_count = (uint32_t)parcel->record.value,
-                                         .stream = launch->stream,
-                                         .device = decision.device,
-                                         .limit_bytes = decision.verify_limit_bytes,
-                                         .post = post};
     if (launch->start)
         tsr_launch_time_away(launch, decision.lane);
     parcel->record.time = launch->time;
-    CUresult result =
-        decision.verify ? tsr_verify(&verified) : post(function, decision.lane, &parcel->record, launch->stream, parcel->block);
+    CUresult result = decision.verify
+                          ? verify(launch, function, &decision, parcel)
+                          : post_found(function, decision.lane, &parcel->record, launch->stream, found, parcel->block);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         launch->reason = tsr_function_refusal(function, decision.lane);
         return CUDA_SUCCESS;
@@ -180,10 +197,12 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     const struct tsr_session *session = tsr_session_counting();
     if (!session)
         return CUDA_SUCCESS;
-    uint32_t gpu = tsr_place_of(launch->stream);
+    bool redirecting = tsr_has_role(TSR_REDIRECTING);
+    struct tsr_stream_found found;
+    uint32_t gpu = redirecting ? tsr_stream_place(launch->stream, &found) : tsr_place_of(launch->stream);
     launch->gpu = gpu;
     launch->captured = tsr_is_capturing(launch->stream);
-    if (!tsr_has_role(TSR_REDIRECTING))
+    if (!redirecting)
         return CUDA_SUCCESS;
     bool may_leave = gpu == session->policy->home && launch->known && launch->known->module;
     struct tsr_function_record *function = may_leave ? launch->known : NULL;
@@ -191,7 +210,7 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     parcel.gathered = false;
     if (function)
         tsr_function_describe(function);
-    CUresult result = function ? take(launch, function, &parcel) : CUDA_SUCCESS;
+    CUresult result = function ? take(launch, function, &found, &parcel) : CUDA_SUCCESS;
     if (launch->taken)
         return result;
     look_at(launch, function, &parcel, gpu);
@@ -229,7 +248,7 @@ void tsr_redirect_finish(struct tsr_launch *launch, CUresult result)
     if (!launch->decided && launch->gpu == session->policy->home)
         launch->reason = late_reason(launch);
     if (!launch->captured && launch->gpu < 16)
-        __atomic_fetch_add(&session->policy->launches[launch->gpu], 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&tsr_session_counts(session)->launches[launch->gpu], 1, __ATOMIC_RELAXED);
     if (launch->reason)
         tsr_decide_kept(launch->reason);
 }

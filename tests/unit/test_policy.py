@@ -280,7 +280,10 @@ def test_the_schema_describes_every_key() -> None:
 def test_counters_are_read_back_by_gpu_and_reason(tmp_path: Path) -> None:
     policy = read_policy(written(tmp_path, SMALLEST))
     record, buffer = table_of(policy)
-    record.launches[0], record.launches[1], record.launches[7], record.kept_home = 3, 0, 5, 2
+    first, second = record.counts[0].launches, record.counts[9].launches  # of two threads
+    first[0], second[0], first[7] = 1, 2, 5
+    first[1], second[1] = 4, 2**64 - 4  # what one counted the other took back
+    record.kept_home = 2
     record.kept_reasons[1] = 2
     record.created_bytes[1], record.moved, record.moved_bytes = 4096, 2, 8192
     launches = read_launches(policy, bytes(buffer))
@@ -300,9 +303,9 @@ def test_rules_are_counted_and_begin_anew_with_an_edit(tmp_path: Path) -> None:
     policy = read_policy(written(tmp_path, SMALLEST))
     record, buffer = table_of(policy)
     line = policy.rules[0].line
-    record.rule_launches[1][0] = 5
+    record.counts[0].rule_launches[1][0], record.counts[15].rule_launches[1][0] = 2, 3
     assert read_launches(policy, bytes(buffer)).rules == (RuleUse(line, 5),)
-    record.rule_launches[0][0] = 7  # of rules that were replaced
+    record.counts[3].rule_launches[0][0] = 7  # of rules that were replaced
     other = read_policy(written(tmp_path, matching('{function: "sclae*"}')))
     replace_rules(buffer, other)
     names = ("_Z5scalePf", "copy", "_ZN2at5scaleIfEEvPT_")
