@@ -39,7 +39,7 @@ SAME_AS = {
 }
 # Launches that are given no memory, only null or wild pointers: they may run anywhere.
 WITHOUT_MEMORY: Mapping[str, int] = {"faults": 2}
-# Memory freed in a stream serves that stream at once; with exact bounds only when the stream has come to that (docs/memory.md).
+# Memory freed in a stream serves it at once; with exact bounds only when the stream has come to that (docs/memory.md).
 WITHOUT_BOUNDS = {"driver_pools"}
 CHILDREN = {"faults"}  # their launches end in errors, and count for the shim only
 
