@@ -53,7 +53,7 @@ def run(native_build: Path, tmp_path: Path, delayed: dict[str, str], program: li
         ("cuMemUnmap", "va", VERIFY),
         ("cuMemUnmap", "va", CHECK),
         ("cuMemSetAccess", "vvvvs", VERIFY),
-        ("cuMemSetAccess", "vvvvs", CHECK),
+        pytest.param("cuMemSetAccess", "vvvvs", CHECK, marks=pytest.mark.full),
         ("cuMemUnmap", "ia", VERIFY),
         ("cuMemUnmap", "ia", CHECK),
     ],
