@@ -4,12 +4,37 @@ import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # for helpers beside the tests; at the end, so that the installed package comes first
+
+
+@contextmanager
+def locked(name: str, kind: int) -> Iterator[None]:
+    """A lock of all workers of this checkout. Given back by hand: a child that a test forked holds it, too."""
+    place = ROOT / "build"
+    place.mkdir(exist_ok=True)
+    with (place / name).open("w") as file:
+        fcntl.flock(file, kind)
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Tests marked `alone` run while no other worker runs a test; whoever comes while one waits, waits behind it."""
+    kind = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
+    with ExitStack() as held:
+        with locked(".test-turn", fcntl.LOCK_EX):
+            held.enter_context(locked(".test-alone", kind))
+        return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -155,11 +155,9 @@ static bool may_be_left_address(uint64_t word)
     return word > UINT32_MAX && word < HIGHEST_ADDRESS && !placed;
 }
 
-static bool holds_left_address(const struct tsr_parameter *parameter, const uint8_t *block, uint32_t bytes)
+static bool may_hold_left_address(const uint8_t *block, uint32_t begin, uint32_t end)
 {
-    for (uint32_t offset = (parameter->offset + 7u) / 8 * 8;
-         offset + sizeof(uint64_t) <= parameter->offset + parameter->bytes && offset + sizeof(uint64_t) <= bytes;
-         offset += sizeof(uint64_t)) {
+    for (uint32_t offset = (begin + 7) / 8 * 8; offset + sizeof(uint64_t) <= end; offset += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, block + offset, sizeof word);
         if (may_be_left_address(word))
@@ -168,17 +166,21 @@ static bool holds_left_address(const struct tsr_parameter *parameter, const uint
     return false;
 }
 
-/* Parameters of less than an address' size hold none, nor do two of them that stand side by side. */
+/* Parameter by parameter where the driver tells of them: two numbers of four bytes are no address. */
 enum tsr_reason tsr_function_hindrance_given(const struct tsr_function_record *function, const void *block, uint32_t bytes)
 {
     const struct tsr_parameters *parameters = &function->parameters;
-    const struct tsr_parameter whole = {.bytes = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX)};
+    bool told = __atomic_load_n(&parameters->known, __ATOMIC_ACQUIRE) && parameters->all && parameters->bytes <= bytes;
+    bool found = false;
     if (!(__atomic_load_n(&function->uses, __ATOMIC_RELAXED) & TSR_USES_LEFT))
         return TSR_REASON_NONE;
-    bool holds = !parameters->all && holds_left_address(&whole, block, bytes); /* their layout is not kept */
-    for (uint32_t i = 0; parameters->all && i < parameters->count && !holds; i++)
-        holds = holds_left_address(&parameters->all[i], block, bytes);
-    return holds ? TSR_REASON_ADDRESS : TSR_REASON_NONE;
+    if (!told)
+        found = may_hold_left_address(block, 0, bytes);
+    for (uint32_t i = 0; told && !found && i < parameters->count; i++) {
+        const struct tsr_parameter *each = &parameters->all[i];
+        found = may_hold_left_address(block, each->offset, each->offset + (uint32_t)each->bytes);
+    }
+    return found ? TSR_REASON_ADDRESS : TSR_REASON_NONE;
 }
 
 bool tsr_function_sendable(const struct tsr_function_record *function)

@@ -25,10 +25,13 @@ KINDS = (
     "daemon",
     *ENDS,
 )
+SAMPLE = ("fork", "fork-while-threads-launch", "subprocess", "exec", "daemon", "killed")
 SQUARES = sum(i * i for i in range(32))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in SAMPLE else pytest.mark.full) for kind in KINDS]
+)
 def test_children_and_ends(kind: str, native_build: Path, tmp_path: Path) -> None:
     command: list[str | Path] = [sys.executable, CHILDREN, kind]
     bare = guest.run("bare", native_build / "native", command, tmp_path / "bare")

@@ -34,6 +34,7 @@ PROGRAMS = (
     "streams_events",
     "transpose",
 )
+SAMPLE = ("async_copy", "sort_radix", "stream_ordered_memory", "transpose")
 
 
 def at_random(seed: int) -> str:
@@ -93,14 +94,19 @@ def runner(
     return Runner(executables[request.param], native_build, tmp_path)
 
 
-@pytest.mark.parametrize("runner", PROGRAMS, indirect=True)
+@pytest.mark.parametrize(
+    "runner",
+    [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.full) for name in PROGRAMS],
+    indirect=True,
+)
 def test_programs_under_three_policies(runner: Runner) -> None:
     assert runner.check(EVERY_SECOND, 2)[1] > 0
     runner.check(BY_NAME, 4)
     runner.check(at_random(0), 4)
 
 
+@pytest.mark.parametrize("seeds", [4, pytest.param(20, marks=pytest.mark.full)])
 @pytest.mark.parametrize("runner", ["sort_radix", "streams_events"], indirect=True)
-def test_launches_at_random_with_twenty_seeds(runner: Runner) -> None:
-    total = sum((runner.check(at_random(seed), 4) for seed in range(1, 21)), Counter[int]())
+def test_launches_at_random(runner: Runner, seeds: int) -> None:
+    total = sum((runner.check(at_random(seed), 4) for seed in range(1, seeds + 1)), Counter[int]())
     assert all(total[gpu] > 0 for gpu in range(4))

@@ -31,6 +31,7 @@ def program_of(starter: int) -> int:
     return found
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("work", ["idle", "hang"])
 @pytest.mark.parametrize("who", ["tessera-run", "program", "both"])
 def test_everything_ends_after_its_owner(who: str, work: str, native_build: Path, tmp_path: Path) -> None:

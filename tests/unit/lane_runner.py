@@ -144,7 +144,7 @@ def build_runner(build: Path, directory: Path) -> Runner:
     here = Path(__file__).parent
     root = here.parents[1]
     library = directory / "lanes.so"
-    archives = [str(build / "lib" / f"libtsr_{name}.a") for name in ("lane", "matrix", "base")]
+    archives = [str(build / "lib" / f"libtsr_{name}.a") for name in ("exec", "lane", "matrix", "base")]
     command = [
         os.environ.get("CC", "cc"),
         "-shared",
