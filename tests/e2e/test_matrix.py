@@ -1,4 +1,4 @@
-"""A sample of the matrix; with -m full all but most seeds. `scripts/lab matrix` runs any part of it and draws a table."""
+"""A sample of the matrix; with -m full all but most seeds. `scripts/lab matrix` runs any part and draws a table."""
 
 from __future__ import annotations
 
