@@ -41,14 +41,18 @@ static void release_set_locked(size_t index)
     tsr_vec_remove_swap(&waiting, index);
 }
 
-/* A stream's memory may be freed behind work of the legacy stream that it waits for by that stream's rules, with no work of its own. */
+/*
+ * A stream's memory may be freed behind work of the legacy stream that it waits for by that stream's rules, with no work of its own. While
+ * another blocking stream is captured, asking the legacy stream would end that capture.
+ */
 static bool legacy_is_complete(CUstream stream)
 {
     unsigned flags = 0;
     if (stream == CU_STREAM_LEGACY ||
         (tsr_real.cuStreamGetFlags(stream, &flags) == CUDA_SUCCESS && flags == CU_STREAM_NON_BLOCKING))
         return true;
-    return tsr_order_join(CU_STREAM_LEGACY, false) == CUDA_SUCCESS && tsr_real.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+    return !tsr_is_capturing(CU_STREAM_LEGACY) && tsr_order_join(CU_STREAM_LEGACY, false) == CUDA_SUCCESS &&
+           tsr_real.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS;
 }
 
 /* Whether all work of the stream, wherever it runs, is complete. What cannot be asked, or not now, is not. */

@@ -1,7 +1,8 @@
 """A pool is destroyed whose memory was freed behind a kernel that still uses it, in a stream without work of its own.
 
 argv: the kernel's stream and that of the free, `legacy` or `blocking`: each waits for the other by the legacy stream's
-rules. Prints "right", or fails with the driver's error.
+rules. With a third, `captured`, the kernel is done and memory is looked for while another blocking stream is captured.
+Prints "right", or fails with the driver's error.
 """
 
 import ctypes
@@ -31,6 +32,18 @@ SPIN:
 BYTES = 4096
 
 
+def look_for_memory_during_capture(properties: driver.CUmemPoolProps, freed_in: driver.CUstream) -> None:
+    """A new pool has no memory yet; what was freed may be released for it."""
+    captured = call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_DEFAULT))
+    other = call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+    pool = call(driver.cuMemPoolCreate(properties))
+    call(driver.cuStreamBeginCapture(captured, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+    while driver.cuStreamQuery(freed_in)[0] != driver.CUresult.CUDA_SUCCESS:
+        pass
+    call(driver.cuMemAllocFromPoolAsync(BYTES, pool, other))
+    call(driver.cuStreamEndCapture(captured))
+
+
 def main() -> None:
     call(driver.cuInit(0))
     context = call(driver.cuDevicePrimaryCtxRetain(0))
@@ -49,7 +62,11 @@ def main() -> None:
     call(driver.cuCtxSynchronize())
     parameters = ((int(buffer),), (ctypes.c_void_p,))
     call(driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, streams[sys.argv[1]], parameters, 0))
+    if len(sys.argv) > 3:
+        call(driver.cuCtxSynchronize())
     call(driver.cuMemFreeAsync(buffer, streams[sys.argv[2]]))
+    if len(sys.argv) > 3:
+        look_for_memory_during_capture(properties, streams[sys.argv[2]])
     call(driver.cuMemPoolDestroy(pool))
     call(driver.cuCtxSynchronize())
     sys.stdout.write("right\n")

@@ -12,14 +12,18 @@ GUEST = Path(__file__).with_name("pool_guest.py")
 POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
 
 
-@pytest.mark.parametrize(("kernel", "free"), [("legacy", "blocking"), ("blocking", "legacy"), ("legacy", "legacy")])
+@pytest.mark.parametrize(
+    "streams",
+    [("legacy", "blocking"), ("blocking", "legacy"), ("legacy", "legacy"), ("blocking", "blocking", "captured")],
+    ids="-".join,
+)
 def test_a_pool_is_destroyed_while_a_kernel_elsewhere_uses_it(
-    native_build: Path, tmp_path: Path, kernel: str, free: str
+    native_build: Path, tmp_path: Path, streams: tuple[str, ...]
 ) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     done = subprocess.run(
-        [str(TESSERA_RUN), "--emulate", "2", "--policy", str(policy), "--", sys.executable, str(GUEST), kernel, free],
+        [str(TESSERA_RUN), "--emulate", "2", "--policy", str(policy), "--", sys.executable, str(GUEST), *streams],
         env=with_native(native_build / "native"),
         capture_output=True,
         text=True,

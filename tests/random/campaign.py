@@ -18,11 +18,12 @@ from typing import Any
 
 from tests.command import TESSERA_RUN
 
-SECONDS_PER_PROGRAM, LEAST_SECONDS = 1.0, 120.0
+PATIENCE_PER_PROGRAM, LEAST_SECONDS = 1 / 15, 120.0  # on average a program takes a fraction of the patience
 ALONE = 3  # times that a seed which failed is run alone
 PROGRAM_LINE = re.compile(r"^(\d+) ([0-9a-f]{16})$", re.MULTILINE)
 BAD_LINE = re.compile(r"^(\d+) ((?:error|hang).*)$", re.MULTILINE)
 NONE = "none"
+CHECKED_NOTHING = 3  # exit status of tessera-run
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,18 @@ class Ran:
 
     @property
     def never_began(self) -> bool:
-        return not self.digests and self.bad.startswith("exit code") and not self.bad.startswith("exit code 3")
+        return not self.digests and self.bad.startswith("exit code") and not self.checked_nothing
+
+    @property
+    def checked_nothing(self) -> bool:
+        """All programs ended well, and none had a launch that --verify or --check-writes looked at."""
+        return self.bad == f"exit code {CHECKED_NOTHING}"
 
 
 def run(setting: Setting, policy: Policy, arguments: Sequence[str], programs: int) -> Ran:
     """Runs the C program; its own hangs it ends itself."""
+    limit_s = setting.patience_s + max(LEAST_SECONDS, PATIENCE_PER_PROGRAM * setting.patience_s * programs)
+    late = False
     with tempfile.TemporaryDirectory(dir=setting.folder) as place:
         report = Path(place) / "report.json"
         command = [str(TESSERA_RUN), "--json", str(report), "--no-summary", *policy.files(Path(place)), "--"]
@@ -140,14 +148,16 @@ def run(setting: Setting, policy: Policy, arguments: Sequence[str], programs: in
             start_new_session=True,
         )
         try:
-            limit = setting.patience_s + max(LEAST_SECONDS, SECONDS_PER_PROGRAM * programs)
-            output, errors = process.communicate(timeout=limit)
+            output, errors = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
+            late = True
             os.killpg(process.pid, signal.SIGKILL)
             output, errors = process.communicate()
         data: dict[str, Any] = json.loads(report.read_text() or "{}") if report.exists() else {}
     digests = [(int(seed), digest) for seed, digest in PROGRAM_LINE.findall(output)]
     bad = "" if process.returncode == 0 else f"exit code {process.returncode}"
+    if late:
+        bad += f" after {limit_s:.0f} s"
     if said := BAD_LINE.search(output):
         bad = said[2]
     return Ran(digests, bad, output + errors, data)
@@ -194,12 +204,12 @@ def _runs(setting: Setting, policy: Policy, first: int, programs: int) -> Iterat
         at = ran.digests[-1][0] + 2 if ran.digests and ran.bad else at + 1 if ran.bad else first + programs
 
 
-def _again(setting: Setting, policy: Policy, seed: int, digest: str) -> int:
+def fails_again(setting: Setting, policy: Policy, seed: int, digest: str) -> int:
     """How often the program fails alone."""
     failed = 0
     for _ in range(ALONE):
         ran = run(setting, policy, ["--seed", str(seed)], 1)
-        failed += bool(ran.bad) or ran.digests != [(seed, digest)]
+        failed += bool(ran.bad and not ran.checked_nothing) or ran.digests != [(seed, digest)]
     return failed
 
 
@@ -224,7 +234,7 @@ def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Ch
         if ran.bad:
             wrong.append((ran.digests[-1][0] + 1 if ran.digests else at, ran.bad))
         for seed, what in wrong:
-            again = _again(setting, policy, seed, right.get(seed, ""))
+            again = fails_again(setting, policy, seed, right.get(seed, ""))
             failures.append(Failure(seed, policy.name, what, again, at, ran.output[-2000:]))
     return Chunk(done, failures, counted, away, time.monotonic() - started)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import pairwise
 from pathlib import Path
 
@@ -50,6 +51,19 @@ def test_other_bytes_and_errors_are_failures(setting: Setting, monkeypatch: pyte
     monkeypatch.setattr(campaign, "run", run_wrongly)
     chunk: Chunk = run_chunk(setting, POLICIES["shim"], FIRST, 3)
     assert [(failure.seed, failure.alone) for failure in chunk.failures] == [(FIRST + 1, campaign.ALONE)]
+
+
+def test_a_program_too_small_to_be_verified_is_no_failure_again(setting: Setting) -> None:
+    rarely = Policy("rarely", rules=POLICIES["verify"].rules, options=("--verify=1000000",))
+    ((_, digest),) = run(setting, POLICIES[NONE], ["--seed", str(FIRST)], 1).digests
+    assert run(setting, rarely, ["--seed", str(FIRST)], 1).bad == "exit code 3"
+    assert campaign.fails_again(setting, rarely, FIRST, digest) == 0
+
+
+def test_a_process_that_takes_too_long_says_so(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign, "LEAST_SECONDS", 0.0)
+    hasty = dataclasses.replace(setting, patience_s=0)
+    assert run(hasty, POLICIES[NONE], ["--seed", str(FIRST)], 1).bad == "exit code -9 after 0 s"
 
 
 def test_a_failing_program_is_made_small(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
