@@ -24,7 +24,7 @@ from controlplane.analysis.folder import PARTIAL, Entry, Folder
 from controlplane.analysis.kernel import Analysis
 
 MAGIC = b"TSRANLZ3"
-# Magic, digest of what follows, bytes of the key's JSON, of the description's, of the template; the rest is the twin.
+# Magic, digest of what follows, bytes of the key's JSON, of the description's, of the template; the rest is the clone.
 HEADER = struct.Struct("<8s16sIII")
 DIGESTED = 24  # what the digest is of begins here
 LIMIT_BYTES = 512 << 20
@@ -40,7 +40,7 @@ class Key:
     """Of which function an analysis is: `code` and `code_bytes` are the image's hash (controlplane/content.py), size.
 
     `sources`: hashes of the PTX that is known to be linked into the image. `disassemble`: whether machine code may be.
-    `twin`: the analysis comes with the function's twin.
+    `clone`: the analysis comes with the function's clone.
     """
 
     code: int
@@ -50,7 +50,7 @@ class Key:
     function: str
     sources: tuple[int, ...] = ()
     disassemble: bool = True
-    twin: bool = False
+    clone: bool = False
 
     def fields(self) -> tuple[int, int, int, bool, str, tuple[int, ...], bool, bool]:
         return (
@@ -61,7 +61,7 @@ class Key:
             self.function,
             self.sources,
             self.disassemble,
-            self.twin,
+            self.clone,
         )
 
     def to_json(self) -> bytes:
@@ -173,7 +173,7 @@ def digest_of(data: bytes | memoryview) -> bytes:
 def encode(key: bytes, analysis: Analysis) -> bytes:
     description = json.dumps(analysis.description, separators=(",", ":")).encode()
     sizes = len(key), len(description), len(analysis.template)
-    data = HEADER.pack(MAGIC, b"", *sizes) + key + description + analysis.template + analysis.twin
+    data = HEADER.pack(MAGIC, b"", *sizes) + key + description + analysis.template + analysis.clone
     return HEADER.pack(MAGIC, digest_of(memoryview(data)[DIGESTED:]), *sizes) + data[HEADER.size :]
 
 
@@ -184,11 +184,11 @@ def decode(data: bytes, key: bytes) -> Analysis | None:
     magic, digest, key_bytes, description_bytes, template_bytes = HEADER.unpack_from(data)
     begin = HEADER.size + key_bytes
     end = begin + description_bytes
-    twin = end + template_bytes
+    clone = end + template_bytes
     if magic != MAGIC or data[HEADER.size : begin] != key or digest_of(memoryview(data)[DIGESTED:]) != digest:
         return None
     try:
         description = description_of(json.loads(data[begin:end]))
     except (ValueError, RecursionError):
         return None
-    return None if description is None else Analysis(description, data[end:twin], twin=data[twin:])
+    return None if description is None else Analysis(description, data[end:clone], clone=data[clone:])

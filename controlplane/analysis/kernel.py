@@ -10,6 +10,7 @@ from ptxtools.access import flat
 from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
 from ptxtools.access.template import Template
+from ptxtools.clone import Clone, rewrite
 from ptxtools.errors import PtxError
 from ptxtools.image import running
 from ptxtools.machine.build import build as build_machine
@@ -18,7 +19,6 @@ from ptxtools.machine.cubin import read as read_cubin
 from ptxtools.machine.disassembler import DisassemblyError
 from ptxtools.machine.listing import Listing, want_together
 from ptxtools.reader import Module, read
-from ptxtools.twin import Twin, rewrite
 
 NO_CODE = "the image has no code of it for this architecture"
 MOVED = "parameters of such an alignment lie elsewhere on this architecture than PTX says"
@@ -34,14 +34,14 @@ class Analysis:
 
     `is_lasting`: another try would say the same; false where a tool is missing or the image could not be read.
 
-    `twin`: PTX of the function that tests each access, or why there is none (Twin.to_bytes); empty when none was asked
-    for, or the function has no PTX.
+    `clone`: PTX of the function that tests each access, or why there is none (Clone.to_bytes); empty when none
+    was asked for, or the function has no PTX.
     """
 
     description: Description
     template: bytes = b""
     is_lasting: bool = True
-    twin: bytes = b""
+    clone: bytes = b""
 
     @property
     def is_known(self) -> bool:
@@ -53,8 +53,8 @@ class Image:
     """An image as it was given to the driver, for one architecture.
 
     `sources`: PTX texts that the driver has linked into the image: with them, machine code is as good as PTX.
-    `disassemble`: whether machine code may be disassembled. `twins`: analyses come with twins, and PTX goes before
-    machine code, as twins are made of it.
+    `disassemble`: whether machine code may be disassembled. `clones`: analyses come with clones, and PTX goes before
+    machine code, as clones are made of it.
     """
 
     data: bytes
@@ -62,7 +62,7 @@ class Image:
     ptx_only: bool = False
     sources: Sequence[bytes] = ()
     disassemble: bool = True
-    twins: bool = False
+    clones: bool = False
     _texts: list[str] = field(default_factory=list)
     _modules: list[Module] = field(default_factory=list)  # of the texts
     _machine: list[_MachineCode] = field(default_factory=list)
@@ -89,17 +89,17 @@ class Image:
             if not self.ptx_only and _moves_parameters(modules[0], name, self.architecture):
                 return _unknown(name, MOVED)
             found = _from_ptx(modules[0], name)
-            return self._with_twin(found, modules[0], name) if self.twins and found.is_known else found
+            return self._with_clone(found, modules[0], name) if self.clones and found.is_known else found
         return machine[0].analyse(name, self.disassemble) if machine else _unknown(name, NO_CODE)
 
-    def _with_twin(self, analysis: Analysis, module: Module, name: str) -> Analysis:
+    def _with_clone(self, analysis: Analysis, module: Module, name: str) -> Analysis:
         try:
-            twin = rewrite(self._texts[self._modules.index(module)], module, name)
+            clone = rewrite(self._texts[self._modules.index(module)], module, name)
         except ValueError as problem:
-            twin = Twin("", str(problem))
+            clone = Clone("", str(problem))
         except PtxError as problem:
-            twin = Twin("", problem.message)
-        return replace(analysis, twin=twin.to_bytes())
+            clone = Clone("", problem.message)
+        return replace(analysis, clone=clone.to_bytes())
 
     def _read_once(self) -> None:
         if not self._is_read:
@@ -108,7 +108,7 @@ class Image:
 
     def _read(self) -> None:
         try:
-            codes = running(self.data, self.architecture, ptx_only=self.ptx_only or self.twins)
+            codes = running(self.data, self.architecture, ptx_only=self.ptx_only or self.clones)
             texts = [code.text for code in codes if code.text is not None]
             cubins = [code.cubin for code in codes if code.text is None and code.cubin is not None]
             self._machine = [_MachineCode(cubin, read_cubin(cubin)) for cubin in cubins]

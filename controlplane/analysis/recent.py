@@ -20,11 +20,11 @@ _HASHES, _ARCHITECTURES, _NAME_BYTES = 1 << 64, 1 << 16, 1 << 16
 
 
 class Recent:
-    """Of runs that asked for the same: whose machine code may be disassembled, and with twins or without."""
+    """Of runs that asked for the same: whose machine code may be disassembled, and with clones or without."""
 
-    def __init__(self, cache: Cache, consent: Consent, *, twins: bool) -> None:
+    def __init__(self, cache: Cache, consent: Consent, *, clones: bool) -> None:
         self._folder = cache.folder
-        self._place = f"{RECENT}{consent.value}{'-twins' if twins else ''}.json"
+        self._place = f"{RECENT}{consent.value}{'-clones' if clones else ''}.json"
 
     def listed(self) -> list[Key]:
         """The latest used first."""
@@ -48,8 +48,8 @@ def _key(fields: list[Any]) -> Key:
     """Errors: TypeError, ValueError when it is none."""
     if [type(each) for each in fields] != _TYPES or any(type(source) is not int for source in fields[5]):
         raise ValueError("these are not a key's fields")
-    code, size, architecture, ptx_only, function, sources, disassemble, twin = fields
+    code, size, architecture, ptx_only, function, sources, disassemble, clone = fields
     hashes = all(0 <= each < _HASHES for each in (code, size, *sources))
     if not hashes or not 0 <= architecture < _ARCHITECTURES or len(function.encode()) > _NAME_BYTES:
         raise ValueError("these are no fields of a key")
-    return Key(code, size, architecture, ptx_only, function, tuple(sources), disassemble, twin)
+    return Key(code, size, architecture, ptx_only, function, tuple(sources), disassemble, clone)

@@ -48,11 +48,11 @@ class AnalysisService:
         table: Table | None,
         consent: Consent = Consent.OPEN,
         *,
-        twins: bool = False,
+        clones: bool = False,
         recent: Recent | None = None,
     ) -> None:
-        """twins: functions' twins are published, too. recent: what the latest runs used; None: nobody remembers."""
-        self._analyst, self._table, self._consent, self._twins = analyst, table, consent, twins
+        """clones: functions' clones are published, too. recent: what the latest runs used; None: nobody remembers."""
+        self._analyst, self._table, self._consent, self._clones = analyst, table, consent, clones
         self._uses: dict[int, _Uses] = {}
         self._codes: dict[tuple[int, int, str], tuple[int, int, str]] = {}  # one of each, however often it is loaded
         self._images: dict[int, Opened] = {}
@@ -135,7 +135,7 @@ class AnalysisService:
         disassemble = may_disassemble(self._consent, file)
         sources = tuple(self._linked.get(code, []))
         for architecture in sorted(uses.architectures):
-            key = Key(code, size, architecture, uses.emulated, function.text, sources, disassemble, self._twins)
+            key = Key(code, size, architecture, uses.emulated, function.text, sources, disassemble, self._clones)
             if key in self._wanted:
                 continue
             self._wanted.add(key)

@@ -65,7 +65,7 @@ class Table:
         return int(self._header.published)
 
     def publish(self, key: Key, analysis: Analysis) -> bool:
-        """Stores are seen in their order, as everywhere on x86-64. A twin without room is left out. False: no room."""
+        """Stores are seen in their order, as everywhere on x86-64. A clone without room is left out. False: no room."""
         template = analysis.template if analysis.is_known else b""
         function = content_hash(key.function.encode())
         architecture = architecture_of(key)
@@ -75,9 +75,9 @@ class Table:
         slot.code, slot.function, slot.architecture = key.code, function, architecture
         slot.bytes = len(template)
         offset = self._put(template)
-        if analysis.twin and self._next + len(analysis.twin) <= self._size:
-            slot.twin_bytes = len(analysis.twin)
-            slot.twin = self._put(analysis.twin)
+        if analysis.clone and self._next + len(analysis.clone) <= self._size:
+            slot.clone_bytes = len(analysis.clone)
+            slot.clone = self._put(analysis.clone)
         slot.offset = offset
         self._header.published += 1
         return True

@@ -88,7 +88,7 @@ ImageOf = tuple[int, int, bool, tuple[int, ...], bool, bool]
 
 def image_of(key: Key) -> ImageOf:
     """What functions of one image have in common."""
-    return (key.code, key.architecture, key.ptx_only, key.sources, key.disassemble, key.twin)
+    return (key.code, key.architecture, key.ptx_only, key.sources, key.disassemble, key.clone)
 
 
 class Analyser:
@@ -117,7 +117,7 @@ class Analyser:
         if known not in self._images:
             wanted = zip(files, places, (key.code, *key.sources), strict=True)
             data, *sources = [_contents(descriptor, place, expected) for descriptor, place, expected in wanted]
-            self._images[known] = Image(data, key.architecture, key.ptx_only, sources, key.disassemble, key.twin)
+            self._images[known] = Image(data, key.architecture, key.ptx_only, sources, key.disassemble, key.clone)
             while len(self._images) > IMAGES_KEPT or (len(self._images) > 1 and self._kept_bytes() > KEPT_BYTES):
                 self._images.popitem(last=False)
         self._images.move_to_end(known)

@@ -157,7 +157,7 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         type=_positive,
         help="the same for each read, write and atomic access of kernels that have PTX, tested on the GPU by a "
-        "rewritten twin of the kernel; with --check-writes both are checked of the same launches",
+        "rewritten clone of the kernel; with --check-writes both are checked of the same launches",
     )
     group.add_argument("--check-seed", metavar="SEED", type=_count, default=0, help="another seed draws other launches")
     group.add_argument("--check-most", metavar="M", type=_count, default=0, help="so many drawn launches at most")
@@ -252,9 +252,9 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
 
             watched = None if redirection is None or policy is None else redirection.watched(options.verify)
             consent = _consent(policy, options.disassemble) if options.analyze else None
-            twins = options.check_accesses is not None
+            clones = options.check_accesses is not None
             observation = stack.enter_context(
-                Observation(options.trace, records=observed_run, policy=watched, disassemble=consent, twins=twins)
+                Observation(options.trace, records=observed_run, policy=watched, disassemble=consent, clones=clones)
             )
             layers.append(observation.change(options.timing, parameters=options.trace_parameters))
         layers.append(present().change())

@@ -15,8 +15,8 @@ SKIPS = {
 LACKS = {
     "no_ptx": "they are not known from PTX",
     "no_twin": "their PTX cannot be rewritten",
-    "refused": "the driver refused something of their twins",
-    "partly": "their twins cannot test all",
+    "refused": "the driver refused something of their clones",
+    "partly": "their clones cannot test all",
 }
 ARTICLES = {"read": "a read", "write": "a write", "atomic": "an atomic access"}
 LARGEST_VALUE = 16  # hexadecimal digits of a parameter that are shown
@@ -39,7 +39,7 @@ def to_text(report: CheckReport) -> str:
         f"{known}; one of {report.every} was drawn",
     ]
     if report.checked and report.accesses:
-        lines.append(f"  twins of {report.tested_launches} launches tested {report.tested} accesses of threads")
+        lines.append(f"  clones of {report.tested_launches} launches tested {report.tested} accesses of threads")
     if report.checked and report.writes:
         lines.append(
             f"  they changed {amount(report.changed_bytes)} of {amount(report.predicted_bytes)} that they may write; "

@@ -31,8 +31,8 @@ class Observation:
     """Runs from entering the context on. Raises ConfigError when the trace cannot be written.
 
     records: whether programs are observed; policy: one whose edits take effect; disassemble: what kernels read and
-    write is found out while the program runs, and this is whose machine code may be for that; None: it is not; twins:
-    functions' twins are made, too.
+    write is found out while the program runs, and this is whose machine code may be for that; None: it is not; clones:
+    functions' clones are made, too.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class Observation:
         records: bool = True,
         policy: WatchedPolicy | None = None,
         disassemble: Consent | None = None,
-        twins: bool = False,
+        clones: bool = False,
     ) -> None:
         self._trace, self._records, self._policy = trace, records, policy
         self._templates = -1 if disassemble is None else _create_templates()
-        self._disassemble, self._twins = disassemble or Consent.OPEN, twins
+        self._disassemble, self._clones = disassemble or Consent.OPEN, clones
         self._listener: Listener | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -66,7 +66,7 @@ class Observation:
                 self._policy,
                 self._templates,
                 self._disassemble.value,
-                self._twins,
+                self._clones,
             )
             table = None if self._policy is None else self._policy.table
             inherited = [theirs.fileno(), *(one for one in (file, table) if one is not None)]

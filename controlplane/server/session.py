@@ -48,7 +48,7 @@ def _analysis(setup: Setup, complain: Callable[[str], None]) -> AnalysisService:
     table = Table(setup.templates)
     os.close(setup.templates)
     cache, consent = Cache(complain=complain), Consent(setup.disassemble)
-    recent = Recent(cache, consent, twins=setup.twins)
-    service = AnalysisService(Analyst(cache, Pool()), table, consent, twins=setup.twins, recent=recent)
+    recent = Recent(cache, consent, clones=setup.clones)
+    service = AnalysisService(Analyst(cache, Pool()), table, consent, clones=setup.clones, recent=recent)
     service.publish_recent()
     return service

@@ -34,7 +34,7 @@ class Setup:
     policy: WatchedPolicy | None = None
     templates: int = -1  # the table for templates; without it nothing is analysed
     disassemble: str = "open"  # whose machine code may be (ptxtools.machine.consent)
-    twins: bool = False  # analyses come with twins
+    clones: bool = False  # analyses come with clones
 
     def to_argument(self) -> str:
         return json.dumps(asdict(self))

@@ -112,7 +112,7 @@ static void relate_to_first(struct tsr_evaluation *e, const struct tsr_form *res
         tsr_symbol_relate(e, result, tsr_form_moved(e, tsr_form_plus(e, first, result, -1), low));
 }
 
-/* Whether a way to a meeting brings what a loop before it counted, and a number: its end is known there. */
+/* Whether a way to a phi brings what a loop before it counted, and a number: its end is known there. */
 static bool is_count(const struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_access_node *node)
 {
     return node->op == TSR_OP_JOIN && form->count == 1 && form->terms[0].coefficient == 1 &&
@@ -234,14 +234,14 @@ static const struct tsr_form *joined(struct tsr_evaluation *e, const struct tsr_
         ways[count++] = context;
     }
     const struct tsr_form *known;
-    const struct tsr_form *result = e->coarse ? NULL : tsr_meeting_find(e, node->block, ways, forms, count, &known);
+    const struct tsr_form *result = e->coarse ? NULL : tsr_phi_find(e, node->block, ways, forms, count, &known);
     if (result) {
         limit(e, known, result, options, count);
         return result;
     }
     result = one_of(e, node, options, count);
     if (!e->coarse)
-        tsr_meeting_add(e, node->block, ways, forms, count, result);
+        tsr_phi_add(e, node->block, ways, forms, count, result);
     return result;
 }
 

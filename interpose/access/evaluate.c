@@ -192,7 +192,7 @@ void tsr_trial_end(struct tsr_evaluation *e)
     for (struct tsr_undo *undo = e->trial->facts; undo; undo = undo->older)
         e->facts[undo->index] = NULL;
     e->divisions = e->trial->divisions;
-    tsr_meetings_forget(e);
+    tsr_phis_forget(e);
     e->trial = e->trial->outer;
     e->trial_depth--;
 }

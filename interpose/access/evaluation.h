@@ -19,7 +19,7 @@
 
 #define TSR_FORM_TERMS 40u  /* of a form; one that would have more becomes a symbol */
 #define TSR_VIEW_BUCKETS 32u
-#define TSR_MEETING_BUCKETS 32u
+#define TSR_PHI_BUCKETS 32u
 #define TSR_NO_SYMBOL UINT32_MAX
 #define TSR_DEPTH 250u /* of values that depend on each other */
 
@@ -190,7 +190,7 @@ struct tsr_evaluation {
     const struct tsr_form *special[TSR_SPECIAL_OTHER];
     struct tsr_named *named;
     struct tsr_view *views[TSR_VIEW_BUCKETS];
-    struct tsr_meeting *meetings[TSR_MEETING_BUCKETS]; /* by block */
+    struct tsr_phi *phis[TSR_PHI_BUCKETS]; /* by block */
     struct tsr_division *divisions;
     struct tsr_trial *trial;
     struct tsr_undo *looked_at; /* contexts whose predicates are being looked at */
@@ -330,14 +330,14 @@ const struct tsr_form *tsr_choice_value(struct tsr_evaluation *e, const struct t
 const struct tsr_form *tsr_form_between(struct tsr_evaluation *e, tsr_wide low, tsr_wide high, const struct tsr_form *a,
                                         const struct tsr_form *b, tsr_wide mask);
 
-/* meetings.c */
-const struct tsr_form *tsr_meeting_find(struct tsr_evaluation *e, uint32_t block, const uint32_t *ways,
-                                        const struct tsr_form *const *options, uint32_t count, const struct tsr_form **symbol);
-void tsr_meeting_add(struct tsr_evaluation *e, uint32_t block, const uint32_t *ways, const struct tsr_form *const *options,
-                     uint32_t count, const struct tsr_form *result);
-void tsr_meetings_forget(struct tsr_evaluation *e);
-const struct tsr_facts *tsr_meeting_only_way(struct tsr_evaluation *e, uint32_t node, uint32_t context);
-const struct tsr_facts *tsr_meeting_facts(struct tsr_evaluation *e, const struct tsr_access_node *node, bool truth);
+/* phis.c */
+const struct tsr_form *tsr_phi_find(struct tsr_evaluation *e, uint32_t block, const uint32_t *ways,
+                                    const struct tsr_form *const *options, uint32_t count, const struct tsr_form **symbol);
+void tsr_phi_add(struct tsr_evaluation *e, uint32_t block, const uint32_t *ways, const struct tsr_form *const *options,
+                 uint32_t count, const struct tsr_form *result);
+void tsr_phis_forget(struct tsr_evaluation *e);
+const struct tsr_facts *tsr_phi_only_way(struct tsr_evaluation *e, uint32_t node, uint32_t context);
+const struct tsr_facts *tsr_phi_facts(struct tsr_evaluation *e, const struct tsr_access_node *node, bool truth);
 
 /* predicates.c */
 const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t node, bool truth); /* NULL: cannot be so */

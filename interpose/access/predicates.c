@@ -100,7 +100,7 @@ static const struct tsr_facts *compared(struct tsr_evaluation *e, const struct t
     if (found && (code == TSR_COMPARE_GT || code == TSR_COMPARE_GE || code == TSR_COMPARE_EQ))
         found = add_fact(e, facts, tsr_form_apart(e, sides[0], sides[1], true, code == TSR_COMPARE_GT));
     for (uint32_t i = 0; i < 2 && found && !e->coarse; i++)
-        found = tsr_facts_joined(e, found, tsr_meeting_only_way(e, tsr_node_operand(e, node, i), node->context));
+        found = tsr_facts_joined(e, found, tsr_phi_only_way(e, tsr_node_operand(e, node, i), node->context));
     return found;
 }
 
@@ -123,7 +123,7 @@ const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t i
     else if (node->op == TSR_OP_COMPARE && node->code < TSR_COMPARE_OTHER)
         found = compared(e, node, truth);
     else if (node->op == TSR_OP_JOIN)
-        found = tsr_meeting_facts(e, node, truth);
+        found = tsr_phi_facts(e, node, truth);
     e->depth--;
     return found;
 }

@@ -1,5 +1,5 @@
 /*
- * The bytes of a tensor as ranges: elements at multiples of strides in several dimensions. ptxtools/ranges/box.py is its twin.
+ * The bytes of a tensor as ranges: elements at multiples of strides in several dimensions. ptxtools/ranges/box.py is its clone.
  */
 #ifndef TSR_CALLS_BOX_H
 #define TSR_CALLS_BOX_H

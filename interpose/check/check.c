@@ -19,7 +19,7 @@
 #include "driver/real.h"
 #include "memory/quiet.h"
 #include "check/snapshot.h"
-#include "check/twin.h"
+#include "check/clone.h"
 #include "check/untested.h"
 #include "memory/allocation.h"
 #include "memory/home.h"
@@ -37,7 +37,7 @@ static struct {
     struct tsr_function_record *function;
     struct tsr_prediction prediction;
     struct tsr_snapshots *snapshots; /* NULL: what it writes is not looked at */
-    struct tsr_twin *twin;           /* NULL: its accesses are not tested */
+    struct tsr_clone *clone;         /* NULL: its accesses are not tested */
     CUstreamCaptureMode mode;
     uint64_t start_ns;
     struct tsr_check_block block;
@@ -151,38 +151,38 @@ static CUresult copy_locked(void)
     return result;
 }
 
-/* The twin, ready for the launch; NULL: it has none, which is counted. */
-static struct tsr_twin *twin_locked(const struct tsr_launch *launch)
+/* The clone, ready for the launch; NULL: it has none, which is counted. */
+static struct tsr_clone *clone_locked(const struct tsr_launch *launch)
 {
     struct tsr_lack lack;
     if (!is_asked_for(TSR_CHECK_OF_ACCESSES))
         return NULL;
-    struct tsr_twin *twin = tsr_twin_find_locked(now.function, launch->stream, &lack);
-    if (!twin)
+    struct tsr_clone *clone = tsr_clone_find_locked(now.function, launch->stream, &lack);
+    if (!clone)
         tsr_untested_count_locked(tsr_checks, now.function, &lack);
-    return twin;
+    return clone;
 }
 
 static CUresult arm_locked(struct tsr_launch *launch)
 {
-    CUresult result = now.twin ? tsr_twin_arm_locked(now.twin, now.function, launch->stream, &now.prediction) : CUDA_SUCCESS;
-    launch->twin = now.twin && result == CUDA_SUCCESS ? tsr_twin_function(now.twin) : NULL;
+    CUresult result = now.clone ? tsr_clone_arm_locked(now.clone, now.function, launch->stream, &now.prediction) : CUDA_SUCCESS;
+    launch->clone = now.clone && result == CUDA_SUCCESS ? tsr_clone_function(now.clone) : NULL;
     return result;
 }
 
-#define READY (-1)    /* the gate is closed, memory copied, the twin armed */
+#define READY (-1)    /* the gate is closed, memory copied, the clone armed */
 #define NOTHING (-2) /* there is nothing to look at it with */
 
 /* Why not; or one of these. */
 static int prepare_locked(struct tsr_launch *launch, const void *parameters, uint32_t bytes)
 {
     now.snapshots = NULL;
-    now.twin = NULL;
+    now.clone = NULL;
     tsr_predict_locked(now.function, launch, parameters, bytes, &now.prediction);
     if (now.prediction.source == TSR_SOURCE_NONE || !is_bounded(&now.prediction))
         return TSR_CHECK_UNKNOWN;
-    now.twin = twin_locked(launch);
-    if (!now.twin && !is_asked_for(TSR_CHECK_OF_WRITES))
+    now.clone = clone_locked(launch);
+    if (!now.clone && !is_asked_for(TSR_CHECK_OF_WRITES))
         return NOTHING;
     if (!tsr_gate_close(BEFORE_NS))
         return TSR_CHECK_BUSY;
@@ -233,7 +233,7 @@ struct verdict {
     uint64_t predicted_bytes;
     bool whole, outside;
     bool tested; /* its accesses were, with this result: */
-    struct tsr_twin_result twin;
+    struct tsr_clone_result clone;
 };
 
 /* The copy gets what was predicted to be written. */
@@ -270,14 +270,14 @@ static CUresult judge(struct verdict *verdict)
     if (result == CUDA_SUCCESS && now.snapshots)
         result = judge_writes(verdict);
     if (result == CUDA_SUCCESS && verdict->tested)
-        result = tsr_twin_read_locked(now.twin, &verdict->twin);
+        result = tsr_clone_read_locked(now.clone, &verdict->clone);
     return result;
 }
 
 static void count_partly(void)
 {
     struct tsr_lack lack;
-    tsr_lack_say(&lack, TSR_CHECK_PARTLY, "%s", tsr_twin_untested(now.twin));
+    tsr_lack_say(&lack, TSR_CHECK_PARTLY, "%s", tsr_clone_untested(now.clone));
     if (*lack.why)
         tsr_untested_count_locked(tsr_checks, now.function, &lack);
 }
@@ -294,7 +294,7 @@ static void count_verdict(const struct verdict *verdict, bool first)
     count(&tsr_checks->predicted_bytes, verdict->predicted_bytes);
     count(&tsr_checks->looked_at_bytes, now.snapshots ? tsr_snapshots_bytes(now.snapshots) : 0);
     count(&tsr_checks->tested_launches, verdict->tested);
-    count(&tsr_checks->tested, verdict->twin.tested);
+    count(&tsr_checks->tested, verdict->clone.tested);
     count(&tsr_checks->check_ns, tsr_os_monotonic_ns() - now.start_ns);
     if (verdict->tested)
         count_partly();
@@ -310,16 +310,16 @@ static struct tsr_check_place place_of(uint64_t address)
 static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
 {
     const struct tsr_difference *stray = &verdict->stray;
-    const struct tsr_twin_result *twin = &verdict->twin;
-    struct tsr_check_place place = place_of(twin->outside ? twin->address : stray->address);
-    struct tsr_check_finding finding = {launch, now.function, &now.block, &now.prediction, stray, twin->outside ? twin : NULL,
+    const struct tsr_clone_result *clone = &verdict->clone;
+    struct tsr_check_place place = place_of(clone->outside ? clone->address : stray->address);
+    struct tsr_check_finding finding = {launch, now.function, &now.block, &now.prediction, stray, clone->outside ? clone : NULL,
                                         place};
     unsigned long long offset = place.address - place.allocation, size = place.allocation_bytes, begin = place.allocation;
     tsr_check_table_tell(tsr_checks, &finding);
-    if (twin->outside)
+    if (clone->outside)
         tsr_error("check: %s made %llu accesses that it was not predicted to make, one in line %u, at byte %llu of the %llu at "
                   "0x%llx; what it touches is unknown from now on",
-                  now.function->name, (unsigned long long)twin->outside, twin->line, offset, size, begin);
+                  now.function->name, (unsigned long long)clone->outside, clone->line, offset, size, begin);
     else
         tsr_error("check: %s wrote %llu bytes that it was not predicted to write, the first at byte %llu of the %llu at "
                   "0x%llx; what it touches is unknown from now on",
@@ -327,31 +327,31 @@ static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
     tsr_predict_distrust(now.function, now.prediction.source);
 }
 
-/* The driver did not launch the twin. Unless it did not launch the function either, it is not tried again. */
+/* The driver did not launch the clone. Unless it did not launch the function either, it is not tried again. */
 static void count_refused(bool launched)
 {
     struct tsr_lack lack;
     if (launched) {
-        tsr_twin_give_up_locked(now.twin, &lack);
+        tsr_clone_give_up_locked(now.clone, &lack);
         tsr_untested_count_locked(tsr_checks, now.function, &lack);
     }
-    now.twin = NULL;
+    now.clone = NULL;
 }
 
 void tsr_check_finish(const struct tsr_launch *launch, CUresult result)
 {
-    struct verdict verdict = {.tested = launch->twin};
+    struct verdict verdict = {.tested = launch->clone};
     struct tsr_snapshots *snapshots = now.snapshots;
     CUstreamCaptureMode mode = now.mode;
-    if (now.twin && !launch->twin)
+    if (now.clone && !launch->clone)
         count_refused(result == CUDA_SUCCESS);
-    if (result == CUDA_SUCCESS && (now.twin || now.snapshots))
+    if (result == CUDA_SUCCESS && (now.clone || now.snapshots))
         result = judge(&verdict);
     if (result != CUDA_SUCCESS)
         count(&tsr_checks->skipped[skip_of(result)], 1);
-    else if (now.twin || now.snapshots)
+    else if (now.clone || now.snapshots)
         count_verdict(&verdict, launch->turn == TSR_TURN_FIRST);
-    if (result == CUDA_SUCCESS && (verdict.stray.bytes || verdict.twin.outside))
+    if (result == CUDA_SUCCESS && (verdict.stray.bytes || verdict.clone.outside))
         tell(launch, &verdict);
     if (snapshots && result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&left_in) == CUDA_SUCCESS)
         left = snapshots;

@@ -3,7 +3,7 @@
  * (predict.h).
  *
  * A launch that is checked has memory to itself: the gate is closed, all work is waited for, the launch runs and is waited for. For its writes, memory
- * is copied before and compared afterwards, all but the predicted writes. For its accesses, its function's twin runs in its place (twin.h). What
+ * is copied before and compared afterwards, all but the predicted writes. For its accesses, its function's clone runs in its place (clone.h). What
  * was not predicted is a violation: it is told (the log, tessera/checks.h), and what the function touches is unknown from then on. A launch that
  * cannot be checked runs as ever, and is counted with the reason. Nothing is checked while a stream is captured.
  *

@@ -14,7 +14,7 @@
 #include "lane/functions.h"
 #include "launch/launch.h"
 #include "check/snapshot.h"
-#include "check/twin.h"
+#include "check/clone.h"
 
 #define ROOM(of) (sizeof(of) / sizeof(of)[0])
 
@@ -74,7 +74,7 @@ static void put_predicted(struct tsr_check_violation *to, const struct tsr_check
     }
 }
 
-static void put_access(struct tsr_check_violation *to, const struct tsr_twin_result *access)
+static void put_access(struct tsr_check_violation *to, const struct tsr_clone_result *access)
 {
     if (!access)
         return;

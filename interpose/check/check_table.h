@@ -11,7 +11,7 @@
 struct tsr_difference;
 struct tsr_function_record;
 struct tsr_launch;
-struct tsr_twin_result;
+struct tsr_clone_result;
 
 struct tsr_check_block { /* a launch's parameters, cut off if there are more */
     uint32_t bytes;
@@ -28,8 +28,8 @@ struct tsr_check_finding {
     const struct tsr_check_block *block;
     const struct tsr_prediction *prediction;
     const struct tsr_difference *stray;
-    const struct tsr_twin_result *access; /* NULL: bytes changed */
-    struct tsr_check_place place;         /* of the first byte */
+    const struct tsr_clone_result *access; /* NULL: bytes changed */
+    struct tsr_check_place place;          /* of the first byte */
 };
 
 /* NULL: nothing is to be checked, or the file cannot be used. */

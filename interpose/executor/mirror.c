@@ -11,7 +11,7 @@
 #include "base/os.h"
 #include "base/vec.h"
 #include "carry/carry.h"
-#include "uses/uses.h"
+#include "globals/globals.h"
 #include "executor/memory.h"
 #include "executor/share.h"
 
@@ -20,7 +20,7 @@ struct module {
     CUlibrary library; /* set instead when it was loaded as one */
     void *image;
     uint64_t bytes;
-    struct tsr_uses *uses;       /* NULL: not looked at yet */
+    struct tsr_globals *uses;    /* NULL: not looked at yet */
     TSR_VEC(uint32_t) functions; /* ids */
 };
 
@@ -56,7 +56,7 @@ static CUresult drop(struct module *module)
     CUresult result = module->library ? cuLibraryUnload(module->library) : cuModuleUnload(module->module);
     munmap(module->image, module->bytes);
     tsr_share_give(module->bytes);
-    tsr_uses_destroy(module->uses);
+    tsr_globals_destroy(module->uses);
     free(module);
     return result;
 }
@@ -102,10 +102,10 @@ static CUresult unload(struct tsr_mirror *mirror, uint32_t id)
 }
 
 /* NULL: out of memory. */
-static const struct tsr_uses *uses_of(const struct tsr_mirror *mirror, struct module *module)
+static const struct tsr_globals *uses_of(const struct tsr_mirror *mirror, struct module *module)
 {
     if (!module->uses)
-        module->uses = tsr_uses_read(module->image, module->bytes, mirror->arch);
+        module->uses = tsr_globals_read(module->image, module->bytes, mirror->arch);
     return module->uses;
 }
 
@@ -159,10 +159,10 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
     CUresult result = find_function(module, message->text, &function);
     if (result != CUDA_SUCCESS)
         return result;
-    const struct tsr_uses *uses = uses_of(mirror, module);
+    const struct tsr_globals *uses = uses_of(mirror, module);
     if (!uses || !keep_function(mirror, module, message->id, function))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct tsr_use use = tsr_uses_function(uses, message->text);
+    struct tsr_use use = tsr_globals_function(uses, message->text);
     reply->flags = use.flags;
     reply->variables = use.variables;
     return CUDA_SUCCESS;
@@ -171,10 +171,10 @@ static CUresult add_function(struct tsr_mirror *mirror, const struct tsr_message
 static CUresult look_for_variable(const struct tsr_mirror *mirror, const struct tsr_message *message, struct tsr_reply *reply)
 {
     struct module *module = tsr_map_find(&mirror->modules, message->parent);
-    const struct tsr_uses *uses = module ? uses_of(mirror, module) : NULL;
+    const struct tsr_globals *uses = module ? uses_of(mirror, module) : NULL;
     if (!uses)
         return module ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
-    reply->flags = tsr_uses_leads_to(uses, message->text) ? TSR_USES_STATE : 0;
+    reply->flags = tsr_globals_leads_to(uses, message->text) ? TSR_GLOBALS_STATE : 0;
     return CUDA_SUCCESS;
 }
 

@@ -8,7 +8,7 @@
 #include "driver/real.h"
 #include "object/collective.h"
 #include "object/session.h"
-#include "uses/uses.h"
+#include "globals/globals.h"
 
 #define HIGHEST_ADDRESS (1ull << 49) /* of GPUs */
 #define CACHE_PLACE (TSR_FUNCTION_ATTRIBUTES - 1u)
@@ -137,15 +137,15 @@ enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *functio
 {
     uint32_t uses = __atomic_load_n(&function->uses, __ATOMIC_RELAXED);
     uint64_t held = __atomic_load_n(&function->module->held, __ATOMIC_RELAXED);
-    if (uses & TSR_USES_PRINTF)
+    if (uses & TSR_GLOBALS_PRINTF)
         return TSR_REASON_PRINTF;
-    if (uses & TSR_USES_HEAP)
+    if (uses & TSR_GLOBALS_HEAP)
         return TSR_REASON_HEAP;
-    if (uses & TSR_USES_CODE)
+    if (uses & TSR_GLOBALS_CODE)
         return TSR_REASON_CODE;
-    if ((uses & TSR_USES_STATE) || (held & __atomic_load_n(&function->variables, __ATOMIC_RELAXED)))
+    if ((uses & TSR_GLOBALS_STATE) || (held & __atomic_load_n(&function->variables, __ATOMIC_RELAXED)))
         return TSR_REASON_VARIABLE;
-    return uses & TSR_USES_ADDRESS ? TSR_REASON_ADDRESS : TSR_REASON_NONE;
+    return uses & TSR_GLOBALS_ADDRESS ? TSR_REASON_ADDRESS : TSR_REASON_NONE;
 }
 
 /* Not of what the shim places itself, the same for all GPUs. */
@@ -172,7 +172,7 @@ enum tsr_reason tsr_function_hindrance_given(const struct tsr_function_record *f
     const struct tsr_parameters *parameters = &function->parameters;
     bool told = __atomic_load_n(&parameters->known, __ATOMIC_ACQUIRE) && parameters->all && parameters->bytes <= bytes;
     bool found = false;
-    if (!(__atomic_load_n(&function->uses, __ATOMIC_RELAXED) & TSR_USES_LEFT))
+    if (!(__atomic_load_n(&function->uses, __ATOMIC_RELAXED) & TSR_GLOBALS_LEFT))
         return TSR_REASON_NONE;
     if (!told)
         found = may_hold_left_address(block, 0, bytes);

@@ -18,7 +18,7 @@
 #include "base/socket.h"
 #include "lane/lane_object.h"
 #include "driver/real.h"
-#include "lane/stand_in.h"
+#include "lane/failover.h"
 #include "lane/watch.h"
 
 #define ANSWER_LOOK_MS 50 /* between looks whether it has been given up */
@@ -73,7 +73,7 @@ static CUresult ask(struct tsr_lane_client *lane, struct tsr_message *message, i
         return (CUresult)reply->result;
     __atomic_store_n(&lane->broken, 1, __ATOMIC_SEQ_CST);
     if (message->kind == TSR_MESSAGE_UNLOAD || message->kind == TSR_MESSAGE_ATTRIBUTE)
-        tsr_stand_in_await(lane);
+        tsr_failover_await(lane);
     return tsr_lane_state(lane);
 }
 

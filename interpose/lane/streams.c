@@ -114,7 +114,7 @@ static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_st
     stream->elsewhere = !is_home(gpu);
     stream->slot = TSR_STREAM_NO_SLOT;
     __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELAXED);
-    stream->owed = NULL;
+    stream->pending = NULL;
     stream->orphan = false;
     __atomic_store_n(&stream->touched, false, __ATOMIC_RELAXED);
     stream->priority = 0;
@@ -260,7 +260,7 @@ void tsr_stream_forget_settled(bool orphans_only)
         if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || (orphans_only && !tsr_stream_is(at, TSR_STREAM_OWN)) ||
             pthread_mutex_trylock(&at->lock) != 0)
             continue;
-        if (at->live && !at->lane && !at->owed && (at->orphan || !orphans_only))
+        if (at->live && !at->lane && !at->pending && (at->orphan || !orphans_only))
             forget_locked(at);
         pthread_mutex_unlock(&at->lock);
     }
@@ -274,7 +274,7 @@ void tsr_stream_forget_of(CUcontext context)
         if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || __atomic_load_n(&at->context, __ATOMIC_RELAXED) != context)
             continue;
         pthread_mutex_lock(&at->lock);
-        if (at->live && at->context == context && !at->lane && !at->owed)
+        if (at->live && at->context == context && !at->lane && !at->pending)
             forget_locked(at);
         pthread_mutex_unlock(&at->lock);
     }
@@ -333,7 +333,7 @@ static bool take_idle_locked(struct tsr_stream *stream)
         struct tsr_stream *owner = slots[i].owner;
         if (!owner || owner == stream || pthread_mutex_trylock(&owner->lock) != 0)
             continue;
-        bool idle = !owner->lane && !owner->owed && is_drained(i);
+        bool idle = !owner->lane && !owner->pending && is_drained(i);
         if (idle)
             owner->slot = TSR_STREAM_NO_SLOT;
         pthread_mutex_unlock(&owner->lock);

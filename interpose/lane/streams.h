@@ -45,8 +45,8 @@ struct tsr_stream {
     uint32_t slot;                /* lock; TSR_STREAM_NO_SLOT: none */
     struct tsr_lane_client *lane; /* lock; where its last work went; NULL: home */
     struct tsr_lane_client
-        *owed;           /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
-    uint64_t owed_value; /* lock */
+        *pending;           /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
+    uint64_t pending_value; /* lock */
 };
 
 /* The record of a stream (NULL: the default one, the thread's own if per_thread). NULL: no such stream, or no memory. */

@@ -9,7 +9,7 @@
 #include "lane/lane_client.h"
 #include "lane/lane_object.h"
 #include "lane/streams.h"
-#include "lane/stand_in.h"
+#include "lane/failover.h"
 
 #define LANES 15u
 #define LOOK_MS 50
@@ -51,7 +51,7 @@ static void decide(struct tsr_lane_client *client, const char *how)
         open_fences(client->lane); /* the application has its error */
     else if (!__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_streams_are_with(client))
         tsr_warn("executor %u %s; none of its work is lost, and what was to run there runs at home", client->number, how);
-    else if (tsr_stand_in_start(client))
+    else if (tsr_failover_start(client))
         tsr_warn("executor %u %s; none of its work is lost, and what it had not taken runs at home", client->number, how);
     else
         tsr_lane_fail(client, CUDA_ERROR_LAUNCH_FAILED, how);

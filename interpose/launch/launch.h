@@ -40,7 +40,7 @@ struct tsr_launch {
     bool decided;               /* a rule was chosen for it */
     uint32_t gpu;               /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
     enum tsr_turn turn;         /* if not taken: what it touches is being checked */
-    CUfunction twin;            /* that is launched in its function's place; NULL: none is */
+    CUfunction clone;           /* that is launched in its function's place; NULL: none is */
     enum tsr_reason reason;     /* why it stayed home although a rule sent it elsewhere */
 
     uint64_t start;          /* ticks; 0: not recorded. All that follows is for the record */

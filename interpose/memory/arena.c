@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "memory/backing.h"
 #include "memory/bounds.h"
-#include "memory/uses.h"
+#include "memory/heat.h"
 #include "driver/real.h"
 #include "object/session.h"
 
@@ -76,7 +76,7 @@ void tsr_arena_start(const struct tsr_policy *policy)
         return;
     plan.gpu = (uint8_t)policy->memory_first;
     plan.move_uses = policy->memory_move_after;
-    plan.follows = tsr_uses_start();
+    plan.follows = tsr_heat_start();
 }
 
 struct tsr_residency_plan *tsr_arena_plan(void)
@@ -128,7 +128,7 @@ void tsr_arena_unmap(struct tsr_extent *extent)
 {
     tsr_backing_drop(extent);
     if (plan.follows)
-        tsr_uses_clear(extent->address, extent->bytes);
+        tsr_heat_clear(extent->address, extent->bytes);
     tsr_blocks_give(&space, extent->block, TSR_BLOCKS_FREE);
     free(extent);
 }
@@ -154,7 +154,7 @@ void tsr_arena_forget(void)
 {
     tsr_backing_forget();
     tsr_bounds_forget();
-    tsr_uses_stop();
+    tsr_heat_stop();
     plan = (struct tsr_residency_plan){0};
     space = (struct tsr_blocks){0};
     arena = 0;

@@ -34,14 +34,14 @@ struct moves {
 static void judge(struct tsr_extent *extent, void *argument)
 {
     struct moves *moves = argument;
-    struct tsr_uses uses = tsr_uses_of(extent->address, extent->bytes);
+    struct tsr_heat uses = tsr_heat_of(extent->address, extent->bytes);
     uint32_t wanted = tsr_residency_wanted(tsr_arena_plan(), &extent->residency, extent->bytes, &uses);
     moves->pages += extent->bytes / TSR_ARENA_PAGE;
     if (extent->shared && wanted != extent->residency.gpu)
         (void)tsr_vec_push(&moves->list, (struct move){extent, wanted});
     for (unsigned i = 0; i < 32 && tsr_residency_is_stale(tsr_arena_plan(), &extent->residency, &uses); i++) {
-        tsr_uses_halve(extent->address, extent->bytes);
-        uses = tsr_uses_of(extent->address, extent->bytes);
+        tsr_heat_halve(extent->address, extent->bytes);
+        uses = tsr_heat_of(extent->address, extent->bytes);
     }
 }
 
@@ -54,7 +54,7 @@ static CUresult move_locked(struct tsr_extent *extent, uint32_t gpu)
             extent->residency.moves < TSR_RESIDENCY_MOST_MOVES; /* not tried again at once, nor for ever */
         return result;
     }
-    tsr_uses_clear(extent->address, extent->bytes);
+    tsr_heat_clear(extent->address, extent->bytes);
     __atomic_fetch_add(&policy->moved, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&policy->moved_bytes, extent->bytes, __ATOMIC_RELAXED);
     return CUDA_SUCCESS;
@@ -93,7 +93,7 @@ void tsr_migrate_now(void)
         return;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
     tsr_memory_lock();
-    if (tsr_uses_pages && __atomic_exchange_n(&tsr_uses_launches, 0, __ATOMIC_RELAXED)) {
+    if (tsr_heat_pages && __atomic_exchange_n(&tsr_heat_launches, 0, __ATOMIC_RELAXED)) {
         tsr_arena_each(judge, &moves);
         set_due(&moves, moves.list.count == 0 || move_all_locked(&moves, PAUSE_NS));
     }

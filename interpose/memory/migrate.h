@@ -7,7 +7,7 @@
 #ifndef TSR_MEMORY_MIGRATE_H
 #define TSR_MEMORY_MIGRATE_H
 
-#include "memory/uses.h"
+#include "memory/heat.h"
 
 #include <stdbool.h>
 
@@ -21,8 +21,8 @@ void tsr_migrate_now(void);
 /* The calling thread has waited for the GPU, holds nothing, and has a context. Costs two loads and a branch when it is not time. */
 static inline void tsr_migrate_consider(void)
 {
-    if (__builtin_expect(tsr_uses_pages != NULL, 0) &&
-        __atomic_load_n(&tsr_uses_launches, __ATOMIC_RELAXED) >= __atomic_load_n(&tsr_migrate_due, __ATOMIC_RELAXED))
+    if (__builtin_expect(tsr_heat_pages != NULL, 0) &&
+        __atomic_load_n(&tsr_heat_launches, __ATOMIC_RELAXED) >= __atomic_load_n(&tsr_migrate_due, __ATOMIC_RELAXED))
         tsr_migrate_now();
 }
 

@@ -15,10 +15,10 @@ uint32_t tsr_residency_first(const struct tsr_residency_plan *plan, uint64_t byt
     return plan->follows && plan->classes[class].known ? plan->classes[class].gpu : plan->gpu;
 }
 
-static uint32_t most_used(const struct tsr_uses *uses)
+static uint32_t most_used(const struct tsr_heat *uses)
 {
     uint32_t best = 0;
-    for (uint32_t gpu = 1; gpu < TSR_USES_GPUS; gpu++)
+    for (uint32_t gpu = 1; gpu < TSR_HEAT_GPUS; gpu++)
         if (uses->by_gpu[gpu] > uses->by_gpu[best])
             best = gpu;
     return best;
@@ -37,7 +37,7 @@ static bool pays(const struct tsr_residency_plan *plan, const struct tsr_residen
 }
 
 uint32_t tsr_residency_wanted(struct tsr_residency_plan *plan, const struct tsr_residency *of, uint64_t bytes,
-                              const struct tsr_uses *uses)
+                              const struct tsr_heat *uses)
 {
     uint32_t best = most_used(uses), class = class_of(bytes);
     uint64_t there = uses->by_gpu[best], here = uses->by_gpu[of->gpu];
@@ -50,10 +50,10 @@ uint32_t tsr_residency_wanted(struct tsr_residency_plan *plan, const struct tsr_
     return !of->fixed && pays(plan, of, there, here) ? best : of->gpu;
 }
 
-bool tsr_residency_is_stale(const struct tsr_residency_plan *plan, const struct tsr_residency *of, const struct tsr_uses *uses)
+bool tsr_residency_is_stale(const struct tsr_residency_plan *plan, const struct tsr_residency *of, const struct tsr_heat *uses)
 {
     uint64_t sum = 0;
-    for (uint32_t gpu = 0; gpu < TSR_USES_GPUS; gpu++)
+    for (uint32_t gpu = 0; gpu < TSR_HEAT_GPUS; gpu++)
         sum += uses->by_gpu[gpu];
     return sum > STALE_USES * threshold(plan, of);
 }

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "memory/uses.h"
+#include "memory/heat.h"
 
 #define TSR_RESIDENCY_MOST_MOVES 8u /* of one piece of memory; then it stays */
 #define TSR_RESIDENCY_CLASSES 41u   /* sizes by powers of two, to that of the arena */
@@ -41,9 +41,9 @@ uint32_t tsr_residency_first(const struct tsr_residency_plan *plan, uint64_t byt
 
 /* Where memory of so many bytes that was used like this should be; its own GPU when it is to stay. Learns where such memory is used. */
 uint32_t tsr_residency_wanted(struct tsr_residency_plan *plan, const struct tsr_residency *of, uint64_t bytes,
-                              const struct tsr_uses *uses);
+                              const struct tsr_heat *uses);
 
 /* Whether the counts are so old that they would hide a change: they are to be halved. */
-bool tsr_residency_is_stale(const struct tsr_residency_plan *plan, const struct tsr_residency *of, const struct tsr_uses *uses);
+bool tsr_residency_is_stale(const struct tsr_residency_plan *plan, const struct tsr_residency *of, const struct tsr_heat *uses);
 
 #endif

@@ -80,7 +80,7 @@ struct tsr_function_record {
     uint32_t most_shared_bytes; /* dynamic, per block, as things stand */
     uint16_t sent;              /* atomic; bit k: executor k knows the function */
     uint16_t refused;           /* lock; bit k: executor k does not take it with the attributes that it has */
-    uint32_t uses;              /* atomic; enum tsr_use_flag; what an executor says is there before its bit in `sent` */
+    uint32_t uses;              /* atomic; enum tsr_global_flag; what an executor says is there before its bit in `sent` */
     uint64_t variables;         /* atomic; of its module, that it may read, by tsr_variable_bit(); the same */
     uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
     int attributes[TSR_FUNCTION_ATTRIBUTES]; /* lock */

@@ -128,17 +128,17 @@ const void *tsr_template_search(struct tsr_template_link *link, uint32_t kind)
     return found;
 }
 
-const char *tsr_template_twin(const struct tsr_template_link *link, uint32_t gpu, uint32_t *bytes)
+const char *tsr_template_clone(const struct tsr_template_link *link, uint32_t gpu, uint32_t *bytes)
 {
     uint32_t kind = tsr_template_kind(gpu);
     bool found = kind < TSR_TEMPLATE_KINDS && __atomic_load_n(&link->places[kind].found, __ATOMIC_ACQUIRE);
     const struct tsr_templates_slot *slot = found ? slot_of(link, architectures[kind]) : NULL;
-    uint64_t offset = slot ? slot->twin : 0;
-    *bytes = slot ? slot->twin_bytes : 0;
+    uint64_t offset = slot ? slot->clone : 0;
+    *bytes = slot ? slot->clone_bytes : 0;
     if (!is_inside(offset, *bytes))
         return NULL;
-    const char *twin = (const char *)table + offset;
-    return twin[*bytes - 1] == 0 ? twin : NULL;
+    const char *clone = (const char *)table + offset;
+    return clone[*bytes - 1] == 0 ? clone : NULL;
 }
 
 bool tsr_template_is_distrusted(const void *template)

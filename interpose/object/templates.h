@@ -42,9 +42,9 @@ void tsr_template_distrust(const void *template);
 extern uint32_t tsr_templates_distrusted __attribute__((visibility("hidden"))); /* atomic; how many are */
 bool tsr_template_is_distrusted(const void *template);
 
-/* The bytes of the function's twin (tessera/twins.h), as long as the process lives; the last one is zero. NULL: none was made, or there is no
+/* The bytes of the function's clone (tessera/clones.h), as long as the process lives; the last one is zero. NULL: none was made, or there is no
    template. */
-const char *tsr_template_twin(const struct tsr_template_link *link, uint32_t gpu, uint32_t *bytes);
+const char *tsr_template_clone(const struct tsr_template_link *link, uint32_t gpu, uint32_t *bytes);
 
 /* For launches on that GPU: the template's bytes, as long as the process lives: flat (tessera/access.h), within the table, not checked otherwise. NULL: unknown. */
 static inline const void *tsr_template_find(struct tsr_template_link *link, uint32_t gpu)

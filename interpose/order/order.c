@@ -10,7 +10,7 @@
 #include "driver/real.h"
 #include "object/session.h"
 #include "object/stream_number.h"
-#include "lane/stand_in.h"
+#include "lane/failover.h"
 #include "lane/streams.h"
 #include "lane/watch.h"
 #include "driver/stream_handle.h"
@@ -18,7 +18,7 @@
 #define FOR_EVER UINT64_MAX
 
 static pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
-static uint32_t away[TSR_STREAM_KINDS]; /* atomic; streams with a lane or something owed, by kind */
+static uint32_t away[TSR_STREAM_KINDS]; /* atomic; streams with a lane or something pending, by kind */
 static uint32_t away_count;             /* atomic; their sum */
 
 static void count(const struct tsr_stream *stream, bool was, bool is)
@@ -32,7 +32,7 @@ static void count(const struct tsr_stream *stream, bool was, bool is)
 
 static bool is_away(const struct tsr_stream *stream)
 {
-    return stream->lane || stream->owed;
+    return stream->lane || stream->pending;
 }
 
 static bool any_away(void)
@@ -76,7 +76,7 @@ static CUstreamBatchMemOpParams write_operation(CUdeviceptr fence, uint64_t valu
     return operation;
 }
 
-/* The executor's stream signals; what must wait for it at home is owed. */
+/* The executor's stream signals; what must wait for it at home is pending. */
 static CUresult signal_locked(struct tsr_stream *stream)
 {
     if (!stream->lane)
@@ -87,24 +87,24 @@ static CUresult signal_locked(struct tsr_stream *stream)
     CUresult result = tsr_lane_post(stream->lane, &signal, NULL);
     if (result != CUDA_SUCCESS)
         return result;
-    stream->owed = stream->lane;
-    stream->owed_value = value;
+    stream->pending = stream->lane;
+    stream->pending_value = value;
     __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELEASE);
     return CUDA_SUCCESS;
 }
 
 static void settle_locked(struct tsr_stream *stream)
 {
-    stream->owed = NULL;
+    stream->pending = NULL;
     count(stream, true, false);
 }
 
 static CUresult join_locked(struct tsr_stream *stream)
 {
     CUresult result = signal_locked(stream);
-    if (result != CUDA_SUCCESS || !stream->owed || is_foreign(stream))
+    if (result != CUDA_SUCCESS || !stream->pending || is_foreign(stream))
         return result;
-    CUstreamBatchMemOpParams wait = wait_operation(tsr_lane_away_fence(stream->slot, stream->owed), stream->owed_value);
+    CUstreamBatchMemOpParams wait = wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
     result = operate(stream, 1, &wait);
     if (result == CUDA_SUCCESS)
         settle_locked(stream);
@@ -115,13 +115,13 @@ static CUresult join_locked(struct tsr_stream *stream)
 static CUresult join_for_locked(struct tsr_stream *stream, const struct tsr_stream *waiter)
 {
     CUresult result = join_locked(stream);
-    if (result != CUDA_SUCCESS || !stream->owed)
+    if (result != CUDA_SUCCESS || !stream->pending)
         return result;
-    if (tsr_lane_away_value(stream->slot, stream->owed) >= stream->owed_value) {
+    if (tsr_lane_away_value(stream->slot, stream->pending) >= stream->pending_value) {
         settle_locked(stream);
         return CUDA_SUCCESS;
     }
-    CUstreamBatchMemOpParams wait = wait_operation(tsr_lane_away_fence(stream->slot, stream->owed), stream->owed_value);
+    CUstreamBatchMemOpParams wait = wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
     return operate(waiter, 1, &wait);
 }
 
@@ -295,16 +295,16 @@ static CUresult await(struct tsr_lane_client *lane, uint32_t slot, uint64_t valu
 static CUresult await_foreign(struct tsr_stream *stream, uint64_t deadline_ns)
 {
     pthread_mutex_lock(&stream->lock);
-    bool awaited = stream->live && stream->owed && is_foreign(stream);
-    struct tsr_lane_client *lane = stream->owed;
-    uint64_t value = stream->owed_value;
+    bool awaited = stream->live && stream->pending && is_foreign(stream);
+    struct tsr_lane_client *lane = stream->pending;
+    uint64_t value = stream->pending_value;
     uint32_t slot = stream->slot;
     pthread_mutex_unlock(&stream->lock);
     if (!awaited)
         return CUDA_SUCCESS;
     CUresult result = await(lane, slot, value, deadline_ns);
     pthread_mutex_lock(&stream->lock);
-    if (result == CUDA_SUCCESS && stream->live && stream->owed == lane && stream->owed_value == value)
+    if (result == CUDA_SUCCESS && stream->live && stream->pending == lane && stream->pending_value == value)
         settle_locked(stream);
     pthread_mutex_unlock(&stream->lock);
     return result;
@@ -347,7 +347,7 @@ CUresult tsr_order_destroy_contexts(void)
     tsr_stream_forget_settled(false);
     const struct tsr_session *session = tsr_session();
     for (uint32_t i = 0; session && i < session->lane_count; i++) {
-        tsr_stand_in_await(session->lanes[i]);
+        tsr_failover_await(session->lanes[i]);
         tsr_lane_unregister(session->lanes[i]);
     }
     return result;
@@ -357,7 +357,7 @@ CUresult tsr_order_destroy_contexts(void)
 static bool drop_work(struct tsr_stream *stream, const struct tsr_lane_client *lane, CUcontext context)
 {
     pthread_mutex_lock(&stream->lock);
-    bool with_lane = stream->live && (stream->lane == lane || stream->owed == lane);
+    bool with_lane = stream->live && (stream->lane == lane || stream->pending == lane);
     if (with_lane && stream->context == context) {
         stream->lane = NULL;
         settle_locked(stream);
@@ -421,8 +421,9 @@ static CUresult depart_locked(struct tsr_stream *stream, struct tsr_lane_client 
         return result;
     CUstreamBatchMemOpParams operations[2];
     unsigned operation_count = 0;
-    if (stream->owed)
-        operations[operation_count++] = wait_operation(tsr_lane_away_fence(stream->slot, stream->owed), stream->owed_value);
+    if (stream->pending)
+        operations[operation_count++] =
+            wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
     uint64_t value = tsr_slot_next_value(stream->slot);
     operations[operation_count++] = write_operation(tsr_lane_home_fence(stream->slot, lane), value);
     __atomic_store_n(&stream->touched, false, __ATOMIC_RELEASE);
@@ -432,7 +433,7 @@ static CUresult depart_locked(struct tsr_stream *stream, struct tsr_lane_client 
         result = tsr_lane_post(lane, &wait, NULL);
     if (result != CUDA_SUCCESS)
         return result;
-    stream->owed = NULL;
+    stream->pending = NULL;
     __atomic_store_n(&stream->lane, lane, __ATOMIC_RELEASE);
     count(stream, was_away, true);
     return CUDA_SUCCESS;
@@ -531,7 +532,8 @@ static void forget_orphans(void)
         if (!tsr_stream_is(at, TSR_STREAM_OWN))
             continue;
         pthread_mutex_lock(&at->lock);
-        bool complete = at->live && at->orphan && at->owed && tsr_lane_away_value(at->slot, at->owed) >= at->owed_value;
+        bool complete =
+            at->live && at->orphan && at->pending && tsr_lane_away_value(at->slot, at->pending) >= at->pending_value;
         if (complete)
             settle_locked(at);
         pthread_mutex_unlock(&at->lock);

@@ -43,12 +43,12 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
     {                                                                                                                          \
         struct tsr_launch launch = {.row = TSR_ROW_##symbol, __VA_ARGS__};                                                     \
         CUresult result = begin(&launch);                                                                                      \
-        if (__builtin_expect(launch.twin != NULL, 0) && result == CUDA_SUCCESS) {                                              \
-            f = launch.twin;                                                                                                   \
+        if (__builtin_expect(launch.clone != NULL, 0) && result == CUDA_SUCCESS) {                                              \
+            f = launch.clone;                                                                                                   \
             if ((result = tsr_real.symbol arguments) == CUDA_SUCCESS)                                                          \
                 return end(&launch, result);                                                                                   \
             f = launch.function;                                                                                               \
-            launch.twin = NULL;                                                                                                \
+            launch.clone = NULL;                                                                                                \
             result = CUDA_SUCCESS;                                                                                             \
         }                                                                                                                      \
         if (result == CUDA_SUCCESS && !launch.taken)                                                                           \

@@ -16,9 +16,9 @@
 #include "schedule/decide.h"
 #include "lane/functions.h"
 #include "memory/home_only.h"
-#include "memory/uses.h"
+#include "memory/heat.h"
 #include "lane/lane_client.h"
-#include "lane/stand_in.h"
+#include "lane/failover.h"
 #include "lane/streams.h"
 #include "launch/launch.h"
 #include "order/order.h"
@@ -177,17 +177,17 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
     launch->taken = true;
     launch->gpu = decision.device;
     if (result == CUDA_SUCCESS)
-        tsr_uses_count(parcel->block, parcel->parameter_bytes, decision.device);
+        tsr_heat_count(parcel->block, parcel->parameter_bytes, decision.device);
     return result;
 }
 
 /* Of a launch that stays home: what it uses, and, if it is its turn, what it writes. */
 static void look_at(struct tsr_launch *launch, struct tsr_function_record *function, struct parcel *parcel, uint32_t gpu)
 {
-    bool uses = tsr_uses_pages && function, check = gpu == tsr_session()->policy->home && tsr_check_is_turn(function, launch);
+    bool uses = tsr_heat_pages && function, check = gpu == tsr_session()->policy->home && tsr_check_is_turn(function, launch);
     bool gathered = (uses || check) && gather(launch, function, parcel);
     if (uses && gathered)
-        tsr_uses_count(parcel->block, parcel->parameter_bytes, gpu);
+        tsr_heat_count(parcel->block, parcel->parameter_bytes, gpu);
     if (check)
         tsr_check_begin(launch, function, gathered ? parcel->block : NULL, parcel->parameter_bytes);
 }
@@ -261,5 +261,5 @@ static void came_back(uint32_t gpu)
 
 void tsr_redirect_start(void)
 {
-    tsr_stand_in_listen(came_back);
+    tsr_failover_listen(came_back);
 }

@@ -1,6 +1,6 @@
 """Joins that only ever give one value: each takes it from outside or from another of them.
 
-Where a loop's body has paths that meet, the header and the meeting places name each other, and nothing else but what
+Where a loop's body has paths that meet, the header and the phi places name each other, and nothing else but what
 the loop began with. (Braun et al., Simple and Efficient Construction of Static Single Assignment Form, 3.2.)
 """
 

@@ -34,7 +34,7 @@ def find_steps(graph: Graph) -> None:
 class _Finder:
     """Of the edge back that is being looked at: predicates whose value is known (`implied`), and deltas (`found`).
 
-    Without the latter a value would be looked at as often as there are ways to it through meeting paths. `conditional`:
+    Without the latter a value would be looked at as often as there are ways to it through phi paths. `conditional`:
     LOOP nodes whose step was found with such predicates; behind the last iteration, values may be something else.
     """
 

@@ -1,7 +1,7 @@
 """Values behind a loop that may not have run at all: their beginning, and their step as often as the loop ran.
 
 Compilers test before a loop and leave it at its end. Behind it paths meet: on the one that goes around the loop a value
-is what it began with, on the one out of it what its last iteration made of it. All such values of a loop and a meeting
+is what it began with, on the one out of it what its last iteration made of it. All such values of a loop and a phi
 place are counted by one number, which is 0 on the first path and what the loop counted on the other: so what is known
 of one of them is known of all.
 """
@@ -34,7 +34,7 @@ class _Stepping:
 
 
 def count_turns(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> None:
-    """Rewrites such meetings. `loops`: the operands that LOOP nodes had before their steps were found."""
+    """Rewrites such phis. `loops`: the operands that LOOP nodes had before their steps were found."""
     turns = _Turns(graph)
     for each in _stepping(graph, loops):
         for operand in (each.node, each.after):
@@ -70,7 +70,7 @@ class _Turns:
         self.by_operand: dict[int, list[_Stepping]] = {}
 
     def count(self, index: int) -> None:
-        """Rewrites a meeting when it is one of these."""
+        """Rewrites a phi when it is one of these."""
         node = self.graph.nodes[index]
         for width in (64, 32):
             sums = [self.parts(arg, width) for arg in node.args]

@@ -13,7 +13,7 @@ from ptxtools.access.graph import Graph
 from ptxtools.access.template import Op
 from ptxtools.machine.numbering import Numbering
 
-_MEETINGS = {Op.JOIN, Op.LOOP}
+_PHIS = {Op.JOIN, Op.LOOP}
 _FROM_THE_BEGINNING = {Op.NUMBER, Op.PARAMETER, Op.SPECIAL, Op.SYMBOL}
 _COMPUTED = {
     *(Op.ADD, Op.SUB, Op.NEG, Op.NOT, Op.MUL, Op.MUL_WIDE, Op.SHL, Op.SHR, Op.AND, Op.OR, Op.XOR),
@@ -25,14 +25,14 @@ Dominates = Callable[[int, int], bool]
 
 
 def settle(graph: Graph, dominates: Dominates) -> None:
-    """Replaces meetings of one value; operands are rewritten by `simplify`.
+    """Replaces phis of one value; operands are rewritten by `simplify`.
 
     `dominates`: whether every way to the second block leads through the first.
     """
     numbering = Numbering(graph)
     for index in range(len(graph.nodes)):
         node = graph.nodes[index]
-        if node.op not in _MEETINGS or not node.args or graph.resolve(index) != index:
+        if node.op not in _PHIS or not node.args or graph.resolve(index) != index:
             continue
         args = [arg for arg in map(graph.resolve, node.args) if arg != index]
         if len({numbering.of(arg) for arg in args}) == 1:

@@ -1,6 +1,6 @@
 """Addresses as the instruction sees them that uses them: where its guard holds, a choice by the same guard is made.
 
-While registers are followed, guards that came through meeting paths do not look alike yet; afterwards they do. Where
+While registers are followed, guards that came through phi paths do not look alike yet; afterwards they do. Where
 paths meet, each brings what its own conditions leave of a choice.
 """
 
@@ -10,7 +10,7 @@ from ptxtools.access.graph import Graph
 from ptxtools.access.template import Op
 from ptxtools.machine.numbering import Numbering
 
-_MEETINGS = {Op.JOIN, Op.LOOP}
+_PHIS = {Op.JOIN, Op.LOOP}
 _MOVING = {Op.JOIN, Op.LOOP, Op.CHANGED}  # their operands were computed under other conditions
 
 
@@ -22,7 +22,7 @@ def choose(graph: Graph) -> None:
     """
     guards = Guards(graph)
     for index, node in enumerate(graph.nodes):
-        if node.op in _MEETINGS and graph.resolve(index) == index:
+        if node.op in _PHIS and graph.resolve(index) == index:
             args = tuple(guards.side(arg, context) for arg, context in zip(node.args, node.contexts, strict=True))
             if args != tuple(map(graph.resolve, node.args)):
                 graph.set_operands(index, args, node.contexts)

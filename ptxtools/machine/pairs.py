@@ -45,7 +45,7 @@ class Pairs(Sums):
         super().__init__(graph)
         self.dominates = dominates
         self.known: dict[tuple[int, int, int], int] = {}
-        self.meetings: dict[tuple[int, int], int] = {}  # the same in every context
+        self.phis: dict[tuple[int, int], int] = {}  # the same in every context
         self.depth = self.steps = 0
         self.rules = (
             self.of_halves,
@@ -61,7 +61,7 @@ class Pairs(Sums):
     def whole(self, low: int, high: int, make: Maker) -> int:
         low, high = self.graph.resolve(low), self.graph.resolve(high)
         key = (low, high, make.context)
-        known = self.known.get(key, self.meetings.get((low, high)))
+        known = self.known.get(key, self.phis.get((low, high)))
         if known is not None:
             return self.graph.resolve(known)
         self.steps += 1
@@ -189,7 +189,7 @@ class Pairs(Sums):
             else:
                 return None
         whole = self.graph.fresh(shape._replace(args=()))
-        self.meetings[low, high] = whole
+        self.phis[low, high] = whole
         pairs = [
             self.whole(x, y, Maker(self.graph, shape.block, context))
             for x, y, context in zip(*sides, shape.contexts, strict=True)
@@ -201,7 +201,7 @@ class Pairs(Sums):
 
     def replace_words(self) -> None:
         """Takes the words of a value that changes in a loop by steps from it: alone they have steps of 32 bits."""
-        for (low, high), whole in self.meetings.items():
+        for (low, high), whole in self.phis.items():
             made = self.node(whole)
             if self.node(low).op is not Op.LOOP or made.op is not Op.LOOP or self.graph.resolve(low) != low:
                 continue

@@ -12,7 +12,7 @@ from ptxtools.machine.maker import PREDICATES, Maker
 
 _WORD = (1 << 32) - 1
 _MOST = 2000  # nodes that are looked at for one bit
-_MEETINGS = {Op.JOIN, Op.LOOP}
+_PHIS = {Op.JOIN, Op.LOOP}
 
 _Key = tuple[int, int]  # a node and the bits of it that are looked at
 
@@ -78,7 +78,7 @@ class _Saved:
             return []
         if node.op in (Op.AND, Op.OR) and node.width == 32:
             return self.combined(node, mask)
-        if node.op in _MEETINGS or node.op is Op.SELECT:
+        if node.op in _PHIS or node.op is Op.SELECT:
             args = node.args[1:] if node.op is Op.SELECT else node.args
             return [(self.graph.resolve(arg), mask) for arg in args] or None
         return None
@@ -113,7 +113,7 @@ class _Saved:
             return self.set_in(sources[0], make) if sources else make.number(int(node.op is Op.OR))
         if node.op is Op.SELECT:
             return self.chosen(node, mask)
-        if node.op in _MEETINGS:
+        if node.op in _PHIS:
             return self.met(key, node)
         found = make.bits(index, mask)
         return make.bit(index, mask.bit_length() - 1) if found is None else found

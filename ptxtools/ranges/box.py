@@ -1,4 +1,4 @@
-"""The bytes of a tensor: elements at multiples of strides in several dimensions. interpose/calls/box.c is its twin."""
+"""The bytes of a tensor: elements at multiples of strides in several dimensions. interpose/calls/box.c is its clone."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ptxtools.access.build import build
 from ptxtools.ranges import Launch
 from ptxtools.reader import read
 from tests.instruments.against import Code, assemble, verdicts
-from tests.instruments.left_open import divides_by_zero
+from tests.instruments.undefined import divides_by_zero
 
 DIVIDED = """.version 8.0
 .target sm_80

@@ -26,7 +26,7 @@ def test_a_join_of_itself_and_one_value() -> None:
 
 
 def test_joins_that_name_each_other() -> None:
-    """The headers of two loops and two meeting places: tid.x in CUB's histogram of digits."""
+    """The headers of two loops and two phi places: tid.x in CUB's histogram of digits."""
     joins = {"outer": ("x", "end"), "inner": ("outer", "middle"), "middle": ("inner", "x"), "end": ("outer", "middle")}
     assert simplified(joins) == dict.fromkeys(joins, "x")
 

@@ -217,7 +217,7 @@ def test_a_sum_is_widened_where_the_access_has_its_guard() -> None:
     assert spans(text, 10) == [(0, 53)]
 
 
-def test_a_pair_that_is_shifted_to_the_right_behind_a_meeting() -> None:
+def test_a_pair_that_is_shifted_to_the_right_behind_a_phi() -> None:
     """The pair is one value, and so is what it is shifted to."""
     text = """
         LDC.64 R2, c[0x0][0x210]

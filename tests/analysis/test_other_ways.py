@@ -1,4 +1,4 @@
-"""What is known of a value holds where it was made: on other ways to a meeting nothing follows from it."""
+"""What is known of a value holds where it was made: on other ways to a phi nothing follows from it."""
 
 from __future__ import annotations
 

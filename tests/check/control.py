@@ -22,7 +22,7 @@ STRAY = 300
 
 
 def falsify(directory: Path) -> None:
-    """Changes the analyses of WRONG in a cache in which the program's kernels are; its twin stays what it is."""
+    """Changes the analyses of WRONG in a cache in which the program's kernels are; its clone stays what it is."""
     files = [file for file in directory.glob("*/*") if key_of(file)[5] == WRONG]
     assert files
     text = writer.text({WRONG: writer.BODIES[AS_IF]})
@@ -32,7 +32,7 @@ def falsify(directory: Path) -> None:
         right, wrong = cache.decode(file.read_bytes(), wanted), Image(text, key[3], ptx_only=key[4]).analyse(WRONG)
         assert right is not None
         assert wrong.is_known
-        file.write_bytes(cache.encode(wanted, replace(wrong, twin=right.twin)))
+        file.write_bytes(cache.encode(wanted, replace(wrong, clone=right.clone)))
 
 
 def key_of(file: Path) -> list[Any]:

@@ -16,7 +16,7 @@ import pytest
 
 from controlplane.analysis import cache
 from controlplane.run.unchecked import EXIT_CODE
-from ptxtools.twin import Twin
+from ptxtools.clone import Clone
 from tests.check import control, variables, writer
 from tests.command import TESSERA_RUN, with_native
 from tests.libraries import guest
@@ -36,7 +36,7 @@ LAUNCHES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def analyses(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that has those of the program's kernels, without twins and with."""
+    """A cache that has those of the program's kernels, without clones and with."""
     place = tmp_path_factory.mktemp("analyses")
     variables = {**with_native(native_build / "native"), "XDG_CACHE_HOME": str(place)}
     for option in ("--analyze", "--check-accesses"):
@@ -134,7 +134,7 @@ def test_each_access_of_right_kernels_is_inside(tmp_path: Path) -> None:
     assert (check["known"], check["checked"], check["tested_launches"]) == (8, 8, 8)
     assert check["tested"] == 1000 + 2 * 300 + 10 + 70000
     assert (check["violations"], check["told"], check["skipped"], check["untested"]) == (0, [], {}, {})
-    assert f"twins of 8 launches tested {check['tested']} accesses" in outcome.errors
+    assert f"clones of 8 launches tested {check['tested']} accesses" in outcome.errors
 
 
 @pytest.mark.parametrize("options", [["--check-accesses"], ["--check-accesses", "--check-writes"]])
@@ -162,20 +162,20 @@ def test_an_access_outside_is_caught_and_the_kernel_not_believed_again(tmp_path:
     )
 
 
-def test_kernels_without_twins_run_untested(tmp_path: Path) -> None:
+def test_kernels_without_clones_run_untested(tmp_path: Path) -> None:
     """Damaged ones, which the driver refuses, missing ones, and one that cannot be made."""
     for file in cache.default_directory().glob("*/*"):
         key = control.key_of(file)
         wanted = json.dumps(key).encode()
         found = cache.decode(file.read_bytes(), wanted)
         assert found is not None
-        twins = {
+        clones = {
             "even": b"",
-            "quiet": Twin("", "a reason").to_bytes(),
-            "plain": found.twin.replace(b"ret;", b"no;"),
-            "all": b"!a part\0" + found.twin,
+            "quiet": Clone("", "a reason").to_bytes(),
+            "plain": found.clone.replace(b"ret;", b"no;"),
+            "all": b"!a part\0" + found.clone,
         }
-        file.write_bytes(cache.encode(wanted, replace(found, twin=twins[key[5]])))
+        file.write_bytes(cache.encode(wanted, replace(found, clone=clones[key[5]])))
     outcome = run(tmp_path, LAUNCHES, "--check-accesses")
     assert outcome.printed.strip() == expected(LAUNCHES)
     check = outcome.check
@@ -183,19 +183,19 @@ def test_kernels_without_twins_run_untested(tmp_path: Path) -> None:
     assert check["untested"] == {"no_twin": 4, "refused": 2, "partly": 2}
     assert (check["untested_functions"], check["skipped"]) == (4, {})
     told = {each["function"]: (each["reason"], each["why"], each["launches"]) for each in check["told_untested"]}
-    assert told.pop("plain")[1].startswith("the driver does not load the twin (error ")
+    assert told.pop("plain")[1].startswith("the driver does not load the clone (error ")
     assert told == {
-        "even": ("no_twin", "there was no room for its twin", 2),
+        "even": ("no_twin", "there was no room for its clone", 2),
         "quiet": ("no_twin", "a reason", 2),
         "all": ("partly", "a part", 2),
     }
-    assert "the driver does not load the twin of plain" in outcome.errors
-    assert "  not all accesses tested, as their twins cannot test all: 2\n    2 of all: a part\n" in outcome.errors
+    assert "the driver does not load the clone of plain" in outcome.errors
+    assert "  not all accesses tested, as their clones cannot test all: 2\n    2 of all: a part\n" in outcome.errors
 
 
 @pytest.mark.parametrize("way", ["module", "library"])
 def test_variables_are_the_programs_own(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A twin counts in them and reads them, and with the analysis in the cache the first launch is one."""
+    """A clone counts in them and reads them, and with the analysis in the cache the first launch is one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     command = [sys.executable, variables.__file__, way]
     report = tmp_path / "report.json"

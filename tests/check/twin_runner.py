@@ -1,4 +1,4 @@
-"""Launches a twin with tables of ranges as it is told on standard input, and prints what its variable says afterwards.
+"""Launches a clone with tables of ranges as it is told on standard input, and prints what its variable says afterwards.
 
 The input is JSON: `text`, `function`, `variable`, `buffer_bytes`, `threads`, and `tables`, each a list of ranges
 [low, high, stride, width, kind] as offsets in the buffer. Printed are [tested, outside, address, bytes, what] for each
@@ -19,8 +19,8 @@ sys.path.append(str(Path(__file__).parents[2]))
 
 from tests.bindings import call
 
-HEAD = struct.Struct("<IIQQQQII")  # struct tsr_twin_block
-RANGE = struct.Struct("<5Q")  # struct tsr_twin_range
+HEAD = struct.Struct("<IIQQQQII")  # struct tsr_clone_block
+RANGE = struct.Struct("<5Q")  # struct tsr_clone_range
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ from contextlib import suppress
 from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
 from ptxtools.access.template import Template
+from ptxtools.clone import rewrite
 from ptxtools.errors import PtxError
 from ptxtools.image import best, texts
 from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.reader import Function, Module, read
-from ptxtools.twin import rewrite
 
 _ARCHITECTURE = 1000  # any
 _TEXTS, _KERNELS = 4, 4  # looked at

@@ -19,12 +19,12 @@ from ptxtools.machine.listing import Listing
 from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.reader import Function, Module, read
 from tests.e2e.build import find_toolkit
-from tests.instruments.left_open import divides_by_zero
 from tests.instruments.live import live
 from tests.instruments.oracle import Interval, inside, spread, union
 from tests.instruments.pieces import emulated
 from tests.instruments.plan import Kernel
 from tests.instruments.trials import End, Trials
+from tests.instruments.undefined import divides_by_zero
 
 Named = tuple[str, int, int]  # a variable, or "", and an interval
 

@@ -12,8 +12,8 @@ from typing import Any
 from ptxtools.access.template import AccessKind
 from ptxtools.ranges import Launch, Result
 from tests.instruments.campaign import launched
-from tests.instruments.left_open import filled
 from tests.instruments.oracle import Interval, Traced, inside, launches, spread, union
+from tests.instruments.undefined import filled
 
 _STALL_S = 5.0
 _TRIED = 20

@@ -1,7 +1,7 @@
 /* The arena over a driver that only keeps books and can fail at any call: allocations never overlap, what is mapped is bounded, a call
    that fails changes nothing, the executors have exactly what home has, and in the end nothing is left. */
 #include "memory/residency.c"
-#include "memory/uses.c"
+#include "memory/heat.c"
 #include "memory/allocation.c"
 #include "memory/arena.c"
 #include "memory/backing.c"

@@ -18,7 +18,7 @@
 #include "memory/quiet.c"
 #include "memory/migrate.c"
 #include "memory/residency.c"
-#include "memory/uses.c"
+#include "memory/heat.c"
 
 #define CALL_NS 5000u /* of the driver */
 #define MS 1000000u
@@ -154,15 +154,15 @@ static void prepare(void)
     now_ns = 1000 * (uint64_t)MS;
     busy_until_ns = entered_until_ns = 0;
     longest_pause_ns = attempts = moved = 0;
-    REQUIRE(tsr_uses_pages || tsr_uses_start());
-    tsr_uses_launches = 0;
-    tsr_uses_clear(extent.address, extent.bytes);
+    REQUIRE(tsr_heat_pages || tsr_heat_start());
+    tsr_heat_launches = 0;
+    tsr_heat_clear(extent.address, extent.bytes);
 }
 
 static void launch(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        tsr_uses_count(&extent.address, sizeof extent.address, 1);
+        tsr_heat_count(&extent.address, sizeof extent.address, 1);
         tsr_migrate_consider();
     }
 }

@@ -1,6 +1,6 @@
 /* The rules of where memory lies, and the counts that they go by. */
 #include "memory/residency.c"
-#include "memory/uses.c"
+#include "memory/heat.c"
 
 #include "check.h"
 
@@ -11,14 +11,14 @@ static struct tsr_residency_plan following(void)
     return (struct tsr_residency_plan){.follows = true, .gpu = 0, .move_uses = 16};
 }
 
-static struct tsr_uses used(uint32_t on_0, uint32_t on_1)
+static struct tsr_heat used(uint32_t on_0, uint32_t on_1)
 {
-    return (struct tsr_uses){.by_gpu = {on_0, on_1}};
+    return (struct tsr_heat){.by_gpu = {on_0, on_1}};
 }
 
 static uint32_t wanted(struct tsr_residency_plan *plan, const struct tsr_residency *of, uint32_t on_0, uint32_t on_1)
 {
-    struct tsr_uses uses = used(on_0, on_1);
+    struct tsr_heat uses = used(on_0, on_1);
     return tsr_residency_wanted(plan, of, PAGE, &uses);
 }
 
@@ -82,7 +82,7 @@ TEST(old_counts_do_not_hide_a_change)
 {
     struct tsr_residency_plan plan = following();
     struct tsr_residency of = {.gpu = 1};
-    struct tsr_uses few = used(64, 64), many = used(0, 129);
+    struct tsr_heat few = used(64, 64), many = used(0, 129);
     CHECK(!tsr_residency_is_stale(&plan, &of, &few));
     CHECK(tsr_residency_is_stale(&plan, &of, &many));
 }
@@ -93,7 +93,7 @@ TEST(moving_is_bounded_whatever_the_program_does)
     for (uint32_t seed = 1; seed <= 50; seed++) {
         struct tsr_residency_plan plan = following();
         struct tsr_residency of = {.gpu = 0};
-        struct tsr_uses uses = {{0}};
+        struct tsr_heat uses = {{0}};
         uint32_t drawn = seed * 2654435761u, moves = 0, phase = 1 + seed * 7, used_on = 0;
         for (uint32_t launch = 0; launch < 100000; launch++) {
             drawn = drawn * 1664525u + 1013904223u;
@@ -105,7 +105,7 @@ TEST(moving_is_bounded_whatever_the_program_does)
                 of.gpu = (uint8_t)to;
                 of.moves++;
                 moves++;
-                uses = (struct tsr_uses){{0}};
+                uses = (struct tsr_heat){{0}};
             }
         }
         CHECK(moves <= TSR_RESIDENCY_MOST_MOVES);
@@ -115,19 +115,19 @@ TEST(moving_is_bounded_whatever_the_program_does)
 TEST(words_that_are_addresses_count_for_their_page)
 {
     uint64_t block[4] = {TSR_ARENA_ADDRESS + 5 * PAGE + 100, 77, TSR_ARENA_ADDRESS - 1, TSR_ARENA_ADDRESS + TSR_ARENA_BYTES};
-    tsr_uses_count(block, sizeof block, 1); /* before counting begins: nothing happens */
-    REQUIRE(tsr_uses_start());
-    tsr_uses_count(block, sizeof block, 1);
-    tsr_uses_count(block, sizeof block - 1, 1);
-    tsr_uses_count(block, 7, 1); /* no whole word */
-    CHECK_EQ(tsr_uses_launches, 3);
-    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS + 5 * PAGE, PAGE).by_gpu[1], 2);
-    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS + 5 * PAGE, PAGE).by_gpu[0], 0);
-    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS, 5 * PAGE).by_gpu[1], 0);
-    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 2);
-    tsr_uses_halve(TSR_ARENA_ADDRESS, 10 * PAGE);
-    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 1);
-    tsr_uses_clear(TSR_ARENA_ADDRESS, 10 * PAGE);
-    CHECK_EQ(tsr_uses_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 0);
-    tsr_uses_stop();
+    tsr_heat_count(block, sizeof block, 1); /* before counting begins: nothing happens */
+    REQUIRE(tsr_heat_start());
+    tsr_heat_count(block, sizeof block, 1);
+    tsr_heat_count(block, sizeof block - 1, 1);
+    tsr_heat_count(block, 7, 1); /* no whole word */
+    CHECK_EQ(tsr_heat_launches, 3);
+    CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS + 5 * PAGE, PAGE).by_gpu[1], 2);
+    CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS + 5 * PAGE, PAGE).by_gpu[0], 0);
+    CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS, 5 * PAGE).by_gpu[1], 0);
+    CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 2);
+    tsr_heat_halve(TSR_ARENA_ADDRESS, 10 * PAGE);
+    CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 1);
+    tsr_heat_clear(TSR_ARENA_ADDRESS, 10 * PAGE);
+    CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 0);
+    tsr_heat_stop();
 }

@@ -119,29 +119,29 @@ TEST(slots_that_are_wrong_lead_nowhere)
     CHECK(!tsr_template_find(&crooked, 0));
 }
 
-TEST(a_twin_is_a_text_of_its_own)
+TEST(a_clone_is_a_text_of_its_own)
 {
     struct tsr_template_link link = link_to(9, "kernel");
     uint32_t bytes;
-    CHECK(!tsr_template_twin(&link, 0, &bytes));
-    publish(9, "text", 90, "twin", 0);
+    CHECK(!tsr_template_clone(&link, 0, &bytes));
+    publish(9, "text", 90, "clone", 0);
     publish(9, "kernel", 90, "template", 0);
     REQUIRE(tsr_template_find(&link, 0));
-    CHECK(!tsr_template_twin(&link, 0, &bytes));
+    CHECK(!tsr_template_clone(&link, 0, &bytes));
     uint32_t place = tsr_templates_place(9, link.function, 90);
     while (slots[place % TSR_TEMPLATES_SLOTS].code != 9 || slots[place % TSR_TEMPLATES_SLOTS].function != link.function)
         place++;
     struct tsr_templates_slot *slot = &slots[place % TSR_TEMPLATES_SLOTS];
-    slot->twin = next - 8 - (strlen("template") + 8) / 8 * 8;
-    slot->twin_bytes = 5;
-    REQUIRE(tsr_template_twin(&link, 0, &bytes));
+    slot->clone = next - 8 - (strlen("template") + 8) / 8 * 8;
+    slot->clone_bytes = 5;
+    REQUIRE(tsr_template_clone(&link, 0, &bytes));
     CHECK_EQ(bytes, 5);
-    CHECK(strcmp(tsr_template_twin(&link, 0, &bytes), "twin") == 0);
-    slot->twin_bytes = 4; /* without its end */
-    CHECK(!tsr_template_twin(&link, 0, &bytes));
-    slot->twin_bytes = 5;
-    slot->twin = TSR_TEMPLATES_BYTES;
-    CHECK(!tsr_template_twin(&link, 0, &bytes));
+    CHECK(strcmp(tsr_template_clone(&link, 0, &bytes), "clone") == 0);
+    slot->clone_bytes = 4; /* without its end */
+    CHECK(!tsr_template_clone(&link, 0, &bytes));
+    slot->clone_bytes = 5;
+    slot->clone = TSR_TEMPLATES_BYTES;
+    CHECK(!tsr_template_clone(&link, 0, &bytes));
 }
 
 TEST(what_is_distrusted_is_unknown_whatever_leads_to_it)

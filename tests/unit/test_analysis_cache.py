@@ -21,7 +21,7 @@ from controlplane.commands.main import main
 from ptxtools.machine.consent import Consent
 
 KEY = Key(77, 1000, 90, False, "kernel", (5, 6))
-ANALYSIS = Analysis(unknown_description("kernel", "a reason", 3), b"template" * 10, twin=b"twin\0")
+ANALYSIS = Analysis(unknown_description("kernel", "a reason", 3), b"template" * 10, clone=b"clone\0")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_what_was_put_in_comes_out(cache: Cache) -> None:
         replace(KEY, ptx_only=True),
         replace(KEY, function="other"),
         replace(KEY, sources=()),
-        replace(KEY, twin=True),
+        replace(KEY, clone=True),
     ]
     assert [cache.get(other) for other in others] == [None] * len(others)
     assert cache.usage().files == 1
@@ -124,12 +124,12 @@ def test_without_a_directory_nothing_is_kept(tmp_path: Path) -> None:
 
 def test_what_was_used_last_comes_first(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [replace(KEY, function=str(number)) for number in range(5)]
-    recent = Recent(cache, Consent.OPEN, twins=True)
+    recent = Recent(cache, Consent.OPEN, clones=True)
     assert recent.listed() == []
     recent.remember(keys[:3])
     recent.remember([keys[4], keys[1], keys[4]])
     assert recent.listed() == [keys[4], keys[1], keys[0], keys[2]]
-    assert Recent(cache, Consent.ALL, twins=True).listed() == Recent(cache, Consent.OPEN, twins=False).listed() == []
+    assert Recent(cache, Consent.ALL, clones=True).listed() == Recent(cache, Consent.OPEN, clones=False).listed() == []
     monkeypatch.setattr(recent_module, "MOST", 2)
     recent.remember(keys[3:4])
     assert recent.listed() == [keys[3], keys[4]]
@@ -141,7 +141,7 @@ def test_what_was_used_last_comes_first(cache: Cache, monkeypatch: pytest.Monkey
     "data", [b"", b"{}", b"[1]", b"[1, 2]", b"\xff", b'["V", 7]', b'["V", [[1, 2]]]', b'["V", [7]]']
 )
 def test_a_damaged_list_of_what_was_used_is_empty(cache: Cache, data: bytes) -> None:
-    recent = Recent(cache, Consent.OPEN, twins=False)
+    recent = Recent(cache, Consent.OPEN, clones=False)
     recent.remember([KEY])
     (file,) = files(cache)
     good = file.read_bytes()

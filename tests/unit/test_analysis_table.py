@@ -41,7 +41,7 @@ def look_up(descriptor: int, wanted: Key) -> bytes | None:
 
 
 def entry(descriptor: int, wanted: Key) -> tuple[bytes, bytes] | None:
-    """Template and twin."""
+    """Template and clone."""
     ffi, text = records.header(HEADER)
     view = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
     slots_at = records.constant(text, "TSR_TEMPLATES_SLOTS_OFFSET", HEADER)
@@ -52,7 +52,7 @@ def entry(descriptor: int, wanted: Key) -> tuple[bytes, bytes] | None:
     at = place(wanted.code, function, architecture)
     while (slot := slots[at % count]).offset:
         if (slot.code, slot.function, slot.architecture) == (wanted.code, function, architecture):
-            return view[slot.offset : slot.offset + slot.bytes], view[slot.twin : slot.twin + slot.twin_bytes]
+            return view[slot.offset : slot.offset + slot.bytes], view[slot.clone : slot.clone + slot.clone_bytes]
         at += 1
     return None
 
@@ -72,12 +72,12 @@ def test_what_is_published_is_found(descriptor: int) -> None:
     assert look_up(descriptor, key("kernel 5", emulated=True)) is None
 
 
-def test_a_twin_comes_with_its_template(descriptor: int) -> None:
+def test_a_clone_comes_with_its_template(descriptor: int) -> None:
     table = Table(descriptor)
-    assert table.publish(key("with"), Analysis(KNOWN, b"template", twin=b"a twin\0"))
+    assert table.publish(key("with"), Analysis(KNOWN, b"template", clone=b"a clone\0"))
     assert table.publish(key("without"), Analysis(KNOWN, b"another"))
-    assert table.publish(key("no room"), Analysis(KNOWN, b"third", twin=bytes(300 << 20)))
-    assert entry(descriptor, key("with")) == (b"template", b"a twin\0")
+    assert table.publish(key("no room"), Analysis(KNOWN, b"third", clone=bytes(300 << 20)))
+    assert entry(descriptor, key("with")) == (b"template", b"a clone\0")
     assert entry(descriptor, key("without")) == (b"another", b"")
     assert entry(descriptor, key("no room")) == (b"third", b"")
 

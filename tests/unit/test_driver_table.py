@@ -50,7 +50,7 @@ def test_status_says_what_the_sources_define(rows: list[Row]) -> None:
     assert defined - emulated == set(), "defined, but UNSUPPORTED in the table: scripts/gen status"
 
 
-def test_no_twin_is_written_by_hand() -> None:
+def test_no_clone_is_written_by_hand() -> None:
     assert not [name for name in defined_functions() if name.endswith(("_ptsz", "_ptds"))]
 
 

@@ -23,7 +23,7 @@ from ptxtools.machine.consent import Consent
 
 NOBODY = 65534
 KEY = Key(77, 1000, 90, False, "kernel", (5, 6))
-ANALYSIS = Analysis(unknown_description("kernel", "a reason", 3), b"template" * 10, twin=b"a clone\0")
+ANALYSIS = Analysis(unknown_description("kernel", "a reason", 3), b"template" * 10, clone=b"a clone\0")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 
 
@@ -58,13 +58,13 @@ def only_file(directory: Path) -> Path:
 def test_what_another_user_prepared_is_not_believed(public: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = public / "tessera" / "analysis"
     as_nobody(lambda: Cache(directory).put(KEY, ANALYSIS))
-    as_nobody(lambda: Recent(Cache(directory), Consent.OPEN, twins=True).remember([KEY]))
+    as_nobody(lambda: Recent(Cache(directory), Consent.OPEN, clones=True).remember([KEY]))
     for each in (directory, directory.parent):
         each.chmod(0o777)
     before = sorted(directory.rglob("*"))
     said: list[str] = []
     cache = Cache(directory, complain=said.append)
-    assert (cache.get(KEY), Recent(cache, Consent.OPEN, twins=True).listed()) == (None, [])
+    assert (cache.get(KEY), Recent(cache, Consent.OPEN, clones=True).listed()) == (None, [])
     cache.put(KEY, replace(ANALYSIS, template=b"mine"))
     assert (cache.get(KEY), cache.usage().files, cache.trim(), cache.clear()) == (None, 0, 0, 0)
     assert sorted(directory.rglob("*")) == before
@@ -148,7 +148,7 @@ def test_what_is_no_file_is_a_miss_at_once(kind: str, tmp_path: Path) -> None:
     cache.put(KEY, ANALYSIS)
     file = only_file(tmp_path)
     file.unlink()
-    recent = Recent(cache, Consent.OPEN, twins=False)
+    recent = Recent(cache, Consent.OPEN, clones=False)
     for place in (file, cache.directory / "recent-open.json"):
         if kind == "fifo":
             os.mkfifo(place, 0o600)
@@ -243,7 +243,7 @@ FIELDS = [77, 1000, 90, False, "kernel", [5, 6], True, False]
 )
 def test_a_list_of_junk_with_a_digest_is_empty(text: str, tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache" / "analysis")
-    recent = Recent(cache, Consent.OPEN, twins=False)
+    recent = Recent(cache, Consent.OPEN, clones=False)
     recent.remember([KEY])
     assert recent.listed() == [KEY]
     data = text.replace('"V"', json.dumps(analyser_version())).encode()

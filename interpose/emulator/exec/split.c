@@ -4,7 +4,7 @@
 
 #include "state.h"
 
-#define SLICES_BEFORE_ROTATION 16u /* of the loop's budget each, without meeting another split */
+#define SLICES_BEFORE_ROTATION 16u /* of the loop's budget each, without phi another split */
 
 static bool precedes(const struct tsr_split *a, const struct tsr_split *b)
 {

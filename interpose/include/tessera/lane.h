@@ -74,20 +74,22 @@ struct tsr_message {
     char text[4032];
 };
 
-enum tsr_use_flag { /* what a function uses that its module's functions share and an executor has a copy of */
-                    TSR_USES_STATE = 1,  /* a variable that may be written, or what is not known */
-                    TSR_USES_PRINTF = 2, /* printf */
-                    TSR_USES_HEAP = 4,   /* malloc, free */
-                    TSR_USES_CODE = 8,   /* it calls code by an address that it may have found in memory, or leaves one there */
-                    TSR_USES_ADDRESS =
-                        16, /* it follows pointers in memory, where the module leaves addresses of variables or of the heap */
-                    TSR_USES_LEFT = 32 /* the module leaves such addresses, so that a parameter may be one */
+enum tsr_global_flag { /* what a function uses that its module's functions share and an executor has a copy of */
+                       TSR_GLOBALS_STATE = 1,  /* a variable that may be written, or what is not known */
+                       TSR_GLOBALS_PRINTF = 2, /* printf */
+                       TSR_GLOBALS_HEAP = 4,   /* malloc, free */
+                       TSR_GLOBALS_CODE =
+                           8, /* it calls code by an address that it may have found in memory, or leaves one there */
+                       TSR_GLOBALS_ADDRESS =
+                           16, /* it follows pointers in memory, where the module leaves addresses of variables or of the heap */
+                       TSR_GLOBALS_LEFT = 32 /* the module leaves such addresses, so that a parameter may be one */
 };
 
 struct tsr_reply {
-    int32_t result;     /* CUresult */
-    uint32_t flags;     /* FUNCTION: enum tsr_use_flag; VARIABLE: 0 if the module has no way to it, TSR_USES_STATE if it may */
-    uint64_t variables; /* FUNCTION: those that it may read, by tsr_variable_bit() (uses/uses.h) */
+    int32_t result; /* CUresult */
+    uint32_t
+        flags; /* FUNCTION: enum tsr_global_flag; VARIABLE: 0 if the module has no way to it, TSR_GLOBALS_STATE if it may */
+    uint64_t variables; /* FUNCTION: those that it may read, by tsr_variable_bit() (globals/globals.h) */
 };
 
 enum tsr_lane_record_kind {

@@ -3,7 +3,7 @@
  * (/proc/<pid>/fd/<n>), read by the shims of all processes of a run. Append-only: what is published stays as it is.
  *
  * The file is a tsr_templates, an open-addressing table of TSR_TEMPLATES_SLOTS slots from TSR_TEMPLATES_SLOTS_OFFSET on, and the templates'
- * bytes (tessera/access.h), each at a multiple of 8, and twins. A slot's key is mixed by tsr_templates_place, which is where looking for it begins; the
+ * bytes (tessera/access.h), each at a multiple of 8, and clones. A slot's key is mixed by tsr_templates_place, which is where looking for it begins; the
  * next slot follows the last by going round. The writer writes a template, then the slot, then its `offset`, then counts `published` up. A reader
  * trusts nothing in it: offsets and bytes are bounded, and the template is checked.
  *
@@ -35,10 +35,10 @@ struct tsr_templates_slot {
     uint64_t code;     /* hash of the image that the function is in */
     uint64_t function; /* hash of its name (base/hash.h) */
     uint32_t architecture;
-    uint32_t bytes;                /* of the template; 0: the function is analysed, and what it touches is unknown */
-    uint64_t offset;               /* atomic, release: of the template in the file; 0: the slot is empty */
-    uint64_t twin;                 /* of the function's twin (tessera/twins.h) */
-    uint32_t twin_bytes, reserved; /* 0: none was made */
+    uint32_t bytes;                 /* of the template; 0: the function is analysed, and what it touches is unknown */
+    uint64_t offset;                /* atomic, release: of the template in the file; 0: the slot is empty */
+    uint64_t clone;                 /* of the function's clone (tessera/clones.h) */
+    uint32_t clone_bytes, reserved; /* 0: none was made */
 };
 /* cffi: end */
 

@@ -61,7 +61,7 @@ def cuda_include() -> Path:
 
 
 def build(directory: Path) -> Path:
-    """The suite, linked against a stand-in with every driver symbol and the SONAME libcuda.so.1; unless it is there."""
+    """The suite, linked against a failover with every driver symbol and the SONAME libcuda.so.1; unless it is there."""
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / "contract"
     inputs = [*SUITE.glob("*.[ch]"), ROOT / "interpose" / "api" / "driver.def", Path(__file__)]
@@ -72,7 +72,7 @@ def build(directory: Path) -> Path:
     symbols = re.findall(r"^TSR_DRIVER\w*\((cu\w+),", table, flags=re.MULTILINE)
     link_source = directory / "link.c"
     link_source.write_text("".join(f"void {symbol}(void);\nvoid {symbol}(void) {{}}\n" for symbol in symbols))
-    link = directory / "stand-in" / "libcuda.so.1"
+    link = directory / "failover" / "libcuda.so.1"
     link.parent.mkdir(exist_ok=True)
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(link), str(link_source)], check=True
@@ -148,7 +148,7 @@ def main(words: Sequence[str]) -> int:
         directory: Path = options.build or Path(scratch)
         program = build(directory)
         if options.list:
-            environment = {**os.environ, "LD_LIBRARY_PATH": str(directory / "stand-in")}
+            environment = {**os.environ, "LD_LIBRARY_PATH": str(directory / "failover")}
             return subprocess.run([str(program), "--list"], env=environment, check=False).returncode
         if options.redirect is not None:
             return redirect(program, directory, options.redirect, options.filters)

@@ -122,7 +122,7 @@ def run(program: Path, native: Path, mode: str, kind: str, iterations: int) -> d
 
 
 def iterations_of(mode: str, kind: str, iterations: int) -> int:
-    """Fewer where each is a process of its own, which loads twins of its own."""
+    """Fewer where each is a process of its own, which loads clones of its own."""
     return -(-iterations // 4) if mode == CHECKED and kind in ("exit", "init") else iterations
 
 

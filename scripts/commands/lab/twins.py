@@ -1,13 +1,13 @@
-"""Whether twins of kernels do what the kernels do, test every access, and what that costs.
+"""Whether clones of kernels do what the kernels do, test every access, and what that costs.
 
     scripts/lab twins [--emulate SPEC] [--random N] [--time] [--json FILE] CORPUS
 
 CORPUS: a directory that `scripts/lab corpus` made (what is not there of it is left out), or one file that it was packed
-into. Launches the kernels of tests/instruments/affine.py with the sizes that they are made for, each and its twin from
+into. Launches the kernels of tests/instruments/affine.py with the sizes that they are made for, each and its clone from
 the same bytes, with the ranges that are predicted and with none. With --random, every kernel of the corpus N times
 with random sizes, which takes an emulated GPU, as some never end; other bytes are only counted then, as kernels read
 shared memory that they never wrote when a block has another size than they are made for. With --time, larger launches
-are timed: a twin's time on the GPU as a multiple of its kernel's. Exit status 1 when a twin leaves other bytes,
+are timed: a clone's time on the GPU as a multiple of its kernel's. Exit status 1 when a clone leaves other bytes,
 touches what is not predicted, is refused although its kernel is not, or does not see accesses outside when nothing is
 predicted.
 """
@@ -29,12 +29,12 @@ from typing import Any
 from scripts.commands.dispatch import parser_of
 from tests.command import with_project
 from tests.instruments.affine import CASES, Case, P, array
+from tests.instruments.clones import Clones, Seen
 from tests.instruments.pack import unpacked
 from tests.instruments.plan import kernels
-from tests.instruments.twins import Seen, Twins
 
 ROOT = Path(__file__).resolve().parents[3]
-LAUNCHER = ROOT / "tests" / "instruments" / "twin_launcher.py"
+LAUNCHER = ROOT / "tests" / "instruments" / "clone_launcher.py"
 REPEATS = 20
 TIMEOUT_S = 3000
 STALL_S = 20.0  # of the processor's time
@@ -106,7 +106,7 @@ def compared(
     ends: Counter[str] = Counter()
     for job, result in zip(jobs, results, strict=True):
         ends[result["end"]] += 1
-        problem = result.get("why", "") if result["end"] == "refused twin" else ""
+        problem = result.get("why", "") if result["end"] == "refused clone" else ""
         if result["end"] == "right":
             seen = Seen.read(result["head"])
             ends["tested"] += seen.tested
@@ -124,12 +124,12 @@ def compared(
 
 
 def timed(jobs: list[str], results: list[dict[str, Any]], corpus: Path) -> dict[str, float]:
-    """A twin's time as a multiple of its kernel's."""
+    """A clone's time as a multiple of its kernel's."""
     found = {}
     for job, result in zip(jobs, results, strict=True):
         if "ns" in result:
-            found[name_of(job, corpus)] = result["twin_ns"] / result["ns"]
-            times = f"{result['ns'] / 1e3:>10.1f} us {result['twin_ns'] / 1e3:>10.1f} us"
+            found[name_of(job, corpus)] = result["clone_ns"] / result["ns"]
+            times = f"{result['ns'] / 1e3:>10.1f} us {result['clone_ns'] / 1e3:>10.1f} us"
             print(f"{name_of(job, corpus)[:70]:70} {times} {found[name_of(job, corpus)]:>8.1f}")
     return found
 
@@ -148,17 +148,17 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         corpus = unpacked(options.corpus.resolve(), directory)
-        twins = Twins(directory)
+        clones = Clones(directory)
         lines = list(drawn(corpus, options.random) if options.random else listed(CASES, corpus))
         report: dict[str, Any] = {"launches": len(lines)}
         for blind in (False, True):
-            jobs = [job for line in lines if (job := twins.job(line, blind=blind))]
+            jobs = [job for line in lines if (job := clones.job(line, blind=blind))]
             ends = compared(
                 jobs, launched(jobs, directory, options.emulate), corpus, blind=blind, at_random=bool(options.random)
             )
             report["with nothing predicted" if blind else "with what is predicted"] = dict(ends)
         if options.time:
-            jobs = [job for line in listed(LARGE, corpus) if (job := twins.job(line, repeats=REPEATS))]
+            jobs = [job for line in listed(LARGE, corpus) if (job := clones.job(line, repeats=REPEATS))]
             ratios = timed(jobs, launched(jobs, directory, options.emulate), corpus)
             report |= {"times": ratios, "median": statistics.median(ratios.values()) if ratios else None}
     print(json.dumps(report, indent=1))

@@ -1,0 +1,336 @@
+/* See failover.h. */
+#include "lane/failover.h"
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/driver.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "carry/carry.h"
+#include "carry/record.h"
+#include "driver/real.h"
+#include "object/registry.h"
+#include "object/session.h"
+#include "lane/lane_client.h"
+#include "lane/lane_object.h"
+#include "lane/streams.h"
+
+#define BUSY_LOOK_NS 100000ull
+#define IDLE_LOOK_NS 20000000ull
+#define BEGIN_NS 200000000ull /* more than the GPU takes to begin what nothing hinders, */
+#define BEGIN_LOOKS 1000u     /* and that many looks, because on a busy machine nobody gets anywhere */
+#define AWAIT_LOOK_MS 1
+#define DECIDE_LOOKS 1000u
+
+struct item {
+    struct item *next;
+    struct tsr_lane_record record; /* its parameters behind it */
+};
+
+/* Records of one stream. */
+struct queue {
+    struct item *first, **end;
+    uint64_t follows; /* the home fence that the first one waits for */
+    CUstream stream;  /* of work that is under way; NULL: none */
+    CUevent begun;
+    uint64_t since_ns; /* when it was enqueued; 0: it has begun */
+    uint32_t looks;    /* since then */
+    uint32_t records;  /* under way */
+};
+
+struct failover {
+    struct tsr_lane_client *client;
+    struct tsr_carry_driver driver;
+    uint64_t position; /* of the next record */
+    uint32_t launches; /* that were carried out */
+    struct queue queues[TSR_LANE_STREAMS];
+    struct tsr_record_copy copy; /* the record that is being collected */
+};
+
+/* In this order: a stream for which the wait behind a signal is known is also known not to be complete until that signal. */
+static bool is_settled(struct failover *self)
+{
+    const struct tsr_lane *lane = self->client->lane;
+    for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
+        self->queues[i].follows = __atomic_load_n(&lane->follows[i], __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
+        if (__atomic_load_n(&lane->away[i], __ATOMIC_ACQUIRE) < __atomic_load_n(&lane->settles[i], __ATOMIC_ACQUIRE))
+            return false;
+    return true;
+}
+
+static void pop(struct failover *self, struct queue *queue)
+{
+    struct item *item = queue->first;
+    queue->first = item->next;
+    if (!queue->first)
+        queue->end = &queue->first;
+    self->launches += item->record.kind == TSR_LANE_LAUNCH;
+    free(item);
+}
+
+static void finish(struct failover *self, uint32_t records)
+{
+    __atomic_fetch_sub(&self->client->pending, records, __ATOMIC_RELEASE);
+}
+
+/* Moves what stands in the ring to the queues, so that one stream does not wait for another. */
+static CUresult collect(struct failover *self)
+{
+    struct tsr_lane *lane = self->client->lane;
+    while (tsr_lane_is_ready(lane, self->position)) {
+        const struct tsr_lane_record *record = &self->copy.record;
+        if (!tsr_record_take(lane, self->position, &self->copy))
+            return CUDA_ERROR_INVALID_VALUE;
+        uint64_t end = self->position + record->bytes;
+        if (record->kind != TSR_LANE_SKIP) {
+            struct item *item = malloc(offsetof(struct item, record) + record->bytes);
+            if (!item)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+            struct queue *queue = &self->queues[record->stream];
+            item->next = NULL;
+            memcpy(&item->record, record, record->bytes);
+            *queue->end = item;
+            queue->end = &item->next;
+            __atomic_fetch_add(&self->client->pending, 1, __ATOMIC_RELEASE);
+        }
+        tsr_lane_give_back(lane, self->position, end);
+        self->position = end;
+    }
+    return CUDA_SUCCESS;
+}
+
+static tsr_came_back_listener *listener; /* constant while there are lanes */
+
+void tsr_failover_listen(tsr_came_back_listener *heard)
+{
+    listener = heard;
+}
+
+/* The policy's count of launches by GPU says where they ran. */
+static void count_moved(const struct failover *self)
+{
+    const struct tsr_session *session = tsr_session();
+    uint32_t gpu = session->lane_device[self->client->number];
+    if (gpu < 16)
+        __atomic_fetch_sub(&tsr_session_counts(session)->launches[gpu], 1, __ATOMIC_RELAXED);
+    if (session->policy->home < 16)
+        __atomic_fetch_add(&tsr_session_counts(session)->launches[session->policy->home], 1, __ATOMIC_RELAXED);
+    if (listener)
+        listener(gpu);
+}
+
+static CUresult enqueue(const struct failover *self, const struct tsr_lane_record *record, CUstream stream)
+{
+    if (record->kind != TSR_LANE_LAUNCH)
+        return tsr_carry_out(&self->driver, record, NULL, stream);
+    const struct tsr_function_record *known = tsr_function_with_id(record->function);
+    if (!known)
+        return CUDA_ERROR_INVALID_HANDLE;
+    size_t offsets[TSR_CARRY_PARAMETERS];
+    const struct tsr_parameters *parameters = &known->parameters;
+    bool listed = parameters->all && parameters->count <= TSR_CARRY_PARAMETERS;
+    for (uint32_t i = 0; listed && i < parameters->count; i++)
+        offsets[i] = parameters->all[i].offset;
+    struct tsr_carry_function function = {.function = (CUfunction)known->handle,
+                                          .bytes = listed ? parameters->bytes : 0,
+                                          .count = parameters->count,
+                                          .offsets = offsets};
+    count_moved(self);
+    return tsr_carry_out(&self->driver, record, &function, stream);
+}
+
+/* Begins all work of the stream that stands before its next fence. */
+static CUresult begin(struct failover *self, uint32_t slot)
+{
+    struct queue *queue = &self->queues[slot];
+    int least, greatest;
+    CUresult result = tsr_real.cuCtxSetCurrent(tsr_slot_context(slot));
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuCtxGetStreamPriorityRange(&least, &greatest);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuEventCreate(&queue->begun, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS) /* few programs' streams have this priority, and only streams of one priority share queues */
+        result = tsr_real.cuStreamCreateWithPriority(&queue->stream, CU_STREAM_NON_BLOCKING, greatest);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuEventRecord(queue->begun, queue->stream);
+    queue->since_ns = tsr_os_monotonic_ns();
+    queue->looks = 0;
+    for (; result == CUDA_SUCCESS && queue->first && tsr_carry_is_work(&queue->first->record); queue->records++) {
+        result = enqueue(self, &queue->first->record, queue->stream);
+        pop(self, queue);
+    }
+    return result;
+}
+
+/* NOT_READY: it is under way. */
+static CUresult look(struct queue *queue)
+{
+    CUresult begun = queue->since_ns ? tsr_real.cuEventQuery(queue->begun) : CUDA_SUCCESS;
+    if (begun == CUDA_SUCCESS)
+        queue->since_ns = 0;
+    else if (begun == CUDA_ERROR_NOT_READY && queue->looks++ > BEGIN_LOOKS &&
+             tsr_os_monotonic_ns() - queue->since_ns > BEGIN_NS)
+        return CUDA_ERROR_LAUNCH_FAILED;
+    return tsr_real.cuStreamQuery(queue->stream);
+}
+
+static void close_stream(struct queue *queue)
+{
+    if (queue->stream)
+        tsr_real.cuStreamDestroy_v2(queue->stream);
+    if (queue->begun)
+        tsr_real.cuEventDestroy_v2(queue->begun);
+    queue->stream = NULL;
+    queue->begun = NULL;
+}
+
+static CUresult advance(struct failover *self, uint32_t slot)
+{
+    struct queue *queue = &self->queues[slot];
+    struct tsr_lane *lane = self->client->lane;
+    if (queue->stream) {
+        CUresult result = look(queue);
+        if (result != CUDA_SUCCESS)
+            return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+        close_stream(queue);
+        finish(self, queue->records);
+        queue->records = 0;
+    }
+    while (queue->first) {
+        const struct tsr_lane_record *record = &queue->first->record;
+        if (record->kind == TSR_LANE_WAIT)
+            queue->follows = record->value;
+        else if (__atomic_load_n(&lane->home[slot], __ATOMIC_ACQUIRE) < queue->follows)
+            break;
+        else if (record->kind == TSR_LANE_SIGNAL)
+            __atomic_store_n(&lane->away[slot], record->value, __ATOMIC_RELEASE);
+        else
+            return begin(self, slot);
+        pop(self, queue);
+        finish(self, 1);
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult advance_all(struct failover *self)
+{
+    CUresult result = collect(self);
+    for (uint32_t i = 0; i < TSR_LANE_STREAMS && result == CUDA_SUCCESS; i++)
+        result = advance(self, i);
+    return result;
+}
+
+static bool is_pending(const struct tsr_lane_client *client)
+{
+    return __atomic_load_n(&client->lane->head, __ATOMIC_ACQUIRE) != __atomic_load_n(&client->lane->tail, __ATOMIC_ACQUIRE) ||
+           __atomic_load_n(&client->pending, __ATOMIC_ACQUIRE);
+}
+
+/* Nothing is left, and no stream is away that could bring more. */
+static bool is_over(const struct tsr_lane_client *client)
+{
+    return !__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_streams_are_with(client) && !is_pending(client);
+}
+
+static void rest(const struct failover *self)
+{
+    struct tsr_lane *lane = self->client->lane;
+    if (is_pending(self->client)) {
+        tsr_os_futex_wait(&lane->never, 0, BUSY_LOOK_NS, true);
+        return;
+    }
+    __atomic_store_n(&lane->sleeping, 1, __ATOMIC_SEQ_CST);
+    if (!tsr_lane_is_ready(lane, self->position))
+        tsr_os_futex_wait(&lane->sleeping, 1, IDLE_LOOK_NS, true);
+    __atomic_store_n(&lane->sleeping, 0, __ATOMIC_SEQ_CST);
+}
+
+static void drop(struct failover *self)
+{
+    for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {
+        close_stream(&self->queues[i]);
+        while (self->queues[i].first)
+            pop(self, &self->queues[i]);
+    }
+    free(self);
+}
+
+static void *run(void *argument)
+{
+    struct failover *self = argument;
+    struct tsr_lane_client *client = self->client;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* captures of the application forbid nothing here */
+    CUresult result;
+    tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
+    while ((result = advance_all(self)) == CUDA_SUCCESS && !is_over(client))
+        rest(self);
+    if (result == CUDA_SUCCESS)
+        tsr_info("executor %u: %u launches that it had not taken ran at home", client->number, self->launches);
+    else
+        tsr_lane_fail(client, result, "cannot be replaced at home");
+    drop(self);
+    __atomic_store_n(&client->standing, 0, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static struct tsr_carry_driver real_driver(void)
+{
+    return (struct tsr_carry_driver){.launch = tsr_real.cuLaunchKernel,
+                                     .launch_ex = tsr_real.cuLaunchKernelEx,
+                                     .copy = tsr_real.cuMemcpyDtoDAsync_v2,
+                                     .copy_rows = tsr_real.cuMemcpy2DAsync_v2,
+                                     .set8 = tsr_real.cuMemsetD8Async,
+                                     .set16 = tsr_real.cuMemsetD16Async,
+                                     .set32 = tsr_real.cuMemsetD32Async,
+                                     .set_rows8 = tsr_real.cuMemsetD2D8Async,
+                                     .set_rows16 = tsr_real.cuMemsetD2D16Async,
+                                     .set_rows32 = tsr_real.cuMemsetD2D32Async};
+}
+
+/* Whether what the executor says that it has taken lies between what it had before and what it was given. */
+static bool is_plausible(const struct tsr_lane *lane, uint64_t taken)
+{
+    uint64_t head = __atomic_load_n(&lane->head, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
+    return taken % TSR_LANE_UNIT == 0 && taken - head <= TSR_LANE_BYTES && tail - taken <= TSR_LANE_BYTES;
+}
+
+bool tsr_failover_start(struct tsr_lane_client *client)
+{
+    struct tsr_lane *lane = client->lane;
+    pthread_t thread;
+    __atomic_store_n(&lane->closed, 1, __ATOMIC_SEQ_CST);
+    uint64_t taken = __atomic_load_n(&lane->taken, __ATOMIC_SEQ_CST);
+    struct failover *self = calloc(1, sizeof *self);
+    if (!self)
+        return false;
+    self->client = client;
+    if (!is_plausible(lane, taken) || !is_settled(self))
+        goto drop;
+    self->driver = real_driver();
+    self->position = taken;
+    for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
+        self->queues[i].end = &self->queues[i].first;
+    tsr_lane_give_back(lane, __atomic_load_n(&lane->head, __ATOMIC_ACQUIRE), taken);
+    __atomic_store_n(&client->standing, 1, __ATOMIC_RELEASE);
+    if (tsr_os_thread_start(&thread, "tessera-standin", run, self)) {
+        pthread_detach(thread);
+        return true;
+    }
+    __atomic_store_n(&client->standing, 0, __ATOMIC_RELEASE);
+drop:
+    free(self);
+    return false;
+}
+
+void tsr_failover_await(const struct tsr_lane_client *client)
+{
+    for (unsigned i = 0; tsr_lane_is_lost(client) && !__atomic_load_n(&client->decided, __ATOMIC_ACQUIRE) && i < DECIDE_LOOKS;
+         i++)
+        poll(NULL, 0, AWAIT_LOOK_MS);
+    while (__atomic_load_n(&client->standing, __ATOMIC_ACQUIRE) && is_pending(client))
+        poll(NULL, 0, AWAIT_LOOK_MS);
+}

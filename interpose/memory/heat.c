@@ -1,0 +1,60 @@
+/* See uses.h. */
+#include "memory/heat.h"
+
+#include <sys/mman.h>
+
+#include "base/os.h"
+
+#define COUNTED_PAGES (TSR_ARENA_BYTES >> TSR_HEAT_PAGE_SHIFT)
+
+struct tsr_heat *tsr_heat_pages;
+uint32_t tsr_heat_launches;
+
+bool tsr_heat_start(void)
+{
+    tsr_heat_pages = tsr_os_map(NULL, COUNTED_PAGES * sizeof(struct tsr_heat), PROT_READ | PROT_WRITE, -1, 0);
+    tsr_heat_launches = 0;
+    return tsr_heat_pages != NULL;
+}
+
+void tsr_heat_stop(void)
+{
+    if (tsr_heat_pages)
+        tsr_os_unmap(tsr_heat_pages, COUNTED_PAGES * sizeof(struct tsr_heat));
+    tsr_heat_pages = NULL;
+}
+
+static uint64_t page_of(uint64_t address)
+{
+    return (address - TSR_ARENA_ADDRESS) >> TSR_HEAT_PAGE_SHIFT;
+}
+
+struct tsr_heat tsr_heat_of(uint64_t address, uint64_t bytes)
+{
+    struct tsr_heat sum = {0};
+    for (uint64_t page = page_of(address); page < page_of(address + bytes); page++)
+        for (uint32_t gpu = 0; gpu < TSR_HEAT_GPUS; gpu++)
+            sum.by_gpu[gpu] += __atomic_load_n(&tsr_heat_pages[page].by_gpu[gpu], __ATOMIC_RELAXED);
+    return sum;
+}
+
+/* Pages that nobody has used stay as they are: the system has given them no memory yet. */
+static void shift(uint64_t address, uint64_t bytes, unsigned by)
+{
+    for (uint64_t page = page_of(address); page < page_of(address + bytes); page++)
+        for (uint32_t gpu = 0; gpu < TSR_HEAT_GPUS; gpu++) {
+            uint32_t *count = &tsr_heat_pages[page].by_gpu[gpu], now = __atomic_load_n(count, __ATOMIC_RELAXED);
+            if (now)
+                __atomic_store_n(count, by < 32 ? now >> by : 0, __ATOMIC_RELAXED);
+        }
+}
+
+void tsr_heat_halve(uint64_t address, uint64_t bytes)
+{
+    shift(address, bytes, 1);
+}
+
+void tsr_heat_clear(uint64_t address, uint64_t bytes)
+{
+    shift(address, bytes, 32);
+}
