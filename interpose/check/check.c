@@ -72,9 +72,9 @@ static bool is_first(const struct tsr_function_record *function)
     return !tsr_map_find(&begun, function->id) && tsr_map_set(&begun, function->id, tsr_checks);
 }
 
-static bool is_drawn(const struct tsr_function_record *function)
+static bool is_drawn(struct tsr_function_record *function)
 {
-    uint64_t number = counted(&function->decide.launches);
+    uint64_t number = __atomic_add_fetch(&function->drawable, 1, __ATOMIC_RELAXED);
     bool enough = tsr_checks->most && counted(&tsr_checks->checked) - counted(&tsr_checks->first) >= tsr_checks->most;
     return !enough && tsr_decide_draw(tsr_checks->seed, function->name_hash, number) <= UINT64_MAX / tsr_checks->every;
 }

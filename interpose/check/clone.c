@@ -80,9 +80,9 @@ static struct tsr_clone *create(struct tsr_function_record *function, struct tsr
     if (!template || (!data && template->tier != TSR_ACCESS_PTX))
         tsr_lack_say(lack, TSR_CHECK_NO_PTX, "it is known from %s", template ? "machine code" : "the library call");
     else if (!data || !tsr_clone_text_read(data, bytes, &text))
-        tsr_lack_say(lack, TSR_CHECK_NO_CLONE, "there was no room for its clone");
+        tsr_lack_say(lack, TSR_CHECK_NO_TWIN, "there was no room for its clone");
     else if (!*text.ptx)
-        tsr_lack_say(lack, TSR_CHECK_NO_CLONE, "%s", text.untested);
+        tsr_lack_say(lack, TSR_CHECK_NO_TWIN, "%s", text.untested);
     struct tsr_clone *clone = *text.ptx ? calloc(1, sizeof *clone) : NULL;
     if (*text.ptx && (!clone || !tsr_map_set(&clones, (uintptr_t)template, clone))) {
         tsr_lack_say(lack, TSR_CHECK_REFUSED, "out of memory");

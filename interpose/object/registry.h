@@ -75,6 +75,7 @@ struct tsr_function_record {
     bool described;     /* atomic; parameters and, of the driver's attributes: */
     bool is_collective; /* of NCCL; with `described` */
     bool different;     /* atomic; a verified launch gave other bytes elsewhere than at home */
+    uint64_t drawable;  /* atomic; launches among which check/check.c has drawn */
     struct tsr_decide_cache decide;
     uint32_t max_threads;       /* of a block */
     uint32_t most_shared_bytes; /* dynamic, per block, as things stand */

@@ -40,7 +40,7 @@ def test_an_allocation_that_fails(process: str, number: int, native_build: Path,
 
 # What a check asks for, each for the first time, and the third look-up of a variable: the program has two of its own.
 OF_CHECKS = [
-    "2:cuStreamGetCtx",
+    "3:cuStreamGetCtx",
     "1:cuLibraryLoadData",
     "1:cuLibraryGetKernel",
     "3:cuModuleGetGlobal_v2",

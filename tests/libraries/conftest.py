@@ -1,4 +1,4 @@
-"""One set of failover libraries for all tests: a process knows a library by its name."""
+"""One set of stand-in libraries for all tests: a process knows a library by its name."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ CALLS, WORK_BYTES = 12, 32
 
 
 class Gpu:
-    """What the failover does inside its calls: the first one allocates a work area."""
+    """What the stand-in does inside its calls: the first one allocates a work area."""
 
     def __init__(self) -> None:
         call(driver.cuInit(0))

@@ -7,16 +7,16 @@
 #include <string.h>
 
 typedef int (*launch_function)(void);
-extern launch_function failover_launch;
-extern size_t failover_work_bytes;
-launch_function failover_launch;
-size_t failover_work_bytes;
+extern launch_function stand_in_launch;
+extern size_t stand_in_work_bytes;
+launch_function stand_in_launch;
+size_t stand_in_work_bytes;
 
 #define LAUNCHES(name)                                                                                                         \
     int name(void);                                                                                                            \
     int name(void)                                                                                                             \
     {                                                                                                                          \
-        return failover_launch ? failover_launch() : 0;                                                                        \
+        return stand_in_launch ? stand_in_launch() : 0;                                                                        \
     }
 #define SUCCEEDS(name)                                                                                                         \
     int name(void);                                                                                                            \
@@ -81,7 +81,7 @@ int cufftGetSize(int plan, size_t *bytes);
 int cufftGetSize(int plan, size_t *bytes)
 {
     (void)plan;
-    *bytes = failover_work_bytes;
+    *bytes = stand_in_work_bytes;
     return 0;
 }
 

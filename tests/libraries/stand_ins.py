@@ -59,9 +59,9 @@ def build(directory: Path, header: str) -> None:
     lines = [f"LAUNCHES({name})" for name in calls]
     lines += [f"SUCCEEDS({name})" for name in notes if not WRITTEN_OUT.match(name)]
     (directory / "entry_points.h").write_text("\n".join(lines))
-    object_file = directory / "failover.o"
+    object_file = directory / "stand_in.o"
     compiler = os.environ.get("CC", "cc")
-    compile_it = [compiler, "-c", "-fPIC", "-O1", f"-I{directory}", "-o", str(object_file), str(HERE / "failover.c")]
+    compile_it = [compiler, "-c", "-fPIC", "-O1", f"-I{directory}", "-o", str(object_file), str(HERE / "stand_in.c")]
     subprocess.run(compile_it, check=True)
     for name in NAMES:
         link = [compiler, "-shared", f"-Wl,-soname,{name}", "-o", str(directory / name), str(object_file)]
@@ -81,14 +81,14 @@ class Marks:
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int)(self._launched)
         self._libraries = [] if directory is None else [ctypes.CDLL(str(directory / name)) for name in NAMES]
         for library in self._libraries:
-            ctypes.c_void_p.in_dll(library, "failover_launch").value = ctypes.cast(
+            ctypes.c_void_p.in_dll(library, "stand_in_launch").value = ctypes.cast(
                 self._callback, ctypes.c_void_p
             ).value
         self.marks.tessera_library_operands_wanted()
 
     def set_work_bytes(self, count: int) -> None:
         for library in self._libraries:
-            ctypes.c_size_t.in_dll(library, "failover_work_bytes").value = count
+            ctypes.c_size_t.in_dll(library, "stand_in_work_bytes").value = count
 
     def call(self, name: str, *arguments: object) -> Operands:
         """The operands of one launching call. Integers are passed as 64 bits."""

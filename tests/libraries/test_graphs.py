@@ -18,7 +18,7 @@ POINTWISE = {"x": 751, "y": 753}
 
 
 class Graph:
-    """Descriptors are places of their own; a plan's first 8 bytes are the size of its work area, for the failover."""
+    """Descriptors are places of their own; a plan's first 8 bytes are the size of its work area, for the stand-in."""
 
     def __init__(self, marks: Marks) -> None:
         self.marks = marks

@@ -124,7 +124,7 @@ TEST(a_clone_is_a_text_of_its_own)
     struct tsr_template_link link = link_to(9, "kernel");
     uint32_t bytes;
     CHECK(!tsr_template_clone(&link, 0, &bytes));
-    publish(9, "text", 90, "clone", 0);
+    publish(9, "text", 90, "copy", 0);
     publish(9, "kernel", 90, "template", 0);
     REQUIRE(tsr_template_find(&link, 0));
     CHECK(!tsr_template_clone(&link, 0, &bytes));
@@ -136,7 +136,7 @@ TEST(a_clone_is_a_text_of_its_own)
     slot->clone_bytes = 5;
     REQUIRE(tsr_template_clone(&link, 0, &bytes));
     CHECK_EQ(bytes, 5);
-    CHECK(strcmp(tsr_template_clone(&link, 0, &bytes), "clone") == 0);
+    CHECK(strcmp(tsr_template_clone(&link, 0, &bytes), "copy") == 0);
     slot->clone_bytes = 4; /* without its end */
     CHECK(!tsr_template_clone(&link, 0, &bytes));
     slot->clone_bytes = 5;

@@ -1,5 +1,5 @@
 // nvcc -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_100,code=sm_100
-//      -gencode arch=compute_120,code=sm_120 -o uses.fatbin uses.cu
+//      -gencode arch=compute_120,code=sm_120 -o globals.fatbin globals.cu
 #include <cassert>
 #include <cstdio>
 
