@@ -32,8 +32,8 @@ enum tsr_check_skip {                       /* why a launch whose turn it was is
 
 enum tsr_check_what { TSR_CHECK_OF_WRITES = 1, TSR_CHECK_OF_ACCESSES = 2 };
 
-enum tsr_check_lack {                     /* why the accesses of a launch whose turn it was are not tested */
-                      TSR_CHECK_NO_PTX,   /* what is known of it is from machine code or from a library call */
+enum tsr_check_lack {                    /* why the accesses of a launch whose turn it was are not tested */
+                      TSR_CHECK_NO_PTX,  /* what is known of it is from machine code or from a library call */
                       TSR_CHECK_NO_TWIN, /* its PTX cannot be rewritten */
                       TSR_CHECK_REFUSED, /* the driver does not load the clone, does not launch it, or does not say where variables are */
                       TSR_CHECK_PARTLY, /* they are, but not all */
