@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controlplane.analysis.allocations import Allocations
-from controlplane.observe.layout import Flag, Kind, Records
+from controlplane.observe.layout import Flag, Kind, RangeFlag, Records
 from controlplane.policy.library_calls import library_calls
 from ptxtools.access.template import AccessKind
 from ptxtools.ranges import Range, Result
@@ -24,7 +24,7 @@ _KINDS = tuple(AccessKind)
 class Operand:
     """Bytes `first` to `last`, `width` of them at every multiple of `stride` from there (0: all).
 
-    last 0: as much as the allocation that `first` lies in.
+    last 0: as much as the allocation that `first` lies in. `overwritten`, `scratch`: as of a Range.
     """
 
     kind: AccessKind
@@ -32,6 +32,8 @@ class Operand:
     last: int
     stride: int
     width: int
+    overwritten: bool = False
+    scratch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,13 @@ class LibraryCall:
 def _range(operand: Operand, allocations: Allocations) -> Range | None:
     if operand.last:
         ends = (0, operand.last - operand.first, operand.stride, operand.width)
-        return Range(operand.kind, None, None, operand.first, *ends, whole=False)
+        return Range(operand.kind, None, None, operand.first, *ends, False, operand.overwritten, operand.scratch)
     found = allocations(operand.first)
     if found is None:
         return None
     begin, end = found
-    return Range(
-        operand.kind, None, None, operand.first, begin - operand.first, end - operand.first - 1, 0, 0, whole=True
-    )
+    ends = (begin - operand.first, end - operand.first - 1, 0, 0)
+    return Range(operand.kind, None, None, operand.first, *ends, whole=True, scratch=operand.scratch)
 
 
 def library_call(records: Records, row: int) -> LibraryCall | None:
@@ -86,8 +87,10 @@ def library_call(records: Records, row: int) -> LibraryCall | None:
 
 def _operand(record: np.void) -> Operand:
     first, last = int(record["range.first"]), int(record["range.last"])
-    kind = _KINDS[int(record["detail"]) % len(_KINDS)]
-    return Operand(kind, first, last, int(record["range.stride"]), int(record["range.width"]))
+    detail = int(record["detail"])
+    kind = _KINDS[(detail & RangeFlag.KIND) % len(_KINDS)]
+    flags = (bool(detail & RangeFlag.OVERWRITTEN), bool(detail & RangeFlag.SCRATCH))
+    return Operand(kind, first, last, int(record["range.stride"]), int(record["range.width"]), *flags)
 
 
 def _bytes(records: Records, row: int, size: int) -> bytes:

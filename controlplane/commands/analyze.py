@@ -198,4 +198,5 @@ def _range_json(each: Range) -> dict[str, object]:
         "width": each.width if each.stride else length,
     }
     ends = known if not each.whole else dict.fromkeys(_KEYS)
-    return {"parameter": each.parameter, "variable": each.variable, "kind": each.kind.value, **ends}
+    flags = {"overwritten": each.overwritten, "scratch": each.scratch}
+    return {"parameter": each.parameter, "variable": each.variable, "kind": each.kind.value, **ends, **flags}

@@ -64,6 +64,14 @@ class Flag(IntFlag):
     OTHER_GPUS = 64
 
 
+class RangeFlag(IntFlag):
+    """enum tsr_record_range."""
+
+    KIND = 255
+    OVERWRITTEN = 256
+    SCRATCH = 512
+
+
 class EntryKind(IntEnum):
     """enum tsr_entry_kind."""
 

@@ -9,6 +9,7 @@ static int order(int64_t a, int64_t b)
 static int compare_group(const struct tsr_access_range *a, const struct tsr_access_range *b)
 {
     int found = order(a->kind, b->kind);
+    found = found ? found : order(a->overwritten, b->overwritten);
     found = found ? found : order(a->whole, b->whole);
     found = found ? found : order(a->parameter, b->parameter);
     found = found ? found : order(a->symbol, b->symbol);

@@ -33,7 +33,9 @@ class Range:
 
     `parameter`: index of the kernel parameter that is the base, or that holds the tensor map of the tensor that is;
     `variable`: name of the module's variable that is. Without either the base is 0. `whole`: little is known but the
-    allocation; first and last are its ends, or 0 and -1 when it is not known either.
+    allocation; first and last are its ends, or 0 and -1 when it is not known either. `overwritten`: every execution of
+    the launch writes all of these bytes, whatever they held; ranges of a kind may overlap. `scratch`: what they hold
+    before the launch and after it matters to nobody.
     """
 
     kind: AccessKind
@@ -45,6 +47,8 @@ class Range:
     stride: int = 0
     width: int = 0
     whole: bool = False
+    overwritten: bool = False
+    scratch: bool = False
 
     @property
     def begin(self) -> int:

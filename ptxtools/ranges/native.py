@@ -119,7 +119,8 @@ class Evaluator:
         parameter = of.parameter if of.parameter >= 0 else None
         variable = self._names[of.symbol] if of.symbol >= 0 else None
         ends = (of.first, of.last, of.stride, of.width)
-        return Range(_KINDS[of.kind], parameter, variable, of.base, *ends, bool(of.whole))
+        flags = (bool(of.whole), bool(of.overwritten), bool(of.scratch))
+        return Range(_KINDS[of.kind], parameter, variable, of.base, *ends, *flags)
 
 
 def _described(launch: Launch, ffi: FFI) -> Callable[[Any, Any, Any], int]:

@@ -36,7 +36,7 @@ def test_functions_and_their_parameters(capsys: pytest.CaptureFixture[str]) -> N
 def test_ranges_of_a_launch(capsys: pytest.CaptureFixture[str]) -> None:
     launch = ("--function", "*shared*", "--grid", "4", "--block", "128,1", "--args", "0x7000000000, 5000, 0x7100000000")
     found = report(capsys, HISTOGRAM, *launch)
-    variable = {"variable": None}
+    variable = {"variable": None, "overwritten": False, "scratch": False}
     assert found["ranges"] == [
         {"parameter": 0, "kind": "read", "first": 0, "last": 4999, "stride": 5000, "width": 5000, **variable},
         {"parameter": 2, "kind": "atomic", "first": 0, "last": 1023, "stride": 1024, "width": 1024, **variable},

@@ -12,6 +12,7 @@ from controlplane.observe.layout import (
     Flag,
     Kind,
     Message,
+    RangeFlag,
     constant,
     dtype,
     reason_name,
@@ -30,6 +31,7 @@ def _native(fake_native: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (Kind, "tsr_record_kind"),
         (Flag, "tsr_record_flags"),
+        (RangeFlag, "tsr_record_range"),
         (EntryKind, "tsr_entry_kind"),
         (Message, "tsr_records_message_kind"),
     ],

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define TSR_RECORDS_MAGIC 0x4452434552525354ull
-#define TSR_RECORDS_VERSION 6u
+#define TSR_RECORDS_VERSION 7u
 #define TSR_RING_RECORDS 16384u          /* a power of two */
 #define TSR_RING_RECORDS_OFFSET 4096u    /* of the first record in the ring's file */
 #define TSR_JOURNAL_ENTRIES_OFFSET 4096u /* of the first entry in the journal's file */
@@ -127,6 +127,12 @@ enum tsr_record_flags {
     TSR_RECORD_OTHER_GPUS = 64  /* of LIBRARY: the launch also reaches memory of other GPUs */
 };
 
+enum tsr_record_range {                              /* `detail` of a RANGE */
+                        TSR_RECORD_RANGE_KIND = 255, /* these bits: enum tsr_access_kind */
+                        TSR_RECORD_RANGE_OVERWRITTEN = 256,
+                        TSR_RECORD_RANGE_SCRATCH = 512
+};
+
 enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
                   TSR_REASON_NONE = 0,
                   TSR_REASON_CAPTURE = 1,    /* it was recorded into a graph */
@@ -165,7 +171,7 @@ struct tsr_record {
     uint16_t result;  /* CUresult */
     uint16_t context; /* number of the context's definition; 0: none or unknown */
     uint32_t
-        detail; /* LAUNCH: bytes of parameters that follow. LIBRARY: bytes that follow. RANGE: enum tsr_access_kind. ATTRIBUTE: CUlaunchAttributeID. STREAM: flags. EVENT_RECORD, EVENT_WAIT: flags. MEMSET: bytes of an element */
+        detail; /* LAUNCH: bytes of parameters that follow. LIBRARY: bytes that follow. RANGE: enum tsr_record_range. ATTRIBUTE: CUlaunchAttributeID. STREAM: flags. EVENT_RECORD, EVENT_WAIT: flags. MEMSET: bytes of an element */
     uint64_t stream; /* CUstream, 1 for the legacy default stream, 2 for the thread's own; 0: none */
     union {
         struct {
