@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controlplane.analysis.allocations import Allocations
-from controlplane.observe.layout import Flag, Kind, RangeFlag, Records
+from controlplane.observe.layout import Flag, Kind, RangeFlag, Records, constant
 from controlplane.policy.library_calls import library_calls
 from ptxtools.access.template import AccessKind
 from ptxtools.ranges import Range, Result
@@ -88,7 +88,7 @@ def library_call(records: Records, row: int) -> LibraryCall | None:
 def _operand(record: np.void) -> Operand:
     first, last = int(record["range.first"]), int(record["range.last"])
     detail = int(record["detail"])
-    kind = _KINDS[(detail & RangeFlag.KIND) % len(_KINDS)]
+    kind = _KINDS[(detail & constant("TSR_RECORD_RANGE_KIND")) % len(_KINDS)]
     flags = (bool(detail & RangeFlag.OVERWRITTEN), bool(detail & RangeFlag.SCRATCH))
     return Operand(kind, first, last, int(record["range.stride"]), int(record["range.width"]), *flags)
 

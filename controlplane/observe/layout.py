@@ -67,7 +67,6 @@ class Flag(IntFlag):
 class RangeFlag(IntFlag):
     """enum tsr_record_range."""
 
-    KIND = 255
     OVERWRITTEN = 256
     SCRATCH = 512
 

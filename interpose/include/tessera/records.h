@@ -127,8 +127,9 @@ enum tsr_record_flags {
     TSR_RECORD_OTHER_GPUS = 64  /* of LIBRARY: the launch also reaches memory of other GPUs */
 };
 
-enum tsr_record_range {                              /* `detail` of a RANGE */
-                        TSR_RECORD_RANGE_KIND = 255, /* these bits: enum tsr_access_kind */
+#define TSR_RECORD_RANGE_KIND 255u /* bits of a RANGE's `detail`: enum tsr_access_kind */
+
+enum tsr_record_range { /* its other bits */
                         TSR_RECORD_RANGE_OVERWRITTEN = 256,
                         TSR_RECORD_RANGE_SCRATCH = 512
 };
