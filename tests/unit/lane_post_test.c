@@ -44,6 +44,51 @@ TEST(the_head_is_looked_at_when_there_seems_to_be_no_room)
     CHECK_EQ(ring.seen_head, 640);
 }
 
+/* Pairs of lines of memory in which bytes differ from a copy made before. */
+static void note_changed(const void *now, const void *before, size_t bytes, bool *changed)
+{
+    for (size_t at = 0; at < bytes; at += 128)
+        changed[at / 128] |=
+            memcmp((const uint8_t *)now + at, (const uint8_t *)before + at, bytes - at < 128 ? bytes - at : 128);
+}
+
+struct changes {
+    bool of_lane[sizeof(struct tsr_lane) / 128], of_client[sizeof(struct tsr_lane_client) / 128];
+};
+
+static void note_launch(struct changes *changes, uint32_t stream)
+{
+    static struct tsr_lane lane_before;
+    static struct tsr_lane_client client_before;
+    static const uint8_t parameters[24] = {1, 2, 3};
+    struct tsr_lane_record record = {.kind = TSR_LANE_LAUNCH, .stream = stream, .param_bytes = sizeof parameters};
+    memcpy(&lane_before, &lane, sizeof lane);
+    memcpy(&client_before, &client, sizeof client);
+    CHECK_EQ(tsr_lane_post(&client, &record, parameters), CUDA_SUCCESS);
+    note_changed(&lane, &lane_before, sizeof lane, changes->of_lane);
+    note_changed(&client, &client_before, sizeof client, changes->of_client);
+    memcpy(&lane, &lane_before, sizeof lane);
+    memcpy(&client, &client_before, sizeof client);
+}
+
+TEST(launches_of_neighbouring_streams_write_no_line_of_memory_together)
+{
+    static struct changes one, other;
+    unsigned written = 0, together = 0;
+    note_launch(&one, 6);
+    note_launch(&other, 7);
+    for (unsigned i = 0; i < sizeof one.of_lane; i++) {
+        written += one.of_lane[i];
+        together += one.of_lane[i] && other.of_lane[i];
+    }
+    for (unsigned i = 0; i < sizeof one.of_client; i++) {
+        written += one.of_client[i];
+        together += one.of_client[i] && other.of_client[i];
+    }
+    CHECK_EQ(written, 3); /* the tail, the record, the count of the stream's records */
+    CHECK_EQ(together, 0);
+}
+
 static void *write_records(void *number)
 {
     uint8_t parameters[200];
