@@ -29,6 +29,7 @@
 _Static_assert(sizeof(struct tsr_lane) <= TSR_LANE_SPACING, "lanes do not overlap");
 _Static_assert(offsetof(struct tsr_lane, rings) == TSR_LANE_FRONT_BYTES, "all that GPUs see lies before the rings");
 _Static_assert(offsetof(struct tsr_lane_ring, records) == 256, "tests/security/test_hostile_guests.py counts on it");
+_Static_assert(offsetof(struct tsr_lane, sleeping) == 128, "scripts/lab shared-lines counts on it");
 
 /* Somebody listens from before the application begins: who is refused comes too late, and only a full queue is worth waiting for. */
 static int connect_within(const char *path, uint64_t ns)
