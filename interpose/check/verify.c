@@ -179,8 +179,8 @@ CUresult tsr_verify(const struct tsr_verify_launch *launch)
         tsr_memory_unlock();
         tsr_memory_relax_end(mode);
     }
-    if (ran)
-        return result;
+    if (ran) /* its fault on the executor is told by later calls */
+        return result == tsr_order_state() ? CUDA_SUCCESS : result;
     count(&tsr_session()->policy->not_verified);
     return run_away(launch);
 }

@@ -26,8 +26,6 @@ static inline CUresult begin(struct tsr_launch *launch)
 static inline CUresult end(struct tsr_launch *launch, CUresult result)
 {
     tsr_order_leave(&launch->hold);
-    if (launch->taken && result == CUDA_SUCCESS)
-        result = tsr_order_state();
     if (tsr_has_role(TSR_DECIDING))
         tsr_redirect_finish(launch, result);
     if (launch->start)

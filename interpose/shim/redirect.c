@@ -167,9 +167,10 @@ static CUresult take(struct tsr_launch *launch, struct tsr_function_record *func
     if (launch->start)
         tsr_launch_time_away(launch, decision.lane);
     parcel->record.time = launch->time;
-    CUresult result = decision.verify
-                          ? verify(launch, function, &decision, parcel)
-                          : post_found(function, decision.lane, &parcel->record, launch->stream, found, parcel->block);
+    CUresult result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
+    if (result == CUDA_SUCCESS)
+        result = decision.verify ? verify(launch, function, &decision, parcel)
+                                 : post_found(function, decision.lane, &parcel->record, launch->stream, found, parcel->block);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         launch->reason = tsr_function_refusal(function, decision.lane);
         return CUDA_SUCCESS;
