@@ -2,6 +2,7 @@
 #include "launch/launch.h"
 
 #include "check/check.h"
+#include "launch/call_memory.h"
 #include "object/place.h"
 #include "object/registry.h"
 #include "order/order.h"
@@ -32,6 +33,7 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
         tsr_launch_record(launch, result);
     if (__builtin_expect(launch->turn != TSR_TURN_NONE, 0))
         tsr_check_finish(launch, result);
+    tsr_call_enqueued();
     return result;
 }
 
