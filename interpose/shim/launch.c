@@ -2,6 +2,7 @@
 #include "launch/launch.h"
 
 #include "check/check.h"
+#include "launch/call_memory.h"
 #include "object/place.h"
 #include "object/registry.h"
 #include "object/session.h"
@@ -28,14 +29,13 @@ static inline CUresult begin(struct tsr_launch *launch)
 static inline CUresult end(struct tsr_launch *launch, CUresult result)
 {
     tsr_order_leave(&launch->hold);
-    if (launch->taken && result == CUDA_SUCCESS)
-        result = tsr_order_state();
     if (launch->session)
         tsr_redirect_finish(launch, result);
     if (launch->start)
         tsr_launch_record(launch, result);
     if (__builtin_expect(launch->turn != TSR_TURN_NONE, 0))
         tsr_check_finish(launch, result);
+    tsr_call_enqueued();
     return result;
 }
 

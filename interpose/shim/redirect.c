@@ -151,6 +151,8 @@ static CUresult take(struct tsr_launch *launch)
         tsr_launch_time_away(launch, decision.lane);
     record.time = launch->time;
     if (result == CUDA_SUCCESS)
+        result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
+    if (result == CUDA_SUCCESS)
         result = decision.verify ? post_verified(launch, &decision, &record) : post(launch, decision.lane, &record);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         launch->reason = tsr_function_refusal(launch->known, decision.lane);
