@@ -22,6 +22,7 @@ from ptxtools.reader import read
 Interval = tuple[int, int]
 _KINDS = {AccessKind.READ: "reads", AccessKind.WRITE: "writes", AccessKind.ATOMIC: "atomics"}
 _TEMPLATES = 64
+_MOST_STEPS = 1 << 22  # of a range that is overwritten
 _LARGEST_COUNT = 1 << 16  # steps of a strided range that are looked at one by one
 _ADDRESSES = 1 << 64
 _ENDLESS = (0, 1 << 63)
@@ -60,7 +61,8 @@ class Verdict:
     """Of one launch. `missed`: traced bytes outside of the prediction. `complete`: the launch came to its end.
 
     `stray`: where it left its allocation. `fault`: what else it stopped at, "" when nothing did. `job`: the launcher's
-    line, when it comes from one.
+    line, when it comes from one. `kept`: bytes that were to be overwritten and were not, of a complete launch.
+    `overwritten_bytes`, `written_bytes`: predicted and traced, without atomics.
     """
 
     function: str
@@ -74,6 +76,9 @@ class Verdict:
     stray: Fault | None = None
     fault: str = ""
     job: str = ""
+    kept: list[Interval] = field(default_factory=list)
+    overwritten_bytes: int = 0
+    written_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -105,6 +110,11 @@ class Oracle:
             actual += size(intervals)
         clamped = any(each.whole for each in result.ranges)
         verdict = Verdict(traced.function, result, missed, predicted, actual, duration, clamped)
+        overwritten = promised(result)
+        verdict.overwritten_bytes = size(overwritten)
+        verdict.written_bytes = size(traced.accesses[AccessKind.WRITE])
+        if traced.fault is None and not result.unknown:
+            verdict.kept = [each for each in overwritten if not inside(each, traced.accesses[AccessKind.WRITE])]
         if traced.fault is not None:
             self.explain(verdict, traced, traced.fault, self.templates[key])
         return verdict
@@ -187,6 +197,22 @@ def spread(each: Range) -> Iterable[Interval]:
         return
     for begin in range(each.begin, each.end, each.stride):
         yield begin, min(begin + each.width, each.end)
+
+
+def promised(result: Result) -> list[Interval]:
+    """The bytes that are overwritten for certain. Errors: ValueError with too many of them to be looked at."""
+    found: list[Interval] = []
+    for each in result.ranges:
+        if not each.overwritten:
+            continue
+        assert each.kind is AccessKind.WRITE
+        assert not each.whole
+        step = each.stride or max(each.last - each.first + 1, 1)
+        if (each.last - each.first) // step > _MOST_STEPS:
+            raise ValueError(f"{each} has too many steps")
+        width = each.width if each.stride else step
+        found += [(begin, begin + width) for begin in range(each.begin, each.end, step)]
+    return union(each for each in found if each[0] < each[1])
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
