@@ -15,6 +15,7 @@
 #define LARGEST ((tsr_wide)1 << 45)
 #define NO_LOOP UINT32_MAX
 #define SIDES_DEEP 4
+#define WARP 32u
 
 struct tsr_must {
     struct tsr_evaluation *e;
@@ -303,6 +304,40 @@ static bool require_loops(struct tsr_must *c)
     return true;
 }
 
+static bool is_thread(const struct tsr_evaluation *e, uint32_t symbol, int axis)
+{
+    const struct tsr_form *form = e->special[TSR_SPECIAL_TID + axis];
+    return form && form->count == 1 && form->terms[0].symbol == symbol;
+}
+
+/* Whether a column is the same in all threads of a warp, where rows of threads are whole warps. */
+static bool is_uniform(const struct tsr_must *c, uint32_t column)
+{
+    const struct tsr_lattice *l = c->l;
+    if (!l->column[column].is_result)
+        return !is_thread(c->e, l->column[column].symbol, 0);
+    for (uint32_t i = 0; i < l->divisions; i++) {
+        const struct tsr_lattice_division *each = &l->division[i];
+        bool is_from = each->quotient == column || each->remainder == column;
+        for (uint32_t n = 0; is_from && n < l->columns; n++)
+            if (l->row[each->dividend].by[n] && !is_uniform(c, n))
+                return each->quotient == column && each->divisor % WARP == 0;
+    }
+    return true;
+}
+
+/* Whether warps store as a whole, each to one address: a matrix is stored by all threads of a warp together. */
+static bool stores_matrices(const struct tsr_must *c)
+{
+    if (c->e->launch->block[0] % WARP != 0)
+        return false;
+    for (uint32_t row = 0; row < c->l->rows; row++)
+        for (uint32_t i = 0; i < c->l->columns && c->l->use[row] != TSR_ROW_DIVIDEND; i++)
+            if (c->l->row[row].by[i] && !is_uniform(c, i))
+                return false;
+    return true;
+}
+
 /* The rows of a matrix. */
 static bool add_rows(struct tsr_must *c, const struct tsr_access_access *access)
 {
@@ -332,7 +367,8 @@ uint32_t tsr_must_write(struct tsr_must *c, const struct tsr_access_access *acce
     c->l->columns = c->l->rows = c->l->divisions = 0;
     new_row(c, TSR_ROW_ADDRESS);
     if (!add_form(c, 0, offset, access->loops) || !add_rows(c, access) ||
-        !require_context(c, access->must, 0, NO_LOOP, access->loops) || !require_loops(c))
+        !require_context(c, access->must, 0, NO_LOOP, access->loops) || !require_loops(c) ||
+        (access->rows > 1 && !stores_matrices(c)))
         return 0;
     return tsr_lattice_solve(c->e, c->l, access->size, pieces, capacity);
 }

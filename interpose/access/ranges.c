@@ -1,5 +1,5 @@
 /* The ranges of a launch, access by access. */
-#include "access/evaluation.h"
+#include "access/memo.h"
 
 #include <string.h>
 
@@ -513,7 +513,8 @@ static void add_piece(struct run *run, const struct tsr_symbol *base, tsr_wide d
         range->stride = piece->stride;
         range->width = piece->width;
     }
-    run->overwritten_count++;
+    if (++run->overwritten_count == OVERWRITTEN)
+        run->overwritten_count = tsr_ranges_merge_exact(run->overwritten, OVERWRITTEN);
 }
 
 /* What a store surely writes. */
@@ -539,19 +540,37 @@ static bool is_same_place(const struct tsr_access_range *a, const struct tsr_acc
            a->width == b->width;
 }
 
-/* A range that is overwritten gets the mark; what is part of one is a range more. */
+static uint64_t bytes_of(const struct tsr_access_range *range)
+{
+    uint64_t span = (uint64_t)range->last - (uint64_t)range->first + 1;
+    return range->stride ? (span / (uint64_t)range->stride + 1) * (uint64_t)range->width : span;
+}
+
+/* The largest one of those that are left; `count`: none is. */
+static uint32_t largest_of(const struct tsr_access_range *ranges, uint32_t count)
+{
+    uint32_t found = count;
+    for (uint32_t i = 0; i < count; i++)
+        if (ranges[i].overwritten && (found == count || bytes_of(&ranges[i]) > bytes_of(&ranges[found])))
+            found = i;
+    return found;
+}
+
+/* A range that is overwritten gets the mark; what is part of one is a range more, the largest first, as long as the memo keeps them all. */
 static void hand_over(struct run *run)
 {
     struct tsr_found *found = run->found;
-    uint32_t count = tsr_ranges_merge_exact(run->overwritten, run->overwritten_count), before = found->count;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t same = 0;
-        while (same < before && !is_same_place(&found->ranges[same], &run->overwritten[i]))
-            same++;
-        if (same < before)
-            found->ranges[same].overwritten = 1;
-        else if (found->count < run->capacity)
-            found->ranges[found->count++] = run->overwritten[i];
+    struct tsr_access_range *ranges = run->overwritten;
+    uint32_t count = tsr_ranges_merge_exact(ranges, run->overwritten_count), before = found->count, largest;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t same = 0; same < before; same++)
+            if (is_same_place(&found->ranges[same], &ranges[i])) {
+                found->ranges[same].overwritten = 1;
+                ranges[i].overwritten = 0;
+            }
+    while (found->count < run->capacity && found->count < TSR_MEMO_RANGES && (largest = largest_of(ranges, count)) < count) {
+        found->ranges[found->count++] = ranges[largest];
+        ranges[largest].overwritten = 0;
     }
 }
 

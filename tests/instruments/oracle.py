@@ -2,7 +2,8 @@
 
 A launch that stopped at an address without memory has *strayed* when that is what the prediction says of a launch whose
 allocations have no ends: its parameters led it out of the allocation that its pointer points into. A stray is no
-violation; any other access outside of the prediction is one, whether there is memory or not.
+violation; any other access outside of the prediction is one, whether there is memory or not. Nor is it one when a
+launch leaves a variable of the module, and comes into the next.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from time import perf_counter_ns
 
 from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
-from ptxtools.ranges import Evaluator, Launch, Range, Result
+from ptxtools.ranges import Evaluator, Launch, Range, Result, evaluate
 from ptxtools.reader import read
 
 Interval = tuple[int, int]
@@ -86,12 +87,17 @@ class Oracle:
     """Keeps the latest templates, ready to be evaluated, by module text and function."""
 
     templates: dict[tuple[str, str], Callable[[Launch], Result]] = field(default_factory=dict)
+    endless: dict[tuple[str, str], Template] = field(default_factory=dict)  # without the sizes of their variables
 
     def keep(self, source: str, function: str, template: Template) -> None:
         """Makes a template known for launches of this module's function."""
         if len(self.templates) >= _TEMPLATES:
-            del self.templates[next(iter(self.templates))]
+            oldest = next(iter(self.templates))
+            del self.templates[oldest]
+            self.endless.pop(oldest, None)
         self.templates[source, function] = Evaluator(template).evaluate
+        if template.sizes:
+            self.endless[source, function] = replace(template, sizes={})
 
     def judge(self, traced: Traced) -> Verdict:
         key = (traced.text.read_text(), traced.function)
@@ -101,12 +107,10 @@ class Oracle:
         begin = perf_counter_ns()
         result = self.templates[key](traced.launch)
         duration = perf_counter_ns() - begin
-        missed: list[tuple[AccessKind, Interval]] = []
+        missed = lacking(result, traced)
         predicted = actual = 0
         for kind, intervals in traced.accesses.items():
-            expected = union(interval for each in result.ranges if each.kind is kind for interval in spread(each))
-            missed += [(kind, each) for each in intervals if not inside(each, expected)]
-            predicted += size(expected)
+            predicted += size(expected(result, kind))
             actual += size(intervals)
         clamped = any(each.whole for each in result.ranges)
         verdict = Verdict(traced.function, result, missed, predicted, actual, duration, clamped)
@@ -115,6 +119,8 @@ class Oracle:
         verdict.written_bytes = size(traced.accesses[AccessKind.WRITE])
         if traced.fault is None and not result.unknown:
             verdict.kept = [each for each in overwritten if not inside(each, traced.accesses[AccessKind.WRITE])]
+        if missed and key in self.endless and not lacking(evaluate(self.endless[key], traced.launch), traced):
+            verdict.stray, verdict.missed = Fault("variable", 0, missed[0][1][0], 0, False), []
         if traced.fault is not None:
             self.explain(verdict, traced, traced.fault, self.templates[key])
         return verdict
@@ -129,6 +135,19 @@ class Oracle:
         else:
             kind = AccessKind.WRITE if fault.write else AccessKind.READ
             verdict.missed.append((kind, (fault.address, fault.address + fault.bytes)))
+
+
+def expected(result: Result, kind: AccessKind) -> list[Interval]:
+    return union(interval for each in result.ranges if each.kind is kind for interval in spread(each))
+
+
+def lacking(result: Result, traced: Traced) -> list[tuple[AccessKind, Interval]]:
+    """What was touched and is not predicted."""
+    found: list[tuple[AccessKind, Interval]] = []
+    for kind, intervals in traced.accesses.items():
+        known = expected(result, kind)
+        found += [(kind, each) for each in intervals if not inside(each, known)]
+    return found
 
 
 def without_ends(launch: Launch) -> Launch:
