@@ -12,6 +12,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -119,10 +120,11 @@ class Oracle:
         verdict.written_bytes = size(traced.accesses[AccessKind.WRITE])
         if traced.fault is None and not result.unknown:
             verdict.kept = [each for each in overwritten if not inside(each, traced.accesses[AccessKind.WRITE])]
-        if missed and key in self.endless and not lacking(evaluate(self.endless[key], traced.launch), traced):
+        unbounded = partial(evaluate, self.endless[key]) if key in self.endless else self.templates[key]
+        if missed and not lacking(unbounded(traced.launch), traced):
             verdict.stray, verdict.missed = Fault("variable", 0, missed[0][1][0], 0, False), []
         if traced.fault is not None:
-            self.explain(verdict, traced, traced.fault, self.templates[key])
+            self.explain(verdict, traced, traced.fault, unbounded)
         return verdict
 
     def explain(self, verdict: Verdict, traced: Traced, fault: Fault, evaluate: Callable[[Launch], Result]) -> None:
