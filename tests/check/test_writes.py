@@ -293,7 +293,7 @@ def test_results_that_differ_in_each_run_prove_nothing(tmp_path: Path, stand_ins
 
 
 def test_a_call_says_more_of_a_kernel_than_its_code(tmp_path: Path, stand_ins: Path) -> None:
-    """Where it writes, its code takes from memory: anywhere in the allocation. The call has operands and makes claims."""
+    """Where it writes, its code takes from memory: anywhere in the allocation. It has operands, and makes claims."""
     claiming(tmp_path, stand_ins, "looked-up")  # the analysis comes too late for the first run
     check, _ = claiming(tmp_path, stand_ins, "looked-up", "looked-up")
     assert (check["checked"], check["by_source"]["ptx"], check["whole"], check["violations"]) == (2, 2, 0, 0)
