@@ -83,9 +83,11 @@ def parts(found: Dependencies, counts: Counts = everything) -> Parts:
                 graph.add_edge(writer, number)
     connected = [sorted(part) for part in nx.connected_components(graph)]
     made = [Group(tuple(part), sum(nodes[number].ns for number in part)) for part in connected]
+    made.sort(key=lambda group: group.nodes)
     least = LEAST_GROUP * max((group.ns for group in made), default=0.0)
-    kept = sorted((group for group in made if group.ns >= least), key=lambda group: group.nodes)
-    return Parts(tuple(kept), tuple(sorted(number for group in made if group.ns < least for number in group.nodes)))
+    kept = [each for each in made if each.ns >= least and any(nodes[n].what is What.LAUNCH for n in each.nodes)]
+    inside = {number for group in kept for number in group.nodes}
+    return Parts(tuple(kept), tuple(number for group in made for number in group.nodes if number not in inside))
 
 
 def repeated(found: Dependencies) -> Steps | None:

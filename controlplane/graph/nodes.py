@@ -60,8 +60,9 @@ class Node:
 
     unknown: why it may touch anything; empty if it may not. ns: how long it takes on a GPU; measured: that is from this
     very operation. after: operations that come before it by the order of streams and events; waits: operations whose
-    streams the host waited for before it called this one. call: a number that launches of one library call share, 0 for
-    none. from_host: its bytes come from the host. at_ns: when it was called, from the start of the trace.
+    streams the host waited for, up to them, before it called this one; returned: copies that it waited for. call: a
+    number that launches of one library call share, 0 for none. from_host: its bytes come from the host. at_ns: when it
+    was called, from the start of the trace.
     """
 
     what: What
@@ -75,6 +76,7 @@ class Node:
     thread: int = 0
     after: tuple[int, ...] = ()
     waits: tuple[int, ...] = ()
+    returned: tuple[int, ...] = ()
     call: int = 0
     from_host: bool = False
     at_ns: int = 0

@@ -41,7 +41,7 @@ def longest(found: Dependencies, sources: Sources) -> Path:
     latest: dict[str, int] = {}  # of each stream, who ends last
     upto: list[int] = []
     for number, node in enumerate(nodes):
-        for other in (*sources(number), *(upto[each] for each in node.waits)):
+        for other in (*sources(number), *node.returned, *(upto[each] for each in node.waits)):
             if before[number] < 0 or ends[other] > ends[before[number]]:
                 before[number] = other
         ends[number] = node.ns + (ends[before[number]] if before[number] >= 0 else 0.0)

@@ -171,7 +171,7 @@ class _Builder:
         number = len(self.nodes)
         key = self.order.key(self.of("context", row), self.of("stream", row), thread)
         blocking = bool(self.of("flags", row) & Flag.BLOCKING)
-        after, waits = self.order.enqueue(number, key, blocking=blocking, thread=thread)
+        before = self.order.enqueue(number, key, blocking=blocking, thread=thread)
         stream = self.streams.setdefault(key, f"stream {len(self.streams) + 1}")
         if ns is not None:
             self.times.add(of.like, ns)
@@ -187,8 +187,7 @@ class _Builder:
                 ns is not None,
                 stream,
                 thread,
-                after,
-                waits,
+                *before,
                 self.call_number(of.library, thread),
                 of.from_host,
                 at_ns,

@@ -92,7 +92,8 @@ class _Run:
 
     def step(self, number: int) -> None:
         node, out = self.found.program.nodes[number], self.out
-        called = max([self.host.get(node.thread, 0.0), *(self.stream_done[each] for each in node.waits)])
+        waited = [self.stream_done[each] for each in node.waits] + [out.end_ns[each] for each in node.returned]
+        called = max([self.host.get(node.thread, 0.0), *waited])
         if node.what is What.FORGET:
             start, gpu, missing, end = called, FIRST, 0, called
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 LEGACY, PER_THREAD = 1, 2
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
@@ -11,18 +11,27 @@ NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 Key: TypeAlias = "tuple[int, int, int]"  # context, stream, thread if it is the thread's own
 
 
+class Before(NamedTuple):
+    """As in a Node."""
+
+    after: tuple[int, ...]
+    waits: tuple[int, ...]
+    returned: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Order:
     """Operations are numbers; a stream is its context, its handle, and the thread that uses it.
 
     last: of each stream; awaited: what events have added for its next operation; events: what came before each;
-    waits: by thread, what its next operation waits for on the host.
+    waits: by thread, whose streams its next operation waits for on the host; returned: the copy that it waits for.
     """
 
     last: dict[Key, int] = field(default_factory=dict)
     awaited: dict[Key, set[int]] = field(default_factory=dict)
     events: dict[int, set[int]] = field(default_factory=dict)
     waits: dict[int, set[int]] = field(default_factory=dict)
+    returned: dict[int, int] = field(default_factory=dict)
     unordered: set[int] = field(default_factory=set)  # handles of streams that the legacy one does not wait for
 
     def created(self, handle: int, flags: int) -> None:
@@ -31,15 +40,16 @@ class Order:
     def key(self, context: int, stream: int, thread: int) -> Key:
         return (context, stream, thread if stream == PER_THREAD else 0)
 
-    def enqueue(self, number: int, key: Key, *, blocking: bool, thread: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The operations before it by streams, and those that the host has waited for."""
+    def enqueue(self, number: int, key: Key, *, blocking: bool, thread: int) -> Before:
+        """What comes before it."""
         after = self.before(key)
         self.last[key] = number
         self.awaited.pop(key, None)
         waits = self.waits.pop(thread, set())
+        returned = (self.returned.pop(thread),) if thread in self.returned else ()
         if blocking:
-            self.waits[thread] = {number}
-        return tuple(sorted(after)), tuple(sorted(waits))
+            self.returned[thread] = number
+        return Before(tuple(sorted(after)), tuple(sorted(waits)), returned)
 
     def before(self, key: Key) -> set[int]:
         """What an operation of the stream would come after."""

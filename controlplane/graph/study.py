@@ -16,8 +16,6 @@ from controlplane.graph.paths import Path, by_bytes, by_streams, only_sure
 from controlplane.graph.simulate import Rule, Schedule, simulate
 from controlplane.graph.versions import Dependencies
 
-FIRST_PART = 3  # of the steps, one in three is taken for a warm-up
-
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -90,11 +88,11 @@ class Study:
 
 
 def study(found: Dependencies, gpus: int, rule: Rule | None = None, mark: int | None = None) -> Study:
-    """mark: by default the end of the first third of what repeats, if anything does."""
+    """mark: by default what comes before the part that repeats, if anything does."""
     rule = rule or Rule()
     steps = groups.repeated(found)
     if mark is None:
-        mark = steps.starts[max(steps.count // FIRST_PART, 1)] - 1 if steps is not None else -1
+        mark = steps.starts[0] - 1 if steps is not None else -1
     chained = chains(found, gpus, rule, mark)
     parts = groups.parts(chained.known, only_sure)
     fans = [fan for group in parts.groups for fan in groups.fans(chained.known, group, steps, only_sure)]
@@ -138,7 +136,7 @@ def as_graph(found: Dependencies) -> nx.DiGraph[int]:
         for cause, others in (("WAR", found.war[number]), ("WAW", found.waw[number])):
             for other, size in others.items():
                 edges.setdefault(other, {})[cause] = size
-        for cause, before in (("stream", node.after), ("host", node.waits)):
+        for cause, before in (("stream", node.after), ("host", (*node.waits, *node.returned))):
             for other in before:
                 edges.setdefault(other, {})[cause] = True
         graph.add_edges_from((other, number, data) for other, data in edges.items())
