@@ -172,7 +172,7 @@ def test_what_is_written_once_and_read_throughout_is_a_constant() -> None:
 
 
 def a_range(kind: AccessKind, first: int, last: int, **flags: bool) -> Range:
-    return Range(kind, None, None, 0, first, last, **flags)  # type: ignore[arg-type]
+    return Range(kind, None, None, 0, first, last, **flags)
 
 
 def test_what_a_launch_may_write_it_needs_unless_it_overwrites_it() -> None:
