@@ -28,6 +28,7 @@
 struct tsr_decide_cache {
     uint32_t generation;                  /* atomic; of the candidates; 0: they are being written */
     uint64_t candidates[TSR_RULES_WORDS]; /* atomic */
+    uint64_t settled;                     /* atomic; what holds for every launch of the function; 0: launches differ */
     uint64_t launches;                    /* atomic; of the function while a candidate asked for their number */
     bool noted;                           /* atomic; in the policy's list of functions */
 };
@@ -83,6 +84,7 @@ struct tsr_function_record {
     uint16_t refused;           /* lock; bit k: executor k does not take it with the attributes that it has */
     uint32_t uses;              /* atomic; enum tsr_global_flag; what an executor says is there before its bit in `sent` */
     uint64_t variables;         /* atomic; of its module, that it may read, by tsr_variable_bit(); the same */
+    uint64_t fit;               /* atomic; lane/functions.c: lanes that its launches may go to, and what that rests on */
     uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
     int attributes[TSR_FUNCTION_ATTRIBUTES]; /* lock */
 };
