@@ -24,6 +24,7 @@ def to_json(of: Study) -> dict[str, object]:
         "edges": edges,
         "work_ns": round(of.work_ns),
         "whole_launches": program.whole,
+        "unknown_operations": sum(bool(node.unknown) for node in program.nodes),
         "notes": list(program.notes),
         "gpus": of.gpus,
         "measured_from": of.mark + 1,

@@ -180,7 +180,7 @@ def test_a_long_program_takes_seconds() -> None:
                 What.LAUNCH, f"kernel{layer}", 20000.0, tuple(reads), tuple(writes), after=(number - 1,) * (number > 0)
             )
         )
-    began = time.monotonic()
+    began = time.process_time()
     found = studied(Program(nodes))
     page.draw(found, "long")
-    assert time.monotonic() - began < LIMIT_S
+    assert time.process_time() - began < LIMIT_S
