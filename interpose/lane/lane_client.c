@@ -29,6 +29,7 @@
 _Static_assert(sizeof(struct tsr_lane) <= TSR_LANE_SPACING, "lanes do not overlap");
 _Static_assert(offsetof(struct tsr_lane, rings) == TSR_LANE_FRONT_BYTES, "all that GPUs see lies before the rings");
 _Static_assert(offsetof(struct tsr_lane_ring, records) == 256, "tests/security/test_hostile_guests.py counts on it");
+_Static_assert(offsetof(struct tsr_lane, sleeping) == 128, "scripts/lab shared-lines counts on it");
 
 /* Somebody listens from before the application begins: who is refused comes too late, and only a full queue is worth waiting for. */
 static int connect_within(const char *path, uint64_t ns)
@@ -109,9 +110,11 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t
         goto unmap_lane;
     struct tsr_message hello = {
         .kind = TSR_MESSAGE_HELLO, .address = (uint64_t)(uintptr_t)client->lane, .bytes = TSR_LANE_SPACING};
+    struct tsr_reply reply;
     tsr_watch_start(client);
-    if (tsr_lane_ask(client, &hello, memory) != CUDA_SUCCESS || tsr_lane_is_lost(client))
+    if (ask(client, &hello, memory, &reply) != CUDA_SUCCESS || tsr_lane_is_lost(client))
         goto stop_watching;
+    __atomic_store_n(&client->process, reply.flags, __ATOMIC_RELEASE);
     close(memory);
     return client;
 
