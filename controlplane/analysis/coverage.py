@@ -23,8 +23,9 @@ from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunc
 from controlplane.base.demangle import demangle
 from controlplane.observe.trace import Trace
 from ptxtools.access import flat
+from ptxtools.access.template import AccessKind
 from ptxtools.machine.consent import Consent
-from ptxtools.ranges import Launch, Result
+from ptxtools.ranges import Launch, Range, Result
 
 Left: TypeAlias = "Callable[[UsedFunction, TracedLaunch, Allocations], None]"
 
@@ -38,7 +39,8 @@ class Evaluated:
     """Launches whose ranges were computed. `ranges`: how many there were; `whole`: of the launches, those with a range
     that is only known as its allocation; `unplaced`: those of them whose pointer is not 0 and lies in no allocation of
     the trace, so that they are taken to touch nothing through it; `unknown`: those that may touch anything, by reason;
-    `followed`: those that are known because earlier launches stored the pointers that they load.
+    `followed`: those that are known because earlier launches stored the pointers that they load. `written_bytes`: of
+    those that are known, what they may write, atomics included; `overwritten_bytes`: what of it they write in any case.
     """
 
     launches: int = 0
@@ -46,6 +48,8 @@ class Evaluated:
     whole: int = 0
     unplaced: int = 0
     predicted_bytes: int = 0
+    written_bytes: int = 0
+    overwritten_bytes: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
     followed: int = 0
 
@@ -58,9 +62,14 @@ class Evaluated:
         self.ranges += len(result.ranges)
         self.whole += any(each.whole for each in result.ranges)
         self.unplaced += any(each.whole and each.base and each.first > each.last for each in result.ranges)
-        self.predicted_bytes += sum(_size(each.first, each.last, each.stride, each.width) for each in result.ranges)
+        parts = [each for each in result.ranges if each.overwritten and _is_part(each, result.ranges)]
+        alone = [each for each in result.ranges if each not in parts]
+        self.predicted_bytes += sum(map(_size, alone))
         if result.unknown:
             self.unknown[result.unknown[0][1]] += 1
+            return
+        self.written_bytes += sum(_size(each) for each in alone if each.kind is not AccessKind.READ)
+        self.overwritten_bytes += sum(_size(each) for each in result.ranges if each.overwritten)
 
 
 @dataclass
@@ -164,6 +173,14 @@ class Coverage:
     @property
     def share(self) -> float:
         return self.known_launches / self.launches if self.launches else 1.0
+
+    @property
+    def overwritten_share(self) -> float | None:
+        """Of the bytes that known launches may write; None when they write nothing."""
+        ways = [(each.evaluated, each.launches) for each in self.functions if each.evaluated.launches]
+        written = sum(way.written_bytes * launches / way.launches for way, launches in ways)
+        overwritten = sum(way.overwritten_bytes * launches / way.launches for way, launches in ways)
+        return min(overwritten / written, 1.0) if written else None
 
     def by_tier(self) -> Counter[str]:
         return sum((each.by_tier() for each in self.functions), Counter[str]())
@@ -358,6 +375,14 @@ class Evaluation:
         return result
 
 
-def _size(first: int, last: int, stride: int, width: int) -> int:
-    length = max(last - first + 1, 0)
-    return length if not stride else length // stride * width + min(length % stride, width)
+def _size(of: Range) -> int:
+    length = max(of.last - of.first + 1, 0)
+    return length if not of.stride else length // of.stride * of.width + min(length % of.stride, of.width)
+
+
+def _is_part(of: Range, ranges: Iterable[Range]) -> bool:
+    """Whether one of them is told as what may be written and has these bytes, too."""
+    return any(
+        each.kind is of.kind and not each.overwritten and each.begin <= of.begin and of.end <= each.end
+        for each in ranges
+    )

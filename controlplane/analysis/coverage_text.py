@@ -26,6 +26,8 @@ def _function(each: FunctionCoverage) -> dict[str, object]:
         "whole": each.evaluated.whole,
         "unplaced": each.evaluated.unplaced,
         "predicted_bytes": each.evaluated.predicted_bytes,
+        "written_bytes": each.evaluated.written_bytes,
+        "overwritten_bytes": each.evaluated.overwritten_bytes,
         "reasons": dict(each.reasons()),
     }
 
@@ -36,6 +38,7 @@ def _total(found: Coverage) -> dict[str, object]:
         "known_launches": found.known_launches,
         "share": round(found.share, 6),
         "lost": found.lost,
+        "overwritten_share": None if found.overwritten_share is None else round(found.overwritten_share, 6),
         "by_tier": dict(found.by_tier()),
         "by_reason": dict(found.by_reason()),
         "cached": found.cached,
@@ -48,6 +51,8 @@ def summary(found: Coverage) -> str:
     lines = [f"{found.known_launches} of {found.launches} launches have known ranges ({_share(found.share)})"]
     if found.lost:
         lines.append(f"{found.lost} more were not recorded: the program launched faster than its records were read")
+    if found.overwritten_share is not None:
+        lines.append(f"overwritten: {_share(found.overwritten_share)} of written bytes")
     lines += ["", *_counted("tier", found.by_tier(), found.launches)]
     lost = [each for each in found.functions if each.known_launches < each.launches]
     if lost:

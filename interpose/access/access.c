@@ -12,6 +12,8 @@ struct tsr_access {
     struct tsr_inputs inputs;
     struct tsr_memo memo;
     uint32_t *of_node;
+    uint64_t may_write[TSR_ACCESS_MASK_WORDS];
+    bool writes_are_known, writes_variables;
     struct tsr_input items[];
 };
 
@@ -38,6 +40,44 @@ static bool list_inputs(struct tsr_access *access)
     return access->of_node;
 }
 
+/* False: there is no bit for it. */
+static bool mark_write(struct tsr_access *access, uint32_t base)
+{
+    if (base & TSR_SYMBOL_BASE) {
+        access->writes_variables = true;
+        return true;
+    }
+    if (base / 512 >= TSR_ACCESS_MASK_WORDS)
+        return false;
+    access->may_write[base / 512] |= 1ull << base / 8 % 64;
+    return true;
+}
+
+static void list_writes(struct tsr_access *access)
+{
+    const struct tsr_sections *template = &access->inputs.template;
+    bool is_known = template->header->unknowns == 0;
+    for (uint32_t i = 0; i < template->header->accesses; i++) {
+        const struct tsr_access_access *each = &template->accesses[i];
+        if (each->kind == TSR_ACCESS_READ)
+            continue;
+        is_known &= each->based != 0;
+        for (uint32_t n = 0; n < each->bases; n++)
+            is_known &= mark_write(access, template->operands[each->first_base + n]);
+    }
+    for (uint32_t i = 0; i < template->header->tensors; i++)
+        if (template->tensors[i].kind != TSR_ACCESS_READ)
+            is_known &= template->tensors[i].offset != TSR_ACCESS_IN_MEMORY && mark_write(access, template->tensors[i].offset);
+    access->writes_are_known = is_known;
+}
+
+bool tsr_access_write_mask(const struct tsr_access *access, uint64_t mask[TSR_ACCESS_MASK_WORDS], bool *variables)
+{
+    memcpy(mask, access->may_write, sizeof access->may_write);
+    *variables = access->writes_variables;
+    return access->writes_are_known;
+}
+
 static uint32_t parameter_nodes(const struct tsr_sections *template)
 {
     uint32_t count = 0;
@@ -60,6 +100,7 @@ struct tsr_access *tsr_access_create(const void *bytes, size_t size, uint32_t me
         goto no_template;
     access->bytes = copy;
     access->inputs.template = sections;
+    list_writes(access);
     if (list_inputs(access) && tsr_memo_init(&access->memo, memo_entries, &access->inputs))
         return access;
     free(access->of_node);

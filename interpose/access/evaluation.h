@@ -420,10 +420,17 @@ uint32_t tsr_lattice_solve(struct tsr_evaluation *e, struct tsr_lattice *lattice
                            struct tsr_lattice_piece *pieces, uint32_t capacity);
 
 /* must.c */
+
+/* `count` places, `stride` bytes apart. */
+struct tsr_lattice_digit {
+    int64_t stride, count;
+};
+
 struct tsr_must;
 struct tsr_must *tsr_must_start(struct tsr_evaluation *e);
 uint32_t tsr_must_write(struct tsr_must *must, const struct tsr_access_access *access, const struct tsr_form *offset,
-                        struct tsr_lattice_piece *pieces, uint32_t capacity);
+                        int64_t size, const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice_piece *pieces,
+                        uint32_t capacity);
 
 /* ranges.c */
 

@@ -16,7 +16,7 @@
 #define FARTHEST ((tsr_wide)1 << 61)
 #define CASES 4 /* values of a variable that are looked at one by one */
 #define CASES_DEEP 3
-#define ENUMERATED 64 /* pieces of one address, at most */
+#define ENUMERATED 32 /* pieces of one address, at most */
 
 struct solver {
     struct tsr_evaluation *e;

@@ -360,15 +360,30 @@ struct tsr_must *tsr_must_start(struct tsr_evaluation *e)
     return c;
 }
 
-/* Pieces that a store with a context in which it runs for certain writes, relative to its base. `offset`: the address without that. */
-uint32_t tsr_must_write(struct tsr_must *c, const struct tsr_access_access *access, const struct tsr_form *offset,
-                        struct tsr_lattice_piece *pieces, uint32_t capacity)
+static bool add_digits(struct tsr_must *c, const struct tsr_lattice_digit *digits, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t column = new_column(c, digits[i].count - 1, TSR_NO_SYMBOL, false);
+        if (column == TSR_LATTICE_COLUMNS || digits[i].stride > LARGEST)
+            return false;
+        c->l->row[0].by[column] = digits[i].stride;
+    }
+    return true;
+}
+
+/*
+ * Pieces that stores with a context in which they run for certain write, relative to the first one's distance from their base. `offset`: the
+ * address without both; `size`: bytes of each store; `digits`: where others are that are like it.
+ */
+uint32_t tsr_must_write(struct tsr_must *c, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t size,
+                        const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice_piece *pieces,
+                        uint32_t capacity)
 {
     c->l->columns = c->l->rows = c->l->divisions = 0;
     new_row(c, TSR_ROW_ADDRESS);
-    if (!add_form(c, 0, offset, access->loops) || !add_rows(c, access) ||
+    if (!add_form(c, 0, offset, access->loops) || !add_rows(c, access) || !add_digits(c, digits, count) ||
         !require_context(c, access->must, 0, NO_LOOP, access->loops) || !require_loops(c) ||
         (access->rows > 1 && !stores_matrices(c)))
         return 0;
-    return tsr_lattice_solve(c->e, c->l, access->size, pieces, capacity);
+    return tsr_lattice_solve(c->e, c->l, size, pieces, capacity);
 }

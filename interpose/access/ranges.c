@@ -8,8 +8,9 @@
 #define INDEX ((tsr_wide)1 << 31)   /* what an index of 32 bits spans */
 #define RANGES 2048u                /* while they are collected */
 #define STEPS 10000u                /* a quarter of a millisecond; most kernels take a few hundred, a Triton GEMM of 128 accesses 9,371 */
-#define PIECES 64u                  /* that a store overwrites */
-#define OVERWRITTEN 256u            /* while they are collected */
+#define PIECES 32u                  /* that a store overwrites */
+#define OVERWRITTEN 128u            /* while they are collected */
+#define DIGITS 4u                   /* of the places of stores that are alike */
 #define LEAST_STEPS 100u            /* to find out where addresses begin */
 
 #define NO_BASE TSR_NO_SYMBOL
@@ -32,19 +33,24 @@ struct known_shape {
     struct tsr_shape shape;
 };
 
-/* What is told of stores that differ by a number is found once. */
-struct known_store {
-    struct known_store *next;
+/* Stores whose addresses differ by numbers, their distances from the base, are looked at together: unrolled code has many of them. */
+struct store_group {
+    struct store_group *next;
     const struct tsr_form *offset;
     const struct tsr_access_access *access;
-    const struct tsr_lattice_piece *pieces;
-    uint32_t count;
+    uint32_t base, count;
+    struct distance *distances;
+};
+
+struct distance {
+    struct distance *next;
+    int64_t bytes;
 };
 
 struct run {
     struct tsr_evaluation e;
     struct known_shape *shapes[TSR_VIEW_BUCKETS];
-    struct known_store *stores;
+    struct store_group *groups;
     struct tsr_must *must;
     struct tsr_access_range *overwritten;
     uint32_t overwritten_count;
@@ -479,30 +485,24 @@ static bool are_alike(const struct tsr_access_access *a, const struct tsr_access
     return a->must == b->must && a->loops == b->loops && a->size == b->size && a->rows == b->rows && a->pitch == b->pitch;
 }
 
-static const struct known_store *known_store(struct run *run, const struct tsr_access_access *access,
-                                             const struct address *address)
+static struct store_group *group_of(struct run *run, const struct tsr_access_access *access, const struct address *address)
 {
-    struct tsr_evaluation *e = &run->e;
-    struct tsr_lattice_piece pieces[PIECES];
-    struct known_store *each = run->stores;
-    while (each && (!are_alike(each->access, access) || !is_offset(address, each->offset)))
+    struct store_group *each = run->groups;
+    while (each && (each->base != address->base || !are_alike(each->access, access) || !is_offset(address, each->offset)))
         each = each->next;
     if (each)
         return each;
-    const struct tsr_form *offset = offset_of(e, address);
-    uint32_t count = tsr_must_write(run->must, access, offset, pieces, PIECES);
-    struct tsr_lattice_piece *copy = tsr_scratch_take(e, count * sizeof *copy);
-    memcpy(copy, pieces, count * sizeof *copy);
-    each = tsr_scratch_take(e, sizeof *each);
-    *each = (struct known_store){run->stores, offset, access, copy, count};
-    return run->stores = each;
+    const struct tsr_form *offset = offset_of(&run->e, address);
+    each = tsr_scratch_take(&run->e, sizeof *each);
+    *each = (struct store_group){run->groups, offset, access, address->base, 0, NULL};
+    return run->groups = each;
 }
 
-static void add_piece(struct run *run, const struct tsr_symbol *base, tsr_wide distance, const struct tsr_lattice_piece *piece)
+static void add_piece(struct run *run, const struct tsr_symbol *base, int64_t distance, const struct tsr_lattice_piece *piece)
 {
     struct tsr_access_range *range = &run->overwritten[run->overwritten_count];
-    tsr_wide first = tsr_wide_wrap(distance + piece->first, 64),
-             span = (tsr_wide)piece->stride * (piece->count - 1) + piece->width;
+    tsr_wide first = tsr_wide_wrap((tsr_wide)distance + piece->first, 64);
+    tsr_wide span = (tsr_wide)piece->stride * (piece->count - 1) + piece->width;
     if (!tsr_wide_is_small(first) || !tsr_wide_is_small(first + span) || run->overwritten_count == OVERWRITTEN)
         return;
     *range = range_of(run->e.template, TSR_ACCESS_WRITE, base->slot, base->variable);
@@ -517,8 +517,8 @@ static void add_piece(struct run *run, const struct tsr_symbol *base, tsr_wide d
         run->overwritten_count = tsr_ranges_merge_exact(run->overwritten, OVERWRITTEN);
 }
 
-/* What a store surely writes. */
-static void overwritten_by(struct run *run, const struct tsr_access_access *access)
+/* A store joins those that it is like. */
+static void put_into_group(struct run *run, const struct tsr_access_access *access)
 {
     struct tsr_evaluation *e = &run->e;
     const struct tsr_form *forms[CHOICES];
@@ -528,9 +528,89 @@ static void overwritten_by(struct run *run, const struct tsr_access_access *acce
     if (base == NO_BASE || is_private(run, forms[0]))
         return;
     struct address address = {wrapped(e, forms[0], base), access->displacement, base};
-    const struct known_store *known = known_store(run, access, &address);
-    for (uint32_t i = 0; i < known->count; i++)
-        add_piece(run, tsr_symbol_at(e, base), address.form->constant + address.displacement, &known->pieces[i]);
+    tsr_wide bytes = tsr_wide_wrap(address.form->constant + address.displacement, 64);
+    if (tsr_wide_distance(bytes) > LARGEST)
+        return;
+    struct store_group *group = group_of(run, access, &address);
+    struct distance *distance = tsr_scratch_take(e, sizeof *distance);
+    distance->bytes = (int64_t)bytes;
+    struct distance **at = &group->distances;
+    for (; *at && (*at)->bytes < distance->bytes; at = &(*at)->next)
+        tsr_evaluation_spend(e, 1);
+    distance->next = *at;
+    *at = distance;
+    group->count++;
+}
+
+/* The distances, ascending, as places that are `*size` bytes long, those that touch each other as one. False: they overlap in another way. */
+static uint32_t places_of(const struct store_group *group, int64_t *places, int64_t *size)
+{
+    uint32_t count = 0;
+    int64_t own = group->access->size, last = 0;
+    *size = 0;
+    for (const struct distance *each = group->distances; each; each = each->next) {
+        if (count && each->bytes < last)
+            continue; /* the same once more, or part of it: told less */
+        if (count && each->bytes == last) {
+            last += own;
+            continue;
+        }
+        if (count > 1 ? last - places[count - 1] != *size : false)
+            return 0;
+        if (count == 1)
+            *size = last - places[0];
+        places[count++] = each->bytes;
+        last = each->bytes + own;
+    }
+    if (count == 1)
+        *size = last - places[0];
+    return last - places[count - 1] == *size ? count : 0;
+}
+
+/* Places as digits with a stride each. How many digits; more than DIGITS: they are no such places. */
+static uint32_t digits_of(const int64_t *places, uint32_t count, struct tsr_lattice_digit *digits)
+{
+    uint32_t made = 0, block = 1; /* places of a digit's step */
+    while (block < count && made < DIGITS) {
+        int64_t stride = places[block] - places[0];
+        uint32_t steps = 1;
+        while ((steps + 1) * block <= count && places[steps * block] - places[0] == stride * steps)
+            steps++;
+        if (steps < 2 || count % (steps * block) != 0)
+            return DIGITS + 1;
+        for (uint32_t i = 0; i < steps * block; i++)
+            if (places[i] - places[i % block] != stride * (i / block))
+                return DIGITS + 1;
+        digits[made++] = (struct tsr_lattice_digit){stride, steps};
+        block *= steps;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (places[i] - places[i % block] != places[i / block * block] - places[0])
+            return DIGITS + 1;
+    return block == count ? made : DIGITS + 1;
+}
+
+static void look_at_places(struct run *run, const struct store_group *group, int64_t distance, int64_t size,
+                           const struct tsr_lattice_digit *digits, uint32_t count)
+{
+    struct tsr_lattice_piece pieces[PIECES];
+    uint32_t found = tsr_must_write(run->must, group->access, group->offset, size, digits, count, pieces, PIECES);
+    for (uint32_t i = 0; i < found; i++)
+        add_piece(run, tsr_symbol_at(&run->e, group->base), distance, &pieces[i]);
+}
+
+/* What stores surely write. */
+static void overwritten_by(struct run *run, const struct store_group *group)
+{
+    struct tsr_lattice_digit digits[DIGITS];
+    int64_t *places = tsr_scratch_take(&run->e, group->count * sizeof *places), size;
+    uint32_t count = group->access->rows > 1 ? 0 : places_of(group, places, &size), made = DIGITS + 1;
+    if (count)
+        made = digits_of(places, count, digits);
+    if (made <= DIGITS)
+        look_at_places(run, group, places[0], size, digits, made);
+    for (const struct distance *each = group->distances; each && made > DIGITS; each = each->next)
+        look_at_places(run, group, each->bytes, group->access->size, NULL, 0);
 }
 
 static bool is_same_place(const struct tsr_access_range *a, const struct tsr_access_range *b)
@@ -588,7 +668,9 @@ static __attribute__((noinline)) void find_overwritten(struct run *run)
     run->overwritten = tsr_scratch_take(&run->e, OVERWRITTEN * sizeof *run->overwritten);
     for (run->at = 0; run->at < header->accesses; run->at++)
         if (run->e.template->accesses[run->at].must != TSR_ACCESS_NEVER)
-            overwritten_by(run, &run->e.template->accesses[run->at]);
+            put_into_group(run, &run->e.template->accesses[run->at]);
+    for (const struct store_group *each = run->groups; each; each = each->next)
+        overwritten_by(run, each);
 }
 
 /* Tables by node, context and loop, and room for the ranges. */

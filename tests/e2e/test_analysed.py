@@ -74,7 +74,9 @@ def test_templates_reach_the_shim_while_the_program_runs(tmp_path: Path, capsys:
     found = coverage(file, capsys)
     assert {each["name"]: each["evaluated"] for each in found["functions"]} == {"loaded": 1, "linked": 1}
     assert [each["predicted_bytes"] for each in found["functions"]] == [400, 400]
-    assert (found["coverage"]["share"], found["coverage"]["cached"]) == (1.0, 2)
+    assert [each["overwritten_bytes"] for each in found["functions"]] == [400, 400]
+    assert (found["coverage"]["share"], found["coverage"]["overwritten_share"]) == (1.0, 1.0)
+    assert found["coverage"]["cached"] == 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of another user")

@@ -110,8 +110,14 @@ class Table:
             "evaluate_median_ms": round(times[len(times) // 2], 3) if times else None,
         }
 
+    def least_overwritten(self, count: int) -> Iterable[str]:
+        """Lines of the kernels that write most of what they are not said to overwrite."""
+        rows = [(_middle(row.overwritten), key, row) for key, row in self.rows.items() if row.overwritten]
+        rows.sort(key=lambda each: each[:2])
+        return Table({key: row for _, key, row in rows[:count]}).lines()
+
     def lines(self) -> Iterable[str]:
-        """One line per kernel."""
+        """One line per kernel: launches, excess, bytes overwritten of those written, time."""
         for (source, name), row in sorted(self.rows.items()):
             ratio = f"{_middle(row.ratios):10.3f}" if row.ratios else f"{'-':>10}"
             share = f"{100 * _middle(row.overwritten):6.1f} %" if row.overwritten else f"{'-':>8}"

@@ -62,6 +62,39 @@ TEST(ranges_are_relative_to_the_pointers)
     tsr_access_destroy(access);
 }
 
+TEST(what_is_overwritten_is_remembered_and_never_more_than_the_allocation)
+{
+    struct tsr_access *access = vector_add(4);
+    REQUIRE(access);
+    for (int i = 0; i < 4; i++) {
+        struct arguments arguments = {{0x1000, 0x2000, 0x3000}, i < 2 ? 100 : 1024};
+        struct tsr_access_launch launch = launch_of(&arguments);
+        struct tsr_access_range ranges[4];
+        struct tsr_access_result result = {.ranges = ranges, .capacity = 4};
+        evaluate(access, &launch, &result);
+        REQUIRE(CHECK_EQ(result.count, POINTERS));
+        CHECK_EQ(result.remembered, i % 2);
+        for (int32_t n = 0; n < POINTERS; n++)
+            CHECK_EQ(ranges[n].overwritten, n == 2);
+        CHECK_EQ(ranges[2].last, i < 2 ? 399 : 4095);
+    }
+    tsr_access_destroy(access);
+}
+
+TEST(the_write_mask_has_the_pointers_that_are_written_through)
+{
+    struct tsr_access *access = vector_add(0);
+    REQUIRE(access);
+    uint64_t mask[TSR_ACCESS_MASK_WORDS];
+    bool variables = true;
+    CHECK(tsr_access_write_mask(access, mask, &variables));
+    CHECK(!variables);
+    CHECK_EQ(mask[0], 4);
+    for (uint32_t word = 1; word < TSR_ACCESS_MASK_WORDS; word++)
+        CHECK_EQ(mask[word], 0);
+    tsr_access_destroy(access);
+}
+
 TEST(a_scalar_that_matters_is_part_of_what_is_remembered)
 {
     struct tsr_access *access = vector_add(4);

@@ -259,6 +259,7 @@ struct tsr_access_result {
 
 #define TSR_ACCESS_SCRATCH_BYTES (1024u << 10) /* enough for nearly all kernels */
 #define TSR_ACCESS_MEMO_ENTRIES 64u
+#define TSR_ACCESS_MASK_WORDS 8u /* for 4 KiB of parameters */
 
 #define TSR_ACCESS_API __attribute__((visibility("default"))) /* exported by libtessera_access.so.1 only */
 
@@ -273,6 +274,13 @@ TSR_ACCESS_API void tsr_access_destroy(struct tsr_access *access);
 
 /* How many symbols the template has. names: of the first `room` of them; NULL: it is no variable of the module in global or constant memory. */
 uint32_t tsr_access_symbols(const struct tsr_access *access, const char **names, uint32_t room);
+
+/*
+ * Through which pointers any launch may write, atomics included: of a pointer, or a tensor's map, at `offset` in the parameter block, bit
+ * offset / 8. False: it may write through others, too. `variables`: whether it may write to variables of its module. Takes nanoseconds.
+ */
+TSR_ACCESS_API bool tsr_access_write_mask(const struct tsr_access *access, uint64_t mask[TSR_ACCESS_MASK_WORDS],
+                                          bool *variables);
 
 /*
  * The ranges of a launch. Bounded work, no allocation; `scratch` is the calling thread's, aligned to 16 bytes. With a level of

@@ -85,6 +85,8 @@ def show(name: str, found: dict[str, Any]) -> None:
     total = found["coverage"]
     tiers = ", ".join(f"{tier} {count}" for tier, count in total["by_tier"].items())
     print(f"{name:24} {total['known_launches']:>8} of {total['launches']:>8}  {100 * total['share']:6.2f} %  {tiers}")
+    if total["overwritten_share"] is not None:
+        print(f"    {100 * total['overwritten_share']:6.2f} %  of written bytes are overwritten")
     if total["lost"]:
         print(f"    {total['lost']:>6}  more launches, which were not recorded")
     lost = [each for each in found["functions"] if each["known_launches"] < each["launches"]]
