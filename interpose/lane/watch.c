@@ -17,8 +17,8 @@
 #define DEPARTING_LOOKS 50u /* longer than a departure takes that is not stuck */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tsr_lane_client *lanes[TSR_SESSION_LANES]; /* lock */
-static bool running;                                     /* lock */
+static struct tsr_lane_client *lanes[TSR_LANES]; /* lock */
+static bool running;                             /* lock */
 
 bool tsr_watch_is_alive(const struct tsr_lane_client *lane)
 {
@@ -86,11 +86,11 @@ static void look(struct tsr_lane_client *lane, uint64_t *last_look_ns)
 
 static void look_at_all(uint64_t *last_look_ns)
 {
-    struct pollfd ends[TSR_SESSION_LANES];
-    struct tsr_lane_client *watched[TSR_SESSION_LANES];
+    struct pollfd ends[TSR_LANES];
+    struct tsr_lane_client *watched[TSR_LANES];
     unsigned count = 0;
     pthread_mutex_lock(&lock);
-    for (unsigned i = 0; i < TSR_SESSION_LANES; i++) {
+    for (unsigned i = 0; i < TSR_LANES; i++) {
         if (!lanes[i])
             continue;
         if (__atomic_load_n(&lanes[i]->lane->dead, __ATOMIC_ACQUIRE) != CUDA_SUCCESS)
@@ -144,7 +144,7 @@ void tsr_watch_stop(struct tsr_lane_client *lane)
 void tsr_watch_reset(void)
 {
     pthread_mutex_init(&lock, NULL);
-    for (unsigned i = 0; i < TSR_SESSION_LANES; i++)
+    for (unsigned i = 0; i < TSR_LANES; i++)
         lanes[i] = NULL;
     running = false;
 }
