@@ -110,9 +110,11 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t
         goto unmap_lane;
     struct tsr_message hello = {
         .kind = TSR_MESSAGE_HELLO, .address = (uint64_t)(uintptr_t)client->lane, .bytes = TSR_LANE_SPACING};
+    struct tsr_reply reply;
     tsr_watch_start(client);
-    if (tsr_lane_ask(client, &hello, memory) != CUDA_SUCCESS || tsr_lane_is_lost(client))
+    if (ask(client, &hello, memory, &reply) != CUDA_SUCCESS || tsr_lane_is_lost(client))
         goto stop_watching;
+    __atomic_store_n(&client->process, reply.flags, __ATOMIC_RELEASE);
     close(memory);
     return client;
 

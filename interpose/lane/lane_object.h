@@ -29,9 +29,10 @@ struct tsr_lane_client {
     uint32_t decided;    /* atomic; 1: what it means for its work that it is lost has been decided */
     uint32_t standing;   /* atomic; 1 while a thread carries its records out at home */
     uint32_t pending;    /* atomic; records that this thread has and that are not complete */
-    uint64_t pulse;      /* watch.c's thread; the last one that it saw */
+    uint64_t pulse;      /* atomic; the last one that watch.c's thread saw */
     uint64_t started_ns; /* when watching began */
     uint64_t pulse_ns;   /* atomic; when that was seen */
+    uint32_t process;    /* atomic; the executor's; 0: not known yet */
 
     TSR_APART uint32_t departing; /* atomic; streams that are on their way to the lane */
     TSR_APART pthread_mutex_t fence_lock;

@@ -33,6 +33,15 @@ struct tsr_decide_cache {
     bool noted;                           /* atomic; in the policy's list of functions */
 };
 
+/* Where variables of a function's module lie in a context; launch/predict.c's part of its record. They go with it. */
+struct tsr_symbols {
+    struct tsr_symbols *next;
+    CUcontext context;
+    uint64_t epoch;       /* tsr_registry_epoch() when they were found */
+    const void *template; /* whose symbols they are, in its order: */
+    uint64_t addresses[];
+};
+
 struct tsr_module_record {
     const void *handle; /* that it was loaded under */
     uint32_t id;        /* that executors know it by */
@@ -60,6 +69,7 @@ struct tsr_function_record {
     uint32_t launches; /* relaxed; of which timing takes samples */
 
     struct tsr_template_link template;
+    struct tsr_symbols *symbols; /* atomic; the newest first */
     struct tsr_parameters parameters;
     struct tsr_module_record *module; /* NULL: unknown */
     uint32_t id;                      /* that executors know it by */
@@ -105,6 +115,8 @@ struct tsr_module_record *tsr_module_find(const void *handle);
 void tsr_module_forget(const void *handle);
 /* The context has ended, and with it modules and functions. */
 void tsr_modules_forget_of(CUcontext context);
+/* Goes up whenever a context ends: what was found in one of that handle before is void. */
+uint64_t tsr_registry_epoch(void);
 
 /* The application has a function's handle. name: what it was looked up by; NULL: the handle came in another way. */
 void tsr_function_note(const void *handle, const void *owner, const char *name, bool is_kernel);

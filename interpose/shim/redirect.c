@@ -160,20 +160,20 @@ static CUresult take(struct tsr_launch *launch)
     }
     launch->taken = true;
     launch->gpu = decision.device;
-    if (result == CUDA_SUCCESS)
-        tsr_heat_count(launch->gathered->values, launch->gathered->bytes, decision.device);
+    uint32_t counts_for = result == CUDA_SUCCESS ? tsr_heat_turn() : 0;
+    if (counts_for)
+        tsr_heat_count(launch->gathered->values, launch->gathered->bytes, counts_for, decision.device);
     return result;
 }
 
 /* Of a launch that stays home: what it uses, and, if it is its turn, what it writes. */
 static void look_at(struct tsr_launch *launch, struct tsr_function_record *function)
 {
-    bool uses = tsr_heat_pages && function, check = tsr_check_is_turn(function, launch);
-    bool gathered = (uses || check) && tsr_launch_gather(launch);
-    if (uses && gathered)
-        tsr_heat_count(launch->gathered->values, launch->gathered->bytes, launch->gpu);
-    if (check)
-        tsr_check_begin(launch, function, gathered ? launch->gathered->values : NULL, gathered ? launch->gathered->bytes : 0);
+    uint32_t counts_for = function ? tsr_heat_turn() : 0;
+    if (counts_for && tsr_launch_gather(launch))
+        tsr_heat_count(launch->gathered->values, launch->gathered->bytes, counts_for, launch->gpu);
+    if (tsr_check_is_turn(function, launch))
+        tsr_check_begin(launch);
 }
 
 CUresult tsr_redirect(struct tsr_launch *launch)

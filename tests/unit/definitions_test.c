@@ -38,7 +38,7 @@ struct tsr_journal *tsr_writer_journal(void)
 }
 
 static CUcontext current;
-static bool is_reset; /* primary contexts have no GPU until they are used again */
+static bool is_reset;     /* primary contexts have no GPU until they are used again */
 static const char *named; /* what the driver says of any function; NULL: it is too old to say */
 
 static CUresult attribute(int *value, CUdevice_attribute asked, CUdevice device)

@@ -93,7 +93,7 @@ enum tsr_global_flag { /* what a function uses that its module's functions share
 struct tsr_reply {
     int32_t result; /* CUresult */
     uint32_t
-        flags; /* FUNCTION: enum tsr_global_flag; VARIABLE: 0 if the module has no way to it, TSR_GLOBALS_STATE if it may */
+        flags; /* HELLO: the executor's process. FUNCTION: enum tsr_global_flag; VARIABLE: 0 if the module has no way to it, TSR_GLOBALS_STATE if it may */
     uint64_t variables; /* FUNCTION: those that it may read, by tsr_variable_bit() (globals/globals.h) */
 };
 
