@@ -196,20 +196,18 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
     ffi, _ = records.header(HEADER)
     record: Any = ffi.from_buffer("struct tsr_policy *", table)
     launches = [_sum(counts.launches[gpu] for counts in record.counts) for gpu in range(GPUS)]
+    copies = [_sum(counts.copies[gpu] for counts in record.counts) for gpu in range(GPUS)]
     by_device = {gpu: launches[gpu] for gpu in range(GPUS) if gpu in policy.gpus or launches[gpu]}
     reasons: dict[str, int] = records.header("records.h")[0].typeof("enum tsr_reason").relements
+    kept = {name: _sum(counts.kept_reasons[number] for counts in record.counts) for name, number in reasons.items()}
     return Launches(
         by_device,
-        int(record.kept_home),
-        {
-            name.removeprefix("TSR_REASON_").lower(): int(record.kept_reasons[number])
-            for name, number in reasons.items()
-            if record.kept_reasons[number]
-        },
+        sum(kept.values()),
+        {name.removeprefix("TSR_REASON_").lower(): count for name, count in kept.items() if count},
         int(record.verified),
         int(record.different),
         int(record.not_verified),
-        {gpu: int(record.copies[gpu]) for gpu in range(GPUS) if record.copies[gpu]},
+        {gpu: count for gpu, count in enumerate(copies) if count},
         {gpu: int(record.created_bytes[gpu]) for gpu in range(GPUS) if record.created_bytes[gpu]},
         int(record.moved),
         int(record.moved_bytes),

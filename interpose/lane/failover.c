@@ -125,9 +125,9 @@ static void count_moved(const struct failover *self)
 {
     const struct tsr_session *session = tsr_session();
     uint32_t gpu = session->lane_device[self->client->number];
-    if (gpu < 16)
+    if (gpu < TSR_GPUS)
         __atomic_fetch_sub(&tsr_session_counts(session)->launches[gpu], 1, __ATOMIC_RELAXED);
-    if (session->policy->home < 16)
+    if (session->policy->home < TSR_GPUS)
         __atomic_fetch_add(&tsr_session_counts(session)->launches[session->policy->home], 1, __ATOMIC_RELAXED);
     if (listener)
         listener(gpu);

@@ -17,11 +17,11 @@
 #define SHORT_CUTS 4u
 
 struct slot {
-    TSR_APART struct tsr_stream *owner;    /* slots_lock */
-    CUcontext context;                     /* of the owner, or of the last one */
-    uint64_t value;                        /* lock of the owner; last one of either fence */
-    uint64_t signalled[TSR_SESSION_LANES]; /* atomic; last value of the away fence, by lane */
-    uint32_t opened;                       /* lock of the owner; bit k: executor k has a stream for it */
+    TSR_APART struct tsr_stream *owner; /* slots_lock */
+    CUcontext context;                  /* of the owner, or of the last one */
+    uint64_t value;                     /* lock of the owner; last one of either fence */
+    uint64_t signalled[TSR_LANES];      /* atomic; last value of the away fence, by lane */
+    uint32_t opened;                    /* lock of the owner; bit k: executor k has a stream for it */
     int priority;
 };
 

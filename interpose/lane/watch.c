@@ -18,8 +18,8 @@
 #define DEPARTING_LOOKS 50u /* longer than a departure takes that is not stuck */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tsr_lane_client *lanes[TSR_SESSION_LANES]; /* lock */
-static bool running;                                     /* lock */
+static struct tsr_lane_client *lanes[TSR_LANES]; /* lock */
+static bool running;                             /* lock */
 
 /* On a machine that is busy with others nobody beats for a while, or nobody sees it: a stopped process has no thread that waits for a CPU. */
 bool tsr_watch_is_alive(const struct tsr_lane_client *lane)
@@ -92,11 +92,11 @@ static void look(struct tsr_lane_client *lane, uint64_t *last_look_ns)
 
 static void look_at_all(uint64_t *last_look_ns)
 {
-    struct pollfd ends[TSR_SESSION_LANES];
-    struct tsr_lane_client *watched[TSR_SESSION_LANES];
+    struct pollfd ends[TSR_LANES];
+    struct tsr_lane_client *watched[TSR_LANES];
     unsigned count = 0;
     pthread_mutex_lock(&lock);
-    for (unsigned i = 0; i < TSR_SESSION_LANES; i++) {
+    for (unsigned i = 0; i < TSR_LANES; i++) {
         if (!lanes[i])
             continue;
         if (__atomic_load_n(&lanes[i]->lane->dead, __ATOMIC_ACQUIRE) != CUDA_SUCCESS)
@@ -150,7 +150,7 @@ void tsr_watch_stop(struct tsr_lane_client *lane)
 void tsr_watch_reset(void)
 {
     pthread_mutex_init(&lock, NULL);
-    for (unsigned i = 0; i < TSR_SESSION_LANES; i++)
+    for (unsigned i = 0; i < TSR_LANES; i++)
         lanes[i] = NULL;
     running = false;
 }

@@ -4,11 +4,12 @@
 #include <sys/mman.h>
 
 #include "base/os.h"
+#include "driver/engaged.h"
 
 #define FIRST_LOOKS 1024u /* of a thread, all at successive launches: where memory belongs mostly shows early */
 #define COUNTED_PAGES (TSR_ARENA_BYTES >> TSR_HEAT_PAGE_SHIFT)
 
-struct tsr_heat *tsr_heat_pages;
+struct tsr_heat *tsr_heat_pages TSR_HOT; /* away from what is written */
 uint32_t tsr_heat_launches;
 
 __thread uint32_t tsr_heat_left;

@@ -14,12 +14,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <tessera/lane.h>
 #include <tessera/policy.h>
 
 struct tsr_lane_client;
 struct tsr_rules;
-
-#define TSR_SESSION_LANES 15u /* a GPU is home */
 
 struct tsr_session {
     pid_t owner;                /* the process it belongs to */
@@ -30,8 +29,8 @@ struct tsr_session {
     bool checks;                /* what launches at home write is checked (check.h) */
     uint64_t redirected;        /* atomic; launches that rules sent elsewhere while launches are verified */
     uint32_t lane_count;
-    struct tsr_lane_client *lanes[TSR_SESSION_LANES]; /* by executor */
-    uint32_t lane_device[TSR_SESSION_LANES];          /* the machine's number of its GPU */
+    struct tsr_lane_client *lanes[TSR_LANES]; /* by executor */
+    uint32_t lane_device[TSR_LANES];          /* the machine's number of its GPU */
 };
 
 /* From now on the process has this session: shim/start.c made it. */

@@ -10,7 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TSR_TEMPLATE_GPUS = 16, TSR_TEMPLATE_KINDS = 4 }; /* kinds: architectures that GPUs of one machine have */
+#include <tessera/gpus.h>
+
+enum { TSR_TEMPLATE_GPUS = TSR_GPUS, TSR_TEMPLATE_KINDS = 4 }; /* kinds: architectures that GPUs of one machine have */
 
 /* A function's way to its template; zero bytes with `code` and `function` set. Any number of threads may use it. */
 struct tsr_template_link {

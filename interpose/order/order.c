@@ -18,16 +18,18 @@
 #define FOR_EVER UINT64_MAX
 
 static TSR_APART pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
-static TSR_APART uint32_t away[TSR_STREAM_KINDS]; /* atomic; streams with a lane or something pending, by kind */
-static uint32_t away_count;                       /* atomic; their sum */
+static struct {
+    TSR_APART uint32_t kinds[TSR_STREAM_KINDS]; /* atomic; streams with a lane or something pending, by kind */
+    uint32_t all;                               /* atomic; their sum */
+} away;
 
 static void count(const struct tsr_stream *stream, bool was, bool is)
 {
     if (was == is)
         return;
     uint32_t step = is ? 1 : UINT32_MAX;
-    __atomic_fetch_add(&away[stream->kind], step, __ATOMIC_SEQ_CST);
-    __atomic_fetch_add(&away_count, step, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&away.kinds[stream->kind], step, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&away.all, step, __ATOMIC_SEQ_CST);
 }
 
 static bool is_away(const struct tsr_stream *stream)
@@ -37,7 +39,7 @@ static bool is_away(const struct tsr_stream *stream)
 
 static bool any_away(void)
 {
-    return __atomic_load_n(&away_count, __ATOMIC_SEQ_CST) != 0;
+    return __atomic_load_n(&away.all, __ATOMIC_SEQ_CST) != 0;
 }
 
 /* Another thread cannot enqueue in a thread's own stream. */
@@ -150,9 +152,9 @@ static CUresult join_related_locked(struct tsr_stream *stream)
 
 static uint32_t away_related_to(const struct tsr_stream *stream)
 {
-    return stream->kind == TSR_STREAM_LEGACY ? __atomic_load_n(&away[TSR_STREAM_BLOCKING], __ATOMIC_SEQ_CST) +
-                                                   __atomic_load_n(&away[TSR_STREAM_OWN], __ATOMIC_SEQ_CST)
-                                             : __atomic_load_n(&away[TSR_STREAM_LEGACY], __ATOMIC_SEQ_CST);
+    return stream->kind == TSR_STREAM_LEGACY ? __atomic_load_n(&away.kinds[TSR_STREAM_BLOCKING], __ATOMIC_SEQ_CST) +
+                                                   __atomic_load_n(&away.kinds[TSR_STREAM_OWN], __ATOMIC_SEQ_CST)
+                                             : __atomic_load_n(&away.kinds[TSR_STREAM_LEGACY], __ATOMIC_SEQ_CST);
 }
 
 static void hold_stream(struct tsr_order_hold *hold, struct tsr_stream *stream)
@@ -559,8 +561,8 @@ void tsr_order_start(void)
 {
     pthread_rwlock_init(&related, NULL);
     for (unsigned i = 0; i < TSR_STREAM_KINDS; i++)
-        away[i] = 0;
-    away_count = 0;
+        away.kinds[i] = 0;
+    away.all = 0;
     tsr_stream_reset();
     tsr_watch_reset();
     tsr_stream_thread_ends = end_own;

@@ -103,7 +103,7 @@ static void count(const struct tsr_launch *launch, uint8_t device)
     const struct tsr_ring_writer *writer = &launch->thread->writer;
     if (launch->captured)
         tsr_ring_count(writer, &writer->ring->captured, 1);
-    else if (device < 16)
+    else if (device < TSR_GPUS)
         tsr_ring_count(writer, &writer->ring->launches[device], 1);
     if (launch->reason)
         tsr_ring_count(writer, &writer->ring->kept_reasons[launch->reason], 1);

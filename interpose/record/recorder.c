@@ -119,7 +119,7 @@ void tsr_record_failed(uint32_t row, CUresult result)
 void tsr_record_came_back(uint32_t gpu, uint32_t home)
 {
     struct tsr_journal *journal = tsr_has_role(TSR_RECORDING) ? tsr_writer_journal() : NULL;
-    if (!journal || gpu >= 16)
+    if (!journal || gpu >= TSR_GPUS)
         return;
     __atomic_store_n(&journal->home, home, __ATOMIC_RELAXED);
     __atomic_fetch_add(&journal->came_back[gpu], 1, __ATOMIC_RELAXED);

@@ -245,7 +245,5 @@ struct tsr_decision tsr_decide(struct tsr_session *session, struct tsr_function_
 
 void tsr_decide_kept(enum tsr_reason reason)
 {
-    struct tsr_policy *policy = tsr_session_counting()->policy;
-    __atomic_fetch_add(&policy->kept_home, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&policy->kept_reasons[reason], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&tsr_session_counts(tsr_session_counting())->kept_reasons[reason], 1, __ATOMIC_RELAXED);
 }

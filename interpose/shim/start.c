@@ -52,7 +52,7 @@ static struct tsr_policy *map_policy(void)
 static void open_lanes(struct tsr_session *session)
 {
     const struct tsr_policy *policy = session->policy;
-    for (uint32_t i = 0; i < policy->executor_count && i < TSR_SESSION_LANES; i++) {
+    for (uint32_t i = 0; i < policy->executor_count && i < TSR_LANES; i++) {
         struct tsr_lane_client *lane = tsr_lane_client_create(policy->executors[i].socket, i);
         if (!lane) {
             tsr_error("the executor for GPU %u does not answer; all launches stay home", policy->executors[i].device);

@@ -28,9 +28,20 @@ def constant(text: str, macro: str, name: str) -> int:
 
 
 @cache
+def most_gpus() -> int:
+    """Of a machine: arrays by GPU have so many places."""
+    return constant(native.file("include/tessera/gpus.h").read_text(), "TSR_GPUS", "gpus.h")
+
+
+def declarations(text: str, name: str) -> str:
+    """What cffi reads of a header: its marked part and the constants of other headers that this uses."""
+    return f"#define TSR_GPUS {most_gpus()}\n" + marked_part(text, name)
+
+
+@cache
 def header(name: str) -> tuple[FFI, str]:
     """The parsed layout and the full text of tessera/NAME."""
     text = native.file(f"include/tessera/{name}").read_text()
     ffi = FFI()
-    ffi.cdef(marked_part(text, name))
+    ffi.cdef(declarations(text, name))
     return ffi, text

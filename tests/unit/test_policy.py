@@ -22,7 +22,7 @@ from controlplane.policy import (
     replace_rules,
     schema,
 )
-from controlplane.policy.language import FOLLOW
+from controlplane.policy.language import FOLLOW, GPUS
 from controlplane.policy.table import RuleUse
 from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
@@ -277,20 +277,25 @@ def test_the_schema_describes_every_key() -> None:
     check(schema.SCHEMA)
 
 
+def test_a_policy_may_name_all_gpus_that_the_counters_have_places_for() -> None:
+    assert records.most_gpus() == GPUS
+
+
 def test_counters_are_read_back_by_gpu_and_reason(tmp_path: Path) -> None:
     policy = read_policy(written(tmp_path, SMALLEST))
     record, buffer = table_of(policy)
     first, second = record.counts[0].launches, record.counts[9].launches  # of two threads
     first[0], second[0], first[7] = 1, 2, 5
     first[1], second[1] = 4, 2**64 - 4  # what one counted the other took back
-    record.kept_home = 2
-    record.kept_reasons[1] = 2
+    record.counts[2].kept_reasons[1], record.counts[3].kept_reasons[1] = 1, 2
+    record.counts[2].copies[1], record.counts[15].copies[1] = 3, 1
     record.created_bytes[1], record.moved, record.moved_bytes = 4096, 2, 8192
     launches = read_launches(policy, bytes(buffer))
     assert launches.by_device == {0: 3, 1: 0, 7: 5}
     assert (launches.created_bytes, launches.moved, launches.moved_bytes) == ({1: 4096}, 2, 8192)
-    assert launches.kept_home == 2
-    assert launches.kept_reasons == {"capture": 2}
+    assert launches.kept_home == 3
+    assert launches.kept_reasons == {"capture": 3}
+    assert launches.copies == {1: 4}
 
 
 @pytest.mark.parametrize("glob", ["a[]]b", "a[!]x]", "[[:alpha:]_]*", r"a\[", "a]", "[a-z][0-9]", r"[\]]"])

@@ -31,7 +31,7 @@ def _members(ffi: FFI, kind: Any, path: str = "") -> Iterator[tuple[str, int, in
 @pytest.mark.parametrize("header", ["records.h", "policy.h", "machine.h", "templates.h", "checks.h", "clones.h"])
 def test_cffi_and_the_compiler_agree(header: str, tmp_path: Path) -> None:
     ffi = FFI()
-    ffi.cdef(records.marked_part((INCLUDE / "tessera" / header).read_text(), header))
+    ffi.cdef(records.declarations((INCLUDE / "tessera" / header).read_text(), header))
     structs = [name for name in ffi.list_types()[1] if name.startswith("tsr_")]
     expected = {}
     for struct in structs:

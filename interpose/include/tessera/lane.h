@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include <tessera/apart.h>
+#include <tessera/gpus.h>
 
 #define TSR_LANE_VERSION 8u
 #define TSR_LANE_RINGS 16u               /* of records: a stream's go to number `stream % TSR_LANE_RINGS` */
@@ -44,7 +45,7 @@
 #define TSR_LANE_ADDRESS 0x1ffff0000000ull
 #endif
 #define TSR_LANE_SPACING (8ull << 20) /* one lane per executor, each at its own address */
-#define TSR_LANES 15u
+#define TSR_LANES (TSR_GPUS - 1)
 #define TSR_RESERVE_ADDRESS (TSR_ARENA_ADDRESS + TSR_ARENA_BYTES)
 
 enum tsr_message_kind {

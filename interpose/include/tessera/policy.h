@@ -13,8 +13,10 @@
 
 #include <stdint.h>
 
+#include <tessera/gpus.h>
+
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 7u
+#define TSR_POLICY_VERSION 8u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 #define TSR_POLICY_FOLLOW (-1) /* as memory_place: on the GPU whose launches use it */
@@ -70,7 +72,9 @@ struct tsr_policy_table {
 
 /* Counted at every launch. The totals are the sums over all parts of the table, modulo 2^64: what one thread counted another may take back. */
 struct tsr_policy_counts {
-    uint64_t launches[16];          /* by GPU that ran them */
+    uint64_t launches[TSR_GPUS]; /* by GPU that ran them */
+    uint64_t copies[TSR_GPUS];   /* copies and memsets that followed their stream to another GPU, by GPU */
+    uint64_t kept_reasons[32]; /* launches that a rule sent elsewhere and that stayed, by enum tsr_reason (tessera/records.h) */
     uint64_t rule_launches[2][256]; /* launches that each rule decided, by table; of rules that are replaced: gone */
 };
 
@@ -80,7 +84,7 @@ struct tsr_policy {
     uint32_t bytes;
     uint32_t home; /* number of the GPU the application uses */
     uint32_t executor_count;
-    struct tsr_policy_executor executors[15];
+    struct tsr_policy_executor executors[TSR_GPUS - 1];
     uint32_t generation;        /* atomic, release; from 1 on */
     uint32_t library_calls;     /* 1: they are marked in this run */
     int32_t memory_place;       /* GPU where the application's memory lies; TSR_POLICY_FOLLOW */
@@ -89,13 +93,10 @@ struct tsr_policy {
     struct tsr_policy_table tables[2];
     /* live: written by the shim, atomic */
     struct tsr_policy_counts counts[16]; /* each thread adds to one of them */
-    uint64_t copies[16];                 /* copies and memsets that followed their stream to another GPU, by GPU */
-    uint64_t kept_home;                  /* launches that a rule sent elsewhere and that stayed */
-    uint64_t kept_reasons[32];           /* of these, by enum tsr_reason (tessera/records.h) */
     uint64_t verified;                   /* launches that were run at home too */
     uint64_t different;                  /* of these, those that gave other bytes */
     uint64_t not_verified;               /* whose turn it was, but there was no room, or no quiet moment */
-    uint64_t created_bytes[16];          /* of memory that was created on another GPU than home, by GPU */
+    uint64_t created_bytes[TSR_GPUS];    /* of memory that was created on another GPU than home, by GPU */
     uint64_t moved, moved_bytes;         /* moves of memory from one GPU to another, and their bytes */
 
     uint32_t function_count; /* functions that were launched, once per process */

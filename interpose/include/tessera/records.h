@@ -23,6 +23,8 @@
 
 #include <stdint.h>
 
+#include <tessera/gpus.h>
+
 #define TSR_RECORDS_MAGIC 0x4452434552525354ull
 #define TSR_RECORDS_VERSION 7u
 #define TSR_RING_RECORDS 16384u          /* a power of two */
@@ -67,8 +69,9 @@ struct tsr_journal {
     uint64_t overhead_ticks;   /* atomic: the sum of those parts */
     uint64_t timed_launches;   /* atomic: launches whose time on the GPU was asked for */
     uint64_t times_lost;       /* atomic: of these, whose answer could not be had */
-    uint64_t came_back[16]; /* atomic: launches counted on the GPU in a ring that ran at home instead: its executor was lost */
-    uint32_t home;          /* where they ran */
+    uint64_t
+        came_back[TSR_GPUS]; /* atomic: launches counted on the GPU in a ring that ran at home instead: its executor was lost */
+    uint32_t home;           /* where they ran */
     uint32_t reserved2;
     char program[256]; /* the executable's path, cut off if longer */
 };
@@ -79,8 +82,8 @@ struct tsr_ring {
     uint32_t number;
     uint32_t thread; /* atomic: id of the thread that owns it now; 0: none, it has ended */
     uint64_t lost;   /* atomic: records that found no room */
-    uint64_t
-        launches[16];  /* atomic: by the GPU that ran them, which has the machine's number; exact even if records are lost */
+    uint64_t launches
+        [TSR_GPUS];    /* atomic: by the GPU that ran them, which has the machine's number; exact even if records are lost */
     uint64_t captured; /* atomic: launches recorded into graphs instead of run */
     uint64_t graph_launches; /* atomic */
     uint64_t graph_kernels;  /* atomic: kernels in the graphs that were launched */

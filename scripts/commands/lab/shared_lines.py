@@ -72,7 +72,7 @@ def step(place: Path, stream: str) -> list[Access]:
     debugger = ["gdb", "-batch", "-nx", "-x", str(STEPPED / "accesses.py"), "--args", str(program), stream]
     subprocess.run(
         [*runner, "--", *debugger],
-        env=with_project(TESSERA_ACCESSES=str(told)),
+        env=with_project(TESSERA_ACCESSES=str(told), LD_BIND_NOW="1"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         timeout=300,
