@@ -142,7 +142,7 @@ static CUresult run_from_before(const struct test *test, enum tsr_check_claim cl
         result = run(test);
     if (result == CUDA_SUCCESS)
         result = compare(test, out);
-    if (result == CUDA_SUCCESS && out->bytes && claim == TSR_CHECK_CLAIM_OVERWRITTEN && test->prediction->source == TSR_SOURCE_LIBRARY)
+    if (result == CUDA_SUCCESS && out->bytes && claim == TSR_CHECK_CLAIM_OVERWRITTEN && test->prediction->in_call)
         result = compare_again(test, out);
     return result;
 }

@@ -205,6 +205,7 @@ void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
     out->source = TSR_SOURCE_NONE;
     if (room && find_symbols(access, template, launch, &asked.symbols) == CUDA_SUCCESS) {
         tsr_access_evaluate(access, &asked, room, TSR_ACCESS_SCRATCH_BYTES, &result);
+        tsr_call_ranges_refine(&asked, &result);
         out->source = template->tier == TSR_ACCESS_PTX ? TSR_SOURCE_PTX : TSR_SOURCE_MACHINE_CODE;
     }
     if (result.level == TSR_LEVEL_UNKNOWN) {
@@ -213,14 +214,15 @@ void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
         out->source = TSR_SOURCE_LIBRARY;
     }
     out->count = result.count;
+    out->in_call = tessera_library_call && tessera_library_call();
     if (result.level == TSR_LEVEL_UNKNOWN)
         out->source = TSR_SOURCE_NONE;
 }
 
 void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source)
 {
-    if (source == TSR_SOURCE_LIBRARY)
-        tsr_call_ranges_distrust();
-    else
+    if (tessera_library_call && tessera_library_call())
+        tsr_call_ranges_distrust(); /* which has a part in what was predicted by code, too */
+    if (source != TSR_SOURCE_LIBRARY)
         tsr_template_distrust(tsr_template_find(&function->template, home()));
 }

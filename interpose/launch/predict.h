@@ -19,6 +19,7 @@ enum tsr_source { TSR_SOURCE_NONE, TSR_SOURCE_PTX, TSR_SOURCE_MACHINE_CODE, TSR_
 
 struct tsr_prediction {
     enum tsr_source source; /* NONE: it may touch anything */
+    bool in_call;           /* a library's: what is overwritten and scratch, it is for the call as a whole */
     uint32_t count;
     struct tsr_access_range ranges[TSR_PREDICTED_RANGES];
 };

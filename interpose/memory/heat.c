@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 
+#define FIRST_LOOKS 1024u /* of a thread, all at successive launches: where memory belongs mostly shows early */
 #define COUNTED_PAGES (TSR_ARENA_BYTES >> TSR_HEAT_PAGE_SHIFT)
 
 struct tsr_heat *tsr_heat_pages;
@@ -12,7 +13,7 @@ uint32_t tsr_heat_launches;
 
 __thread uint32_t tsr_heat_left;
 static uint32_t mean_gap = 1; /* constant while something is counted */
-static __thread uint32_t gap, random_state;
+static __thread uint32_t gap, random_state, looks;
 static uint32_t threads; /* atomic; that have drawn: each has random numbers of its own */
 
 static uint32_t draw(void)
@@ -28,7 +29,9 @@ static uint32_t draw(void)
 uint32_t tsr_heat_draw(void)
 {
     uint32_t now = tsr_heat_left ? gap : 1;
-    gap = mean_gap < 2 ? 1 : 1 + (draw() >> 8) % (2 * mean_gap - 1);
+    bool each = mean_gap < 2 || looks < FIRST_LOOKS;
+    looks += looks < FIRST_LOOKS;
+    gap = each ? 1 : 1 + (draw() >> 8) % (2 * mean_gap - 1);
     tsr_heat_left = gap;
     return now;
 }

@@ -2,7 +2,7 @@
  * Who uses the arena: how often launches of each GPU were given an address in a page. Only counted when memory follows its use
  * (residency.h). Every aligned 8-byte word of a launch's parameters counts as an address, as in home_only.h. The counts are evidence, not
  * accounts: they are written without locks, and a count that two threads write at once may be lost. Each thread looks at some of its launches
- * only, which count for those before them: how many that are is drawn anew each time, as programs launch the same kernels in the same order
+ * only, after the first ones, which count for those before them: how many that are is drawn anew each time, as programs launch the same kernels in the same order
  * again and again.
  */
 #ifndef TSR_MEMORY_HEAT_H

@@ -12,6 +12,7 @@
 #include "memory/address_map.h"
 
 #define FIRST_ROOM 64u
+#define MOST_FLAGGED_BYTES (256ull << 30) /* a wider range is looked for at any address, for good */
 
 struct range {
     uint64_t address, bytes, reason; /* atomic */
@@ -28,7 +29,8 @@ static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER; /* changing */
 static uint64_t ranges_version;                                 /* atomic; odd while something changes */
 static struct array *ranges;                                    /* atomic; lock to change */
 static size_t range_count;                                      /* atomic; lock to change */
-static bool overflown;                                          /* atomic; lock to change; a range could not be noted */
+static bool unflagged; /* atomic; lock to change; pages of a range may not have the flag */
+static bool overflown; /* atomic; lock to change; a range could not be noted */
 
 static struct range get(const struct array *in, size_t at)
 {
@@ -106,10 +108,12 @@ static void clear_locked(uint64_t address, uint64_t bytes)
 
 static void insert_locked(struct range range)
 {
-    if (!grow_locked() || !tsr_address_set_flag(range.address, range.bytes, TSR_ADDRESS_HOME_ONLY)) {
+    if (!grow_locked()) {
         __atomic_store_n(&overflown, true, __ATOMIC_RELEASE);
         return;
     }
+    if (range.bytes > MOST_FLAGGED_BYTES || !tsr_address_set_flag(range.address, range.bytes, TSR_ADDRESS_HOME_ONLY))
+        __atomic_store_n(&unflagged, true, __ATOMIC_RELEASE);
     size_t at = above(ranges, range_count, range.address);
     for (size_t i = range_count; i > at; i--)
         put(ranges, i, get(ranges, i - 1));
@@ -137,7 +141,7 @@ static void clear_flags_locked(struct range gone)
         first++;
     if (at < range_count && end > first && get(ranges, at).address >> TSR_ADDRESS_PAGE_SHIFT < end)
         end--;
-    if (gone.bytes && first < end)
+    if (gone.bytes && gone.bytes <= MOST_FLAGGED_BYTES && first < end)
         tsr_address_clear_flag(first << TSR_ADDRESS_PAGE_SHIFT, (end - first) << TSR_ADDRESS_PAGE_SHIFT, TSR_ADDRESS_HOME_ONLY);
 }
 
@@ -167,10 +171,10 @@ void tsr_home_only_put_back(struct tsr_home_only taken, CUresult freed)
 void tsr_home_only_forget(void)
 {
     pthread_mutex_init(&ranges_lock, NULL);
-    for (size_t i = 0; i < range_count; i++)
+    for (size_t i = 0; i < range_count && !unflagged; i++)
         tsr_address_clear_flag(get(ranges, i).address, get(ranges, i).bytes, TSR_ADDRESS_HOME_ONLY);
     range_count = 0;
-    overflown = false;
+    overflown = unflagged = false;
     ranges_version += ranges_version & 1;
     tsr_home_only_count = 0;
 }
@@ -196,7 +200,8 @@ enum tsr_reason tsr_home_only_reason(uint64_t address)
 {
     if (__builtin_expect(__atomic_load_n(&overflown, __ATOMIC_ACQUIRE), 0))
         return TSR_REASON_MEMORY_NOT_SHARED;
-    return tsr_address_flags(address) & TSR_ADDRESS_HOME_ONLY ? exact(address) : TSR_REASON_NONE;
+    bool may_be = tsr_address_flags(address) & TSR_ADDRESS_HOME_ONLY || __atomic_load_n(&unflagged, __ATOMIC_ACQUIRE);
+    return may_be ? exact(address) : TSR_REASON_NONE;
 }
 
 enum tsr_reason tsr_home_only_scan_slow(const void *parameters, size_t bytes)

@@ -71,13 +71,15 @@ static inline void put(uint8_t *to, const void *from, size_t bytes)
 
 static void gather_each(const struct tsr_parameters *parameters, void *const *params, uint8_t *block)
 {
-    uint32_t end = 0;
-    for (uint32_t i = 0; i < parameters->count; i++) {
-        const struct tsr_parameter *parameter = &parameters->all[i];
-        if (parameter->offset > end)
-            memset(block + end, 0, parameter->offset - end);
-        put(block + parameter->offset, params[i], parameter->bytes);
-        end = (uint32_t)parameter->offset + parameter->bytes;
+    const struct tsr_parameter *at = parameters->all,
+                               *end = at + parameters->count; /* which writing the block may not change */
+    uint32_t filled = 0;
+    for (; at < end; at++, params++) {
+        uint32_t offset = at->offset, bytes = at->bytes;
+        if (__builtin_expect(offset > filled, 0))
+            memset(block + filled, 0, offset - filled);
+        put(block + offset, *params, bytes);
+        filled = offset + bytes;
     }
 }
 

@@ -39,10 +39,10 @@ def result(code: str, n: int = 0, m: int = 0, grid: int = 4, block: int = 64, be
 
 
 def one(code: str, n: int = 0, m: int = 0, grid: int = 4, block: int = 64) -> tuple[int, int, int, int]:
-    """First, last, stride and width of the only range."""
+    """First, last, stride and width of the only range, not counting what of it is overwritten."""
     found = result(code, n, m, grid, block)
     assert not found.unknown
-    (each,) = found.ranges
+    (each,) = [each for each in found.ranges if not each.overwritten] or found.ranges
     return each.first, each.last, each.stride, each.width
 
 

@@ -5,8 +5,9 @@ Argument 1: the directory of the stand-ins; the others: ways in which a product 
 All are C = 1 * A with a beta of 0 and a workspace, of 16 numbers, in which C and the workspace hold 7 before: `plain`
 in one launch, `parts` in one that leaves A in the workspace and one that takes it from there, `cleared` by adding to C
 after setting it to 0; `added` adds to what C holds, `used` adds what the workspace holds, `counted` adds how many
-launches there were, which a variable of the module counts, and shows 0; `host` has its workspace in the host's memory.
-The kernel's pointers lie in memory, so what it touches is known from the call alone.
+launches there were, which a variable of the module counts, and shows 0; `looked-up` looks up which element of C belongs
+to which of A, `host` has its workspace in the host's memory. The pointers of the others' kernel lie in memory, so what
+it touches is known from the call alone.
 """
 
 from __future__ import annotations
@@ -46,11 +47,30 @@ to_work:
     st.global.u32 [%a4], %r3;
     ret;
 }
+.visible .entry looked_up(.param .u64 from, .param .u64 to, .param .u64 index)
+{
+    .reg .b64 %a<5>; .reg .b32 %r<4>; .reg .b64 %t;
+    ld.param.u64 %a1, [from]; ld.param.u64 %a2, [to]; ld.param.u64 %a3, [index];
+    mov.u32 %r1, %tid.x; mul.wide.u32 %t, %r1, 4;
+    add.u64 %a1, %a1, %t; add.u64 %a3, %a3, %t;
+    ld.global.u32 %r2, [%a1]; ld.global.u32 %r3, [%a3];
+    mul.wide.u32 %t, %r3, 4; add.u64 %a2, %a2, %t; st.global.u32 [%a2], %r2;
+    ret;
+}
 """
 COUNT, C_BYTES, WORK_BYTES = 16, 64, 64
 A, C, WORK, TABLE, BYTES = 0, 1024, 2048, 3072, 4096
 BEFORE = 7
-WAYS = {"plain": [0], "parts": [1, 2], "cleared": [3], "added": [3], "used": [4], "counted": [5], "host": [0]}
+WAYS = {
+    "plain": [0],
+    "parts": [1, 2],
+    "cleared": [3],
+    "added": [3],
+    "used": [4],
+    "counted": [5],
+    "host": [0],
+    "looked-up": [-1],
+}
 
 
 def model(name: str) -> list[int]:
@@ -65,6 +85,7 @@ class Gpu:
         call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
         module = call(driver.cuModuleLoadData((HEAD + THROUGH).encode()))
         self.through = call(driver.cuModuleGetFunction(module, b"through"))
+        self.looked_up = call(driver.cuModuleGetFunction(module, b"looked_up"))
         self.memory = int(call(driver.cuMemAlloc(BYTES)))
         self.host = int(call(driver.cuMemHostAlloc(WORK_BYTES, 0)))
         self.name = ""
@@ -85,6 +106,10 @@ class Gpu:
         if self.name == "cleared":
             call(driver.cuMemsetD32(self.memory + C, 0, COUNT))
         for way in WAYS[self.name]:
+            if way < 0:
+                places = ((self.memory + A, self.memory + C, self.memory + A), (ctypes.c_uint64,) * 3)
+                call(driver.cuLaunchKernel(self.looked_up, 1, 1, 1, COUNT, 1, 1, 0, 0, places, 0))
+                continue
             values = ((self.memory + TABLE, way), (ctypes.c_uint64, ctypes.c_uint32))
             call(driver.cuLaunchKernel(self.through, 1, 1, 1, COUNT, 1, 1, 0, 0, values, 0))
 

@@ -292,7 +292,17 @@ def test_results_that_differ_in_each_run_prove_nothing(tmp_path: Path, stand_ins
     assert (check["claims"], check["violations"]) == ({"unsteady": 1}, 0)
 
 
-def test_without_room_for_two_copies_writes_alone_are_checked(tmp_path: Path, stand_ins: Path) -> None:
+def test_a_call_says_more_of_a_kernel_than_its_code(tmp_path: Path, stand_ins: Path) -> None:
+    """Where it writes, its code takes from memory: anywhere in the allocation. It has operands, and makes claims."""
+    claiming(tmp_path, stand_ins, "looked-up")  # the analysis comes too late for the first run
+    check, _ = claiming(tmp_path, stand_ins, "looked-up", "looked-up")
+    assert (check["checked"], check["by_source"]["ptx"], check["whole"], check["violations"]) == (2, 2, 0, 0)
+    assert check["claims"] == {"tested": 2}
+    predicted = 2 * claims.C_BYTES + claims.WORK_BYTES  # C by its operand, and as overwritten
+    assert check["predicted_bytes"] == 2 * predicted
+
+
+def test_claims_of_what_cannot_be_put_back_are_not_tested(tmp_path: Path, stand_ins: Path) -> None:
     """What the launch may write is not the program's memory on the GPU alone."""
     check, _ = claiming(tmp_path, stand_ins, "host")
     assert (check["checked"], check["claims"], check["violations"]) == (1, {"untested": 1}, 0)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN
+from tests.policy.held_later import LAUNCHES
 from tests.policy.run import TIMEOUT_S, environment, outcome_of
 
 HERE = Path(__file__).parent
@@ -54,3 +55,10 @@ def test_code_that_another_gpu_lacks_stays_home(
     report = run(native_build, tmp_path, ALL, gpus, str(HERE / "other_code.py"))
     assert outcome_of(report).by_function == {("everywhere", 1): 1, ("here_only", 0 if kept else 1): 1}
     assert json.loads(report.read_text())["kept_home_by_reason"] == kept
+
+
+def test_a_function_stays_home_from_when_its_variable_is_known(native_build: Path, tmp_path: Path) -> None:
+    """What is known of a function after its first launches elsewhere does not outlive what it rests on."""
+    report = run(native_build, tmp_path, ALL, "2", str(HERE / "held_later.py"))
+    assert outcome_of(report).by_function == {("reader", 0): LAUNCHES, ("reader", 1): LAUNCHES}
+    assert json.loads(report.read_text())["kept_home_by_reason"] == {"variable": LAUNCHES}

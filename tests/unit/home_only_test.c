@@ -65,3 +65,16 @@ TEST(ranges_are_replaced_and_removed)
         CHECK_EQ(tsr_home_only_reason(i << 12), i % 2 ? TSR_REASON_NONE : TSR_REASON_MEMORY_IPC);
     tsr_home_only_forget();
 }
+
+/* Beyond what pages are flagged of: very wide, or no address that a GPU has. */
+TEST(ranges_are_found_at_any_address)
+{
+    tsr_home_only_add(1ull << 41, 1ull << 42, TSR_REASON_MEMORY_MANAGED);
+    tsr_home_only_add(1ull << 52, 0x1000, TSR_REASON_MEMORY_IPC);
+    CHECK_EQ(tsr_home_only_reason((1ull << 42) + 5), TSR_REASON_MEMORY_MANAGED);
+    CHECK_EQ(tsr_home_only_reason((1ull << 52) + 0xfff), TSR_REASON_MEMORY_IPC);
+    CHECK_EQ(tsr_home_only_reason((1ull << 52) + 0x1000), TSR_REASON_NONE);
+    tsr_home_only_take(1ull << 52);
+    CHECK_EQ(tsr_home_only_reason(1ull << 52), TSR_REASON_NONE);
+    tsr_home_only_forget();
+}

@@ -1,0 +1,189 @@
+/*
+ * Times what the shim does to find the ranges of launches, in their order: the scan for memory that only exists at home, and tsr_predict with the
+ * address map; for scripts/bench/evaluator, which links it with the native build. The driver and the table of templates are stood in for.
+ *
+ *     predict_times FILE > TIMES
+ *
+ * FILE and TIMES as evaluator_times has them; of a launch whose ranges are not known the level is 3, of all others 0, and nothing is told of
+ * the memo. Allocations are put into the map before the launch that uses them, outside of the time.
+ */
+#include "launch/predict.c"
+#include "memory/address_map.c"
+#include "memory/home_only.c"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "launch/launch.h"
+
+struct tsr_real tsr_real;
+static struct tsr_policy policy;
+static struct tsr_session session = {.policy = &policy};
+static const uint32_t none_published;
+uint8_t tsr_templates_kinds[TSR_TEMPLATE_GPUS];
+const uint32_t *tsr_templates_published = &none_published;
+uint32_t tsr_templates_distrusted;
+
+struct tsr_session *tsr_session(void)
+{
+    return &session;
+}
+
+uint64_t tsr_registry_epoch(void)
+{
+    return 1;
+}
+
+const void *tsr_template_search(struct tsr_template_link *link, uint32_t kind)
+{
+    (void)link, (void)kind;
+    return NULL;
+}
+
+bool tsr_template_is_distrusted(const void *template)
+{
+    (void)template;
+    return false;
+}
+
+void tsr_template_distrust(const void *template)
+{
+    (void)template;
+}
+
+CUresult tsr_module_locate(const struct tsr_module_record *module, const char *variable, CUdeviceptr *address, size_t *bytes)
+{
+    (void)module, (void)variable, (void)address, (void)bytes;
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+void tsr_call_ranges(const struct tsr_access_launch *launch, struct tsr_access_result *result, bool *other_gpus)
+{
+    (void)launch, (void)result, (void)other_gpus;
+}
+
+void tsr_call_ranges_distrust(void)
+{
+}
+
+uint32_t tsr_tensor_map_ranges(const void *map, enum tsr_access_kind kind, struct tsr_access_range each[TSR_BOX_RANGES])
+{
+    (void)map, (void)kind, (void)each;
+    return 0;
+}
+
+static CUresult push(CUcontext context)
+{
+    (void)context;
+    return CUDA_SUCCESS;
+}
+
+static CUresult pop(CUcontext *context)
+{
+    (void)context;
+    return CUDA_SUCCESS;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t clock_ns(void)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t begin = now_ns(), passed = now_ns() - begin;
+        least = passed < least ? passed : least;
+    }
+    return least;
+}
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char *data = NULL;
+    if (!file)
+        return NULL;
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    rewind(file);
+    if (size > 0 && (data = malloc((size_t)size)) && fread(data, 1, (size_t)size, file) != (size_t)size)
+        size = 0;
+    fclose(file);
+    return size > 0 ? data : NULL;
+}
+
+static uint32_t next(const char **at)
+{
+    uint32_t number;
+    memcpy(&number, *at, sizeof number);
+    *at += sizeof number;
+    return number;
+}
+
+/* Another allocation that it overlaps is gone by now. */
+static void note_allocation(uint64_t begin, uint64_t end)
+{
+    uint64_t first, last;
+    if (tsr_address_find_range(begin, &first, &last) && first == begin && last == end)
+        return;
+    for (uint64_t at = begin; at < end; at = (at / 512 + 1) * 512)
+        if (tsr_address_find_range(at, &first, &last))
+            tsr_address_remove(first, true);
+    tsr_address_add(begin, end - begin, true);
+}
+
+static void time_launch(struct tsr_function_record *functions, const char **at, uint64_t clock)
+{
+    static struct tsr_prediction prediction;
+    static struct tsr_gathered gathered = {.done = true};
+    static struct tsr_stream stream;
+    struct tsr_launch launch = {.known = &functions[next(at)], .gathered = &gathered, .place = {.stream = &stream}};
+    for (int i = 0; i < 3; i++)
+        launch.grid[i] = next(at);
+    for (int i = 0; i < 3; i++)
+        launch.block[i] = next(at);
+    gathered.bytes = next(at);
+    memcpy(gathered.values, *at, gathered.bytes < TSR_PARAMETER_BYTES ? gathered.bytes : TSR_PARAMETER_BYTES);
+    *at += gathered.bytes;
+    uint64_t ends[2];
+    for (uint32_t left = next(at); left > 0; left--, *at += sizeof ends) {
+        memcpy(ends, *at, sizeof ends);
+        note_allocation(ends[0], ends[1]);
+    }
+    uint64_t begin = now_ns();
+    enum tsr_reason reason = tsr_home_only_scan(gathered.values, gathered.bytes);
+    tsr_predict(&launch, &prediction);
+    uint64_t passed = now_ns() - begin;
+    printf("%lu %u 0 0 %u\n", passed > clock ? passed - clock : 0, prediction.source == TSR_SOURCE_NONE || reason ? 3u : 0u,
+           prediction.count);
+}
+
+int main(int argc, char **argv)
+{
+    const char *at = argc == 2 ? read_file(argv[1]) : NULL;
+    if (!at)
+        return 2;
+    tsr_real.cuCtxPushCurrent_v2 = push;
+    tsr_real.cuCtxPopCurrent_v2 = pop;
+    uint32_t count = next(&at);
+    struct tsr_function_record *functions = calloc(count, sizeof *functions);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t size = next(&at);
+        void *template = aligned_alloc(64, (size + 63) / 64 * 64);
+        memcpy(template, at, size);
+        functions[i].template.places[0].found = template;
+        functions[i].template.places[0].bytes = size;
+        at += size;
+    }
+    memset(scratch(), 1, TSR_ACCESS_SCRATCH_BYTES);                                /* its pages are there */
+    tsr_home_only_add(0x7f0000000000 - 0x1000, 0x1000, TSR_REASON_MEMORY_MANAGED); /* so that the scan has to look */
+    uint64_t clock = clock_ns();
+    for (uint32_t left = next(&at); left > 0; left--)
+        time_launch(functions, &at, clock);
+    return 0;
+}
