@@ -127,7 +127,8 @@ struct tsr_allocation *tsr_allocation_take(struct tsr_heap *heap, uint64_t set, 
     if (bytes > UINT64_MAX - UNIT)
         return NULL;
     struct tsr_block *block = tsr_blocks_take(&heap->blocks, set, round_up(bytes, UNIT) + tsr_bounds_gap_bytes(), UNIT);
-    struct tsr_allocation *allocation = block ? create(bytes, context) : NULL;
+    bool usable = block && (set == TSR_BLOCKS_FREE || tsr_bounds_reuse(tsr_block_address(block), bytes));
+    struct tsr_allocation *allocation = usable ? create(bytes, context) : NULL;
     if (!allocation) {
         if (block)
             tsr_blocks_give(&heap->blocks, block, set);

@@ -1,6 +1,8 @@
 /* See bounds.h. */
 #include "memory/bounds.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,6 +21,14 @@ enum mode { NOT_STARTED, NONE, GUARDS, EXACT };
 static enum mode mode;           /* memory lock */
 static struct tsr_bounds *table; /* atomic; NULL unless EXACT */
 static const struct tsr_bounds_export *driver;
+
+struct tsr_bounds_leaving {
+    struct tsr_bounds_leaving *next, **from; /* leaving_lock; from: NULL once it is not to go any more */
+    struct tsr_bounds_allocation of;
+};
+
+static pthread_mutex_t leaving_lock = PTHREAD_MUTEX_INITIALIZER; /* the last one that is taken */
+static struct tsr_bounds_leaving *leaving_first;                 /* leaving_lock */
 
 static const struct tsr_bounds_export *ask_driver(void)
 {
@@ -122,6 +132,60 @@ void tsr_bounds_remove(CUdeviceptr address)
     name_in_pages(&allocation, 0);
 }
 
+static void unlink_locked(struct tsr_bounds_leaving *leaving)
+{
+    *leaving->from = leaving->next;
+    if (leaving->next)
+        leaving->next->from = leaving->from;
+    leaving->from = NULL;
+}
+
+struct tsr_bounds_leaving *tsr_bounds_leave_later(CUdeviceptr address)
+{
+    struct tsr_bounds_leaving *leaving = calloc(1, sizeof *leaving);
+    if (!leaving)
+        return NULL;
+    leaving->of = tsr_bounds_at(table, address);
+    pthread_mutex_lock(&leaving_lock);
+    leaving->next = leaving_first;
+    leaving->from = &leaving_first;
+    if (leaving->next)
+        leaving->next->from = &leaving->next;
+    leaving_first = leaving;
+    pthread_mutex_unlock(&leaving_lock);
+    return leaving;
+}
+
+void tsr_bounds_leave(struct tsr_bounds_leaving *leaving)
+{
+    pthread_mutex_lock(&leaving_lock);
+    if (leaving->from) {
+        unlink_locked(leaving);
+        tsr_bounds_remove(leaving->of.address);
+    }
+    pthread_mutex_unlock(&leaving_lock);
+    free(leaving);
+}
+
+bool tsr_bounds_reuse(CUdeviceptr address, uint64_t bytes)
+{
+    if (mode != EXACT)
+        return true;
+    uint64_t granted = (bytes + TSR_BOUNDS_UNIT - 1) / TSR_BOUNDS_UNIT * TSR_BOUNDS_UNIT;
+    struct tsr_bounds_leaving *same = NULL;
+    bool other = false;
+    pthread_mutex_lock(&leaving_lock);
+    for (struct tsr_bounds_leaving *at = leaving_first; at && !other; at = at->next) {
+        bool is_same = at->of.address == address && at->of.granted == granted;
+        other = !is_same && at->of.address < address + granted && address < at->of.address + at->of.granted;
+        same = is_same ? at : same;
+    }
+    if (!other && same)
+        unlink_locked(same);
+    pthread_mutex_unlock(&leaving_lock);
+    return !other;
+}
+
 bool tsr_bounds_allow(CUdeviceptr address, uint64_t bytes)
 {
     const struct tsr_bounds *used = __atomic_load_n(&table, __ATOMIC_ACQUIRE);
@@ -150,4 +214,7 @@ void tsr_bounds_forget(void)
         tsr_os_unmap(used, sizeof *used);
     }
     mode = NOT_STARTED;
+    pthread_mutex_init(&leaving_lock, NULL);
+    while (leaving_first)
+        unlink_locked(leaving_first); /* who has it gives it back */
 }

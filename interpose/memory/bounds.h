@@ -27,6 +27,19 @@ void tsr_bounds_add(CUdeviceptr address, uint64_t bytes);
 /* Also without the lock. Nothing happens if the address begins none. */
 void tsr_bounds_remove(CUdeviceptr address);
 
+/*
+ * Of an allocation that a stream frees: it keeps its bounds until the stream has come to that. Then tsr_bounds_leave, without the lock, with
+ * what tsr_bounds_leave_later gave (NULL: no memory, and nothing is to be left).
+ */
+struct tsr_bounds_leaving;
+struct tsr_bounds_leaving *tsr_bounds_leave_later(CUdeviceptr address);
+void tsr_bounds_leave(struct tsr_bounds_leaving *leaving);
+/*
+ * Before what a stream has freed serves it again. True: there are no bounds any more, or the same ones, which stay. False: others, of memory that
+ * the stream's work may still use.
+ */
+bool tsr_bounds_reuse(CUdeviceptr address, uint64_t bytes);
+
 /* Whether all of [address, address + bytes) may be accessed, as far as these bounds are concerned. Takes no lock. */
 bool tsr_bounds_allow(CUdeviceptr address, uint64_t bytes);
 

@@ -111,10 +111,9 @@ void tsr_pool_reclaim_locked(void)
         tsr_heap_trim(&pools.data[i]->heap, 0);
 }
 
-/* With exact bounds what was freed in the stream keeps its bounds until the stream has come to that. */
 static struct tsr_allocation *take_locked(struct tsr_pool *pool, uint64_t set, size_t bytes, CUcontext context)
 {
-    struct tsr_allocation *taken = tsr_bounds_are_exact() ? NULL : tsr_allocation_take(&pool->heap, set, bytes, context);
+    struct tsr_allocation *taken = tsr_allocation_take(&pool->heap, set, bytes, context);
     return taken ? taken : tsr_allocation_take(&pool->heap, TSR_BLOCKS_FREE, bytes, context);
 }
 
@@ -168,18 +167,20 @@ void tsr_pool_give_locked(struct tsr_allocation *allocation, uint64_t set)
     tsr_allocation_give(allocation, set);
 }
 
-static void CUDA_CB remove_bounds(void *address)
+static void CUDA_CB remove_bounds(void *leaving)
 {
-    tsr_bounds_remove((CUdeviceptr)(uintptr_t)address);
+    tsr_bounds_leave(leaving);
 }
 
 /* What was posted to the stream before may still use the memory, what comes after may not. */
 static void remove_bounds_after(CUstream stream, CUdeviceptr address)
 {
-    void *argument = (void *)(uintptr_t)address;
-    if (tsr_order_join(stream, false) != CUDA_SUCCESS ||
-        tsr_real.cuLaunchHostFunc(stream, remove_bounds, argument) != CUDA_SUCCESS)
+    struct tsr_bounds_leaving *leaving = tsr_bounds_leave_later(address);
+    if (!leaving)
         tsr_bounds_remove(address);
+    else if (tsr_order_join(stream, false) != CUDA_SUCCESS ||
+             tsr_real.cuLaunchHostFunc(stream, remove_bounds, leaving) != CUDA_SUCCESS)
+        tsr_bounds_leave(leaving);
 }
 
 bool tsr_pool_free(CUdeviceptr address, CUstream stream, bool per_thread)

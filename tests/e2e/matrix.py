@@ -39,8 +39,6 @@ SAME_AS = {
 }
 # Launches that are given no memory, only null or wild pointers: they may run anywhere.
 WITHOUT_MEMORY: Mapping[str, int] = {"faults": 2}
-# Memory freed in a stream serves it at once; with exact bounds only when the stream has come to that (docs/memory.md).
-WITHOUT_BOUNDS = {"driver_pools"}
 CHILDREN = {"faults"}  # their launches end in errors, and count for the shim only
 
 
@@ -129,8 +127,6 @@ def run(executable: Path, machine: Machine, placing: Placing | None, native: Pat
     report.unlink(missing_ok=True)
     command = [str(TESSERA_RUN), "--emulate", str(machine.file(folder))]
     policy = [] if placing is None else ["--policy", str(placing.file(folder, machine.gpus))]
-    if policy and executable.name in WITHOUT_BOUNDS:
-        policy.append("--no-bounds")
     environment = os.environ if native is None else with_native(native)
     try:
         done = subprocess.run(

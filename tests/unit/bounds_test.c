@@ -48,6 +48,30 @@ static void start(bool emulated)
     tsr_bounds_start();
 }
 
+TEST(what_a_stream_frees_serves_it_again_with_the_same_bounds)
+{
+    const CUdeviceptr address = TSR_ARENA_ADDRESS + 4096;
+    start(true);
+    tsr_bounds_add(address, 1000);
+    struct tsr_bounds_leaving *first = tsr_bounds_leave_later(address);
+    REQUIRE(first);
+    CHECK(tsr_bounds_allow(address, 1000)); /* the stream has not come to that */
+    CHECK(!tsr_bounds_reuse(address, 100));
+    CHECK(!tsr_bounds_reuse(address, 2000));
+    CHECK(!tsr_bounds_reuse(address - 512, 1024));
+    CHECK(tsr_bounds_reuse(address + 1024, 512));
+    CHECK(tsr_bounds_reuse(address, 999));
+    tsr_bounds_add(address, 999);
+    struct tsr_bounds_leaving *second = tsr_bounds_leave_later(address);
+    REQUIRE(second);
+    tsr_bounds_leave(first); /* of memory that has been used again */
+    CHECK(tsr_bounds_allow(address, 999));
+    tsr_bounds_leave(second);
+    CHECK(!tsr_bounds_allow(address, 1));
+    CHECK(tsr_bounds_reuse(address, 100)); /* it has none any more */
+    tsr_bounds_forget();
+}
+
 TEST(a_driver_that_cannot_use_the_table_gets_guards)
 {
     start(false);
