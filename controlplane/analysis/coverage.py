@@ -13,6 +13,7 @@ from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.analyst import Analyst
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import UNKNOWN, Description, unknown_description
+from controlplane.analysis.in_calls import refined
 from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.observed import TIER as OBSERVED
 from controlplane.analysis.observed import Observations
@@ -336,7 +337,7 @@ class Evaluation:
         result = Result([], [(0, UNKNOWN)])
         is_wanted = coverage is not None and kernel is not None and self.is_wanted(launch, kernel)
         if coverage is not None and kernel is not None and is_wanted:
-            result = self.evaluated(kernel, asked, allocations, coverage.by_code)
+            result = self.evaluated(kernel, asked, allocations, coverage.by_code, by_call)
         elif kernel is not None and self.follows and (kernel.pointers or not self.pointers.is_empty):
             result = kernel.quick.evaluate(asked)
         if self.follows:
@@ -361,11 +362,15 @@ class Evaluation:
         before.add(launch)
         return True
 
-    def evaluated(self, kernel: Kernel, asked: Launch, allocations: Allocations, into: Evaluated) -> Result:
+    def evaluated(
+        self, kernel: Kernel, asked: Launch, allocations: Allocations, into: Evaluated, by_call: Result | None
+    ) -> Result:
         result = kernel.every.evaluate(asked)
         if self.follows and any(reason in FOLLOWED for _, reason in result.unknown):
             result = self.pointers.followed(kernel, asked, allocations)
             into.followed += not result.unknown
+        if by_call is not None:
+            result = refined(result, by_call)
         into.add(result)
         return result
 

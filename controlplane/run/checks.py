@@ -16,6 +16,7 @@ from ptxtools.native import records
 
 HEADER = "checks.h"
 SOURCES, SKIPS, LACKS = "enum tsr_check_source", "enum tsr_check_skip", "enum tsr_check_lack"
+CLAIMS, OUTCOMES = "enum tsr_check_claim", "enum tsr_check_claims"
 PREFIX = "TSR_CHECK_"
 WRITES, ACCESSES = 1, 2  # enum tsr_check_what
 KINDS = ("read", "write", "atomic")  # enum tsr_access_kind
@@ -79,6 +80,8 @@ class Violation:
     offset: in its allocation, None where there is none; before, after: its values, None of an access.
     parameter: index of the one that points into that allocation closest below, None: none does. code: hash of the image
     that the function is in, 16 hexadecimal digits. predicted_ranges: how many there are; predicted: the first of them.
+    claim: `overwritten` or `scratch`: it needs what was in bytes that it was said not to, of which `claimed` are some;
+    then these bytes came out otherwise, as `after` and not as `before`, when that had other values.
     """
 
     function: str
@@ -101,6 +104,8 @@ class Violation:
     code: str
     predicted_ranges: int
     predicted: tuple[Range, ...]
+    claim: str | None = None
+    claimed: Range | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +132,9 @@ class CheckReport:
     reason. changed_bytes: as predicted; predicted_bytes: that may be written; looked_at_bytes: of the program's memory,
     sums over the checked ones, as is check_ns, the time they took. tested_launches: of the checked ones, whose accesses
     were tested; tested: accesses of threads in those; untested: launches whose accesses could not be, by reason, or not
-    all (`partly`); untested_functions: how many functions they are of, once per process and reason, and told_untested:
-    the first of them.
+    all (`partly`); claims: launches with bytes that they are said to overwrite or to use as scratch, by what became of
+    them: `tested`, `untested`, `unsteady`; filled_bytes: with other values to test them. untested_functions: how many
+    functions they are of, once per process and reason, and told_untested: the first of them.
     """
 
     every: int
@@ -148,6 +154,8 @@ class CheckReport:
     predicted_bytes: int
     looked_at_bytes: int
     check_ns: int
+    claims: dict[str, int]
+    filled_bytes: int
     tested_launches: int
     tested: int
     untested: dict[str, int]
@@ -206,13 +214,15 @@ def read(data: bytes) -> CheckReport:
     told = [table.told[i] for i in range(min(int(table.violations), len(table.told)))]
     untested = [table.told_untested[i] for i in range(min(int(table.untested_functions), len(table.told_untested)))]
     plain = ("every", "seed", "known", "unknown", "checked", "first", "whole", "outside", "idle", "violations")
-    sums = ("changed_bytes", "predicted_bytes", "looked_at_bytes", "check_ns", "tested_launches", "tested")
+    lengths = ("changed_bytes", "predicted_bytes", "looked_at_bytes", "filled_bytes")
+    sums = (*lengths, "check_ns", "tested_launches", "tested")
     return CheckReport(
         **{name: int(getattr(table, name)) for name in (*plain, *sums)},
         by_source=_by_name(table.checked_by_source, SOURCES),
         writes=bool(table.what & WRITES),
         accesses=bool(table.what & ACCESSES),
         skipped=_without_zeros(table.skipped, SKIPS),
+        claims=_without_zeros(table.claims, OUTCOMES, "claims_"),
         untested=_without_zeros(table.untested, LACKS),
         untested_functions=int(table.untested_functions),
         told_untested=tuple(_untested(each) for each in untested if each.ready),
@@ -224,8 +234,8 @@ def _by_name(counters: Any, enumeration: str) -> dict[str, int]:
     return {_name(enumeration, number): int(counters[number]) for number in range(len(counters))}
 
 
-def _without_zeros(counters: Any, enumeration: str) -> dict[str, int]:
-    return {name: count for name, count in _by_name(counters, enumeration).items() if count}
+def _without_zeros(counters: Any, enumeration: str, prefix: str = "") -> dict[str, int]:
+    return {name.removeprefix(prefix): count for name, count in _by_name(counters, enumeration).items() if count}
 
 
 def _name(enumeration: str, number: int) -> str:
@@ -263,6 +273,8 @@ def _violation(told: Any) -> Violation:
         f"{int(told.code):016x}",
         told.predicted_count,
         tuple(_range(told.predicted[i]) for i in range(min(told.predicted_count, len(told.predicted)))),
+        _name(CLAIMS, told.claim).removeprefix("claim_") if told.claim else None,
+        _range(told.claimed) if told.claim else None,
     )
 
 

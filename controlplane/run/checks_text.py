@@ -12,6 +12,10 @@ SKIPS = {
     "memory": "no room for a copy of memory",
     "driver": "the driver refused something",
 }
+CLAIMS = {
+    "untested": "no room for a second copy of memory, or they may write what is not looked at",
+    "unsteady": "they give other results in each run",
+}
 LACKS = {
     "no_ptx": "they are not known from PTX",
     "no_twin": "their PTX cannot be rewritten",
@@ -49,6 +53,7 @@ def to_text(report: CheckReport) -> str:
         each = duration(report.check_ns / report.checked)
         memory = amount(report.looked_at_bytes // report.checked)
         lines.append(f"  a check took {each} and looked at {memory} in the mean")
+        lines += _claims(report)
     lines += [f"  not checked, as {SKIPS[reason]}: {count}" for reason, count in report.skipped.items()]
     for reason, count in report.untested.items():
         what = "not all accesses" if reason == "partly" else "no accesses"
@@ -59,6 +64,17 @@ def to_text(report: CheckReport) -> str:
     if report.violations > len(report.told):
         lines.append(f"  and {report.violations - len(report.told)} more")
     return "\n".join(lines) + "\n"
+
+
+def _claims(report: CheckReport) -> list[str]:
+    if not report.claims:
+        return []
+    tested, filled = report.claims.get("tested", 0), amount(report.filled_bytes)
+    lines = [f"  {tested} were run again with other values in {filled} that they are said not to need"]
+    lines += [
+        f"  not run again, as {why}: {report.claims[name]}" for name, why in CLAIMS.items() if name in report.claims
+    ]
+    return lines
 
 
 def _untested(told: list[Untested]) -> list[str]:
@@ -89,6 +105,13 @@ def _violation(told: Violation) -> list[str]:
 
 def _touched(told: Violation, where: str) -> str:
     access = told.access
+    if told.claimed is not None:
+        claimed = f"{told.claimed.high - told.claimed.low} bytes at {told.claimed.low:#x}{_rows(told.claimed)}"
+        what = "are scratch" if told.claim == "scratch" else "it overwrites"
+        return (
+            f"{told.bytes} bytes, the first {where}, became {told.after:02x} instead of {told.before:02x} "
+            f"with other values in what is said that {what}, such as the {claimed}"
+        )
     if access is None:
         return f"{told.bytes} bytes, the first {where}: {told.before:02x} became {told.after:02x}"
     one = f"{ARTICLES[access.kind]} of {told.bytes} bytes in line {access.line}"

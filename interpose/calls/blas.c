@@ -1,6 +1,7 @@
 /* Operands of cuBLAS' calls: the rows of blas_rows.h, and the workspace of the handle. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "calls/blas_rows.h"
 #include "calls/entries.h"
@@ -9,13 +10,15 @@
 #define ARGUMENT(position) (-(position))
 #define LARGEST CUDA_C_64F /* alpha and beta of calls whose types say little of theirs */
 
-enum shape { SHAPE_MATRIX, SHAPE_VECTOR, SHAPE_SQUARE, SHAPE_SCALAR };
+#define TSR_OPERAND_SUM 0
+
+enum shape { SHAPE_MATRIX, SHAPE_VECTOR, SHAPE_SQUARE, SHAPE_SCALAR, SHAPE_BETA };
 
 static const struct row {
     uint16_t call;
     uint8_t access, shape, pointer;
-    int8_t type; /* negative: the argument that has it */
-    uint8_t op, rows, columns, pitch, stride, count;
+    int8_t type;                                     /* negative: the argument that has it */
+    uint8_t op, rows, columns, pitch, stride, count; /* of BETA: compute, size, other, of, 0, 0 */
 } rows[] = {
 #define MATRIX(call, access, pointer, type, op, rows, columns, pitch, stride, count)                                           \
     {TSR_CALL_##call, TSR_OPERAND_##access, SHAPE_MATRIX, pointer, type, op, rows, columns, pitch, stride, count},
@@ -25,6 +28,8 @@ static const struct row {
     {TSR_CALL_##call, TSR_OPERAND_##access, SHAPE_SQUARE, pointer, type, side, left, right, pitch, 0, 0},
 #define SCALAR(call, access, pointer, type)                                                                                    \
     {TSR_CALL_##call, TSR_OPERAND_##access, SHAPE_SCALAR, pointer, type, 0, 0, 0, 0, 0, 0},
+#define BETA(call, pointer, type, compute, of, size, other)                                                                    \
+    {TSR_CALL_##call, TSR_OPERAND_READ, SHAPE_BETA, pointer, type, compute, size, other, of, 0, 0},
     BLAS_ROWS};
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
 
@@ -72,6 +77,54 @@ static bool scalars_on_gpu(const struct tsr_arguments *arguments)
     return !get || get((void *)tsr_argument(arguments, 1), &mode) != 0 || mode == CUBLAS_POINTER_MODE_DEVICE;
 }
 
+/* ---- beta ---- */
+
+/* Of alpha and beta, where the arguments only say how is computed; 0: not known. */
+static uint32_t scale_bytes(int32_t compute, int32_t type)
+{
+    bool is_complex = type == CUDA_C_32F || type == CUDA_C_64F;
+    switch (compute) {
+    case CUBLAS_COMPUTE_16F:
+    case CUBLAS_COMPUTE_16F_PEDANTIC:
+        return 2;
+    case CUBLAS_COMPUTE_32I:
+    case CUBLAS_COMPUTE_32I_PEDANTIC:
+        return 4;
+    case CUBLAS_COMPUTE_32F:
+    case CUBLAS_COMPUTE_32F_PEDANTIC:
+    case CUBLAS_COMPUTE_32F_FAST_16F:
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+        return is_complex ? 8 : 4;
+    case CUBLAS_COMPUTE_64F:
+    case CUBLAS_COMPUTE_64F_PEDANTIC:
+        return is_complex ? 16 : 8;
+    default:
+        return 0;
+    }
+}
+
+/* The row's beta is on the host and 0, and the call computes something. */
+static bool is_zero_beta(const struct row *row, const struct tsr_arguments *arguments)
+{
+    static const uint8_t zero[16];
+    const void *beta = (const void *)tsr_argument(arguments, row->pointer);
+    uint32_t bytes = tsr_type_bits(row->type) / 8;
+    if (row->op)
+        bytes = scale_bytes(tsr_argument_int(arguments, row->op), tsr_argument_int(arguments, row->pitch));
+    if (!beta || !bytes || bytes > sizeof zero || !size(arguments, row->rows))
+        return false;
+    return (!row->columns || size(arguments, row->columns)) && memcmp(beta, zero, bytes) == 0;
+}
+
+static enum tsr_operand_access access_of_sum(const struct tsr_arguments *arguments, bool on_gpu)
+{
+    for (size_t i = 0; i < ROW_COUNT && !on_gpu; i++)
+        if (rows[i].call == arguments->call && rows[i].shape == SHAPE_BETA && is_zero_beta(&rows[i], arguments))
+            return TSR_OPERAND_OVERWRITTEN;
+    return TSR_OPERAND_BOTH;
+}
+
 /* ---- workspaces that the application gave ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -103,7 +156,7 @@ static void add_workspace(uint64_t handle, struct tsr_operands *operands)
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < WORKSPACE_COUNT; i++)
         if (workspaces[i].handle == handle && handle)
-            tsr_operands_add_bytes(operands, TSR_OPERAND_BOTH, workspaces[i].address, workspaces[i].bytes);
+            tsr_operands_add_bytes(operands, TSR_OPERAND_SCRATCH, workspaces[i].address, workspaces[i].bytes);
     if (workspaces_lost)
         tsr_operands_unknown(operands, "workspaces of more handles than there is room for");
     pthread_mutex_unlock(&lock);
@@ -118,27 +171,29 @@ void tsr_blas_note(const struct tsr_arguments *arguments)
         set_workspace(handle, 0, 0); /* a stream is set with the library's own workspace */
 }
 
+static void add_row(const struct row *row, const struct tsr_arguments *arguments, bool on_gpu, struct tsr_operands *operands)
+{
+    uint32_t bits = tsr_type_bits(row->type < 0 ? tsr_argument_int(arguments, (uint32_t)-row->type) : row->type);
+    enum tsr_operand_access access = row->access == TSR_OPERAND_SUM ? access_of_sum(arguments, on_gpu) : row->access;
+    if (bits == 0) {
+        tsr_operands_unknown(operands, "a type that is not known");
+    } else if (row->shape < SHAPE_SCALAR) {
+        struct tsr_matrix matrix = matrix_of(row, arguments, bits);
+        tsr_operands_add_matrix(operands, access, &matrix);
+    } else if (on_gpu) {
+        tsr_operands_add_bytes(operands, access, tsr_argument(arguments, row->pointer), bits / 8);
+    }
+}
+
 void tsr_blas_operands(const struct tsr_arguments *arguments, struct tsr_operands *operands)
 {
-    bool found = false;
-    int on_gpu = -1; /* not asked yet */
-    for (size_t i = 0; i < ROW_COUNT; i++) {
-        const struct row *row = &rows[i];
-        if (row->call != arguments->call)
-            continue;
-        found = true;
-        uint32_t bits = tsr_type_bits(row->type < 0 ? tsr_argument_int(arguments, (uint32_t)-row->type) : row->type);
-        if (bits == 0) {
-            tsr_operands_unknown(operands, "a type that is not known");
-        } else if (row->shape != SHAPE_SCALAR) {
-            struct tsr_matrix matrix = matrix_of(row, arguments, bits);
-            tsr_operands_add_matrix(operands, row->access, &matrix);
-        } else {
-            on_gpu = on_gpu < 0 ? scalars_on_gpu(arguments) : on_gpu;
-            if (on_gpu)
-                tsr_operands_add_bytes(operands, row->access, tsr_argument(arguments, row->pointer), bits / 8);
+    bool found = false, on_gpu = true;
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        if (rows[i].call == arguments->call) {
+            on_gpu = found ? on_gpu : scalars_on_gpu(arguments);
+            add_row(&rows[i], arguments, on_gpu, operands);
+            found = true;
         }
-    }
     if (!found)
         tsr_operands_unknown(operands, "operands that only memory names");
     add_workspace(tsr_argument(arguments, 1), operands);

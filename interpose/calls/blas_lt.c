@@ -1,4 +1,6 @@
 /* Operands of cublasLtMatmul and cublasLtMatrixTransform: from the layouts and the operation, as the library's own functions tell them. */
+#include <string.h>
+
 #include "calls/entries.h"
 #include "calls/types.h"
 
@@ -78,6 +80,8 @@ static void add(struct tsr_operands *operands, enum tsr_operand_access access, u
     } else if (!memory_of(&layout, &matrix)) {
         tsr_operands_add_whole(operands, access, address);
     } else {
+        if (layout.plane || layout.order == CUBLASLT_ORDER_COL32) /* whose last columns may be padding */
+            access = (enum tsr_operand_access)(access & TSR_OPERAND_BOTH);
         tsr_operands_add_matrix(operands, access, &matrix);
         if (layout.plane) { /* real and imaginary parts apart: the type is that of one number of two */
             matrix.address += (uint64_t)layout.plane;
@@ -135,7 +139,7 @@ static void add_auxiliary(struct tsr_operands *operands, get_function *get, void
     uint64_t address = pointer(get, operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
     if (!(epilogue & CUBLASLT_EPILOGUE_AUX))
         return;
-    enum tsr_operand_access access = epilogue & CUBLASLT_EPILOGUE_FORWARD ? TSR_OPERAND_WRITE : TSR_OPERAND_READ;
+    enum tsr_operand_access access = epilogue & CUBLASLT_EPILOGUE_FORWARD ? TSR_OPERAND_OVERWRITTEN : TSR_OPERAND_READ;
     uint32_t bits = tsr_type_bits(number(get, operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, d->type));
     if (!GET(get, operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, pitch) ||
         !GET(get, operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, stride) || bits < 16) {
@@ -191,8 +195,26 @@ static void add_scalars(struct tsr_operands *operands, int32_t mode, uint64_t al
         return;
     }
     tsr_operands_add_whole(operands, TSR_OPERAND_READ, alpha);
-    if (mode == 2) /* a vector each; in the modes after it, beta is not on the GPU */
+    if (mode == CUBLASLT_POINTER_MODE_DEVICE_VECTOR) /* a vector each; in the modes after it, beta is not on the GPU */
         tsr_operands_add_whole(operands, TSR_OPERAND_READ, beta);
+}
+
+/* Beta is known to be 0, on the host or by the mode. */
+static bool is_zero_beta(const struct query *query, void *operation, int32_t mode, uint64_t beta)
+{
+    static const uint8_t zero[16];
+    uint32_t bytes = tsr_type_bits(number(query->operation, operation, CUBLASLT_MATMUL_DESC_SCALE_TYPE, -1)) / 8;
+    bool on_host = mode == CUBLASLT_POINTER_MODE_HOST || mode == CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST;
+    if (mode == CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_ZERO)
+        return true;
+    return on_host && beta && bytes && bytes <= sizeof zero && memcmp((const void *)beta, zero, bytes) == 0;
+}
+
+/* Something is summed up for each element of D: else it is not certain that all of them are written. */
+static bool is_empty_sum(get_function *get, void *a)
+{
+    struct layout layout;
+    return !read_layout(get, a, &layout) || !layout.rows || !layout.columns;
 }
 
 static void add_matmul(const struct tsr_arguments *of, struct tsr_operands *operands)
@@ -206,12 +228,15 @@ static void add_matmul(const struct tsr_arguments *of, struct tsr_operands *oper
     }
     add(operands, TSR_OPERAND_READ, tsr_argument(of, 4), query.layout, (void *)tsr_argument(of, 5));
     add(operands, TSR_OPERAND_READ, tsr_argument(of, 6), query.layout, (void *)tsr_argument(of, 7));
-    add(operands, TSR_OPERAND_READ, tsr_argument(of, 9), query.layout, (void *)tsr_argument(of, 10));
-    add(operands, TSR_OPERAND_WRITE, tsr_argument(of, 11), query.layout, d);
-    add_operation(operands, query.operation, operation, &layout);
     int32_t mode = number(query.operation, operation, CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_HOST);
+    bool is_plain =
+        is_zero_beta(&query, operation, mode, tsr_argument(of, 8)) && !is_empty_sum(query.layout, (void *)tsr_argument(of, 5));
+    if (!is_plain)
+        add(operands, TSR_OPERAND_READ, tsr_argument(of, 9), query.layout, (void *)tsr_argument(of, 10));
+    add(operands, is_plain ? TSR_OPERAND_OVERWRITTEN : TSR_OPERAND_WRITE, tsr_argument(of, 11), query.layout, d);
+    add_operation(operands, query.operation, operation, &layout);
     add_scalars(operands, mode, tsr_argument(of, 3), tsr_argument(of, 8));
-    tsr_operands_add_bytes(operands, TSR_OPERAND_BOTH, tsr_argument(of, 14), tsr_argument(of, 15));
+    tsr_operands_add_bytes(operands, TSR_OPERAND_SCRATCH, tsr_argument(of, 14), tsr_argument(of, 15));
 }
 
 /* (handle, operation, alpha, A, A's layout, beta, B, B's layout, C, C's layout, stream). Attribute 1 of the operation is the mode. */
@@ -220,7 +245,7 @@ static void add_transform(const struct tsr_arguments *of, struct tsr_operands *o
     struct query query = queries(of->call);
     add(operands, TSR_OPERAND_READ, tsr_argument(of, 4), query.layout, (void *)tsr_argument(of, 5));
     add(operands, TSR_OPERAND_READ, tsr_argument(of, 7), query.layout, (void *)tsr_argument(of, 8));
-    add(operands, TSR_OPERAND_WRITE, tsr_argument(of, 9), query.layout, (void *)tsr_argument(of, 10));
+    add(operands, TSR_OPERAND_OVERWRITTEN, tsr_argument(of, 9), query.layout, (void *)tsr_argument(of, 10));
     int32_t mode = number(query.transform, (void *)tsr_argument(of, 2), CUBLASLT_MATRIX_TRANSFORM_DESC_POINTER_MODE,
                           CUBLASLT_POINTER_MODE_DEVICE);
     add_scalars(operands, mode, tsr_argument(of, 3), tsr_argument(of, 6));

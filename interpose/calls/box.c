@@ -1,8 +1,6 @@
 /* See box.h. Sizes that no memory has (2^56 bytes and more) are cut off there. */
 #include "calls/box.h"
 
-#include <stdbool.h>
-
 #define MOST_BYTES (1ull << 56)
 
 struct axis {
@@ -90,16 +88,38 @@ static bool is_empty(const struct tsr_box *box)
     return box->element_bytes == 0;
 }
 
+/* The box as pieces of `width` bytes and the dimensions in which they stand apart, by stride. Gives how many dimensions there are. */
+static uint32_t pieces(const struct tsr_box *box, struct axis axes[TSR_BOX_AXES], uint64_t *width)
+{
+    uint32_t count = sorted(box, axes), inner = 0;
+    *width = box->element_bytes;
+    for (; inner < count && axes[inner].stride <= *width; inner++)
+        *width = sum(*width, product(axes[inner].stride, axes[inner].extent - 1));
+    for (uint32_t i = inner; i < count; i++)
+        axes[i - inner] = axes[i];
+    return joined(axes, count - inner);
+}
+
+bool tsr_box_is_exact(const struct tsr_box *box)
+{
+    struct axis axes[TSR_BOX_AXES];
+    uint64_t width, span;
+    if (is_empty(box))
+        return true;
+    uint32_t count = pieces(box, axes, &width);
+    span = width;
+    for (uint32_t i = 0; i < count; i++)
+        span = sum(span, product(axes[i].stride, axes[i].extent - 1));
+    return span < MOST_BYTES && count <= outer_axes(axes, count) + 1; /* else gaps inside of the outermost step are in them */
+}
+
 uint32_t tsr_box_ranges(const struct tsr_box *box, enum tsr_access_kind kind, struct tsr_access_range ranges[TSR_BOX_RANGES])
 {
-    struct axis all[TSR_BOX_AXES], *axes = all;
+    struct axis axes[TSR_BOX_AXES];
+    uint64_t width;
     if (is_empty(box))
         return 0;
-    uint32_t count = sorted(box, all);
-    uint64_t width = box->element_bytes;
-    for (; count && axes->stride <= width; axes++, count--)
-        width = sum(width, product(axes->stride, axes->extent - 1));
-    count = joined(axes, count);
+    uint32_t count = pieces(box, axes, &width);
     uint32_t outer = outer_axes(axes, count), found = 1;
     ranges[0] = one(width, axes, count - outer);
     ranges[0].kind = kind;

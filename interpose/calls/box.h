@@ -4,6 +4,7 @@
 #ifndef TSR_CALLS_BOX_H
 #define TSR_CALLS_BOX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tessera/access.h>
@@ -20,5 +21,8 @@ struct tsr_box {
 
 /* Gives how many ranges there are: each holds some of the elements, together they hold all, and nothing else as far as that many can say. */
 uint32_t tsr_box_ranges(const struct tsr_box *box, enum tsr_access_kind kind, struct tsr_access_range ranges[TSR_BOX_RANGES]);
+
+/* Whether they hold nothing but its elements. */
+bool tsr_box_is_exact(const struct tsr_box *box);
 
 #endif

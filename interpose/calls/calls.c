@@ -29,9 +29,9 @@ static const struct family {
     void (*operands)(const struct tsr_arguments *arguments, struct tsr_operands *operands); /* NULL: not known */
     void (*note)(const struct tsr_arguments *arguments);                                    /* NULL: nothing to remember */
 } families[TSR_FAMILIES] = {
-    [TSR_FAMILY_cublas] = {tsr_blas_operands, tsr_blas_note}, [TSR_FAMILY_cublasLt] = {tsr_blas_lt_operands, NULL},
-    [TSR_FAMILY_cudnn] = {tsr_dnn_operands, tsr_dnn_note},    [TSR_FAMILY_cufft] = {tsr_fft_operands, tsr_fft_note},
-    [TSR_FAMILY_cusparse] = {tsr_sparse_operands, NULL},      [TSR_FAMILY_nccl] = {tsr_nccl_operands, tsr_nccl_note},
+    [TSR_FAMILY_cublas] = {tsr_blas_operands, tsr_blas_note},       [TSR_FAMILY_cublasLt] = {tsr_blas_lt_operands, NULL},
+    [TSR_FAMILY_cudnn] = {tsr_dnn_operands, tsr_dnn_note},          [TSR_FAMILY_cufft] = {tsr_fft_operands, tsr_fft_note},
+    [TSR_FAMILY_cusparse] = {tsr_sparse_operands, tsr_sparse_note}, [TSR_FAMILY_nccl] = {tsr_nccl_operands, tsr_nccl_note},
 };
 
 static struct entry {
@@ -47,6 +47,7 @@ _Static_assert(TSR_LAUNCHING_CALLS < TSR_LIBRARY_CALLS_MOST, "numbers fit in a s
 static bool wanted; /* atomic */
 static __thread uint32_t depth, outermost;
 static __thread bool is_looked_at; /* the outermost call launches, and its operands are in the thread's record */
+static __thread bool has_begun;    /* it has given the GPU work */
 
 void *tsr_call_enter(uint32_t index, const uint64_t *registers, const uint64_t *stack) __attribute__((visibility("hidden")));
 void tsr_call_leave(uint32_t index, const uint64_t *registers, const uint64_t *stack, int result)
@@ -114,7 +115,7 @@ void tsr_call_leave(uint32_t index, const uint64_t *registers, const uint64_t *s
     void (*note)(const struct tsr_arguments *arguments) = families[entries[index].family].note;
     if (--depth == 0) {
         outermost = 0;
-        is_looked_at = false;
+        is_looked_at = has_begun = false;
     }
     if (note && result == 0 && entries[index].real) {
         int saved_errno = errno;
@@ -138,26 +139,40 @@ void tessera_library_operands_wanted(void)
     __atomic_store_n(&wanted, true, __ATOMIC_RELAXED);
 }
 
-int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
+void tessera_library_enqueued(void)
 {
-    if (is_looked_at)
-        return tessera_library_newest(ranges, other_gpus, why);
+    if (!is_looked_at || has_begun)
+        return;
+    struct tsr_call_thread *thread = tsr_call_thread();
+    tsr_operands_later(&thread->operands, &thread->later);
+    has_begun = true;
+}
+
+static int32_t tell(const struct tsr_operands *operands, const struct tsr_access_range **ranges, uint32_t *other_gpus,
+                    const char **why)
+{
+    *ranges = operands->ranges;
+    *other_gpus = operands->other_gpus;
+    *why = operands->unknown;
+    return operands->unknown ? -1 : (int32_t)operands->count;
+}
+
+static int32_t tell_nothing(const char **why)
+{
     *why = "no library call";
     return -1;
+}
+
+int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
+{
+    const struct tsr_call_thread *thread = is_looked_at ? tsr_call_thread() : NULL;
+    return thread ? tell(has_begun ? &thread->later : &thread->operands, ranges, other_gpus, why) : tell_nothing(why);
 }
 
 int32_t tessera_library_newest(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
 {
     const struct tsr_call_thread *thread = tsr_call_thread();
-    if (!thread) {
-        *why = "no library call";
-        return -1;
-    }
-    const struct tsr_operands *operands = &thread->operands;
-    *ranges = operands->ranges;
-    *other_gpus = operands->other_gpus;
-    *why = operands->unknown;
-    return operands->unknown ? -1 : (int32_t)operands->count;
+    return thread ? tell(&thread->operands, ranges, other_gpus, why) : tell_nothing(why);
 }
 
 void tessera_library_memory(uint64_t address, uint64_t bytes)
@@ -167,6 +182,8 @@ void tessera_library_memory(uint64_t address, uint64_t bytes)
     tsr_memory_made(entries[outermost - 1].family, address, bytes);
     if (is_looked_at)
         tsr_operands_add_bytes(&tsr_call_thread()->operands, TSR_OPERAND_BOTH, address, bytes);
+    if (is_looked_at && has_begun)
+        tsr_operands_add_bytes(&tsr_call_thread()->later, TSR_OPERAND_BOTH, address, bytes);
 }
 
 void tessera_library_memory_gone(uint64_t address)

@@ -24,9 +24,15 @@ void tessera_library_operands_wanted(void) TESSERA_CALL;
  * The bytes of the call that the thread is in: of its operands, its work area, and memory that the library allocated for itself. Each launch inside
  * may read and write those, and variables of its own module. A range without ends (`whole`) is the allocation that `base` lies in.
  * Gives how many ranges there are; -1: they are not known, and `why` says why. `other_gpus`: the launches also reach memory of other
- * GPUs and must stay where they are. The ranges stay as they are until the call ends.
+ * GPUs and must stay where they are. The ranges stay as they are until the call ends or gives the GPU its first work.
+ *
+ * What is said to be overwritten or scratch is that for the call as a whole: what the bytes held before the call does not matter. So it is only
+ * said of the call's first work; what comes after it may need whatever that left, and reads all that the call writes.
  */
 int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why) TESSERA_CALL;
+
+/* The thread has given the GPU a launch, a copy or other work. */
+void tessera_library_enqueued(void) TESSERA_CALL;
 
 /* The same of the newest call that the thread has made: for tools that compare it with what the call did. */
 int32_t tessera_library_newest(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why) TESSERA_CALL;

@@ -18,7 +18,7 @@
 
 struct link {
     struct descriptor *to;
-    enum tsr_operand_access access; /* of an operation to its tensor */
+    int32_t attribute; /* as which it was set; of an operation, what it does with the tensor */
 };
 
 struct tensor {
@@ -38,6 +38,7 @@ struct descriptor {
     TSR_VEC(uint64_t) addresses; /* the same */
     uint64_t workspace;
     bool intermediates, overrides; /* the pack has attributes that change what tensors are */
+    bool has_beta, is_beta_zero;   /* of a convolution: what is there is added to, with a factor */
     bool incomplete;               /* memory was out */
 };
 
@@ -72,16 +73,16 @@ static struct descriptor *find(uint64_t handle, bool make)
     return found;
 }
 
-static void refer(struct descriptor *from, struct descriptor *to, enum tsr_operand_access access)
+static void refer(struct descriptor *from, struct descriptor *to, int32_t attribute)
 {
-    if (!to || to == from || !tsr_vec_push(&from->links, (struct link){to, access}))
+    if (!to || to == from || !tsr_vec_push(&from->links, (struct link){to, attribute}))
         from->incomplete = true;
     else
         to->references++;
 }
 
 /* Attributes of operations whose tensors are only read; others may be written. */
-static enum tsr_operand_access access_of(int32_t attribute)
+static bool is_input(int32_t attribute)
 {
     static const struct {
         int16_t first, last;
@@ -106,8 +107,44 @@ static enum tsr_operand_access access_of(int32_t attribute)
                   {3400, 3400}, {CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC}};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
         if (attribute >= inputs[i].first && attribute <= inputs[i].last)
-            return TSR_OPERAND_READ;
-    return TSR_OPERAND_BOTH;
+            return true;
+    return false;
+}
+
+static bool has_attribute(const struct descriptor *operation, int32_t first, int32_t last)
+{
+    for (size_t i = 0; i < operation->links.count; i++)
+        if (operation->links.data[i].attribute >= first && operation->links.data[i].attribute <= last)
+            return true;
+    return false;
+}
+
+/* An output of which every element is written and none read. Reductions and what keeps statistics may add to what is there. */
+static bool is_overwritten(const struct descriptor *operation, int32_t attribute)
+{
+    switch (attribute) {
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW:
+        return operation->has_beta && operation->is_beta_zero;
+    case CUDNN_ATTR_OPERATION_MATMUL_CDESC: /* overrides: the sizes are on the GPU */
+        return !has_attribute(operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+                              CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC);
+    case CUDNN_ATTR_OPERATION_POINTWISE_YDESC:
+    case CUDNN_ATTR_OPERATION_POINTWISE_DXDESC:
+    case CUDNN_ATTR_OPERATION_NORM_FWD_YDESC:
+    case CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static enum tsr_operand_access access_of(const struct descriptor *operation, int32_t attribute)
+{
+    return is_input(attribute)                    ? TSR_OPERAND_READ
+           : is_overwritten(operation, attribute) ? TSR_OPERAND_OVERWRITTEN
+                                                  : TSR_OPERAND_BOTH;
 }
 
 static uint32_t copy_sizes(uint64_t to[TSR_BOX_AXES], const int64_t *from, int64_t count)
@@ -158,6 +195,15 @@ static void set_pack(struct descriptor *pack, int32_t attribute, int64_t count, 
     }
 }
 
+/* The same attribute may be set again, with another value. */
+static void set_beta(struct descriptor *operation, int32_t type, const void *elements)
+{
+    static const uint8_t zero[sizeof(double)];
+    size_t bytes = type == CUDNN_TYPE_FLOAT ? sizeof(float) : type == CUDNN_TYPE_DOUBLE ? sizeof(double) : 0;
+    operation->has_beta = true;
+    operation->is_beta_zero = bytes && memcmp(elements, zero, bytes) == 0;
+}
+
 /* (descriptor, attribute, type, count, elements) */
 static void note_set(const struct tsr_arguments *arguments)
 {
@@ -171,8 +217,12 @@ static void note_set(const struct tsr_arguments *arguments)
         set_tensor(&descriptor->tensor, attribute, count, elements);
     if (attribute >= CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS && attribute <= CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES)
         set_pack(descriptor, attribute, count, elements);
+    if (attribute == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA ||
+        attribute == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA ||
+        attribute == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA)
+        set_beta(descriptor, type, elements);
     for (int64_t i = 0; type == CUDNN_TYPE_BACKEND_DESCRIPTOR && i < count; i++)
-        refer(descriptor, find(((const uint64_t *)elements)[i], true), access_of(attribute));
+        refer(descriptor, find(((const uint64_t *)elements)[i], true), attribute);
 }
 
 /* (descriptor, attribute, type, wanted, count, elements): descriptors that are given out belong to the one that was asked. */
@@ -187,7 +237,7 @@ static void note_get(const struct tsr_arguments *arguments)
     for (int64_t i = 0; i < wanted && (!count || i < *count); i++) {
         struct descriptor *given = find(elements[i], true);
         if (given && given != asked && given->links.count == 0 && !given->tensor.is_tensor)
-            refer(given, asked, TSR_OPERAND_BOTH);
+            refer(given, asked, 0);
     }
 }
 
@@ -226,7 +276,7 @@ static void collect(const struct descriptor *from, enum tsr_operand_access acces
         found->access[found->count++] = access;
     }
     for (size_t i = 0; i < from->links.count; i++)
-        collect(from->links.data[i].to, from->links.data[i].access, depth + 1, found);
+        collect(from->links.data[i].to, access_of(from, from->links.data[i].attribute), depth + 1, found);
 }
 
 static uint32_t type_bits(int32_t type)
@@ -278,7 +328,7 @@ static void add_workspace(struct tsr_operands *operands, const struct tsr_argume
     int64_t bytes = 0, count = 0;
     void *plan = (void *)tsr_argument(arguments, 2);
     if (get && get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes) == 0 && count == 1)
-        tsr_operands_add_bytes(operands, TSR_OPERAND_BOTH, address, bytes > 0 ? (uint64_t)bytes : 0);
+        tsr_operands_add_bytes(operands, TSR_OPERAND_SCRATCH, address, bytes > 0 ? (uint64_t)bytes : 0);
     else
         tsr_operands_add_whole(operands, TSR_OPERAND_BOTH, address);
 }

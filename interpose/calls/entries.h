@@ -37,6 +37,7 @@ void tsr_nccl_operands(const struct tsr_arguments *arguments, struct tsr_operand
 void tsr_blas_note(const struct tsr_arguments *arguments);
 void tsr_dnn_note(const struct tsr_arguments *arguments);
 void tsr_fft_note(const struct tsr_arguments *arguments);
+void tsr_sparse_note(const struct tsr_arguments *arguments);
 void tsr_nccl_note(const struct tsr_arguments *arguments);
 
 /* Memory that a library allocated inside its own calls: any of its launches may use it. */

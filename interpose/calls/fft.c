@@ -67,12 +67,13 @@ static void add(struct tsr_operands *operands, enum tsr_operand_access access, c
     tsr_operands_add_box(operands, access, &box);
 }
 
+/* UINT64_MAX: not known. */
 static uint64_t work_bytes(const struct tsr_arguments *arguments)
 {
     static void *known;
     int (*get)(int plan, size_t *bytes) = tsr_call_function(arguments->call, "cufftGetSize", &known);
     size_t bytes = 0;
-    return get && get(tsr_argument_int(arguments, 1), &bytes) == 0 ? bytes : 0;
+    return get && get(tsr_argument_int(arguments, 1), &bytes) == 0 ? bytes : UINT64_MAX;
 }
 
 void tsr_fft_operands(const struct tsr_arguments *arguments, struct tsr_operands *operands)
@@ -87,9 +88,12 @@ void tsr_fft_operands(const struct tsr_arguments *arguments, struct tsr_operands
     }
     uint64_t input = tsr_argument(arguments, 2), output = tsr_argument(arguments, 3);
     add(operands, TSR_OPERAND_BOTH, &plan, &plan.input, input, input == output); /* complex to real may overwrite it */
-    add(operands, TSR_OPERAND_WRITE, &plan, &plan.output, output, input == output);
-    if (plan.work_area)
-        tsr_operands_add_bytes(operands, TSR_OPERAND_BOTH, plan.work_area, work_bytes(arguments));
+    add(operands, TSR_OPERAND_OVERWRITTEN, &plan, &plan.output, output, input == output);
+    uint64_t bytes = plan.work_area ? work_bytes(arguments) : 0;
+    if (bytes == UINT64_MAX)
+        tsr_operands_add_whole(operands, TSR_OPERAND_BOTH, plan.work_area);
+    else
+        tsr_operands_add_bytes(operands, TSR_OPERAND_SCRATCH, plan.work_area, bytes);
 }
 
 /* ---- plans ---- */

@@ -48,14 +48,38 @@ static void add(struct tsr_operands *operands, const struct tsr_access_range *ra
         operands->ranges[operands->count++] = *range;
 }
 
+void tsr_operands_later(const struct tsr_operands *operands, struct tsr_operands *later)
+{
+    later->unknown = operands->unknown;
+    later->other_gpus = operands->other_gpus;
+    later->count = 0;
+    for (uint32_t i = 0; i < operands->count; i++) {
+        struct tsr_access_range range = operands->ranges[i];
+        bool overwritten = range.overwritten;
+        range.overwritten = range.scratch = 0;
+        add(later, &range);
+        range.kind = TSR_ACCESS_READ;
+        if (overwritten)
+            add(later, &range);
+    }
+}
+
+static bool has(enum tsr_operand_access access, enum tsr_operand_access what)
+{
+    return (access & what) == what;
+}
+
 void tsr_operands_add_box(struct tsr_operands *operands, enum tsr_operand_access access, const struct tsr_box *box)
 {
     struct tsr_access_range ranges[TSR_BOX_RANGES];
     uint32_t count = tsr_box_ranges(box, TSR_ACCESS_READ, ranges);
+    bool exact = access > TSR_OPERAND_BOTH && tsr_box_is_exact(box);
     for (uint32_t i = 0; i < count; i++) {
+        ranges[i].scratch = exact && has(access, TSR_OPERAND_SCRATCH);
         if (access & TSR_OPERAND_READ)
             add(operands, &ranges[i]);
         ranges[i].kind = TSR_ACCESS_WRITE;
+        ranges[i].overwritten = exact && has(access, TSR_OPERAND_OVERWRITTEN);
         if (access & TSR_OPERAND_WRITE)
             add(operands, &ranges[i]);
     }
@@ -82,6 +106,8 @@ void tsr_operands_add_matrix(struct tsr_operands *operands, enum tsr_operand_acc
 {
     if (!matrix->address || !matrix->rows)
         return;
+    if (matrix->rows * matrix->bits % 8 || matrix->pitch * matrix->bits % 8 || matrix->stride * matrix->bits % 8)
+        access &= TSR_OPERAND_BOTH; /* bytes that are shared with what is not the matrix' */
     tsr_operands_add_box(operands, access,
                          &(struct tsr_box){.address = matrix->address,
                                            .element_bytes = (matrix->rows * matrix->bits + 7) / 8,

@@ -1,5 +1,5 @@
 /*
- * What the launches inside a library call may read and write: collected by the call's own rules (calls/*.c) into the thread's record.
+ * What the launches inside a library call may read and write: collected by the call's own rules (in calls/) into the thread's record.
  */
 #ifndef TSR_CALLS_OPERANDS_H
 #define TSR_CALLS_OPERANDS_H
@@ -41,13 +41,23 @@ struct tsr_operands {
 /* What a thread keeps, allocated with its first call that is looked at. */
 struct tsr_call_thread {
     struct tsr_operands operands; /* of the outermost call */
+    struct tsr_operands later;    /* of its launches after its first work; filled in with that */
     struct tsr_operands grouped;  /* of NCCL's calls since the group began */
 };
 struct tsr_call_thread *tsr_call_thread(void); /* NULL: out of memory */
 
-enum tsr_operand_access { TSR_OPERAND_READ = 1, TSR_OPERAND_WRITE = 2, TSR_OPERAND_BOTH = 3 };
+/* OVERWRITTEN: the call writes all of it and reads nothing of it. Neither that nor SCRATCH is said of more than is certain. */
+enum tsr_operand_access {
+    TSR_OPERAND_READ = 1,
+    TSR_OPERAND_WRITE = 2,
+    TSR_OPERAND_BOTH = 3,
+    TSR_OPERAND_OVERWRITTEN = 4 | TSR_OPERAND_WRITE,
+    TSR_OPERAND_SCRATCH = 8 | TSR_OPERAND_BOTH
+};
 
 void tsr_operands_clear(struct tsr_operands *operands);
+/* What work of the same call after its first may touch: all that the first may have left behind matters. */
+void tsr_operands_later(const struct tsr_operands *operands, struct tsr_operands *later);
 void tsr_operands_unknown(struct tsr_operands *operands, const char *why);
 void tsr_operands_add_box(struct tsr_operands *operands, enum tsr_operand_access access, const struct tsr_box *box);
 void tsr_operands_add_bytes(struct tsr_operands *operands, enum tsr_operand_access access, uint64_t address, uint64_t bytes);

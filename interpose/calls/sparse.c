@@ -1,4 +1,6 @@
 /* Operands of cuSPARSE's products of a sparse and a dense matrix or vector: from the descriptors, as the library's own functions tell them. */
+#include <pthread.h>
+
 #include "calls/entries.h"
 #include "calls/types.h"
 
@@ -144,6 +146,63 @@ static void add_scalars(struct tsr_operands *operands, const struct tsr_argument
     tsr_operands_add_bytes(operands, TSR_OPERAND_READ, tsr_argument(of, beta), 16);
 }
 
+/* ---- the buffer ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t prepared[256]; /* lock; addresses of buffers that hold what a preparation left for later calls; 0: free */
+static bool prepared_lost;     /* lock; of more than there is room for */
+#define PREPARED_COUNT (sizeof prepared / sizeof prepared[0])
+
+void tsr_sparse_note(const struct tsr_arguments *of)
+{
+    bool vector = of->call == TSR_CALL_cusparseSpMV_preprocess;
+    uint32_t position = vector ? 10 : 11;
+    if (!vector && of->call != TSR_CALL_cusparseSpMM_preprocess && of->call != TSR_CALL_cusparseSDDMM_preprocess)
+        return;
+    pthread_mutex_lock(&lock);
+    uint64_t buffer = tsr_argument(of, position), *place = NULL;
+    for (size_t i = 0; i < PREPARED_COUNT && (!place || *place != buffer); i++)
+        if (prepared[i] == buffer || (!place && !prepared[i]))
+            place = &prepared[i];
+    if (place)
+        *place = buffer;
+    else
+        prepared_lost = true;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool is_prepared(uint64_t buffer)
+{
+    pthread_mutex_lock(&lock);
+    bool found = prepared_lost;
+    for (size_t i = 0; i < PREPARED_COUNT && !found; i++)
+        found = prepared[i] == buffer;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* As large as the library says that it must be; what a preparation left in it is not scratch. */
+static void add_buffer(struct tsr_operands *operands, const struct tsr_arguments *of, uint32_t position)
+{
+    typedef int get_bytes(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                          uint64_t);
+    uint64_t buffer = tsr_argument(of, position), a[10];
+    size_t bytes = 0;
+    get_bytes *get = of->call == TSR_CALL_cusparseSpMV   ? FUNCTION(of->call, get_bytes, "cusparseSpMV_bufferSize")
+                     : of->call == TSR_CALL_cusparseSpMM ? FUNCTION(of->call, get_bytes, "cusparseSpMM_bufferSize")
+                                                         : FUNCTION(of->call, get_bytes, "cusparseSDDMM_bufferSize");
+    for (uint32_t i = 0; i < 10; i++)
+        a[i] = tsr_argument(of, i + 1);
+    if (position == 10)
+        a[9] = (uintptr_t)&bytes;
+    if (!buffer)
+        return;
+    if (!get || get(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], (uintptr_t)&bytes) != 0 || is_prepared(buffer))
+        tsr_operands_add_whole(operands, TSR_OPERAND_BOTH, buffer);
+    else
+        tsr_operands_add_bytes(operands, TSR_OPERAND_SCRATCH, buffer, bytes);
+}
+
 void tsr_sparse_operands(const struct tsr_arguments *of, struct tsr_operands *operands)
 {
     if (of->call == TSR_CALL_cusparseSpMV) { /* (handle, op, alpha, A, x, beta, y, type, algorithm, buffer) */
@@ -151,7 +210,7 @@ void tsr_sparse_operands(const struct tsr_arguments *of, struct tsr_operands *op
         add_vector(operands, of->call, TSR_OPERAND_READ, (void *)tsr_argument(of, 5));
         add_vector(operands, of->call, TSR_OPERAND_BOTH, (void *)tsr_argument(of, 7));
         add_scalars(operands, of, 3, 6);
-        tsr_operands_add_whole(operands, TSR_OPERAND_BOTH, tsr_argument(of, 10));
+        add_buffer(operands, of, 10);
         return;
     }
     if (of->call != TSR_CALL_cusparseSpMM && of->call != TSR_CALL_cusparseSDDMM) {
@@ -165,5 +224,5 @@ void tsr_sparse_operands(const struct tsr_arguments *of, struct tsr_operands *op
     add_dense(operands, of->call, TSR_OPERAND_READ, (void *)tsr_argument(of, 6));
     add_dense(operands, of->call, sampled ? TSR_OPERAND_READ : TSR_OPERAND_BOTH, sampled ? a : c);
     add_scalars(operands, of, 4, 7);
-    tsr_operands_add_whole(operands, TSR_OPERAND_BOTH, tsr_argument(of, 11));
+    add_buffer(operands, of, 11);
 }

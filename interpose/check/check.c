@@ -11,11 +11,13 @@
 #include "base/os.h"
 #include "launch/call_ranges.h"
 #include "check/check_table.h"
+#include "check/claims.h"
 #include "schedule/decide.h"
 #include "lane/functions.h"
 #include "order/gate.h"
 #include "launch/launch.h"
 #include "launch/predict.h"
+#include "memory/address_map.h"
 #include "driver/real.h"
 #include "memory/quiet.h"
 #include "check/snapshot.h"
@@ -38,6 +40,8 @@ static struct {
     struct tsr_prediction prediction;
     struct tsr_snapshots *snapshots; /* NULL: what it writes is not looked at */
     struct tsr_clone *clone;         /* NULL: its accesses are not tested */
+    struct tsr_claims_result claims; /* if it makes any and its writes are looked at */
+    bool has_room;                   /* for a test of them */
     CUstreamCaptureMode mode;
     uint64_t start_ns;
     struct tsr_check_block block;
@@ -128,8 +132,19 @@ static void drop_left(void)
     }
 }
 
+/* With room for what tests claims, if there is that much. */
+static CUresult create_snapshots(void)
+{
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (tsr_claims_made(&now.prediction))
+        result = tsr_snapshots_create(TSR_CLAIMS_SNAPSHOTS, tsr_checks->memory_bytes, &now.snapshots);
+    now.claims = (struct tsr_claims_result){.outcome = TSR_CHECK_CLAIMS_UNTESTED};
+    now.has_room = result == CUDA_SUCCESS;
+    return now.has_room ? result : tsr_snapshots_create(1, tsr_checks->memory_bytes, &now.snapshots);
+}
+
 /* The gate is closed. */
-static CUresult copy_locked(void)
+static CUresult copy_locked(const struct tsr_launch *launch)
 {
     if (tsr_is_any_capture())
         return CUDA_ERROR_NOT_READY;
@@ -140,10 +155,19 @@ static CUresult copy_locked(void)
         return result;
     if (left)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = tsr_snapshots_create(1, tsr_checks->memory_bytes, &now.snapshots);
+    result = create_snapshots();
     if (result != CUDA_SUCCESS)
         return result;
     result = tsr_snapshot_take(now.snapshots, 0);
+    if (result == CUDA_SUCCESS && now.has_room)
+        result = tsr_claims_test_locked(now.snapshots, launch, &now.prediction, &now.claims);
+    if (result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&left_in) == CUDA_SUCCESS) {
+        tsr_error("check: %s did not come to an end within five seconds with other bytes in what it is said not to need",
+                  now.function->name);
+        left = now.snapshots; /* giving memory back would wait for it */
+        now.snapshots = NULL;
+        return result;
+    }
     if (result != CUDA_SUCCESS) {
         tsr_snapshots_destroy(now.snapshots);
         now.snapshots = NULL;
@@ -174,11 +198,11 @@ static CUresult arm_locked(struct tsr_launch *launch)
 #define NOTHING (-2) /* there is nothing to look at it with */
 
 /* Why not; or one of these. */
-static int prepare_locked(struct tsr_launch *launch, const void *parameters, uint32_t bytes)
+static int prepare_locked(struct tsr_launch *launch)
 {
     now.snapshots = NULL;
     now.clone = NULL;
-    tsr_predict_locked(now.function, launch, parameters, bytes, &now.prediction);
+    tsr_predict(launch, &now.prediction);
     if (now.prediction.source == TSR_SOURCE_NONE || !is_bounded(&now.prediction))
         return TSR_CHECK_UNKNOWN;
     now.clone = clone_locked(launch);
@@ -186,7 +210,7 @@ static int prepare_locked(struct tsr_launch *launch, const void *parameters, uin
         return NOTHING;
     if (!tsr_gate_close(BEFORE_NS))
         return TSR_CHECK_BUSY;
-    CUresult result = copy_locked();
+    CUresult result = copy_locked(launch);
     if (result == CUDA_SUCCESS)
         result = arm_locked(launch);
     if (result == CUDA_SUCCESS)
@@ -197,19 +221,20 @@ static int prepare_locked(struct tsr_launch *launch, const void *parameters, uin
     return skip_of(result);
 }
 
-void tsr_check_begin(struct tsr_launch *launch, struct tsr_function_record *function, const void *parameters, uint32_t bytes)
+void tsr_check_begin(struct tsr_launch *launch)
 {
-    int skip = !parameters ? TSR_CHECK_PARAMETERS : tsr_memory_at_home() ? READY : TSR_CHECK_DRIVER;
+    int skip = !tsr_launch_gather(launch) ? TSR_CHECK_PARAMETERS : tsr_memory_at_home() ? READY : TSR_CHECK_DRIVER;
     if (skip == READY) {
         uint64_t start_ns = tsr_os_monotonic_ns();
         CUstreamCaptureMode mode = tsr_memory_relax_begin();
         tsr_memory_lock();
-        now.function = function;
+        uint32_t bytes = launch->gathered->bytes;
+        now.function = launch->known;
         now.mode = mode;
         now.start_ns = start_ns;
         now.block.bytes = bytes;
-        memcpy(now.block.values, parameters, bytes < sizeof now.block.values ? bytes : sizeof now.block.values);
-        skip = prepare_locked(launch, parameters, bytes);
+        memcpy(now.block.values, launch->gathered->values, bytes < sizeof now.block.values ? bytes : sizeof now.block.values);
+        skip = prepare_locked(launch);
         if (skip == READY)
             return;
         tsr_memory_unlock();
@@ -293,6 +318,9 @@ static void count_verdict(const struct verdict *verdict, bool first)
     count(&tsr_checks->changed_bytes, verdict->all.bytes - verdict->stray.bytes);
     count(&tsr_checks->predicted_bytes, verdict->predicted_bytes);
     count(&tsr_checks->looked_at_bytes, now.snapshots ? tsr_snapshots_bytes(now.snapshots) : 0);
+    if (now.snapshots && tsr_claims_made(&now.prediction))
+        count(&tsr_checks->claims[now.claims.outcome], 1);
+    count(&tsr_checks->filled_bytes, now.snapshots ? now.claims.bytes : 0);
     count(&tsr_checks->tested_launches, verdict->tested);
     count(&tsr_checks->tested, verdict->clone.tested);
     count(&tsr_checks->check_ns, tsr_os_monotonic_ns() - now.start_ns);
@@ -303,7 +331,7 @@ static void count_verdict(const struct verdict *verdict, bool first)
 static struct tsr_check_place place_of(uint64_t address)
 {
     uint64_t begin = 0, end = 0;
-    tsr_predict_allocation_locked(address, &begin, &end);
+    tsr_address_find_range(address, &begin, &end);
     return (struct tsr_check_place){.address = address, .allocation = begin, .allocation_bytes = end - begin};
 }
 
@@ -312,8 +340,9 @@ static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
     const struct tsr_difference *stray = &verdict->stray;
     const struct tsr_clone_result *clone = &verdict->clone;
     struct tsr_check_place place = place_of(clone->outside ? clone->address : stray->address);
-    struct tsr_check_finding finding = {launch, now.function, &now.block, &now.prediction, stray, clone->outside ? clone : NULL,
-                                        place};
+    struct tsr_check_finding finding = {
+        launch, now.function, &now.block, &now.prediction, stray, clone->outside ? clone : NULL, TSR_CHECK_CLAIM_NONE,
+        NULL,   place};
     unsigned long long offset = place.address - place.allocation, size = place.allocation_bytes, begin = place.allocation;
     tsr_check_table_tell(tsr_checks, &finding);
     if (clone->outside)
@@ -324,6 +353,29 @@ static void tell(const struct tsr_launch *launch, const struct verdict *verdict)
         tsr_error("check: %s wrote %llu bytes that it was not predicted to write, the first at byte %llu of the %llu at "
                   "0x%llx; what it touches is unknown from now on",
                   now.function->name, (unsigned long long)stray->bytes, offset, size, begin);
+    tsr_predict_distrust(now.function, now.prediction.source);
+}
+
+static void tell_claim(const struct tsr_launch *launch)
+{
+    const struct tsr_difference *difference = &now.claims.difference;
+    const struct tsr_access_range *range = now.claims.range;
+    struct tsr_check_finding finding = {launch,
+                                        now.function,
+                                        &now.block,
+                                        &now.prediction,
+                                        difference,
+                                        NULL,
+                                        now.claims.broken,
+                                        range,
+                                        place_of(difference->address)};
+    tsr_check_table_tell(tsr_checks, &finding);
+    tsr_error(
+        "check: %s needs what is in the %llu bytes at 0x%llx that it is said to %s: with others in them, %llu bytes come out "
+        "otherwise; what it touches is unknown from now on",
+        now.function->name, (unsigned long long)(range->last - range->first + 1),
+        (unsigned long long)(range->base + (uint64_t)range->first),
+        now.claims.broken == TSR_CHECK_CLAIM_SCRATCH ? "use as scratch" : "overwrite", (unsigned long long)difference->bytes);
     tsr_predict_distrust(now.function, now.prediction.source);
 }
 
@@ -353,6 +405,8 @@ void tsr_check_finish(const struct tsr_launch *launch, CUresult result)
         count_verdict(&verdict, launch->turn == TSR_TURN_FIRST);
     if (result == CUDA_SUCCESS && (verdict.stray.bytes || verdict.clone.outside))
         tell(launch, &verdict);
+    else if (result == CUDA_SUCCESS && now.snapshots && now.claims.broken)
+        tell_claim(launch);
     if (snapshots && result == CUDA_ERROR_NOT_READY && tsr_real.cuCtxGetCurrent(&left_in) == CUDA_SUCCESS)
         left = snapshots;
     else if (snapshots)

@@ -58,6 +58,12 @@ static void put_parameters(struct tsr_check_violation *to, const struct tsr_func
     memcpy(to->values, block->values, block->bytes < sizeof to->values ? block->bytes : sizeof to->values);
 }
 
+static struct tsr_check_range told_range(const struct tsr_access_range *range)
+{
+    struct tsr_span span = tsr_predicted_span(range);
+    return (struct tsr_check_range){span.low, span.high, span.stride, span.width, range->parameter, range->whole};
+}
+
 /* Of the access' kind, or all that it may write. */
 static void put_predicted(struct tsr_check_violation *to, const struct tsr_check_finding *finding)
 {
@@ -66,10 +72,8 @@ static void put_predicted(struct tsr_check_violation *to, const struct tsr_check
         const struct tsr_access_range *range = &prediction->ranges[i];
         if (finding->access ? range->kind != finding->access->kind : range->kind == TSR_ACCESS_READ)
             continue;
-        struct tsr_span span = tsr_predicted_span(range);
         if (to->predicted_count < ROOM(to->predicted))
-            to->predicted[to->predicted_count] =
-                (struct tsr_check_range){span.low, span.high, span.stride, span.width, range->parameter, range->whole};
+            to->predicted[to->predicted_count] = told_range(range);
         to->predicted_count++;
     }
 }
@@ -111,6 +115,9 @@ void tsr_check_table_tell(struct tsr_checks *checks, const struct tsr_check_find
     put(to->library_call, sizeof to->library_call, call ? call : "");
     put_parameters(to, finding->function, finding->block);
     put_access(to, finding->access);
+    to->claim = finding->claim;
+    if (finding->claimed)
+        to->claimed = told_range(finding->claimed);
     put_predicted(to, finding);
     __atomic_store_n(&to->ready, 1, __ATOMIC_RELEASE);
 }

@@ -29,7 +29,9 @@ struct tsr_check_finding {
     const struct tsr_prediction *prediction;
     const struct tsr_difference *stray;
     const struct tsr_clone_result *access; /* NULL: bytes changed */
-    struct tsr_check_place place;          /* of the first byte */
+    enum tsr_check_claim claim;            /* NONE: what was not predicted; else stray is what came out otherwise */
+    const struct tsr_access_range *claimed;
+    struct tsr_check_place place; /* of the first byte */
 };
 
 /* NULL: nothing is to be checked, or the file cannot be used. */

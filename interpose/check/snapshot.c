@@ -12,6 +12,7 @@
 #include "memory/vmm.h"
 #include "driver/real.h"
 
+#define MOST_ROWS 65536u /* that are set in one call */
 #define SPARE_BYTES (256u << 20) /* that are left to the driver, which may load code or need local memory for the launch */
 
 struct range {
@@ -212,30 +213,175 @@ static struct tsr_rows rows_between(const struct tsr_span *span, CUdeviceptr low
                              .stride = span->stride};
 }
 
-CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span, uint64_t *bytes)
+/* What a range of the snapshots has of a span. */
+struct part {
+    CUdeviceptr low, high;
+    CUdeviceptr copied; /* of low, in snapshot 0 */
+};
+
+typedef CUresult use_part(struct tsr_snapshots *snapshots, const struct tsr_span *span, const struct part *part,
+                          void *argument);
+
+static CUresult each_part(struct tsr_snapshots *snapshots, const struct tsr_span *span, use_part *use, void *argument)
 {
     CUresult result = CUDA_SUCCESS;
-    *bytes = 0;
     tsr_bounds_lift();
     for (size_t i = 0; i < snapshots->ranges.count && result == CUDA_SUCCESS; i++) {
         const struct range *range = &snapshots->ranges.data[i];
         CUdeviceptr low = span->low > range->address ? span->low : range->address;
         CUdeviceptr end = range->address + range->bytes, high = span->high < end ? span->high : end;
-        CUdeviceptr copied = snapshots->copies[number] + range->offset;
-        if (low >= high)
-            continue;
-        if (span->stride) {
-            struct tsr_rows rows = rows_between(span, low, high);
-            result = tsr_compare_copy_rows(snapshots->compare, &rows, copied - range->address, snapshots->stream);
-            *bytes += rows.count * rows.width;
-        } else {
-            result = tsr_real.cuMemcpyDtoDAsync_v2(copied + (low - range->address), low, high - low, snapshots->stream);
-            *bytes += high - low;
-        }
+        struct part part = {low, high, range->offset + (low - range->address)};
+        if (low < high)
+            result = use(snapshots, span, &part, argument);
     }
     result = finish(snapshots, result);
     tsr_bounds_restore();
     return result;
+}
+
+struct copying {
+    unsigned number;
+    bool back; /* to memory */
+    uint64_t bytes;
+};
+
+static CUresult copy_part(struct tsr_snapshots *snapshots, const struct tsr_span *span, const struct part *part, void *argument)
+{
+    struct copying *copying = argument;
+    CUdeviceptr copied = snapshots->copies[copying->number] + part->copied;
+    uint64_t distance = copied - part->low;
+    if (!span->stride) {
+        copying->bytes += part->high - part->low;
+        return tsr_real.cuMemcpyDtoDAsync_v2(copying->back ? part->low : copied, copying->back ? copied : part->low,
+                                             part->high - part->low, snapshots->stream);
+    }
+    struct tsr_rows rows = rows_between(span, part->low, part->high);
+    copying->bytes += rows.count * rows.width;
+    if (copying->back) {
+        rows.address += distance;
+        rows.low += distance;
+        rows.high += distance;
+        distance = -distance;
+    }
+    return tsr_compare_copy_rows(snapshots->compare, &rows, distance, snapshots->stream);
+}
+
+CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span, uint64_t *bytes)
+{
+    struct copying copying = {.number = number};
+    CUresult result = each_part(snapshots, span, copy_part, &copying);
+    *bytes = copying.bytes;
+    return result;
+}
+
+CUresult tsr_snapshot_put_back(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span)
+{
+    struct copying copying = {.number = number, .back = true};
+    return each_part(snapshots, span, copy_part, &copying);
+}
+
+struct filling {
+    uint8_t value;
+    uint64_t *bytes;
+};
+
+static CUresult fill_part(struct tsr_snapshots *snapshots, const struct tsr_span *span, const struct part *part, void *argument)
+{
+    const struct filling *filling = argument;
+    CUresult result = CUDA_SUCCESS;
+    if (!span->stride) {
+        *filling->bytes += part->high - part->low;
+        return tsr_real.cuMemsetD8Async(part->low, filling->value, part->high - part->low, snapshots->stream);
+    }
+    struct tsr_rows rows = rows_between(span, part->low, part->high);
+    for (uint64_t i = 0; i < rows.count && result == CUDA_SUCCESS;) {
+        CUdeviceptr row = rows.address + i * rows.stride, low = row < rows.low ? rows.low : row;
+        CUdeviceptr end = row + rows.width, high = end > rows.high ? rows.high : end;
+        bool entire = low == row && high == end;
+        uint64_t last = rows.count - 1, many = entire && i < last ? last - i : 1; /* the last one may be cut off */
+        many = many < MOST_ROWS ? many : MOST_ROWS;
+        if (many > 1)
+            result = tsr_real.cuMemsetD2D8Async(row, rows.stride, filling->value, rows.width, many, snapshots->stream);
+        else if (low < high)
+            result = tsr_real.cuMemsetD8Async(low, filling->value, high - low, snapshots->stream);
+        *filling->bytes += many > 1 ? many * rows.width : low < high ? high - low : 0;
+        i += many;
+    }
+    return result;
+}
+
+CUresult tsr_snapshot_fill(struct tsr_snapshots *snapshots, const struct tsr_span *span, uint8_t value, uint64_t *bytes)
+{
+    struct filling filling = {value, bytes};
+    return each_part(snapshots, span, fill_part, &filling);
+}
+
+bool tsr_snapshot_holds(const struct tsr_snapshots *snapshots, const struct tsr_span *span)
+{
+    CUdeviceptr held = span->low;
+    bool found = true;
+    while (held < span->high && found) { /* ranges may touch each other, in any order */
+        found = false;
+        for (size_t i = 0; i < snapshots->ranges.count; i++) {
+            const struct range *range = &snapshots->ranges.data[i];
+            if (held >= range->address && held - range->address < range->bytes) {
+                held = range->address + range->bytes;
+                found = true;
+            }
+        }
+    }
+    return found;
+}
+
+struct untouched {
+    unsigned number, other;
+    uint8_t value;
+};
+
+#define PIECE (1u << 20)
+
+static bool is_in_row(const struct tsr_span *span, CUdeviceptr address)
+{
+    return !span->stride || (address - span->low) % span->stride < span->width;
+}
+
+/* pieces: room for three. */
+static CUresult put_back_piece(struct tsr_snapshots *snapshots, const struct tsr_span *span, const struct untouched *of,
+                               CUdeviceptr address, CUdeviceptr copied, size_t bytes, uint8_t *pieces)
+{
+    uint8_t *here = pieces, *there = pieces + PIECE, *other = pieces + 2 * PIECE;
+    CUresult result = tsr_real.cuMemcpyDtoHAsync_v2(here, address, bytes, snapshots->stream);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuMemcpyDtoHAsync_v2(there, snapshots->copies[of->number] + copied, bytes, snapshots->stream);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuMemcpyDtoHAsync_v2(other, snapshots->copies[of->other] + copied, bytes, snapshots->stream);
+    result = finish(snapshots, result);
+    for (size_t i = 0; i < bytes && result == CUDA_SUCCESS; i++)
+        if (here[i] == of->value && there[i] == other[i] && is_in_row(span, address + i))
+            here[i] = there[i];
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuMemcpyHtoDAsync_v2(address, here, bytes, snapshots->stream);
+    return finish(snapshots, result);
+}
+
+static CUresult put_back_part(struct tsr_snapshots *snapshots, const struct tsr_span *span, const struct part *part,
+                              void *argument)
+{
+    uint8_t *pieces = malloc((size_t)3 * PIECE);
+    CUresult result = pieces ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (CUdeviceptr low = part->low; low < part->high && result == CUDA_SUCCESS; low += PIECE) {
+        size_t bytes = part->high - low < PIECE ? part->high - low : PIECE;
+        result = put_back_piece(snapshots, span, argument, low, part->copied + (low - part->low), bytes, pieces);
+    }
+    free(pieces);
+    return result;
+}
+
+CUresult tsr_snapshot_put_back_untouched(struct tsr_snapshots *snapshots, unsigned number, unsigned other,
+                                         const struct tsr_span *span, uint8_t value)
+{
+    struct untouched untouched = {number, other, value};
+    return each_part(snapshots, span, put_back_part, &untouched);
 }
 
 struct tsr_span tsr_predicted_span(const struct tsr_access_range *range)

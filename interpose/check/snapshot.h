@@ -8,6 +8,7 @@
 
 #include "api/driver.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tessera/access.h>
@@ -45,5 +46,14 @@ CUresult tsr_snapshot_restore(struct tsr_snapshots *snapshots, unsigned number);
 CUresult tsr_snapshot_compare(struct tsr_snapshots *snapshots, unsigned number, struct tsr_difference *out);
 /* The snapshot gets what memory has there now. *bytes: how many those are; what of the span the snapshot does not have is left out. */
 CUresult tsr_snapshot_adopt(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span, uint64_t *bytes);
+/* Memory gets what the snapshot has there. */
+CUresult tsr_snapshot_put_back(struct tsr_snapshots *snapshots, unsigned number, const struct tsr_span *span);
+/* The same of bytes that have `value` in memory, and in the snapshot what they have in `other`: neither has been written. */
+CUresult tsr_snapshot_put_back_untouched(struct tsr_snapshots *snapshots, unsigned number, unsigned other,
+                                         const struct tsr_span *span, uint8_t value);
+/* Memory gets the value there, as far as snapshots hold it; *bytes grows by how many those are. */
+CUresult tsr_snapshot_fill(struct tsr_snapshots *snapshots, const struct tsr_span *span, uint8_t value, uint64_t *bytes);
+/* Whether they hold all of it. */
+bool tsr_snapshot_holds(const struct tsr_snapshots *snapshots, const struct tsr_span *span);
 
 #endif

@@ -1,4 +1,7 @@
-/* Memory that the application gets inside a library call is the library's own; the marks of library calls (calls/calls.h) are told. */
+/*
+ * What the marks of library calls (calls/calls.h) are told: memory that the application gets inside a library call, which is the library's
+ * own, and that the thread has given the GPU work.
+ */
 #ifndef TSR_LAUNCH_CALL_MEMORY_H
 #define TSR_LAUNCH_CALL_MEMORY_H
 
@@ -16,6 +19,12 @@ static inline void tsr_call_gave_memory(uint64_t address)
 {
     if (tessera_library_memory_gone)
         tessera_library_memory_gone(address);
+}
+
+static inline void tsr_call_enqueued(void)
+{
+    if (tessera_library_enqueued)
+        tessera_library_enqueued();
 }
 
 #endif

@@ -52,6 +52,124 @@ void tsr_call_ranges_distrust(void)
     __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
 }
 
+/* ---- with what the code says ---- */
+
+struct operands {
+    const struct tsr_access_range *ranges;
+    uint32_t count;
+    const struct tsr_access_launch *launch;
+};
+
+static uint64_t begin_of(const struct tsr_access_range *range)
+{
+    return range->base + (uint64_t)range->first;
+}
+
+static uint64_t end_of(const struct tsr_access_range *range)
+{
+    return range->base + (uint64_t)range->last + 1;
+}
+
+static bool meet(const struct tsr_access_range *a, const struct tsr_access_range *b)
+{
+    return begin_of(a) < end_of(b) && begin_of(b) < end_of(a);
+}
+
+static bool holds(const struct tsr_access_range *a, const struct tsr_access_range *b)
+{
+    return begin_of(a) <= begin_of(b) && end_of(b) <= end_of(a);
+}
+
+/* False: it lies in no allocation. */
+static bool operand(const struct operands *operands, uint32_t number, struct tsr_access_range *out)
+{
+    *out = operands->ranges[number];
+    return bounded(out, operands->launch);
+}
+
+/* Adds the operands in the allocation that is all that is known of the range at `index`, and takes it out. Without any, or room, it stays. */
+static void narrow(const struct operands *operands, struct tsr_access_result *result, uint32_t index)
+{
+    struct tsr_access_range own = result->ranges[index], found;
+    uint32_t kind = own.kind == TSR_ACCESS_READ ? TSR_ACCESS_READ : TSR_ACCESS_WRITE, before = result->count;
+    for (uint32_t i = 0; i < operands->count; i++) {
+        if (!operand(operands, i, &found) || found.kind != kind || !meet(&own, &found))
+            continue;
+        if (result->count == result->capacity) {
+            result->count = before;
+            return;
+        }
+        uint64_t moved = found.base - own.base;
+        found.kind = own.kind;
+        found.parameter = own.parameter;
+        found.offset = own.offset;
+        found.base = own.base;
+        found.first += (int64_t)moved;
+        found.last += (int64_t)moved;
+        found.overwritten = 0;
+        result->ranges[result->count++] = found;
+    }
+    if (result->count > before)
+        result->ranges[index] = result->ranges[--result->count];
+}
+
+/* Marks it if it is scratch. False: it is not read when the code is called like this. */
+static bool mark(const struct operands *operands, struct tsr_access_range *own)
+{
+    struct tsr_access_range found;
+    bool output = false, input = false;
+    for (uint32_t i = 0; i < operands->count; i++) {
+        if (!operand(operands, i, &found))
+            continue;
+        own->scratch |= found.scratch && holds(&found, own);
+        output |= found.overwritten && holds(&found, own);
+        input |= found.kind == TSR_ACCESS_READ && meet(&found, own);
+    }
+    return own->kind != TSR_ACCESS_READ || own->whole || !output || input;
+}
+
+/* Adds what the call overwrites and the launch may write. */
+static void add_outputs(const struct operands *operands, struct tsr_access_result *result)
+{
+    uint32_t count = result->count;
+    struct tsr_access_range found;
+    for (uint32_t i = 0; i < operands->count && result->count < result->capacity; i++) {
+        bool written = false;
+        if (!operand(operands, i, &found) || !found.overwritten)
+            continue;
+        for (uint32_t k = 0; k < count && !written; k++)
+            written =
+                result->ranges[k].kind == TSR_ACCESS_WRITE && result->ranges[k].symbol < 0 && meet(&result->ranges[k], &found);
+        if (written)
+            result->ranges[result->count++] = found;
+    }
+}
+
+void tsr_call_ranges_refine(const struct tsr_access_launch *launch, struct tsr_access_result *result)
+{
+    struct operands operands = {.launch = launch};
+    const char *why;
+    uint32_t others = 0, kept = 0, whole = 0, before = result->count;
+    int32_t count = -1;
+    if (tessera_library_call && tessera_library_call() && !is_distrusted())
+        count = tessera_library_operands(&operands.ranges, &others, &why);
+    if (count <= 0 || result->level == TSR_LEVEL_UNKNOWN)
+        return;
+    operands.count = (uint32_t)count;
+    for (uint32_t i = 0; i < before; i++)
+        if (result->ranges[i].whole && result->ranges[i].symbol < 0 && result->ranges[i].last >= result->ranges[i].first)
+            narrow(&operands, result, i);
+    add_outputs(&operands, result);
+    for (uint32_t i = 0; i < result->count; i++)
+        if (result->ranges[i].symbol >= 0 || mark(&operands, &result->ranges[i])) {
+            whole += result->ranges[i].whole;
+            result->ranges[kept++] = result->ranges[i];
+        }
+    result->count = kept;
+    if (result->level == TSR_LEVEL_WHOLE && !whole)
+        result->level = TSR_LEVEL_INTERVALS;
+}
+
 void tsr_call_ranges(const struct tsr_access_launch *launch, struct tsr_access_result *result, bool *other_gpus)
 {
     const struct tsr_access_range *ranges = NULL;

@@ -18,6 +18,12 @@ void tsr_call_ranges_start(void);
  */
 void tsr_call_ranges(const struct tsr_access_launch *launch, struct tsr_access_result *result, bool *other_gpus);
 
+/*
+ * The ranges of a launch by its code, in a call whose operands are known: those that are an allocation as a whole become the operands in it, and
+ * what the call says of them is marked: scratch, what it overwrites, and so does not read.
+ */
+void tsr_call_ranges_refine(const struct tsr_access_launch *launch, struct tsr_access_result *result);
+
 /* What was said of the call that the thread is in was wrong: from now on, calls of its entry point are unknown in this process. */
 void tsr_call_ranges_distrust(void);
 

@@ -82,6 +82,7 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
     timed = [f"    struct tsr_timing_pair *timed = tsr_timing_begin_work(began, {stream});"] if stream else []
     mark = ["    if (timed)", f"        tsr_timing_mark(timed, {stream}, outcome == CUDA_SUCCESS);"] if stream else []
     end = ["    if (timed)", "        tsr_timing_end_work(timed, record != NULL);"] if stream else []
+    end += ["    tsr_call_enqueued();"] if _enqueues(row, prototype) else []
     lines = [*clock, *timed, *_calling(row, prototype, redirected), *mark, *_recording(row, prototype), *end]
     declaration = f"__typeof__({row.symbol}) redirected_{row.symbol};\n" if redirected else ""
     return (
@@ -89,6 +90,11 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
         + "\n".join([*lines, "    return outcome;\n}"])
         + "\n"
     )
+
+
+def _enqueues(row: Row, prototype: Prototype) -> bool:
+    record = record_of(row, prototype)
+    return record is not None and record.kind in ("COPY", "MEMSET", "HOST")
 
 
 def _timed_stream(row: Row, prototype: Prototype) -> str | None:

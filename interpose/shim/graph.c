@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/map.h"
+#include "launch/call_memory.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "record/recorder.h"
@@ -152,6 +153,7 @@ static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUre
     bool is_recorded = start && record_launch(start, row, result, exec, stream);
     if (pair)
         tsr_timing_end_work(pair, is_recorded);
+    tsr_call_enqueued();
     return result;
 }
 TSR_ENGAGED(cuGraphLaunch)(CUgraphExec hGraph, CUstream hStream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ptxtools.access.effects import elements, width
+from ptxtools.access.elements import Place, element
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.lanes import lane_node
@@ -139,6 +140,9 @@ class Values(Walk):
             displacement = _position(instruction.operand(0), name) * bits // 8
             if isinstance(address, Address):
                 found = self._parameter(address, displacement, bits, signed, block, index)
+                if found is None and self._function.is_kernel and not (signed and bits < 64):
+                    line = self._function.line(instruction.offset)
+                    found = self._element(address, displacement, bits, line, block, index)
                 if found is not None:
                     return found
         if elements(parts) == 1 and parts[0] == "atom":
@@ -157,6 +161,44 @@ class Values(Walk):
         if offset is None:
             return None
         return self._graph.add(Node(Op.PARAMETER, width=bits, signed=signed, number=offset + displacement))
+
+    def _element(self, address: Address, displacement: int, bits: int, line: int, block: int, index: int) -> int | None:
+        """The value at a place in the parameter block that an index says; None when it is no such place."""
+        if address.base is None or address.base in self._function.body.variables or bits not in (32, 64):
+            return None
+        begin, varying = self._parameter_terms(self.name(address.base, block, index))
+        slot = next(
+            (each for each in self._function.parameters if each.offset <= begin < each.offset + each.size), None
+        )
+        if slot is None or not varying:
+            return None
+        place, context = self._at(block), self._flow.contexts[block]
+        total = varying[0]
+        for term in varying[1:]:
+            total = self._graph.add(Node(Op.ADD, (total, term), 64, block=place, context=context))
+
+        def select(predicate: int, a: int, b: int, width: int) -> int:
+            return self._graph.add(Node(Op.SELECT, (predicate, a, b), width, block=place, context=context))
+
+        at = Place(self._graph, place, context, select)
+        offset = begin + address.displacement + displacement
+        return element(at, total, offset, slot.offset + slot.size, bits, 64, line)
+
+    def _parameter_terms(self, value: int) -> tuple[int, list[int]]:
+        """(offset, other terms) of a sum that begins with the address of the parameters; (-1, []) of other values."""
+        offset, varying, is_parameter, left = 0, list[int](), False, [value]
+        while left:
+            resolved = self._graph.resolve(left.pop())
+            node, number = self._graph.nodes[resolved], self._graph.number_of(resolved)
+            if node.op is Op.ADD and node.width == 64:
+                left += node.args
+            elif number is not None:
+                offset += number
+            elif node.op is Op.SYMBOL and node.name == "param" and not is_parameter:
+                is_parameter = True
+            else:
+                varying.append(resolved)
+        return (offset, varying) if is_parameter else (-1, [])
 
     def _parameter_offset(self, address: Address, block: int, index: int) -> int | None:
         """Where in the parameter block an address lies; None when it is not one number."""

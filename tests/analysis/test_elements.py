@@ -1,4 +1,4 @@
-"""Arrays of pointers and sizes in a struct among the parameters, which machine code reads with an index."""
+"""Arrays of pointers and sizes in a struct among the parameters, which code reads with an index."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import struct
 
 import pytest
 
+from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.machine.kernels import templates
 from ptxtools.ranges import Launch, evaluate
+from ptxtools.reader import read
 from tests.instruments.against import assemble
 
 MOST = 32  # elements of each array
@@ -33,8 +35,11 @@ done:
 BEGIN, APART = 1 << 32, 1 << 20
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
+@pytest.fixture(scope="module", params=["ptx", "machine code"])
+def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Template:
+    if request.param == "ptx":
+        module = read(SOURCE)
+        return build(module, module.functions["rows"])
     place = tmp_path_factory.mktemp("elements")
     (place / "rows.ptx").write_text(SOURCE)
     (made,) = templates(assemble(place / "rows.ptx", 90, place), lambda _: True, "")

@@ -17,7 +17,7 @@ import pytest
 from controlplane.analysis import cache
 from controlplane.run.unchecked import EXIT_CODE
 from ptxtools.clone import Clone
-from tests.check import control, variables, writer
+from tests.check import claims, control, variables, writer
 from tests.command import TESSERA_RUN, with_native
 from tests.libraries import guest
 from tests.libraries.stand_ins import build
@@ -233,6 +233,79 @@ def test_a_library_is_known_by_its_calls(native_build: Path, tmp_path: Path) -> 
     assert check["checked"] == sum(check["by_source"].values()) == guest.CALLS
     assert check["by_source"]["library"] > 0
     assert (check["violations"], check["outside"], check["idle"]) == (0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def stand_ins(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the stand-ins of libraries are."""
+    place = tmp_path_factory.mktemp("stand-ins")
+    build(place, (native_build / "native" / "include" / "tessera" / "library_calls.h").read_text())
+    return place
+
+
+def claiming(place: Path, stand_ins: Path, *calls: str, options: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
+    """The check of products that are made in these ways, and what the run said; each product was right."""
+    report = place / "report.json"
+    started = [*ONE_GPU, "--check-writes", *options, "--json", str(report), "--"]
+    command = [*started, sys.executable, claims.__file__, str(stand_ins), *calls]
+    done = subprocess.run(command, text=True, capture_output=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [claims.model(each) for each in calls]
+    check: dict[str, Any] = json.loads(report.read_text())["check"]
+    return check, done.stderr
+
+
+def test_calls_need_nothing_of_what_they_overwrite_and_of_scratch(tmp_path: Path, stand_ins: Path) -> None:
+    """One launch, a sum of parts that the second launch makes, memory that is cleared and added to."""
+    check, said = claiming(tmp_path, stand_ins, "plain", "parts", "cleared")
+    assert (check["known"], check["checked"], check["violations"]) == (4, 4, 0)
+    assert check["claims"] == {"tested": 2}  # the first launch of a call makes them, if nothing else comes before it
+    assert check["filled_bytes"] == 2 * (claims.C_BYTES + claims.WORK_BYTES)
+    assert "2 were run again with other values in 256 B that they are said not to need" in said
+
+
+@pytest.mark.parametrize(
+    ("call", "claim", "count", "first", "low", "said"),
+    [  # 7 + i and i - 1 differ in a byte, or in four if i is 0; of those, in C nobody knows whether they were written
+        ("added", "overwritten", claims.COUNT - 1, 4, claims.C, "that it is said to overwrite"),
+        ("used", "scratch", claims.COUNT + 3, 0, claims.WORK, "that it is said to use as scratch"),
+    ],
+)
+def test_a_wrong_claim_is_caught_and_not_believed_again(
+    tmp_path: Path, stand_ins: Path, call: str, claim: str, count: int, first: int, low: int, said: str
+) -> None:
+    check, errors = claiming(tmp_path, stand_ins, "plain", call, "plain")
+    assert (check["known"], check["checked"], check["violations"]) == (3, 2, 1)
+    assert check["skipped"] == {"unknown": 1}
+    (told,) = check["told"]
+    assert (told["function"], told["library_call"], told["claim"]) == ("through", "cublasSgemm_v2", claim)
+    assert (told["source"], told["bytes"], told["offset"]) == ("library", count, claims.C + first)
+    place, memory = told["claimed"], told["allocation"]
+    assert (place["low"] - memory, place["high"] - memory) == (low, low + claims.C_BYTES)
+    assert (told["before"], told["after"]) == ((claims.BEFORE + first // 4), (first // 4 - 1) & 0xFF)
+    assert f"error: check: through needs what is in the 64 bytes at {place['low']:#x} {said}" in errors
+    assert "with other values in what is said that" in errors
+
+
+def test_results_that_differ_in_each_run_prove_nothing(tmp_path: Path, stand_ins: Path) -> None:
+    check, _ = claiming(tmp_path, stand_ins, "counted")
+    assert (check["claims"], check["violations"]) == ({"unsteady": 1}, 0)
+
+
+def test_a_call_says_more_of_a_kernel_than_its_code(tmp_path: Path, stand_ins: Path) -> None:
+    """Where it writes, its code takes from memory: anywhere in the allocation. It has operands, and makes claims."""
+    claiming(tmp_path, stand_ins, "looked-up")  # the analysis comes too late for the first run
+    check, _ = claiming(tmp_path, stand_ins, "looked-up", "looked-up")
+    assert (check["checked"], check["by_source"]["ptx"], check["whole"], check["violations"]) == (2, 2, 0, 0)
+    assert check["claims"] == {"tested": 2}
+    predicted = 2 * claims.C_BYTES + claims.WORK_BYTES  # C by its operand, and as overwritten
+    assert check["predicted_bytes"] == 2 * predicted
+
+
+def test_claims_of_what_cannot_be_put_back_are_not_tested(tmp_path: Path, stand_ins: Path) -> None:
+    """What the launch may write is not the program's memory on the GPU alone."""
+    check, _ = claiming(tmp_path, stand_ins, "host")
+    assert (check["checked"], check["claims"], check["violations"]) == (1, {"untested": 1}, 0)
 
 
 def test_launches_are_drawn_and_each_function_has_its_first(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def main() -> None:
     marks = Marks(None, Path(sys.argv[1]))
     marks.inside = gpu.launch
     handle = ctypes.byref(ctypes.c_int(0))
+    one = ctypes.c_float(1)
+    beta = ctypes.addressof(one)
     buffers = [call(driver.cuMemAlloc(4096)) for _ in range(3)]
     for _ in range(CALLS):
         m, n, k = (draw.randint(1, 6) for _ in range(3))
@@ -78,7 +80,7 @@ def main() -> None:
         a, b, c = (int(buffer) + 4 * draw.randint(0, 60) for buffer in buffers)
         strides = (lda, 1) if ta else (1, lda), (ldb, 1) if tb else (1, ldb)
         gpu.shape, gpu.arguments = (m, n), (a, b, c, k, *strides[0], *strides[1], ldc)
-        found = marks.call("cublasSgemm_v2", handle, ta, tb, m, n, k, 1, a, lda, b, ldb, 1, c, ldc)
+        found = marks.call("cublasSgemm_v2", handle, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc)
         assert found.unknown is None, found.unknown
         work = [gpu.work, gpu.work + WORK_BYTES]
         print(json.dumps({"reads": sorted(found.reads), "writes": sorted(found.writes), "work": work}))

@@ -13,10 +13,12 @@ TYPES = {0: 4, 1: 8, 2: 2, 14: 2, 3: 1, 10: 4, 4: 8, 5: 16}  # cudaDataType: byt
 
 @dataclass(slots=True)
 class Touched:
-    """Bytes that are read and written."""
+    """Bytes that are read and written; of the latter, those that are in any case, and of all, those of work areas."""
 
     reads: set[int] = field(default_factory=set)
     writes: set[int] = field(default_factory=set)
+    overwritten: set[int] = field(default_factory=set)
+    scratch: set[int] = field(default_factory=set)
 
     def read(self, address: int, count: int) -> None:
         self.reads.update(range(address, address + count))
@@ -27,6 +29,14 @@ class Touched:
     def both(self, address: int, count: int) -> None:
         self.read(address, count)
         self.write(address, count)
+
+    def overwrite(self, address: int, count: int) -> None:
+        self.write(address, count)
+        self.overwritten.update(range(address, address + count))
+
+    def work(self, address: int, count: int) -> None:
+        self.both(address, count)
+        self.scratch.update(range(address, address + count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +53,12 @@ class Gemm:
     c: tuple[int, int, int, int]
     batches: int = 1
 
-    def touched(self) -> Touched:
+    def touched(self, beta_is_zero: bool = False) -> Touched:
         found = Touched()
         for batch in range(self.batches):
             for i in range(self.m):
                 for j in range(self.n):
-                    found.both(*_element(self.c, batch, i, j))
+                    (found.overwrite if beta_is_zero else found.both)(*_element(self.c, batch, i, j))
                     for p in range(self.k):
                         found.read(*_element(self.a, batch, *((p, i) if self.transposed_a else (i, p))))
                         found.read(*_element(self.b, batch, *((j, p) if self.transposed_b else (p, j))))

@@ -23,11 +23,13 @@ class Range(ctypes.Structure):
 
     _fields_ = [
         ("kind", ctypes.c_uint32),
+        ("overwritten", ctypes.c_uint32),
+        ("scratch", ctypes.c_uint32),
         ("whole", ctypes.c_uint32),
         ("parameter", ctypes.c_int32),
         ("symbol", ctypes.c_int32),
         ("offset", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("tensor", ctypes.c_uint32),
         ("base", ctypes.c_uint64),
         ("first", ctypes.c_int64),
         ("last", ctypes.c_int64),
@@ -43,13 +45,18 @@ class Range(ctypes.Structure):
 
 @dataclass(slots=True)
 class Operands:
-    """What a call's launches may touch. `whole`: kind and address of what is as large as its allocation."""
+    """What a call's launches may touch. `whole`: kind and address of what is as large as its allocation.
+
+    `scratch`: of what is read and written; `overwritten`: of what is written.
+    """
 
     unknown: str | None
     other_gpus: bool
     reads: Bytes = field(default_factory=set)
     writes: Bytes = field(default_factory=set)
     whole: set[tuple[int, int]] = field(default_factory=set)
+    overwritten: Bytes = field(default_factory=set)
+    scratch: Bytes = field(default_factory=set)
 
 
 def build(directory: Path, header: str) -> None:
@@ -110,9 +117,17 @@ class Marks:
         found = Operands(None, bool(others.value))
         for each in (ranges[i] for i in range(count)):
             if each.whole:
+                assert not each.overwritten
+                assert not each.scratch
                 found.whole.add((each.kind, each.base))
-            else:
-                (found.reads if each.kind == READ else found.writes).update(each.bytes())
+                continue
+            touched = set(each.bytes())
+            (found.reads if each.kind == READ else found.writes).update(touched)
+            if each.overwritten:
+                assert each.kind == WRITE
+                found.overwritten |= touched
+            if each.scratch:
+                found.scratch |= touched
         return found
 
     def _launched(self) -> int:

@@ -102,10 +102,74 @@ def test_a_convolution_with_an_operation_behind_it(marks: Marks, heuristic: bool
     outputs = tensor(Y, 4, (2, 6, 4, 5), (130, 1, 32, 6))
     assert (found.unknown, found.whole) == (None, set())
     assert found.writes == outputs | work
-    assert found.reads == inputs | outputs | work  # an output may be added to
+    assert found.reads == inputs | work
+    assert (found.overwritten, found.scratch) == (outputs, work)
     g.drop(plan)
     again = marks.call("cudnnBackendExecute", 1, plan, g.pack({13: Y, 10: X, 11: W}))
     assert again.whole == {(kind, at) for kind in (READ, WRITE) for at in (X, W, Y)}
+
+
+@pytest.mark.parametrize(
+    ("alpha_beta", "kind", "overwritten"),
+    [
+        (None, 0, False),  # nobody said
+        ((ctypes.c_float(0), ctypes.c_float(0)), 4, True),
+        ((ctypes.c_float(1), ctypes.c_float(0.5)), 4, False),
+        ((ctypes.c_double(1), ctypes.c_double(0)), 5, True),
+        ((ctypes.c_double(0), ctypes.c_double(2.0**-1000)), 5, False),
+    ],
+)
+@pytest.mark.parametrize(("beta", "x", "w", "y"), [(701, 704, 703, 705), (707, 711, 709, 710), (713, 716, 717, 715)])
+def test_a_convolution_adds_to_its_output_unless_beta_is_0(
+    marks: Marks, alpha_beta: Any, kind: int, overwritten: bool, beta: int, x: int, w: int, y: int
+) -> None:
+    g = Graph(marks)
+    tensors = [g.tensor(number, FLOAT, (1, 2, 4, 4), (32, 16, 4, 1)) for number in (1, 2, 3)]
+    operation = g.operation(x=(x, tensors[0]), w=(w, tensors[1]), y=(y, tensors[2]))
+    if alpha_beta:
+        values = (type(alpha_beta[1]) * 1)(alpha_beta[1].value)
+        g.set(operation, beta, kind, values)
+    found = marks.call("cudnnBackendExecute", 1, g.plan(operation, work=0), g.pack({1: X, 2: W, 3: Y}, 0))
+    output = tensor(Y, 4, (1, 2, 4, 4), (32, 16, 4, 1))
+    assert found.writes == output
+    assert found.overwritten == (output if overwritten else set())
+    assert found.reads & output == (set() if overwritten else output)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "overwritten"),
+    [
+        ({1520: 1, 1521: 2, 1522: 3}, True),  # a product
+        ({1520: 1, 1521: 2, 1522: 3, 1525: 2}, False),  # whose rows a tensor counts
+        ({751: 1, 756: 3}, True),
+        ({2002: 1, 2013: 3}, True),
+        ({2101: 1, 2109: 3}, True),
+        ({2101: 1, 2107: 3}, False),  # the gradient of a scale: a sum
+        ({1610: 1, 1611: 3}, False),
+        ({2002: 1, 2011: 3}, False),  # running statistics
+        ({9999: 3}, False),
+    ],
+)
+def test_outputs_of_operations(marks: Marks, attributes: dict[int, int], overwritten: bool) -> None:
+    g = Graph(marks)
+    tensors = {number: g.tensor(number, HALF, (2, 8), (8, 1)) for number in set(attributes.values())}
+    operation = g.operation(**{str(name): (name, tensors[number]) for name, number in attributes.items()})
+    addresses = {number: at for number, at in ((1, X), (2, W), (3, Y)) if number in tensors}
+    found = marks.call("cudnnBackendExecute", 1, g.plan(operation, work=0), g.pack(addresses, 0))
+    output = tensor(Y, 2, (2, 8), (8, 1))
+    assert output <= found.writes
+    assert found.overwritten == (output if overwritten else set())
+    assert found.reads & output == (set() if overwritten else output)
+
+
+def test_an_output_that_another_operation_reads_is_read(marks: Marks) -> None:
+    g = Graph(marks)
+    x, between, y = (g.tensor(number, FLOAT, (4,), (1,)) for number in (1, 2, 3))
+    plan = g.plan(g.operation(x=(751, x), y=(753, between)), g.operation(x=(751, between), y=(753, y)), work=0)
+    found = marks.call("cudnnBackendExecute", 1, plan, g.pack({1: X, 2: W, 3: Y}, 0))
+    between_bytes = tensor(W, 4, (4,), (1,))
+    assert between_bytes <= found.reads
+    assert found.overwritten == between_bytes | tensor(Y, 4, (4,), (1,))
 
 
 def test_tensors_of_other_layouts_are_whole(marks: Marks) -> None:

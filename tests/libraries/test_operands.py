@@ -12,18 +12,27 @@ from hypothesis import strategies as st
 from tests.libraries.model import TYPES, Gemm, Touched, tensor, vector
 from tests.libraries.stand_ins import READ, WRITE, Marks, Operands
 
-A, B, C, D, WORK, ALPHA, BETA = (0x7F0000000000 + i * 0x10000000 for i in range(7))
+A, B, C, D, WORK, ALPHA = (0x7F0000000000 + i * 0x10000000 for i in range(6))
 HOST, DEVICE = ctypes.byref(ctypes.c_int(0)), ctypes.byref(ctypes.c_int(1))  # handles: their pointer modes
 SIZES = st.integers(1, 5)
 TYPE = st.sampled_from(sorted(TYPES))
 FLAG = st.booleans()
+_BETAS = [(ctypes.c_uint8 * 16)(*[0] * zeros, *[1] * (16 - zeros)) for zeros in range(17)]
+BETA = ctypes.addressof(_BETAS[0])
 BITS_PAST = 0x55 << 32  # where an argument is an int, the upper half of its place means nothing
+
+
+def beta(zeros: int) -> int:
+    """Where a number is on the host whose first bytes are 0."""
+    return ctypes.addressof(_BETAS[zeros])
 
 
 def check(found: Operands, touched: Touched) -> None:
     assert (found.unknown, found.whole) == (None, set())
     assert found.reads == touched.reads
     assert found.writes == touched.writes
+    assert found.overwritten == touched.overwritten
+    assert found.scratch == touched.scratch
 
 
 @st.composite
@@ -41,55 +50,86 @@ def gemms(draw: Any, batched: bool = False, types: Any = TYPE) -> tuple[Gemm, tu
 
 
 @settings(deadline=None, max_examples=25)
-@given(gemms(types=st.just(0)))
-def test_sgemm(marks: Marks, drawn: tuple[Gemm, Any]) -> None:
+@given(gemms(types=st.just(0)), st.sampled_from([0, 3, 4]))
+def test_sgemm(marks: Marks, drawn: tuple[Gemm, Any], zeros: int) -> None:
     g, _ = drawn
     shape = (int(g.transposed_a), int(g.transposed_b), g.m, g.n | BITS_PAST, g.k | BITS_PAST)
-    operands = (ALPHA, A, g.a[2] | BITS_PAST, B, g.b[2], BETA, C, g.c[2] | BITS_PAST)
-    check(marks.call("cublasSgemm_v2", HOST, *shape, *operands), g.touched())
+    operands = (ALPHA, A, g.a[2] | BITS_PAST, B, g.b[2], beta(zeros), C, g.c[2] | BITS_PAST)
+    check(marks.call("cublasSgemm_v2", HOST, *shape, *operands), g.touched(zeros == 4))
 
 
 @settings(deadline=None, max_examples=25)
-@given(gemms(), st.sampled_from(["cublasGemmEx", "cublasGemmEx_64"]))
-def test_gemm_ex(marks: Marks, drawn: tuple[Gemm, tuple[int, int, int]], name: str) -> None:
+@given(
+    gemms(),
+    st.sampled_from(["cublasGemmEx", "cublasGemmEx_64"]),
+    st.sampled_from([64, 68, 70, 72, 74, 77, 99]),
+    st.sampled_from([0, 1, 2, 4, 7, 8, 16]),
+)
+def test_gemm_ex(marks: Marks, drawn: tuple[Gemm, tuple[int, int, int]], name: str, compute: int, zeros: int) -> None:
+    """How large beta is, the type of the computation says; of a type that nobody knows, it may be anything."""
     g, (ta, tb, tc) = drawn
     shape = (2 * int(g.transposed_a), int(g.transposed_b), g.m, g.n, g.k)
-    operands = (ALPHA, A, ta, g.a[2], B, tb, g.b[2], BETA, C, tc, g.c[2], 68, -1)
-    check(marks.call(name, HOST, *shape, *operands), g.touched())
+    operands = (ALPHA, A, ta, g.a[2], B, tb, g.b[2], beta(zeros), C, tc, g.c[2], compute, -1)
+    parts = 2 if tc in (4, 5) else 1
+    size = {64: 2, 68: 4 * parts, 70: 8 * parts, 72: 4, 74: 4 * parts, 77: 4 * parts}.get(compute, 17)
+    check(marks.call(name, HOST, *shape, *operands), g.touched(zeros >= size))
 
 
 @settings(deadline=None, max_examples=25)
-@given(gemms(batched=True))
-def test_batches_of_gemm(marks: Marks, drawn: tuple[Gemm, tuple[int, int, int]]) -> None:
+@given(gemms(batched=True), FLAG)
+def test_batches_of_gemm(marks: Marks, drawn: tuple[Gemm, tuple[int, int, int]], zero: bool) -> None:
     g, (ta, tb, tc) = drawn
     shape = (int(g.transposed_a), int(g.transposed_b), g.m, g.n, g.k)
-    operands = (ALPHA, A, ta, g.a[2], g.a[3], B, tb, g.b[2], g.b[3], BETA, C, tc, g.c[2], g.c[3], g.batches, 68, -1)
-    check(marks.call("cublasGemmStridedBatchedEx", HOST, *shape, *operands), g.touched())
+    factors = (ALPHA, A, ta, g.a[2], g.a[3], B, tb, g.b[2], g.b[3], beta(16 * zero))
+    operands = (*factors, C, tc, g.c[2], g.c[3], g.batches, 68, -1)
+    check(marks.call("cublasGemmStridedBatchedEx", HOST, *shape, *operands), g.touched(zero))
 
 
 @settings(deadline=None, max_examples=25)
-@given(gemms(batched=True, types=st.just(1)))
-def test_batches_of_dgemm(marks: Marks, drawn: tuple[Gemm, Any]) -> None:
+@given(gemms(batched=True, types=st.just(1)), st.sampled_from([0, 7, 8]))
+def test_batches_of_dgemm(marks: Marks, drawn: tuple[Gemm, Any], zeros: int) -> None:
     g, _ = drawn
     shape = (int(g.transposed_a), int(g.transposed_b), g.m, g.n, g.k)
-    operands = (ALPHA, A, g.a[2], g.a[3], B, g.b[2], g.b[3], BETA, C, g.c[2], g.c[3], g.batches)
-    check(marks.call("cublasDgemmStridedBatched", HOST, *shape, *operands), g.touched())
+    operands = (ALPHA, A, g.a[2], g.a[3], B, g.b[2], g.b[3], beta(zeros), C, g.c[2], g.c[3], g.batches)
+    check(marks.call("cublasDgemmStridedBatched", HOST, *shape, *operands), g.touched(zeros == 8))
+
+
+def test_what_is_not_certain_is_not_overwritten(marks: Marks) -> None:
+    """A beta on the GPU, none at all, a sum of nothing, and rows of which more than the elements would be named."""
+    c = tensor(C, 4, (2, 3), (1, 4))
+    shape, rest = (0, 0, 2, 3, 1), (A, 4, B, 4)
+    for handle, scale in ((DEVICE, WORK), (HOST, 0)):
+        found = marks.call("cublasSgemm_v2", handle, *shape, ALPHA, *rest, scale, C, 4)
+        assert c <= found.reads & found.writes
+        assert not found.overwritten
+    nothing = marks.call("cublasSgemm_v2", HOST, 0, 0, 2, 3, 0, ALPHA, *rest, beta(16), C, 4)
+    check(nothing, Touched(c, c))
+    many = (A, 0, 4, 8, B, 0, 4, 16, beta(16), C, 0, 4, 20, 40, 68, -1)  # 40 times 3 columns of 2 in 4
+    found = marks.call("cublasGemmStridedBatchedEx", HOST, *shape, ALPHA, *many)
+    assert not found.overwritten
+    assert tensor(C, 4, (2, 3, 40), (1, 4, 20)) < found.writes
+    in_place = marks.call("cublasSgemm_v2", HOST, 0, 0, 2, 2, 2, ALPHA, C, 2, B, 2, beta(16), C, 2)
+    assert tensor(C, 4, (2, 2), (1, 2)) <= in_place.reads & in_place.overwritten  # A is where C is
 
 
 INCREMENT = st.sampled_from([-3, -1, 1, 2])
 
 
 @settings(deadline=None, max_examples=20)
-@given(SIZES, SIZES, FLAG, INCREMENT, INCREMENT, st.integers(0, 2))
-def test_gemv_and_ger(marks: Marks, m: int, n: int, transposed: bool, incx: int, incy: int, extra: int) -> None:
+@given(SIZES, SIZES, FLAG, INCREMENT, INCREMENT, st.integers(0, 2), FLAG)
+def test_gemv_and_ger(
+    marks: Marks, m: int, n: int, transposed: bool, incx: int, incy: int, extra: int, zero: bool
+) -> None:
     pitch, nx, ny = m + extra, m if transposed else n, n if transposed else m
     matrix = tensor(A, 8, (m, n), (1, pitch))
     touched = Touched(set(matrix))
     for element in vector(B, 8, nx, incx):
         touched.read(*element)
     for element in vector(C, 8, ny, incy):
-        touched.both(*element)
-    found = marks.call("cublasDgemv_v2", HOST, int(transposed), m, n, ALPHA, A, pitch, B, incx, BETA, C, incy)
+        (touched.overwrite if zero else touched.both)(*element)
+    found = marks.call(
+        "cublasDgemv_v2", HOST, int(transposed), m, n, ALPHA, A, pitch, B, incx, beta(16 * zero), C, incy
+    )
     check(found, touched)
     touched = Touched(set(matrix), set(matrix))
     for element in [*vector(B, 8, m, incx), *vector(C, 8, n, incy)]:
@@ -132,7 +172,7 @@ def test_vectors(marks: Marks, n: int, incx: int, incy: int, tx: int, ty: int) -
 def test_sums_of_matrices(marks: Marks) -> None:
     a, b, c = (tensor(at, 4, dims, (1, 4)) for at, dims in ((A, (2, 3)), (B, (3, 2)), (C, (3, 2))))
     found = marks.call("cublasSgeam", HOST, 1, 0, 3, 2, ALPHA, A, 4, BETA, B, 4, C, 4)
-    check(found, Touched(a | b, c))
+    check(found, Touched(a | b, c, c))
 
 
 def test_scalars_on_the_gpu_are_read(marks: Marks) -> None:
@@ -153,6 +193,7 @@ def test_the_work_area_is_read_and_written_until_the_stream_changes(marks: Marks
     found = marks.call(*scal)
     assert work < found.reads
     assert work < found.writes
+    assert work == found.scratch
     assert not work & marks.call("cublasSscal_v2", DEVICE, 1, ALPHA, A, 1).reads
     marks.tell("cublasSetStream_v2", HOST, 5)
     assert not work & marks.call(*scal).reads
@@ -168,12 +209,39 @@ def test_memory_of_the_library_is_read_and_written_by_its_launches(marks: Marks)
     for found in (first, marks.call("cublasSaxpy_v2", HOST, 1, ALPHA, A, 1, A, 1)):
         assert own < found.reads
         assert own < found.writes
+        assert not found.scratch  # it may hold what later calls need
         assert D not in found.reads
     plan = ctypes.c_int()
     marks.tell("cufftPlan1d", ctypes.byref(plan), 4, 0x29, 1)
     assert not own & marks.call("cufftExecC2C", plan.value, A, B, 1).reads
     gave(address)
     assert not own & marks.call("cublasSscal_v2", HOST, 1, ALPHA, A, 1).reads
+
+
+def test_only_a_calls_first_work_does_not_need_what_was_there(marks: Marks) -> None:
+    """A product in parts: the sum of the parts is the second launch, or memory is cleared first and added to."""
+    marks.tell("cublasSetWorkspace_v2", HOST, WORK, 64)
+    work, c = set(range(WORK, WORK + 64)), tensor(C, 4, (2, 2), (1, 2))
+    launches: list[Operands] = []
+
+    def launch() -> None:
+        for _ in range(3):
+            launches.append(marks.operands())
+            marks.marks.tessera_library_enqueued()
+
+    marks.inside = launch
+    for _ in range(2):
+        launches.clear()
+        marks.call("cublasSgemm_v2", HOST, 0, 0, 2, 2, 2, ALPHA, A, 2, B, 2, beta(16), C, 2)
+        first, *others = launches
+        assert (first.overwritten, first.scratch) == (c, work)
+        assert not c & first.reads
+        for other in others:
+            assert (other.overwritten, other.scratch, other.writes) == (set(), set(), first.writes)
+            assert other.reads == first.reads | c
+    marks.inside = lambda: None
+    assert marks.operands("tessera_library_newest").overwritten == c  # of the call as a whole
+    marks.tell("cublasSetStream_v2", HOST, 0)
 
 
 def test_outside_of_calls_nothing_is_known(marks: Marks) -> None:
@@ -217,10 +285,17 @@ def test_matmul_reads_and_writes_its_layouts(marks: Marks, data: st.DataObject) 
         passed += [address, layout(kind, rows, columns, inner + extra, order, batches, stride)]
         matrix = tensor(address, TYPES[kind], (inner, outer, batches), (1, inner + extra, stride))
         (touched.writes if address == D else touched.reads).update(matrix)
+    mode, zeros = data.draw(st.sampled_from([(0, 3), (0, 4), (3, 0), (4, 4)]))
+    if zeros == 4 or mode == 3:
+        touched.reads -= {byte for byte in touched.reads if C <= byte < D}
+        touched.overwritten |= touched.writes
+    whole = {(READ, ALPHA)} if mode else set()  # a vector for each row
     work = data.draw(st.sampled_from([0, 48]))
-    touched.both(WORK, work)
-    operation = descriptor((1, 4, 0), (2, 4, 0), (7, 4, 1))
-    found = marks.call("cublasLtMatmul", 1, operation, ALPHA, *passed[:4], BETA, *passed[4:], 0, WORK, work, 0)
+    touched.work(WORK, work)
+    operation = descriptor((1, 4, 0), (2, 4, mode), (7, 4, 1))
+    found = marks.call("cublasLtMatmul", 1, operation, ALPHA, *passed[:4], beta(zeros), *passed[4:], 0, WORK, work, 0)
+    assert found.whole == whole
+    found.whole.clear()
     check(found, touched)
 
 
@@ -269,7 +344,12 @@ def test_scales_and_layouts_that_are_not_described(marks: Marks) -> None:
 def test_matrix_transform(marks: Marks) -> None:
     a, c = layout(0, 3, 2, 4), layout(0, 3, 2, 2, order=1)
     found = marks.call("cublasLtMatrixTransform", 1, descriptor((1, 4, 0)), ALPHA, A, a, BETA, 0, None, C, c, 0)
-    check(found, Touched(tensor(A, 4, (3, 2), (1, 4)), tensor(C, 4, (3, 2), (2, 1))))
+    c = tensor(C, 4, (3, 2), (2, 1))
+    check(found, Touched(tensor(A, 4, (3, 2), (1, 4)), c, c))
+    padded = layout(0, 3, 33, 96, order=2)  # 32 columns side by side, of which the second 32 have one
+    found = marks.call("cublasLtMatrixTransform", 1, descriptor((1, 4, 0)), ALPHA, A, a, BETA, 0, None, C, padded, 0)
+    assert not found.overwritten
+    assert found.writes == set(range(C, C + 4 * 2 * 96))
 
 
 # cuFFT
@@ -304,8 +384,10 @@ def test_transforms_of_many(marks: Marks, data: st.DataObject) -> None:
     assert regions[0] <= found.reads
     assert regions[1] <= found.writes
     assert (min(found.reads), max(found.reads)) == (min(regions[0]), max(regions[0]))
+    assert found.overwritten in (set(), regions[1])
     if rank == 1:
         assert (found.reads, found.writes) == (regions[0], regions[0] | regions[1])
+        assert found.overwritten == regions[1]
 
 
 @pytest.mark.parametrize(
@@ -322,7 +404,7 @@ def test_plain_transforms(marks: Marks, name: str, arguments: Any, kind: str, re
     assert marks.tell(name, ctypes.byref(plan), *arguments) == 0
     found = marks.call(f"cufftExec{kind}", plan.value, A, B, *([1] if kind == "C2C" else []))
     inputs, outputs = (tensor(at, size, dims, steps) for at, (dims, steps, size) in ((A, reads), (B, writes)))
-    check(found, Touched(inputs, inputs | outputs))
+    check(found, Touched(inputs, inputs | outputs, outputs))
 
 
 def test_a_real_transform_in_place_has_rows_of_the_complex_side(marks: Marks) -> None:
@@ -330,7 +412,8 @@ def test_a_real_transform_in_place_has_rows_of_the_complex_side(marks: Marks) ->
     marks.tell("cufftPlan2d", ctypes.byref(plan), 3, 6, 0x2A)
     found = marks.call("cufftExecR2C", plan.value, A, A)
     rows = tensor(A, 4, (6, 3), (1, 8))
-    check(found, Touched(rows, rows | tensor(A, 8, (4, 3), (1, 4))))
+    complex_side = tensor(A, 8, (4, 3), (1, 4))
+    check(found, Touched(rows, rows | complex_side, complex_side))
 
 
 def test_plans_have_a_work_area_and_an_end(marks: Marks) -> None:
@@ -338,7 +421,8 @@ def test_plans_have_a_work_area_and_an_end(marks: Marks) -> None:
     marks.tell("cufftPlan1d", ctypes.byref(plan), 4, 0x29, 1)
     marks.set_work_bytes(24)
     marks.tell("cufftSetWorkArea", plan.value, WORK)
-    assert set(range(WORK, WORK + 24)) < marks.call("cufftExecC2C", plan.value, A, B, 1).writes
+    found = marks.call("cufftExecC2C", plan.value, A, B, 1)
+    assert found.scratch == set(range(WORK, WORK + 24)) < found.reads & found.writes
     marks.tell("cufftDestroy", plan.value)
     assert marks.call("cufftExecC2C", plan.value, A, B, 1).unknown == "a plan whose sizes are not known"
     marks.tell("cufftPlan1d", ctypes.byref(plan), 4, 0x29, 1)
@@ -372,10 +456,19 @@ def test_sparse_times_dense(
         matrix = tensor(at, 4, (inner, outer, batches), (1, inner + 1, stride))
         touched.reads |= matrix
         touched.writes |= matrix if at == C else set()
-    operands = marks.call("cusparseSpMM", HOST, 0, 0, ALPHA, a, dense[0], BETA, dense[1], 0, 0, WORK)
-    assert operands.whole == {(READ, WORK), (WRITE, WORK)}
-    operands.whole.clear()
-    check(operands, touched)
+    marks.set_work_bytes(40)
+    touched.work(WORK, 40)
+    check(marks.call("cusparseSpMM", HOST, 0, 0, ALPHA, a, dense[0], BETA, dense[1], 0, 0, WORK), touched)
+
+
+def test_what_a_preparation_left_in_the_buffer_is_no_scratch(marks: Marks) -> None:
+    a, x, y = words(1, 2, 3, 4, D, D + 64, D + 128, 2, 2, 1, 1), words(3, B, 1), words(2, C, 1)
+    product = (HOST, 0, ALPHA, a, x, BETA, y, 1, 0, WORK + 4096)
+    marks.set_work_bytes(40)
+    assert marks.call("cusparseSpMV", *product).scratch == set(range(WORK + 4096, WORK + 4096 + 40))
+    assert marks.tell("cusparseSpMV_preprocess", *product) == 0
+    found = marks.call("cusparseSpMV", *product)
+    assert (found.scratch, found.whole) == (set(), {(READ, WORK + 4096), (WRITE, WORK + 4096)})
 
 
 def test_sparse_times_vector_and_forms_that_are_not_described(marks: Marks) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from controlplane.analysis.operands import LibraryCall, tensors
+from controlplane.analysis.operands import LibraryCall, Operand, tensors
 from controlplane.analysis.traced import launches, used
 from controlplane.commands.main import main
 from controlplane.observe import trace
@@ -51,13 +52,18 @@ def calls_of(file: Path) -> list[LibraryCall | None]:
 
 def test_a_trace_has_the_operands_of_the_calls_around_launches(traced: tuple[Path, dict[str, int | str]]) -> None:
     file, said = traced
-    product, batched, outside, with_map = calls_of(file)
+    product, after_memset, batched, outside, with_map = calls_of(file)
     assert product is not None
+    assert after_memset is not None
     assert (product.name, product.problem, product.other_gpus) == ("cublasSgemm_v2", "", False)
-    first = int(said["data"])
-    expected = {(AccessKind.READ, first + n * MATRIX_BYTES, first + (n + 1) * MATRIX_BYTES - 1) for n in range(3)}
-    expected.add((AccessKind.WRITE, first + 2 * MATRIX_BYTES, first + 3 * MATRIX_BYTES - 1))
-    assert {(each.kind, each.first, each.last) for each in product.operands} == expected
+    a = int(said["data"])
+    c, work, read, write = a + 2 * MATRIX_BYTES, a + 1024, AccessKind.READ, AccessKind.WRITE
+    inputs = {Operand(read, at, at + MATRIX_BYTES - 1, 0, 0) for at in (a, a + MATRIX_BYTES)}
+    output = Operand(write, c, c + MATRIX_BYTES - 1, 0, 0, overwritten=True)
+    area = {Operand(kind, work, work + 63, 0, 0, scratch=True) for kind in (read, write)}
+    assert set(product.operands) == inputs | area | {output}
+    left = {replace(each, overwritten=False, scratch=False) for each in area | {output}}
+    assert set(after_memset.operands) == inputs | left | {Operand(read, c, output.last, 0, 0)}
     assert batched is not None
     assert batched.reason == "cublasSgemmBatched: operands that only memory names"
     assert outside is None
@@ -86,10 +92,10 @@ def test_coverage_takes_what_code_does_not_say_from_the_calls(
     assert main(["analyze", "--trace", str(traced[0]), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     total = found["coverage"]
-    assert total["by_tier"] == {"ptx": 1, "library": 1, "unknown": 2}
+    assert total["by_tier"] == {"ptx": 1, "library": 2, "unknown": 2}
     assert total["by_reason"] == {
         "cublasSgemmBatched: operands that only memory names": 1,
         "pointer loaded from memory": 1,
     }
     (through,) = [each for each in found["functions"] if each["name"] == "through"]
-    assert (through["launches"], through["known_launches"], through["tier"]) == (3, 1, "unknown")
+    assert (through["launches"], through["known_launches"], through["tier"]) == (4, 2, "unknown")

@@ -221,12 +221,14 @@ struct tsr_access_launch {
 
 /*
  * Bytes first to last, offsets from `base`; of these, `width` at every multiple of `stride` from first on (stride 0: all). Ranges of a
- * kind may overlap: what a launch may write are all its write ranges, what it overwrites are those of them that say so.
+ * kind may overlap: what a launch may write are all its write ranges, what it overwrites are those of them that say so. The first launch
+ * of a library call is said to overwrite what the call as a whole does: its later launches may write some of it, and read it.
  */
 struct tsr_access_range {
     uint32_t kind;        /* enum tsr_access_kind */
     uint32_t overwritten; /* 1: of a write: every execution of the launch writes all of these bytes, whatever they held */
-    uint32_t scratch;     /* 1: what these bytes hold before the launch and after it matters to nobody */
+    uint32_t scratch;     /* 1: what these bytes hold before the launch and after it matters to nobody; in a library call, after
+                             it only to the call's later launches, whose ranges read them */
     uint32_t whole; /* 1: little is known but the allocation; first and last are its ends, or 0 and -1 when it is not known */
     int32_t parameter; /* index of the kernel parameter that holds the base; -1: none does */
     int32_t symbol;    /* the module's variable that is the base; -1: none. Without either the base is 0 */

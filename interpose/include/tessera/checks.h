@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define TSR_CHECKS_MAGIC 0x4b4548435f525354ull
-#define TSR_CHECKS_VERSION 4u
+#define TSR_CHECKS_VERSION 5u
 
 /* cffi: begin */
 enum tsr_check_source { /* of what is known of a launch */
@@ -38,6 +38,19 @@ enum tsr_check_lack {                    /* why the accesses of a launch whose t
                       TSR_CHECK_REFUSED, /* the driver does not load the clone, does not launch it, or does not say where variables are */
                       TSR_CHECK_PARTLY, /* they are, but not all */
                       TSR_CHECK_LACKS
+};
+
+enum tsr_check_claim { /* that a launch does not need what is in some bytes, because */
+                       TSR_CHECK_CLAIM_NONE,
+                       TSR_CHECK_CLAIM_OVERWRITTEN, /* it writes them in any case */
+                       TSR_CHECK_CLAIM_SCRATCH      /* they are its work area */
+};
+
+enum tsr_check_claims { /* what became of a checked launch's claims */
+                        TSR_CHECK_CLAIMS_TESTED,
+                        TSR_CHECK_CLAIMS_UNTESTED, /* no room for a second copy, or what it may write is not looked at */
+                        TSR_CHECK_CLAIMS_UNSTEADY, /* it gives other results in each run */
+                        TSR_CHECK_CLAIMS_OUTCOMES
 };
 
 struct tsr_check_untested { /* a function of which launches are not tested */
@@ -73,7 +86,10 @@ struct tsr_check_violation {  /* a launch that touched what it was not predicted
     uint64_t allocation, allocation_bytes; /* that it lies in; 0: in none, any more or yet */
     uint8_t before, after;                 /* its values */
     uint64_t code;                         /* hash of the image that the function is in; 0: not known */
-    uint32_t predicted_count, reserved;    /* ranges; the first are told */
+    uint32_t predicted_count;              /* ranges; the first are told */
+    uint32_t
+        claim; /* enum tsr_check_claim: bytes came out otherwise (`after`, not `before`) when what it is said not to need had other values */
+    struct tsr_check_range claimed; /* of these, a range */
     struct tsr_check_range predicted[16];
     char function[512];    /* cut off if longer */
     char library_call[64]; /* that it happened in; else empty */
@@ -104,6 +120,8 @@ struct tsr_checks {
     uint64_t predicted_bytes;      /* that these were predicted to write */
     uint64_t looked_at_bytes;      /* of the program's memory, sum over the checked ones */
     uint64_t check_ns;             /* they took */
+    uint64_t claims[3];            /* of the checked ones, with claims, by enum tsr_check_claims */
+    uint64_t filled_bytes;         /* to test these */
     uint64_t tested_launches;      /* of the checked ones, whose accesses were tested */
     uint64_t tested;               /* accesses of threads, sum over those */
     uint64_t untested[4];          /* launches by enum tsr_check_lack */

@@ -151,6 +151,9 @@
     W(cufft, cufftSetWorkArea) \
     W(cufft, cufftDestroy) \
     W(cusparse, cusparseCreate) \
+    W(cusparse, cusparseSpMV_preprocess) \
+    W(cusparse, cusparseSpMM_preprocess) \
+    W(cusparse, cusparseSDDMM_preprocess) \
     W(nccl, ncclCommInitRank) \
     W(nccl, ncclCommInitRankConfig) \
     W(nccl, ncclCommInitAll) \

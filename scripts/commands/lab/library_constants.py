@@ -97,9 +97,11 @@ def wrong_rows(text: str) -> Iterator[str]:
         "VECTOR": ("pointer", "type", "op", "int", "int", "int"),
         "SQUARE": ("pointer", "type", "op", "int", "int", "int"),
         "SCALAR": ("pointer", "type"),
+        "BETA": ("pointer", "type", "compute", "type", "int", "int"),
     }
-    for kind, arguments in re.findall(r"\b(MATRIX|VECTOR|SQUARE|SCALAR)\(((?:[^()]|\([^()]*\))*)\)", rows):
-        call, _, *places = [each.strip() for each in arguments.split(",")]
+    for kind, arguments in re.findall(r"\b(MATRIX|VECTOR|SQUARE|SCALAR|BETA)\(((?:[^()]|\([^()]*\))*)\)", rows):
+        call, *places = [each.strip() for each in arguments.split(",")]
+        places = places if kind == "BETA" else places[1:]
         parameters = prototype(text, call) or []
         for want, place in zip(kinds[kind], places, strict=True):
             number = re.sub(r"ARGUMENT\((\d+)\)", r"\1", place)
@@ -115,6 +117,7 @@ def fits(want: str, parameters: list[str], number: int) -> bool:
     patterns = {
         "pointer": r"\*",
         "type": r"^cudaDataType",
+        "compute": r"^cublasComputeType_t",
         "op": r"^cublas(Operation|SideMode)_t",
         "int": r"^(int|int64_t|long long int) \w+$",
     }
