@@ -1,4 +1,4 @@
-"""Kernels of frameworks whose pointers and sizes are in arrays among the parameters, or that follow indices in memory."""
+"""Kernels of frameworks whose pointers and sizes are in arrays of parameters, or that follow indices in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ptxtools.ranges import Launch, Result, evaluate
 from ptxtools.reader import read
 from tests.instruments.against import assemble
 
-TEXT = Path(__file__).parents[1] / "corpus" / "ptx" / "nvcc_lists.ptx"
+HERE = Path(__file__).parent
+TEXTS = (HERE.parent / "corpus" / "ptx" / "nvcc_lists.ptx", HERE / "sources" / "nvcc_step.ptx")
 READ, WRITE = AccessKind.READ, AccessKind.WRITE
 BEGIN, APART = 1 << 32, 1 << 28
 TENSORS, BLOCKS, CHUNK = 36, 320, 65536  # of an optimiser's lists
@@ -35,10 +36,10 @@ def allocation(address: int) -> tuple[int, int] | None:
 @pytest.fixture(scope="module", params=["ptx", "machine code"])
 def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
     if request.param == "ptx":
-        module = read(TEXT.read_text())
-        return {each.name: build(module, each) for each in module.kernels}
-    place = tmp_path_factory.mktemp("lists")
-    return {each.name: each for each in templates(assemble(TEXT, 90, place), lambda _: True, "")}
+        modules = [read(text.read_text()) for text in TEXTS]
+        return {each.name: build(module, each) for module in modules for each in module.kernels}
+    cubins = [assemble(text, 90, tmp_path_factory.mktemp("lists")) for text in TEXTS]
+    return {each.name: each for cubin in cubins for each in templates(cubin, lambda _: True, "")}
 
 
 def asked(template: Template, block: bytes, grid: tuple[int, int, int], threads: int) -> Result:

@@ -53,25 +53,6 @@ __global__ void concatenate64(unsigned short *output, Inputs<64> inputs, Strides
     concatenate(output, inputs, os, dim, dim_stride);
 }
 
-// A step of an optimiser on many tensors: a block works on a chunk of the tensor that a table gives it.
-struct Lists {
-    float *addresses[4][36];
-    unsigned long long elements[36];
-    unsigned char tensor_of[320];
-    int chunk_of[320];
-};
-
-__global__ void step_all(Lists lists, float rate, long long chunk)
-{
-    int tensor = lists.tensor_of[blockIdx.x];
-    long long first = lists.chunk_of[blockIdx.x] * chunk, n = lists.elements[tensor] - first;
-    float *p = lists.addresses[0][tensor] + first, *g = lists.addresses[1][tensor] + first, *m = lists.addresses[2][tensor] + first;
-    for (long long i = threadIdx.x; i < n && i < chunk; i += blockDim.x) {
-        m[i] = 0.9f * m[i] + 0.1f * g[i];
-        p[i] -= rate * m[i];
-    }
-}
-
 // Rows that indices name, 16 bytes at a time.
 __global__ void gather_rows(char *out, char *in, const long long *index, int count, long long slice, long long rows, long long in_stride,
                             long long out_stride, bool allow_negative)
