@@ -32,12 +32,26 @@ def find_indices(graph: Graph) -> None:
         is_sum = graph.nodes[index].op in _CHOSEN and index == graph.resolve(index)
         if not is_sum or same not in scaled or len(signs) != 1:
             continue
-        leaves = set(_loaded(graph, index, _DEPTH))
-        if leaves and leaves.isdisjoint(compared):
+        leaves, block = set(_loaded(graph, index, _DEPTH)), _innermost(graph, index)
+        if leaves and block is not None and leaves.isdisjoint(compared):
             first = graph.nodes[min(leaves)]
-            anything = graph.fresh(first._replace(signed=True in signs))
+            anything = graph.fresh(first._replace(signed=True in signs, block=block))
             for each in [each for each in sums if _same(graph, each) == same]:
                 graph.substitute(each, anything)
+
+
+def _innermost(graph: Graph, index: int) -> int | None:
+    """A block in all the loops in which a value may vary; None when there is none among those of its parts."""
+    blocks, left, seen = set[int](), [index], set[int]()
+    while left:
+        at = graph.resolve(left.pop())
+        if at not in seen:
+            seen.add(at)
+            blocks.add(graph.nodes[at].block)
+            left += graph.nodes[at].args if graph.nodes[at].op is not Op.LOOP else ()
+    loops = graph.template.block_loops
+    around = frozenset[int]().union(*(loops[block] for block in blocks))
+    return next((block for block in sorted(blocks) if loops[block] == around), None)
 
 
 def _same(graph: Graph, index: int) -> tuple[object, ...]:

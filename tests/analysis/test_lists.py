@@ -121,3 +121,27 @@ def test_rows_that_are_tested_are_of_the_tensor(kernels: dict[str, Template], al
     found = asked(kernels["gather_rows"], struct.pack("3Q", at(1), at(2), at(3)) + sizes, (32, 1, 1), 64)
     assert extents(found, READ) == {at(2): at(2) + pitch * (rows - 1) + size, at(3): at(3) + 8 * 32}
     assert extents(found, WRITE) == {at(1): at(1) + 32 * size}
+
+
+def test_a_sum_with_a_loaded_number_varies_in_its_loop() -> None:
+    """Rows index + 0 to index + 3, each of which is tested: not one row four times."""
+    text = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry rows(.param .u64 from, .param .u64 index, .param .u64 to, .param .u64 count) {
+    .reg .b64 %r<9>; .reg .pred %p; .reg .b32 %x;
+    ld.param.u64 %r1, [from]; ld.param.u64 %r2, [index]; ld.param.u64 %r3, [to]; ld.param.u64 %r4, [count];
+    ld.global.u64 %r5, [%r2]; mov.u64 %r6, 0;
+next:
+    add.s64 %r7, %r5, %r6; setp.ge.u64 %p, %r7, %r4; @%p bra done;
+    mul.lo.s64 %r8, %r7, 64; add.s64 %r8, %r8, %r1; ld.global.u32 %x, [%r8];
+    mul.lo.s64 %r8, %r6, 4; add.s64 %r8, %r8, %r3; st.global.u32 [%r8], %x;
+    add.s64 %r6, %r6, 1; setp.lt.s64 %p, %r6, 4; @%p bra next;
+done:
+    ret;
+}"""
+    module = read(text)
+    template = build(module, module.functions["rows"])
+    found = asked(template, struct.pack("4Q", at(1), at(2), at(3), 100), (1, 1, 1), 1)
+    assert extents(found, READ) == {at(1): at(1) + 64 * 99 + 4, at(2): at(2) + 8}
+    assert extents(found, WRITE) == {at(3): at(3) + 16}
