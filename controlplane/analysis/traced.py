@@ -115,7 +115,7 @@ def events(of: Used) -> Iterator[tuple[TracedLaunch | Overwritten, Allocations]]
             allocations.remove(begin, size)
             yield Overwritten(begin, max(end, begin + size)), allocations
         elif kind == Kind.LAUNCH:
-            yield _launch(records, row, blocks), allocations
+            yield launch_at(records, row, blocks), allocations
         else:
             yield _overwritten(record, names[int(record["call"])]), allocations
 
@@ -136,7 +136,7 @@ def _overwritten(record: np.void, call: str) -> Overwritten:
     return Overwritten(begin, begin + int(record["copy.bytes" if is_copy else "memset.bytes"]))
 
 
-def _launch(records: Records, row: int, is_parameters: NDArray[np.bool_]) -> TracedLaunch:
+def launch_at(records: Records, row: int, is_parameters: NDArray[np.bool_]) -> TracedLaunch:
     record = records[row]
     size = int(record["detail"])
     first = row + 1 + int(record["launch.attributes"])

@@ -106,6 +106,12 @@ static bool allocation_of(const struct tsr_sections *template, const struct tsr_
     return true;
 }
 
+/* A range that is overwritten is told as it is, or not at all. */
+static bool is_inside(const struct tsr_access_range *range, int64_t first, int64_t last)
+{
+    return range->first >= first && range->last <= last;
+}
+
 /* False: nothing is left of the range. */
 static bool clamp(const struct tsr_sections *template, const struct tsr_access_launch *launch, struct tsr_access_range *range)
 {
@@ -117,6 +123,8 @@ static bool clamp(const struct tsr_sections *template, const struct tsr_access_l
         }
         return true;
     }
+    if (range->overwritten && !is_inside(range, first, last))
+        range->overwritten = 0;
     if (range->first < first) {
         range->first = first;
         range->stride = range->width = 0;
@@ -132,6 +140,7 @@ static uint32_t without_strides(struct tsr_access_range *ranges, uint32_t count)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct tsr_access_range *last = kept ? &ranges[kept - 1] : NULL, *each = &ranges[i];
+        each->overwritten = 0;
         each->stride = each->width = 0;
         if (last && last->kind == each->kind && last->whole == each->whole && last->parameter == each->parameter &&
             last->symbol == each->symbol && last->offset == each->offset && last->tensor == each->tensor) {

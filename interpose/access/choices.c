@@ -25,6 +25,7 @@ static const struct tsr_form *extreme(struct tsr_evaluation *e, const struct tsr
     tsr_wide bottom = is_min ? tsr_wide_least(low[0], low[1]) : tsr_wide_most(low[0], low[1]);
     tsr_wide top = is_min ? tsr_wide_least(high[0], high[1]) : tsr_wide_most(high[0], high[1]);
     const struct tsr_form *result = tsr_form_between(e, bottom, top, sides[0], sides[1], -1);
+    tsr_symbol_set_sides(e, result, sides);
     for (int i = 0; i < 2 && !e->coarse; i++)
         tsr_symbol_relate(e, result, is_min ? tsr_form_plus(e, result, sides[i], -1) : tsr_form_plus(e, sides[i], result, -1));
     return result;

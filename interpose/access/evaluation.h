@@ -124,7 +124,8 @@ struct tsr_symbol {
     tsr_wide divisor;
     const struct tsr_form *const *choices; /* forms of which it is one */
     uint32_t choice_count;
-    uint32_t context; /* where what is known of it holds; elsewhere it was not made */
+    const struct tsr_form *sides[2]; /* of a minimum or maximum: it is one of these; NULL: of none */
+    uint32_t context;                /* where what is known of it holds; elsewhere it was not made */
 };
 
 struct tsr_view {
@@ -259,6 +260,7 @@ static inline uint32_t tsr_form_place(const struct tsr_form *form, uint32_t symb
 struct tsr_symbol tsr_symbol_new(tsr_wide low, tsr_wide high, uint64_t loops);
 const struct tsr_form *tsr_symbol_add(struct tsr_evaluation *e, const struct tsr_symbol *symbol);
 void tsr_symbol_relate(struct tsr_evaluation *e, const struct tsr_form *symbol, const struct tsr_form *fact);
+void tsr_symbol_set_sides(struct tsr_evaluation *e, const struct tsr_form *symbol, const struct tsr_form *const sides[2]);
 
 struct tsr_form *tsr_form_room(struct tsr_evaluation *e, tsr_wide constant, uint32_t terms);
 const struct tsr_form *tsr_form_number(struct tsr_evaluation *e, tsr_wide value);
@@ -341,6 +343,8 @@ const struct tsr_facts *tsr_phi_facts(struct tsr_evaluation *e, const struct tsr
 
 /* predicates.c */
 const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t node, bool truth); /* NULL: cannot be so */
+void tsr_predicate_sides(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct tsr_form *sides[2]);
+extern const uint8_t tsr_compare_opposite[]; /* by enum tsr_access_compare, up to TSR_COMPARE_NE */
 
 /* loops.c */
 const struct tsr_form *tsr_loop_value(struct tsr_evaluation *e, const struct tsr_access_node *node);
@@ -369,7 +373,57 @@ struct tsr_walk *tsr_walk_start(struct tsr_evaluation *e);
 uint32_t tsr_walk_bases(struct tsr_walk *walk, uint32_t node, uint32_t found[TSR_WALK_BASES]); /* 0: not known */
 
 /* merge.c */
-uint32_t tsr_ranges_merge(struct tsr_access_range *ranges, uint32_t count); /* in place; how many are left */
+uint32_t tsr_ranges_merge(struct tsr_access_range *ranges, uint32_t count);       /* in place; how many are left */
+uint32_t tsr_ranges_merge_exact(struct tsr_access_range *ranges, uint32_t count); /* so, not a byte more */
+
+/* lattice.c */
+
+#define TSR_LATTICE_COLUMNS 24u
+#define TSR_LATTICE_ROWS 40u
+
+/* constant + sum of coefficient * column. */
+struct tsr_lattice_row {
+    int64_t constant;
+    int64_t by[TSR_LATTICE_COLUMNS];
+};
+
+/* A variable: each integer from 0 to `last`. */
+struct tsr_lattice_column {
+    int64_t last;
+    uint32_t symbol;
+    bool is_result; /* of a division: gone once that is done */
+};
+
+/* quotient and remainder: columns, TSR_LATTICE_COLUMNS when nobody asks for them; dividend: a row. */
+struct tsr_lattice_division {
+    int64_t divisor;
+    uint32_t quotient, remainder, dividend;
+};
+
+enum tsr_lattice_use { TSR_ROW_NONE, TSR_ROW_ADDRESS, TSR_ROW_CONDITION, TSR_ROW_DIVIDEND };
+
+/* Integer points: a box, and of that those where all conditions are at most 0. The first row is the address. */
+struct tsr_lattice {
+    uint32_t columns, rows, divisions;
+    struct tsr_lattice_column column[TSR_LATTICE_COLUMNS];
+    enum tsr_lattice_use use[TSR_LATTICE_ROWS];
+    struct tsr_lattice_row row[TSR_LATTICE_ROWS];
+    struct tsr_lattice_division division[TSR_LATTICE_COLUMNS]; /* by when they were made */
+};
+
+/* `width` bytes at `first` and at count - 1 places more, `stride` apart. */
+struct tsr_lattice_piece {
+    int64_t first, stride, count, width;
+};
+
+uint32_t tsr_lattice_solve(struct tsr_evaluation *e, struct tsr_lattice *lattice, int64_t size,
+                           struct tsr_lattice_piece *pieces, uint32_t capacity);
+
+/* must.c */
+struct tsr_must;
+struct tsr_must *tsr_must_start(struct tsr_evaluation *e);
+uint32_t tsr_must_write(struct tsr_must *must, const struct tsr_access_access *access, const struct tsr_form *offset,
+                        struct tsr_lattice_piece *pieces, uint32_t capacity);
 
 /* ranges.c */
 

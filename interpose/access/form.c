@@ -58,6 +58,12 @@ void tsr_symbol_relate(struct tsr_evaluation *e, const struct tsr_form *symbol, 
     }
 }
 
+void tsr_symbol_set_sides(struct tsr_evaluation *e, const struct tsr_form *symbol, const struct tsr_form *const sides[2])
+{
+    if (symbol->count == 1)
+        memcpy(tsr_symbol_at(e, symbol->terms[0].symbol)->sides, sides, 2 * sizeof sides[0]);
+}
+
 /* A form without terms, and room for some. */
 struct tsr_form *tsr_form_room(struct tsr_evaluation *e, tsr_wide constant, uint32_t terms)
 {

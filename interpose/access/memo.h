@@ -13,7 +13,7 @@
 
 #define TSR_MEMO_SHAPE 4u  /* words of a key: grid, block, size of the parameter block; the inputs' bits follow */
 #define TSR_MEMO_PATHS 12u /* what leads along further ones is not remembered */
-#define TSR_MEMO_RANGES 16u
+#define TSR_MEMO_RANGES 24u
 
 struct tsr_memo {
     const struct tsr_inputs *inputs;

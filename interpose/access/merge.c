@@ -1,6 +1,8 @@
 /* Ranges of one kind and base that touch each other, as one. */
 #include "access/evaluation.h"
 
+#define MOST_ROUNDS 6
+
 static int order(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
@@ -106,6 +108,52 @@ static bool is_covered(const struct tsr_access_range *ranges, uint32_t count, co
             compare_group(&ranges[i], each) == 0)
             return true;
     return false;
+}
+
+/* Steps that both have in common as one range, the rest of the longer one in the place of the other, which is empty without a rest. */
+static bool join_common_steps(struct tsr_access_range *a, struct tsr_access_range *b)
+{
+    int64_t distance = b->first - a->first, stride = a->stride;
+    if (!stride || stride != b->stride || distance < 0 || distance > a->width || compare_group(a, b))
+        return false;
+    int64_t a_steps = (a->last - a->first) / stride, b_steps = (b->last - b->first) / stride;
+    int64_t steps = a_steps < b_steps ? a_steps : b_steps,
+            width = distance + b->width > a->width ? distance + b->width : a->width;
+    struct tsr_access_range rest = a_steps > b_steps ? *a : *b;
+    rest.first += (steps + 1) * stride;
+    a->last = a->first + steps * stride + width - 1;
+    a->width = width;
+    if (width >= stride || steps == 0)
+        a->stride = a->width = 0;
+    if (a_steps > b_steps ? a_steps - b_steps == 1 : b_steps - a_steps == 1)
+        rest.stride = rest.width = 0;
+    *b = rest;
+    return true;
+}
+
+static bool is_empty(const struct tsr_access_range *range)
+{
+    return range->last < range->first;
+}
+
+/* Exactly the same bytes in fewer ranges. Strided ones go over all steps: their last byte is the last of a step. */
+uint32_t tsr_ranges_merge_exact(struct tsr_access_range *ranges, uint32_t count)
+{
+    bool goes_on = count > 1;
+    for (int round = 0; goes_on && round < MOST_ROUNDS; round++) {
+        uint32_t kept = 0;
+        goes_on = false;
+        count = join_neighbours(ranges, count, join_intervals);
+        for (uint32_t i = 0; i < count; i++)
+            for (uint32_t j = i + 1; j < count && ranges[i].stride; j++)
+                if (!is_empty(&ranges[j]) && !is_empty(&ranges[i]))
+                    goes_on |= join_common_steps(&ranges[i], &ranges[j]);
+        for (uint32_t i = 0; i < count; i++)
+            if (!is_empty(&ranges[i]) && !(ranges[i].stride && is_covered(ranges, kept, &ranges[i])))
+                ranges[kept++] = ranges[i];
+        count = kept;
+    }
+    return count;
 }
 
 /* The same bytes, or a few more at the ends of strided ranges, in fewer ranges. */

@@ -1,8 +1,8 @@
 /* What a predicate's value says about numbers. A conclusion not drawn is a fact less, never a wrong one. */
 #include "access/evaluation.h"
 
-static const uint8_t opposite[] = {TSR_COMPARE_GE, TSR_COMPARE_GT, TSR_COMPARE_LE,
-                                   TSR_COMPARE_LT, TSR_COMPARE_NE, TSR_COMPARE_EQ};
+const uint8_t tsr_compare_opposite[] = {TSR_COMPARE_GE, TSR_COMPARE_GT, TSR_COMPARE_LE,
+                                        TSR_COMPARE_LT, TSR_COMPARE_NE, TSR_COMPARE_EQ};
 
 /* What holds on either side. */
 static const struct tsr_facts *in_both(struct tsr_evaluation *e, const struct tsr_access_node *node,
@@ -45,7 +45,7 @@ static bool between(struct tsr_evaluation *e, const struct tsr_form *form, tsr_w
 }
 
 /* Both sides as the comparison sees them. Equality does not depend on the sign. */
-static void operands(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct tsr_form *sides[2])
+void tsr_predicate_sides(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct tsr_form *sides[2])
 {
     bool is_signed = tsr_node_is_signed(node);
     if (node->code == TSR_COMPARE_EQ || node->code == TSR_COMPARE_NE) {
@@ -89,8 +89,8 @@ static const struct tsr_facts *different(struct tsr_evaluation *e, const struct 
 static const struct tsr_facts *compared(struct tsr_evaluation *e, const struct tsr_access_node *node, bool truth)
 {
     const struct tsr_form *sides[2];
-    uint8_t code = truth ? node->code : opposite[node->code];
-    operands(e, node, sides);
+    uint8_t code = truth ? node->code : tsr_compare_opposite[node->code];
+    tsr_predicate_sides(e, node, sides);
     if (code == TSR_COMPARE_NE)
         return different(e, tsr_form_apart(e, sides[0], sides[1], false, 0));
     struct tsr_facts *facts = tsr_facts_room(e, 2);

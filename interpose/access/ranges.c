@@ -1,5 +1,5 @@
 /* The ranges of a launch, access by access. */
-#include "access/evaluation.h"
+#include "access/memo.h"
 
 #include <string.h>
 
@@ -8,6 +8,8 @@
 #define INDEX ((tsr_wide)1 << 31)   /* what an index of 32 bits spans */
 #define RANGES 2048u                /* while they are collected */
 #define STEPS 10000u                /* a quarter of a millisecond; most kernels take a few hundred, a Triton GEMM of 128 accesses 9,371 */
+#define PIECES 64u                  /* that a store overwrites */
+#define OVERWRITTEN 256u            /* while they are collected */
 #define LEAST_STEPS 100u            /* to find out where addresses begin */
 
 #define NO_BASE TSR_NO_SYMBOL
@@ -30,9 +32,22 @@ struct known_shape {
     struct tsr_shape shape;
 };
 
+/* What is told of stores that differ by a number is found once. */
+struct known_store {
+    struct known_store *next;
+    const struct tsr_form *offset;
+    const struct tsr_access_access *access;
+    const struct tsr_lattice_piece *pieces;
+    uint32_t count;
+};
+
 struct run {
     struct tsr_evaluation e;
     struct known_shape *shapes[TSR_VIEW_BUCKETS];
+    struct known_store *stores;
+    struct tsr_must *must;
+    struct tsr_access_range *overwritten;
+    uint32_t overwritten_count;
     struct tsr_found *found;
     struct tsr_walk *walk;
     uint32_t walked[TSR_WALK_BASES];
@@ -172,8 +187,8 @@ static bool size_of(struct run *run, const struct tsr_access_access *access, con
 }
 
 /* The rows of matrices, `pitch` bytes apart: those of one that has a stride are on a common grid with it. */
-static bool repeat(struct run *run, const struct tsr_access_access *access, const struct tsr_facts *facts,
-                   struct tsr_shape *shape)
+static __attribute__((noinline)) bool repeat(struct run *run, const struct tsr_access_access *access,
+                                             const struct tsr_facts *facts, struct tsr_shape *shape)
 {
     const struct tsr_form *pitch = tsr_node_value(&run->e, (uint32_t)access->pitch);
     tsr_wide low = tsr_bound_lower(&run->e, pitch, facts), high = tsr_bound_upper(&run->e, pitch, facts);
@@ -459,6 +474,123 @@ static void give_rest(struct run *run)
     evaluate_tensors(run, false);
 }
 
+static bool are_alike(const struct tsr_access_access *a, const struct tsr_access_access *b)
+{
+    return a->must == b->must && a->loops == b->loops && a->size == b->size && a->rows == b->rows && a->pitch == b->pitch;
+}
+
+static const struct known_store *known_store(struct run *run, const struct tsr_access_access *access,
+                                             const struct address *address)
+{
+    struct tsr_evaluation *e = &run->e;
+    struct tsr_lattice_piece pieces[PIECES];
+    struct known_store *each = run->stores;
+    while (each && (!are_alike(each->access, access) || !is_offset(address, each->offset)))
+        each = each->next;
+    if (each)
+        return each;
+    const struct tsr_form *offset = offset_of(e, address);
+    uint32_t count = tsr_must_write(run->must, access, offset, pieces, PIECES);
+    struct tsr_lattice_piece *copy = tsr_scratch_take(e, count * sizeof *copy);
+    memcpy(copy, pieces, count * sizeof *copy);
+    each = tsr_scratch_take(e, sizeof *each);
+    *each = (struct known_store){run->stores, offset, access, copy, count};
+    return run->stores = each;
+}
+
+static void add_piece(struct run *run, const struct tsr_symbol *base, tsr_wide distance, const struct tsr_lattice_piece *piece)
+{
+    struct tsr_access_range *range = &run->overwritten[run->overwritten_count];
+    tsr_wide first = tsr_wide_wrap(distance + piece->first, 64),
+             span = (tsr_wide)piece->stride * (piece->count - 1) + piece->width;
+    if (!tsr_wide_is_small(first) || !tsr_wide_is_small(first + span) || run->overwritten_count == OVERWRITTEN)
+        return;
+    *range = range_of(run->e.template, TSR_ACCESS_WRITE, base->slot, base->variable);
+    range->overwritten = 1;
+    range->first = (int64_t)first;
+    range->last = (int64_t)(first + span) - 1;
+    if (piece->count > 1) {
+        range->stride = piece->stride;
+        range->width = piece->width;
+    }
+    if (++run->overwritten_count == OVERWRITTEN)
+        run->overwritten_count = tsr_ranges_merge_exact(run->overwritten, OVERWRITTEN);
+}
+
+/* What a store surely writes. */
+static void overwritten_by(struct run *run, const struct tsr_access_access *access)
+{
+    struct tsr_evaluation *e = &run->e;
+    const struct tsr_form *forms[CHOICES];
+    if (!tsr_context_facts(e, access->context) || choices_of(e, tsr_node_value(e, access->address), forms) != 1)
+        return;
+    uint32_t base = base_of(run, forms[0]);
+    if (base == NO_BASE || is_private(run, forms[0]))
+        return;
+    struct address address = {wrapped(e, forms[0], base), access->displacement, base};
+    const struct known_store *known = known_store(run, access, &address);
+    for (uint32_t i = 0; i < known->count; i++)
+        add_piece(run, tsr_symbol_at(e, base), address.form->constant + address.displacement, &known->pieces[i]);
+}
+
+static bool is_same_place(const struct tsr_access_range *a, const struct tsr_access_range *b)
+{
+    return a->kind == b->kind && !a->whole && a->symbol == b->symbol && a->offset == b->offset &&
+           a->parameter == b->parameter && !a->tensor && a->first == b->first && a->last == b->last && a->stride == b->stride &&
+           a->width == b->width;
+}
+
+static uint64_t bytes_of(const struct tsr_access_range *range)
+{
+    uint64_t span = (uint64_t)range->last - (uint64_t)range->first + 1;
+    return range->stride ? (span / (uint64_t)range->stride + 1) * (uint64_t)range->width : span;
+}
+
+/* The largest one of those that are left; `count`: none is. */
+static uint32_t largest_of(const struct tsr_access_range *ranges, uint32_t count)
+{
+    uint32_t found = count;
+    for (uint32_t i = 0; i < count; i++)
+        if (ranges[i].overwritten && (found == count || bytes_of(&ranges[i]) > bytes_of(&ranges[found])))
+            found = i;
+    return found;
+}
+
+/* A range that is overwritten gets the mark; what is part of one is a range more, the largest first, as long as the memo keeps them all. */
+static void hand_over(struct run *run)
+{
+    struct tsr_found *found = run->found;
+    struct tsr_access_range *ranges = run->overwritten;
+    uint32_t count = tsr_ranges_merge_exact(ranges, run->overwritten_count), before = found->count, largest;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t same = 0; same < before; same++)
+            if (is_same_place(&found->ranges[same], &ranges[i])) {
+                found->ranges[same].overwritten = 1;
+                ranges[i].overwritten = 0;
+            }
+    while (found->count < run->capacity && found->count < TSR_MEMO_RANGES && (largest = largest_of(ranges, count)) < count) {
+        found->ranges[found->count++] = ranges[largest];
+        ranges[largest].overwritten = 0;
+    }
+}
+
+/* Stores are looked at one after the other; what is not done when the work is used up is not told. */
+static __attribute__((noinline)) void find_overwritten(struct run *run)
+{
+    const struct tsr_access_template *header = run->e.template->header;
+    bool is_unknown = run->found->level == TSR_LEVEL_UNKNOWN;
+    run->e.depth = 0;
+    run->e.most_steps += run->e.most_steps / 2;
+    run->overwritten_count = 0;
+    if (run->e.coarse || is_unknown || _setjmp(run->e.out) != 0)
+        return;
+    run->must = tsr_must_start(&run->e);
+    run->overwritten = tsr_scratch_take(&run->e, OVERWRITTEN * sizeof *run->overwritten);
+    for (run->at = 0; run->at < header->accesses; run->at++)
+        if (run->e.template->accesses[run->at].must != TSR_ACCESS_NEVER)
+            overwritten_by(run, &run->e.template->accesses[run->at]);
+}
+
 /* Tables by node, context and loop, and room for the ranges. */
 static void take_tables(struct run *run)
 {
@@ -530,5 +662,8 @@ void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_la
         found->level = TSR_LEVEL_INTERVALS;
     found->steps = run->e.steps;
     found->count = tsr_ranges_merge(found->ranges, found->count);
+    find_overwritten(run);
+    found->steps = run->e.steps;
+    hand_over(run);
     note_seen(run, inputs, seen);
 }

@@ -131,11 +131,16 @@ static bool check_context(const struct tsr_sections *s, uint32_t index)
     return context->parent < index && context->predicate >= -1 && context->predicate < (int64_t)s->header->nodes;
 }
 
+static bool is_context(const struct tsr_sections *s, uint32_t context)
+{
+    return context < s->header->contexts || context == TSR_ACCESS_NEVER;
+}
+
 static bool check_loop(const struct tsr_sections *s, const struct tsr_access_loop *loop)
 {
     uint32_t contexts = s->header->contexts;
-    return loop->context < contexts && are_below(s, loop->first_entry, loop->entries, contexts) &&
-           are_below(s, loop->first_back, loop->backs, contexts);
+    return is_context(s, loop->must) && is_context(s, loop->again) && loop->context < contexts &&
+           are_below(s, loop->first_entry, loop->entries, contexts) && are_below(s, loop->first_back, loop->backs, contexts);
 }
 
 static bool check_bases(const struct tsr_sections *s, const struct tsr_access_access *access)
@@ -155,7 +160,7 @@ static bool check_access(const struct tsr_sections *s, const struct tsr_access_a
     int64_t nodes = s->header->nodes;
     return access->kind <= TSR_ACCESS_ATOMIC && access->address < nodes && access->context < s->header->contexts &&
            access->pitch >= -1 && access->pitch < nodes && access->length >= -1 && access->length < nodes &&
-           (access->rows <= 1 || access->pitch >= 0) && check_bases(s, access) &&
+           (access->rows <= 1 || access->pitch >= 0) && is_context(s, access->must) && check_bases(s, access) &&
            are_below(s, access->first_pointer, access->pointers, MOST_OFFSET);
 }
 

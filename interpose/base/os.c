@@ -1,11 +1,14 @@
 /* See os.h. */
 #include "base/os.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -188,6 +191,34 @@ uint64_t tsr_os_monotonic_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The state stands behind the name, which is in parentheses and may hold any. */
+static bool is_ready(int tasks, const char *task)
+{
+    char path[64], text[128] = "";
+    snprintf(path, sizeof path, "%.16s/stat", task);
+    int file = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    if (file >= 0)
+        close(file);
+    const char *end = bytes > 0 ? strrchr(text, ')') : NULL;
+    return end && strncmp(end, ") R", 3) == 0;
+}
+
+bool tsr_os_process_is_ready(int process)
+{
+    char path[32];
+    int saved_errno = errno;
+    bool ready = false;
+    snprintf(path, sizeof path, "/proc/%d/task", process);
+    DIR *tasks = opendir(path);
+    for (const struct dirent *task; tasks && !ready && (task = readdir(tasks));)
+        ready = task->d_name[0] != '.' && is_ready(dirfd(tasks), task->d_name);
+    if (tasks)
+        closedir(tasks);
+    errno = saved_errno;
+    return ready;
 }
 
 unsigned tsr_os_cpu_count(void)

@@ -51,14 +51,14 @@ static bool is_right(const struct tsr_record_copy *copy)
     case TSR_LANE_SET:
         return record->param_bytes >= sizeof(struct tsr_lane_set);
     default:
-        return record->kind == TSR_LANE_WAIT || record->kind == TSR_LANE_SIGNAL;
+        return tsr_lane_is_fence(record->kind);
     }
 }
 
-bool tsr_record_take(struct tsr_lane *lane, uint64_t position, struct tsr_record_copy *out)
+bool tsr_record_take(struct tsr_lane_ring *ring, uint64_t position, struct tsr_record_copy *out)
 {
-    const struct tsr_lane_record *there = tsr_lane_record_at(lane, position);
-    uint64_t left = TSR_LANE_BYTES - (position & (TSR_LANE_BYTES - 1));
+    const struct tsr_lane_record *there = tsr_lane_record_at(ring, position);
+    uint64_t left = TSR_LANE_RING_BYTES - (position & (TSR_LANE_RING_BYTES - 1));
     memcpy(&out->record, there, sizeof out->record);
     uint32_t bytes = out->record.bytes;
     if (position % TSR_LANE_UNIT || bytes < sizeof out->record || bytes % TSR_LANE_UNIT || bytes > left)

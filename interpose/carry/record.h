@@ -19,7 +19,7 @@ struct tsr_record_copy {
 } __attribute__((aligned(64)));
 
 /* False: what stands there is no record. Its stamp has been seen. */
-bool tsr_record_take(struct tsr_lane *lane, uint64_t position, struct tsr_record_copy *out);
+bool tsr_record_take(struct tsr_lane_ring *ring, uint64_t position, struct tsr_record_copy *out);
 
 /* Attributes of launches that an executor is given: those that refer to nothing of the application's process. */
 bool tsr_record_attribute_goes(CUlaunchAttributeID id);

@@ -17,6 +17,7 @@
 #include "order/gate.h"
 #include "launch/launch.h"
 #include "launch/predict.h"
+#include "memory/address_map.h"
 #include "driver/real.h"
 #include "memory/quiet.h"
 #include "check/snapshot.h"
@@ -197,11 +198,11 @@ static CUresult arm_locked(struct tsr_launch *launch)
 #define NOTHING (-2) /* there is nothing to look at it with */
 
 /* Why not; or one of these. */
-static int prepare_locked(struct tsr_launch *launch, const void *parameters, uint32_t bytes)
+static int prepare_locked(struct tsr_launch *launch)
 {
     now.snapshots = NULL;
     now.clone = NULL;
-    tsr_predict_locked(now.function, launch, parameters, bytes, &now.prediction);
+    tsr_predict(launch, &now.prediction);
     if (now.prediction.source == TSR_SOURCE_NONE || !is_bounded(&now.prediction))
         return TSR_CHECK_UNKNOWN;
     now.clone = clone_locked(launch);
@@ -220,19 +221,20 @@ static int prepare_locked(struct tsr_launch *launch, const void *parameters, uin
     return skip_of(result);
 }
 
-void tsr_check_begin(struct tsr_launch *launch, struct tsr_function_record *function, const void *parameters, uint32_t bytes)
+void tsr_check_begin(struct tsr_launch *launch)
 {
-    int skip = !parameters ? TSR_CHECK_PARAMETERS : tsr_memory_at_home() ? READY : TSR_CHECK_DRIVER;
+    int skip = !tsr_launch_gather(launch) ? TSR_CHECK_PARAMETERS : tsr_memory_at_home() ? READY : TSR_CHECK_DRIVER;
     if (skip == READY) {
         uint64_t start_ns = tsr_os_monotonic_ns();
         CUstreamCaptureMode mode = tsr_memory_relax_begin();
         tsr_memory_lock();
-        now.function = function;
+        uint32_t bytes = launch->gathered->bytes;
+        now.function = launch->known;
         now.mode = mode;
         now.start_ns = start_ns;
         now.block.bytes = bytes;
-        memcpy(now.block.values, parameters, bytes < sizeof now.block.values ? bytes : sizeof now.block.values);
-        skip = prepare_locked(launch, parameters, bytes);
+        memcpy(now.block.values, launch->gathered->values, bytes < sizeof now.block.values ? bytes : sizeof now.block.values);
+        skip = prepare_locked(launch);
         if (skip == READY)
             return;
         tsr_memory_unlock();
@@ -329,7 +331,7 @@ static void count_verdict(const struct verdict *verdict, bool first)
 static struct tsr_check_place place_of(uint64_t address)
 {
     uint64_t begin = 0, end = 0;
-    tsr_predict_allocation_locked(address, &begin, &end);
+    tsr_address_find_range(address, &begin, &end);
     return (struct tsr_check_place){.address = address, .allocation = begin, .allocation_bytes = end - begin};
 }
 

@@ -36,9 +36,8 @@ static inline bool tsr_check_is_turn(struct tsr_function_record *function, struc
     return __builtin_expect(tsr_checks != NULL, 0) && tsr_check_draw(function, launch);
 }
 
-/* Before a launch whose turn it is. Parameters: its block; NULL: they could not be read. If it can be checked, it has its turn
-   (launch->turn) and nothing else runs until tsr_check_finish. */
-void tsr_check_begin(struct tsr_launch *launch, struct tsr_function_record *function, const void *parameters, uint32_t bytes);
+/* Before a launch whose turn it is. If it can be checked, it keeps its turn (launch->turn) and nothing else runs until tsr_check_finish. */
+void tsr_check_begin(struct tsr_launch *launch);
 
 /* After it, whatever the driver said. */
 void tsr_check_finish(const struct tsr_launch *launch, CUresult result);

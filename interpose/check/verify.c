@@ -25,11 +25,6 @@ static void count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-static CUresult run_away(const struct tsr_verify_launch *launch)
-{
-    return launch->post(launch->function, launch->lane, launch->record, launch->stream, launch->block);
-}
-
 static CUresult run_home(const struct tsr_verify_launch *launch)
 {
     const struct tsr_lane_record *record = launch->record;
@@ -121,66 +116,84 @@ static void report_locked(const struct tsr_verify_launch *launch, const struct t
             name, launch->device, offset, (unsigned long long)base, difference->there, difference->here, bytes);
 }
 
-/* From BEFORE, which memory holds: AWAY is what the run elsewhere leaves, memory in the end what the run at home does. */
-static CUresult run_both(const struct tsr_verify_launch *launch, struct tsr_snapshots *snapshots)
+/* It has run elsewhere from BEFORE: AWAY is what that leaves, memory in the end what the run at home from the same bytes does. */
+static CUresult run_home_too(const struct tsr_verify_launch *launch)
 {
-    CUresult result = run_away(launch);
+    CUresult result = wait_for(launch->stream);
     if (result == CUDA_SUCCESS)
-        result = wait_for(launch->stream);
+        result = tsr_snapshot_take(launch->snapshots, AWAY);
     if (result == CUDA_SUCCESS)
-        result = tsr_snapshot_take(snapshots, AWAY);
-    if (result == CUDA_SUCCESS)
-        result = tsr_snapshot_restore(snapshots, BEFORE);
+        result = tsr_snapshot_restore(launch->snapshots, BEFORE);
     if (result == CUDA_SUCCESS)
         result = run_home(launch);
     return result == CUDA_SUCCESS ? tsr_real.cuStreamSynchronize(launch->stream) : result;
 }
 
-/* The memory lock is held and the gate closed. *ran: whether the launch has run. */
-static CUresult verify_locked(const struct tsr_verify_launch *launch, bool *ran)
+static CUresult compare_locked(const struct tsr_verify_launch *launch)
 {
     struct tsr_policy *policy = tsr_session()->policy;
-    struct tsr_snapshots *snapshots;
-    CUresult result = tsr_snapshots_create(TSR_SNAPSHOTS, launch->limit_bytes, &snapshots);
+    struct tsr_difference difference;
+    CUresult result = tsr_snapshot_compare(launch->snapshots, AWAY, &difference);
     if (result != CUDA_SUCCESS)
         return result;
-    result = tsr_snapshot_take(snapshots, BEFORE);
-    *ran = result == CUDA_SUCCESS;
-    if (*ran)
-        result = run_both(launch, snapshots);
-    struct tsr_difference difference;
-    if (result == CUDA_SUCCESS)
-        result = tsr_snapshot_compare(snapshots, AWAY, &difference);
-    if (result == CUDA_SUCCESS) {
-        count(&policy->verified);
-        if (difference.bytes) {
-            count(&policy->different);
-            __atomic_store_n(&launch->function->different, true, __ATOMIC_RELAXED);
-            report_locked(launch, &difference);
-        }
+    count(&policy->verified);
+    if (difference.bytes) {
+        count(&policy->different);
+        __atomic_store_n(&launch->function->different, true, __ATOMIC_RELAXED);
+        tsr_function_changed();
+        report_locked(launch, &difference);
     }
-    tsr_snapshots_destroy(snapshots);
-    return result;
+    return CUDA_SUCCESS;
 }
 
-CUresult tsr_verify(const struct tsr_verify_launch *launch)
+/* The memory lock is held and the gate closed. False: no room. */
+static bool copy_locked(struct tsr_verify_launch *launch)
 {
-    bool ran = false;
-    CUresult result = CUDA_SUCCESS;
+    if (tsr_snapshots_create(TSR_SNAPSHOTS, launch->limit_bytes, &launch->snapshots) != CUDA_SUCCESS)
+        return false;
+    if (tsr_snapshot_take(launch->snapshots, BEFORE) == CUDA_SUCCESS)
+        return true;
+    tsr_snapshots_destroy(launch->snapshots);
+    return false;
+}
+
+/* The memory lock is held. True: the gate is closed, and memory copied. */
+static bool prepare_locked(struct tsr_verify_launch *launch)
+{
+    if (points_outside_locked(launch) || !tsr_gate_close(QUIET_NS))
+        return false;
+    /* Asking a context about all its work would end captures in it. */
+    bool ready = !tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS && copy_locked(launch);
+    if (!ready)
+        tsr_gate_open();
+    return ready;
+}
+
+bool tsr_verify_begin(struct tsr_verify_launch *launch)
+{
+    bool ready = false;
     if (tsr_gate_watched && tsr_memory_at_home()) {
-        CUstreamCaptureMode mode = tsr_memory_relax_begin();
+        launch->mode = tsr_memory_relax_begin();
         tsr_memory_lock();
-        if (!points_outside_locked(launch) && tsr_gate_close(QUIET_NS)) {
-            /* Asking a context about all its work would end captures in it. */
-            if (!tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS)
-                result = verify_locked(launch, &ran);
-            tsr_gate_open();
+        ready = prepare_locked(launch);
+        if (!ready) {
+            tsr_memory_unlock();
+            tsr_memory_relax_end(launch->mode);
         }
-        tsr_memory_unlock();
-        tsr_memory_relax_end(mode);
     }
-    if (ran)
-        return result;
-    count(&tsr_session()->policy->not_verified);
-    return run_away(launch);
+    if (!ready)
+        count(&tsr_session()->policy->not_verified);
+    return ready;
+}
+
+CUresult tsr_verify_end(struct tsr_verify_launch *launch, CUresult posted)
+{
+    CUresult result = posted == CUDA_SUCCESS ? run_home_too(launch) : posted;
+    if (result == CUDA_SUCCESS)
+        result = compare_locked(launch);
+    tsr_snapshots_destroy(launch->snapshots);
+    tsr_gate_open();
+    tsr_memory_unlock();
+    tsr_memory_relax_end(launch->mode);
+    return result == tsr_order_state() ? CUDA_SUCCESS : result; /* its fault on the executor is told by later calls */
 }

@@ -11,18 +11,18 @@
 
 #include "api/driver.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tessera/lane.h>
 
 struct tsr_function_record;
-struct tsr_lane_client;
+struct tsr_snapshots;
 
 struct tsr_verify_launch {
     struct tsr_function_record *function;
     CUfunction handle;
-    struct tsr_lane_client *lane;
-    struct tsr_lane_record *record;
+    const struct tsr_lane_record *record;
     const uint8_t *block; /* as posted: parameters, then attributes */
     uint32_t parameter_bytes;
     const CUlaunchAttribute *attributes; /* in the block */
@@ -30,11 +30,14 @@ struct tsr_verify_launch {
     CUstream stream;
     uint32_t device; /* of the lane */
     uint64_t limit_bytes;
-    CUresult (*post)(struct tsr_function_record *function, struct tsr_lane_client *lane, struct tsr_lane_record *record,
-                     CUstream stream, const uint8_t *block); /* runs it elsewhere */
+
+    struct tsr_snapshots *snapshots; /* between begin and end */
+    CUstreamCaptureMode mode;
 };
 
-/* Runs the launch, verified if that is possible. Errors: the driver's, or the executor's. */
-CUresult tsr_verify(const struct tsr_verify_launch *launch);
+/* Before the launch is posted. True: memory is its own until tsr_verify_end. False: it cannot be verified, which is counted. */
+bool tsr_verify_begin(struct tsr_verify_launch *launch);
+/* After it: runs it at home, too, and compares. posted: what came of posting it. Errors: that, the driver's, or the executor's. */
+CUresult tsr_verify_end(struct tsr_verify_launch *launch, CUresult posted);
 
 #endif

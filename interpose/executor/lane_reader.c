@@ -27,7 +27,8 @@ struct batch {
     struct tsr_record_copy first;
     struct tsr_lane_record operations[MOST_OPERATIONS]; /* the first one's header among them */
     unsigned count;                                     /* 0: not of operations */
-    uint64_t end;                                       /* behind the last record */
+    struct tsr_lane_ring *ring;
+    uint64_t end; /* behind the last record */
 };
 
 struct tsr_lane_reader {
@@ -40,9 +41,12 @@ struct tsr_lane_reader {
     CUcontext context;
     struct tsr_lane_times *times; /* NULL: nothing is timed */
     pthread_t thread, pulse;
-    int stop;                    /* atomic */
-    struct batch batch;          /* thread */
-    struct tsr_record_copy next; /* thread; that may belong to the batch */
+    int stop;                           /* atomic */
+    uint64_t positions[TSR_LANE_RINGS]; /* thread; of the next record */
+    uint32_t looks_at;                  /* thread; the ring whose turn it is */
+    uint64_t fences;                    /* thread; taken so far */
+    struct batch batch;                 /* thread */
+    struct tsr_record_copy next;        /* thread; that may belong to the batch */
 };
 
 #define DRAIN_LOOK_NS 20000ull
@@ -108,7 +112,7 @@ static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_rec
 
 static bool is_operation(const struct tsr_lane_record *record)
 {
-    return record->kind == TSR_LANE_WAIT || record->kind == TSR_LANE_SIGNAL;
+    return tsr_lane_is_fence(record->kind);
 }
 
 static CUstreamBatchMemOpParams operation_of(const struct tsr_lane *lane, const struct tsr_lane_record *record)
@@ -127,18 +131,38 @@ static CUstreamBatchMemOpParams operation_of(const struct tsr_lane *lane, const 
     return operation;
 }
 
-/* Takes what begins there out of the lane. False: it is no record. */
-static bool take(struct tsr_lane_reader *reader, uint64_t position)
+/* Whether a record stands there, and if it is a fence, whether it is its turn when `ahead` more have been taken. */
+static bool is_due(const struct tsr_lane_reader *reader, struct tsr_lane_ring *ring, uint64_t position, unsigned ahead)
+{
+    const struct tsr_lane_record *there = tsr_lane_record_at(ring, position);
+    return tsr_lane_is_ready(ring, position) && (!tsr_lane_is_fence(__atomic_load_n(&there->kind, __ATOMIC_RELAXED)) ||
+                                                 __atomic_load_n(&there->turn, __ATOMIC_RELAXED) == reader->fences + ahead);
+}
+
+/* The next ring, by turns, that has a record to be taken; TSR_LANE_RINGS: none. */
+static uint32_t find_due(const struct tsr_lane_reader *reader)
+{
+    for (uint32_t i = 0; i < TSR_LANE_RINGS; i++) {
+        uint32_t number = (reader->looks_at + i) % TSR_LANE_RINGS;
+        if (is_due(reader, &reader->lane->rings[number], reader->positions[number], 0))
+            return number;
+    }
+    return TSR_LANE_RINGS;
+}
+
+/* Takes what begins there out of the ring. False: it is no record. */
+static bool take(struct tsr_lane_reader *reader, struct tsr_lane_ring *ring, uint64_t position)
 {
     struct batch *batch = &reader->batch;
-    if (!tsr_record_take(reader->lane, position, &batch->first))
+    if (!tsr_record_take(ring, position, &batch->first))
         return false;
+    batch->ring = ring;
     batch->end = position + batch->first.record.bytes;
     batch->count = is_operation(&batch->first.record);
     batch->operations[0] = batch->first.record;
-    while (batch->count && batch->count < MOST_OPERATIONS && tsr_lane_is_ready(reader->lane, batch->end)) {
+    while (batch->count && batch->count < MOST_OPERATIONS && is_due(reader, ring, batch->end, batch->count)) {
         const struct tsr_lane_record *next = &reader->next.record;
-        if (!tsr_record_take(reader->lane, batch->end, &reader->next) || !is_operation(next) ||
+        if (!tsr_record_take(ring, batch->end, &reader->next) || !is_operation(next) ||
             next->stream != batch->first.record.stream)
             break;
         batch->operations[batch->count++] = *next;
@@ -186,7 +210,8 @@ static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_lane_
         tsr_lane_times_end(reader->times, pair, stream, result == CUDA_SUCCESS);
     unsigned given = count ? count : 1;
     tsr_backlog_given(reader->backlog, record->stream, stream, given);
-    __atomic_fetch_add(&reader->lane->given[record->stream], given, __ATOMIC_RELAXED);
+    uint32_t *count_given = &reader->lane->given[record->stream]; /* only this thread writes it */
+    __atomic_store_n(count_given, *count_given + given, __ATOMIC_RELAXED);
     return result;
 }
 
@@ -268,53 +293,64 @@ static bool watch(struct tsr_lane_reader *reader)
     return idle;
 }
 
-static void wait_for_records(struct tsr_lane_reader *reader, uint64_t head)
+static void wait_for_records(struct tsr_lane_reader *reader)
 {
     struct tsr_lane *lane = reader->lane;
     for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
-        if (tsr_lane_is_ready(lane, head))
+        if (find_due(reader) < TSR_LANE_RINGS)
             return;
         __builtin_ia32_pause();
     }
     __atomic_store_n(&lane->sleeping, 1, __ATOMIC_SEQ_CST);
-    if (!tsr_lane_is_ready(lane, head)) {
+    if (find_due(reader) == TSR_LANE_RINGS) {
         uint64_t longest_ns = watch(reader) ? SLEEP_NS : WATCH_NS;
         tsr_os_futex_wait(&lane->sleeping, 1, tsr_backlog_is_empty(reader->backlog) ? longest_ns : FEED_NS, true);
     }
     __atomic_store_n(&lane->sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
+/* One record of the ring, or several operations. False: nothing more is to be taken. */
+static bool take_next(struct tsr_lane_reader *reader, uint32_t number)
+{
+    struct tsr_lane *lane = reader->lane;
+    struct tsr_lane_ring *ring = &lane->rings[number];
+    uint64_t begin = reader->positions[number];
+    bool taken = take(reader, ring, begin);
+    uint64_t end = taken ? reader->batch.end : begin;
+    if (taken)
+        note(reader);
+    __atomic_store_n(&ring->taken, end, __ATOMIC_SEQ_CST);
+    if (is_closed(lane))
+        return false;
+    if (!is_dead(lane)) {
+        CUresult result = taken ? accept(reader) : CUDA_ERROR_INVALID_VALUE;
+        if (result != CUDA_SUCCESS) {
+            tell(reader, taken ? &reader->batch.first.record : NULL);
+            fail(reader, result);
+        }
+    }
+    if (!taken)
+        return false;
+    tsr_lane_give_back(ring, begin, end);
+    reader->fences += reader->batch.count;
+    reader->positions[number] = end;
+    reader->looks_at = (number + 1) % TSR_LANE_RINGS;
+    return true;
+}
+
 static void *run(void *argument)
 {
     struct tsr_lane_reader *reader = argument;
     struct tsr_lane *lane = reader->lane;
-    uint64_t head = 0;
     cuCtxSetCurrent(reader->context);
     for (unsigned turn = 0; !__atomic_load_n(&reader->stop, __ATOMIC_ACQUIRE) && !is_closed(lane); turn++) {
-        if (!tsr_backlog_is_empty(reader->backlog) && (turn % FEED_RECORDS == 0 || !tsr_lane_is_ready(lane, head)))
+        uint32_t number = find_due(reader);
+        if (!tsr_backlog_is_empty(reader->backlog) && (turn % FEED_RECORDS == 0 || number == TSR_LANE_RINGS))
             feed(reader);
-        if (!tsr_lane_is_ready(lane, head)) {
-            wait_for_records(reader, head);
-            continue;
-        }
-        bool taken = take(reader, head);
-        uint64_t end = taken ? reader->batch.end : head;
-        if (taken)
-            note(reader);
-        __atomic_store_n(&lane->taken, end, __ATOMIC_SEQ_CST);
-        if (is_closed(lane))
+        if (number == TSR_LANE_RINGS)
+            wait_for_records(reader);
+        else if (!take_next(reader, number))
             break;
-        if (!is_dead(lane)) {
-            CUresult result = taken ? accept(reader) : CUDA_ERROR_INVALID_VALUE;
-            if (result != CUDA_SUCCESS) {
-                tell(reader, taken ? &reader->batch.first.record : NULL);
-                fail(reader, result);
-            }
-        }
-        if (!taken)
-            break;
-        tsr_lane_give_back(lane, head, end);
-        head = end;
     }
     return NULL;
 }
@@ -330,12 +366,22 @@ static void *beat(void *argument)
     return NULL;
 }
 
-/* Whether something that was posted before the message, and that it may concern, was not given to the driver yet. */
-static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_message *message, uint64_t end)
+/* Whether something that was posted before the message, up to these tails, was not taken yet. */
+static bool is_behind(const struct tsr_lane *lane, const uint64_t tails[TSR_LANE_RINGS])
+{
+    for (uint32_t i = 0; i < TSR_LANE_RINGS; i++)
+        if (__atomic_load_n(&lane->rings[i].head, __ATOMIC_ACQUIRE) < tails[i])
+            return true;
+    return false;
+}
+
+/* Whether some of it, that the message may concern, was not given to the driver yet. */
+static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_message *message,
+                     const uint64_t tails[TSR_LANE_RINGS])
 {
     if (message->kind == TSR_MESSAGE_STREAM) /* what is posted of it is complete */
         return false;
-    return __atomic_load_n(&reader->lane->head, __ATOMIC_ACQUIRE) < end ||
+    return is_behind(reader->lane, tails) ||
            (message->kind == TSR_MESSAGE_ATTRIBUTE ? tsr_backlog_may_launch(reader->backlog, message->id)
                                                    : !tsr_backlog_is_empty(reader->backlog));
 }
@@ -343,8 +389,10 @@ static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_mess
 void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor,
                             struct tsr_reply *reply)
 {
-    uint64_t end = __atomic_load_n(&reader->lane->tail, __ATOMIC_ACQUIRE);
-    while (is_early(reader, message, end) && !is_closed(reader->lane))
+    uint64_t tails[TSR_LANE_RINGS];
+    for (uint32_t i = 0; i < TSR_LANE_RINGS; i++)
+        tails[i] = __atomic_load_n(&reader->lane->rings[i].tail, __ATOMIC_ACQUIRE);
+    while (is_early(reader, message, tails) && !is_closed(reader->lane))
         tsr_os_futex_wait(&reader->lane->never, 0, DRAIN_LOOK_NS, true);
     pthread_mutex_lock(&reader->watching);
     tsr_mirror_apply(reader->mirror, message, descriptor, reply);
@@ -377,7 +425,7 @@ CUresult tsr_lane_reader_start(const struct tsr_message *hello, int descriptor, 
     reader->lane = tsr_os_map((void *)(uintptr_t)hello->address, hello->bytes, PROT_READ | PROT_WRITE, descriptor, 0);
     if (!reader->lane)
         goto drop;
-    result = cuMemHostRegister(reader->lane, hello->bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    result = cuMemHostRegister(reader->lane, TSR_LANE_FRONT_BYTES, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (result != CUDA_SUCCESS)
         goto unmap;
     result = CUDA_ERROR_OUT_OF_MEMORY;

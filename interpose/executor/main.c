@@ -98,10 +98,12 @@ struct guest {
     struct tsr_lane_reader *reader;
 };
 
-static CUresult greet(struct guest *guest, CUdevice device, CUcontext context, const struct tsr_message *hello, int descriptor)
+static CUresult greet(struct guest *guest, CUdevice device, CUcontext context, const struct tsr_message *hello, int descriptor,
+                      struct tsr_reply *reply)
 {
     if (guest->reader)
         return CUDA_ERROR_INVALID_VALUE;
+    reply->flags = (uint32_t)getpid();
     CUresult result = tsr_mirror_create(device, &guest->mirror);
     return result == CUDA_SUCCESS ? tsr_lane_reader_start(hello, descriptor, guest->mirror, context, &guest->reader) : result;
 }
@@ -113,7 +115,7 @@ static void answer(struct guest *guest, CUdevice device, CUcontext context, cons
     if (message->version != TSR_LANE_VERSION)
         reply->result = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
     else if (first)
-        reply->result = (int32_t)greet(guest, device, context, message, descriptor);
+        reply->result = (int32_t)greet(guest, device, context, message, descriptor, reply);
     else if (!guest->reader)
         reply->result = CUDA_ERROR_NOT_INITIALIZED;
     else {

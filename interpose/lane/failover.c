@@ -44,8 +44,8 @@ struct queue {
 struct failover {
     struct tsr_lane_client *client;
     struct tsr_carry_driver driver;
-    uint64_t position; /* of the next record */
-    uint32_t launches; /* that were carried out */
+    uint64_t positions[TSR_LANE_RINGS]; /* of the next record */
+    uint32_t launches;                  /* that were carried out */
     struct queue queues[TSR_LANE_STREAMS];
     struct tsr_record_copy copy; /* the record that is being collected */
 };
@@ -77,15 +77,15 @@ static void finish(struct failover *self, uint32_t records)
     __atomic_fetch_sub(&self->client->pending, records, __ATOMIC_RELEASE);
 }
 
-/* Moves what stands in the ring to the queues, so that one stream does not wait for another. */
-static CUresult collect(struct failover *self)
+static CUresult collect_from(struct failover *self, uint32_t number)
 {
-    struct tsr_lane *lane = self->client->lane;
-    while (tsr_lane_is_ready(lane, self->position)) {
+    struct tsr_lane_ring *ring = &self->client->lane->rings[number];
+    uint64_t *position = &self->positions[number];
+    while (tsr_lane_is_ready(ring, *position)) {
         const struct tsr_lane_record *record = &self->copy.record;
-        if (!tsr_record_take(lane, self->position, &self->copy))
+        if (!tsr_record_take(ring, *position, &self->copy))
             return CUDA_ERROR_INVALID_VALUE;
-        uint64_t end = self->position + record->bytes;
+        uint64_t end = *position + record->bytes;
         if (record->kind != TSR_LANE_SKIP) {
             struct item *item = malloc(offsetof(struct item, record) + record->bytes);
             if (!item)
@@ -97,10 +97,20 @@ static CUresult collect(struct failover *self)
             queue->end = &item->next;
             __atomic_fetch_add(&self->client->pending, 1, __ATOMIC_RELEASE);
         }
-        tsr_lane_give_back(lane, self->position, end);
-        self->position = end;
+        tsr_lane_give_back(ring, *position, end);
+        *position = end;
     }
     return CUDA_SUCCESS;
+}
+
+/* Moves what stands in the rings to the queues, so that one stream does not wait for another: the turns of fences mean nothing here, where
+   nothing that waits is enqueued. */
+static CUresult collect(struct failover *self)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < TSR_LANE_RINGS && result == CUDA_SUCCESS; i++)
+        result = collect_from(self, i);
+    return result;
 }
 
 static tsr_came_back_listener *listener; /* constant while there are lanes */
@@ -226,8 +236,20 @@ static CUresult advance_all(struct failover *self)
 
 static bool is_pending(const struct tsr_lane_client *client)
 {
-    return __atomic_load_n(&client->lane->head, __ATOMIC_ACQUIRE) != __atomic_load_n(&client->lane->tail, __ATOMIC_ACQUIRE) ||
-           __atomic_load_n(&client->pending, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < TSR_LANE_RINGS; i++) {
+        const struct tsr_lane_ring *ring = &client->lane->rings[i];
+        if (__atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) != __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE))
+            return true;
+    }
+    return __atomic_load_n(&client->pending, __ATOMIC_ACQUIRE) != 0;
+}
+
+static bool is_any_ready(const struct failover *self)
+{
+    for (uint32_t i = 0; i < TSR_LANE_RINGS; i++)
+        if (tsr_lane_is_ready(&self->client->lane->rings[i], self->positions[i]))
+            return true;
+    return false;
 }
 
 /* Nothing is left, and no stream is away that could bring more. */
@@ -244,7 +266,7 @@ static void rest(const struct failover *self)
         return;
     }
     __atomic_store_n(&lane->sleeping, 1, __ATOMIC_SEQ_CST);
-    if (!tsr_lane_is_ready(lane, self->position))
+    if (!is_any_ready(self))
         tsr_os_futex_wait(&lane->sleeping, 1, IDLE_LOOK_NS, true);
     __atomic_store_n(&lane->sleeping, 0, __ATOMIC_SEQ_CST);
 }
@@ -292,10 +314,22 @@ static struct tsr_carry_driver real_driver(void)
 }
 
 /* Whether what the executor says that it has taken lies between what it had before and what it was given. */
-static bool is_plausible(const struct tsr_lane *lane, uint64_t taken)
+static bool is_plausible(const struct tsr_lane_ring *ring, uint64_t taken)
 {
-    uint64_t head = __atomic_load_n(&lane->head, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
-    return taken % TSR_LANE_UNIT == 0 && taken - head <= TSR_LANE_BYTES && tail - taken <= TSR_LANE_BYTES;
+    uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+    return taken % TSR_LANE_UNIT == 0 && taken - head <= TSR_LANE_RING_BYTES && tail - taken <= TSR_LANE_RING_BYTES;
+}
+
+/* The lane has been closed. False: what the executor says of it cannot be. */
+static bool take_over(struct failover *self)
+{
+    struct tsr_lane *lane = self->client->lane;
+    for (uint32_t i = 0; i < TSR_LANE_RINGS; i++) {
+        self->positions[i] = __atomic_load_n(&lane->rings[i].taken, __ATOMIC_SEQ_CST);
+        if (!is_plausible(&lane->rings[i], self->positions[i]))
+            return false;
+    }
+    return is_settled(self);
 }
 
 bool tsr_failover_start(struct tsr_lane_client *client)
@@ -303,18 +337,17 @@ bool tsr_failover_start(struct tsr_lane_client *client)
     struct tsr_lane *lane = client->lane;
     pthread_t thread;
     __atomic_store_n(&lane->closed, 1, __ATOMIC_SEQ_CST);
-    uint64_t taken = __atomic_load_n(&lane->taken, __ATOMIC_SEQ_CST);
     struct failover *self = calloc(1, sizeof *self);
     if (!self)
         return false;
     self->client = client;
-    if (!is_plausible(lane, taken) || !is_settled(self))
+    if (!take_over(self))
         goto drop;
     self->driver = real_driver();
-    self->position = taken;
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
         self->queues[i].end = &self->queues[i].first;
-    tsr_lane_give_back(lane, __atomic_load_n(&lane->head, __ATOMIC_ACQUIRE), taken);
+    for (uint32_t i = 0; i < TSR_LANE_RINGS; i++)
+        tsr_lane_give_back(&lane->rings[i], __atomic_load_n(&lane->rings[i].head, __ATOMIC_ACQUIRE), self->positions[i]);
     __atomic_store_n(&client->standing, 1, __ATOMIC_RELEASE);
     if (tsr_os_thread_start(&thread, "tessera-standin", run, self)) {
         pthread_detach(thread);

@@ -117,13 +117,15 @@ static CUresult send_locked(struct tsr_function_record *function, struct tsr_lan
     return result;
 }
 
-CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane_client *lane)
+/* NOT_SUPPORTED: the executor cannot load its module. Errors: of one that has failed. */
+static CUresult send(struct tsr_function_record *function, struct tsr_lane_client *lane)
 {
     if (__atomic_load_n(&function->sent, __ATOMIC_ACQUIRE) & (1u << tsr_lane_number(lane)))
         return CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
     CUresult result = send_locked(function, lane);
     pthread_mutex_unlock(&lock);
+    tsr_function_changed(); /* of what it uses more may be known now */
     return result;
 }
 
@@ -133,7 +135,8 @@ enum tsr_reason tsr_function_refusal(const struct tsr_function_record *function,
     return foreign >> tsr_lane_number(lane) & 1 ? TSR_REASON_ARCHITECTURE : TSR_REASON_EXECUTOR;
 }
 
-enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function)
+/* Of one that has been sent. */
+static enum tsr_reason hindrance(const struct tsr_function_record *function)
 {
     uint32_t uses = __atomic_load_n(&function->uses, __ATOMIC_RELAXED);
     uint64_t held = __atomic_load_n(&function->module->held, __ATOMIC_RELAXED);
@@ -146,6 +149,42 @@ enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *functio
     if ((uses & TSR_GLOBALS_STATE) || (held & __atomic_load_n(&function->variables, __ATOMIC_RELAXED)))
         return TSR_REASON_VARIABLE;
     return uses & TSR_GLOBALS_ADDRESS ? TSR_REASON_ADDRESS : TSR_REASON_NONE;
+}
+
+uint64_t tsr_function_changes = 1;
+
+void tsr_function_changed(void)
+{
+    __atomic_add_fetch(&tsr_function_changes, 1, __ATOMIC_SEQ_CST);
+}
+
+enum tsr_reason tsr_function_bound(const struct tsr_function_record *function)
+{
+    if (__atomic_load_n(&function->different, __ATOMIC_RELAXED))
+        return TSR_REASON_VERIFY;
+    if (function->is_collective)
+        return TSR_REASON_OTHER_GPUS;
+    return function->module && function->module->image >= 0 ? TSR_REASON_NONE : TSR_REASON_MODULE;
+}
+
+/* What was found after `changes`. Another thread's note may win; then the next launch finds it again. */
+static void note_fit(struct tsr_function_record *function, uint32_t lane, uint64_t changes)
+{
+    uint64_t old = __atomic_load_n(&function->fit, __ATOMIC_RELAXED);
+    uint64_t fit = (old >> TSR_FIT_LANES == changes ? old : changes << TSR_FIT_LANES) | 1ull << lane;
+    __atomic_compare_exchange_n(&function->fit, &old, fit, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+CUresult tsr_function_prepare(struct tsr_function_record *function, struct tsr_lane_client *lane, enum tsr_reason *reason)
+{
+    CUresult result = send(function, lane);
+    if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
+        return result;
+    uint64_t changes = __atomic_load_n(&tsr_function_changes, __ATOMIC_ACQUIRE); /* before what is looked at */
+    *reason = result == CUDA_SUCCESS ? hindrance(function) : tsr_function_refusal(function, lane);
+    if (*reason == TSR_REASON_NONE && tsr_function_bound(function) == TSR_REASON_NONE)
+        note_fit(function, tsr_lane_number(lane), changes);
+    return CUDA_SUCCESS;
 }
 
 /* Not of what the shim places itself, the same for all GPUs. */
@@ -167,13 +206,11 @@ static bool may_hold_left_address(const uint8_t *block, uint32_t begin, uint32_t
 }
 
 /* Parameter by parameter where the driver tells of them: two numbers of four bytes are no address. */
-enum tsr_reason tsr_function_hindrance_given(const struct tsr_function_record *function, const void *block, uint32_t bytes)
+enum tsr_reason tsr_function_scan_left(const struct tsr_function_record *function, const void *block, uint32_t bytes)
 {
     const struct tsr_parameters *parameters = &function->parameters;
     bool told = __atomic_load_n(&parameters->known, __ATOMIC_ACQUIRE) && parameters->all && parameters->bytes <= bytes;
     bool found = false;
-    if (!(__atomic_load_n(&function->uses, __ATOMIC_RELAXED) & TSR_GLOBALS_LEFT))
-        return TSR_REASON_NONE;
     if (!told)
         found = may_hold_left_address(block, 0, bytes);
     for (uint32_t i = 0; told && !found && i < parameters->count; i++) {
@@ -181,11 +218,6 @@ enum tsr_reason tsr_function_hindrance_given(const struct tsr_function_record *f
         found = may_hold_left_address(block, each->offset, each->offset + (uint32_t)each->bytes);
     }
     return found ? TSR_REASON_ADDRESS : TSR_REASON_NONE;
-}
-
-bool tsr_function_sendable(const struct tsr_function_record *function)
-{
-    return function->module && function->module->image >= 0;
 }
 
 static uint64_t bit_of(const char *variable)
@@ -196,6 +228,7 @@ static uint64_t bit_of(const char *variable)
 void tsr_module_hold(struct tsr_module_record *module, const char *variable)
 {
     __atomic_fetch_or(&module->held, bit_of(variable), __ATOMIC_RELAXED);
+    tsr_function_changed();
 }
 
 bool tsr_module_holds(const struct tsr_module_record *module, const char *variable)
@@ -237,6 +270,7 @@ static CUresult send_attribute_to_all_locked(struct tsr_function_record *functio
         if (tsr_lane_state(session->lanes[i]) != CUDA_SUCCESS)
             return tsr_lane_state(session->lanes[i]);
         __atomic_fetch_and(&function->sent, (uint16_t)~bit, __ATOMIC_RELEASE);
+        tsr_function_changed();
         function->refused |= bit;
     }
     return CUDA_SUCCESS;

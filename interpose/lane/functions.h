@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tessera/lane.h>
 #include <tessera/records.h>
 
 #include "object/registry.h"
@@ -30,18 +31,41 @@ static inline void tsr_function_describe(struct tsr_function_record *function)
 /* Why it could not be sent, as an executor that works did not take it. */
 enum tsr_reason tsr_function_refusal(const struct tsr_function_record *function, const struct tsr_lane_client *lane);
 
-/* Why it must run at home although it has been sent: it would use what an executor has a copy of its own of. */
-enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function);
+/*
+ * Whether launches of the function may go to that lane, is a property of the function: it is found out once (tsr_function_prepare) and holds until
+ * something that it rests on changes, of whatever function (tsr_function_changed).
+ */
+extern uint64_t tsr_function_changes __attribute__((visibility("hidden"))); /* atomic */
 
-/* The same of the parameters, `bytes` of the block: they may hold an address that its module's functions left in memory, where the application found it. */
-enum tsr_reason tsr_function_hindrance_given(const struct tsr_function_record *function, const void *block, uint32_t bytes);
+#define TSR_FIT_LANES 16u /* lowest bits of tsr_function_record.fit: lanes; above them the changes that it was found after */
 
-/* False: its module is not known, or its image is of a form that cannot be sent to an executor. */
-bool tsr_function_sendable(const struct tsr_function_record *function);
+/* True: nothing of the function itself keeps its launches from the lane with that number. It has been described and sent. */
+static inline bool tsr_function_is_fit(const struct tsr_function_record *function, uint32_t lane)
+{
+    uint64_t fit = __atomic_load_n(&function->fit, __ATOMIC_ACQUIRE);
+    return fit >> TSR_FIT_LANES == __atomic_load_n(&tsr_function_changes, __ATOMIC_ACQUIRE) && (fit >> lane & 1);
+}
 
-/* Makes the function known to the lane's executor. Errors: NOT_SUPPORTED when it must stay home, as the executor cannot load its
-   module; that of an executor that has failed. */
-CUresult tsr_function_send(struct tsr_function_record *function, struct tsr_lane_client *lane);
+/* What a function's fitness rests on has changed. */
+void tsr_function_changed(void);
+
+/* Why none of its launches can go to any lane, as far as is known without sending it. It has been described. */
+enum tsr_reason tsr_function_bound(const struct tsr_function_record *function);
+
+/*
+ * Sends the function, and finds out whether it would use there what an executor has a copy of its own of: *reason says why it stays home. Errors:
+ * of an executor that has failed.
+ */
+CUresult tsr_function_prepare(struct tsr_function_record *function, struct tsr_lane_client *lane, enum tsr_reason *reason);
+
+/* Why a launch with these parameters stays home: they may hold an address that its module's functions left in memory, where the application found it. */
+enum tsr_reason tsr_function_scan_left(const struct tsr_function_record *function, const void *block, uint32_t bytes);
+static inline enum tsr_reason tsr_function_hindrance_given(const struct tsr_function_record *function, const void *block,
+                                                           uint32_t bytes)
+{
+    bool follows = __atomic_load_n(&function->uses, __ATOMIC_RELAXED) & TSR_GLOBALS_LEFT;
+    return __builtin_expect(follows, 0) ? tsr_function_scan_left(function, block, bytes) : TSR_REASON_NONE;
+}
 
 /* Flat bytes (tessera/access.h) that say what launches of the function on that GPU read and write; NULL: that is unknown, as yet or for good. */
 static inline const void *tsr_function_template(struct tsr_function_record *function, uint32_t gpu, uint32_t *bytes)

@@ -27,6 +27,9 @@
 #define PAUSE_NS 50000ull
 
 _Static_assert(sizeof(struct tsr_lane) <= TSR_LANE_SPACING, "lanes do not overlap");
+_Static_assert(offsetof(struct tsr_lane, rings) == TSR_LANE_FRONT_BYTES, "all that GPUs see lies before the rings");
+_Static_assert(offsetof(struct tsr_lane_ring, records) == 256, "tests/security/test_hostile_guests.py counts on it");
+_Static_assert(offsetof(struct tsr_lane, sleeping) == 128, "scripts/lab shared-lines counts on it");
 
 /* Somebody listens from before the application begins: who is refused comes too late, and only a full queue is worth waiting for. */
 static int connect_within(const char *path, uint64_t ns)
@@ -90,13 +93,13 @@ CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *mess
 
 struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t number)
 {
-    struct tsr_lane_client *client = calloc(1, sizeof *client);
+    struct tsr_lane_client *client = aligned_alloc(_Alignof(struct tsr_lane_client), sizeof *client);
     int memory = tsr_os_memfd("tessera-lane", TSR_LANE_SPACING);
     if (!client || memory < 0 || !tsr_os_seal(memory, F_SEAL_SHRINK | F_SEAL_GROW))
         goto drop_memory;
-    client->number = number;
-    client->socket = -1;
+    *client = (struct tsr_lane_client){.number = number, .socket = -1};
     pthread_mutex_init(&client->ask_lock, NULL);
+    pthread_mutex_init(&client->fence_lock, NULL);
     client->lane =
         tsr_os_map((void *)(TSR_LANE_ADDRESS + number * TSR_LANE_SPACING), TSR_LANE_SPACING, PROT_READ | PROT_WRITE, memory, 0);
     if (!client->lane)
@@ -107,9 +110,11 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t
         goto unmap_lane;
     struct tsr_message hello = {
         .kind = TSR_MESSAGE_HELLO, .address = (uint64_t)(uintptr_t)client->lane, .bytes = TSR_LANE_SPACING};
+    struct tsr_reply reply;
     tsr_watch_start(client);
-    if (tsr_lane_ask(client, &hello, memory) != CUDA_SUCCESS || tsr_lane_is_lost(client))
+    if (ask(client, &hello, memory, &reply) != CUDA_SUCCESS || tsr_lane_is_lost(client))
         goto stop_watching;
+    __atomic_store_n(&client->process, reply.flags, __ATOMIC_RELEASE);
     close(memory);
     return client;
 
@@ -208,8 +213,8 @@ CUresult tsr_lane_register(struct tsr_lane_client *lane)
     CUstreamCaptureMode mode =
         CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture in progress forbids registering, unless it is relaxed */
     tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
-    CUresult result =
-        tsr_real.cuMemHostRegister_v2(lane->lane, TSR_LANE_SPACING, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    CUresult result = tsr_real.cuMemHostRegister_v2(lane->lane, TSR_LANE_FRONT_BYTES,
+                                                    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
         __atomic_store_n(&lane->registered, 1, __ATOMIC_RELEASE);

@@ -1,6 +1,6 @@
 /*
  * The shim's end of a lane: control messages that are answered, and records that are not. See tessera/lane.h.
- * Posting costs a copy and no lock; it waits only when the ring is full. What happens when an executor fails is watch.h's subject.
+ * Posting a launch costs a copy and no lock; it waits only when its ring is full. What happens when an executor fails is watch.h's subject.
  */
 #ifndef TSR_LANE_LANE_CLIENT_H
 #define TSR_LANE_LANE_CLIENT_H
@@ -28,7 +28,7 @@ CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *mess
 CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_lane_record *record, const void *params);
 
 /* Before the caller holds anything: waits while the stream that has that slot of the lane is given more than it can take. */
-void tsr_lane_await_stream(const struct tsr_lane_client *lane, const uint32_t *slot);
+void tsr_lane_await_stream(struct tsr_lane_client *lane, const uint32_t *slot);
 
 /* Device addresses (valid at home and in the executor) of a stream's two fences. */
 CUdeviceptr tsr_lane_home_fence(uint32_t stream, const struct tsr_lane_client *lane);

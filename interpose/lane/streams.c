@@ -17,7 +17,7 @@
 #define SHORT_CUTS 4u
 
 struct slot {
-    struct tsr_stream *owner;              /* slots_lock */
+    TSR_APART struct tsr_stream *owner;    /* slots_lock */
     CUcontext context;                     /* of the owner, or of the last one */
     uint64_t value;                        /* lock of the owner; last one of either fence */
     uint64_t signalled[TSR_SESSION_LANES]; /* atomic; last value of the away fence, by lane */
@@ -87,9 +87,10 @@ static struct tsr_stream *new_locked(void)
         unused = stream->free;
         return stream;
     }
-    stream = calloc(1, sizeof *stream);
+    stream = aligned_alloc(_Alignof(struct tsr_stream), sizeof *stream);
     if (!stream)
         return NULL;
+    *stream = (struct tsr_stream){0};
     pthread_mutex_init(&stream->lock, NULL);
     stream->next = all;
     __atomic_store_n(&all, stream, __ATOMIC_RELEASE);

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tessera/apart.h>
+
 struct tsr_lane_client;
 
 enum tsr_stream_kind {
@@ -28,8 +30,8 @@ enum tsr_stream_kind {
 #define TSR_STREAM_NO_SLOT UINT32_MAX
 
 struct tsr_stream {
-    struct tsr_stream *next; /* of all records; written once */
-    struct tsr_stream *free; /* next record that can be used again, under the list's lock */
+    TSR_APART struct tsr_stream *next; /* of all records; written once */
+    struct tsr_stream *free;           /* next record that can be used again, under the list's lock */
     pthread_mutex_t lock;
     enum tsr_stream_kind
         kind; /* this, context and thread: atomic, written under the lock: a record that is used again may be looked at */

@@ -14,15 +14,21 @@
 
 #define LOOK_MS 50
 #define START_NS 10000000000ull /* until its first beat */
+#define STARVED_NS 30000000000ull /* without a beat, though it would run if it had a CPU */
 #define DEPARTING_LOOKS 50u /* longer than a departure takes that is not stuck */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tsr_lane_client *lanes[TSR_SESSION_LANES]; /* lock */
 static bool running;                                     /* lock */
 
+/* On a machine that is busy with others nobody beats for a while, or nobody sees it: a stopped process has no thread that waits for a CPU. */
 bool tsr_watch_is_alive(const struct tsr_lane_client *lane)
 {
-    return tsr_os_monotonic_ns() - __atomic_load_n(&lane->pulse_ns, __ATOMIC_ACQUIRE) < TSR_LANE_LONGEST_PAUSE_NS;
+    uint64_t quiet_ns = tsr_os_monotonic_ns() - __atomic_load_n(&lane->pulse_ns, __ATOMIC_ACQUIRE);
+    uint32_t process = __atomic_load_n(&lane->process, __ATOMIC_ACQUIRE);
+    return quiet_ns < TSR_LANE_LONGEST_PAUSE_NS ||
+           __atomic_load_n(&lane->lane->pulse, __ATOMIC_ACQUIRE) != __atomic_load_n(&lane->pulse, __ATOMIC_RELAXED) ||
+           (quiet_ns < STARVED_NS && process && tsr_os_process_is_ready((int)process));
 }
 
 /* Again and again: a GPU that goes on may still carry out a signal from before, which closes a fence for those behind it. */
@@ -77,9 +83,9 @@ static void look(struct tsr_lane_client *lane, uint64_t *last_look_ns)
     bool slept = now - *last_look_ns > 4 * LOOK_MS * 1000000ull;
     bool starts = pulse == 0 && now - lane->started_ns < START_NS;
     if (pulse != lane->pulse || slept || starts) {
-        lane->pulse = pulse;
+        __atomic_store_n(&lane->pulse, pulse, __ATOMIC_RELAXED);
         __atomic_store_n(&lane->pulse_ns, now, __ATOMIC_RELEASE);
-    } else if (!tsr_watch_is_alive(lane) && is_needed(lane)) {
+    } else if (is_needed(lane) && !tsr_watch_is_alive(lane)) {
         give_up(lane, "does not run");
     }
 }

@@ -16,7 +16,7 @@ struct tsr_lane_client;
 void tsr_watch_start(struct tsr_lane_client *lane);
 void tsr_watch_stop(struct tsr_lane_client *lane);
 
-/* Whether the executor's pulse is recent. */
+/* Whether the executor's pulse is recent, or it has no CPU to beat on. */
 bool tsr_watch_is_alive(const struct tsr_lane_client *lane);
 
 /* A forked child begins with nothing to watch. */

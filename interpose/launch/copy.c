@@ -21,7 +21,9 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
     if (!lane || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
     struct tsr_order_hold hold;
-    *result = tsr_order_depart(handle, per_thread, lane, &record->stream, &hold);
+    *result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
+    if (*result == CUDA_SUCCESS)
+        *result = tsr_order_depart(handle, per_thread, lane, &record->stream, &hold);
     if (*result == CUDA_ERROR_NOT_SUPPORTED)
         return false;
     if (*result == CUDA_SUCCESS) {
@@ -32,8 +34,6 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
     uint32_t gpu = session->lane_device[tsr_lane_number(lane)];
     if (*result == CUDA_SUCCESS && gpu < 16)
         __atomic_fetch_add(&session->policy->copies[gpu], 1, __ATOMIC_RELAXED);
-    if (*result == CUDA_SUCCESS)
-        *result = tsr_order_state();
     return true;
 }
 

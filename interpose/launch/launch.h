@@ -1,5 +1,6 @@
 /*
- * One launch on its way through the shim: what the application asked for, and what became of it.
+ * One launch on its way through the shim: the request, the decision, the outcome. What takes looking up is looked up once and kept here, for
+ * all who ask: the function's record, where the stream is, whether it is captured, the block of parameters.
  */
 #ifndef TSR_LAUNCH_H
 #define TSR_LAUNCH_H
@@ -13,15 +14,27 @@
 
 #include "order/order.h"
 #include "driver/rows.h"
+#include "lane/streams.h"
+#include "launch/attributes.h"
+#include "object/parameters.h"
 
 struct tsr_function_record;
 struct tsr_lane_client;
+struct tsr_session;
 struct tsr_thread;
 struct tsr_timing_pair;
 
 enum tsr_turn { TSR_TURN_NONE, TSR_TURN_FIRST, TSR_TURN_DRAWN }; /* to be checked (check.h), and why */
 
+/* The parameters as the GPU sees them; a lane's record takes attributes behind them. */
+struct tsr_gathered {
+    bool done;
+    uint32_t bytes; /* of them alone */
+    uint8_t values[TSR_PARAMETER_BYTES + TSR_MOST_ATTRIBUTES * sizeof(CUlaunchAttribute)] __attribute__((aligned(16)));
+};
+
 struct tsr_launch {
+    /* The request. */
     enum tsr_row row;
     bool cooperative;
     bool opaque; /* its parameters were set beforehand, function by function */
@@ -33,12 +46,18 @@ struct tsr_launch {
     const CUlaunchAttribute *attributes;
     uint32_t attribute_count;
     struct tsr_function_record *known; /* NULL: a handle that the shim has not seen */
+    struct tsr_gathered *gathered;     /* ask tsr_launch_gather; NULL: nobody will */
+    struct tsr_session *session;       /* NULL: there is no policy. If there is one: */
+    struct tsr_stream_found place;     /* while launches may leave: the record of the stream */
+    bool captured;                     /* goes into a graph */
 
+    /* The decision. */
+    bool decided; /* a rule was chosen for it */
+    uint32_t gpu; /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
+
+    /* The outcome. */
     struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */
     bool taken;                 /* posted to another GPU: not to be forwarded */
-    bool captured;              /* went into a graph */
-    bool decided;               /* a rule was chosen for it */
-    uint32_t gpu;               /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
     enum tsr_turn turn;         /* if not taken: what it touches is being checked */
     CUfunction clone;           /* that is launched in its function's place; NULL: none is */
     enum tsr_reason reason;     /* why it stayed home although a rule sent it elsewhere */
@@ -51,5 +70,12 @@ struct tsr_launch {
     struct tsr_lane_client *lane; /* of `time` */
     struct tsr_timing_pair *pair; /* NULL: not timed */
 };
+
+/* The block of parameters, gathered by who asks first. False: the layout is not known, or they were set beforehand. */
+bool tsr_launch_gather_now(const struct tsr_launch *launch);
+static inline bool tsr_launch_gather(const struct tsr_launch *launch)
+{
+    return launch->gathered && (launch->gathered->done || tsr_launch_gather_now(launch));
+}
 
 #endif

@@ -1,7 +1,12 @@
 /* See predict.h. */
 #include "launch/predict.h"
 
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
 #include "base/map.h"
+#include "base/os.h"
 #include "calls/calls.h"
 #include "driver/real.h"
 #include "launch/call_ranges.h"
@@ -9,16 +14,47 @@
 #include "launch/launch.h"
 #include "object/session.h"
 #include "launch/tensor_maps.h"
-#include "memory/allocation.h"
-#include "memory/vmm.h"
+#include "memory/address_map.h"
 
 #define MOST_SYMBOLS 128u /* with more, a launch may touch anything */
 
 _Static_assert(TSR_BOX_RANGES <= TSR_ACCESS_TENSOR_RANGES, "the evaluator has room for what is told of a tensor");
 
-static struct tsr_map checked;         /* memory lock; templates by their bytes in the table */
-static uint64_t symbols[MOST_SYMBOLS]; /* memory lock */
-static uint8_t scratch[TSR_ACCESS_SCRATCH_BYTES] __attribute__((aligned(16))); /* memory lock */
+static struct tsr_map checked;                           /* templates by their bytes in the table */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* making templates and symbols */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t scratch_key;
+static __thread void *thread_scratch;
+
+static void give_scratch(void *scratch)
+{
+    tsr_os_unmap(scratch, TSR_ACCESS_SCRATCH_BYTES);
+}
+
+static void forget_parent(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
+static void prepare(void)
+{
+    pthread_key_create(&scratch_key, give_scratch);
+    pthread_atfork(NULL, NULL, forget_parent);
+}
+
+/* The calling thread's own, until it ends; NULL: no memory. */
+static void *scratch(void)
+{
+    if (__builtin_expect(thread_scratch != NULL, 1))
+        return thread_scratch;
+    pthread_once(&once, prepare);
+    void *made = tsr_os_map(NULL, TSR_ACCESS_SCRATCH_BYTES, PROT_READ | PROT_WRITE, -1, 0);
+    if (made && pthread_setspecific(scratch_key, made) != 0) {
+        give_scratch(made);
+        return NULL;
+    }
+    return thread_scratch = made;
+}
 
 /* Where the launches run that are asked about. */
 static uint32_t home(void)
@@ -31,12 +67,11 @@ bool tsr_is_predictable(struct tsr_function_record *function)
     return tsr_template_find(&function->template, home()) || (tessera_library_call && tessera_library_call());
 }
 
-/* NULL: there is no template, or it is damaged. */
-static struct tsr_access *access_locked(const void *template, uint32_t bytes)
+static struct tsr_access *make_access_locked(const void *template, uint32_t bytes)
 {
     uint64_t key = (uintptr_t)template;
-    struct tsr_access *access = template ? tsr_map_find(&checked, key) : NULL;
-    if (!template || access)
+    struct tsr_access *access = tsr_map_find(&checked, key);
+    if (access)
         return access;
     access = tsr_access_create(template, bytes, TSR_ACCESS_MEMO_ENTRIES);
     if (access && !tsr_map_set(&checked, key, access)) {
@@ -46,20 +81,22 @@ static struct tsr_access *access_locked(const void *template, uint32_t bytes)
     return access;
 }
 
-bool tsr_predict_allocation_locked(uint64_t address, uint64_t *begin, uint64_t *end)
+/* NULL: there is no template, or it is damaged. */
+static struct tsr_access *access_of(const void *template, uint32_t bytes)
 {
-    const struct tsr_allocation *allocation = tsr_allocation_find(address);
-    if (!allocation)
-        return tsr_vmm_around_locked(address, begin, end);
-    *begin = allocation->address;
-    *end = allocation->address + allocation->bytes;
-    return true;
+    struct tsr_access *access = template ? tsr_map_find(&checked, (uintptr_t)template) : NULL;
+    if (!template || access)
+        return access;
+    pthread_mutex_lock(&lock);
+    access = make_access_locked(template, bytes);
+    pthread_mutex_unlock(&lock);
+    return access;
 }
 
-static int allocation_locked(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
+static int allocation(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
 {
     (void)context;
-    return tsr_predict_allocation_locked(address, begin, end);
+    return tsr_address_find_range(address, begin, end);
 }
 
 static uint32_t tensor(void *context, const void *map, struct tsr_access_range *ranges)
@@ -78,44 +115,96 @@ static CUresult locate(const struct tsr_function_record *function, const char *n
     return result == CUDA_ERROR_NOT_FOUND ? CUDA_SUCCESS : result;
 }
 
-/* Addresses of the template's symbols in the context of the launch; NULL: it has none. Errors: the driver's; then nothing is known. */
-static CUresult find_symbols_locked(const struct tsr_access *access, const struct tsr_function_record *function,
-                                    CUstream stream, const uint64_t **out)
+static const struct tsr_symbols *known_symbols(const struct tsr_function_record *function, const void *template,
+                                               CUcontext context)
 {
-    const char *names[MOST_SYMBOLS];
-    uint32_t count = tsr_access_symbols(access, names, MOST_SYMBOLS);
-    CUcontext context, popped;
-    *out = count ? symbols : NULL;
-    if (count > MOST_SYMBOLS)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    CUresult result = count ? tsr_real.cuStreamGetCtx(stream, &context) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && count)
-        result = tsr_real.cuCtxPushCurrent_v2(context);
-    if (result != CUDA_SUCCESS || !count)
+    uint64_t epoch = tsr_registry_epoch();
+    const struct tsr_symbols *at = __atomic_load_n(&function->symbols, __ATOMIC_ACQUIRE);
+    while (at && (at->context != context || at->epoch != epoch || at->template != template))
+        at = at->next;
+    return at;
+}
+
+static CUresult locate_all(const struct tsr_function_record *function, const char *const *names, struct tsr_symbols *symbols,
+                           uint32_t count)
+{
+    CUcontext popped;
+    CUresult result = tsr_real.cuCtxPushCurrent_v2(symbols->context);
+    if (result != CUDA_SUCCESS)
         return result;
     for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-        result = locate(function, names[i], &symbols[i]);
+        result = locate(function, names[i], &symbols->addresses[i]);
     tsr_real.cuCtxPopCurrent_v2(&popped);
     return result;
 }
 
-void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_launch *launch, const void *parameters,
-                        uint32_t bytes, struct tsr_prediction *out)
+/* Asks the driver, once per function and context. Errors: the driver's; then nothing is known. */
+static CUresult make_symbols_locked(struct tsr_function_record *function, const void *template, CUcontext context,
+                                    const char *const *names, uint32_t count)
 {
+    struct tsr_symbols *made = calloc(1, sizeof *made + count * sizeof made->addresses[0]);
+    if (!made)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *made = (struct tsr_symbols){
+        .next = function->symbols, .context = context, .epoch = tsr_registry_epoch(), .template = template};
+    CUresult result = locate_all(function, names, made, count);
+    if (result == CUDA_SUCCESS)
+        __atomic_store_n(&function->symbols, made, __ATOMIC_RELEASE);
+    else
+        free(made);
+    return result;
+}
+
+static CUresult context_of(const struct tsr_launch *launch, CUcontext *context)
+{
+    if (launch->place.stream) {
+        *context = __atomic_load_n(&launch->place.stream->context, __ATOMIC_RELAXED);
+        return CUDA_SUCCESS;
+    }
+    return tsr_real.cuStreamGetCtx(launch->stream, context);
+}
+
+/* Addresses of the template's symbols in the context of the launch; NULL: it has none. Errors: the driver's; then nothing is known. */
+static CUresult find_symbols(const struct tsr_access *access, const void *template, const struct tsr_launch *launch,
+                             const uint64_t **out)
+{
+    const char *names[MOST_SYMBOLS];
+    uint32_t count = tsr_access_symbols(access, names, MOST_SYMBOLS);
+    CUcontext context;
+    *out = NULL;
+    if (count == 0)
+        return CUDA_SUCCESS;
+    CUresult result = count > MOST_SYMBOLS ? CUDA_ERROR_NOT_SUPPORTED : context_of(launch, &context);
+    const struct tsr_symbols *found = result == CUDA_SUCCESS ? known_symbols(launch->known, template, context) : NULL;
+    if (result == CUDA_SUCCESS && !found) {
+        pthread_mutex_lock(&lock);
+        if (!known_symbols(launch->known, template, context))
+            result = make_symbols_locked(launch->known, template, context, names, count);
+        pthread_mutex_unlock(&lock);
+        found = result == CUDA_SUCCESS ? known_symbols(launch->known, template, context) : NULL;
+    }
+    *out = found ? found->addresses : NULL;
+    return found ? CUDA_SUCCESS : result == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : result;
+}
+
+void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
+{
+    struct tsr_function_record *function = launch->known;
     struct tsr_access_launch asked = {.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                                       .block = {launch->block[0], launch->block[1], launch->block[2]},
                                       .shared_bytes = launch->shared_bytes,
-                                      .parameter_bytes = bytes,
-                                      .parameters = parameters,
-                                      .allocation = allocation_locked,
+                                      .parameter_bytes = launch->gathered->bytes,
+                                      .parameters = launch->gathered->values,
+                                      .allocation = allocation,
                                       .tensor = tensor};
     struct tsr_access_result result = {.ranges = out->ranges, .capacity = TSR_PREDICTED_RANGES, .level = TSR_LEVEL_UNKNOWN};
     uint32_t template_bytes;
     const struct tsr_access_template *template = tsr_function_template(function, home(), &template_bytes);
-    struct tsr_access *access = access_locked(template, template_bytes);
+    struct tsr_access *access = access_of(template, template_bytes);
+    void *room = access ? scratch() : NULL;
     out->source = TSR_SOURCE_NONE;
-    if (access && find_symbols_locked(access, function, launch->stream, &asked.symbols) == CUDA_SUCCESS) {
-        tsr_access_evaluate(access, &asked, scratch, sizeof scratch, &result);
+    if (room && find_symbols(access, template, launch, &asked.symbols) == CUDA_SUCCESS) {
+        tsr_access_evaluate(access, &asked, room, TSR_ACCESS_SCRATCH_BYTES, &result);
         tsr_call_ranges_refine(&asked, &result);
         out->source = template->tier == TSR_ACCESS_PTX ? TSR_SOURCE_PTX : TSR_SOURCE_MACHINE_CODE;
     }

@@ -27,13 +27,8 @@ struct tsr_prediction {
 /* Whether something is known of the function, or the thread is in a library call. Takes no lock. */
 bool tsr_is_predictable(struct tsr_function_record *function);
 
-/* Parameters: `bytes` of the block. The memory lock is held. */
-void tsr_predict_locked(struct tsr_function_record *function, const struct tsr_launch *launch, const void *parameters,
-                        uint32_t bytes, struct tsr_prediction *out);
-
-/* The allocation, or the application's own mappings, that an address lies in: a launch that is given the address stays in there. The memory
-   lock is held. */
-bool tsr_predict_allocation_locked(uint64_t address, uint64_t *begin, uint64_t *end);
+/* Of a launch whose function is known, and whose parameters have been gathered. Takes no lock, but for the first launches of a function. */
+void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out);
 
 /* It was wrong: from now on what the function, or the thread's library call, touches is unknown in this process. */
 void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source);

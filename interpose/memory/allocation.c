@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/address_map.h"
 #include "memory/arena.h"
 #include "memory/backing.h"
 #include "memory/bounds.h"
@@ -138,6 +139,7 @@ struct tsr_allocation *tsr_allocation_take(struct tsr_heap *heap, uint64_t set, 
     allocation->block = block;
     allocation->extent = tsr_arena_find(allocation->address);
     tsr_bounds_add(allocation->address, bytes);
+    tsr_address_add(allocation->address, bytes, true);
     return allocation;
 }
 
@@ -156,6 +158,7 @@ CUresult tsr_allocation_map(size_t bytes, uint32_t peers, CUcontext context, str
     allocation->address = allocation->extent->address;
     allocation->extent->allocation = allocation;
     tsr_bounds_add(allocation->address, bytes);
+    tsr_address_add(allocation->address, bytes, false);
     *out = allocation;
     return CUDA_SUCCESS;
 }
@@ -173,8 +176,16 @@ static void keep_one_spare(struct tsr_heap *heap, struct tsr_block *given)
         drop_chunk(heap, spare);
 }
 
+void tsr_allocation_hide(struct tsr_allocation *allocation)
+{
+    allocation->doomed = true;
+    tsr_address_remove(allocation->address, allocation->heap != NULL);
+}
+
 void tsr_allocation_give(struct tsr_allocation *allocation, uint64_t set)
 {
+    if (!allocation->doomed)
+        tsr_address_remove(allocation->address, allocation->heap != NULL);
     if (set == TSR_BLOCKS_FREE)
         tsr_bounds_remove(allocation->address);
     if (allocation->heap)

@@ -62,7 +62,10 @@ CUresult tsr_allocation_map(size_t bytes, uint32_t peers, CUcontext context, str
 /* Gives it back; set: of its heap, TSR_BLOCKS_FREE for all. */
 void tsr_allocation_give(struct tsr_allocation *allocation, uint64_t set);
 
-/* The allocation that holds the address; NULL: there is none. */
+/* The application has freed it, but it cannot be given back yet: it is not found any more. */
+void tsr_allocation_hide(struct tsr_allocation *allocation);
+
+/* The allocation that holds the address; NULL: there is none. Where it begins and ends, tsr_address_find_range() says without a lock. */
 struct tsr_allocation *tsr_allocation_find(CUdeviceptr address);
 /* Calls visit for every allocation; it may give the one that it is called with back. */
 void tsr_allocation_each(void (*visit)(struct tsr_allocation *allocation, void *argument), void *argument);

@@ -2,26 +2,23 @@
 #include "memory/arena.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <tessera/lane.h>
 
 #include "base/blocks.h"
 #include "base/log.h"
+#include "memory/address_map.h"
 #include "memory/backing.h"
 #include "memory/bounds.h"
 #include "memory/heat.h"
 #include "driver/real.h"
 #include "object/session.h"
 
-#define SPAN (TSR_ARENA_BYTES + TSR_RESERVE_BYTES) /* the arena, and what the application reserves itself */
-#define PAGES (SPAN / TSR_ARENA_PAGE)
+#define LEAST_SAMPLES 4u /* of launches that use memory, before it moves */
 
-static struct tsr_blocks space;           /* who has which addresses; owner of a block in use: its extent */
-static CUdeviceptr arena;                 /* atomic; memory lock to change; 0: not reserved yet, or the application has it */
-static uint64_t mapped_pages[PAGES / 64]; /* atomic words; bit n: page n is mapped everywhere */
-static bool any_marked;                   /* memory lock */
-static struct tsr_residency_plan plan;    /* memory lock */
+static struct tsr_blocks space;        /* who has which addresses; owner of a block in use: its extent */
+static CUdeviceptr arena;              /* atomic; memory lock to change; 0: not reserved yet, or the application has it */
+static struct tsr_residency_plan plan; /* memory lock */
 
 static CUresult reserve(void)
 {
@@ -46,25 +43,21 @@ bool tsr_arena_covers(CUdeviceptr address)
     return address - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES && __atomic_load_n(&arena, __ATOMIC_ACQUIRE);
 }
 
-void tsr_arena_mark(CUdeviceptr address, uint64_t bytes, bool mapped)
+bool tsr_arena_mark(CUdeviceptr address, uint64_t bytes, bool mapped)
 {
-    uint64_t first = (address - TSR_ARENA_ADDRESS) / TSR_ARENA_PAGE;
-    any_marked = true;
-    for (uint64_t page = first; page < first + bytes / TSR_ARENA_PAGE; page++)
-        if (mapped)
-            __atomic_fetch_or(&mapped_pages[page / 64], 1ull << page % 64, __ATOMIC_RELEASE);
-        else
-            __atomic_fetch_and(&mapped_pages[page / 64], ~(1ull << page % 64), __ATOMIC_RELEASE);
+    if (mapped && tsr_address_set_flag(address, bytes, TSR_ADDRESS_EVERYWHERE))
+        return true;
+    tsr_address_clear_flag(address, bytes, TSR_ADDRESS_EVERYWHERE);
+    return !mapped;
 }
 
 bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes)
 {
-    uint64_t offset = address - TSR_ARENA_ADDRESS;
-    if (offset >= SPAN || bytes > SPAN - offset)
+    uint64_t last = address + (bytes ? bytes - 1 : 0);
+    if (last < address)
         return false;
-    uint64_t last = bytes ? (offset + bytes - 1) / TSR_ARENA_PAGE : offset / TSR_ARENA_PAGE;
-    for (uint64_t page = offset / TSR_ARENA_PAGE; page <= last; page++)
-        if (!(__atomic_load_n(&mapped_pages[page / 64], __ATOMIC_ACQUIRE) >> page % 64 & 1))
+    for (uint64_t page = address / TSR_ARENA_PAGE; page <= last / TSR_ARENA_PAGE; page++)
+        if (!(tsr_address_flags(page * TSR_ARENA_PAGE) & TSR_ADDRESS_EVERYWHERE))
             return false;
     return true;
 }
@@ -76,7 +69,7 @@ void tsr_arena_start(const struct tsr_policy *policy)
         return;
     plan.gpu = (uint8_t)policy->memory_first;
     plan.move_uses = policy->memory_move_after;
-    plan.follows = tsr_heat_start();
+    plan.follows = tsr_heat_start(policy->memory_move_after / LEAST_SAMPLES);
 }
 
 struct tsr_residency_plan *tsr_arena_plan(void)
@@ -158,7 +151,5 @@ void tsr_arena_forget(void)
     plan = (struct tsr_residency_plan){0};
     space = (struct tsr_blocks){0};
     arena = 0;
-    if (any_marked) /* else the table is left untouched, and costs no memory */
-        memset(mapped_pages, 0, sizeof mapped_pages);
-    any_marked = false;
+    tsr_address_forget();
 }

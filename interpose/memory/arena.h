@@ -59,7 +59,8 @@ void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), vo
  */
 bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes);
 
-void tsr_arena_mark(CUdeviceptr address, uint64_t bytes, bool mapped);
+/* Whole pages are such memory from now on, or are not any more. False: there was no memory to note it; then it is as if they were not. */
+bool tsr_arena_mark(CUdeviceptr address, uint64_t bytes, bool mapped);
 
 /* Whether the address is the arena's, memory or not: the driver knows it as mapped or reserved, and is not to be asked about it. */
 bool tsr_arena_covers(CUdeviceptr address);

@@ -1,4 +1,4 @@
-/* See uses.h. */
+/* See heat.h. */
 #include "memory/heat.h"
 
 #include <sys/mman.h>
@@ -10,8 +10,32 @@
 struct tsr_heat *tsr_heat_pages;
 uint32_t tsr_heat_launches;
 
-bool tsr_heat_start(void)
+__thread uint32_t tsr_heat_left;
+static uint32_t mean_gap = 1; /* constant while something is counted */
+static __thread uint32_t gap, random_state;
+static uint32_t threads; /* atomic; that have drawn: each has random numbers of its own */
+
+static uint32_t draw(void)
 {
+    if (!random_state)
+        random_state = 0x9e3779b9u * (1 + 2 * __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED));
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 17;
+    random_state ^= random_state << 5;
+    return random_state;
+}
+
+uint32_t tsr_heat_draw(void)
+{
+    uint32_t now = tsr_heat_left ? gap : 1;
+    gap = mean_gap < 2 ? 1 : 1 + (draw() >> 8) % (2 * mean_gap - 1);
+    tsr_heat_left = gap;
+    return now;
+}
+
+bool tsr_heat_start(uint32_t of)
+{
+    mean_gap = of < TSR_HEAT_MOST_GAP ? of : TSR_HEAT_MOST_GAP;
     tsr_heat_pages = tsr_os_map(NULL, COUNTED_PAGES * sizeof(struct tsr_heat), PROT_READ | PROT_WRITE, -1, 0);
     tsr_heat_launches = 0;
     return tsr_heat_pages != NULL;

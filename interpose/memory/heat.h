@@ -1,7 +1,9 @@
 /*
  * Who uses the arena: how often launches of each GPU were given an address in a page. Only counted when memory follows its use
  * (residency.h). Every aligned 8-byte word of a launch's parameters counts as an address, as in home_only.h. The counts are evidence, not
- * accounts: they are written without locks, and a count that two threads write at once may be lost.
+ * accounts: they are written without locks, and a count that two threads write at once may be lost. Each thread looks at some of its launches
+ * only, which count for those before them: how many that are is drawn anew each time, as programs launch the same kernels in the same order
+ * again and again.
  */
 #ifndef TSR_MEMORY_HEAT_H
 #define TSR_MEMORY_HEAT_H
@@ -23,43 +25,60 @@ struct tsr_heat {
 extern struct tsr_heat *tsr_heat_pages
     __attribute__((visibility("hidden"))); /* by page of the arena; NULL: nothing is counted */
 
-/* Begins to count, from zero. False: no memory, nothing is counted. */
-bool tsr_heat_start(void);
+#define TSR_HEAT_MOST_GAP 8u
+
+/* Begins to count, from zero, one of `gap` launches in the mean (TSR_HEAT_MOST_GAP at most; below 2: all). False: no memory, nothing is counted. */
+bool tsr_heat_start(uint32_t gap);
 /* Nothing is counted any more. No thread is counting. */
 void tsr_heat_stop(void);
 
 /* Counts launches since the last time this was set to zero. */
 extern uint32_t tsr_heat_launches __attribute__((visibility("hidden"))); /* atomic */
 
-static inline void tsr_heat_add(uint32_t *count)
+/* Launches of the calling thread until the next one that counts, that one included; 0: none has been drawn. */
+extern __thread uint32_t tsr_heat_left __attribute__((visibility("hidden")));
+/* Draws the next one. The launches that the present one counts for. */
+uint32_t tsr_heat_draw(void);
+
+static inline void tsr_heat_add(uint32_t *count, uint32_t launches)
 {
-    __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + launches, __ATOMIC_RELAXED);
 }
 
-static inline void tsr_heat_count_address(uint64_t address, uint32_t gpu)
+static inline void tsr_heat_count_address(uint64_t address, uint32_t launches, uint32_t gpu)
 {
     uint64_t offset = address - TSR_ARENA_ADDRESS;
     if (offset < TSR_ARENA_BYTES)
-        tsr_heat_add(&tsr_heat_pages[offset >> TSR_HEAT_PAGE_SHIFT].by_gpu[gpu % TSR_HEAT_GPUS]);
+        tsr_heat_add(&tsr_heat_pages[offset >> TSR_HEAT_PAGE_SHIFT].by_gpu[gpu % TSR_HEAT_GPUS], launches);
 }
 
-/* The addresses in a parameter, or in a whole block of them, that is aligned. */
-static inline void tsr_heat_count_words(const void *parameters, size_t bytes, uint32_t gpu)
+/* The addresses in a block of parameters. */
+static inline void tsr_heat_count_words(const void *parameters, size_t bytes, uint32_t launches, uint32_t gpu)
 {
     uint64_t word;
     for (size_t at = 0; at + sizeof word <= bytes; at += sizeof word) {
         memcpy(&word, (const uint8_t *)parameters + at, sizeof word);
-        tsr_heat_count_address(word, gpu);
+        tsr_heat_count_address(word, launches, gpu);
     }
 }
 
-/* A launch on the GPU with this block of parameters. */
-static inline void tsr_heat_count(const void *parameters, size_t bytes, uint32_t gpu)
+/* How many launches the thread's present one counts for; 0: it does not count. To be asked once per launch. */
+static inline uint32_t tsr_heat_turn(void)
 {
     if (__builtin_expect(tsr_heat_pages == NULL, 1))
-        return;
-    tsr_heat_add(&tsr_heat_launches);
-    tsr_heat_count_words(parameters, bytes, gpu);
+        return 0;
+    if (tsr_heat_left > 1) {
+        tsr_heat_left--;
+        return 0;
+    }
+    return tsr_heat_draw();
+}
+
+/* A launch on the GPU with this block of parameters, and those that it counts for. */
+static inline void tsr_heat_count(const void *parameters, size_t bytes, uint32_t launches, uint32_t gpu)
+{
+    tsr_heat_add(&tsr_heat_launches, launches);
+    tsr_heat_count_words(parameters, bytes, launches, gpu);
 }
 
 /* Of all pages of a range, which is whole pages of the arena. */

@@ -1,4 +1,7 @@
-/* See home_only.h. A sorted array of ranges that do not overlap; readers share the lock. */
+/*
+ * See home_only.h. A sorted array of ranges that do not overlap. Look-ups read it without a lock: a version is odd while it changes, what was
+ * read beside a change is thrown away, and arrays that became too small stay allocated.
+ */
 #include "memory/home_only.h"
 
 #include <pthread.h>
@@ -6,21 +9,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "memory/address_map.h"
+
+#define FIRST_ROOM 64u
+
+struct range {
+    uint64_t address, bytes, reason; /* atomic */
+};
+
+struct array {
+    size_t room;
+    struct range all[];
+};
 
 uint32_t tsr_home_only_count;
 
-static pthread_rwlock_t ranges_lock = PTHREAD_RWLOCK_INITIALIZER;
-static TSR_VEC(struct tsr_home_only) ranges; /* ranges_lock; by address */
-static bool overflown;                       /* ranges_lock; a range could not be noted */
+static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER; /* changing */
+static uint64_t ranges_version;                                 /* atomic; odd while something changes */
+static struct array *ranges;                                    /* atomic; lock to change */
+static size_t range_count;                                      /* atomic; lock to change */
+static bool overflown;                                          /* atomic; lock to change; a range could not be noted */
 
-/* Index of the first range that begins above the address. */
-static size_t above_locked(uint64_t address)
+static struct range get(const struct array *in, size_t at)
 {
-    size_t low = 0, high = ranges.count;
+    return (struct range){.address = __atomic_load_n(&in->all[at].address, __ATOMIC_ACQUIRE),
+                          .bytes = __atomic_load_n(&in->all[at].bytes, __ATOMIC_ACQUIRE),
+                          .reason = __atomic_load_n(&in->all[at].reason, __ATOMIC_ACQUIRE)};
+}
+
+static void put(struct array *in, size_t at, struct range range)
+{
+    __atomic_store_n(&in->all[at].address, range.address, __ATOMIC_RELEASE);
+    __atomic_store_n(&in->all[at].bytes, range.bytes, __ATOMIC_RELEASE);
+    __atomic_store_n(&in->all[at].reason, range.reason, __ATOMIC_RELEASE);
+}
+
+/* Index of the first of `among` ranges that begins above the address. */
+static size_t above(const struct array *in, size_t among, uint64_t address)
+{
+    size_t low = 0, high = among;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (ranges.data[middle].address <= address)
+        if (__atomic_load_n(&in->all[middle].address, __ATOMIC_ACQUIRE) <= address)
             low = middle + 1;
         else
             high = middle;
@@ -28,51 +58,103 @@ static size_t above_locked(uint64_t address)
     return low;
 }
 
-static void publish_locked(void)
+/* ---- changing, with the lock ---- */
+
+static void begin_change_locked(void)
 {
-    __atomic_store_n(&tsr_home_only_count, (uint32_t)ranges.count + overflown, __ATOMIC_RELEASE);
+    __atomic_store_n(&ranges_version, ranges_version + 1, __ATOMIC_RELAXED); /* seen by whoever sees what is stored after it */
+}
+
+static void end_change_locked(void)
+{
+    __atomic_store_n(&ranges_version, ranges_version + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&tsr_home_only_count, (uint32_t)range_count + overflown, __ATOMIC_RELEASE);
+}
+
+/* Room for one more. */
+static bool grow_locked(void)
+{
+    if (ranges && range_count < ranges->room)
+        return true;
+    size_t room = ranges ? 2 * ranges->room : FIRST_ROOM;
+    struct array *larger = calloc(1, sizeof *larger + room * sizeof larger->all[0]);
+    if (!larger)
+        return false;
+    larger->room = room;
+    for (size_t i = 0; i < range_count; i++)
+        put(larger, i, get(ranges, i));
+    __atomic_store_n(&ranges, larger, __ATOMIC_RELEASE);
+    return true;
+}
+
+static void remove_locked(size_t begin, size_t end)
+{
+    for (size_t i = end; i < range_count; i++)
+        put(ranges, begin + i - end, get(ranges, i));
+    __atomic_store_n(&range_count, range_count - (end - begin), __ATOMIC_RELEASE);
 }
 
 /* Takes out what overlaps: the driver has given these addresses anew. */
 static void clear_locked(uint64_t address, uint64_t bytes)
 {
-    size_t end = above_locked(address + (bytes ? bytes - 1 : 0)), begin = end;
-    while (begin && ranges.data[begin - 1].address + ranges.data[begin - 1].bytes > address)
+    size_t end = ranges ? above(ranges, range_count, address + (bytes ? bytes - 1 : 0)) : 0, begin = end;
+    while (begin && get(ranges, begin - 1).address + get(ranges, begin - 1).bytes > address)
         begin--;
-    if (begin == end)
+    if (begin != end)
+        remove_locked(begin, end);
+}
+
+static void insert_locked(struct range range)
+{
+    if (!grow_locked() || !tsr_address_set_flag(range.address, range.bytes, TSR_ADDRESS_HOME_ONLY)) {
+        __atomic_store_n(&overflown, true, __ATOMIC_RELEASE);
         return;
-    memmove(ranges.data + begin, ranges.data + end, (ranges.count - end) * sizeof ranges.data[0]);
-    ranges.count -= end - begin;
+    }
+    size_t at = above(ranges, range_count, range.address);
+    for (size_t i = range_count; i > at; i--)
+        put(ranges, i, get(ranges, i - 1));
+    put(ranges, at, range);
+    __atomic_store_n(&range_count, range_count + 1, __ATOMIC_RELEASE);
 }
 
 void tsr_home_only_add(uint64_t address, uint64_t bytes, enum tsr_reason reason)
 {
-    struct tsr_home_only range = {address, bytes, reason};
-    pthread_rwlock_wrlock(&ranges_lock);
+    pthread_mutex_lock(&ranges_lock);
+    begin_change_locked();
     clear_locked(address, bytes);
-    size_t at = above_locked(address);
-    if (tsr_vec_push(&ranges, range)) {
-        memmove(ranges.data + at + 1, ranges.data + at, (ranges.count - 1 - at) * sizeof range);
-        ranges.data[at] = range;
-    } else {
-        overflown = true;
-    }
-    publish_locked();
-    pthread_rwlock_unlock(&ranges_lock);
+    insert_locked((struct range){address, bytes, (uint64_t)reason});
+    end_change_locked();
+    pthread_mutex_unlock(&ranges_lock);
+}
+
+/* Pages that a range was in, and that no other one is in any more. */
+static void clear_flags_locked(struct range gone)
+{
+    uint64_t first = gone.address >> TSR_ADDRESS_PAGE_SHIFT,
+             end = ((gone.address + gone.bytes - 1) >> TSR_ADDRESS_PAGE_SHIFT) + 1;
+    size_t at = above(ranges, range_count, gone.address);
+    if (at && (get(ranges, at - 1).address + get(ranges, at - 1).bytes - 1) >> TSR_ADDRESS_PAGE_SHIFT >= first)
+        first++;
+    if (at < range_count && end > first && get(ranges, at).address >> TSR_ADDRESS_PAGE_SHIFT < end)
+        end--;
+    if (gone.bytes && first < end)
+        tsr_address_clear_flag(first << TSR_ADDRESS_PAGE_SHIFT, (end - first) << TSR_ADDRESS_PAGE_SHIFT, TSR_ADDRESS_HOME_ONLY);
 }
 
 struct tsr_home_only tsr_home_only_take(uint64_t address)
 {
     struct tsr_home_only taken = {0};
-    pthread_rwlock_wrlock(&ranges_lock);
-    size_t at = above_locked(address);
-    if (at && ranges.data[at - 1].address == address) {
-        taken = ranges.data[at - 1];
-        memmove(ranges.data + at - 1, ranges.data + at, (ranges.count - at) * sizeof ranges.data[0]);
-        ranges.count--;
+    pthread_mutex_lock(&ranges_lock);
+    size_t at = ranges ? above(ranges, range_count, address) : 0;
+    struct range found = at ? get(ranges, at - 1) : (struct range){0};
+    if (at && found.address == address) {
+        begin_change_locked();
+        taken = (struct tsr_home_only){found.address, found.bytes, (enum tsr_reason)found.reason};
+        remove_locked(at - 1, at);
+        clear_flags_locked(found);
+        end_change_locked();
     }
-    publish_locked();
-    pthread_rwlock_unlock(&ranges_lock);
+    pthread_mutex_unlock(&ranges_lock);
     return taken;
 }
 
@@ -84,38 +166,46 @@ void tsr_home_only_put_back(struct tsr_home_only taken, CUresult freed)
 
 void tsr_home_only_forget(void)
 {
-    pthread_rwlock_init(&ranges_lock, NULL);
-    ranges.count = 0;
+    pthread_mutex_init(&ranges_lock, NULL);
+    for (size_t i = 0; i < range_count; i++)
+        tsr_address_clear_flag(get(ranges, i).address, get(ranges, i).bytes, TSR_ADDRESS_HOME_ONLY);
+    range_count = 0;
     overflown = false;
-    publish_locked();
+    ranges_version += ranges_version & 1;
+    tsr_home_only_count = 0;
 }
 
-static enum tsr_reason reason_locked(uint64_t address)
+/* ---- looking ---- */
+
+/* Of an address in a page that has such a range. */
+static enum tsr_reason exact(uint64_t address)
 {
-    if (overflown)
-        return TSR_REASON_MEMORY_NOT_SHARED;
-    size_t at = above_locked(address);
-    bool inside = at && address - ranges.data[at - 1].address < ranges.data[at - 1].bytes;
-    return inside ? ranges.data[at - 1].reason : TSR_REASON_NONE;
+    for (;;) {
+        uint64_t before = __atomic_load_n(&ranges_version, __ATOMIC_ACQUIRE);
+        const struct array *in = __atomic_load_n(&ranges, __ATOMIC_ACQUIRE);
+        size_t among = __atomic_load_n(&range_count, __ATOMIC_ACQUIRE), room = in ? in->room : 0;
+        size_t at = in ? above(in, among < room ? among : room, address) : 0;
+        struct range range = at ? get(in, at - 1) : (struct range){0};
+        if (!(before & 1) && __atomic_load_n(&ranges_version, __ATOMIC_RELAXED) == before)
+            return address - range.address < range.bytes ? (enum tsr_reason)range.reason : TSR_REASON_NONE;
+        __builtin_ia32_pause();
+    }
 }
 
 enum tsr_reason tsr_home_only_reason(uint64_t address)
 {
-    pthread_rwlock_rdlock(&ranges_lock);
-    enum tsr_reason reason = reason_locked(address);
-    pthread_rwlock_unlock(&ranges_lock);
-    return reason;
+    if (__builtin_expect(__atomic_load_n(&overflown, __ATOMIC_ACQUIRE), 0))
+        return TSR_REASON_MEMORY_NOT_SHARED;
+    return tsr_address_flags(address) & TSR_ADDRESS_HOME_ONLY ? exact(address) : TSR_REASON_NONE;
 }
 
 enum tsr_reason tsr_home_only_scan_slow(const void *parameters, size_t bytes)
 {
     enum tsr_reason reason = TSR_REASON_NONE;
-    pthread_rwlock_rdlock(&ranges_lock);
     for (size_t offset = 0; offset + sizeof(uint64_t) <= bytes && reason == TSR_REASON_NONE; offset += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)parameters + offset, sizeof word);
-        reason = reason_locked(word);
+        reason = tsr_home_only_reason(word);
     }
-    pthread_rwlock_unlock(&ranges_lock);
     return reason;
 }

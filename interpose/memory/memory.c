@@ -166,7 +166,7 @@ static void give_locked(struct tsr_allocation *allocation, bool waited)
         else
             tsr_allocation_give(allocation, TSR_BLOCKS_FREE);
     } else if (tsr_vec_push(&doomed, allocation)) {
-        allocation->doomed = true;
+        tsr_allocation_hide(allocation);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/blocks.h"
 #include "base/log.h"
+#include "memory/address_map.h"
 #include "memory/allocation.h"
 #include "memory/arena.h"
 #include "lane/executors.h"
@@ -140,6 +141,23 @@ static bool share(CUdeviceptr address, uint64_t bytes, int descriptor)
     return descriptor >= 0 && tsr_executors_ask(&message, descriptor, &undo) == CUDA_SUCCESS;
 }
 
+/* Whether the other mapping lies in the same reservation, with no gap between them. */
+static bool continues(const struct tsr_block *part, const struct tsr_block *before, const struct tsr_block *after)
+{
+    CUdeviceptr begin = tsr_block_address(part), end = begin + tsr_block_bytes(part);
+    return before && after && tsr_block_address(before) >= begin && tsr_block_address(after) < end &&
+           tsr_block_address(before) + tsr_block_bytes(before) == tsr_block_address(after);
+}
+
+/* What a pointer into the window may reach: mappings of its reservation without a gap between them. */
+static void publish_locked(const struct tsr_block *block)
+{
+    const struct tsr_block *part = in_window(tsr_block_address(block)) ? part_locked(tsr_block_address(block)) : NULL;
+    if (part)
+        tsr_address_join(tsr_block_address(block), tsr_block_bytes(block), continues(part, block->previous, block),
+                         continues(part, block, block->next));
+}
+
 void tsr_vmm_mapped(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle handle)
 {
     tsr_memory_lock();
@@ -155,6 +173,7 @@ void tsr_vmm_mapped(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationH
     if (block) {
         *(struct mapping *)block->owner = (struct mapping){physical, shared};
         tsr_physical_mapped_locked(physical);
+        publish_locked(block);
     }
     if (!shared && in_window(address))
         tsr_home_only_add(address, bytes, TSR_REASON_MEMORY_NOT_SHARED);
@@ -167,8 +186,10 @@ static void unmap_locked(struct tsr_block *block)
     const struct mapping *mapping = block->owner;
     struct tsr_physical *physical = mapping->physical;
     struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = address, .bytes = tsr_block_bytes(block)};
-    if (in_window(address))
+    if (in_window(address)) {
         tsr_arena_mark(address, tsr_block_bytes(block), false);
+        tsr_address_cut(address, tsr_block_bytes(block));
+    }
     if (mapping->shared)
         tsr_executors_tell(&message);
     else if (in_window(address))
@@ -195,8 +216,8 @@ static void access_locked(struct tsr_block *block, CUdeviceptr address, uint64_t
         return;
     tsr_arena_mark(address, bytes, false);
     if (tsr_executors_ask(&message, -1, NULL) == CUDA_SUCCESS) {
-        tsr_arena_mark(address, bytes, flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-        return;
+        if (tsr_arena_mark(address, bytes, flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
+            return;
     }
     struct tsr_message unmap = {
         .kind = TSR_MESSAGE_UNMAP, .address = tsr_block_address(block), .bytes = tsr_block_bytes(block)};
@@ -259,27 +280,6 @@ void tsr_vmm_each_locked(void (*visit)(CUdeviceptr address, uint64_t bytes, void
                 at += TSR_ARENA_PAGE;
         }
     }
-}
-
-static bool touch(const struct tsr_block *block, const struct tsr_block *next)
-{
-    return tsr_block_address(block) + tsr_block_bytes(block) == tsr_block_address(next);
-}
-
-bool tsr_vmm_around_locked(CUdeviceptr address, uint64_t *begin, uint64_t *end)
-{
-    const struct tsr_block *part = in_window(address) ? part_locked(address) : NULL;
-    const struct tsr_block *first = part ? tsr_blocks_find(&mapped, address) : NULL, *last = first;
-    if (!first)
-        return false;
-    while (first->previous && tsr_block_address(first) > tsr_block_address(part) && touch(first->previous, first))
-        first = first->previous;
-    while (last->next && tsr_block_address(last->next) - tsr_block_address(part) < tsr_block_bytes(part) &&
-           touch(last, last->next))
-        last = last->next;
-    *begin = tsr_block_address(first);
-    *end = tsr_block_address(last) + tsr_block_bytes(last);
-    return true;
 }
 
 void tsr_vmm_forget(void)

@@ -40,8 +40,6 @@ bool tsr_vmm_types_at(CUdeviceptr address, CUmemAllocationHandleType *types);
  * read and write, that has no second address and that no other process has.
  */
 void tsr_vmm_each_locked(void (*visit)(CUdeviceptr address, uint64_t bytes, void *argument), void *argument);
-/* What a pointer into the window may reach: mappings of its reservation without a gap between them. False: nothing is mapped there. */
-bool tsr_vmm_around_locked(CUdeviceptr address, uint64_t *begin, uint64_t *end);
 
 void tsr_vmm_forget(void);
 

@@ -21,9 +21,9 @@ bool tsr_is_collective_code(const struct tsr_function_record *function)
            strstr(name, "ncclSymkDevKernel") || strstr(name, "ncclSymDevKernel");
 }
 
-bool tsr_is_collective(const struct tsr_function_record *function)
+bool tsr_is_collective_call(void)
 {
     uint32_t call = tessera_library_call ? tessera_library_call() : 0;
     const char *name = call ? tessera_library_call_name(call) : NULL;
-    return function->is_collective || (name && begins(name, "nccl"));
+    return name && begins(name, "nccl");
 }

@@ -13,7 +13,7 @@ struct tsr_function_record;
 /* By its code; for tsr_function_ask. */
 bool tsr_is_collective_code(const struct tsr_function_record *function);
 
-/* A launch of the function by this thread, now. The function has been asked about. */
-bool tsr_is_collective(const struct tsr_function_record *function);
+/* Whether the calling thread is in a call of NCCL. */
+bool tsr_is_collective_call(void);
 
 #endif

@@ -58,6 +58,17 @@ static bool find_buffer(void *const *extra, const void **buffer, const size_t **
     return true;
 }
 
+/* Most are a pointer or a number: no call for those. */
+static inline void put(uint8_t *to, const void *from, size_t bytes)
+{
+    if (bytes == 8)
+        memcpy(to, from, 8);
+    else if (bytes == 4)
+        memcpy(to, from, 4);
+    else
+        memcpy(to, from, bytes);
+}
+
 static void gather_each(const struct tsr_parameters *parameters, void *const *params, uint8_t *block)
 {
     uint32_t end = 0;
@@ -65,7 +76,7 @@ static void gather_each(const struct tsr_parameters *parameters, void *const *pa
         const struct tsr_parameter *parameter = &parameters->all[i];
         if (parameter->offset > end)
             memset(block + end, 0, parameter->offset - end);
-        memcpy(block + parameter->offset, params[i], parameter->bytes);
+        put(block + parameter->offset, params[i], parameter->bytes);
         end = (uint32_t)parameter->offset + parameter->bytes;
     }
 }

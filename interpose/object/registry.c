@@ -13,6 +13,7 @@
 #include "driver/real.h"
 #include "object/module_image.h"
 
+static uint64_t contexts_ended;                          /* atomic */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* counting functions' handles and reading their parameters */
 static struct tsr_map modules;                           /* CUmodule or CUlibrary */
 static struct tsr_map functions TSR_HOT;                 /* CUfunction or CUkernel */
@@ -68,6 +69,10 @@ static void free_function(struct tsr_function_record *function)
     if (!function)
         return;
     tsr_parameters_fini(&function->parameters);
+    for (struct tsr_symbols *at = function->symbols, *next; at; at = next) {
+        next = at->next;
+        free(at);
+    }
     free(function->name);
     free(function);
 }
@@ -141,8 +146,14 @@ void tsr_module_forget(const void *handle)
     retire(module);
 }
 
+uint64_t tsr_registry_epoch(void)
+{
+    return __atomic_load_n(&contexts_ended, __ATOMIC_ACQUIRE);
+}
+
 void tsr_modules_forget_of(CUcontext context)
 {
+    __atomic_add_fetch(&contexts_ended, 1, __ATOMIC_RELEASE);
     struct tsr_map_entries gone = tsr_map_remove_if(&modules, module_is_of, context);
     for (size_t i = 0; i < gone.count; i++) /* which have no alias: only libraries have */
         retire(gone.data[i].value);

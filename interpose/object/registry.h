@@ -28,8 +28,18 @@
 struct tsr_decide_cache {
     uint32_t generation;                  /* atomic; of the candidates; 0: they are being written */
     uint64_t candidates[TSR_RULES_WORDS]; /* atomic */
+    uint64_t settled;                     /* atomic; what holds for every launch of the function; 0: launches differ */
     uint64_t launches;                    /* atomic; of the function while a candidate asked for their number */
     bool noted;                           /* atomic; in the policy's list of functions */
+};
+
+/* Where variables of a function's module lie in a context; launch/predict.c's part of its record. They go with it. */
+struct tsr_symbols {
+    struct tsr_symbols *next;
+    CUcontext context;
+    uint64_t epoch;       /* tsr_registry_epoch() when they were found */
+    const void *template; /* whose symbols they are, in its order: */
+    uint64_t addresses[];
 };
 
 struct tsr_module_record {
@@ -59,6 +69,7 @@ struct tsr_function_record {
     uint32_t launches; /* relaxed; of which timing takes samples */
 
     struct tsr_template_link template;
+    struct tsr_symbols *symbols; /* atomic; the newest first */
     struct tsr_parameters parameters;
     struct tsr_module_record *module; /* NULL: unknown */
     uint32_t id;                      /* that executors know it by */
@@ -83,6 +94,7 @@ struct tsr_function_record {
     uint16_t refused;           /* lock; bit k: executor k does not take it with the attributes that it has */
     uint32_t uses;              /* atomic; enum tsr_global_flag; what an executor says is there before its bit in `sent` */
     uint64_t variables;         /* atomic; of its module, that it may read, by tsr_variable_bit(); the same */
+    uint64_t fit;               /* atomic; lane/functions.c: lanes that its launches may go to, and what that rests on */
     uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
     int attributes[TSR_FUNCTION_ATTRIBUTES]; /* lock */
 };
@@ -103,6 +115,8 @@ struct tsr_module_record *tsr_module_find(const void *handle);
 void tsr_module_forget(const void *handle);
 /* The context has ended, and with it modules and functions. */
 void tsr_modules_forget_of(CUcontext context);
+/* Goes up whenever a context ends: what was found in one of that handle before is void. */
+uint64_t tsr_registry_epoch(void);
 
 /* The application has a function's handle. name: what it was looked up by; NULL: the handle came in another way. */
 void tsr_function_note(const void *handle, const void *owner, const char *name, bool is_kernel);

@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <tessera/apart.h>
+
 #include "base/os.h"
 
 #define SHARDS 64u
@@ -15,14 +17,14 @@
 #define BETWEEN_ATTEMPTS_NS 200000ull
 
 struct shard {
-    uint32_t inside; /* atomic */
-} __attribute__((aligned(64)));
+    TSR_APART uint32_t inside; /* atomic */
+};
 
 bool tsr_gate_watched;
 static struct shard shards[SHARDS];
-static uint32_t is_closed;                                  /* atomic */
-static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER; /* held as long as the gate is closed */
-static uint32_t threads;                                    /* atomic; that were given a shard */
+static TSR_APART uint32_t is_closed;                                  /* atomic */
+static TSR_APART pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER; /* held as long as the gate is closed */
+static uint32_t threads;                                              /* atomic; that were given a shard */
 static __thread struct shard *mine;
 static __thread bool mine_alone; /* no other thread ever counts there */
 static __thread bool closed_by_me;

@@ -17,9 +17,9 @@
 
 #define FOR_EVER UINT64_MAX
 
-static pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
-static uint32_t away[TSR_STREAM_KINDS]; /* atomic; streams with a lane or something pending, by kind */
-static uint32_t away_count;             /* atomic; their sum */
+static TSR_APART pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
+static TSR_APART uint32_t away[TSR_STREAM_KINDS]; /* atomic; streams with a lane or something pending, by kind */
+static uint32_t away_count;                       /* atomic; their sum */
 
 static void count(const struct tsr_stream *stream, bool was, bool is)
 {

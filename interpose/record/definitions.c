@@ -101,8 +101,11 @@ static uint16_t define_context_locked(CUcontext context)
     uintptr_t known = (uintptr_t)tsr_map_find(&contexts, key_of(context));
     if (known || last_context == CONTEXTS - 1)
         return (uint16_t)known;
+    uint8_t device = device_of(context);
+    if (device == TSR_DEVICE_UNKNOWN)
+        return 0;
     uint16_t number = (uint16_t)++last_context;
-    devices[number] = device_of(context);
+    devices[number] = device;
     struct tsr_entry entry = {
         .kind = TSR_ENTRY_CONTEXT, .number = number, .parent = devices[number], .handle = key_of(context)};
     tsr_writer_define(&entry, "");

@@ -23,7 +23,7 @@ static inline uint32_t tsr_handles_epoch(void)
 }
 void tsr_handles_changed(void);
 
-/* 0: there are too many. */
+/* 0: there are too many, or it has no GPU: a primary context between its reset and its next use. */
 uint16_t tsr_context_number(CUcontext context);
 /* Number of the context's GPU; TSR_DEVICE_UNKNOWN. */
 #define TSR_DEVICE_UNKNOWN 0xff

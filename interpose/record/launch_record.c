@@ -135,13 +135,11 @@ static void write_parameters(const struct tsr_launch *launch, uint32_t first, co
 }
 
 /* Size of the parameters that are recorded; 0: none. */
-static uint32_t gather(const struct tsr_launch *launch, uint8_t block[TSR_PARAMETER_BYTES])
+static uint32_t gather(const struct tsr_launch *launch)
 {
     const struct tsr_function_record *known = launch->known;
-    uint32_t bytes;
-    if (launch->opaque || !known || !__atomic_load_n(&known->number, __ATOMIC_ACQUIRE))
-        return 0;
-    return tsr_parameters_gather(&known->parameters, launch->params, launch->extra, block, &bytes) ? bytes : 0;
+    bool defined = known && __atomic_load_n(&known->number, __ATOMIC_ACQUIRE);
+    return defined && tsr_launch_gather(launch) ? launch->gathered->bytes : 0;
 }
 
 /* Returns the record's number in the ring; UINT64_MAX: there is no room. */
@@ -149,8 +147,7 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
 {
     uint32_t attributes = launch->attribute_count < MOST_ATTRIBUTES ? launch->attribute_count : MOST_ATTRIBUTES;
     struct tsr_ring_writer *writer = &launch->thread->writer;
-    uint8_t block[TSR_PARAMETER_BYTES];
-    uint32_t bytes = tsr_record_parameters ? gather(launch, block) : 0;
+    uint32_t bytes = tsr_record_parameters ? gather(launch) : 0;
     uint32_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
     struct tsr_call_operands operands = {0};
     if (tsr_record_parameters)
@@ -187,7 +184,7 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
     if (attributes)
         write_attributes(launch, attributes, record);
     if (pieces)
-        write_parameters(launch, 1 + attributes, block, pieces, record);
+        write_parameters(launch, 1 + attributes, launch->gathered->values, pieces, record);
     if (operands.call)
         tsr_operand_write(launch->thread, 1 + attributes + pieces, &operands, record);
     tsr_ring_commit(writer, 1 + more);

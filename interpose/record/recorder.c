@@ -41,7 +41,7 @@ static uint16_t current_context(struct tsr_thread *thread)
     if (tsr_real.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
         return 0;
     uint32_t epoch = tsr_handles_epoch();
-    if (thread->context_handle != (uintptr_t)handle || thread->context_epoch != epoch) {
+    if (!thread->context || thread->context_handle != (uintptr_t)handle || thread->context_epoch != epoch) {
         thread->context = tsr_context_number(handle);
         thread->context_handle = (uintptr_t)handle;
         thread->context_epoch = epoch;
@@ -64,7 +64,7 @@ uint16_t tsr_record_context(struct tsr_thread *thread, CUstream stream)
     uint64_t key = (uintptr_t)stream;
     struct tsr_stream_context *known = &thread->streams[(key * 0x9e3779b97f4a7c15ull >> 32) % TSR_STREAM_CACHE];
     uint32_t epoch = tsr_handles_epoch();
-    if (known->stream != key || known->epoch != epoch)
+    if (!known->context || known->stream != key || known->epoch != epoch)
         *known = (struct tsr_stream_context){.stream = key, .epoch = epoch, .context = look_up(thread, stream)};
     return known->context;
 }

@@ -133,16 +133,39 @@ static bool candidates_of(struct tsr_function_record *function, const struct tsr
     return true;
 }
 
-/* The launch's number among the function's, which all threads share: only where a rule asks for it. */
-static uint64_t number_of(struct tsr_function_record *function, const struct tsr_rules *rules,
-                          const uint64_t candidates[TSR_RULES_WORDS])
+/*
+ * Where the first candidate has no condition on a launch, or there is no candidate, all launches have the same rule: its number + 2, or 1 for
+ * none, in the lower half of `settled`, below the generation.
+ */
+static void settle(struct tsr_function_record *function, const struct tsr_rules *rules,
+                   const uint64_t candidates[TSR_RULES_WORDS])
+{
+    uint32_t word = 0;
+    while (word < TSR_RULES_WORDS && !candidates[word])
+        word++;
+    uint32_t number = word < TSR_RULES_WORDS ? 64 * word + (uint32_t)__builtin_ctzll(candidates[word]) : UINT32_MAX;
+    if (number == UINT32_MAX || !rules->rules[number].per_launch)
+        __atomic_store_n(&function->decide.settled, (uint64_t)rules->generation << 32 | (number + 2), __ATOMIC_RELAXED);
+}
+
+/* False: it is not settled. */
+static bool settled(const struct tsr_function_record *function, const struct tsr_rules *rules, const struct tsr_rule **rule)
+{
+    uint64_t found = __atomic_load_n(&function->decide.settled, __ATOMIC_RELAXED);
+    uint32_t number = (uint32_t)found;
+    if (found >> 32 != rules->generation || number == 0)
+        return false;
+    *rule = number == 1 ? NULL : &rules->rules[number - 2];
+    return true;
+}
+
+/* Whether a rule that may hold asks for the launch's number among the function's, which all threads share. */
+static bool is_numbered(const struct tsr_rules *rules, const uint64_t candidates[TSR_RULES_WORDS])
 {
     uint64_t asked = 0;
-    if (!rules->numbers)
-        return 0;
-    for (uint32_t i = 0; i < TSR_RULES_WORDS; i++)
+    for (uint32_t i = 0; rules->numbers && i < TSR_RULES_WORDS; i++)
         asked |= candidates[i] & rules->numbered[i];
-    return asked ? __atomic_add_fetch(&function->decide.launches, 1, __ATOMIC_RELAXED) : 0;
+    return asked != 0;
 }
 
 static bool is_turn(struct tsr_session *session, uint32_t every)
@@ -179,27 +202,42 @@ static void count_rule(const struct tsr_session *session, const struct tsr_rules
                        __ATOMIC_RELAXED);
 }
 
-struct tsr_decision tsr_decide(struct tsr_function_record *function, const struct tsr_decide_launch *launch)
+/* First: nobody has asked for the function under these rules before. */
+static const struct tsr_rule *find_rule(struct tsr_function_record *function, const struct tsr_rules *rules,
+                                        const struct tsr_decide_launch *launch, bool *first)
 {
-    struct tsr_session *session = tsr_session_counting();
+    uint64_t candidates[TSR_RULES_WORDS];
+    *first = candidates_of(function, rules, candidates);
+    bool numbered = is_numbered(rules, candidates);
+    uint64_t number = numbered ? __atomic_add_fetch(&function->decide.launches, 1, __ATOMIC_RELAXED) : 0;
+    if (!numbered) /* else the number goes on, whichever rule holds */
+        settle(function, rules, candidates);
+    return choose(rules, candidates, function, launch, number);
+}
+
+struct tsr_decision tsr_decide(struct tsr_session *session, struct tsr_function_record *function,
+                               const struct tsr_decide_launch *launch)
+{
     struct tsr_decision decision = {.device = session->policy->home};
     const struct tsr_rules *rules = rules_now(session);
     if (!rules)
         return decision;
-    uint64_t candidates[TSR_RULES_WORDS];
-    bool first = candidates_of(function, rules, candidates);
-    uint64_t number = number_of(function, rules, candidates);
-    const struct tsr_rule *rule = choose(rules, candidates, function, launch, number);
+    const struct tsr_rule *rule;
+    bool first = false;
+    if (!settled(function, rules, &rule))
+        rule = find_rule(function, rules, launch, &first);
     if (rule)
         count_rule(session, rules, rule);
     if (first && !__atomic_exchange_n(&function->decide.noted, true, __ATOMIC_RELAXED))
         note_function(session->policy, function);
     decision.lane = rule ? rule->lane : rules->default_lane;
     decision.leaves = rule ? rule->leaves : rules->default_leaves;
-    if (decision.lane)
-        decision.device = session->lane_device[tsr_lane_number(decision.lane)];
-    decision.verify = decision.lane && rules->verify_every && is_turn(session, rules->verify_every);
-    decision.verify_limit_bytes = rules->verify_limit_bytes;
+    if (decision.lane) {
+        decision.lane_number = tsr_lane_number(decision.lane);
+        decision.device = session->lane_device[decision.lane_number];
+        decision.verify = rules->verify_every && is_turn(session, rules->verify_every);
+        decision.verify_limit_bytes = rules->verify_limit_bytes;
+    }
     if (first)
         log_first(rules, function, rule, decision.device);
     return decision;

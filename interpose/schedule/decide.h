@@ -24,14 +24,16 @@ struct tsr_decide_launch {
 
 struct tsr_decision {
     struct tsr_lane_client *lane; /* NULL: home */
-    bool leaves;                  /* it is to run elsewhere; without a lane it cannot */
-    uint32_t device;              /* of the lane */
-    bool verify;                  /* it is this launch's turn to be verified */
+    uint32_t lane_number;
+    bool leaves;     /* it is to run elsewhere; without a lane it cannot */
+    uint32_t device; /* of the lane */
+    bool verify;     /* it is this launch's turn to be verified */
     uint64_t verify_limit_bytes;
 };
 
 /* The launch must be on the home GPU. Counts it as one of the function's. */
-struct tsr_decision tsr_decide(struct tsr_function_record *function, const struct tsr_decide_launch *launch);
+struct tsr_decision tsr_decide(struct tsr_session *session, struct tsr_function_record *function,
+                               const struct tsr_decide_launch *launch);
 
 /* A number that looks drawn at random and is always the same for the n-th launch of the function under this seed. */
 uint64_t tsr_decide_draw(uint64_t seed, uint64_t name_hash, uint64_t number);

@@ -5,6 +5,7 @@
 #include "launch/call_memory.h"
 #include "object/place.h"
 #include "object/registry.h"
+#include "object/session.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "record/launch_record.h"
@@ -16,7 +17,8 @@ static inline CUresult begin(struct tsr_launch *launch)
 {
     launch->start = tsr_record_start();
     launch->known = tsr_function_find(launch->function);
-    CUresult result = tsr_has_role(TSR_DECIDING) ? tsr_redirect(launch) : CUDA_SUCCESS;
+    launch->session = tsr_session_counting();
+    CUresult result = launch->session ? tsr_redirect(launch) : CUDA_SUCCESS;
     if (launch->turn) /* what went before is not the launch's time */
         launch->start = tsr_record_start();
     if (launch->start)
@@ -27,9 +29,7 @@ static inline CUresult begin(struct tsr_launch *launch)
 static inline CUresult end(struct tsr_launch *launch, CUresult result)
 {
     tsr_order_leave(&launch->hold);
-    if (launch->taken && result == CUDA_SUCCESS)
-        result = tsr_order_state();
-    if (tsr_has_role(TSR_DECIDING))
+    if (launch->session)
         tsr_redirect_finish(launch, result);
     if (launch->start)
         tsr_launch_record(launch, result);
@@ -43,7 +43,9 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
 #define LAUNCH(symbol, parameters, arguments, ...)                                                                             \
     TSR_ENGAGED(symbol) parameters                                                                                             \
     {                                                                                                                          \
-        struct tsr_launch launch = {.row = TSR_ROW_##symbol, __VA_ARGS__};                                                     \
+        struct tsr_gathered gathered;                                                                                 \
+        struct tsr_launch launch = {.row = TSR_ROW_##symbol, .gathered = &gathered, __VA_ARGS__};                                    \
+        gathered.done = false;                                                                                                 \
         CUresult result = begin(&launch);                                                                                      \
         if (__builtin_expect(launch.clone != NULL, 0) && result == CUDA_SUCCESS) {                                              \
             f = launch.clone;                                                                                                   \
@@ -157,9 +159,10 @@ static void count_each(uint64_t start, const CUDA_LAUNCH_PARAMS *list, unsigned 
                                     .shared_bytes = one->sharedMemBytes,
                                     .stream = tsr_stream_named(one->hStream, false),
                                     .known = tsr_function_find(one->function),
+                                    .session = tsr_session_counting(),
                                     .gpu = tsr_place_of(one->hStream),
                                     .start = start};
-        if (tsr_has_role(TSR_DECIDING))
+        if (launch.session)
             tsr_redirect_finish(&launch, CUDA_SUCCESS);
         if (start) {
             tsr_launch_note(&launch);

@@ -14,6 +14,7 @@
 #include "object/collective.h"
 #include "object/capture.h"
 #include "schedule/decide.h"
+#include "calls/calls.h"
 #include "lane/functions.h"
 #include "memory/home_only.h"
 #include "memory/heat.h"
@@ -29,191 +30,169 @@
 #include "object/session.h"
 #include "check/verify.h"
 
-/* A launch as a lane takes it: its record, and the parameters and attributes that follow it. */
-struct parcel {
-    struct tsr_lane_record record;
-    bool gathered;            /* the parameters are in the block: */
-    uint32_t parameter_bytes; /* so much of it */
-    uint8_t block[TSR_PARAMETER_BYTES + TSR_MOST_ATTRIBUTES * sizeof(CUlaunchAttribute)] __attribute__((aligned(16)));
-};
-
-static bool gather(const struct tsr_launch *launch, const struct tsr_function_record *function, struct parcel *parcel)
-{
-    if (!parcel->gathered && !launch->opaque)
-        parcel->gathered = tsr_parameters_gather(&function->parameters, launch->params, launch->extra, parcel->block,
-                                                 &parcel->parameter_bytes);
-    return parcel->gathered;
-}
-
 /* What the home driver would refuse is left to it, so that the application gets its error. */
-static bool shape_is_valid(const struct tsr_function_record *function, const struct tsr_lane_record *record)
+static bool shape_is_valid(const struct tsr_function_record *function, const struct tsr_launch *launch)
 {
-    uint64_t threads = (uint64_t)record->block[0] * record->block[1] * record->block[2];
-    return threads > 0 && threads <= function->max_threads && record->block[2] <= 64 && record->grid[0] > 0 &&
-           record->grid[0] <= INT32_MAX && record->grid[1] > 0 && record->grid[1] <= UINT16_MAX && record->grid[2] > 0 &&
-           record->grid[2] <= UINT16_MAX && record->shared_bytes <= function->most_shared_bytes;
+    const uint32_t *grid = launch->grid, *block = launch->block;
+    uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+    return threads > 0 && threads <= function->max_threads && block[2] <= 64 && grid[0] > 0 && grid[0] <= INT32_MAX &&
+           grid[1] > 0 && grid[1] <= UINT16_MAX && grid[2] > 0 && grid[2] <= UINT16_MAX &&
+           launch->shared_bytes <= function->most_shared_bytes;
 }
 
-static CUresult post_found(struct tsr_function_record *function, struct tsr_lane_client *lane, struct tsr_lane_record *record,
-                           CUstream stream, const struct tsr_stream_found *found, const uint8_t *block)
+static uint32_t attributes_begin(const struct tsr_gathered *gathered)
 {
-    record->kind = TSR_LANE_LAUNCH;
-    record->function = function->id;
-    CUresult result = tsr_function_send(function, lane);
-    if (result != CUDA_SUCCESS && tsr_lane_state(lane) == CUDA_SUCCESS)
-        return CUDA_ERROR_NOT_SUPPORTED;
+    return (gathered->bytes + 7) / 8 * 8;
+}
+
+/* Behind the parameters in the block, which the record then speaks of, too. */
+static enum tsr_reason add_attributes(const struct tsr_launch *launch, uint32_t device, struct tsr_lane_record *record)
+{
+    CUlaunchAttribute attributes[TSR_MOST_ATTRIBUTES];
+    uint32_t count, begin = attributes_begin(launch->gathered);
+    enum tsr_reason reason = tsr_attributes_translate(launch, device, attributes, &count);
+    if (reason || count == 0)
+        return reason;
+    memcpy(launch->gathered->values + begin, attributes, count * sizeof attributes[0]);
+    record->param_bytes = (uint32_t)(begin + count * sizeof attributes[0]);
+    record->value = tsr_lane_shape(launch->gathered->bytes, count);
+    return TSR_REASON_NONE;
+}
+
+/* Why it stays home, of what is asked before anything is gathered. */
+static enum tsr_reason hindrance_of_request(const struct tsr_launch *launch, bool fit)
+{
+    enum tsr_reason reason = fit ? TSR_REASON_NONE : tsr_function_bound(launch->known);
+    if (reason)
+        return reason;
+    if (tessera_library_call && tsr_is_collective_call())
+        return TSR_REASON_OTHER_GPUS;
+    if (!shape_is_valid(launch->known, launch))
+        return TSR_REASON_SHAPE;
+    if (launch->captured)
+        return TSR_REASON_CAPTURE;
+    return launch->params && launch->extra ? TSR_REASON_SHAPE : TSR_REASON_NONE;
+}
+
+/*
+ * Why the launch cannot be posted (launch->reason); NONE: it can, and the record and the block are complete. Errors: of an executor that
+ * has failed.
+ */
+static CUresult examine(struct tsr_launch *launch, const struct tsr_decision *decision, struct tsr_lane_record *record)
+{
+    struct tsr_function_record *function = launch->known;
+    CUresult result = CUDA_SUCCESS;
+    bool fit = tsr_function_is_fit(function, decision->lane_number);
+    enum tsr_reason reason = hindrance_of_request(launch, fit);
+    if (!reason && !tsr_launch_gather(launch))
+        reason = TSR_REASON_PARAMETERS;
+    if (!reason)
+        reason = tsr_home_only_scan(launch->gathered->values, launch->gathered->bytes);
+    if (!reason && !fit)
+        result = tsr_function_prepare(function, decision->lane, &reason);
+    if (!reason && result == CUDA_SUCCESS)
+        reason = tsr_function_hindrance_given(function, launch->gathered->values, launch->gathered->bytes);
+    if (!reason && result == CUDA_SUCCESS && (launch->cooperative || launch->attribute_count))
+        reason = add_attributes(launch, decision->device, record);
+    launch->reason = reason;
+    return result;
+}
+
+static CUresult post(const struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record)
+{
     struct tsr_order_hold hold;
-    if (result == CUDA_SUCCESS)
-        result = tsr_order_depart_found(found, stream, lane, &record->stream, &hold);
+    CUresult result = tsr_order_depart_found(&launch->place, launch->stream, lane, &record->stream, &hold);
     if (result != CUDA_SUCCESS)
         return result;
-    result = tsr_lane_post(lane, record, block);
+    result = tsr_lane_post(lane, record, launch->gathered->values);
     tsr_order_leave(&hold);
     return result;
 }
 
-static CUresult post(struct tsr_function_record *function, struct tsr_lane_client *lane, struct tsr_lane_record *record,
-                     CUstream stream, const uint8_t *block)
+/* There, and, if that is possible, at home from the same bytes. */
+static CUresult post_verified(const struct tsr_launch *launch, const struct tsr_decision *decision,
+                              struct tsr_lane_record *record)
 {
-    struct tsr_stream_found found;
-    tsr_stream_place(stream, &found);
-    return post_found(function, lane, record, stream, &found, block);
-}
-
-static uint32_t attributes_begin(const struct parcel *parcel)
-{
-    return (parcel->parameter_bytes + 7) / 8 * 8;
-}
-
-static const CUlaunchAttribute *attributes_of(const struct parcel *parcel)
-{
-    return (const CUlaunchAttribute *)(parcel->block + attributes_begin(parcel));
-}
-
-static enum tsr_reason add_attributes(const struct tsr_launch *launch, uint32_t device, struct parcel *parcel)
-{
-    CUlaunchAttribute attributes[TSR_MOST_ATTRIBUTES];
-    uint32_t count, begin = attributes_begin(parcel);
-    if (!launch->cooperative && launch->attribute_count == 0)
-        return TSR_REASON_NONE;
-    enum tsr_reason reason = tsr_attributes_translate(launch, device, attributes, &count);
-    if (reason || count == 0)
-        return reason;
-    memcpy(parcel->block + begin, attributes, count * sizeof attributes[0]);
-    parcel->record.param_bytes = (uint32_t)(begin + count * sizeof attributes[0]);
-    parcel->record.value = tsr_lane_shape(parcel->parameter_bytes, count);
-    return TSR_REASON_NONE;
-}
-
-/* Why the launch cannot be posted; TSR_REASON_NONE: it can, and the parcel is complete. */
-static enum tsr_reason hindrance(struct tsr_function_record *function, const struct tsr_launch *launch,
-                                 const struct tsr_decision *decision, struct parcel *parcel)
-{
-    if (__atomic_load_n(&function->different, __ATOMIC_RELAXED))
-        return TSR_REASON_VERIFY;
-    if (tsr_is_collective(function))
-        return TSR_REASON_OTHER_GPUS;
-    if (!tsr_function_sendable(function))
-        return TSR_REASON_MODULE;
-    if (!shape_is_valid(function, &parcel->record))
-        return TSR_REASON_SHAPE;
-    if (launch->captured)
-        return TSR_REASON_CAPTURE;
-    if (launch->params && launch->extra)
-        return TSR_REASON_SHAPE;
-    if (!gather(launch, function, parcel))
-        return TSR_REASON_PARAMETERS;
-    parcel->record.param_bytes = parcel->parameter_bytes;
-    enum tsr_reason reason = tsr_home_only_scan(parcel->block, parcel->parameter_bytes);
-    if (!reason && tsr_function_send(function, decision->lane) == CUDA_SUCCESS)
-        reason = tsr_function_hindrance(function);
-    if (!reason)
-        reason = tsr_function_hindrance_given(function, parcel->block, parcel->parameter_bytes);
-    return reason ? reason : add_attributes(launch, decision->device, parcel);
-}
-
-static CUresult verify(const struct tsr_launch *launch, struct tsr_function_record *function,
-                       const struct tsr_decision *decision, struct parcel *parcel)
-{
-    struct tsr_verify_launch verified = {.function = function,
+    const struct tsr_gathered *gathered = launch->gathered;
+    struct tsr_verify_launch verified = {.function = launch->known,
                                          .handle = launch->function,
-                                         .lane = decision->lane,
-                                         .record = &parcel->record,
-                                         .block = parcel->block,
-                                         .parameter_bytes = parcel->parameter_bytes,
-                                         .attributes = attributes_of(parcel),
-                                         .attribute_count = (uint32_t)parcel->record.value,
+                                         .record = record,
+                                         .block = gathered->values,
+                                         .parameter_bytes = gathered->bytes,
+                                         .attributes =
+                                             (const CUlaunchAttribute *)(gathered->values + attributes_begin(gathered)),
+                                         .attribute_count = (uint32_t)record->value,
                                          .stream = launch->stream,
                                          .device = decision->device,
-                                         .limit_bytes = decision->verify_limit_bytes,
-                                         .post = post};
-    return tsr_verify(&verified);
+                                         .limit_bytes = decision->verify_limit_bytes};
+    bool verifies = tsr_verify_begin(&verified);
+    CUresult result = post(launch, decision->lane, record);
+    return verifies ? tsr_verify_end(&verified, result) : result;
 }
 
-static CUresult take(struct tsr_launch *launch, struct tsr_function_record *function, const struct tsr_stream_found *found,
-                     struct parcel *parcel)
+static CUresult take(struct tsr_launch *launch)
 {
     struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
-    struct tsr_decision decision = tsr_decide(function, &asked);
+    struct tsr_decision decision = tsr_decide(launch->session, launch->known, &asked);
     launch->decided = true;
     if (!decision.lane)
         return CUDA_SUCCESS;
-    parcel->record = (struct tsr_lane_record){.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
-                                              .block = {launch->block[0], launch->block[1], launch->block[2]},
-                                              .shared_bytes = launch->shared_bytes};
-    launch->reason = hindrance(function, launch, &decision, parcel);
+    struct tsr_lane_record record = {.kind = TSR_LANE_LAUNCH,
+                                     .function = launch->known->id,
+                                     .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                                     .block = {launch->block[0], launch->block[1], launch->block[2]},
+                                     .shared_bytes = launch->shared_bytes};
+    CUresult result = examine(launch, &decision, &record);
     if (launch->reason)
         return CUDA_SUCCESS;
-    if (launch->start)
+    if (!record.param_bytes)
+        record.param_bytes = launch->gathered->bytes;
+    if (launch->start && result == CUDA_SUCCESS)
         tsr_launch_time_away(launch, decision.lane);
-    parcel->record.time = launch->time;
-    CUresult result = decision.verify
-                          ? verify(launch, function, &decision, parcel)
-                          : post_found(function, decision.lane, &parcel->record, launch->stream, found, parcel->block);
+    record.time = launch->time;
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
+    if (result == CUDA_SUCCESS)
+        result = decision.verify ? post_verified(launch, &decision, &record) : post(launch, decision.lane, &record);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
-        launch->reason = tsr_function_refusal(function, decision.lane);
+        launch->reason = tsr_function_refusal(launch->known, decision.lane);
         return CUDA_SUCCESS;
     }
     launch->taken = true;
     launch->gpu = decision.device;
-    if (result == CUDA_SUCCESS)
-        tsr_heat_count(parcel->block, parcel->parameter_bytes, decision.device);
+    uint32_t counts_for = result == CUDA_SUCCESS ? tsr_heat_turn() : 0;
+    if (counts_for)
+        tsr_heat_count(launch->gathered->values, launch->gathered->bytes, counts_for, decision.device);
     return result;
 }
 
 /* Of a launch that stays home: what it uses, and, if it is its turn, what it writes. */
-static void look_at(struct tsr_launch *launch, struct tsr_function_record *function, struct parcel *parcel, uint32_t gpu)
+static void look_at(struct tsr_launch *launch, struct tsr_function_record *function)
 {
-    bool uses = tsr_heat_pages && function, check = gpu == tsr_session()->policy->home && tsr_check_is_turn(function, launch);
-    bool gathered = (uses || check) && gather(launch, function, parcel);
-    if (uses && gathered)
-        tsr_heat_count(parcel->block, parcel->parameter_bytes, gpu);
-    if (check)
-        tsr_check_begin(launch, function, gathered ? parcel->block : NULL, parcel->parameter_bytes);
+    uint32_t counts_for = function ? tsr_heat_turn() : 0;
+    if (counts_for && tsr_launch_gather(launch))
+        tsr_heat_count(launch->gathered->values, launch->gathered->bytes, counts_for, launch->gpu);
+    if (tsr_check_is_turn(function, launch))
+        tsr_check_begin(launch);
 }
 
 CUresult tsr_redirect(struct tsr_launch *launch)
 {
-    const struct tsr_session *session = tsr_session_counting();
-    if (!session)
-        return CUDA_SUCCESS;
     bool redirecting = tsr_has_role(TSR_REDIRECTING);
-    struct tsr_stream_found found;
-    uint32_t gpu = redirecting ? tsr_stream_place(launch->stream, &found) : tsr_place_of(launch->stream);
-    launch->gpu = gpu;
+    launch->gpu = redirecting ? tsr_stream_place(launch->stream, &launch->place) : tsr_place_of(launch->stream);
     launch->captured = tsr_is_capturing(launch->stream);
     if (!redirecting)
         return CUDA_SUCCESS;
-    bool may_leave = gpu == session->policy->home && launch->known && launch->known->module;
-    struct tsr_function_record *function = may_leave ? launch->known : NULL;
-    struct parcel parcel;
-    parcel.gathered = false;
-    if (function)
-        tsr_function_describe(function);
-    CUresult result = function ? take(launch, function, &found, &parcel) : CUDA_SUCCESS;
+    bool ours = launch->gpu == launch->session->policy->home && launch->known && launch->known->module;
+    CUresult result = CUDA_SUCCESS;
+    if (ours) {
+        tsr_function_describe(launch->known);
+        result = take(launch);
+    }
     if (launch->taken)
         return result;
-    look_at(launch, function, &parcel, gpu);
+    if (launch->gpu == launch->session->policy->home)
+        look_at(launch, ours ? launch->known : NULL);
     return tsr_order_enter(launch->stream, false, &launch->hold);
 }
 
@@ -233,7 +212,7 @@ static enum tsr_reason late_reason(struct tsr_launch *launch)
     struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
     if (!launch->known)
         launch->known = note_unseen(launch->function);
-    if (!launch->known || !tsr_decide(launch->known, &asked).leaves)
+    if (!launch->known || !tsr_decide(launch->session, launch->known, &asked).leaves)
         return TSR_REASON_NONE;
     if (!tsr_has_role(TSR_REDIRECTING))
         return TSR_REASON_EXECUTOR;
@@ -242,8 +221,8 @@ static enum tsr_reason late_reason(struct tsr_launch *launch)
 
 void tsr_redirect_finish(struct tsr_launch *launch, CUresult result)
 {
-    const struct tsr_session *session = tsr_session_counting();
-    if (!session || result != CUDA_SUCCESS)
+    const struct tsr_session *session = launch->session;
+    if (result != CUDA_SUCCESS)
         return;
     if (!launch->decided && launch->gpu == session->policy->home)
         launch->reason = late_reason(launch);

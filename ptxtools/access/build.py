@@ -11,6 +11,7 @@ from ptxtools.access.effects import TensorEffect, effects, is_harmless
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.indices import find_indices
+from ptxtools.access.must import mark_must
 from ptxtools.access.steps import find_steps
 from ptxtools.access.stored import Surely, pointers
 from ptxtools.access.template import Slot, Template, Unknown
@@ -51,6 +52,7 @@ class _Builder:
         self.graph = Graph(template)
         self.activations: list[Activation] = []
         self.stored: dict[int, list[int]] = {}  # by number of the access, values of 64 bits
+        self.writing: set[int] = set()  # numbers of accesses of the kernel itself that put values into memory
         self.instructions = 0
 
     def build(self, kernel: Function) -> None:
@@ -83,6 +85,7 @@ class _Builder:
         exits = {number for number, last in ends.items() if last.base in ENDS} - failing
         surely = Surely(flow.blocks, flow.dominators, exits, failing)
         flow.mark_certain(surely.failing, exits)
+        mark_must(self.template, flow, exits, surely.failing, self.writing)
         for number, values in self.stored.items():
             access = self.template.accesses[number]
             found = pointers(self.graph, values)
@@ -136,6 +139,8 @@ class _Builder:
                 access = make_access(self.graph, of, instruction, effect, place)
                 if instruction.base == "st" and len(of.callers) == 1:
                     self.stored[len(self.template.accesses)] = stored_values(of, instruction, place)
+                if instruction.base in ("st", "wmma") and len(of.callers) == 1:
+                    self.writing.add(len(self.template.accesses))
                 self.template.accesses.append(access)
         except ValueError as problem:
             self.template.unknown.append(Unknown(of.function.line(instruction.offset), str(problem)))

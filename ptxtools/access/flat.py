@@ -26,7 +26,7 @@ from ptxtools.access.template import (
 )
 from ptxtools.access.values import WINDOW
 
-MAGIC, VERSION = 0x4343415F52535454, 3
+MAGIC, VERSION = 0x4343415F52535454, 4
 OPS = tuple(Op)
 KINDS = tuple(AccessKind)
 _REGISTERS = ("tid", "ntid", "ctaid", "nctaid")
@@ -42,9 +42,9 @@ _PARAMETER = struct.Struct("<3I")
 _NODE = struct.Struct("<4B5Iq")
 _OPERAND = struct.Struct("<I")
 _CONTEXT = struct.Struct("<IiII")
-_LOOP = struct.Struct("<6IQ")
+_LOOP = struct.Struct("<7I4xQ")
 _BLOCK = struct.Struct("<Q")
-_ACCESS = struct.Struct("<4Iq2i9I4x")
+_ACCESS = struct.Struct("<4Iq2i10IQ")
 _TENSOR = struct.Struct("<8I")
 _UNKNOWN = struct.Struct("<2I")
 _SYMBOL = struct.Struct("<2IQ")
@@ -180,7 +180,8 @@ class _Writer:
         return any(each.op is Op.LOADED and each.width == 64 for way in ways for each in way)
 
     def loop(self, place: LoopPlace) -> tuple[int, ...]:
-        return (place.context, *self.listed(place.entries), *self.listed(place.backs), 0, _bits(place.within))
+        must = place.must % _WORD, place.again % _WORD
+        return (place.context, *self.listed(place.entries), *self.listed(place.backs), *must, _bits(place.within))
 
     def access(self, access: Access) -> tuple[int, ...]:
         found, based = self.bases(access)
@@ -192,6 +193,8 @@ class _Writer:
             based,
             access.pointers is not None,
             *self.listed(access.pointers or ()),
+            access.must % _WORD,
+            _bits(self.template.block_loops[access.block]) if access.must >= 0 else 0,
         )
 
     def tensor(self, tensor: TensorAccess) -> tuple[int, ...]:
@@ -227,6 +230,7 @@ class _Reader:
         self.text = data[place : place + counts[-1]]
         self.operands = [each for (each,) in operands]
         self.names = [self.word(entry[0]) for entry in symbols]
+        self.around = [around for (around,) in blocks]
         self.template = Template(
             self.word(name),
             [Slot(*entry) for entry in parameters],
@@ -266,15 +270,17 @@ class _Reader:
         return Node(kind, args, width, bool(flags & _SIGNED), number, name, block, context, joined)
 
     def loop(self, entry: tuple[int, ...]) -> LoopPlace:
-        context, entries, first_entry, backs, first_back, _, within = entry
-        return LoopPlace(0, context, self.listed(entries, first_entry), self.listed(backs, first_back), _loops(within))
+        context, entries, first_entry, backs, first_back, must, again, within = entry
+        edges = self.listed(entries, first_entry), self.listed(backs, first_back)
+        return LoopPlace(0, context, *edges, _loops(within), _context(must), _context(again))
 
     def access(self, entry: tuple[int, ...]) -> Access:
         kind, address, size, context, displacement, pitch, length, rows, line, generic, *_ = entry
-        tells, count, first = entry[-3:]
+        tells, count, first, must, loops = entry[-5:]
+        block = 0 if _context(must) < 0 else self.around.index(loops)  # one in the same loops
         of = (KINDS[kind], address, displacement, size, context, line)
         pointers = self.listed(count, first) if tells else None
-        return Access(*of, bool(generic), rows, pitch, length, pointers=pointers)
+        return Access(*of, bool(generic), rows, pitch, length, block, pointers, _context(must))
 
     def tensor(self, entry: tuple[int, ...]) -> TensorAccess:
         kind, offset, context, line, *lists = entry
@@ -304,6 +310,10 @@ def _bits(loops: Iterable[int]) -> int:
 
 def _loops(bits: int) -> frozenset[int]:
     return frozenset(number for number in range(_LOOPS) if bits >> number & 1)
+
+
+def _context(number: int) -> int:
+    return -1 if number == _WORD - 1 else number
 
 
 def _small(number: int) -> int:

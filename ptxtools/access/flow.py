@@ -57,6 +57,10 @@ class Flow:
             self.pending[known] = edge
         return known
 
+    def knows(self, edge: Edge) -> bool:
+        """Whether what is asked at a guarded edge was made a condition."""
+        return edge in self._edges
+
     def mark_certain(self, failing: AbstractSet[int], exits: AbstractSet[int]) -> None:
         """Of the conditions whose opposite leads to blocks whose launch fails."""
         for edge, context in self._edges.items():

@@ -97,7 +97,8 @@ class Context(NamedTuple):
 class LoopPlace:
     """A loop: contexts of the edges into its header, from outside and back, and that of the header itself.
 
-    `within`: the loops (indices) that contain it, itself included.
+    `within`: the loops (indices) that contain it, itself included. `must`: the context in which it runs for certain;
+    `again`: that in which it goes on after an iteration, a child of `must` or `must` itself. -1: not known.
     """
 
     header: int
@@ -105,6 +106,8 @@ class LoopPlace:
     entries: tuple[int, ...]
     backs: tuple[int, ...]
     within: frozenset[int]
+    must: int = -1
+    again: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ class Access:
     `rows`, `pitch`: that many times, a node's value in bytes apart. `length`: a node with the size in bytes instead.
     `generic`: the address may lie in private memory. `pointers`: of a write, offsets in the parameter block of the
     pointers that the values may be, each or with something added, and it happens wherever its context holds; None when
-    that is not known.
+    that is not known. `must`: of a write of values, the context in which it is made for certain, in any iteration of
+    the loops around it; -1 when that is not known.
     """
 
     kind: AccessKind
@@ -129,6 +133,7 @@ class Access:
     length: int = -1
     block: int = 0
     pointers: tuple[int, ...] | None = None
+    must: int = -1
 
 
 IN_MEMORY = -1  # the offset of a tensor map that lies in memory

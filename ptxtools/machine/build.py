@@ -9,6 +9,7 @@ from ptxtools.access.depth import deep
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.indices import find_indices
+from ptxtools.access.must import mark_must
 from ptxtools.access.steps import find_steps
 from ptxtools.access.stored import Surely, pointers
 from ptxtools.access.template import IN_MEMORY, Access, AccessKind, Node, Op, Template, TensorAccess, Unknown
@@ -63,6 +64,7 @@ class _Builder:
         self.values = MachineValues(code, self.flow, self.graph, self.banks)
         self.tensors: list[tuple[int, int, TensorAccess]] = []  # each with the node of its map's address, and the block
         self.stored: dict[int, list[int]] = {}  # by number of the access, values of 64 bits
+        self.writing: set[int] = set()  # numbers of accesses that put values into memory
         self.maps = Maps(self.graph)
         bases = {instruction.base for instruction in code.body.instructions}
         self.uses_maps = any(base in ROWS and ROWS[base].through is Through.TENSOR_MAP for base in bases)
@@ -96,6 +98,7 @@ class _Builder:
         exits = {n for n, block in enumerate(blocks) if code[block.end - 1].base in ENDS} - self.failing
         surely = Surely(blocks, self.flow.dominators, exits, self.failing)
         self.flow.mark_certain(surely.failing, exits)
+        mark_must(self.template, self.flow, exits, surely.failing, self.writing)
         for number, values in self.stored.items():
             access = self.template.accesses[number]
             found = pointers(self.graph, values)
@@ -176,8 +179,10 @@ class _Builder:
     def writes(self, number: int, values: list[int], row: Row, size: int) -> None:
         """Keeps what an access writes until it is known what its address begins with."""
         self.maps.written[number] = values
-        if row.effect is Effect.WRITE and size % 8 == 0:
-            self.stored[number] = values
+        if row.effect is Effect.WRITE:
+            self.writing.add(number)
+            if size % 8 == 0:
+                self.stored[number] = values
 
     def written(self, instruction: MachineInstruction, size: int, block: int, index: int) -> list[int]:
         """The values of 64 bits, or the smaller one, that an instruction writes."""

@@ -4,6 +4,7 @@
  * burst, of all threads together, over the launches of one thread.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -23,6 +24,7 @@ static CUcontext context;
 static CUfunction function;
 static CUdeviceptr memory;
 static pthread_barrier_t barrier;
+static unsigned arrived; /* atomic; threads, over all bursts */
 
 struct launcher {
     pthread_t thread;
@@ -57,13 +59,21 @@ static void report(void)
     printf("%.1f\n", (end - begin) / launches);
 }
 
+/* Nobody sleeps here, since waking takes longer than a burst. */
+static void begin_together(unsigned burst)
+{
+    __atomic_fetch_add(&arrived, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < threads * (burst + 1))
+        sched_yield();
+}
+
 static void *run(void *argument)
 {
     struct launcher *self = argument;
     CHECK(cuCtxSetCurrent(context));
     for (unsigned burst = 0; burst < bursts; burst++) {
         launch(self, 1);
-        pthread_barrier_wait(&barrier);
+        begin_together(burst);
         self->begin_ns = now_ns();
         launch(self, launches);
         self->end_ns = now_ns();

@@ -17,7 +17,7 @@ rules:
 """
 
 
-def answers(native_build: Path, case: str, *options: str) -> list[int]:
+def answers(native_build: Path, case: str, *options: str, **variables: str) -> list[int]:
     done = subprocess.run(
         [
             str(TESSERA_RUN),
@@ -32,7 +32,7 @@ def answers(native_build: Path, case: str, *options: str) -> list[int]:
         ],
         text=True,
         capture_output=True,
-        env=with_native(native_build / "native"),
+        env={**with_native(native_build / "native"), **variables},
         timeout=60,
         check=False,
     )
@@ -47,3 +47,14 @@ def test_a_new_context_works_as_without_a_policy(case: str, native_build: Path, 
     alone = answers(native_build, case)
     assert 700 in alone
     assert answers(native_build, case, "--policy", str(policy)) == alone
+
+
+@pytest.mark.parametrize("verify", ["", "verify: 1\n"], ids=["posted", "verified"])
+def test_a_launch_does_not_answer_for_its_own_fault(verify: str, native_build: Path, tmp_path: Path) -> None:
+    """The executor finds the fault while the thread that posted the launch is still in its call."""
+    policy, late = tmp_path / "policy.yaml", tmp_path / "late"
+    policy.write_text(POLICY + verify)
+    preload = str(native_build / "fault" / "fault_late_poster.so")
+    found = answers(native_build, "reset", "--policy", str(policy), LD_PRELOAD=preload, TESSERA_LATE_MARK=str(late))
+    assert late.exists()
+    assert found == answers(native_build, "reset")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.command import TESSERA_RUN, with_native
 from tests.fault.executor_faults import MOVED, POLICY, POLICY_OF_THREE, Fault, judge, run
 
 ROUNDS, WORK_SECONDS = 400, 2.0
@@ -58,3 +61,23 @@ def test_an_executor_that_cannot_start_is_not_waited_for(native_build: Path, tmp
         assert outcome.said == "right", outcome
     assert "the executor for GPU 1 does not answer" in outcome.log
     assert seconds[1] < seconds[0] + 2.5
+
+
+def test_an_executor_without_a_cpu_is_waited_for(native_build: Path, tmp_path: Path) -> None:
+    """On a busy machine: it has not failed, nothing is lost, and launches go on to it."""
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(POLICY)
+    slow = {"LD_PRELOAD": str(native_build / "fault" / "fault_slow_beat.so"), "TESSERA_SLOW_BEAT_NS": "1500000000"}
+    worker = [str(native_build / "fault" / "fault_worker"), "2000"]
+    done = subprocess.run(
+        [TESSERA_RUN, "--emulate", "2", "--json", report, "--policy", policy, "--", *worker],
+        input="\n",
+        text=True,
+        capture_output=True,
+        env={**with_native(native_build / "native"), **slow},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()[:2]) == (0, ["started", "right"]), done.stderr
+    assert json.loads(report.read_text())["launches"]["kept_home"] == 0, done.stderr
+    assert "does not run" not in done.stderr

@@ -30,7 +30,8 @@ def in_c(template: Template) -> Callable[[Launch], Result]:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """`by`: the "emulator" or the "oracle" touched bytes that are not predicted; or the "emulator alone" touched bytes
-    that the oracle did not, which told of all. `bytes`: these, by kind.
+    that the oracle did not, which told of all; or a launch kept bytes against the "promise" that it overwrites them.
+    `bytes`: these, by kind.
     """
 
     by: str
@@ -77,6 +78,11 @@ def _count(verdict: Verdict, found: Checked) -> None:
     if not verdict.result.unknown:
         missed = {kind: [each for of, each in verdict.missed if of is kind] for kind in AccessKind}
         found.add("emulator", verdict.job, missed)
+    if verdict.complete:
+        found.add("promise", verdict.job, {AccessKind.WRITE: verdict.kept})
+        found.counts["written"] += verdict.written_bytes > 0
+        found.counts["overwritten in full"] += 0 < verdict.written_bytes == verdict.overwritten_bytes
+        found.counts["overwritten"] += verdict.overwritten_bytes > 0
 
 
 def _look_at(verdict: Verdict, traced: Traced, template: Template, found: Checked) -> None:

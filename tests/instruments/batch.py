@@ -77,6 +77,9 @@ def _count(made: Made, file: str, verdict: Verdict) -> None:
     row = made.rows.setdefault(file, Row())
     row.add(verdict)
     entry = {"job": json.loads(verdict.job)}
+    kept = verdict.kept if verdict.complete else []
+    if kept:
+        made.violations.append({**entry, "complete": True, "kept": kept[:8]})
     if verdict.missed and not verdict.result.unknown:
         missed = [(kind.value, *interval) for kind, interval in verdict.missed[:8]]
         made.violations.append({**entry, "complete": verdict.complete, "missed": missed})

@@ -2,7 +2,8 @@
 
 A launch that stopped at an address without memory has *strayed* when that is what the prediction says of a launch whose
 allocations have no ends: its parameters led it out of the allocation that its pointer points into. A stray is no
-violation; any other access outside of the prediction is one, whether there is memory or not.
+violation; any other access outside of the prediction is one, whether there is memory or not. Nor is it one when a
+launch leaves a variable of the module, and comes into the next.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
 from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
-from ptxtools.ranges import Evaluator, Launch, Range, Result
+from ptxtools.ranges import Evaluator, Launch, Range, Result, evaluate
 from ptxtools.reader import read
 
 Interval = tuple[int, int]
 _KINDS = {AccessKind.READ: "reads", AccessKind.WRITE: "writes", AccessKind.ATOMIC: "atomics"}
 _TEMPLATES = 64
+_MOST_STEPS = 1 << 22  # of a range that is overwritten
 _LARGEST_COUNT = 1 << 16  # steps of a strided range that are looked at one by one
 _ADDRESSES = 1 << 64
 _ENDLESS = (0, 1 << 63)
@@ -60,7 +63,8 @@ class Verdict:
     """Of one launch. `missed`: traced bytes outside of the prediction. `complete`: the launch came to its end.
 
     `stray`: where it left its allocation. `fault`: what else it stopped at, "" when nothing did. `job`: the launcher's
-    line, when it comes from one.
+    line, when it comes from one. `kept`: bytes that were to be overwritten and were not, of a complete launch.
+    `overwritten_bytes`, `written_bytes`: predicted and traced, without atomics.
     """
 
     function: str
@@ -74,6 +78,9 @@ class Verdict:
     stray: Fault | None = None
     fault: str = ""
     job: str = ""
+    kept: list[Interval] = field(default_factory=list)
+    overwritten_bytes: int = 0
+    written_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -81,12 +88,17 @@ class Oracle:
     """Keeps the latest templates, ready to be evaluated, by module text and function."""
 
     templates: dict[tuple[str, str], Callable[[Launch], Result]] = field(default_factory=dict)
+    endless: dict[tuple[str, str], Template] = field(default_factory=dict)  # without the sizes of their variables
 
     def keep(self, source: str, function: str, template: Template) -> None:
         """Makes a template known for launches of this module's function."""
         if len(self.templates) >= _TEMPLATES:
-            del self.templates[next(iter(self.templates))]
+            oldest = next(iter(self.templates))
+            del self.templates[oldest]
+            self.endless.pop(oldest, None)
         self.templates[source, function] = Evaluator(template).evaluate
+        if template.sizes:
+            self.endless[source, function] = replace(template, sizes={})
 
     def judge(self, traced: Traced) -> Verdict:
         key = (traced.text.read_text(), traced.function)
@@ -96,17 +108,23 @@ class Oracle:
         begin = perf_counter_ns()
         result = self.templates[key](traced.launch)
         duration = perf_counter_ns() - begin
-        missed: list[tuple[AccessKind, Interval]] = []
+        missed = lacking(result, traced)
         predicted = actual = 0
         for kind, intervals in traced.accesses.items():
-            expected = union(interval for each in result.ranges if each.kind is kind for interval in spread(each))
-            missed += [(kind, each) for each in intervals if not inside(each, expected)]
-            predicted += size(expected)
+            predicted += size(expected(result, kind))
             actual += size(intervals)
         clamped = any(each.whole for each in result.ranges)
         verdict = Verdict(traced.function, result, missed, predicted, actual, duration, clamped)
+        overwritten = promised(result)
+        verdict.overwritten_bytes = size(overwritten)
+        verdict.written_bytes = size(traced.accesses[AccessKind.WRITE])
+        if traced.fault is None and not result.unknown:
+            verdict.kept = [each for each in overwritten if not inside(each, traced.accesses[AccessKind.WRITE])]
+        unbounded = partial(evaluate, self.endless[key]) if key in self.endless else self.templates[key]
+        if missed and not lacking(unbounded(traced.launch), traced):
+            verdict.stray, verdict.missed = Fault("variable", 0, missed[0][1][0], 0, False), []
         if traced.fault is not None:
-            self.explain(verdict, traced, traced.fault, self.templates[key])
+            self.explain(verdict, traced, traced.fault, unbounded)
         return verdict
 
     def explain(self, verdict: Verdict, traced: Traced, fault: Fault, evaluate: Callable[[Launch], Result]) -> None:
@@ -119,6 +137,19 @@ class Oracle:
         else:
             kind = AccessKind.WRITE if fault.write else AccessKind.READ
             verdict.missed.append((kind, (fault.address, fault.address + fault.bytes)))
+
+
+def expected(result: Result, kind: AccessKind) -> list[Interval]:
+    return union(interval for each in result.ranges if each.kind is kind for interval in spread(each))
+
+
+def lacking(result: Result, traced: Traced) -> list[tuple[AccessKind, Interval]]:
+    """What was touched and is not predicted."""
+    found: list[tuple[AccessKind, Interval]] = []
+    for kind, intervals in traced.accesses.items():
+        known = expected(result, kind)
+        found += [(kind, each) for each in intervals if not inside(each, known)]
+    return found
 
 
 def without_ends(launch: Launch) -> Launch:
@@ -187,6 +218,22 @@ def spread(each: Range) -> Iterable[Interval]:
         return
     for begin in range(each.begin, each.end, each.stride):
         yield begin, min(begin + each.width, each.end)
+
+
+def promised(result: Result) -> list[Interval]:
+    """The bytes that are overwritten for certain. Errors: ValueError with too many of them to be looked at."""
+    found: list[Interval] = []
+    for each in result.ranges:
+        if not each.overwritten:
+            continue
+        assert each.kind is AccessKind.WRITE
+        assert not each.whole
+        step = each.stride or max(each.last - each.first + 1, 1)
+        if (each.last - each.first) // step > _MOST_STEPS:
+            raise ValueError(f"{each} has too many steps")
+        width = each.width if each.stride else step
+        found += [(begin, begin + width) for begin in range(each.begin, each.end, step)]
+    return union(each for each in found if each[0] < each[1])
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:

@@ -16,7 +16,8 @@ _KEPT = 200  # numbers of each kernel
 class Row:
     """A kernel's launches. `complete`: came to their end; the others strayed (oracle.py) or stopped at a fault.
 
-    `ratios`: predicted by traced bytes of complete launches with all bounds known.
+    `ratios`: predicted by traced bytes of complete launches with all bounds known. `overwritten`: bytes that they are
+    said to overwrite, as a share of those that they write.
     """
 
     launches: int = 0
@@ -27,6 +28,7 @@ class Row:
     unknown: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     ratios: list[float] = field(default_factory=list)
+    overwritten: list[float] = field(default_factory=list)
     evaluate_ns: list[int] = field(default_factory=list)
     example: str = ""
 
@@ -50,9 +52,12 @@ class Row:
         if verdict.result.unknown:
             self.unknown.update({reason for _, reason in verdict.result.unknown})
             return
-        if verdict.missed:
+        kept = verdict.kept if verdict.complete else []
+        if verdict.missed or kept:
             self.violations += 1
-            self.example = self.example or f"{verdict.missed[:2]}"
+            self.example = self.example or (f"{verdict.missed[:2]}" if verdict.missed else f"kept {kept[:2]}")
+        if verdict.written_bytes and verdict.complete and len(self.overwritten) < _KEPT:
+            self.overwritten.append(verdict.overwritten_bytes / verdict.written_bytes)
         self.whole += verdict.clamped
         if verdict.traced_bytes and verdict.complete and not verdict.clamped and len(self.ratios) < _KEPT:
             self.ratios.append(verdict.predicted_bytes / verdict.traced_bytes)
@@ -64,6 +69,7 @@ class Row:
         self.unknown += other.unknown
         self.faults += other.faults
         self.ratios = [*self.ratios, *other.ratios][:_KEPT]
+        self.overwritten = [*self.overwritten, *other.overwritten][:_KEPT]
         self.evaluate_ns = [*self.evaluate_ns, *other.evaluate_ns][:_KEPT]
         self.example = self.example or other.example
 
@@ -83,6 +89,7 @@ class Table:
         rows = list(self.rows.values())
         known = [row for row in rows if not row.unknown]
         ratios = sorted(_middle(row.ratios) for row in known if row.ratios)
+        shares = sorted((_middle(row.overwritten) for row in known if row.overwritten), reverse=True)
         times = sorted(_middle(row.evaluate_ns) / 1e6 for row in rows)
         reasons = Counter(reason for row in rows for reason in row.unknown)
         return {
@@ -98,6 +105,8 @@ class Table:
             "unknown": dict(reasons.most_common()),
             "excess_median_percent": _excess(ratios, 0.5),
             "excess_90th_percent": _excess(ratios, 0.9),
+            "overwritten_median_percent": _share(shares, 0.5),
+            "overwritten_10th_percent": _share(shares, 0.9),
             "evaluate_median_ms": round(times[len(times) // 2], 3) if times else None,
         }
 
@@ -105,17 +114,24 @@ class Table:
         """One line per kernel."""
         for (source, name), row in sorted(self.rows.items()):
             ratio = f"{_middle(row.ratios):10.3f}" if row.ratios else f"{'-':>10}"
+            share = f"{100 * _middle(row.overwritten):6.1f} %" if row.overwritten else f"{'-':>8}"
             verdict = (
                 f"VIOLATIONS {row.violations} {row.example}" if row.violations else ", ".join(row.unknown) or "known"
             )
             whole = f" (whole allocations in {row.whole})" if row.whole else ""
             strays = f" ({row.strays} strays)" if row.strays else ""
             time = f"{_middle(row.evaluate_ns) / 1e6:8.2f} ms"
-            yield f"{source[:24]:24} {name[:48]:48} {row.launches:6} {ratio} {time}  {verdict}{whole}{strays}"
+            yield f"{source[:24]:24} {name[:48]:48} {row.launches:6} {ratio} {share} {time}  {verdict}{whole}{strays}"
 
 
 def _middle(values: list[float] | list[int]) -> float:
     return sorted(values)[len(values) // 2]
+
+
+def _share(shares: list[float], quantile: float) -> float | None:
+    if not shares:
+        return None
+    return round(100 * shares[min(len(shares) - 1, int(quantile * len(shares)))], 2)
 
 
 def _excess(ratios: list[float], quantile: float) -> float | None:

@@ -71,3 +71,10 @@ def test_more_streams_than_slots(native_build: Path, policy: Path) -> None:
     said = run(native_build, ["--policy", str(policy)], [], "many_streams")
     assert said.startswith("right\n")
     assert re.search(r"^ +1 +[1-9]\d{3}$", said, re.MULTILINE), f"no launches ran elsewhere:\n{said}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_threads_that_launch_by_turns_in_the_same_streams(native_build: Path, policy: Path, seed: int) -> None:
+    said = run(native_build, ["--policy", str(policy)], ["40", str(seed)], "many_threads")
+    assert said.startswith("right\n")
+    assert re.search(r"^ +2 +[1-9]\d{3}$", said, re.MULTILINE), f"no launches ran elsewhere:\n{said}"

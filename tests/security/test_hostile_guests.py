@@ -23,8 +23,9 @@ from tests.command import ROOT, with_native
 HEADER = (ROOT / "interpose" / "include" / "tessera" / "lane.h").read_text()
 VERSION = int(re.findall(r"#define TSR_LANE_VERSION (\d+)u", HEADER)[0])
 LANE, HOST = 0x1FFFF0000000, 0x1E0000000000
-LANE_BYTES = 2 << 20
-RECORDS = 128 + 4 * 8 * 1024  # of struct tsr_lane, where its records begin
+LANE_BYTES = int(re.findall(r"#define TSR_LANE_SPACING \((\d+)ull << 20\)", HEADER)[0]) << 20
+RING = int(re.findall(r"#define TSR_LANE_FRONT_BYTES \((\d+)u << 10\)", HEADER)[0]) << 10  # the first one of the lane
+RECORDS = RING + 256  # of struct tsr_lane_ring
 KINDS = re.findall(r"^    TSR_MESSAGE_(\w+)", HEADER, re.MULTILINE)
 SUCCESS, INVALID_VALUE = 0, 1
 F_SEAL_WRITE = 8

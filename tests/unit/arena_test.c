@@ -1,5 +1,6 @@
 /* The arena over a driver that only keeps books and can fail at any call: allocations never overlap, what is mapped is bounded, a call
    that fails changes nothing, the executors have exactly what home has, and in the end nothing is left. */
+#include "memory/address_map.c"
 #include "memory/residency.c"
 #include "memory/heat.c"
 #include "memory/allocation.c"

@@ -10,8 +10,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CHECK_FORMAT(...)                                                                                                      \
@@ -162,6 +164,33 @@ TEST(map_never_clobbers_an_existing_mapping)
     tsr_os_unmap(range, bytes);
     tsr_os_unmap(again, bytes);
     close(descriptor);
+}
+
+TEST(a_process_is_ready_while_it_would_run)
+{
+    pid_t busy = fork();
+    for (volatile unsigned turns = 0; busy == 0; turns++)
+        ;
+    pid_t waiting = fork();
+    while (waiting == 0)
+        pause();
+    int status;
+    CHECK(tsr_os_process_is_ready(busy));
+    kill(busy, SIGSTOP);
+    waitpid(busy, &status, WUNTRACED);
+    CHECK(!tsr_os_process_is_ready(busy));
+    kill(busy, SIGCONT);
+    waitpid(busy, &status, WCONTINUED);
+    CHECK(tsr_os_process_is_ready(busy));
+    for (unsigned looks = 0; tsr_os_process_is_ready(waiting) && looks < 10000; looks++)
+        usleep(1000);
+    CHECK(!tsr_os_process_is_ready(waiting));
+    kill(busy, SIGKILL);
+    kill(waiting, SIGKILL);
+    waitpid(busy, &status, 0);
+    waitpid(waiting, &status, 0);
+    CHECK(!tsr_os_process_is_ready(busy));
+    CHECK(!tsr_os_process_is_ready(-1));
 }
 
 static uint32_t futex_word;

@@ -38,6 +38,7 @@ struct tsr_journal *tsr_writer_journal(void)
 }
 
 static CUcontext current;
+static bool is_reset;     /* primary contexts have no GPU until they are used again */
 static const char *named; /* what the driver says of any function; NULL: it is too old to say */
 
 static CUresult attribute(int *value, CUdevice_attribute asked, CUdevice device)
@@ -65,8 +66,10 @@ static CUresult pop(CUcontext *context)
 }
 static CUresult get_device(CUdevice *device) /* odd contexts are of GPU 1 */
 {
+    if (!current || is_reset)
+        return CUDA_ERROR_INVALID_CONTEXT;
     *device = (CUdevice)((uintptr_t)current & 1);
-    return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    return CUDA_SUCCESS;
 }
 static CUresult get_version(int *answer)
 {
@@ -195,6 +198,19 @@ TEST(a_context_has_a_device_and_gets_a_new_number_with_a_new_life)
     tsr_contexts_forget_of(0, told);
     CHECK_EQ(told_last, first);
     CHECK(forgotten == at(0x10));
+}
+
+TEST(a_context_that_has_been_reset_has_a_number_only_when_it_is_used_again)
+{
+    begin();
+    is_reset = true;
+    CHECK_EQ(tsr_context_number(at(0x30)), 0);
+    CHECK_EQ(entry_count, 2);
+    is_reset = false;
+    uint16_t number = tsr_context_number(at(0x30));
+    CHECK(number != 0);
+    CHECK_EQ(tsr_context_device(number), 0);
+    tsr_context_forget(at(0x30), told);
 }
 
 TEST(a_module_has_the_number_that_it_had_when_it_is_loaded_again)

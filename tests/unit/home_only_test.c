@@ -1,4 +1,5 @@
 /* Ranges of the home GPU only: which parameter blocks keep a launch home. */
+#include "memory/address_map.c"
 #include "memory/home_only.c"
 
 #include "check.h"

@@ -8,6 +8,7 @@
 
 #define WRITERS 4u
 #define RECORDS 12000u
+#define MOST_STREAM (3 * TSR_LANE_RINGS)
 
 CUresult tsr_lane_state(const struct tsr_lane_client *client)
 {
@@ -23,14 +24,69 @@ static struct tsr_lane lane;
 static struct tsr_lane_client client = {.lane = &lane};
 static uint32_t failed; /* atomic */
 
+/* Three in one ring, one in another. */
+static const uint32_t streams[WRITERS] = {TSR_LANE_RINGS, 1, 2 * TSR_LANE_RINGS, MOST_STREAM};
+
 TEST(a_writer_that_was_overtaken_does_not_wait)
 {
-    lane.head = 5 * TSR_LANE_BYTES + 640;
-    lane.tail = lane.head;
-    CHECK(has_room(&lane, 2 * TSR_LANE_BYTES)); /* reckoned from a tail that is long gone: moving the tail will fail */
-    CHECK(has_room(&lane, lane.head + TSR_LANE_BYTES));
-    CHECK(!has_room(&lane, lane.head + TSR_LANE_BYTES + 64));
-    lane.head = lane.tail = 0;
+    static struct tsr_lane_ring ring = {.head = 5 * TSR_LANE_RING_BYTES + 640};
+    CHECK(has_room(&ring, 2 * TSR_LANE_RING_BYTES)); /* reckoned from a tail that is long gone: moving the tail will fail */
+    CHECK(has_room(&ring, ring.head + TSR_LANE_RING_BYTES));
+    CHECK(!has_room(&ring, ring.head + TSR_LANE_RING_BYTES + 64));
+}
+
+TEST(the_head_is_looked_at_when_there_seems_to_be_no_room)
+{
+    static struct tsr_lane_ring ring = {.head = 640};
+    CHECK(has_room(&ring, 64));
+    CHECK_EQ(ring.seen_head, 0);
+    CHECK(has_room(&ring, TSR_LANE_RING_BYTES + 64));
+    CHECK_EQ(ring.seen_head, 640);
+}
+
+/* Pairs of lines of memory in which bytes differ from a copy made before. */
+static void note_changed(const void *now, const void *before, size_t bytes, bool *changed)
+{
+    for (size_t at = 0; at < bytes; at += 128)
+        changed[at / 128] |=
+            memcmp((const uint8_t *)now + at, (const uint8_t *)before + at, bytes - at < 128 ? bytes - at : 128);
+}
+
+struct changes {
+    bool of_lane[sizeof(struct tsr_lane) / 128], of_client[sizeof(struct tsr_lane_client) / 128];
+};
+
+static void note_launch(struct changes *changes, uint32_t stream)
+{
+    static struct tsr_lane lane_before;
+    static struct tsr_lane_client client_before;
+    static const uint8_t parameters[24] = {1, 2, 3};
+    struct tsr_lane_record record = {.kind = TSR_LANE_LAUNCH, .stream = stream, .param_bytes = sizeof parameters};
+    memcpy(&lane_before, &lane, sizeof lane);
+    memcpy(&client_before, &client, sizeof client);
+    CHECK_EQ(tsr_lane_post(&client, &record, parameters), CUDA_SUCCESS);
+    note_changed(&lane, &lane_before, sizeof lane, changes->of_lane);
+    note_changed(&client, &client_before, sizeof client, changes->of_client);
+    memcpy(&lane, &lane_before, sizeof lane);
+    memcpy(&client, &client_before, sizeof client);
+}
+
+TEST(launches_of_neighbouring_streams_write_no_line_of_memory_together)
+{
+    static struct changes one, other;
+    unsigned written = 0, together = 0;
+    note_launch(&one, 6);
+    note_launch(&other, 7);
+    for (unsigned i = 0; i < sizeof one.of_lane; i++) {
+        written += one.of_lane[i];
+        together += one.of_lane[i] && other.of_lane[i];
+    }
+    for (unsigned i = 0; i < sizeof one.of_client; i++) {
+        written += one.of_client[i];
+        together += one.of_client[i] && other.of_client[i];
+    }
+    CHECK_EQ(written, 3); /* the tail, the record, the count of the stream's records */
+    CHECK_EQ(together, 0);
 }
 
 static void *write_records(void *number)
@@ -56,28 +112,40 @@ static bool is_right(const struct tsr_lane_record *record, uint64_t expected)
     return record->value == expected && record->param_bytes == expected % 200;
 }
 
-TEST(all_records_arrive_in_each_writers_order)
+static uint64_t heads[TSR_LANE_RINGS];
+
+/* The record of the first ring that has one, NULL: none has. */
+static const struct tsr_lane_record *next_record(uint32_t *number)
+{
+    for (*number = 0; *number < TSR_LANE_RINGS; ++*number)
+        if (tsr_lane_is_ready(&lane.rings[*number], heads[*number]))
+            return tsr_lane_record_at(&lane.rings[*number], heads[*number]);
+    return NULL;
+}
+
+TEST(all_records_arrive_in_each_streams_order)
 {
     pthread_t writers[WRITERS];
-    uint64_t head = 0, expected[WRITERS + 1] = {0};
+    uint64_t expected[MOST_STREAM + 1] = {0};
     uint32_t wrong = 0;
-    for (uintptr_t i = 1; i <= WRITERS; i++)
-        REQUIRE(pthread_create(&writers[i - 1], NULL, write_records, (void *)i) == 0);
-    for (uint32_t left = WRITERS * RECORDS; left > 0;) {
-        const struct tsr_lane_record *record = tsr_lane_record_at(&lane, head);
-        if (!tsr_lane_is_ready(&lane, head))
+    for (uintptr_t i = 0; i < WRITERS; i++)
+        REQUIRE(pthread_create(&writers[i], NULL, write_records, (void *)(uintptr_t)streams[i]) == 0);
+    for (uint32_t left = WRITERS * RECORDS, number; left > 0;) {
+        const struct tsr_lane_record *record = next_record(&number);
+        if (!record)
             continue;
         if (record->kind == TSR_LANE_LAUNCH) {
-            wrong += !is_right(record, expected[record->stream]++);
+            wrong += record->stream % TSR_LANE_RINGS != number || !is_right(record, expected[record->stream]++);
             left--;
         }
-        uint64_t end = head + record->bytes;
-        tsr_lane_give_back(&lane, head, end);
-        head = end;
+        uint64_t end = heads[number] + record->bytes;
+        tsr_lane_give_back(&lane.rings[number], heads[number], end);
+        heads[number] = end;
     }
     for (unsigned i = 0; i < WRITERS; i++)
         pthread_join(writers[i], NULL);
     CHECK_EQ(wrong, 0);
     CHECK_EQ(failed, 0);
-    CHECK_EQ(lane.head, lane.tail);
+    for (unsigned i = 0; i < TSR_LANE_RINGS; i++)
+        CHECK_EQ(lane.rings[i].head, lane.rings[i].tail);
 }

@@ -154,7 +154,7 @@ static void prepare(void)
     now_ns = 1000 * (uint64_t)MS;
     busy_until_ns = entered_until_ns = 0;
     longest_pause_ns = attempts = moved = 0;
-    REQUIRE(tsr_heat_pages || tsr_heat_start());
+    REQUIRE(tsr_heat_pages || tsr_heat_start(1));
     tsr_heat_launches = 0;
     tsr_heat_clear(extent.address, extent.bytes);
 }
@@ -162,7 +162,7 @@ static void prepare(void)
 static void launch(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        tsr_heat_count(&extent.address, sizeof extent.address, 1);
+        tsr_heat_count(&extent.address, sizeof extent.address, 1, 1);
         tsr_migrate_consider();
     }
 }

@@ -5,12 +5,12 @@
 
 #include <stdlib.h>
 
-static struct tsr_lane lane;
+static struct tsr_lane_ring ring;
 static struct tsr_record_copy copy;
 
 static struct tsr_lane_record *at(uint64_t position)
 {
-    return tsr_lane_record_at(&lane, position);
+    return tsr_lane_record_at(&ring, position);
 }
 
 static struct tsr_lane_record *write_launch(uint64_t position, uint32_t param_bytes, uint32_t bytes)
@@ -22,9 +22,9 @@ static struct tsr_lane_record *write_launch(uint64_t position, uint32_t param_by
 
 TEST(a_launch_is_copied_with_its_parameters)
 {
-    struct tsr_lane_record *record = write_launch(TSR_LANE_BYTES - 128, 60, 128);
+    struct tsr_lane_record *record = write_launch(TSR_LANE_RING_BYTES - 128, 60, 128);
     memset(record + 1, 5, 60);
-    REQUIRE(tsr_record_take(&lane, TSR_LANE_BYTES - 128, &copy));
+    REQUIRE(tsr_record_take(&ring, TSR_LANE_RING_BYTES - 128, &copy));
     CHECK_EQ(copy.record.function, 7);
     CHECK_EQ(copy.behind[59], 5);
     record->stream = TSR_LANE_STREAMS; /* the other end writes on: the copy stays */
@@ -34,31 +34,31 @@ TEST(a_launch_is_copied_with_its_parameters)
 TEST(sizes_and_numbers_that_do_not_fit_are_refused)
 {
     static const uint32_t sizes[] = {
-        0, 1, 63, 65, 96, TSR_RECORD_MOST_BYTES + 64, TSR_LANE_BYTES + 64, UINT32_MAX, UINT32_MAX - 63};
+        0, 1, 63, 65, 96, TSR_RECORD_MOST_BYTES + 64, TSR_LANE_RING_BYTES + 64, UINT32_MAX, UINT32_MAX - 63};
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         write_launch(0, 0, sizes[i]);
-        CHECK(!tsr_record_take(&lane, 0, &copy));
+        CHECK(!tsr_record_take(&ring, 0, &copy));
     }
-    write_launch(TSR_LANE_BYTES - 64, 0, 128); /* over the ring's end */
-    CHECK(!tsr_record_take(&lane, TSR_LANE_BYTES - 64, &copy));
+    write_launch(TSR_LANE_RING_BYTES - 64, 0, 128); /* over the ring's end */
+    CHECK(!tsr_record_take(&ring, TSR_LANE_RING_BYTES - 64, &copy));
     write_launch(0, 65, 128);
-    CHECK(!tsr_record_take(&lane, 0, &copy));
+    CHECK(!tsr_record_take(&ring, 0, &copy));
     write_launch(0, UINT32_MAX, 128);
-    CHECK(!tsr_record_take(&lane, 0, &copy));
+    CHECK(!tsr_record_take(&ring, 0, &copy));
     write_launch(0, 8, 128)->stream = TSR_LANE_STREAMS;
-    CHECK(!tsr_record_take(&lane, 0, &copy));
+    CHECK(!tsr_record_take(&ring, 0, &copy));
     for (uint32_t kind = TSR_LANE_SET + 1; kind < 64; kind++) {
         write_launch(0, 8, 128)->kind = kind;
-        CHECK(!tsr_record_take(&lane, 0, &copy));
+        CHECK(!tsr_record_take(&ring, 0, &copy));
     }
     write_launch(0, sizeof(struct tsr_lane_copy) - 1, 192)->kind = TSR_LANE_COPY;
-    CHECK(!tsr_record_take(&lane, 0, &copy));
+    CHECK(!tsr_record_take(&ring, 0, &copy));
     write_launch(0, sizeof(struct tsr_lane_set) - 1, 192)->kind = TSR_LANE_SET;
-    CHECK(!tsr_record_take(&lane, 0, &copy));
+    CHECK(!tsr_record_take(&ring, 0, &copy));
     write_launch(0, 0, 64)->kind = TSR_LANE_SKIP; /* not up to the end */
-    CHECK(!tsr_record_take(&lane, 0, &copy));
-    write_launch(64, 0, TSR_LANE_BYTES - 64)->kind = TSR_LANE_SKIP;
-    CHECK(tsr_record_take(&lane, 64, &copy));
+    CHECK(!tsr_record_take(&ring, 0, &copy));
+    write_launch(64, 0, TSR_LANE_RING_BYTES - 64)->kind = TSR_LANE_SKIP;
+    CHECK(tsr_record_take(&ring, 64, &copy));
 }
 
 static bool take_attributes(uint64_t shape, CUlaunchAttributeID id)
@@ -67,7 +67,7 @@ static bool take_attributes(uint64_t shape, CUlaunchAttributeID id)
     CUlaunchAttribute attributes[2] = {{.id = CU_LAUNCH_ATTRIBUTE_PRIORITY}, {.id = id}};
     memcpy((char *)(record + 1) + 16, attributes, sizeof attributes);
     record->value = shape;
-    return tsr_record_take(&lane, 0, &copy);
+    return tsr_record_take(&ring, 0, &copy);
 }
 
 TEST(attributes_lie_inside_and_refer_to_nothing)
@@ -86,16 +86,16 @@ TEST(no_bytes_lead_out_of_the_lane)
     srand(7);
     for (unsigned i = 0; i < 200000; i++) {
         uint64_t position =
-            (uint64_t)(rand() % 3 ? TSR_LANE_BYTES - 64u * (1u + (unsigned)rand() % 8) : 64u * ((unsigned)rand() % 32));
+            (uint64_t)(rand() % 3 ? TSR_LANE_RING_BYTES - 64u * (1u + (unsigned)rand() % 8) : 64u * ((unsigned)rand() % 32));
         uint32_t *words = (uint32_t *)at(position);
         for (unsigned word = 0; word < 16; word++)
             words[word] = rand() % 4 ? (uint32_t)rand() % 300 : (uint32_t)rand() << 1;
         at(position)->bytes = rand() % 4 ? 64u * (uint32_t)(rand() % 10) : (uint32_t)rand();
         at(position)->kind = (uint32_t)rand() % 7;
-        if (!tsr_record_take(&lane, position, &copy))
+        if (!tsr_record_take(&ring, position, &copy))
             continue;
         taken++;
-        if (copy.record.bytes > TSR_LANE_BYTES - position % TSR_LANE_BYTES || copy.record.bytes < sizeof copy.record)
+        if (copy.record.bytes > TSR_LANE_RING_BYTES - position % TSR_LANE_RING_BYTES || copy.record.bytes < sizeof copy.record)
             CHECK(false);
         if (copy.record.kind != TSR_LANE_SKIP && copy.record.param_bytes > copy.record.bytes - sizeof copy.record)
             CHECK(false);

@@ -115,11 +115,11 @@ TEST(moving_is_bounded_whatever_the_program_does)
 TEST(words_that_are_addresses_count_for_their_page)
 {
     uint64_t block[4] = {TSR_ARENA_ADDRESS + 5 * PAGE + 100, 77, TSR_ARENA_ADDRESS - 1, TSR_ARENA_ADDRESS + TSR_ARENA_BYTES};
-    tsr_heat_count(block, sizeof block, 1); /* before counting begins: nothing happens */
-    REQUIRE(tsr_heat_start());
-    tsr_heat_count(block, sizeof block, 1);
-    tsr_heat_count(block, sizeof block - 1, 1);
-    tsr_heat_count(block, 7, 1); /* no whole word */
+    CHECK_EQ(tsr_heat_turn(), 0); /* before counting begins */
+    REQUIRE(tsr_heat_start(1));
+    tsr_heat_count(block, sizeof block, 1, 1);
+    tsr_heat_count(block, sizeof block - 1, 1, 1);
+    tsr_heat_count(block, 7, 1, 1); /* no whole word */
     CHECK_EQ(tsr_heat_launches, 3);
     CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS + 5 * PAGE, PAGE).by_gpu[1], 2);
     CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS + 5 * PAGE, PAGE).by_gpu[0], 0);
@@ -129,5 +129,29 @@ TEST(words_that_are_addresses_count_for_their_page)
     CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 1);
     tsr_heat_clear(TSR_ARENA_ADDRESS, 10 * PAGE);
     CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS, 10 * PAGE).by_gpu[1], 0);
+    tsr_heat_stop();
+}
+
+/* Eight launches over and over, each with memory of its own: a fixed step would see one of them only. */
+TEST(launches_that_are_looked_at_count_for_those_between_them)
+{
+    enum { LAUNCHES = 80000, KERNELS = 8 };
+    uint32_t looks = 0, counted = 0;
+    REQUIRE(tsr_heat_start(4));
+    for (uint64_t i = 0; i < LAUNCHES; i++) {
+        uint64_t block[] = {TSR_ARENA_ADDRESS + i % KERNELS * PAGE};
+        uint32_t launches = tsr_heat_turn();
+        looks += launches != 0;
+        counted += launches;
+        if (launches)
+            tsr_heat_count(block, sizeof block, launches, 1);
+    }
+    CHECK(looks > LAUNCHES / 5 && looks < LAUNCHES / 3);
+    CHECK(counted <= LAUNCHES && counted > LAUNCHES - 8);
+    CHECK_EQ(tsr_heat_launches, counted);
+    for (uint64_t page = 0; page < KERNELS; page++) {
+        uint32_t uses = tsr_heat_of(TSR_ARENA_ADDRESS + page * PAGE, PAGE).by_gpu[1];
+        CHECK(uses > LAUNCHES / KERNELS * 9 / 10 && uses < LAUNCHES / KERNELS * 11 / 10);
+    }
     tsr_heat_stop();
 }

@@ -16,8 +16,9 @@
 #include <stdint.h>
 
 #define TSR_ACCESS_MAGIC 0x4343415f52535454ull
-#define TSR_ACCESS_VERSION 3u
+#define TSR_ACCESS_VERSION 4u
 #define TSR_ACCESS_IN_MEMORY UINT32_MAX /* offset of a tensor map that lies in memory */
+#define TSR_ACCESS_NEVER UINT32_MAX     /* instead of a context: none is known */
 #define TSR_ACCESS_TENSOR_RANGES 16u /* that one tensor is told as, at most */
 
 /* cffi: begin */
@@ -135,6 +136,8 @@ struct tsr_access_loop {
     uint32_t context;
     uint32_t entries, first_entry; /* contexts of the edges into the header, among the operands */
     uint32_t backs, first_back;    /* and of the edges back */
+    uint32_t must;                 /* the context in which it runs for certain; TSR_ACCESS_NEVER */
+    uint32_t again;                /* that in which it goes on after an iteration, `must` or further down; TSR_ACCESS_NEVER */
     uint32_t reserved;
     uint64_t within; /* set of loops around it, itself included: loop n is bit min(n, 63) */
 };
@@ -151,7 +154,8 @@ struct tsr_access_access {
     uint32_t based;             /* 1: it begins with one of them in any case */
     uint32_t tells; /* 1: of a write that happens wherever its context holds, these are all the pointers it may store: */
     uint32_t pointers, first_pointer; /* offsets in the parameter block, among the operands */
-    uint32_t reserved;
+    uint32_t must;                    /* of a write of values, the context in which it is made for certain; TSR_ACCESS_NEVER */
+    uint64_t loops;                   /* that it is in: loop n is bit min(n, 63). With `must` only */
 };
 
 struct

@@ -15,10 +15,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TSR_LANE_VERSION 7u
-#define TSR_LANE_BYTES (1u << 20)   /* of records; a power of two */
-#define TSR_LANE_STREAMS 1024u      /* streams that may have work on an executor at a time */
-#define TSR_LANE_TIMES 2048u        /* launches that are being timed at a time */
+#include <tessera/apart.h>
+
+#define TSR_LANE_VERSION 8u
+#define TSR_LANE_RINGS 16u               /* of records: a stream's go to number `stream % TSR_LANE_RINGS` */
+#define TSR_LANE_RING_BYTES (256u << 10) /* of records; a power of two, and more than twice the largest one */
+#define TSR_LANE_FRONT_BYTES (128u << 10) /* before the rings; what GPUs read and write lies there */
+#define TSR_LANE_STREAMS 1024u            /* streams that may have work on an executor at a time */
+#define TSR_LANE_TIMES 2048u              /* launches that are being timed at a time */
 
 /*
  * The same places in both processes: of the lane, so that its semaphores have one address; of the arena; of the application's own
@@ -39,7 +43,7 @@
 #define TSR_HOST_BYTES (1ull << 40)
 #define TSR_LANE_ADDRESS 0x1ffff0000000ull
 #endif
-#define TSR_LANE_SPACING (2ull << 20) /* one lane per executor, each at its own address */
+#define TSR_LANE_SPACING (8ull << 20) /* one lane per executor, each at its own address */
 #define TSR_LANES 15u
 #define TSR_RESERVE_ADDRESS (TSR_ARENA_ADDRESS + TSR_ARENA_BYTES)
 
@@ -88,7 +92,7 @@ enum tsr_global_flag { /* what a function uses that its module's functions share
 struct tsr_reply {
     int32_t result; /* CUresult */
     uint32_t
-        flags; /* FUNCTION: enum tsr_global_flag; VARIABLE: 0 if the module has no way to it, TSR_GLOBALS_STATE if it may */
+        flags; /* HELLO: the executor's process. FUNCTION: enum tsr_global_flag; VARIABLE: 0 if the module has no way to it, TSR_GLOBALS_STATE if it may */
     uint64_t variables; /* FUNCTION: those that it may read, by tsr_variable_bit() (globals/globals.h) */
 };
 
@@ -113,7 +117,7 @@ struct tsr_lane_set {
     uint32_t value, element; /* element: its bytes */
 };
 
-/* Records are multiples of 64 bytes and never wrap: a SKIP fills the end of the ring. */
+/* Records are multiples of 64 bytes and never wrap: a SKIP fills the end of a ring. */
 struct tsr_lane_record {
     uint64_t stamp; /* atomic; its position + 1 once all of it is written */
     uint16_t kind;
@@ -123,7 +127,12 @@ struct tsr_lane_record {
     uint32_t function;
     uint64_t
         value; /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
-    uint32_t grid[3], block[3];
+    union {
+        struct {
+            uint32_t grid[3], block[3];
+        };
+        uint64_t turn; /* WAIT, SIGNAL: so many of them were posted to the lane before, in whatever ring */
+    };
     uint32_t shared_bytes;
     uint32_t param_bytes; /* of what follows. LAUNCH: the parameter block and, at the next multiple of 8, CUlaunchAttributes */
 };
@@ -134,14 +143,6 @@ static inline uint64_t tsr_lane_shape(uint32_t param_bytes, uint32_t attributes)
     return (uint64_t)param_bytes << 32 | attributes;
 }
 
-/*
- * The ring has many writers and one reader. A writer takes its place by moving the tail, writes, and stamps the record; the reader goes
- * on when the record at the head is stamped. It clears the first word of every 64 bytes before it gives the room back, so that no
- * old byte is ever taken for a stamp.
- *
- * The reader is the executor until the lane is closed, then the shim. The executor says what it takes, stores `taken`, and looks at `closed`
- * before it carries anything out; the shim stores `closed` and then looks at `taken`: so each record is carried out by one of them at most.
- */
 /* A launch's time on the GPU. The shim has it open before it posts the launch; the executor answers once. */
 struct tsr_lane_time {
     uint32_t state; /* atomic; enum tsr_lane_time_state */
@@ -149,52 +150,82 @@ struct tsr_lane_time {
     uint64_t start_ns, ns; /* as in a TIME record (tessera/records.h) */
 };
 
+/*
+ * A ring has many writers and one reader. A writer takes its place by moving the tail, writes, and stamps the record; the reader goes
+ * on when the record at the head is stamped. It clears the first word of every 64 bytes before it gives the room back, so that no
+ * old byte is ever taken for a stamp.
+ *
+ * Order. A stream's records are in one ring, and carried out as they stand there. Between streams only fences have an order: the reader
+ * takes WAITs and SIGNALs, of all rings together, in the order in which they were posted (`turn`). So when the driver is given a WAIT it
+ * has been given everything that this may depend on: the SIGNALs that were posted before it and what stands before those in their streams.
+ *
+ * The reader is the executor until the lane is closed, then the shim. The executor says what it takes, stores `taken`, and looks at `closed`
+ * before it carries anything out; the shim stores `closed` and then looks at `taken`: so each record is carried out by one of them at most.
+ */
+struct tsr_lane_ring {
+    TSR_APART uint64_t tail; /* atomic; bytes given to writers; written by the shim */
+    uint64_t seen_head;      /* atomic; `head` as a writer saw it when it needed to know */
+    TSR_APART uint64_t head; /* atomic; bytes consumed; written by the reader */
+    uint64_t taken;          /* atomic; the same before a record is carried out */
+    TSR_APART uint8_t records[TSR_LANE_RING_BYTES];
+};
+
 struct tsr_lane {
-    uint32_t version;
-    uint32_t
-        dead; /* atomic; CUresult once the executor, or its work, has failed: then records are ignored and fences are open */
-    uint64_t head;     /* atomic; bytes consumed; written by the executor */
-    uint64_t taken;    /* atomic; the same before a record is carried out */
-    uint64_t pulse;    /* atomic; counts up while the executor's process runs */
-    uint32_t sleeping; /* futex: 1 while the executor sleeps */
-    uint32_t never;    /* futex that nobody wakes: 0 */
-    uint32_t closed;   /* atomic; 1 once the shim carries records out itself: the executor takes none any more */
-    uint8_t pad0[20];
-    uint64_t tail; /* atomic; bytes given to writers; written by the shim */
-    uint8_t pad1[56];
-    uint64_t home[TSR_LANE_STREAMS]; /* fences: written by the home GPU's streams */
-    uint64_t away[TSR_LANE_STREAMS]; /* written by the executor's streams */
-    /* What has been taken, by stream; atomic; written by the executor before `taken`. */
-    uint64_t settles
-        [TSR_LANE_STREAMS]; /* its work is complete when away[stream] >= this; TSR_LANE_UNSETTLED: no signal follows it yet */
-    uint64_t follows[TSR_LANE_STREAMS]; /* what comes next in it waits until home[stream] >= this */
-    struct tsr_lane_time times[TSR_LANE_TIMES];
-    /* Records so far, by stream; atomic: that were posted, written by the shim; that the driver was given, written by the executor. */
-    uint32_t posted[TSR_LANE_STREAMS], given[TSR_LANE_STREAMS];
-    uint8_t records[TSR_LANE_BYTES];
+    union {
+        struct {
+            uint32_t version;
+            uint32_t
+                dead; /* atomic; CUresult once the executor, or its work, has failed: then records are ignored and fences are open */
+            uint32_t closed; /* atomic; 1 once the shim carries records out itself: the executor takes none any more */
+            uint32_t never;  /* futex that nobody wakes: 0 */
+            TSR_APART uint32_t sleeping;               /* futex: 1 while the executor sleeps */
+            TSR_APART uint64_t pulse;                  /* atomic; counts up while the executor's process runs */
+            TSR_APART uint64_t home[TSR_LANE_STREAMS]; /* fences: written by the home GPU's streams */
+            uint64_t away[TSR_LANE_STREAMS];           /* written by the executor's streams */
+            /* What has been taken, by stream; atomic; written by the executor before `taken`. */
+            /* Its work is complete when away[stream] >= this; TSR_LANE_UNSETTLED: no signal follows it yet. */
+            uint64_t settles[TSR_LANE_STREAMS];
+            uint64_t follows[TSR_LANE_STREAMS]; /* what comes next in it waits until home[stream] >= this */
+            struct tsr_lane_time times[TSR_LANE_TIMES];
+            uint32_t
+                given[TSR_LANE_STREAMS]; /* atomic; records of the stream that the driver was given; written by the executor */
+        };
+        uint8_t front[TSR_LANE_FRONT_BYTES];
+    };
+    struct tsr_lane_ring rings[TSR_LANE_RINGS];
 };
 
 #define TSR_LANE_UNIT 64u
 
 enum tsr_lane_time_state { TSR_LANE_TIME_OPEN, TSR_LANE_TIME_KNOWN, TSR_LANE_TIME_UNKNOWN };
 
-static inline struct tsr_lane_record *tsr_lane_record_at(struct tsr_lane *lane, uint64_t position)
+static inline struct tsr_lane_ring *tsr_lane_ring_of(struct tsr_lane *lane, uint32_t stream)
 {
-    return (struct tsr_lane_record *)(lane->records + (position & (TSR_LANE_BYTES - 1)));
+    return &lane->rings[stream % TSR_LANE_RINGS];
+}
+
+static inline struct tsr_lane_record *tsr_lane_record_at(struct tsr_lane_ring *ring, uint64_t position)
+{
+    return (struct tsr_lane_record *)(ring->records + (position & (TSR_LANE_RING_BYTES - 1)));
 }
 
 /* For the reader: whether a record stands there. */
-static inline bool tsr_lane_is_ready(struct tsr_lane *lane, uint64_t position)
+static inline bool tsr_lane_is_ready(struct tsr_lane_ring *ring, uint64_t position)
 {
-    return __atomic_load_n(&tsr_lane_record_at(lane, position)->stamp, __ATOMIC_SEQ_CST) == position + 1;
+    return __atomic_load_n(&tsr_lane_record_at(ring, position)->stamp, __ATOMIC_SEQ_CST) == position + 1;
+}
+
+static inline bool tsr_lane_is_fence(uint16_t kind)
+{
+    return kind == TSR_LANE_WAIT || kind == TSR_LANE_SIGNAL;
 }
 
 /* For the reader: clears what may be taken for a stamp, and gives the room back, unless another reader has. */
-static inline void tsr_lane_give_back(struct tsr_lane *lane, uint64_t from, uint64_t end)
+static inline void tsr_lane_give_back(struct tsr_lane_ring *ring, uint64_t from, uint64_t end)
 {
     for (uint64_t at = from; at < end; at += TSR_LANE_UNIT)
-        __atomic_store_n(&tsr_lane_record_at(lane, at)->stamp, 0, __ATOMIC_RELAXED);
-    __atomic_compare_exchange_n(&lane->head, &from, end, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        __atomic_store_n(&tsr_lane_record_at(ring, at)->stamp, 0, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&ring->head, &from, end, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 #define TSR_LANE_OPEN (UINT64_MAX / 2)      /* value of a fence that nobody is to wait for any more */

@@ -1,0 +1,159 @@
+"""Which blocks of a function must execute: conditions under which a block runs for certain, whatever memory holds.
+
+A path condition (`Flow.contexts`) holds whenever its block runs; the block may run less often. Here it is the other way
+round: in every launch that ends and does not fail, a block runs in each iteration of the loops around it in which its
+condition holds. Blocks without such a condition have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from ptxtools.access.flow import Flow
+from ptxtools.access.template import Access, AccessKind, Template
+from ptxtools.flow.blocks import Block, Edge
+
+_NONE = -1
+
+
+class MustExecute:
+    """`exits`: blocks that the function may end behind; `failing`: blocks whose launch fails."""
+
+    def __init__(self, flow: Flow, template: Template, exits: AbstractSet[int], failing: AbstractSet[int]) -> None:
+        self._flow, self._template, self._exits, self._failing = flow, template, exits, failing
+        self._known: dict[int, int] = {0: flow.contexts[0]}
+        self._made: dict[tuple[int, int, bool], int] = {}
+        self._around: dict[int, frozenset[int]] = {}
+
+    def context(self, block: int) -> int:
+        """The condition under which a block runs; of a loop's header, under which the loop does. -1: not known."""
+        way: list[tuple[int, int]] = []
+        while block not in self._known:
+            above, edge = self._step(block)
+            way.append((block, edge))
+            block = above
+            if block == _NONE:
+                break
+        found = self._known.get(block, _NONE)
+        for number, edge in reversed(way):
+            if found != _NONE and edge != _NONE:
+                found = self._under(found, edge)
+            self._known[number] = found
+        return found
+
+    def again(self, header: int) -> int:
+        """The condition under which a loop goes on after an iteration. -1: not known."""
+        loop = self._flow.loops[header]
+        edge = loop.back[0] if len(loop.back) == 1 else self._stays(header)
+        if edge is None or self._loops(edge.source) != self._loops(header):
+            return _NONE
+        found = self.context(edge.source)
+        if found == _NONE or not edge.guard:
+            return found if len(self._flow.blocks[edge.source].successors) == 1 else _NONE
+        return self._under(found, self._flow.edge_context(edge)) if self._flow.knows(edge) else _NONE
+
+    def access(self, access: Access) -> int:
+        """The condition under which an access is made; its own guard is part of it."""
+        block = access.block - self._flow.base
+        found, guards, at = self.context(block), [], access.context
+        while at != self._flow.contexts[block]:
+            if at == 0:
+                return _NONE
+            guards.append(at)
+            at = self._template.contexts[at].parent
+        for guard in reversed(guards):
+            found = _NONE if found == _NONE else self._under(found, guard)
+        return found
+
+    def _step(self, block: int) -> tuple[int, int]:
+        """The block that decides whether this one runs, and the edge's context that does so besides; -1: none."""
+        flow = self._flow
+        edges: Iterable[Edge] = flow.loops[block].entries if block in flow.loops else flow.blocks[block].predecessors
+        edges = tuple(edges)
+        above = self._outside(flow.dominators.parent[block], block)
+        if self._passes(above, block):
+            return above, _NONE
+        if len(edges) != 1 or not edges[0].guard or not self._flow.knows(edges[0]):
+            return _NONE, _NONE
+        source = edges[0].source
+        is_inside = self._loops(source) <= self._loops(block)
+        return (source, flow.edge_context(edges[0])) if is_inside else (_NONE, _NONE)
+
+    def _under(self, parent: int, context: int) -> int:
+        """A context's own condition below another parent."""
+        contexts = self._template.contexts
+        own = contexts[context]
+        if own.parent == parent:
+            return context
+        key = (parent, own.predicate, own.truth)
+        if key not in self._made:
+            self._made[key] = len(contexts)
+            contexts.append(own._replace(parent=parent))
+        return self._made[key]
+
+    def _loops(self, block: int) -> frozenset[int]:
+        """Headers of the loops around a block."""
+        if block not in self._around:
+            loops = self._flow.loops
+            self._around[block] = frozenset(header for header, loop in loops.items() if block in loop.blocks)
+        return self._around[block]
+
+    def _outside(self, above: int, block: int) -> int:
+        """A dominator outside of the loops that have ended before the block: the header of the outermost of them."""
+        ended = self._loops(above) - self._loops(block)
+        return min(ended, default=above)
+
+    def _passes(self, above: int, block: int) -> bool:
+        """Whether all ways on from a block lead through another, in the same iteration of all loops around that."""
+        blocks, ends = self._flow.blocks, self._loops(block) - {block}
+        visited, pending = set[int](), [above]
+        while pending:
+            at = pending.pop()
+            if at in visited or at in self._failing:
+                continue
+            visited.add(at)
+            if at in self._exits or not blocks[at].successors:
+                return False
+            targets = [edge.target for edge in blocks[at].successors if edge.target != block]
+            if not ends.isdisjoint(targets):
+                return False
+            pending += targets
+        return True
+
+    def _stays(self, header: int) -> Edge | None:
+        """The edge by which the only block that may leave a loop stays in it."""
+        inside, blocks = self._flow.loops[header].blocks, self._flow.blocks
+        leaving = [number for number in inside if self._leaves(blocks[number], number, inside)]
+        if len(leaving) != 1 or leaving[0] in self._exits:
+            return None
+        staying = [edge for edge in blocks[leaving[0]].successors if edge.target in inside]
+        return staying[0] if len(staying) == 1 else None
+
+    def _leaves(self, block: Block, number: int, inside: AbstractSet[int]) -> bool:
+        if number in self._exits:
+            return True
+        return any(edge.target not in inside and edge.target not in self._failing for edge in block.successors)
+
+
+def mark_must(
+    template: Template, flow: Flow, exits: AbstractSet[int], failing: AbstractSet[int], stores: AbstractSet[int]
+) -> None:
+    """Says of stores, by the numbers of their accesses, and of loops, when they execute for certain."""
+    if flow.irreducible or template.unknown:
+        return
+    must = MustExecute(flow, template, exits, failing)
+    around: set[int] = set()
+    for number in sorted(stores):
+        access = template.accesses[number]
+        if access.kind is not AccessKind.WRITE or access.length >= 0:
+            continue
+        found = must.access(access)
+        if found != _NONE:
+            template.accesses[number] = replace(access, must=found)
+            around |= template.block_loops[access.block]
+    for header, number in flow.loop_numbers.items():
+        if number in around:
+            place = template.loops[number]
+            template.loops[number] = replace(place, must=must.context(header), again=must.again(header))
