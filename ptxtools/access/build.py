@@ -10,6 +10,7 @@ from ptxtools.access.depth import deep
 from ptxtools.access.effects import TensorEffect, effects, is_harmless
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
+from ptxtools.access.indices import find_indices
 from ptxtools.access.must import mark_must
 from ptxtools.access.steps import find_steps
 from ptxtools.access.stored import Surely, pointers
@@ -57,6 +58,8 @@ class _Builder:
     def build(self, kernel: Function) -> None:
         self.activate(kernel, 0, frozenset(), None, ())
         self.conditions()
+        self.graph.simplify()
+        find_indices(self.graph)
         self.graph.simplify()
         add_disjoint(self.graph)
         self.template.accesses = [

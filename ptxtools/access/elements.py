@@ -13,7 +13,9 @@ from typing import NamedTuple
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import BEYOND, Node, Op
 
-_MOST = 16  # as many pointers as a range may begin with
+_POINTERS = 16  # as many as a range may begin with
+_NUMBERS = 64
+_BYTES = 320  # as many blocks as multi-tensor kernels of optimisers have in their tables
 _LARGEST_STEP = 1 << 16
 
 
@@ -36,12 +38,12 @@ class Place:
     select: Callable[[int, int, int, int], int]
 
 
-def element(at: Place, index: int, begin: int, end: int, bits: int, width: int, line: int) -> int:
-    """The value of so many bits that lies `index` bytes, a number of `width` bits, behind an offset in the parameter
-    block, in an array that ends at `end` at the latest.
+def element(at: Place, index: int, begin: int, end: int, like: Node, width: int) -> int:
+    """The value that lies `index` bytes, a number of `width` bits, behind an offset in the parameter block, in an array
+    that ends at `end` at the latest. `like`: as one loaded from memory.
     """
-    size, graph = bits // 8, at.graph
-    value = graph.fresh(Node(Op.LOADED, width=bits, number=line, block=at.block))
+    size, graph = like.width // 8, at.graph
+    value = graph.fresh(like)
     found = steps(graph, index, width)
     if found.step % size:
         found = Steps(index, width, 1, 0)
@@ -49,15 +51,19 @@ def element(at: Place, index: int, begin: int, end: int, bits: int, width: int, 
     if begin < 0 or begin % size:
         return value
     stride = max(found.step, size)
-    value = graph.fresh(graph.nodes[value]._replace(name=BEYOND))
+    value = graph.fresh(like._replace(name=BEYOND))
     room = (end - begin - size) // stride + 1
-    for number in reversed(range(min(max(room, 0), _MOST))):
+    for number in reversed(range(min(max(room, 0), _most(like.width)))):
         limit = graph.number((number + 1) * stride // found.step)
         args = (found.value, limit)
         before = graph.add(Node(Op.COMPARE, args, found.width, False, name="lt", block=at.block, context=at.context))
-        there = graph.add(Node(Op.PARAMETER, width=bits, number=begin + number * stride))
-        value = at.select(before, there, value, bits)
+        there = graph.add(like._replace(op=Op.PARAMETER, number=begin + number * stride, block=0))
+        value = at.select(before, there, value, like.width)
     return value
+
+
+def _most(bits: int) -> int:
+    return _POINTERS if bits == 64 else _BYTES if bits == 8 else _NUMBERS
 
 
 def steps(graph: Graph, index: int, width: int) -> Steps:

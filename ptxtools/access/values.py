@@ -140,9 +140,10 @@ class Values(Walk):
             displacement = _position(instruction.operand(0), name) * bits // 8
             if isinstance(address, Address):
                 found = self._parameter(address, displacement, bits, signed, block, index)
-                if found is None and self._function.is_kernel and not (signed and bits < 64):
-                    line = self._function.line(instruction.offset)
-                    found = self._element(address, displacement, bits, line, block, index)
+                if found is None and self._function.is_kernel:
+                    number = self._function.line(instruction.offset)
+                    like = Node(Op.LOADED, width=bits, signed=signed, number=number, block=self._at(block))
+                    found = self._element(address, displacement, like, block, index)
                 if found is not None:
                     return found
         if elements(parts) == 1 and parts[0] == "atom":
@@ -162,15 +163,14 @@ class Values(Walk):
             return None
         return self._graph.add(Node(Op.PARAMETER, width=bits, signed=signed, number=offset + displacement))
 
-    def _element(self, address: Address, displacement: int, bits: int, line: int, block: int, index: int) -> int | None:
+    def _element(self, address: Address, displacement: int, like: Node, block: int, index: int) -> int | None:
         """The value at a place in the parameter block that an index says; None when it is no such place."""
-        if address.base is None or address.base in self._function.body.variables or bits not in (32, 64):
+        if address.base is None or address.base in self._function.body.variables or like.width not in (8, 16, 32, 64):
             return None
         begin, varying = self._parameter_terms(self.name(address.base, block, index))
-        slot = next(
-            (each for each in self._function.parameters if each.offset <= begin < each.offset + each.size), None
-        )
-        if slot is None or not varying:
+        offset = begin + address.displacement + displacement
+        slot = next((each for each in self._function.parameters if 0 <= offset - each.offset < each.size), None)
+        if begin < 0 or slot is None or not varying:
             return None
         place, context = self._at(block), self._flow.contexts[block]
         total = varying[0]
@@ -181,8 +181,7 @@ class Values(Walk):
             return self._graph.add(Node(Op.SELECT, (predicate, a, b), width, block=place, context=context))
 
         at = Place(self._graph, place, context, select)
-        offset = begin + address.displacement + displacement
-        return element(at, total, offset, slot.offset + slot.size, bits, 64, line)
+        return element(at, total, offset, slot.offset + slot.size, like, 64)
 
     def _parameter_terms(self, value: int) -> tuple[int, list[int]]:
         """(offset, other terms) of a sum that begins with the address of the parameters; (-1, []) of other values."""

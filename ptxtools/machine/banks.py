@@ -25,7 +25,7 @@ _SHAPES = {0x160: _BEFORE_BLACKWELL, 0x210: _BEFORE_BLACKWELL, 0x380: _BLACKWELL
 _WINDOWS = {0x160: 0x20, 0x210: 0x20}
 _BLOCKS = {0x210: 0x198, 0x380: 0x348}  # where the parameter block's generic address lies
 PARAMETERS, _CONSTANTS, _ADDRESSES = 0, 3, 4
-_SIZES = {"U8": (8, False), "S8": (8, True), "U16": (16, False), "S16": (16, True)}
+SMALL = {"U8": (8, False), "S8": (8, True), "U16": (16, False), "S16": (16, True)}
 
 
 class Banks:
@@ -76,7 +76,7 @@ class Banks:
 
     def small(self, make: Maker, operand: Operand, part: str) -> int:
         """A byte or half of a constant bank."""
-        bits, signed = _SIZES[part]
+        bits, signed = SMALL[part]
         if operand.name or operand.bank != PARAMETERS:
             return make.loaded(bits, signed, 0)
         return self.at(make, operand.bank, operand.number, bits, signed)

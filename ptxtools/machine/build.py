@@ -8,6 +8,7 @@ from dataclasses import replace
 from ptxtools.access.depth import deep
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
+from ptxtools.access.indices import find_indices
 from ptxtools.access.must import mark_must
 from ptxtools.access.steps import find_steps
 from ptxtools.access.stored import Surely, pointers
@@ -85,6 +86,8 @@ class _Builder:
         widen(self.graph)
         if any(each.offset == IN_MEMORY for each in self.template.tensors):
             self.maps.complete()
+        find_indices(self.graph)
+        self.graph.simplify()
         self.find_pointers()
         find_steps(self.graph)
         rebase(self.graph)

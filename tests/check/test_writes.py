@@ -235,6 +235,23 @@ def test_a_library_is_known_by_its_calls(native_build: Path, tmp_path: Path) -> 
     assert (check["violations"], check["outside"], check["idle"]) == (0, 0, 0)
 
 
+def test_a_template_that_says_overwritten_of_what_is_read_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that adds to words, whose template is that of one that stores in them."""
+    monkeypatch.setattr(control, "WRONG", "even")
+    monkeypatch.setattr(control, "AS_IF", "plain")
+    control.falsify(cache.default_directory())
+    launches = [LAUNCHES[3], LAUNCHES[0], LAUNCHES[0]]
+    outcome = run(tmp_path, launches, "--check-writes")
+    assert outcome.printed.strip() == expected(launches)
+    (told,) = outcome.check["told"]
+    assert (told["function"], told["claim"], told["source"]) == ("even", "overwritten", "ptx")
+    assert (told["claimed"]["stride"], told["claimed"]["width"]) == (8, 4)
+    assert outcome.check["claims"]["tested"] >= 2
+    assert "error: check: even needs what is in the" in outcome.errors
+
+
 @pytest.fixture(scope="module")
 def stand_ins(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the stand-ins of libraries are."""

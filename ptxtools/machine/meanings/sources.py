@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ptxtools.access.template import Node, Op
 from ptxtools.access.uniform import is_uniform
-from ptxtools.machine.banks import PARAMETERS
+from ptxtools.machine.banks import PARAMETERS, SMALL
 from ptxtools.machine.elements import element
 from ptxtools.machine.instruction import MachineInstruction
 from ptxtools.machine.maker import ESTIMATE, FLOAT, RECIPROCAL, WIDE_ESTIMATE
@@ -54,6 +54,10 @@ def constant(at: Place, code: MachineInstruction) -> int | None:
     if at.is_predicate or source is None:
         return None
     small = [part for part in code.parts if part in ("U8", "S8", "U16", "S16")]
+    if small and source.bank == PARAMETERS and source.name and at.make.of(at.register(source.name)) is None:
+        bits, signed = SMALL[small[0]]
+        index, kernel = at.register(source.name), at.values.banks.kernel
+        return element(at.make, kernel, source.number, index, bits, code.offset, signed=signed)
     if small:
         return at.values.banks.small(at.make, source, small[0])
     if source.name and at.make.of(at.register(source.name)) is None:
