@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import UNKNOWN
+from controlplane.analysis.in_calls import refined
 from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.operands import LibraryCall, tensors
 from controlplane.analysis.pointers import FOLLOWED, Kernel, Pointers
 from controlplane.analysis.traced import NO_CODE, TracedLaunch, Used, UsedFunction
+from ptxtools.access.template import AccessKind
 from ptxtools.ranges import Launch, Range, Result
 
 NO_PARAMETERS = "its parameters were not recorded"
@@ -94,15 +96,25 @@ class Predictor:
 
 
 def _chosen(by_code: Result, by_call: Result | None) -> Predicted:
-    """Code says more than the call around it, but for the call's scratch."""
+    """What its code and the call around it say together, or the one that is known."""
+    reasons = [*(by_call.unknown if by_call is not None else []), *by_code.unknown]
+    if by_call is not None and by_call.unknown:
+        by_call = None
+    if by_call is not None and not by_code.unknown:
+        scratch = tuple(each for each in by_call.ranges if each.scratch)
+        return Predicted(tuple(refined(by_code, by_call).ranges), "", scratch)
     if not by_code.unknown:
-        scratch = () if by_call is None or by_call.unknown else tuple(each for each in by_call.ranges if each.scratch)
-        return Predicted(tuple(by_code.ranges), "", scratch)
-    if by_call is not None and not by_call.unknown:
+        return Predicted(tuple(by_code.ranges), "")
+    if by_call is not None:
         return Predicted(tuple(by_call.ranges), "")
-    return Predicted((), (by_call or by_code).unknown[0][1])
+    return Predicted((), reasons[0][1])
 
 
 def same_call(one: LibraryCall | None, other: LibraryCall | None) -> bool:
-    """Whether two launches of a thread, one after the other, may be of one call."""
-    return one is not None and other is not None and (one.name, one.operands) == (other.name, other.operands)
+    """Whether two launches of a thread, one after the other, may be of one call. Only its first work has marks."""
+    return one is not None and other is not None and (one.name, _written(one)) == (other.name, _written(other))
+
+
+def _written(call: LibraryCall) -> frozenset[tuple[int, int, int, int]]:
+    written = (each for each in call.operands if each.kind is AccessKind.WRITE)
+    return frozenset((each.first, each.last, each.stride, each.width) for each in written)
