@@ -23,7 +23,7 @@ static const struct tsr_form *argument(struct tsr_evaluation *e, const struct ts
 /* The operand as the number that the instruction sees. */
 static const struct tsr_form *seen(struct tsr_evaluation *e, const struct tsr_access_node *node, uint32_t position)
 {
-    return tsr_node_viewed(e, tsr_node_operand(e, node, position), node->width, tsr_node_is_signed(node), node->context);
+    return tsr_node_viewed(e, tsr_node_operand(e, node, position), node->width, tsr_node_is_signed(node), node->condition);
 }
 
 /* A number as the one nearest to 0. */
@@ -60,7 +60,7 @@ static const struct tsr_form *shift_left(struct tsr_evaluation *e, const struct 
         return number < node->width ? tsr_form_times(e, argument(e, node, 0), (tsr_wide)1 << number) : &tsr_form_zero;
     }
     const struct tsr_form *value = seen(e, node, 0);
-    amount = tsr_form_viewed(e, amount, 32, false, node->context);
+    amount = tsr_form_viewed(e, amount, 32, false, node->condition);
     tsr_wide bottom = tsr_form_low(e, value), top = tsr_form_high(e, value), high = tsr_form_high(e, amount);
     if (high < 0 || high >= node->width || bottom < 0 || !tsr_wide_times(top, (tsr_wide)1 << high, &most))
         return anything(e, value, amount);
@@ -92,7 +92,7 @@ static const struct tsr_form *shift_right(struct tsr_evaluation *e, const struct
 {
     tsr_wide number;
     const struct tsr_form *value = seen(e, node, 0);
-    const struct tsr_form *amount = tsr_node_viewed(e, tsr_node_operand(e, node, 1), 32, false, node->context);
+    const struct tsr_form *amount = tsr_node_viewed(e, tsr_node_operand(e, node, 1), 32, false, node->condition);
     if (!tsr_form_value(e, amount, &number)) {
         tsr_wide low = tsr_wide_least(0, tsr_form_low(e, value)), high = tsr_wide_most(0, tsr_form_high(e, value));
         return tsr_form_between(e, low, high, value, amount, -1);
@@ -133,7 +133,7 @@ static const struct tsr_form *modulo(struct tsr_evaluation *e, const struct tsr_
 
 static const struct tsr_form *distance(struct tsr_evaluation *e, const struct tsr_access_node *node)
 {
-    const struct tsr_form *value = tsr_node_viewed(e, tsr_node_operand(e, node, 0), node->width, true, node->context);
+    const struct tsr_form *value = tsr_node_viewed(e, tsr_node_operand(e, node, 0), node->width, true, node->condition);
     tsr_wide low = tsr_form_low(e, value), high = tsr_form_high(e, value);
     return low >= 0 ? value : tsr_form_between(e, 0, tsr_wide_most(-low, high), value, &tsr_form_zero, -1);
 }

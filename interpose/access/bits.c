@@ -10,7 +10,7 @@ static const struct tsr_form *argument(struct tsr_evaluation *e, const struct ts
 
 static const struct tsr_form *seen(struct tsr_evaluation *e, const struct tsr_access_node *node, uint32_t position)
 {
-    return tsr_node_viewed(e, tsr_node_operand(e, node, position), node->width, tsr_node_is_signed(node), node->context);
+    return tsr_node_viewed(e, tsr_node_operand(e, node, position), node->width, tsr_node_is_signed(node), node->condition);
 }
 
 static tsr_wide all_bits(const struct tsr_access_node *node)
@@ -89,10 +89,10 @@ static bool disjoint_low(const struct tsr_form *form, tsr_wide number)
 }
 
 /* The bits that may be set in a value that facts keep from being negative; -1: not known. */
-static tsr_wide proved_mask(struct tsr_evaluation *e, const struct tsr_form *form, uint32_t context)
+static tsr_wide proved_mask(struct tsr_evaluation *e, const struct tsr_form *form, uint32_t condition)
 {
     tsr_wide bits = tsr_form_mask(e, form);
-    const struct tsr_facts *facts = bits < 0 ? tsr_context_facts(e, context) : NULL;
+    const struct tsr_facts *facts = bits < 0 ? tsr_condition_facts(e, condition) : NULL;
     if (!facts)
         return bits;
     return tsr_form_mask_between(form, tsr_bound_lower(e, form, facts), tsr_bound_upper(e, form, facts));
@@ -105,7 +105,7 @@ static const struct tsr_form *overlapping(struct tsr_evaluation *e, const struct
     tsr_wide bits = tsr_form_mask(e, a), more = tsr_form_mask(e, b), low = 0;
     if (bits < 0 || more < 0 || (bits | more) >> node->width) {
         a = seen(e, node, 0), b = seen(e, node, 1);
-        bits = proved_mask(e, a, node->context), more = proved_mask(e, b, node->context);
+        bits = proved_mask(e, a, node->condition), more = proved_mask(e, b, node->condition);
     }
     if (bits < 0 || more < 0 || (bits | more) >> node->width)
         return tsr_form_between(e, 0, all_bits(node), a, b, -1);
@@ -157,14 +157,14 @@ static const struct tsr_form *extract(struct tsr_evaluation *e, const struct tsr
         return tsr_form_between(e, -TSR_INFINITE, TSR_INFINITE, value, zero, -1);
     const struct tsr_form *part = tsr_divide_quotient(e, value, (tsr_wide)1 << first);
     part = tsr_divide_remainder(e, part, (tsr_wide)1 << count);
-    return tsr_node_is_signed(node) ? tsr_form_viewed(e, part, (unsigned)count, true, node->context) : part;
+    return tsr_node_is_signed(node) ? tsr_form_viewed(e, part, (unsigned)count, true, node->condition) : part;
 }
 
 static const struct tsr_form *pack(struct tsr_evaluation *e, const struct tsr_access_node *node)
 {
     const struct tsr_form *total = &tsr_form_zero;
     for (uint32_t i = 0; i < node->count; i++) {
-        const struct tsr_form *part = tsr_node_viewed(e, tsr_node_operand(e, node, i), node->width, false, node->context);
+        const struct tsr_form *part = tsr_node_viewed(e, tsr_node_operand(e, node, i), node->width, false, node->condition);
         if (i * node->width > 120)
             return tsr_form_between(e, -TSR_INFINITE, TSR_INFINITE, total, part, -1);
         total = tsr_form_plus(e, total, part, (tsr_wide)1 << i * node->width);

@@ -15,7 +15,7 @@ static const struct tsr_form *extreme(struct tsr_evaluation *e, const struct tsr
     bool is_min = node->op == TSR_OP_MIN;
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t operand = tsr_node_operand(e, node, i);
-        sides[i] = tsr_node_viewed(e, operand, node->width, tsr_node_is_signed(node), node->context);
+        sides[i] = tsr_node_viewed(e, operand, node->width, tsr_node_is_signed(node), node->condition);
         low[i] = tsr_form_low(e, sides[i]), high[i] = tsr_form_high(e, sides[i]);
     }
     if (is_min ? high[0] <= low[1] : low[0] >= high[1])
@@ -62,31 +62,31 @@ static bool set_choices(struct tsr_evaluation *e, struct tsr_symbol *symbol, con
     return true;
 }
 
-static bool is_around(const struct tsr_evaluation *e, uint32_t outer, uint32_t context)
+static bool is_around(const struct tsr_evaluation *e, uint32_t outer, uint32_t condition)
 {
-    while (context && context != outer)
-        context = e->template->contexts[context].parent;
-    return context == outer;
+    while (condition && condition != outer)
+        condition = e->template->conditions[condition].parent;
+    return condition == outer;
 }
 
-static bool are_known(const struct tsr_evaluation *e, const struct tsr_form *form, uint32_t context)
+static bool are_known(const struct tsr_evaluation *e, const struct tsr_form *form, uint32_t condition)
 {
     for (uint32_t i = 0; i < form->count; i++)
-        if (!is_around(e, tsr_symbol_at(e, form->terms[i].symbol)->context, context))
+        if (!is_around(e, tsr_symbol_at(e, form->terms[i].symbol)->condition, condition))
             return false;
     return true;
 }
 
-/* Whether what is known of a form, and of what that is made of, holds wherever a context does. What another way makes may not
+/* Whether what is known of a form, and of what that is made of, holds wherever a condition does. What another edge makes may not
  * be anything here that would agree with all that is known of it. */
-static bool is_made(const struct tsr_evaluation *e, const struct tsr_form *form, uint32_t context)
+static bool is_made(const struct tsr_evaluation *e, const struct tsr_form *form, uint32_t condition)
 {
-    if (!are_known(e, form, context))
+    if (!are_known(e, form, condition))
         return false;
     for (uint32_t i = 0; i < form->count; i++) {
         const struct tsr_fact_link *link = tsr_symbol_at(e, form->terms[i].symbol)->facts;
         for (; link; link = link->next)
-            if (!are_known(e, link->form, context))
+            if (!are_known(e, link->form, condition))
                 return false;
     }
     return true;
@@ -94,10 +94,10 @@ static bool is_made(const struct tsr_evaluation *e, const struct tsr_form *form,
 
 /* How far the result can be from the first option, when that is bounded. */
 static void relate_to_first(struct tsr_evaluation *e, const struct tsr_form *result, const struct option *options,
-                            uint32_t count, uint32_t context)
+                            uint32_t count, uint32_t condition)
 {
     const struct tsr_form *first = options[0].form;
-    if (!is_made(e, first, context))
+    if (!is_made(e, first, condition))
         return;
     tsr_wide low = 0, high = 0;
     char *kept = e->next; /* the differences are not needed later */
@@ -113,10 +113,10 @@ static void relate_to_first(struct tsr_evaluation *e, const struct tsr_form *res
         tsr_symbol_relate(e, result, tsr_form_moved(e, tsr_form_plus(e, first, result, -1), low));
 }
 
-/* Whether a way to a phi brings what a loop before it counted, and a number: its end is known there. */
+/* Whether a edge to a phi brings what a loop before it counted, and a number: its end is known there. */
 static bool is_count(const struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_access_node *node)
 {
-    return node->op == TSR_OP_JOIN && form->count == 1 && form->terms[0].coefficient == 1 &&
+    return node->op == TSR_OP_PHI && form->count == 1 && form->terms[0].coefficient == 1 &&
            tsr_form_loops(e, form) & ~e->template->blocks[node->block];
 }
 
@@ -132,7 +132,7 @@ static void relate_by_fact(struct tsr_evaluation *e, const struct tsr_form *resu
     if (!factor)
         return;
     const struct tsr_form *rest = tsr_form_without(e, fact, own);
-    if (tsr_form_loops(e, rest) & ~(around & ~MANY_LOOPS) || !is_made(e, rest, node->context))
+    if (tsr_form_loops(e, rest) & ~(around & ~MANY_LOOPS) || !is_made(e, rest, node->condition))
         return;
     rest = tsr_form_plus(e, rest, &number, -factor);
     for (uint32_t i = 0; i < count; i++)
@@ -180,11 +180,11 @@ static const struct tsr_form *one_of(struct tsr_evaluation *e, const struct tsr_
     const struct tsr_form *first = options[0].form;
     if (symbol.low == symbol.high && tsr_form_low(e, first) == symbol.low && tsr_form_high(e, first) == symbol.low)
         return first; /* pointers to one place: an address keeps what it begins with */
-    symbol.context = node->context;
+    symbol.condition = node->condition;
     bool has_choices = set_choices(e, &symbol, options, count);
     const struct tsr_form *result = tsr_symbol_add(e, &symbol);
     if (result->count && !has_choices && !e->coarse) {
-        relate_to_first(e, result, options, count, node->context);
+        relate_to_first(e, result, options, count, node->condition);
         relate_by_facts(e, result, options, count, node);
     }
     return result;
@@ -194,7 +194,7 @@ static const struct tsr_form *selected(struct tsr_evaluation *e, const struct ts
 {
     struct option options[2];
     uint32_t count = 0;
-    const struct tsr_facts *before = tsr_context_facts(e, node->context);
+    const struct tsr_facts *before = tsr_condition_facts(e, node->condition);
     for (uint32_t side = 0; side < 2; side++) {
         const struct tsr_facts *facts = tsr_predicate_facts(e, tsr_node_operand(e, node, 0), side == 0);
         if (!before || !facts || tsr_facts_impossible(e, facts, before))
@@ -224,25 +224,25 @@ static const struct tsr_form *joined(struct tsr_evaluation *e, const struct tsr_
 {
     struct option *options = tsr_scratch_take(e, node->count * sizeof *options);
     const struct tsr_form **forms = tsr_scratch_take(e, node->count * sizeof *forms);
-    uint32_t *ways = tsr_scratch_take(e, node->count * sizeof *ways), count = 0;
+    uint32_t *edges = tsr_scratch_take(e, node->count * sizeof *edges), count = 0;
     for (uint32_t i = 0; i < node->count; i++) {
-        uint32_t context = tsr_node_operand(e, node, node->count + i);
-        const struct tsr_facts *facts = tsr_context_facts(e, context);
+        uint32_t condition = tsr_node_operand(e, node, node->count + i);
+        const struct tsr_facts *facts = tsr_condition_facts(e, condition);
         if (!facts)
             continue;
         forms[count] = tsr_node_value(e, tsr_node_operand(e, node, i));
         options[count] = (struct option){forms[count], facts};
-        ways[count++] = context;
+        edges[count++] = condition;
     }
     const struct tsr_form *known;
-    const struct tsr_form *result = e->coarse ? NULL : tsr_phi_find(e, node->block, ways, forms, count, &known);
+    const struct tsr_form *result = e->coarse ? NULL : tsr_phi_find(e, node->block, edges, forms, count, &known);
     if (result) {
         limit(e, known, result, options, count);
         return result;
     }
     result = one_of(e, node, options, count);
     if (!e->coarse)
-        tsr_phi_add(e, node->block, ways, forms, count, result);
+        tsr_phi_add(e, node->block, edges, forms, count, result);
     return result;
 }
 
@@ -250,5 +250,5 @@ const struct tsr_form *tsr_choice_value(struct tsr_evaluation *e, const struct t
 {
     if (node->op == TSR_OP_SELECT)
         return selected(e, node);
-    return node->op == TSR_OP_JOIN ? joined(e, node) : extreme(e, node);
+    return node->op == TSR_OP_PHI ? joined(e, node) : extreme(e, node);
 }

@@ -1,11 +1,11 @@
 /*
- * Values of nodes as forms, and what holds in contexts. Sound by construction: a form is congruent to the machine's value; where an
+ * Values of nodes as forms, and what holds under path conditions. Sound by construction: a form is congruent to the machine's value; where an
  * instruction looks at the number itself, the form is viewed as the width and sign it has there, which needs proof that it lies in
  * between, or gives a new symbol.
  */
 #include "access/evaluation.h"
 
-static const struct tsr_facts nowhere; /* in the table of contexts: the launch never gets there */
+static const struct tsr_facts nowhere; /* in the table of conditions: the launch never gets there */
 
 tsr_wide tsr_limit_low(unsigned width, bool is_signed)
 {
@@ -128,9 +128,9 @@ static const struct tsr_form *compute(struct tsr_evaluation *e, const struct tsr
         return variable(e, node);
     case TSR_OP_LOOP:
         return tsr_loop_value(e, node);
-    case TSR_OP_CHANGED:
+    case TSR_OP_HAVOC:
         return changed(e, node);
-    case TSR_OP_COUNT:
+    case TSR_OP_INDUCTION:
         return tsr_loop_count(e, (uint32_t)node->number);
     case TSR_OP_AND:
     case TSR_OP_OR:
@@ -141,10 +141,10 @@ static const struct tsr_form *compute(struct tsr_evaluation *e, const struct tsr
     case TSR_OP_MIN:
     case TSR_OP_MAX:
     case TSR_OP_SELECT:
-    case TSR_OP_JOIN:
+    case TSR_OP_PHI:
         return tsr_choice_value(e, node);
     default:
-        return node->op >= TSR_OP_ADD && node->op < TSR_OP_JOIN ? tsr_arithmetic_value(e, node) : opaque(e, node);
+        return node->op >= TSR_OP_ADD && node->op < TSR_OP_PHI ? tsr_arithmetic_value(e, node) : opaque(e, node);
     }
 }
 
@@ -214,9 +214,9 @@ void tsr_evaluation_undo(struct tsr_evaluation *e)
 /* Numbers. */
 
 const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, unsigned width, bool is_signed,
-                                       uint32_t context)
+                                       uint32_t condition)
 {
-    return tsr_form_viewed(e, tsr_node_value(e, node), width, is_signed, context);
+    return tsr_form_viewed(e, tsr_node_value(e, node), width, is_signed, condition);
 }
 
 /* The form moved by a multiple of 2^width so that it lies between the limits; NULL: it may lie on both sides of one. */
@@ -251,7 +251,7 @@ static const struct tsr_form *remember_view(struct tsr_evaluation *e, const stru
 
 /* A form that equals the number that a machine sees in a value of that width and sign. */
 const struct tsr_form *tsr_form_viewed(struct tsr_evaluation *e, const struct tsr_form *form, unsigned width, bool is_signed,
-                                       uint32_t context)
+                                       uint32_t condition)
 {
     tsr_wide low = tsr_limit_low(width, is_signed), high = tsr_limit_high(width, is_signed);
     tsr_wide bottom = tsr_form_low(e, form), top = tsr_form_high(e, form);
@@ -264,13 +264,13 @@ const struct tsr_form *tsr_form_viewed(struct tsr_evaluation *e, const struct ts
     found = fitted(e, form, bottom, top, width, is_signed);
     if (found)
         return remember_view(e, form, width, is_signed, hash, found);
-    const struct tsr_facts *facts = tsr_context_facts(e, context);
+    const struct tsr_facts *facts = tsr_condition_facts(e, condition);
     if (facts) {
         bottom = tsr_bound_lower(e, form, facts);
         top = tsr_bound_upper(e, form, facts);
         found = fitted(e, form, bottom, top, width, is_signed);
         if (found)
-            return found; /* holds in this context only */
+            return found; /* holds in this condition only */
     }
     if (tsr_loop_assumed(e, form, low, high))
         return form;
@@ -290,33 +290,33 @@ bool tsr_facts_impossible(struct tsr_evaluation *e, const struct tsr_facts *foun
     return false;
 }
 
-bool tsr_context_is_never(const struct tsr_evaluation *e, uint32_t context)
+bool tsr_condition_is_never(const struct tsr_evaluation *e, uint32_t condition)
 {
-    return e->facts[context] == &nowhere;
+    return e->facts[condition] == &nowhere;
 }
 
-/* What holds in a context. */
-const struct tsr_facts *tsr_context_facts(struct tsr_evaluation *e, uint32_t context)
+/* What holds in a condition. */
+const struct tsr_facts *tsr_condition_facts(struct tsr_evaluation *e, uint32_t condition)
 {
-    const struct tsr_facts *known = e->facts[context];
+    const struct tsr_facts *known = e->facts[condition];
     if (known)
         return known == &nowhere ? NULL : known;
-    const struct tsr_access_context *entry = &e->template->contexts[context];
+    const struct tsr_access_condition *entry = &e->template->conditions[condition];
     if (++e->depth > TSR_DEPTH)
         tsr_evaluation_leave(e);
-    const struct tsr_facts *before = tsr_context_facts(e, entry->parent);
+    const struct tsr_facts *before = tsr_condition_facts(e, entry->parent);
     if (e->trial && (!before || entry->predicate >= 0))
-        note(e, &e->trial->facts, context);
+        note(e, &e->trial->facts, condition);
     if (!before) {
-        e->facts[context] = &nowhere;
+        e->facts[condition] = &nowhere;
     } else if (entry->predicate >= 0) {
-        struct tsr_undo looked_at = {e->looked_at, context};
+        struct tsr_undo looked_at = {e->looked_at, condition};
         e->looked_at = &looked_at;
-        e->facts[context] = before; /* while the predicate is being looked at */
+        e->facts[condition] = before; /* while the predicate is being looked at */
         const struct tsr_facts *found = tsr_predicate_facts(e, (uint32_t)entry->predicate, entry->truth);
         bool is_possible = found && !tsr_facts_impossible(e, found, before);
         before = !is_possible ? NULL : e->coarse ? before : tsr_facts_joined(e, before, found);
-        e->facts[context] = before ? before : &nowhere;
+        e->facts[condition] = before ? before : &nowhere;
         e->looked_at = looked_at.older;
     }
     e->depth--;

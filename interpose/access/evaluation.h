@@ -29,7 +29,7 @@ struct tsr_sections {
     const struct tsr_access_parameter *parameters;
     const struct tsr_access_node *nodes;
     const uint32_t *operands;
-    const struct tsr_access_context *contexts;
+    const struct tsr_access_condition *conditions;
     const struct tsr_access_loop *loops;
     const uint64_t *blocks;
     const struct tsr_access_access *accesses;
@@ -125,7 +125,7 @@ struct tsr_symbol {
     const struct tsr_form *const *choices; /* forms of which it is one */
     uint32_t choice_count;
     const struct tsr_form *sides[2]; /* of a minimum or maximum: it is one of these; NULL: of none */
-    uint32_t context;                /* where what is known of it holds; elsewhere it was not made */
+    uint32_t condition;              /* where what is known of it holds; elsewhere it was not made */
 };
 
 struct tsr_view {
@@ -186,7 +186,7 @@ struct tsr_evaluation {
     bool coarse;                    /* facts and strides are no longer looked for */
     const struct tsr_form **values; /* by node */
     uint8_t *active;                /* by node: trial_depth + 1 of the innermost trial in which it is being made */
-    const struct tsr_facts **facts; /* by context; NULL: not made yet */
+    const struct tsr_facts **facts; /* by condition; NULL: not made yet */
     const struct tsr_form **counts; /* by loop */
     const struct tsr_form *special[TSR_SPECIAL_OTHER];
     struct tsr_named *named;
@@ -194,7 +194,7 @@ struct tsr_evaluation {
     struct tsr_phi *phis[TSR_PHI_BUCKETS]; /* by block */
     struct tsr_division *divisions;
     struct tsr_trial *trial;
-    struct tsr_undo *looked_at; /* contexts whose predicates are being looked at */
+    struct tsr_undo *looked_at; /* conditions whose predicates are being looked at */
     jmp_buf out;                /* where to go on when too much work was done */
 };
 
@@ -303,11 +303,11 @@ const struct tsr_symbol *tsr_divide_origin(const struct tsr_evaluation *e, const
 /* evaluate.c */
 const struct tsr_form *tsr_node_value(struct tsr_evaluation *e, uint32_t node);
 const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, unsigned width, bool is_signed,
-                                       uint32_t context);
+                                       uint32_t condition);
 const struct tsr_form *tsr_form_viewed(struct tsr_evaluation *e, const struct tsr_form *form, unsigned width, bool is_signed,
-                                       uint32_t context);
-const struct tsr_facts *tsr_context_facts(struct tsr_evaluation *e, uint32_t context); /* NULL: never gets there */
-bool tsr_context_is_never(const struct tsr_evaluation *e, uint32_t context);           /* as far as it was looked at */
+                                       uint32_t condition);
+const struct tsr_facts *tsr_condition_facts(struct tsr_evaluation *e, uint32_t condition); /* NULL: never gets there */
+bool tsr_condition_is_never(const struct tsr_evaluation *e, uint32_t condition);           /* as far as it was looked at */
 bool tsr_facts_impossible(struct tsr_evaluation *e, const struct tsr_facts *found, const struct tsr_facts *before);
 void tsr_trial_begin(struct tsr_evaluation *e, struct tsr_trial *trial, uint32_t symbol, bool assume);
 void tsr_trial_end(struct tsr_evaluation *e);
@@ -333,12 +333,12 @@ const struct tsr_form *tsr_form_between(struct tsr_evaluation *e, tsr_wide low, 
                                         const struct tsr_form *b, tsr_wide mask);
 
 /* phis.c */
-const struct tsr_form *tsr_phi_find(struct tsr_evaluation *e, uint32_t block, const uint32_t *ways,
+const struct tsr_form *tsr_phi_find(struct tsr_evaluation *e, uint32_t block, const uint32_t *edges,
                                     const struct tsr_form *const *options, uint32_t count, const struct tsr_form **symbol);
-void tsr_phi_add(struct tsr_evaluation *e, uint32_t block, const uint32_t *ways, const struct tsr_form *const *options,
+void tsr_phi_add(struct tsr_evaluation *e, uint32_t block, const uint32_t *edges, const struct tsr_form *const *options,
                  uint32_t count, const struct tsr_form *result);
 void tsr_phis_forget(struct tsr_evaluation *e);
-const struct tsr_facts *tsr_phi_only_way(struct tsr_evaluation *e, uint32_t node, uint32_t context);
+const struct tsr_facts *tsr_phi_only_edge(struct tsr_evaluation *e, uint32_t node, uint32_t condition);
 const struct tsr_facts *tsr_phi_facts(struct tsr_evaluation *e, const struct tsr_access_node *node, bool truth);
 
 /* predicates.c */

@@ -62,18 +62,19 @@ const struct tsr_form *tsr_loop_value(struct tsr_evaluation *e, const struct tsr
 }
 
 /* Predicates that hold on the way from the header to an edge back to it. */
-static const struct tests *tests_on_the_way(struct tsr_evaluation *e, uint32_t context, uint32_t header)
+static const struct tests *tests_on_the_way(struct tsr_evaluation *e, uint32_t condition, uint32_t header)
 {
-    const struct tsr_access_context *contexts = e->template->contexts;
+    const struct tsr_access_condition *conditions = e->template->conditions;
     uint32_t most = 0;
-    for (uint32_t at = context; at != header && at != 0; at = contexts[at].parent)
+    for (uint32_t at = condition; at != header && at != 0; at = conditions[at].parent)
         most++;
     tsr_evaluation_spend(e, 1 + most);
     struct tests *tests = tsr_scratch_take(e, sizeof *tests + most * sizeof tests->items[0]);
     tests->count = 0;
-    for (; context != header && context != 0; context = contexts[context].parent)
-        if (contexts[context].predicate >= 0)
-            tests->items[tests->count++] = (struct test){(uint32_t)contexts[context].predicate, contexts[context].truth != 0};
+    for (; condition != header && condition != 0; condition = conditions[condition].parent)
+        if (conditions[condition].predicate >= 0)
+            tests->items[tests->count++] =
+                (struct test){(uint32_t)conditions[condition].predicate, conditions[condition].truth != 0};
     return tests;
 }
 
@@ -153,7 +154,7 @@ static const struct tsr_form *until_equal(struct tsr_evaluation *e, struct test 
 /* The greatest count with which an edge back is taken; -1 when it never is. */
 static tsr_wide passes(struct tsr_evaluation *e, uint32_t back, uint32_t loop, uint32_t symbol)
 {
-    const struct tsr_facts *facts = tsr_context_facts(e, back);
+    const struct tsr_facts *facts = tsr_condition_facts(e, back);
     if (!facts)
         return -1;
     const struct tests *tests = tests_on_the_way(e, back, 0);
@@ -185,7 +186,7 @@ static const struct tsr_form *seen_after(struct tsr_evaluation *e, const struct 
     bool any = false;
     tsr_wide at_first = 0;
     for (uint32_t i = 0; i < place->entries; i++) {
-        const struct tsr_facts *facts = tsr_context_facts(e, e->template->operands[place->first_entry + i]);
+        const struct tsr_facts *facts = tsr_condition_facts(e, e->template->operands[place->first_entry + i]);
         if (!facts)
             continue;
         tsr_wide high = tsr_bound_upper(e, first, facts);
@@ -224,8 +225,8 @@ static struct tsr_fact_link *header_facts(struct tsr_evaluation *e, const struct
 {
     struct tsr_fact_link *found = NULL, **end = &found;
     for (uint32_t i = 0; i < place->entries; i++)
-        tsr_context_facts(e, e->template->operands[place->first_entry + i]);
-    const struct tsr_facts *here = tsr_context_facts(e, place->context);
+        tsr_condition_facts(e, e->template->operands[place->first_entry + i]);
+    const struct tsr_facts *here = tsr_condition_facts(e, place->condition);
     for (uint32_t i = 0; place->backs && i < tests[0]->count; i++) {
         struct test test = tests[0]->items[i];
         bool common = true;
@@ -246,7 +247,7 @@ static struct tsr_fact_link *header_facts(struct tsr_evaluation *e, const struct
 /* Whether what was assumed follows from the bound that was found with it. */
 static bool holds(struct tsr_evaluation *e, const struct tsr_trial *trial, const struct tsr_access_loop *place)
 {
-    const struct tsr_facts *before = tsr_context_facts(e, place->context);
+    const struct tsr_facts *before = tsr_condition_facts(e, place->condition);
     if (!before)
         before = &tsr_facts_none;
     for (const struct tsr_assumed *each = trial->assumed; each; each = each->next)
@@ -279,7 +280,7 @@ static bool bound(struct tsr_evaluation *e, uint32_t loop, uint32_t symbol, bool
     tsr_trial_begin(e, &trial, symbol, assume);
     tsr_wide most = -1;
     for (uint32_t i = 0; i < place->backs; i++)
-        tests[i] = tests_on_the_way(e, e->template->operands[place->first_back + i], place->context);
+        tests[i] = tests_on_the_way(e, e->template->operands[place->first_back + i], place->condition);
     for (uint32_t i = 0; i < place->backs; i++)
         most = tsr_wide_most(most, passes(e, e->template->operands[place->first_back + i], loop, symbol));
     struct tsr_fact_link *facts = header_facts(e, place, loop, symbol, tests);
@@ -298,7 +299,7 @@ const struct tsr_form *tsr_loop_count(struct tsr_evaluation *e, uint32_t loop)
     if (e->counts[loop])
         return e->counts[loop];
     struct tsr_symbol symbol = tsr_symbol_new(0, TSR_INFINITE, e->template->loops[loop].within);
-    symbol.context = e->template->loops[loop].context;
+    symbol.condition = e->template->loops[loop].condition;
     const struct tsr_form *k = tsr_symbol_add(e, &symbol);
     e->counts[loop] = k;
     if (!bound(e, loop, k->terms[0].symbol, true))

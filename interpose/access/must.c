@@ -271,17 +271,17 @@ static bool require(struct tsr_must *c, uint32_t index, bool truth, uint32_t loo
     return is_made;
 }
 
-/* The conditions from a context up to one above it. */
-static bool require_context(struct tsr_must *c, uint32_t context, uint32_t above, uint32_t loop, uint64_t loops)
+/* The conditions from a condition up to one above it. */
+static bool require_condition(struct tsr_must *c, uint32_t condition, uint32_t above, uint32_t loop, uint64_t loops)
 {
-    const struct tsr_access_context *contexts = c->e->template->contexts;
-    for (; context != above && context != 0; context = contexts[context].parent) {
-        const struct tsr_access_context *each = &contexts[context];
+    const struct tsr_access_condition *conditions = c->e->template->conditions;
+    for (; condition != above && condition != 0; condition = conditions[condition].parent) {
+        const struct tsr_access_condition *each = &conditions[condition];
         tsr_evaluation_spend(c->e, 1);
         if (each->predicate >= 0 && !each->certain && !require(c, (uint32_t)each->predicate, each->truth, loop, loops))
             return false;
     }
-    return context == above;
+    return condition == above;
 }
 
 /* How often loops run that the address or a condition counts. One of which that is not known runs once. */
@@ -296,7 +296,7 @@ static bool require_loops(struct tsr_must *c)
         uint32_t columns = c->l->columns, rows = c->l->rows, divisions = c->l->divisions;
         if (place->must == TSR_ACCESS_NEVER)
             return false;
-        if (place->again != TSR_ACCESS_NEVER && require_context(c, place->again, place->must, loop, place->within))
+        if (place->again != TSR_ACCESS_NEVER && require_condition(c, place->again, place->must, loop, place->within))
             continue;
         go_back(c, columns, rows, divisions);
         c->l->column[column].last = 0;
@@ -372,7 +372,7 @@ static bool add_digits(struct tsr_must *c, const struct tsr_lattice_digit *digit
 }
 
 /*
- * Pieces that stores with a context in which they run for certain write, relative to the first one's distance from their base. `offset`: the
+ * Pieces that stores with a condition in which they run for certain write, relative to the first one's distance from their base. `offset`: the
  * address without both; `size`: bytes of each store; `digits`: where others are that are like it.
  */
 uint32_t tsr_must_write(struct tsr_must *c, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t size,
@@ -382,7 +382,7 @@ uint32_t tsr_must_write(struct tsr_must *c, const struct tsr_access_access *acce
     c->l->columns = c->l->rows = c->l->divisions = 0;
     new_row(c, TSR_ROW_ADDRESS);
     if (!add_form(c, 0, offset, access->loops) || !add_rows(c, access) || !add_digits(c, digits, count) ||
-        !require_context(c, access->must, 0, NO_LOOP, access->loops) || !require_loops(c) ||
+        !require_condition(c, access->must, 0, NO_LOOP, access->loops) || !require_loops(c) ||
         (access->rows > 1 && !stores_matrices(c)))
         return 0;
     return tsr_lattice_solve(c->e, c->l, size, pieces, capacity);

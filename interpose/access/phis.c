@@ -1,9 +1,9 @@
 /*
  * Values that go together where paths meet: of a counter and a pointer that both went on, one is known by the other. Each is one of
- * several forms, by the way that was taken. If each way's form of the one is the same multiple of its form of the other plus the same
+ * several forms, by the edge that was taken. If each edge's form of the one is the same multiple of its form of the other plus the same
  * form, that holds of what comes out, and one symbol does for both.
  *
- * What such a form is made of was made before the paths met, on every way, or else it would be in none of the ways' forms. So nothing of
+ * What such a form is made of was made before the paths met, on every edge, or else it would be in none of the edges' forms. So nothing of
  * it is computed again before the value that came out is: the latter's symbol and the others go together wherever it is used. That does
  * not hold where one of the others is used: facts lie with the symbol that came out alone. They stay with it, so no symbol that was made
  * before a trial gets any.
@@ -21,7 +21,7 @@ struct together {
 
 struct tsr_phi {
     struct tsr_phi *older;
-    const uint32_t *ways; /* contexts of the ways into it that can be taken */
+    const uint32_t *edges; /* path conditions of the edges into it that can be taken */
     uint32_t block, count, trial_depth, known;
     struct together values[MOST];
 };
@@ -31,22 +31,22 @@ static struct tsr_phi **bucket_of(struct tsr_evaluation *e, uint32_t block)
     return &e->phis[block % TSR_PHI_BUCKETS];
 }
 
-static struct tsr_phi *find(struct tsr_phi *from, uint32_t block, const uint32_t *ways, uint32_t count)
+static struct tsr_phi *find(struct tsr_phi *from, uint32_t block, const uint32_t *edges, uint32_t count)
 {
     for (; from; from = from->older)
-        if (from->block == block && from->count == count && memcmp(from->ways, ways, count * sizeof *ways) == 0)
+        if (from->block == block && from->count == count && memcmp(from->edges, edges, count * sizeof *edges) == 0)
             return from;
     return NULL;
 }
 
-/* Whether each way is known by its context: steps of loops join what comes from anywhere. */
-static bool is_place(const uint32_t *ways, uint32_t count)
+/* Whether each edge is known by its condition: steps of loops join what comes from anywhere. */
+static bool is_place(const uint32_t *edges, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (ways[i] == 0)
+        if (edges[i] == 0)
             return false;
         for (uint32_t other = 0; other < i; other++)
-            if (ways[other] == ways[i])
+            if (edges[other] == edges[i])
                 return false;
     }
     return true;
@@ -93,10 +93,10 @@ static tsr_wide factor_of(struct tsr_evaluation *e, const struct tsr_form *const
 }
 
 /* What options become that go with others, and the symbol of these; NULL when they go with none. */
-const struct tsr_form *tsr_phi_find(struct tsr_evaluation *e, uint32_t block, const uint32_t *ways,
+const struct tsr_form *tsr_phi_find(struct tsr_evaluation *e, uint32_t block, const uint32_t *edges,
                                     const struct tsr_form *const *options, uint32_t count, const struct tsr_form **symbol)
 {
-    const struct tsr_phi *phi = find(*bucket_of(e, block), block, ways, count);
+    const struct tsr_phi *phi = find(*bucket_of(e, block), block, edges, count);
     if (!phi || phi->trial_depth != e->trial_depth)
         return NULL;
     for (uint32_t i = 0; i < phi->known; i++) {
@@ -110,19 +110,19 @@ const struct tsr_form *tsr_phi_find(struct tsr_evaluation *e, uint32_t block, co
     return NULL;
 }
 
-/* Keeps the symbol that options became; of a form that is one of them nothing is kept. Options and ways stay with the phi. */
-void tsr_phi_add(struct tsr_evaluation *e, uint32_t block, const uint32_t *ways, const struct tsr_form *const *options,
+/* Keeps the symbol that options became; of a form that is one of them nothing is kept. Options and edges stay with the phi. */
+void tsr_phi_add(struct tsr_evaluation *e, uint32_t block, const uint32_t *edges, const struct tsr_form *const *options,
                  uint32_t count, const struct tsr_form *result)
 {
-    bool is_new = result->count == 1 && is_place(ways, count);
+    bool is_new = result->count == 1 && is_place(edges, count);
     for (uint32_t i = 0; i < count && is_new; i++)
         is_new = !tsr_form_equal(result, options[i]);
     if (!is_new)
         return;
-    struct tsr_phi **bucket = bucket_of(e, block), *phi = find(*bucket, block, ways, count);
+    struct tsr_phi **bucket = bucket_of(e, block), *phi = find(*bucket, block, edges, count);
     if (!phi || phi->trial_depth != e->trial_depth) {
         phi = tsr_scratch_take(e, sizeof *phi);
-        *phi = (struct tsr_phi){*bucket, ways, block, count, e->trial_depth, 0, {{NULL, NULL}}};
+        *phi = (struct tsr_phi){*bucket, edges, block, count, e->trial_depth, 0, {{NULL, NULL}}};
         *bucket = phi;
     }
     if (phi->known < MOST)
@@ -137,16 +137,16 @@ void tsr_phis_forget(struct tsr_evaluation *e)
             e->phis[i] = e->phis[i]->older;
 }
 
-/* What is known of all that came out by one of the ways. */
-static const struct tsr_facts *on_way(struct tsr_evaluation *e, uint32_t block, const uint32_t *ways, uint32_t count,
-                                      uint32_t way)
+/* What is known of all that came out by one of the edges. */
+static const struct tsr_facts *on_edge(struct tsr_evaluation *e, uint32_t block, const uint32_t *edges, uint32_t count,
+                                       uint32_t edge)
 {
     const struct tsr_facts *found = &tsr_facts_none;
     struct tsr_phi *phi = *bucket_of(e, block);
-    while ((phi = find(phi, block, ways, count)) != NULL) {
+    while ((phi = find(phi, block, edges, count)) != NULL) {
         struct tsr_facts *facts = tsr_facts_room(e, 2 * phi->known);
         for (uint32_t i = 0; i < phi->known; i++) {
-            const struct tsr_form *option = phi->values[i].options[way];
+            const struct tsr_form *option = phi->values[i].options[edge];
             facts->items[facts->count++] = tsr_form_apart(e, phi->values[i].result, option, false, 0);
             facts->items[facts->count++] = tsr_form_apart(e, phi->values[i].result, option, true, 0);
         }
@@ -156,25 +156,25 @@ static const struct tsr_facts *on_way(struct tsr_evaluation *e, uint32_t block, 
     return found;
 }
 
-/* Facts of a context from the `first` on. */
+/* Facts of a condition from the `first` on. */
 struct latest {
     const struct tsr_facts *facts;
     uint32_t first;
 };
 
-/* What holds in a context and not yet where it and an earlier one have parted. */
+/* What holds in a condition and not yet where it and an earlier one have parted. */
 static struct latest since(struct tsr_evaluation *e, uint32_t early, uint32_t late)
 {
-    const struct tsr_access_context *contexts = e->template->contexts;
+    const struct tsr_access_condition *conditions = e->template->conditions;
     uint32_t common = late;
-    for (; common; common = contexts[common].parent) {
+    for (; common; common = conditions[common].parent) {
         uint32_t above = early;
         while (above && above != common)
-            above = contexts[above].parent;
+            above = conditions[above].parent;
         if (above == common)
             break;
     }
-    const struct tsr_facts *all = tsr_context_facts(e, late), *before = tsr_context_facts(e, common);
+    const struct tsr_facts *all = tsr_condition_facts(e, late), *before = tsr_condition_facts(e, common);
     if (!all || !before || all->count < before->count)
         return (struct latest){&tsr_facts_none, 0};
     return (struct latest){all, before->count};
@@ -188,14 +188,14 @@ static const struct tsr_facts *taken(struct tsr_evaluation *e, struct latest lat
     return found;
 }
 
-/* The ways into a phi that can be taken: contexts, and values. */
-static uint32_t ways_into(struct tsr_evaluation *e, const struct tsr_access_node *node, uint32_t *contexts, uint32_t *values)
+/* The edges into a phi that can be taken: conditions, and values. */
+static uint32_t edges_into(struct tsr_evaluation *e, const struct tsr_access_node *node, uint32_t *conditions, uint32_t *values)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < node->count; i++) {
-        uint32_t context = tsr_node_operand(e, node, node->count + i);
-        if (tsr_context_facts(e, context))
-            contexts[count] = context, values[count++] = tsr_node_operand(e, node, i);
+        uint32_t condition = tsr_node_operand(e, node, node->count + i);
+        if (tsr_condition_facts(e, condition))
+            conditions[count] = condition, values[count++] = tsr_node_operand(e, node, i);
     }
     return count;
 }
@@ -223,22 +223,22 @@ static bool is_among(const struct tsr_form *fact, const struct tsr_facts *facts)
 }
 
 /*
- * What is known of a value that loops change from the only way to where it is from, if paths meet there, and not yet in a context. Their
+ * What is known of a value that loops change from the only edge to where it is from, if paths meet there, and not yet in a condition. Their
  * ends say it; of other values the work does not pay.
  */
-const struct tsr_facts *tsr_phi_only_way(struct tsr_evaluation *e, uint32_t index, uint32_t context)
+const struct tsr_facts *tsr_phi_only_edge(struct tsr_evaluation *e, uint32_t index, uint32_t condition)
 {
     const struct tsr_access_node *node = &e->template->nodes[index];
-    if (node->op != TSR_OP_JOIN)
+    if (node->op != TSR_OP_PHI)
         return &tsr_facts_none;
-    uint32_t *contexts = tsr_scratch_take(e, 2 * node->count * sizeof *contexts);
-    if (ways_into(e, node, contexts, contexts + node->count) != 1)
+    uint32_t *conditions = tsr_scratch_take(e, 2 * node->count * sizeof *conditions);
+    if (edges_into(e, node, conditions, conditions + node->count) != 1)
         return &tsr_facts_none;
     const struct tsr_form *form = tsr_node_value(e, index);
     if (!tsr_form_loops(e, form))
         return &tsr_facts_none;
-    const struct tsr_facts *before = tsr_context_facts(e, context);
-    struct latest latest = since(e, node->context, contexts[0]);
+    const struct tsr_facts *before = tsr_condition_facts(e, condition);
+    struct latest latest = since(e, node->condition, conditions[0]);
     struct tsr_facts *found = NULL;
     for (uint32_t i = latest.first; i < latest.facts->count; i++) {
         const struct tsr_form *fact = latest.facts->items[i];
@@ -251,23 +251,23 @@ const struct tsr_facts *tsr_phi_only_way(struct tsr_evaluation *e, uint32_t inde
     return found ? found : &tsr_facts_none;
 }
 
-/* What holds of the only way that brings a predicate of this value; NULL: none does. Most of them bring numbers. */
+/* What holds of the only edge that brings a predicate of this value; NULL: none does. Most of them bring numbers. */
 const struct tsr_facts *tsr_phi_facts(struct tsr_evaluation *e, const struct tsr_access_node *node, bool truth)
 {
-    uint32_t others = 0, way = 0, possible = 0;
+    uint32_t others = 0, edge = 0, possible = 0;
     for (uint32_t i = 0; i < node->count; i++)
         others += e->template->nodes[tsr_node_operand(e, node, i)].op != TSR_OP_NUMBER;
     if (others > 1)
         return &tsr_facts_none;
-    uint32_t *contexts = tsr_scratch_take(e, 2 * node->count * sizeof *contexts), *values = contexts + node->count;
-    uint32_t count = ways_into(e, node, contexts, values);
+    uint32_t *conditions = tsr_scratch_take(e, 2 * node->count * sizeof *conditions), *values = conditions + node->count;
+    uint32_t count = edges_into(e, node, conditions, values);
     const struct tsr_facts *found = NULL;
     for (uint32_t i = 0; i < count; i++) {
         const struct tsr_facts *side = tsr_predicate_facts(e, values[i], truth);
         if (side && ++possible == 1)
-            way = i, found = tsr_facts_joined(e, taken(e, since(e, node->context, contexts[i])), side);
+            edge = i, found = tsr_facts_joined(e, taken(e, since(e, node->condition, conditions[i])), side);
     }
     if (possible != 1)
         return possible ? &tsr_facts_none : NULL;
-    return tsr_facts_joined(e, found, on_way(e, node->block, contexts, count, way));
+    return tsr_facts_joined(e, found, on_edge(e, node->block, conditions, count, edge));
 }

@@ -8,7 +8,7 @@ const uint8_t tsr_compare_opposite[] = {TSR_COMPARE_GE, TSR_COMPARE_GT, TSR_COMP
 static const struct tsr_facts *in_both(struct tsr_evaluation *e, const struct tsr_access_node *node,
                                        const struct tsr_facts *sides[2])
 {
-    const struct tsr_facts *before = tsr_context_facts(e, node->context);
+    const struct tsr_facts *before = tsr_condition_facts(e, node->condition);
     before = tsr_facts_joined(e, before ? before : &tsr_facts_none, sides[1]);
     struct tsr_facts *found = tsr_facts_room(e, sides[0]->count);
     for (uint32_t i = 0; i < sides[0]->count; i++)
@@ -24,7 +24,7 @@ static const struct tsr_facts *of_two(struct tsr_evaluation *e, const struct tsr
     int count = 0;
     bool is_join[2];
     for (uint32_t i = 0; i < 2; i++)
-        is_join[i] = e->template->nodes[tsr_node_operand(e, node, i)].op == TSR_OP_JOIN;
+        is_join[i] = e->template->nodes[tsr_node_operand(e, node, i)].op == TSR_OP_PHI;
     for (uint32_t i = 0; i < 2; i++) { /* joins come last */
         const struct tsr_facts *side = tsr_predicate_facts(e, tsr_node_operand(e, node, is_join[0] ? 1 - i : i), truth);
         if (side && !tsr_facts_impossible(e, side, &tsr_facts_none))
@@ -59,7 +59,7 @@ void tsr_predicate_sides(struct tsr_evaluation *e, const struct tsr_access_node 
         is_signed = false;
     }
     for (uint32_t i = 0; i < 2; i++)
-        sides[i] = tsr_node_viewed(e, tsr_node_operand(e, node, i), node->width, is_signed, node->context);
+        sides[i] = tsr_node_viewed(e, tsr_node_operand(e, node, i), node->width, is_signed, node->condition);
 }
 
 /* A single fact, strengthened; NULL: it cannot hold. */
@@ -100,7 +100,7 @@ static const struct tsr_facts *compared(struct tsr_evaluation *e, const struct t
     if (found && (code == TSR_COMPARE_GT || code == TSR_COMPARE_GE || code == TSR_COMPARE_EQ))
         found = add_fact(e, facts, tsr_form_apart(e, sides[0], sides[1], true, code == TSR_COMPARE_GT));
     for (uint32_t i = 0; i < 2 && found && !e->coarse; i++)
-        found = tsr_facts_joined(e, found, tsr_phi_only_way(e, tsr_node_operand(e, node, i), node->context));
+        found = tsr_facts_joined(e, found, tsr_phi_only_edge(e, tsr_node_operand(e, node, i), node->condition));
     return found;
 }
 
@@ -122,7 +122,7 @@ const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t i
         found = (node->number != 0) == truth ? &tsr_facts_none : NULL;
     else if (node->op == TSR_OP_COMPARE && node->code < TSR_COMPARE_OTHER)
         found = compared(e, node, truth);
-    else if (node->op == TSR_OP_JOIN)
+    else if (node->op == TSR_OP_PHI)
         found = tsr_phi_facts(e, node, truth);
     e->depth--;
     return found;

@@ -186,7 +186,7 @@ static bool size_of(struct run *run, const struct tsr_access_access *access, con
     *size = access->size;
     if (access->length < 0)
         return true;
-    const struct tsr_form *length = tsr_node_viewed(&run->e, (uint32_t)access->length, 32, false, access->context);
+    const struct tsr_form *length = tsr_node_viewed(&run->e, (uint32_t)access->length, 32, false, access->condition);
     tsr_wide high = tsr_bound_upper(&run->e, length, facts);
     *size = high > 0 ? (uint32_t)high : 0;
     return high <= UINT32_MAX;
@@ -376,7 +376,7 @@ static enum tsr_access_reason access_of(struct run *run, const struct tsr_access
 {
     struct tsr_evaluation *e = &run->e;
     const struct tsr_form *forms[CHOICES];
-    const struct tsr_facts *facts = tsr_context_facts(e, access->context);
+    const struct tsr_facts *facts = tsr_condition_facts(e, access->condition);
     if (!facts)
         return TSR_WHY_NONE;
     enum tsr_access_reason reason = TSR_WHY_NONE;
@@ -405,7 +405,7 @@ static bool is_never(struct run *run, const struct tsr_access_access *access, ui
         input++;
     if (!run->may_walk || base & TSR_SYMBOL_BASE || input == inputs->count || tsr_input_is_allocated(&run->e, input))
         return false;
-    return tsr_context_facts(&run->e, access->context) == NULL;
+    return tsr_condition_facts(&run->e, access->condition) == NULL;
 }
 
 /* Without an evaluation: the allocations that the address may begin in. */
@@ -450,7 +450,7 @@ static void evaluate_tensors(struct run *run, bool reached)
     const struct tsr_sections *template = run->e.template;
     for (uint32_t i = 0; i < template->header->tensors && goes_on(run); i++) {
         const struct tsr_access_tensor *tensor = &template->tensors[i];
-        if (reached && !tsr_context_facts(&run->e, tensor->context))
+        if (reached && !tsr_condition_facts(&run->e, tensor->condition))
             continue;
         if (tensor->offset == TSR_ACCESS_IN_MEMORY) {
             why(run, tensor->line, TSR_WHY_MAP, NULL);
@@ -475,7 +475,7 @@ static void give_rest(struct run *run)
     if (run->may_walk)
         run->walk = tsr_walk_start(&run->e);
     for (; run->at < template->header->accesses && goes_on(run); run->at++)
-        if (!run->has_tables || !tsr_context_is_never(&run->e, template->accesses[run->at].context))
+        if (!run->has_tables || !tsr_condition_is_never(&run->e, template->accesses[run->at].condition))
             give_whole(run, &template->accesses[run->at]);
     evaluate_tensors(run, false);
 }
@@ -522,7 +522,7 @@ static void put_into_group(struct run *run, const struct tsr_access_access *acce
 {
     struct tsr_evaluation *e = &run->e;
     const struct tsr_form *forms[CHOICES];
-    if (!tsr_context_facts(e, access->context) || choices_of(e, tsr_node_value(e, access->address), forms) != 1)
+    if (!tsr_condition_facts(e, access->condition) || choices_of(e, tsr_node_value(e, access->address), forms) != 1)
         return;
     uint32_t base = base_of(run, forms[0]);
     if (base == NO_BASE || is_private(run, forms[0]))
@@ -673,18 +673,18 @@ static __attribute__((noinline)) void find_overwritten(struct run *run)
         overwritten_by(run, each);
 }
 
-/* Tables by node, context and loop, and room for the ranges. */
+/* Tables by node, condition and loop, and room for the ranges. */
 static void take_tables(struct run *run)
 {
     const struct tsr_access_template *header = run->e.template->header;
     struct tsr_evaluation *e = &run->e;
-    size_t pointers = (size_t)header->nodes + header->contexts + header->loops;
+    size_t pointers = (size_t)header->nodes + header->conditions + header->loops;
     size_t bytes = pointers * sizeof(void *) + header->nodes;
     char *tables = tsr_scratch_take(e, bytes);
     memset(tables, 0, bytes);
     e->values = (const struct tsr_form **)tables;
     e->facts = (const struct tsr_facts **)(e->values + header->nodes);
-    e->counts = (const struct tsr_form **)(e->facts + header->contexts);
+    e->counts = (const struct tsr_form **)(e->facts + header->conditions);
     e->active = (uint8_t *)(e->counts + header->loops);
     e->facts[0] = &tsr_facts_none;
     uint32_t wanted = 4 * (header->accesses + CHOICES) + header->tensors, capacity = wanted < RANGES ? wanted : RANGES;

@@ -36,10 +36,10 @@ static const struct demand demands[TSR_OPS] = {
     [TSR_OP_EXTRACT] = {3},
     [TSR_OP_PACK] = {1, true},
     [TSR_OP_SELECT] = {3},
-    [TSR_OP_JOIN] = {1},
+    [TSR_OP_PHI] = {1},
     [TSR_OP_LOOP] = {2, .names_a_loop = true},
-    [TSR_OP_CHANGED] = {.names_a_loop = true},
-    [TSR_OP_COUNT] = {.names_a_loop = true},
+    [TSR_OP_HAVOC] = {.names_a_loop = true},
+    [TSR_OP_INDUCTION] = {.names_a_loop = true},
     [TSR_OP_COMPARE] = {2, true},
     [TSR_OP_BOTH] = {2},
     [TSR_OP_EITHER] = {2},
@@ -69,7 +69,7 @@ static bool find_sections(const void *bytes, size_t size, struct tsr_sections *s
     return (s->parameters = section(bytes, size, &place, h->parameters, sizeof *s->parameters)) &&
            (s->nodes = section(bytes, size, &place, h->nodes, sizeof *s->nodes)) &&
            (s->operands = section(bytes, size, &place, h->operands, sizeof *s->operands)) &&
-           (s->contexts = section(bytes, size, &place, h->contexts, sizeof *s->contexts)) &&
+           (s->conditions = section(bytes, size, &place, h->conditions, sizeof *s->conditions)) &&
            (s->loops = section(bytes, size, &place, h->loops, sizeof *s->loops)) &&
            (s->blocks = section(bytes, size, &place, h->blocks, sizeof *s->blocks)) &&
            (s->accesses = section(bytes, size, &place, h->accesses, sizeof *s->accesses)) &&
@@ -111,36 +111,37 @@ static bool check_number(const struct tsr_sections *s, const struct tsr_access_n
 static bool check_node(const struct tsr_sections *s, const struct tsr_access_node *node)
 {
     const struct tsr_access_template *h = s->header;
-    if (node->op >= TSR_OPS || node->width > MOST_BITS || node->block >= h->blocks || node->context >= h->contexts)
+    if (node->op >= TSR_OPS || node->width > MOST_BITS || node->block >= h->blocks || node->condition >= h->conditions)
         return false;
     const struct demand *demand = &demands[node->op];
     if (demand->is_machine && (node->width < 1 || node->width > 64))
         return false;
     if (node->count < demand->operands || !are_below(s, node->first, node->count, h->nodes))
         return false;
-    if (node->op == TSR_OP_JOIN && !are_below(s, (uint64_t)node->first + node->count, node->count, h->contexts))
+    if (node->op == TSR_OP_PHI && !are_below(s, (uint64_t)node->first + node->count, node->count, h->conditions))
         return false;
     return check_number(s, node);
 }
 
-static bool check_context(const struct tsr_sections *s, uint32_t index)
+static bool check_condition(const struct tsr_sections *s, uint32_t index)
 {
-    const struct tsr_access_context *context = &s->contexts[index];
+    const struct tsr_access_condition *condition = &s->conditions[index];
     if (index == 0)
-        return context->parent == 0 && context->predicate == -1;
-    return context->parent < index && context->predicate >= -1 && context->predicate < (int64_t)s->header->nodes;
+        return condition->parent == 0 && condition->predicate == -1;
+    return condition->parent < index && condition->predicate >= -1 && condition->predicate < (int64_t)s->header->nodes;
 }
 
-static bool is_context(const struct tsr_sections *s, uint32_t context)
+static bool is_condition(const struct tsr_sections *s, uint32_t condition)
 {
-    return context < s->header->contexts || context == TSR_ACCESS_NEVER;
+    return condition < s->header->conditions || condition == TSR_ACCESS_NEVER;
 }
 
 static bool check_loop(const struct tsr_sections *s, const struct tsr_access_loop *loop)
 {
-    uint32_t contexts = s->header->contexts;
-    return is_context(s, loop->must) && is_context(s, loop->again) && loop->context < contexts &&
-           are_below(s, loop->first_entry, loop->entries, contexts) && are_below(s, loop->first_back, loop->backs, contexts);
+    uint32_t conditions = s->header->conditions;
+    return is_condition(s, loop->must) && is_condition(s, loop->again) && loop->condition < conditions &&
+           are_below(s, loop->first_entry, loop->entries, conditions) &&
+           are_below(s, loop->first_back, loop->backs, conditions);
 }
 
 static bool check_bases(const struct tsr_sections *s, const struct tsr_access_access *access)
@@ -158,15 +159,15 @@ static bool check_bases(const struct tsr_sections *s, const struct tsr_access_ac
 static bool check_access(const struct tsr_sections *s, const struct tsr_access_access *access)
 {
     int64_t nodes = s->header->nodes;
-    return access->kind <= TSR_ACCESS_ATOMIC && access->address < nodes && access->context < s->header->contexts &&
+    return access->kind <= TSR_ACCESS_ATOMIC && access->address < nodes && access->condition < s->header->conditions &&
            access->pitch >= -1 && access->pitch < nodes && access->length >= -1 && access->length < nodes &&
-           (access->rows <= 1 || access->pitch >= 0) && is_context(s, access->must) && check_bases(s, access) &&
+           (access->rows <= 1 || access->pitch >= 0) && is_condition(s, access->must) && check_bases(s, access) &&
            are_below(s, access->first_pointer, access->pointers, MOST_OFFSET);
 }
 
 static bool check_tensor(const struct tsr_sections *s, const struct tsr_access_tensor *tensor)
 {
-    return tensor->kind <= TSR_ACCESS_ATOMIC && tensor->context < s->header->contexts &&
+    return tensor->kind <= TSR_ACCESS_ATOMIC && tensor->condition < s->header->conditions &&
            (tensor->offset < MOST_OFFSET || tensor->offset == TSR_ACCESS_IN_MEMORY) &&
            are_below(s, tensor->first_parameter, tensor->parameters, MOST_OFFSET) &&
            are_below(s, tensor->first_load, tensor->loads, UINT32_MAX);
@@ -177,11 +178,11 @@ bool tsr_template_read(const void *bytes, size_t size, struct tsr_sections *s)
     if (!find_sections(bytes, size, s))
         return false;
     const struct tsr_access_template *h = s->header;
-    bool good = h->contexts && h->blocks && h->text_bytes && s->text[h->text_bytes - 1] == 0 && is_text(s, h->name);
+    bool good = h->conditions && h->blocks && h->text_bytes && s->text[h->text_bytes - 1] == 0 && is_text(s, h->name);
     for (uint32_t i = 0; i < h->nodes && good; i++)
         good = check_node(s, &s->nodes[i]);
-    for (uint32_t i = 0; i < h->contexts && good; i++)
-        good = check_context(s, i);
+    for (uint32_t i = 0; i < h->conditions && good; i++)
+        good = check_condition(s, i);
     for (uint32_t i = 0; i < h->loops && good; i++)
         good = check_loop(s, &s->loops[i]);
     for (uint32_t i = 0; i < h->accesses && good; i++)

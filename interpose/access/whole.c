@@ -91,8 +91,8 @@ static bool are_alike(struct ways a, struct ways b)
 static bool is_taken(struct tsr_walk *walk, const struct tsr_access_node *node, uint32_t way)
 {
     struct tsr_evaluation *e = walk->e;
-    if (node->op == TSR_OP_JOIN)
-        return tsr_context_facts(e, tsr_node_operand(e, node, node->count + way)) != NULL;
+    if (node->op == TSR_OP_PHI)
+        return tsr_condition_facts(e, tsr_node_operand(e, node, node->count + way)) != NULL;
     return node->op != TSR_OP_SELECT || tsr_predicate_facts(e, tsr_node_operand(e, node, 0), way == 1) != NULL;
 }
 
@@ -106,7 +106,7 @@ static struct ways chosen(struct tsr_walk *walk, const struct tsr_access_node *n
         differ |= i > first && !is_never(all) && !is_never(each) && !are_alike(all, each);
         all = either(all, each);
     }
-    if (!differ || node->op == TSR_OP_LOOP || node->op == TSR_OP_CHANGED)
+    if (!differ || node->op == TSR_OP_LOOP || node->op == TSR_OP_HAVOC)
         return all;
     for (uint32_t i = first; i < end; i++)
         if (is_taken(walk, node, i))
@@ -130,9 +130,9 @@ static struct ways ways_of(struct tsr_walk *walk, uint32_t index)
     case TSR_OP_OR:
         return added(walked(walk, tsr_node_operand(walk->e, node, 0)), walked(walk, tsr_node_operand(walk->e, node, 1)));
     case TSR_OP_SELECT:
-    case TSR_OP_JOIN:
+    case TSR_OP_PHI:
     case TSR_OP_LOOP:
-    case TSR_OP_CHANGED:
+    case TSR_OP_HAVOC:
     case TSR_OP_MIN:
     case TSR_OP_MAX:
         return chosen(walk, node);

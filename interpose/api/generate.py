@@ -2,7 +2,7 @@
 
     python -m interpose.api.generate --cuda-header cuda.h --output DIR      (from the root of the repository)
 
-writes tsr_driver_stubs.c (what is not supported), tsr_driver_twins.c (per-thread forms), tsr_driver_routes.inc (the
+writes tsr_driver_stubs.c (what is not supported), tsr_driver_variants.c (per-thread forms), tsr_driver_routes.inc (the
 table of look_up.c) and the linker's version scripts tsr_driver_exports.map and tsr_shim_exports.map. Run by the
 native build; standard library only.
 """
@@ -33,7 +33,7 @@ def stubs(rows: Iterable[Row], prototypes: dict[str, Prototype]) -> str:
     return "\n".join(out)
 
 
-def twins(rows: Iterable[Row], prototypes: dict[str, Prototype]) -> str:
+def variants(rows: Iterable[Row], prototypes: dict[str, Prototype]) -> str:
     """Each per-thread form calls its base with the per-thread default stream in force."""
     out = [NOTE, '#include "api/driver.h"\n']
     for row in rows:
@@ -104,7 +104,7 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     for name, text in (
         ("tsr_driver_stubs.c", stubs(rows, prototypes)),
-        ("tsr_driver_twins.c", twins(rows, prototypes)),
+        ("tsr_driver_variants.c", variants(rows, prototypes)),
         ("tsr_driver_routes.inc", routes_table(routes, rows, prototypes)),
         ("tsr_driver_exports.map", exports(rows)),
         ("tsr_shim_exports.map", exports(rows, "dlsym")),

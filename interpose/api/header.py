@@ -39,7 +39,7 @@ def read_prototypes(path: Path) -> dict[str, Prototype]:
 
 
 def _renames(text: str) -> dict[str, tuple[str, ...]]:
-    """Plain name to the exported names that share its prototype: a per-thread twin has that of its base."""
+    """Plain name to the exported names that share its prototype: a per-thread variant has that of its base."""
     names: dict[str, tuple[str, ...]] = {}
     for name, kind, inner, direct in DEFINE.findall(text):
         names[name] = (inner, f"{inner}_{kind.lower()}") if kind else (direct,)

@@ -20,7 +20,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One exported function. `base` is set for a per-thread twin, `pfn` where cudaTypedefs.h has the type."""
+    """One exported function. `base` is set for a per-thread variant, `pfn` where cudaTypedefs.h has the type."""
 
     symbol: str
     group: str

@@ -93,8 +93,8 @@ bool tsr_check_draw(struct tsr_function_record *function, struct tsr_launch *lau
     }
     count(&tsr_checks->known, 1);
     bool drawn = is_drawn(function), first = is_first(function);
-    launch->turn = drawn ? TSR_TURN_DRAWN : first ? TSR_TURN_FIRST : TSR_TURN_NONE;
-    return launch->turn != TSR_TURN_NONE;
+    launch->due = drawn ? TSR_CHECK_DUE_DRAWN : first ? TSR_CHECK_DUE_FIRST : TSR_CHECK_DUE_NONE;
+    return launch->due != TSR_CHECK_DUE_NONE;
 }
 
 /* ---- before ---- */
@@ -240,7 +240,7 @@ void tsr_check_begin(struct tsr_launch *launch)
         tsr_memory_unlock();
         tsr_memory_relax_end(mode);
     }
-    launch->turn = TSR_TURN_NONE;
+    launch->due = TSR_CHECK_DUE_NONE;
     if (skip != NOTHING)
         count(&tsr_checks->skipped[skip], 1);
 }
@@ -402,7 +402,7 @@ void tsr_check_finish(const struct tsr_launch *launch, CUresult result)
     if (result != CUDA_SUCCESS)
         count(&tsr_checks->skipped[skip_of(result)], 1);
     else if (now.clone || now.snapshots)
-        count_verdict(&verdict, launch->turn == TSR_TURN_FIRST);
+        count_verdict(&verdict, launch->due == TSR_CHECK_DUE_FIRST);
     if (result == CUDA_SUCCESS && (verdict.stray.bytes || verdict.clone.outside))
         tell(launch, &verdict);
     else if (result == CUDA_SUCCESS && now.snapshots && now.claims.broken)

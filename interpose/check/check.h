@@ -31,12 +31,12 @@ bool tsr_checks_start(void);
 bool tsr_check_draw(struct tsr_function_record *function, struct tsr_launch *launch);
 
 /* Whether it is the turn of a launch that is going to run at home. Function: NULL: not known; then it never is. */
-static inline bool tsr_check_is_turn(struct tsr_function_record *function, struct tsr_launch *launch)
+static inline bool tsr_check_is_due(struct tsr_function_record *function, struct tsr_launch *launch)
 {
     return __builtin_expect(tsr_checks != NULL, 0) && tsr_check_draw(function, launch);
 }
 
-/* Before a launch whose turn it is. If it can be checked, it keeps its turn (launch->turn) and nothing else runs until tsr_check_finish. */
+/* Before a launch whose turn it is. If it can be checked, it keeps its turn (launch->due) and nothing else runs until tsr_check_finish. */
 void tsr_check_begin(struct tsr_launch *launch);
 
 /* After it, whatever the driver said. */

@@ -136,7 +136,7 @@ static bool is_due(const struct tsr_lane_reader *reader, struct tsr_lane_ring *r
 {
     const struct tsr_lane_record *there = tsr_lane_record_at(ring, position);
     return tsr_lane_is_ready(ring, position) && (!tsr_lane_is_fence(__atomic_load_n(&there->kind, __ATOMIC_RELAXED)) ||
-                                                 __atomic_load_n(&there->turn, __ATOMIC_RELAXED) == reader->fences + ahead);
+                                                 __atomic_load_n(&there->sequence, __ATOMIC_RELAXED) == reader->fences + ahead);
 }
 
 /* The next ring, by turns, that has a record to be taken; TSR_LANE_RINGS: none. */

@@ -58,14 +58,14 @@ static bool take(const struct tsr_lane_client *client, struct tsr_lane_ring *rin
     return true;
 }
 
-/* The same for a fence, which is given its turn, too. Under one lock, so that turns go up within a ring: the reader waits for each. */
-static bool take_turn(struct tsr_lane_client *client, struct tsr_lane_ring *ring, struct tsr_lane_record *fence,
-                      uint64_t *position, uint32_t *skip)
+/* The same for a fence, which is given its sequence, too. Under one lock, so that sequence numbers go up within a ring: the reader waits for each. */
+static bool take_sequence(struct tsr_lane_client *client, struct tsr_lane_ring *ring, struct tsr_lane_record *fence,
+                          uint64_t *position, uint32_t *skip)
 {
     pthread_mutex_lock(&client->fence_lock);
     bool taken = take(client, ring, fence->bytes, position, skip);
     if (taken)
-        fence->turn = client->fences++;
+        fence->sequence = client->fences++;
     pthread_mutex_unlock(&client->fence_lock);
     return taken;
 }
@@ -109,7 +109,7 @@ CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_lane_record *r
     uint64_t position;
     uint32_t skip;
     record->bytes = (uint32_t)((sizeof *record + record->param_bytes + TSR_LANE_UNIT - 1) / TSR_LANE_UNIT * TSR_LANE_UNIT);
-    bool taken = tsr_lane_is_fence(record->kind) ? take_turn(client, ring, record, &position, &skip)
+    bool taken = tsr_lane_is_fence(record->kind) ? take_sequence(client, ring, record, &position, &skip)
                                                  : take(client, ring, record->bytes, &position, &skip);
     if (!taken)
         return tsr_lane_state(client);

@@ -24,7 +24,7 @@ struct tsr_session;
 struct tsr_thread;
 struct tsr_timing_pair;
 
-enum tsr_turn { TSR_TURN_NONE, TSR_TURN_FIRST, TSR_TURN_DRAWN }; /* to be checked (check.h), and why */
+enum tsr_check_due { TSR_CHECK_DUE_NONE, TSR_CHECK_DUE_FIRST, TSR_CHECK_DUE_DRAWN }; /* to be checked (check.h), and why */
 
 /* The parameters as the GPU sees them; a lane's record takes attributes behind them. */
 struct tsr_gathered {
@@ -58,7 +58,7 @@ struct tsr_launch {
     /* The outcome. */
     struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */
     bool taken;                 /* posted to another GPU: not to be forwarded */
-    enum tsr_turn turn;         /* if not taken: what it touches is being checked */
+    enum tsr_check_due due;     /* if not taken: what it touches is being checked */
     CUfunction clone;           /* that is launched in its function's place; NULL: none is */
     enum tsr_reason reason;     /* why it stayed home although a rule sent it elsewhere */
 

@@ -63,7 +63,7 @@ static inline void tsr_heat_count_words(const void *parameters, size_t bytes, ui
 }
 
 /* How many launches the thread's present one counts for; 0: it does not count. To be asked once per launch. */
-static inline uint32_t tsr_heat_turn(void)
+static inline uint32_t tsr_heat_weight(void)
 {
     if (__builtin_expect(tsr_heat_pages == NULL, 1))
         return 0;

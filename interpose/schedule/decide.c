@@ -168,7 +168,7 @@ static bool is_numbered(const struct tsr_rules *rules, const uint64_t candidates
     return asked != 0;
 }
 
-static bool is_turn(struct tsr_session *session, uint32_t every)
+static bool is_due(struct tsr_session *session, uint32_t every)
 {
     return __atomic_add_fetch(&session->redirected, 1, __ATOMIC_RELAXED) % every == 0;
 }
@@ -235,7 +235,7 @@ struct tsr_decision tsr_decide(struct tsr_session *session, struct tsr_function_
     if (decision.lane) {
         decision.lane_number = tsr_lane_number(decision.lane);
         decision.device = session->lane_device[decision.lane_number];
-        decision.verify = rules->verify_every && is_turn(session, rules->verify_every);
+        decision.verify = rules->verify_every && is_due(session, rules->verify_every);
         decision.verify_limit_bytes = rules->verify_limit_bytes;
     }
     if (first)

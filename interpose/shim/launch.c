@@ -19,7 +19,7 @@ static inline CUresult begin(struct tsr_launch *launch)
     launch->known = tsr_function_find(launch->function);
     launch->session = tsr_session_counting();
     CUresult result = launch->session ? tsr_redirect(launch) : CUDA_SUCCESS;
-    if (launch->turn) /* what went before is not the launch's time */
+    if (launch->due) /* what went before is not the launch's time */
         launch->start = tsr_record_start();
     if (launch->start)
         tsr_launch_prepare(launch);
@@ -33,7 +33,7 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
         tsr_redirect_finish(launch, result);
     if (launch->start)
         tsr_launch_record(launch, result);
-    if (__builtin_expect(launch->turn != TSR_TURN_NONE, 0))
+    if (__builtin_expect(launch->due != TSR_CHECK_DUE_NONE, 0))
         tsr_check_finish(launch, result);
     tsr_call_enqueued();
     return result;

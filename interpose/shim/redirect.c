@@ -160,7 +160,7 @@ static CUresult take(struct tsr_launch *launch)
     }
     launch->taken = true;
     launch->gpu = decision.device;
-    uint32_t counts_for = result == CUDA_SUCCESS ? tsr_heat_turn() : 0;
+    uint32_t counts_for = result == CUDA_SUCCESS ? tsr_heat_weight() : 0;
     if (counts_for)
         tsr_heat_count(launch->gathered->values, launch->gathered->bytes, counts_for, decision.device);
     return result;
@@ -169,10 +169,10 @@ static CUresult take(struct tsr_launch *launch)
 /* Of a launch that stays home: what it uses, and, if it is its turn, what it writes. */
 static void look_at(struct tsr_launch *launch, struct tsr_function_record *function)
 {
-    uint32_t counts_for = function ? tsr_heat_turn() : 0;
+    uint32_t counts_for = function ? tsr_heat_weight() : 0;
     if (counts_for && tsr_launch_gather(launch))
         tsr_heat_count(launch->gathered->values, launch->gathered->bytes, counts_for, launch->gpu);
-    if (tsr_check_is_turn(function, launch))
+    if (tsr_check_is_due(function, launch))
         tsr_check_begin(launch);
 }
 

@@ -34,12 +34,12 @@ class Place:
 
 
 def guarded(graph: Graph, of: Activation, instruction: Instruction, place: Place) -> int:
-    """The context of an instruction: its block's, and its own guard."""
-    context = of.flow.contexts[place.block]
+    """The condition of an instruction: its block's, and its own guard."""
+    condition = of.flow.conditions[place.block]
     if not instruction.guard:
-        return context
+        return condition
     guard = of.values.register(instruction.guard, place.block, place.index)
-    return graph.context(context, guard, not instruction.guard_negated)
+    return graph.condition(condition, guard, not instruction.guard_negated)
 
 
 def make_access(graph: Graph, of: Activation, instruction: Instruction, effect: Effect, place: Place) -> Access:
@@ -50,14 +50,14 @@ def make_access(graph: Graph, of: Activation, instruction: Instruction, effect: 
     base = graph.number(0)
     if operand.base is not None:
         base = of.values.name(operand.base, place.block, place.index)
-    context = guarded(graph, of, instruction, place)
-    length, context = _length(graph, of, instruction, effect, place, context)
+    condition = guarded(graph, of, instruction, place)
+    length, condition = _length(graph, of, instruction, effect, place, condition)
     return Access(
         effect.kind,
         base,
         operand.displacement,
         effect.size,
-        context,
+        condition,
         of.function.line(instruction.offset),
         effect.generic,
         effect.rows,
@@ -76,28 +76,28 @@ def _pitch(graph: Graph, of: Activation, instruction: Instruction, effect: Effec
         return graph.number(effect.size)
     stride = of.values.operand(instruction.operand(last), place.block, place.index)
     args = (stride, graph.number(effect.pitch_bytes))
-    block, context = of.flow.base + place.block, of.flow.contexts[place.block]
-    return graph.add(Node(Op.MUL_WIDE, args, 32, block=block, context=context))
+    block, condition = of.flow.base + place.block, of.flow.conditions[place.block]
+    return graph.add(Node(Op.MUL_WIDE, args, 32, block=block, condition=condition))
 
 
 def _length(
-    graph: Graph, of: Activation, instruction: Instruction, effect: Effect, place: Place, context: int
+    graph: Graph, of: Activation, instruction: Instruction, effect: Effect, place: Place, condition: int
 ) -> tuple[int, int]:
-    """The node of a size, and the context in which it is not 0."""
+    """The node of a size, and the condition in which it is not 0."""
     if effect.length < 0:
-        return -1, context
+        return -1, condition
     length = of.values.operand(instruction.operand(effect.length), place.block, place.index)
     partial = _partial(of, instruction, effect, place)
     if partial is None:
-        return length, context
+        return length, condition
     while (node := graph.nodes[graph.resolve(partial)]).op is Op.SELECT:
         predicate, *choices = node.args
         empty = [graph.number_of(choice) == 0 for choice in choices]
         if empty[0] == empty[1]:
             break
-        partial, context = choices[empty[0]], graph.context(context, predicate, not empty[0])
+        partial, condition = choices[empty[0]], graph.condition(condition, predicate, not empty[0])
     block = of.flow.base + place.block
-    return graph.add(Node(Op.MIN, (partial, length), 32, block=block, context=context)), context
+    return graph.add(Node(Op.MIN, (partial, length), 32, block=block, condition=condition)), condition
 
 
 def _partial(of: Activation, instruction: Instruction, effect: Effect, place: Place) -> int | None:

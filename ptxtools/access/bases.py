@@ -8,7 +8,7 @@ from ptxtools.access.depth import deep
 from ptxtools.access.template import Node, Op, Template
 
 _ADDED = {Op.ADD, Op.SUB, Op.AND, Op.OR}
-_CHOSEN = {Op.SELECT, Op.JOIN, Op.LOOP, Op.CHANGED, Op.MIN, Op.MAX}
+_CHOSEN = {Op.SELECT, Op.PHI, Op.LOOP, Op.HAVOC, Op.MIN, Op.MAX}
 _MOST = 32
 _STEPS = 20_000
 _ALL_STEPS = 200_000

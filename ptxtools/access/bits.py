@@ -56,7 +56,7 @@ class Bits:
         if node.op is Op.CONVERT:
             found = self.of(node.args[0], node.width, depth)
             return found | -1 << node.width if node.signed and found >> (node.width - 1) else found
-        if node.op in (Op.SELECT, Op.JOIN):
+        if node.op in (Op.SELECT, Op.PHI):
             found = 0
             for arg in node.args[1 if node.op is Op.SELECT else 0 :]:
                 found |= self.of(arg, width, depth)

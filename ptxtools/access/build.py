@@ -13,7 +13,7 @@ from ptxtools.access.graph import Graph
 from ptxtools.access.indices import find_indices
 from ptxtools.access.must import mark_must
 from ptxtools.access.steps import find_steps
-from ptxtools.access.stored import Surely, pointers
+from ptxtools.access.stored import MustRun, pointers
 from ptxtools.access.template import Slot, Template, Unknown
 from ptxtools.access.tensors import tensor_accesses
 from ptxtools.access.values import Arguments, Values
@@ -83,13 +83,13 @@ class _Builder:
         ends = {number: code[block.end - 1] for number, block in enumerate(flow.blocks)}
         failing = {n for n, last in ends.items() if (last.base == "trap" or is_failure(last)) and not last.guard}
         exits = {number for number, last in ends.items() if last.base in ENDS} - failing
-        surely = Surely(flow.blocks, flow.dominators, exits, failing)
-        flow.mark_certain(surely.failing, exits)
-        mark_must(self.template, flow, exits, surely.failing, self.writing)
+        must = MustRun(flow.blocks, flow.dominators, exits, failing)
+        flow.mark_certain(must.failing, exits)
+        mark_must(self.template, flow, exits, must.failing, self.writing)
         for number, values in self.stored.items():
             access = self.template.accesses[number]
             found = pointers(self.graph, values)
-            if found is not None and surely.runs(access.block - flow.base):
+            if found is not None and must.runs(access.block - flow.base):
                 self.template.accesses[number] = replace(access, pointers=found)
 
     def resolved(self, index: int) -> int:
@@ -98,13 +98,13 @@ class _Builder:
     def activate(
         self,
         function: Function,
-        context: int,
+        condition: int,
         loops: frozenset[int],
         arguments: Arguments | None,
         callers: tuple[str, ...],
     ) -> None:
         """Adds the accesses of a function, and of those that it calls, as if its body stood in the caller's."""
-        flow = Flow(function.body, self.template, context, loops)
+        flow = Flow(function.body, self.template, condition, loops)
         values = Values(self.module, function, flow, self.graph, arguments)
         activation = Activation(function, flow, values, (*callers, function.name))
         self.activations.append(activation)
@@ -116,11 +116,11 @@ class _Builder:
                     self.instruction(activation, code[index], Place(number, index))
 
     def conditions(self) -> None:
-        """Makes the predicates of all contexts; making one may need more contexts."""
+        """Makes the predicates of all conditions; making one may need more conditions."""
         while any(activation.flow.pending for activation in self.activations):
             for activation in self.activations:
-                for context, edge in list(activation.flow.pending.items()):
-                    activation.flow.settle(context, activation.values.at_exit(edge.guard, edge.source))
+                for condition, edge in list(activation.flow.pending.items()):
+                    activation.flow.settle(condition, activation.values.at_exit(edge.guard, edge.source))
 
     def instruction(self, of: Activation, instruction: Instruction, place: Place) -> None:
         try:

@@ -30,11 +30,11 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where nodes are made: a block of the template and a context. `select` makes a choice of two values."""
+    """Where nodes are made: a block of the template and a condition. `select` makes a choice of two values."""
 
     graph: Graph
     block: int
-    context: int
+    condition: int
     select: Callable[[int, int, int, int], int]
 
 
@@ -56,7 +56,9 @@ def element(at: Place, index: int, begin: int, end: int, like: Node, width: int)
     for number in reversed(range(min(max(room, 0), _most(like.width)))):
         limit = graph.number((number + 1) * stride // found.step)
         args = (found.value, limit)
-        before = graph.add(Node(Op.COMPARE, args, found.width, False, name="lt", block=at.block, context=at.context))
+        before = graph.add(
+            Node(Op.COMPARE, args, found.width, False, name="lt", block=at.block, condition=at.condition)
+        )
         there = graph.add(like._replace(op=Op.PARAMETER, number=begin + number * stride, block=0))
         value = at.select(before, there, value, like.width)
     return value

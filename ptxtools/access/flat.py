@@ -15,10 +15,10 @@ from ptxtools.access.template import (
     IN_MEMORY,
     Access,
     AccessKind,
-    Context,
     LoopPlace,
     Node,
     Op,
+    PathCondition,
     Slot,
     Template,
     TensorAccess,
@@ -118,8 +118,8 @@ class _Writer:
         name = self.word(template.name)
         parameters = [(slot.index, slot.offset, slot.size) for slot in template.slots]
         nodes = [self.node(node) for node in self.kept()]
-        contexts = [
-            (each.parent, self.reference(each.predicate), each.truth, each.certain) for each in template.contexts
+        conditions = [
+            (each.parent, self.reference(each.predicate), each.truth, each.certain) for each in template.conditions
         ]
         loops = [self.loop(place) for place in template.loops]
         blocks = [(_bits(around),) for around in template.block_loops] or [(0,)]
@@ -129,7 +129,7 @@ class _Writer:
         symbols = [(self.word(each), self.private(each), template.sizes.get(each, 0)) for each in self.symbols]
         operands = [(each,) for each in self.operands]
         lists: list[Sequence[tuple[int, ...]]]
-        lists = [parameters, nodes, operands, contexts, loops, blocks, accesses, tensors, unknowns, symbols]
+        lists = [parameters, nodes, operands, conditions, loops, blocks, accesses, tensors, unknowns, symbols]
         body = b"".join(
             _padded(b"".join(layout.pack(*entry) for entry in entries))
             for layout, entries in zip(SECTIONS[:-1], lists, strict=True)
@@ -161,7 +161,7 @@ class _Writer:
         number, flags = _small(node.number), _SIGNED * node.signed
         if node.op is Op.NUMBER and node.number >> 63 > 0:
             flags |= _UNSIGNED64
-        if node.op is Op.CHANGED and self.is_loaded(node):
+        if node.op is Op.HAVOC and self.is_loaded(node):
             flags |= _LOADED
         code = 0
         if node.op is Op.SPECIAL:
@@ -169,10 +169,10 @@ class _Writer:
         elif node.op is Op.COMPARE:
             code = _COMPARES.index(node.name if node.name in _COMPARES else "other")
         count, first = self.listed([self.numbers[arg] for arg in node.args])
-        if node.op is Op.JOIN:
-            self.listed(node.contexts)
+        if node.op is Op.PHI:
+            self.listed(node.conditions)
         symbol = self.symbols[node.name] if node.op is Op.SYMBOL else 0
-        place = (node.block, node.context)
+        place = (node.block, node.condition)
         return (OPS.index(node.op), node.width, flags, code, count, first, *place, symbol, number)
 
     def is_loaded(self, node: Node) -> bool:
@@ -181,13 +181,13 @@ class _Writer:
 
     def loop(self, place: LoopPlace) -> tuple[int, ...]:
         must = place.must % _WORD, place.again % _WORD
-        return (place.context, *self.listed(place.entries), *self.listed(place.backs), *must, _bits(place.within))
+        return (place.condition, *self.listed(place.entries), *self.listed(place.backs), *must, _bits(place.within))
 
     def access(self, access: Access) -> tuple[int, ...]:
         found, based = self.bases(access)
         references = self.reference(access.pitch), self.reference(access.length)
         return (
-            *(KINDS.index(access.kind), self.numbers[access.address], access.size, access.context),
+            *(KINDS.index(access.kind), self.numbers[access.address], access.size, access.condition),
             *(_small(access.displacement), *references, access.rows, access.line, access.generic),
             *self.listed(found),
             based,
@@ -198,7 +198,7 @@ class _Writer:
         )
 
     def tensor(self, tensor: TensorAccess) -> tuple[int, ...]:
-        place = (KINDS.index(tensor.kind), tensor.offset % _WORD, tensor.context, tensor.line)
+        place = (KINDS.index(tensor.kind), tensor.offset % _WORD, tensor.condition, tensor.line)
         return (*place, *self.listed(tensor.parameters), *self.listed(tensor.loads))
 
     def bases(self, access: Access) -> tuple[list[int], bool]:
@@ -226,7 +226,7 @@ class _Reader:
         for layout, count in zip(SECTIONS[:-1], counts[:-1], strict=True):
             lists.append([layout.unpack_from(data, place + number * layout.size) for number in range(count)])
             place = (place + count * layout.size + 7) & ~7
-        parameters, nodes, operands, contexts, loops, blocks, accesses, tensors, unknowns, symbols = lists
+        parameters, nodes, operands, conditions, loops, blocks, accesses, tensors, unknowns, symbols = lists
         self.text = data[place : place + counts[-1]]
         self.operands = [each for (each,) in operands]
         self.names = [self.word(entry[0]) for entry in symbols]
@@ -235,7 +235,10 @@ class _Reader:
             self.word(name),
             [Slot(*entry) for entry in parameters],
             [self.node(entry) for entry in nodes],
-            [Context(parent, predicate, bool(truth), bool(certain)) for parent, predicate, truth, certain in contexts],
+            [
+                PathCondition(parent, predicate, bool(truth), bool(certain))
+                for parent, predicate, truth, certain in conditions
+            ],
             [self.loop(entry) for entry in loops],
             [_loops(around) for (around,) in blocks],
             [self.access(entry) for entry in accesses],
@@ -254,7 +257,7 @@ class _Reader:
         return tuple(self.operands[first : first + count])
 
     def node(self, entry: tuple[int, ...]) -> Node:
-        op, width, flags, code, count, first, block, context, symbol, number = entry
+        op, width, flags, code, count, first, block, condition, symbol, number = entry
         kind = OPS[op]
         name = ""
         if kind is Op.SPECIAL:
@@ -265,33 +268,33 @@ class _Reader:
             name = self.names[symbol]
         if flags & _UNSIGNED64:
             number &= (1 << 64) - 1
-        joined = self.listed(count, first + count) if kind is Op.JOIN else ()
+        joined = self.listed(count, first + count) if kind is Op.PHI else ()
         args = self.listed(count, first)
-        return Node(kind, args, width, bool(flags & _SIGNED), number, name, block, context, joined)
+        return Node(kind, args, width, bool(flags & _SIGNED), number, name, block, condition, joined)
 
     def loop(self, entry: tuple[int, ...]) -> LoopPlace:
-        context, entries, first_entry, backs, first_back, must, again, within = entry
+        condition, entries, first_entry, backs, first_back, must, again, within = entry
         edges = self.listed(entries, first_entry), self.listed(backs, first_back)
-        return LoopPlace(0, context, *edges, _loops(within), _context(must), _context(again))
+        return LoopPlace(0, condition, *edges, _loops(within), _context(must), _context(again))
 
     def access(self, entry: tuple[int, ...]) -> Access:
-        kind, address, size, context, displacement, pitch, length, rows, line, generic, *_ = entry
+        kind, address, size, condition, displacement, pitch, length, rows, line, generic, *_ = entry
         tells, count, first, must, loops = entry[-5:]
         block = 0 if _context(must) < 0 else self.around.index(loops)  # one in the same loops
-        of = (KINDS[kind], address, displacement, size, context, line)
+        of = (KINDS[kind], address, displacement, size, condition, line)
         pointers = self.listed(count, first) if tells else None
         return Access(*of, bool(generic), rows, pitch, length, block, pointers, _context(must))
 
     def tensor(self, entry: tuple[int, ...]) -> TensorAccess:
-        kind, offset, context, line, *lists = entry
+        kind, offset, condition, line, *lists = entry
         place = IN_MEMORY if offset == IN_MEMORY % _WORD else offset
-        return TensorAccess(KINDS[kind], place, context, line, self.listed(*lists[:2]), self.listed(*lists[2:]))
+        return TensorAccess(KINDS[kind], place, condition, line, self.listed(*lists[:2]), self.listed(*lists[2:]))
 
 
 def _needed(template: Template) -> set[int]:
     """Nodes that accesses, conditions and loops need."""
     roots = [each for access in template.accesses for each in (access.address, access.pitch, access.length)]
-    pending = [*roots, *(context.predicate for context in template.contexts)]
+    pending = [*roots, *(condition.predicate for condition in template.conditions)]
     found: set[int] = set()
     while pending:
         index = pending.pop()

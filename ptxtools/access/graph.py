@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxtools.access.joins import replace_same
-from ptxtools.access.template import Context, Node, Op, Template
+from ptxtools.access.template import Node, Op, PathCondition, Template
 
 _PURE = {
     Op.NUMBER,
@@ -16,19 +16,19 @@ _PURE = {
 
 
 class Graph:
-    """Nodes and contexts are named by their index."""
+    """Nodes and conditions are named by their index."""
 
     def __init__(self, template: Template) -> None:
         self.template = template
         self.nodes = template.nodes
         self._same: dict[Node, int] = {}
         self._alias: dict[int, int] = {}
-        self._contexts: dict[Context, int] = {}
+        self._conditions: dict[PathCondition, int] = {}
 
     def add(self, node: Node) -> int:
         """The index of this node."""
-        if node.op in _PURE and (node.block or node.context):
-            node = node._replace(block=0, context=0)
+        if node.op in _PURE and (node.block or node.condition):
+            node = node._replace(block=0, condition=0)
         known = self._same.get(node)
         if known is None:
             known = self._same[node] = self.fresh(node)
@@ -42,13 +42,13 @@ class Graph:
     def number(self, value: int) -> int:
         return self.add(Node(Op.NUMBER, number=value))
 
-    def context(self, parent: int, predicate: int, truth: bool) -> int:
-        """The context in which the predicate holds besides `parent`'s conditions."""
-        context = Context(parent, predicate, truth)
-        known = self._contexts.get(context)
+    def condition(self, parent: int, predicate: int, truth: bool) -> int:
+        """The condition in which the predicate holds besides `parent`'s conditions."""
+        condition = PathCondition(parent, predicate, truth)
+        known = self._conditions.get(condition)
         if known is None:
-            known = self._contexts[context] = len(self.template.contexts)
-            self.template.contexts.append(context)
+            known = self._conditions[condition] = len(self.template.conditions)
+            self.template.conditions.append(condition)
         return known
 
     def resolve(self, index: int) -> int:
@@ -69,9 +69,9 @@ class Graph:
             predicate, truth = self.resolve(node.args[0]), not truth
         return predicate, truth
 
-    def set_operands(self, index: int, operands: Sequence[int], contexts: tuple[int, ...]) -> None:
+    def set_operands(self, index: int, operands: Sequence[int], conditions: tuple[int, ...]) -> None:
         """Completes a join that had to exist before its operands."""
-        self.nodes[index] = self.nodes[index]._replace(args=tuple(operands), contexts=contexts)
+        self.nodes[index] = self.nodes[index]._replace(args=tuple(operands), conditions=conditions)
 
     def substitute(self, index: int, by: int) -> None:
         """Lets another node stand for this one from now on; operands are rewritten by `simplify`."""
@@ -83,16 +83,16 @@ class Graph:
         """Replaces joins that only give one value by that value, and rewrites all operands."""
         count = -1
         while count != len(self._alias):
-            joins = [n for n, node in enumerate(self.nodes) if node.op in (Op.JOIN, Op.LOOP) and n not in self._alias]
+            joins = [n for n, node in enumerate(self.nodes) if node.op in (Op.PHI, Op.LOOP) and n not in self._alias]
             replace_same(joins, self._operands, self.substitute)
             count = len(self._alias)
             for index, node in enumerate(self.nodes):
                 if not self._alias.keys().isdisjoint(node.args):
                     self._rewrite(index, node)
-        contexts = self.template.contexts
-        for index, context in enumerate(contexts):
-            if context.predicate in self._alias:
-                contexts[index] = context._replace(predicate=self.resolve(context.predicate))
+        conditions = self.template.conditions
+        for index, condition in enumerate(conditions):
+            if condition.predicate in self._alias:
+                conditions[index] = condition._replace(predicate=self.resolve(condition.predicate))
 
     def _rewrite(self, index: int, node: Node) -> None:
         """Gives a node the operands that there are now; if that makes it equal to another one, they are one."""

@@ -12,7 +12,7 @@ from ptxtools.access.graph import Graph
 from ptxtools.access.template import Op
 
 _ORDER = {"lt", "le", "gt", "ge"}
-_CHOSEN = {Op.ADD, Op.SUB, Op.SELECT, Op.JOIN}
+_CHOSEN = {Op.ADD, Op.SUB, Op.SELECT, Op.PHI}
 _SCALED = {Op.MUL, Op.MUL_WIDE, Op.SHL}
 _BITS = 64  # narrower values are widened with their sign
 _DEPTH = 8
@@ -66,7 +66,7 @@ def _same(graph: Graph, index: int) -> tuple[object, ...]:
 def _compared(graph: Graph) -> dict[int, set[bool]]:
     """What conditions of places in the code compare by order, as numbers of 64 bits: whether with a sign."""
     found: dict[int, set[bool]] = {}
-    left = [context.predicate for context in graph.template.contexts if context.predicate >= 0]
+    left = [condition.predicate for condition in graph.template.conditions if condition.predicate >= 0]
     seen = set[int]()
     while left:
         index = graph.resolve(left.pop())

@@ -45,7 +45,7 @@ _PRODUCT = {Part.LOW: Op.MUL, Part.HIGH: Op.MUL_HIGH, Part.WIDE: Op.MUL_WIDE}
 
 
 def lane_node(
-    graph: Graph, instruction: Instruction, position: int, bits: int, source: Source, block: int, context: int
+    graph: Graph, instruction: Instruction, position: int, bits: int, source: Source, block: int, condition: int
 ) -> int | None:
     """The node of destination number `position`, a register of so many bits; None when nothing is known of its value.
 
@@ -56,7 +56,7 @@ def lane_node(
         return None
     if position == 0 and _is_cut(row, bits):
         return source(1)
-    maker = _Maker(graph, row, block, context)
+    maker = _Maker(graph, row, block, condition)
     if row.form is not Form.MAP or row.dst is Type.PRED:
         return maker.predicate(source, position)
     return maker.value(source) if position == 0 else None
@@ -82,13 +82,13 @@ def _is_cut(row: Row, bits: int) -> bool:
 
 
 class _Maker:
-    def __init__(self, graph: Graph, row: Row, block: int, context: int) -> None:
+    def __init__(self, graph: Graph, row: Row, block: int, condition: int) -> None:
         self.graph, self.row, self.transfer = graph, row, row.transfer
-        self.block, self.context = block, context
+        self.block, self.condition = block, condition
 
     def node(self, op: Op, args: tuple[int, ...], width: int, name: str = "") -> int:
         signed = self.transfer.signed
-        node = Node(op, args, width, signed, name=name, block=self.block, context=self.context)
+        node = Node(op, args, width, signed, name=name, block=self.block, condition=self.condition)
         return self.graph.add(node)
 
     def value(self, source: Source) -> int | None:

@@ -1,8 +1,8 @@
 """Which blocks of a function must execute: conditions under which a block runs for certain, whatever memory holds.
 
-A path condition (`Flow.contexts`) holds whenever its block runs; the block may run less often. Here it is the other way
-round: in every launch that ends and does not fail, a block runs in each iteration of the loops around it in which its
-condition holds. Blocks without such a condition have none.
+A path condition (`Flow.conditions`) holds whenever its block runs; the block may run less often. Here it is the
+other way round: in every launch that ends and does not fail, a block runs in each iteration of the loops around it
+in which its condition holds. Blocks without such a condition have none.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class MustExecute:
 
     def __init__(self, flow: Flow, template: Template, exits: AbstractSet[int], failing: AbstractSet[int]) -> None:
         self._flow, self._template, self._exits, self._failing = flow, template, exits, failing
-        self._known: dict[int, int] = {0: flow.contexts[0]}
+        self._known: dict[int, int] = {0: flow.conditions[0]}
         self._made: dict[tuple[int, int, bool], int] = {}
         self._around: dict[int, frozenset[int]] = {}
 
-    def context(self, block: int) -> int:
+    def condition(self, block: int) -> int:
         """The condition under which a block runs; of a loop's header, under which the loop does. -1: not known."""
         way: list[tuple[int, int]] = []
         while block not in self._known:
@@ -49,26 +49,26 @@ class MustExecute:
         edge = loop.back[0] if len(loop.back) == 1 else self._stays(header)
         if edge is None or self._loops(edge.source) != self._loops(header):
             return _NONE
-        found = self.context(edge.source)
+        found = self.condition(edge.source)
         if found == _NONE or not edge.guard:
             return found if len(self._flow.blocks[edge.source].successors) == 1 else _NONE
-        return self._under(found, self._flow.edge_context(edge)) if self._flow.knows(edge) else _NONE
+        return self._under(found, self._flow.edge_condition(edge)) if self._flow.knows(edge) else _NONE
 
     def access(self, access: Access) -> int:
         """The condition under which an access is made; its own guard is part of it."""
         block = access.block - self._flow.base
-        found, guards, at = self.context(block), [], access.context
-        while at != self._flow.contexts[block]:
+        found, guards, at = self.condition(block), [], access.condition
+        while at != self._flow.conditions[block]:
             if at == 0:
                 return _NONE
             guards.append(at)
-            at = self._template.contexts[at].parent
+            at = self._template.conditions[at].parent
         for guard in reversed(guards):
             found = _NONE if found == _NONE else self._under(found, guard)
         return found
 
     def _step(self, block: int) -> tuple[int, int]:
-        """The block that decides whether this one runs, and the edge's context that does so besides; -1: none."""
+        """The block that decides whether this one runs, and the edge's condition that does so besides; -1: none."""
         flow = self._flow
         edges: Iterable[Edge] = flow.loops[block].entries if block in flow.loops else flow.blocks[block].predecessors
         edges = tuple(edges)
@@ -79,18 +79,18 @@ class MustExecute:
             return _NONE, _NONE
         source = edges[0].source
         is_inside = self._loops(source) <= self._loops(block)
-        return (source, flow.edge_context(edges[0])) if is_inside else (_NONE, _NONE)
+        return (source, flow.edge_condition(edges[0])) if is_inside else (_NONE, _NONE)
 
-    def _under(self, parent: int, context: int) -> int:
-        """A context's own condition below another parent."""
-        contexts = self._template.contexts
-        own = contexts[context]
+    def _under(self, parent: int, condition: int) -> int:
+        """A condition's own condition below another parent."""
+        conditions = self._template.conditions
+        own = conditions[condition]
         if own.parent == parent:
-            return context
+            return condition
         key = (parent, own.predicate, own.truth)
         if key not in self._made:
-            self._made[key] = len(contexts)
-            contexts.append(own._replace(parent=parent))
+            self._made[key] = len(conditions)
+            conditions.append(own._replace(parent=parent))
         return self._made[key]
 
     def _loops(self, block: int) -> frozenset[int]:
@@ -156,4 +156,4 @@ def mark_must(
     for header, number in flow.loop_numbers.items():
         if number in around:
             place = template.loops[number]
-            template.loops[number] = replace(place, must=must.context(header), again=must.again(header))
+            template.loops[number] = replace(place, must=must.condition(header), again=must.again(header))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ptxtools.access.graph import Graph
+from ptxtools.access.iterations import count_iterations
 from ptxtools.access.template import Node, Op
-from ptxtools.access.turns import count_turns
 
 _DEPTH = 200
 _LOOKS = 100_000  # at values of a kernel: after those, values change in ways that are not known
@@ -14,21 +14,21 @@ def find_steps(graph: Graph) -> None:
     """Rewrites each LOOP node to (start, step), or to CHANGED. Start is a JOIN when the loop has several entries."""
     loops = [index for index, node in enumerate(graph.nodes) if node.op is Op.LOOP]
     operands = {index: graph.nodes[index].args for index in loops}
-    contexts = {index: graph.nodes[index].contexts for index in loops}
-    finder = _Finder(graph, operands, contexts)
+    conditions = {index: graph.nodes[index].conditions for index in loops}
+    finder = _Finder(graph, operands, conditions)
     for index in loops:
         step = finder.step(index)
         node = graph.nodes[index]
         entries = len(graph.template.loops[node.number].entries)
         start = operands[index][0]
         if entries > 1:
-            joined = Node(Op.JOIN, operands[index][:entries], block=node.block, contexts=contexts[index][:entries])
+            joined = Node(Op.PHI, operands[index][:entries], block=node.block, conditions=conditions[index][:entries])
             start = graph.fresh(joined)
         backs = operands[index][entries:]
         width = max((graph.nodes[back].width for back in backs), default=0)
-        op, args = (Op.CHANGED, (start, *backs)) if step is None else (Op.LOOP, (start, step))
-        graph.nodes[index] = node._replace(op=op, args=args, contexts=(), width=width)
-    count_turns(graph, {index: operands[index] for index in loops if index not in finder.conditional})
+        op, args = (Op.HAVOC, (start, *backs)) if step is None else (Op.LOOP, (start, step))
+        graph.nodes[index] = node._replace(op=op, args=args, conditions=(), width=width)
+    count_iterations(graph, {index: operands[index] for index in loops if index not in finder.conditional})
 
 
 class _Finder:
@@ -39,9 +39,9 @@ class _Finder:
     """
 
     def __init__(
-        self, graph: Graph, operands: dict[int, tuple[int, ...]], contexts: dict[int, tuple[int, ...]]
+        self, graph: Graph, operands: dict[int, tuple[int, ...]], conditions: dict[int, tuple[int, ...]]
     ) -> None:
-        self.graph, self.operands, self.contexts = graph, operands, contexts
+        self.graph, self.operands, self.conditions = graph, operands, conditions
         self.known: dict[int, int | None] = {}
         self.active: set[int] = set()
         self.implied: dict[int, bool] = {}
@@ -62,8 +62,8 @@ class _Finder:
         outer = self.implied, self.found
         entries = self.entries(loop)
         deltas = []
-        for value, context in zip(self.operands[loop][entries:], self.contexts[loop][entries:], strict=True):
-            self.implied, self.found = self.conditions(context), {}
+        for value, condition in zip(self.operands[loop][entries:], self.conditions[loop][entries:], strict=True):
+            self.implied, self.found = self.predicates(condition), {}
             node = self.graph.nodes[self.chosen(value, loop)]
             width = node.width if node.op in (Op.ADD, Op.SUB) else 64
             deltas.append(self.delta(value, loop, width, _DEPTH))
@@ -75,14 +75,14 @@ class _Finder:
         self.known[loop] = step
         return step
 
-    def conditions(self, context: int) -> dict[int, bool]:
-        """Predicates that hold in a context."""
+    def predicates(self, condition: int) -> dict[int, bool]:
+        """Predicates that hold under a path condition."""
         found = {}
-        while context:
-            entry = self.graph.template.contexts[context]
+        while condition:
+            entry = self.graph.template.conditions[condition]
             if entry.predicate >= 0:
                 found[entry.predicate] = entry.truth
-            context = entry.parent
+            condition = entry.parent
         return found
 
     def chosen(self, value: int, loop: int) -> int:
@@ -98,7 +98,7 @@ class _Finder:
         if len(set(values)) == 1:
             return values[0]
         return self.graph.fresh(
-            Node(Op.JOIN, tuple(values), block=self.graph.nodes[loop].block, contexts=(0,) * len(values))
+            Node(Op.PHI, tuple(values), block=self.graph.nodes[loop].block, conditions=(0,) * len(values))
         )
 
     def delta(self, value: int, loop: int, width: int, depth: int) -> int | None:
@@ -132,7 +132,7 @@ class _Finder:
                 return self.sum(node, Op.SUB, inner, self.chosen(node.args[1], loop))
         elif node.op is Op.SELECT:
             return self.all_of(node.args[1:], loop, width, depth)
-        elif node.op is Op.JOIN:
+        elif node.op is Op.PHI:
             return self.all_of(node.args, loop, width, depth)
         elif node.op is Op.LOOP and node.number == self.graph.nodes[loop].number:
             return self.lagging(value, loop)
@@ -167,6 +167,6 @@ class _Finder:
         if start is None or step is None:
             return None
         node = self.graph.nodes[value]
-        count = self.graph.add(Node(Op.COUNT, number=node.number, block=node.block))
+        count = self.graph.add(Node(Op.INDUCTION, number=node.number, block=node.block))
         times = self.graph.add(Node(Op.MUL, (count, step), 64, block=node.block))
         return self.sum(node._replace(op=Op.ADD, width=64, number=0), Op.ADD, start, times)

@@ -11,7 +11,7 @@ from ptxtools.flow.blocks import Block
 from ptxtools.flow.dominators import Dominators
 
 _ADDED = {Op.ADD, Op.SUB}
-_CHOSEN = {Op.SELECT, Op.JOIN, Op.LOOP, Op.MIN, Op.MAX}
+_CHOSEN = {Op.SELECT, Op.PHI, Op.LOOP, Op.MIN, Op.MAX}
 _PRODUCTS = {Op.MUL, Op.MUL_WIDE}
 _VALUES = {Op.LOADED, Op.PARAMETER, Op.OPAQUE, Op.CONVERT}
 _WORD = 32
@@ -73,7 +73,7 @@ def _is_number(graph: Graph, at: int) -> bool:
     while pending:
         at = graph.resolve(pending.pop())
         node = graph.nodes[at]
-        if node.op in (Op.LOADED, Op.OPAQUE, Op.SYMBOL, Op.UNKNOWN, Op.CHANGED):
+        if node.op in (Op.LOADED, Op.OPAQUE, Op.SYMBOL, Op.UNKNOWN, Op.HAVOC):
             return False
         if node.op is Op.PARAMETER and node.width > _WORD:
             return False
@@ -83,8 +83,8 @@ def _is_number(graph: Graph, at: int) -> bool:
     return True
 
 
-class Surely:
-    """Which blocks of a function run in every launch whose conditions, their contexts, hold there.
+class MustRun:
+    """Which blocks of a function run in every launch whose conditions, their conditions, hold there.
 
     `exits`: blocks that the function may end behind; `failing`: blocks whose launch fails.
     """

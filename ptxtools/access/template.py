@@ -41,10 +41,10 @@ class Op(Enum):
     EXTRACT = "extract"  # args: value, first bit, count
     PACK = "pack"  # parts of `width` bits, lowest first
     SELECT = "select"  # args: predicate, value if true, value if false
-    JOIN = "join"  # one of the args; `contexts` says under which conditions each
+    PHI = "phi"  # one of the args; `conditions` says under which conditions each
     LOOP = "loop"  # at the header of loop `number`: args[0] before the first iteration, args[1] more after each
-    CHANGED = "changed"  # at the header of loop `number`: any of the args, from whatever iteration
-    COUNT = "count"  # iterations of loop `number` that have ended
+    HAVOC = "havoc"  # at the header of loop `number`: any of the args, from whatever iteration
+    INDUCTION = "induction"  # iterations of loop `number` that have ended
     COMPARE = "compare"  # predicate: args[0] `name` args[1], read as `width` bits
     BOTH = "both"  # predicates from here on
     EITHER = "either"
@@ -66,7 +66,7 @@ class AccessKind(Enum):
 
 
 class Node(NamedTuple):
-    """`block`: where the value is made, which says what loops it varies in. `context`: the conditions that hold
+    """`block`: where the value is made, which says what loops it varies in. `condition`: the conditions that hold
     there.
     """
 
@@ -77,12 +77,12 @@ class Node(NamedTuple):
     number: int = 0
     name: str = ""
     block: int = 0
-    context: int = 0
-    contexts: tuple[int, ...] = ()
+    condition: int = 0
+    conditions: tuple[int, ...] = ()
 
 
-class Context(NamedTuple):
-    """Conditions that hold at a place: those of `parent`, and the predicate node's value. Context 0 has none.
+class PathCondition(NamedTuple):
+    """Conditions that hold at a place: those of `parent`, and the predicate node's value. PathCondition 0 has none.
 
     `certain`: where it does not hold, the launch fails.
     """
@@ -95,14 +95,14 @@ class Context(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoopPlace:
-    """A loop: contexts of the edges into its header, from outside and back, and that of the header itself.
+    """A loop: path conditions of the edges into its header, from outside and back, and that of the header itself.
 
-    `within`: the loops (indices) that contain it, itself included. `must`: the context in which it runs for certain;
+    `within`: the loops (indices) that contain it, itself included. `must`: the condition in which it runs for certain;
     `again`: that in which it goes on after an iteration, a child of `must` or `must` itself. -1: not known.
     """
 
     header: int
-    context: int
+    condition: int
     entries: tuple[int, ...]
     backs: tuple[int, ...]
     within: frozenset[int]
@@ -116,16 +116,16 @@ class Access:
 
     `rows`, `pitch`: that many times, a node's value in bytes apart. `length`: a node with the size in bytes instead.
     `generic`: the address may lie in private memory. `pointers`: of a write, offsets in the parameter block of the
-    pointers that the values may be, each or with something added, and it happens wherever its context holds; None when
-    that is not known. `must`: of a write of values, the context in which it is made for certain, in any iteration of
-    the loops around it; -1 when that is not known.
+    pointers that the values may be, each or with something added, and it happens wherever its condition holds; None
+    when that is not known. `must`: of a write of values, the condition in which it is made for certain, in any
+    iteration of the loops around it; -1 when that is not known.
     """
 
     kind: AccessKind
     address: int
     displacement: int
     size: int
-    context: int
+    condition: int
     line: int
     generic: bool = False
     rows: int = 1
@@ -150,7 +150,7 @@ class TensorAccess:
 
     kind: AccessKind
     offset: int
-    context: int
+    condition: int
     line: int
     parameters: tuple[int, ...] = ()
     loads: tuple[int, ...] = ()
@@ -185,7 +185,7 @@ class Template:
     name: str
     slots: list[Slot] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    contexts: list[Context] = field(default_factory=lambda: [Context(0)])
+    conditions: list[PathCondition] = field(default_factory=lambda: [PathCondition(0)])
     loops: list[LoopPlace] = field(default_factory=list)
     block_loops: list[frozenset[int]] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)

@@ -30,15 +30,15 @@ def tensor_accesses(
     if not isinstance(operand, Address) or operand.base is None:
         raise ValueError(f"{instruction.opcode}: operand {effect.map + 1} is no tensor map")
     base = of.values.name(operand.base, place.block, place.index)
-    context, line = guarded(graph, of, instruction, place), of.function.line(instruction.offset)
-    tensor = TensorAccess(effect.kind, operand.displacement, context, line)
+    condition, line = guarded(graph, of, instruction, place), of.function.line(instruction.offset)
+    tensor = TensorAccess(effect.kind, operand.displacement, condition, line)
     return of_map(graph, tensor, base, of.flow.base + place.block)
 
 
 def of_map(graph: Graph, tensor: TensorAccess, base: int, block: int) -> tuple[list[TensorAccess], list[Access]]:
     """The accesses through the map at a node's value; the tensor's offset is from there. Errors: ValueError."""
     if _is_in_memory(graph, base):
-        address = Access(AccessKind.READ, base, tensor.offset, _MAP_BYTES, tensor.context, tensor.line, block=block)
+        address = Access(AccessKind.READ, base, tensor.offset, _MAP_BYTES, tensor.condition, tensor.line, block=block)
         return [replace(tensor, offset=IN_MEMORY, loads=(tensor.line,))], [address]
     offsets = sorted(set(_places(graph, base)))
     if not offsets:
@@ -71,7 +71,7 @@ def _places(graph: Graph, index: int) -> Iterator[int]:
             yield offset
         elif node.op is Op.SELECT:
             pending += [(arg, offset) for arg in node.args[1:]]
-        elif node.op in (Op.JOIN, Op.LOOP):
+        elif node.op in (Op.PHI, Op.LOOP):
             pending += [(arg, offset) for arg in node.args]
         elif node.op in (Op.ADD, Op.SUB):
             pending.append(_moved(graph, node.op, node.args, offset))

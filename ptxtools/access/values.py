@@ -54,7 +54,7 @@ class Values(Walk):
             parts = tuple(self.operand(part, block, index) for part in operand.parts)
             bits = width(self._function.body.instructions[index].parts) // max(len(parts), 1)
             return self._graph.add(
-                Node(Op.PACK, parts, bits, block=self._at(block), context=self._flow.contexts[block])
+                Node(Op.PACK, parts, bits, block=self._at(block), condition=self._flow.conditions[block])
             )
         return self.opaque(64, block)
 
@@ -105,8 +105,8 @@ class Values(Walk):
                 return shuffled
         kind = self._function.body.register_type(name)
         bits = Type(kind).bits if kind in _TYPES else 64
-        at, context = self._at(block), self._flow.contexts[block]
-        node = lane_node(self._graph, instruction, position, bits, value, at, context)
+        at, condition = self._at(block), self._flow.conditions[block]
+        node = lane_node(self._graph, instruction, position, bits, value, at, condition)
         return self.opaque(bits, block) if node is None else node
 
     def _of_first_lane(self, operands: Sequence[int]) -> int | None:
@@ -130,8 +130,10 @@ class Values(Walk):
             return self.operand(source.parts[position], block, index)
         whole = self.operand(source, block, index)
         args = (whole, self._graph.number(position * bits), self._graph.number(bits))
-        context = self._flow.contexts[block]
-        return self._graph.add(Node(Op.EXTRACT, args, bits * len(target.parts), block=self._at(block), context=context))
+        condition = self._flow.conditions[block]
+        return self._graph.add(
+            Node(Op.EXTRACT, args, bits * len(target.parts), block=self._at(block), condition=condition)
+        )
 
     def _loaded(self, instruction: Instruction, parts: list[str], name: str, block: int, index: int) -> int:
         bits, signed = width(parts), any(part in ("s8", "s16", "s32", "s64") for part in parts)
@@ -172,15 +174,15 @@ class Values(Walk):
         slot = next((each for each in self._function.parameters if 0 <= offset - each.offset < each.size), None)
         if begin < 0 or slot is None or not varying:
             return None
-        place, context = self._at(block), self._flow.contexts[block]
+        place, condition = self._at(block), self._flow.conditions[block]
         total = varying[0]
         for term in varying[1:]:
-            total = self._graph.add(Node(Op.ADD, (total, term), 64, block=place, context=context))
+            total = self._graph.add(Node(Op.ADD, (total, term), 64, block=place, condition=condition))
 
         def select(predicate: int, a: int, b: int, width: int) -> int:
-            return self._graph.add(Node(Op.SELECT, (predicate, a, b), width, block=place, context=context))
+            return self._graph.add(Node(Op.SELECT, (predicate, a, b), width, block=place, condition=condition))
 
-        at = Place(self._graph, place, context, select)
+        at = Place(self._graph, place, condition, select)
         return element(at, total, offset, slot.offset + slot.size, like, 64)
 
     def _parameter_terms(self, value: int) -> tuple[int, list[int]]:

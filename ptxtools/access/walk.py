@@ -70,11 +70,11 @@ class Walk(ABC):
 
     def _joined(self, name: str, block: int) -> int:
         """Where paths meet. The node exists before its operands, as loops inside lead back to it."""
-        node = self._graph.fresh(Node(Op.JOIN, block=self._at(block), context=self._flow.contexts[block]))
+        node = self._graph.fresh(Node(Op.PHI, block=self._at(block), condition=self._flow.conditions[block]))
         self._entry[block, name] = node
         edges = self._flow.blocks[block].predecessors
         operands = [self.at_exit(name, edge.source) for edge in edges]
-        self._graph.set_operands(node, operands, tuple(self._flow.edge_context(edge) for edge in edges))
+        self._graph.set_operands(node, operands, tuple(self._flow.edge_condition(edge) for edge in edges))
         others = {self._graph.resolve(each) for each in operands} - {node}
         if len(others) == 1:  # what comes next may ask what it is
             self._graph.substitute(node, others.pop())
@@ -84,14 +84,14 @@ class Walk(ABC):
         loop = self._flow.loops[block]
         number = self._flow.loop_numbers[block]
         node = self._graph.fresh(
-            Node(Op.LOOP, number=number, block=self._at(block), context=self._flow.contexts[block])
+            Node(Op.LOOP, number=number, block=self._at(block), condition=self._flow.conditions[block])
         )
         self._entry[block, name] = node
         before = [self.at_exit(name, edge.source) for edge in loop.entries] or [self.opaque(64, 0)]
-        contexts = tuple(self._flow.edge_context(edge) for edge in loop.entries) or (self._flow.contexts[0],)
+        conditions = tuple(self._flow.edge_condition(edge) for edge in loop.entries) or (self._flow.conditions[0],)
         after = [self.at_exit(name, edge.source) for edge in loop.back]
-        contexts += tuple(self._flow.edge_context(edge) for edge in loop.back)
-        self._graph.set_operands(node, [*before, *after], contexts)
+        conditions += tuple(self._flow.edge_condition(edge) for edge in loop.back)
+        self._graph.set_operands(node, [*before, *after], conditions)
         return node
 
     def defined(self, index: int, name: str, block: int) -> int:
@@ -110,7 +110,7 @@ class Walk(ABC):
             if instruction.guard_negated:
                 value, before = before, value
             value = self._graph.add(
-                Node(Op.SELECT, (guard, value, before), block=self._at(block), context=self._flow.contexts[block])
+                Node(Op.SELECT, (guard, value, before), block=self._at(block), condition=self._flow.conditions[block])
             )
         # What it is made from may lead round a loop to this place: then it has been made, and stays the only one.
         return self._graph.resolve(self._defined.setdefault((index, name), value))

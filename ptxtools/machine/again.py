@@ -1,6 +1,6 @@
 """Values that a compiler computes again where it had no room to keep them: where paths meet they are one value.
 
-A node is seen where the facts of its context hold. So paths that meet have the value of one of them when all of them
+A node is seen where the facts of its condition hold. So paths that meet have the value of one of them when all of them
 have the same value, and that one is there before they part, or is made of what a launch has from the beginning, under
 no more than the facts of where they meet.
 """
@@ -13,7 +13,7 @@ from ptxtools.access.graph import Graph
 from ptxtools.access.template import Op
 from ptxtools.machine.numbering import Numbering
 
-_PHIS = {Op.JOIN, Op.LOOP}
+_PHIS = {Op.PHI, Op.LOOP}
 _FROM_THE_BEGINNING = {Op.NUMBER, Op.PARAMETER, Op.SPECIAL, Op.SYMBOL}
 _COMPUTED = {
     *(Op.ADD, Op.SUB, Op.NEG, Op.NOT, Op.MUL, Op.MUL_WIDE, Op.SHL, Op.SHR, Op.AND, Op.OR, Op.XOR),
@@ -36,7 +36,7 @@ def settle(graph: Graph, dominates: Dominates) -> None:
             continue
         args = [arg for arg in map(graph.resolve, node.args) if arg != index]
         if len({numbering.of(arg) for arg in args}) == 1:
-            held = _ancestors(graph, node.context)
+            held = _ancestors(graph, node.condition)
             for arg in args:
                 if _is_before(graph, arg, node.block, dominates) or _is_closed(graph, arg, held):
                     graph.substitute(index, arg)
@@ -51,17 +51,17 @@ def _is_before(graph: Graph, index: int, block: int, dominates: Dominates, depth
     return depth > 0 and all(_is_before(graph, arg, block, dominates, depth - 1) for arg in node.args)
 
 
-def _ancestors(graph: Graph, context: int) -> set[int]:
-    """The contexts whose facts hold in one."""
-    found = {0, context}
-    while context > 0:
-        context = graph.template.contexts[context].parent
-        found.add(context)
+def _ancestors(graph: Graph, condition: int) -> set[int]:
+    """The conditions whose facts hold in one."""
+    found = {0, condition}
+    while condition > 0:
+        condition = graph.template.conditions[condition].parent
+        found.add(condition)
     return found
 
 
 def _is_closed(graph: Graph, index: int, held: set[int]) -> bool:
-    """Whether a value is made of what a launch has from the beginning, in contexts whose facts hold."""
+    """Whether a value is made of what a launch has from the beginning, in conditions whose facts hold."""
     pending, seen = [index], set()
     while pending:
         each = graph.resolve(pending.pop())
@@ -69,7 +69,7 @@ def _is_closed(graph: Graph, index: int, held: set[int]) -> bool:
         if each in seen or node.op in _FROM_THE_BEGINNING:
             continue
         seen.add(each)
-        if node.op not in _COMPUTED or node.context not in held:
+        if node.op not in _COMPUTED or node.condition not in held:
             return False
         pending += node.args
     return True

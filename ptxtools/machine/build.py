@@ -11,7 +11,7 @@ from ptxtools.access.graph import Graph
 from ptxtools.access.indices import find_indices
 from ptxtools.access.must import mark_must
 from ptxtools.access.steps import find_steps
-from ptxtools.access.stored import Surely, pointers
+from ptxtools.access.stored import MustRun, pointers
 from ptxtools.access.template import IN_MEMORY, Access, AccessKind, Node, Op, Template, TensorAccess, Unknown
 from ptxtools.access.tensors import of_map
 from ptxtools.flow.blocks import ENDS
@@ -79,8 +79,8 @@ class _Builder:
                 elif isinstance(instruction, FarCall):
                     self.call(instruction, number, index)
         while self.flow.pending:
-            for context, edge in list(self.flow.pending.items()):
-                self.flow.settle(context, self.values.at_exit(edge.guard, edge.source))
+            for condition, edge in list(self.flow.pending.items()):
+                self.flow.settle(condition, self.values.at_exit(edge.guard, edge.source))
         rewrite(self.graph, self.flow.dominators.dominates)
         self.find_tensors()
         widen(self.graph)
@@ -96,13 +96,13 @@ class _Builder:
         """What stores put where pointers may be loaded from; and which conditions are assertions."""
         blocks, code = self.flow.blocks, self.code.body.instructions
         exits = {n for n, block in enumerate(blocks) if code[block.end - 1].base in ENDS} - self.failing
-        surely = Surely(blocks, self.flow.dominators, exits, self.failing)
-        self.flow.mark_certain(surely.failing, exits)
-        mark_must(self.template, self.flow, exits, surely.failing, self.writing)
+        must = MustRun(blocks, self.flow.dominators, exits, self.failing)
+        self.flow.mark_certain(must.failing, exits)
+        mark_must(self.template, self.flow, exits, must.failing, self.writing)
         for number, values in self.stored.items():
             access = self.template.accesses[number]
             found = pointers(self.graph, values)
-            if found is not None and surely.runs(access.block - self.flow.base):
+            if found is not None and must.runs(access.block - self.flow.base):
                 self.template.accesses[number] = replace(access, pointers=found)
 
     def instruction(self, instruction: MachineInstruction, block: int, index: int) -> None:
@@ -136,19 +136,19 @@ class _Builder:
         elif not instruction.guard:
             self.failing.add(block)
 
-    def context(self, instruction: MachineInstruction, block: int, index: int) -> int:
-        context = self.flow.contexts[block]
+    def condition(self, instruction: MachineInstruction, block: int, index: int) -> int:
+        condition = self.flow.conditions[block]
         if not instruction.guard:
-            return context
+            return condition
         guard = self.values.register(instruction.guard, block, index)
-        return self.graph.context(context, guard, not instruction.guard_negated)
+        return self.graph.condition(condition, guard, not instruction.guard_negated)
 
     def access(self, instruction: MachineInstruction, row: Row, block: int, index: int) -> None:
         """Errors: ValueError when the address cannot be read."""
         text = instruction.text
-        context = self.context(instruction, block, index)
+        condition = self.condition(instruction, block, index)
         if instruction.base == "LDGSTS":
-            context = self.copied(instruction, context, block, index)
+            condition = self.copied(instruction, condition, block, index)
             where = copies.source(text)
         else:
             where = global_address(text)
@@ -168,7 +168,7 @@ class _Builder:
                 address,
                 displacement,
                 size,
-                context,
+                condition,
                 instruction.offset,
                 row.generic,
                 length=length,
@@ -218,8 +218,8 @@ class _Builder:
         """A copy between shared memory and a tensor, whose map is at the second address. Errors: ValueError."""
         where = addresses(instruction.text)[1]
         node = self.values.place(block, index).address(where, wide=True)
-        context = self.context(instruction, block, index)
-        access = TensorAccess(_KINDS[row.effect], where.displacement, context, instruction.offset)
+        condition = self.condition(instruction, block, index)
+        access = TensorAccess(_KINDS[row.effect], where.displacement, condition, instruction.offset)
         self.tensors.append((node, self.flow.base + block, access))
 
     def find_tensors(self) -> None:
@@ -250,19 +250,19 @@ class _Builder:
                 place.address(where, wide=True),
                 where.displacement,
                 0,
-                self.context(instruction, block, index),
+                self.condition(instruction, block, index),
                 instruction.offset,
                 length=place.make.shift_left(count, 4),
                 block=self.flow.base + block,
             )
         )
 
-    def copied(self, instruction: MachineInstruction, context: int, block: int, index: int) -> int:
+    def copied(self, instruction: MachineInstruction, condition: int, block: int, index: int) -> int:
         """A copy to shared memory reads only when its predicate is true."""
         predicate, truth = copies.condition(instruction.text)
         if not predicate:
-            return context
-        return self.graph.context(context, self.values.register(predicate, block, index), truth)
+            return condition
+        return self.graph.condition(condition, self.values.register(predicate, block, index), truth)
 
     def constant(self, instruction: MachineInstruction, operand: Operand, block: int, index: int) -> None:
         """A variable in constant memory is read."""
@@ -273,13 +273,13 @@ class _Builder:
         moved = place.make.number(0)
         if operand.name:
             moved = place.make.node(Op.CONVERT, (place.register(operand.name),), 32, True)
-        context = self.context(instruction, block, index)
+        condition = self.condition(instruction, block, index)
         size = accessed_bytes(instruction.parts) if "LDC" in instruction.base else 4
         for name, offset in found:
             self.template.sizes[name] = self.banks.cubin.sizes[name]
             address = place.make.add(self.graph.add(Node(Op.SYMBOL, name=name)), moved, 64)
             self.template.accesses.append(
                 Access(
-                    AccessKind.READ, address, offset, size, context, instruction.offset, block=self.flow.base + block
+                    AccessKind.READ, address, offset, size, condition, instruction.offset, block=self.flow.base + block
                 )
             )

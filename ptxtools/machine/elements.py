@@ -12,7 +12,7 @@ _WORD = 32
 
 def element(make: Maker, kernel: Kernel, offset: int, index: int, bits: int, line: int, *, signed: bool = False) -> int:
     """The value of so many bits that lies `index` bytes behind an offset in the bank of the parameters."""
-    at = elements.Place(make.graph, make.block, make.context, make.select)
+    at = elements.Place(make.graph, make.block, make.condition, make.select)
     begin = offset - kernel.parameter_base
     loaded = Node(Op.LOADED, width=bits, signed=signed, number=line, block=make.block)
     return elements.element(at, index, begin, kernel.parameter_size, loaded, _WORD)

@@ -10,8 +10,8 @@ from ptxtools.access.graph import Graph
 from ptxtools.access.template import Op
 from ptxtools.machine.numbering import Numbering
 
-_PHIS = {Op.JOIN, Op.LOOP}
-_MOVING = {Op.JOIN, Op.LOOP, Op.CHANGED}  # their operands were computed under other conditions
+_PHIS = {Op.PHI, Op.LOOP}
+_MOVING = {Op.PHI, Op.LOOP, Op.HAVOC}  # their operands were computed under other conditions
 
 
 def choose(graph: Graph) -> None:
@@ -23,13 +23,13 @@ def choose(graph: Graph) -> None:
     guards = Guards(graph)
     for index, node in enumerate(graph.nodes):
         if node.op in _PHIS and graph.resolve(index) == index:
-            args = tuple(guards.side(arg, context) for arg, context in zip(node.args, node.contexts, strict=True))
+            args = tuple(guards.side(arg, condition) for arg, condition in zip(node.args, node.conditions, strict=True))
             if args != tuple(map(graph.resolve, node.args)):
-                graph.set_operands(index, args, node.contexts)
+                graph.set_operands(index, args, node.conditions)
 
 
 class Guards:
-    """`chosen` is a node's value where a context's conditions hold."""
+    """`chosen` is a node's value where a condition's conditions hold."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -37,24 +37,24 @@ class Guards:
         self._conditions: dict[int, dict[int, bool]] = {}  # by the predicates' numbers
         self._known: dict[tuple[int, int], int] = {}
 
-    def chosen(self, index: int, context: int) -> int:
-        conditions = self._of(context)
-        return self._rewritten(index, context, conditions) if conditions else index
+    def chosen(self, index: int, condition: int) -> int:
+        conditions = self._of(condition)
+        return self._rewritten(index, condition, conditions) if conditions else index
 
-    def side(self, index: int, context: int) -> int:
-        """A node, or what is left of choices of choices where a context's conditions hold."""
+    def side(self, index: int, condition: int) -> int:
+        """A node, or what is left of choices of choices where a condition's conditions hold."""
         index = self._graph.resolve(index)
         while (node := self._graph.nodes[index]).op is Op.SELECT:
             predicate, truth = self._numbers.predicate(node.args[0])
-            known = self._of(context).get(predicate)
+            known = self._of(condition).get(predicate)
             if known is None:
                 break
             index = self._graph.resolve(node.args[1 if known is truth else 2])
         return index
 
-    def _rewritten(self, index: int, context: int, conditions: dict[int, bool]) -> int:
+    def _rewritten(self, index: int, condition: int, conditions: dict[int, bool]) -> int:
         index = self._graph.resolve(index)
-        known = self._known.get((index, context))
+        known = self._known.get((index, condition))
         if known is not None:
             return known
         node = self._graph.nodes[index]
@@ -62,29 +62,29 @@ class Guards:
             predicate, truth = self._numbers.predicate(node.args[0])
             if predicate in conditions:
                 side = node.args[1 if conditions[predicate] is truth else 2]
-                found = self._rewritten(side, context, conditions)
-                self._known[index, context] = found
+                found = self._rewritten(side, condition, conditions)
+                self._known[index, condition] = found
                 return found
         found = index
         if node.args and node.op not in _MOVING:
-            args = tuple(self._rewritten(arg, context, conditions) for arg in node.args)
+            args = tuple(self._rewritten(arg, condition, conditions) for arg in node.args)
             if args != tuple(self._graph.resolve(arg) for arg in node.args):
                 found = self._graph.add(node._replace(args=args))
-        self._known[index, context] = found
+        self._known[index, condition] = found
         return found
 
-    def _of(self, context: int) -> dict[int, bool]:
-        """Predicates whose value a context says."""
-        known = self._conditions.get(context)
+    def _of(self, condition: int) -> dict[int, bool]:
+        """Predicates whose value a condition says."""
+        known = self._conditions.get(condition)
         if known is None:
             known = {}
-            at = context
+            at = condition
             while at:
-                entry = self._graph.template.contexts[at]
+                entry = self._graph.template.conditions[at]
                 if entry.predicate >= 0:
                     self._add(known, entry.predicate, entry.truth)
                 at = entry.parent
-            self._conditions[context] = known
+            self._conditions[condition] = known
         return known
 
     def _add(self, found: dict[int, bool], predicate: int, truth: bool) -> None:

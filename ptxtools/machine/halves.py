@@ -30,7 +30,7 @@ def _half(graph: Graph, numbers: Numbering, node: Node) -> int | None:
     test, words = graph.nodes[predicate], node.args[1:] if is_true else node.args[:0:-1]
     if test.op is not Op.COMPARE or test.width != 64 or test.name in ("eq", "ne"):
         return None
-    make = Maker(graph, test.block, test.context)
+    make = Maker(graph, test.block, test.condition)
     sides = [graph.resolve(arg) for arg in test.args]
     chosen = [numbers.of(word) for word in words]
     for part, half in ((0, make.low), (1, make.high)):

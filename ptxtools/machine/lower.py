@@ -23,7 +23,7 @@ def _is_low(graph: Graph, node: Node) -> bool:
 
 
 def _lowered(graph: Graph, node: Node) -> int:
-    make = Maker(graph, node.block, node.context)
+    make = Maker(graph, node.block, node.condition)
     args = [graph.resolve(arg) for arg in node.args]
     if node.name == SUM:
         return _sum(make, args, node.number)

@@ -22,17 +22,17 @@ _FULL = (1 << 32) - 1
 
 
 class Maker:
-    """Makes nodes at one place: a block of the template and a context."""
+    """Makes nodes at one place: a block of the template and a condition."""
 
-    def __init__(self, graph: Graph, block: int, context: int) -> None:
-        self.graph, self.block, self.context = graph, block, context
+    def __init__(self, graph: Graph, block: int, condition: int) -> None:
+        self.graph, self.block, self.condition = graph, block, condition
 
     def node(self, op: Op, args: tuple[int, ...], width: int = 32, signed: bool = False, name: str = "") -> int:
-        return self.graph.add(Node(op, args, width, signed, name=name, block=self.block, context=self.context))
+        return self.graph.add(Node(op, args, width, signed, name=name, block=self.block, condition=self.condition))
 
     def scratch(self, name: str, args: tuple[int, ...], number: int = 0, width: int = 32) -> int:
         return self.graph.add(
-            Node(Op.UNKNOWN, args, width, number=number, name=name, block=self.block, context=self.context)
+            Node(Op.UNKNOWN, args, width, number=number, name=name, block=self.block, condition=self.condition)
         )
 
     def any(self, width: int = 32) -> int:

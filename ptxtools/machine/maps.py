@@ -120,7 +120,7 @@ class Maps:
             return _Extent(frozenset(), 0, _LANES - 1)
         if node.op is Op.ADD:
             return self._extent(node.args[0]).plus(self._extent(node.args[1]))
-        if node.op in (Op.SELECT, Op.JOIN):
+        if node.op in (Op.SELECT, Op.PHI):
             return self._either(at, node.args[1:] if node.op is Op.SELECT else node.args)
         if node.op in (Op.SHL, Op.MUL):
             factor = self._graph.number_of(node.args[1])

@@ -1,7 +1,7 @@
 """Numbers values so that equal ones have one number, wherever they are computed.
 
-Nodes name their block and context, so one comparison that the code makes twice is two nodes. Of the same operands they
-are equal where both are seen: in single-assignment form operands have not changed in between.
+Nodes name their block and condition, so one comparison that the code makes twice is two nodes. Of the same operands
+they are equal where both are seen: in single-assignment form operands have not changed in between.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
 
-_OWN = {Op.LOADED, Op.OPAQUE, Op.JOIN, Op.LOOP, Op.CHANGED, Op.COUNT}  # equal to nothing else
+_OWN = {Op.LOADED, Op.OPAQUE, Op.PHI, Op.LOOP, Op.HAVOC, Op.INDUCTION}  # equal to nothing else
 _EITHER_WAY = {Op.ADD, Op.MUL, Op.MUL_WIDE, Op.AND, Op.OR, Op.XOR, Op.MIN, Op.MAX, Op.BOTH, Op.EITHER}
 _OPPOSITE = {"ge": "lt", "le": "gt", "ne": "eq"}
 

@@ -29,7 +29,7 @@ def join(graph: Graph, dominates: Dominates) -> None:
     while index < len(graph.nodes):  # rules may make further pairs
         node = graph.nodes[index]
         if node.op is Op.PACK and node.width == 32 and len(node.args) == 2:
-            whole = pairs.whole(*node.args, Maker(graph, node.block, node.context))
+            whole = pairs.whole(*node.args, Maker(graph, node.block, node.condition))
             if whole != index:
                 graph.substitute(index, whole)
         index += 1
@@ -45,7 +45,7 @@ class Pairs(Sums):
         super().__init__(graph)
         self.dominates = dominates
         self.known: dict[tuple[int, int, int], int] = {}
-        self.phis: dict[tuple[int, int], int] = {}  # the same in every context
+        self.phis: dict[tuple[int, int], int] = {}  # the same in every condition
         self.depth = self.steps = 0
         self.rules = (
             self.of_halves,
@@ -60,7 +60,7 @@ class Pairs(Sums):
 
     def whole(self, low: int, high: int, make: Maker) -> int:
         low, high = self.graph.resolve(low), self.graph.resolve(high)
-        key = (low, high, make.context)
+        key = (low, high, make.condition)
         known = self.known.get(key, self.phis.get((low, high)))
         if known is not None:
             return self.graph.resolve(known)
@@ -88,7 +88,7 @@ class Pairs(Sums):
             if node is None or self.graph.resolve(index) != index:
                 continue
             low, high, count = node.args
-            make = Maker(self.graph, node.block, node.context)
+            make = Maker(self.graph, node.block, node.condition)
             whole = self.whole(low, high, make)
             if self.node(whole).op is not Op.PACK:
                 self.graph.substitute(index, make.low(make.node(Op.SHR, (whole, count), 64)))
@@ -163,8 +163,8 @@ class Pairs(Sums):
     def chosen(self, low: int, high: int, make: Maker) -> int | None:
         a, b = self.node(low), self.node(high)
         if a.op is b.op is Op.SELECT and a.args[0] == b.args[0]:
-            if a.context == b.context:
-                make = Maker(self.graph, a.block, a.context)  # where the choice is made: the same for all that use it
+            if a.condition == b.condition:
+                make = Maker(self.graph, a.block, a.condition)  # where the choice is made: the same for all that use it
             sides = [self.whole(x, y, make) for x, y in zip(a.args[1:], b.args[1:], strict=True)]
         elif a.op is Op.SELECT:
             return make.select(a.args[0], self.whole(a.args[1], high, make), self.whole(a.args[2], high, make), 64)
@@ -177,8 +177,8 @@ class Pairs(Sums):
     def met(self, low: int, high: int, _: Maker) -> int | None:
         """Where paths meet: each path's pair. A word that was there before is the same on all of them."""
         a, b = self.node(low), self.node(high)
-        shape = a if a.op in (Op.JOIN, Op.LOOP) else b
-        if shape.op not in (Op.JOIN, Op.LOOP) or not shape.args:
+        shape = a if a.op in (Op.PHI, Op.LOOP) else b
+        if shape.op not in (Op.PHI, Op.LOOP) or not shape.args:
             return None
         sides: list[tuple[int, ...]] = []
         for index, node in ((low, a), (high, b)):
@@ -191,10 +191,10 @@ class Pairs(Sums):
         whole = self.graph.fresh(shape._replace(args=()))
         self.phis[low, high] = whole
         pairs = [
-            self.whole(x, y, Maker(self.graph, shape.block, context))
-            for x, y, context in zip(*sides, shape.contexts, strict=True)
+            self.whole(x, y, Maker(self.graph, shape.block, condition))
+            for x, y, condition in zip(*sides, shape.conditions, strict=True)
         ]
-        self.graph.set_operands(whole, pairs, shape.contexts)
+        self.graph.set_operands(whole, pairs, shape.conditions)
         return whole
 
     # Words that are taken from a value.
@@ -207,7 +207,7 @@ class Pairs(Sums):
                 continue
             entries = len(self.graph.template.loops[made.number].entries)
             if all(self.continues(arg, whole) for arg in made.args[entries:]):
-                make = Maker(self.graph, made.block, made.context)
+                make = Maker(self.graph, made.block, made.condition)
                 self.graph.substitute(low, make.low(whole))
                 if self.node(high).op is Op.LOOP and self.graph.resolve(high) == high:
                     self.graph.substitute(high, make.high(whole))
@@ -218,7 +218,7 @@ class Pairs(Sums):
             node = self.scratch(index, SUM)
             if node is None or self.graph.resolve(index) != index:
                 continue
-            make = Maker(self.graph, node.block, node.context)
+            make = Maker(self.graph, node.block, node.condition)
             for low in dict.fromkeys(map(self.carried, self.parts(node)[2])):
                 whole = self.summed(low, index, make) if low >= 0 else None
                 if whole is not None:
@@ -235,7 +235,7 @@ class Pairs(Sums):
             return any(self.continues(arg, whole, depth - 1) for arg in node.args)
         if node.op in (Op.SUB, Op.LOOP):
             return self.continues(node.args[0], whole, depth - 1)
-        if node.op in (Op.SELECT, Op.JOIN):
+        if node.op in (Op.SELECT, Op.PHI):
             return all(self.continues(arg, whole, depth - 1) for arg in node.args[1 if node.op is Op.SELECT else 0 :])
         return False
 

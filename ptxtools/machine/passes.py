@@ -52,11 +52,11 @@ def widen(graph: Graph) -> None:
 
 
 def _see_addresses(graph: Graph, seen: Callable[[int, int], int]) -> None:
-    """`seen`: an address in the context of its access."""
+    """`seen`: an address in the condition of its access."""
     graph.template.accesses = [
         replace(
             access,
-            address=seen(access.address, access.context),
+            address=seen(access.address, access.condition),
             length=access.length if access.length < 0 else graph.resolve(access.length),
         )
         for access in graph.template.accesses

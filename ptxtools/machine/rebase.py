@@ -9,7 +9,7 @@ from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op
 
 _NONE, _MANY = -1, -2
-_CHOICES = {Op.JOIN, Op.SELECT, Op.CHANGED}
+_CHOICES = {Op.PHI, Op.SELECT, Op.HAVOC}
 
 
 def rebase(graph: Graph) -> None:
@@ -23,15 +23,18 @@ def rebase(graph: Graph) -> None:
                 found[index] = base
     for index, base in found.items():
         node = graph.nodes[index]
-        graph.nodes[index] = Node(Op.ADD, (base, _rest(graph, node, base)), 64, block=node.block, context=node.context)
+        graph.nodes[index] = Node(
+            Op.ADD, (base, _rest(graph, node, base)), 64, block=node.block, condition=node.condition
+        )
 
 
 def _rest(graph: Graph, node: Node, base: int) -> int:
-    if node.op is Op.CHANGED:
+    if node.op is Op.HAVOC:
         return graph.fresh(node._replace(args=(), width=64))
     first = 1 if node.op is Op.SELECT else 0
     rest = [
-        graph.add(Node(Op.SUB, (arg, base), 64, block=node.block, context=node.context)) for arg in node.args[first:]
+        graph.add(Node(Op.SUB, (arg, base), 64, block=node.block, condition=node.condition))
+        for arg in node.args[first:]
     ]
     return graph.fresh(node._replace(args=(*node.args[:first], *rest), width=64))
 
@@ -62,7 +65,7 @@ class _Finder:
             return _MANY
         if node.op is Op.LOOP:
             return self.base(node.args[0])
-        if node.op is Op.CHANGED:
+        if node.op is Op.HAVOC:
             return self.common([arg for arg in node.args if not self.leads_to(arg, index)])
         if node.op in _CHOICES:
             return self.common(list(node.args[1 if node.op is Op.SELECT else 0 :]))

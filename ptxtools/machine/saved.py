@@ -12,7 +12,7 @@ from ptxtools.machine.maker import PREDICATES, Maker
 
 _WORD = (1 << 32) - 1
 _MOST = 2000  # nodes that are looked at for one bit
-_PHIS = {Op.JOIN, Op.LOOP}
+_PHIS = {Op.PHI, Op.LOOP}
 
 _Key = tuple[int, int]  # a node and the bits of it that are looked at
 
@@ -41,7 +41,7 @@ class _Saved:
         value, zero = (self.graph.resolve(arg) for arg in node.args)
         if self.graph.number_of(zero) != 0 or self.graph.nodes[value].op is Op.NUMBER:
             return None
-        make = Maker(self.graph, node.block, node.context)
+        make = Maker(self.graph, node.block, node.condition)
         if not self.are_kept((value, _WORD)):
             return None
         found = self.set_in((value, _WORD), make)
@@ -119,7 +119,7 @@ class _Saved:
         return make.bit(index, mask.bit_length() - 1) if found is None else found
 
     def chosen(self, node: Node, mask: int) -> int:
-        make = Maker(self.graph, node.block, node.context)
+        make = Maker(self.graph, node.block, node.condition)
         predicate = self.graph.resolve(node.args[0])
         yes, no = (self.set_in((self.graph.resolve(arg), mask), make) for arg in node.args[1:])
         if yes == no:
@@ -136,8 +136,8 @@ class _Saved:
         index = self.graph.fresh(node._replace(args=(), width=1))
         self.known[key] = index
         args = [
-            self.set_in((self.graph.resolve(arg), key[1]), Maker(self.graph, node.block, context))
-            for arg, context in zip(node.args, node.contexts, strict=True)
+            self.set_in((self.graph.resolve(arg), key[1]), Maker(self.graph, node.block, condition))
+            for arg, condition in zip(node.args, node.conditions, strict=True)
         ]
-        self.graph.set_operands(index, args, node.contexts)
+        self.graph.set_operands(index, args, node.conditions)
         return index

@@ -38,7 +38,7 @@ class MachineValues(Walk):
         return self._code[index].offset
 
     def maker(self, block: int) -> Maker:
-        return Maker(self._graph, self._at(block), self._flow.contexts[block])
+        return Maker(self._graph, self._at(block), self._flow.conditions[block])
 
     def guard(self, block: int, index: int) -> tuple[int, bool]:
         """The predicate that guards an instruction, and its value when the instruction runs; (-1, True) without one."""

@@ -1,6 +1,6 @@
 """Sums of words that are widened for the address of a guarded access: they are looked at where the guard holds.
 
-Whether a sum of 32 bits wraps is seen from the facts of its context. What guarded instructions compute has that of
+Whether a sum of 32 bits wraps is seen from the facts of its condition. What guarded instructions compute has that of
 their block, where it may wrap; but the access is only made, and the address only looked at, where the guard holds.
 """
 
@@ -21,22 +21,22 @@ class Widened:
         self._graph = graph
         self._known: dict[tuple[int, int], int] = {}
 
-    def seen(self, index: int, context: int) -> int:
+    def seen(self, index: int, condition: int) -> int:
         index = self._graph.resolve(index)
-        known = self._known.get((index, context))
+        known = self._known.get((index, condition))
         if known is None:
-            known = self._known[index, context] = self._made(index, context)
+            known = self._known[index, condition] = self._made(index, condition)
         return known
 
-    def _made(self, index: int, context: int) -> int:
+    def _made(self, index: int, condition: int) -> int:
         node = self._graph.nodes[index]
         if node.op in _WIDENING:
             added = {each for arg in node.args for each in self._added(arg)}
-            is_closer = added and not added.isdisjoint(self._compared(node.context, context))
-            return self._graph.add(node._replace(context=context)) if is_closer else index
+            is_closer = added and not added.isdisjoint(self._compared(node.condition, condition))
+            return self._graph.add(node._replace(condition=condition)) if is_closer else index
         if node.op not in _FOLLOWED:
             return index
-        args = tuple(self.seen(arg, context) for arg in node.args)
+        args = tuple(self.seen(arg, condition) for arg in node.args)
         is_same = args == tuple(map(self._graph.resolve, node.args))
         return index if is_same else self._graph.add(node._replace(args=args))
 
@@ -48,16 +48,16 @@ class Widened:
         return [self._graph.resolve(arg) for arg in node.args if self._graph.number_of(arg) is None]
 
     def _compared(self, outer: int, inner: int) -> set[int]:
-        """What the conditions compare that hold in one context besides those of another; nothing if that is not
+        """What the conditions compare that hold in one condition besides those of another; nothing if that is not
         around it.
         """
         found: set[int] = set()
         while inner != outer:
             if not inner:
                 return set()
-            context = self._graph.template.contexts[inner]
-            self._compare(context.predicate, found)
-            inner = context.parent
+            condition = self._graph.template.conditions[inner]
+            self._compare(condition.predicate, found)
+            inner = condition.parent
         return found
 
     def _compare(self, predicate: int, found: set[int]) -> None:

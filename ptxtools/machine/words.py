@@ -105,7 +105,7 @@ class Words:
             return 10
         if self.sign_of(high) == low or self.belong(low, high):
             return 9
-        if a.op is b.op and a.op in (Op.JOIN, Op.LOOP) and a.block == b.block:
+        if a.op is b.op and a.op in (Op.PHI, Op.LOOP) and a.block == b.block:
             return 7
         if a.op is b.op is Op.SELECT and a.args[0] == b.args[0]:
             return 7

@@ -54,7 +54,7 @@ def written(template: Template, access: Access, launch: Launch) -> set[int]:
     found = set()
     for thread in threads(launch):
         values = _Thread(template, launch, thread)
-        if values.holds(access.context):
+        if values.holds(access.condition):
             address = values.value(access.address)
             if address is not None:
                 found.add((address + access.displacement) % (1 << _WIDE))
@@ -81,13 +81,13 @@ class _Thread:
         self._template, self._launch, self._special = template, launch, special
         self._known: dict[int, int | None] = {}
 
-    def holds(self, context: int) -> bool:
+    def holds(self, condition: int) -> bool:
         """Whether all conditions hold in every launch that does not fail."""
-        while context:
-            entry = self._template.contexts[context]
+        while condition:
+            entry = self._template.conditions[condition]
             if entry.predicate >= 0 and not entry.certain and self.value(entry.predicate) != int(entry.truth):
                 return False
-            context = entry.parent
+            condition = entry.parent
         return True
 
     def value(self, index: int) -> int | None:
@@ -109,7 +109,7 @@ class _Thread:
             return None if chosen is None else self.value(node.args[1 if chosen else 2])
         if node.op in (Op.BOTH, Op.EITHER):
             return self._logic(node)
-        if node.op in (Op.LOADED, Op.OPAQUE, Op.SYMBOL, Op.JOIN, Op.LOOP, Op.CHANGED, Op.COUNT, Op.UNKNOWN):
+        if node.op in (Op.LOADED, Op.OPAQUE, Op.SYMBOL, Op.PHI, Op.LOOP, Op.HAVOC, Op.INDUCTION, Op.UNKNOWN):
             return None
         args = [self.value(arg) for arg in node.args]
         numbers = [arg for arg in args if arg is not None]

@@ -34,7 +34,7 @@ def test_what_was_found_before_helps() -> None:
 def test_all_addresses_together_take_a_bounded_time() -> None:
     """Round loops inside of loops nothing is kept: every address is looked at anew."""
     template = Template("loops")
-    template.nodes = [POINTER] + [Node(Op.CHANGED, (each - 1, 1_000)) for each in range(1, 1_001)]
+    template.nodes = [POINTER] + [Node(Op.HAVOC, (each - 1, 1_000)) for each in range(1, 1_001)]
     found = Bases(template)
     for place in range(1, 1_001):
         found.of(place)

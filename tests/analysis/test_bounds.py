@@ -7,7 +7,7 @@ from functools import reduce
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxtools.access.template import Access, AccessKind, Context, Node, Op, Template
+from ptxtools.access.template import Access, AccessKind, Node, Op, PathCondition, Template
 from ptxtools.ranges import Launch, Range, evaluate
 from tests.instruments.naive import Touched, lacking, touched
 
@@ -39,7 +39,7 @@ class Point:
         return self.add(Node(Op.NUMBER, number=value))
 
     def make(self, op: Op, *args: int, name: str = "") -> int:
-        return self.add(Node(op, args, 64, signed=True, name=name, context=len(self.template.contexts) - 1))
+        return self.add(Node(op, args, 64, signed=True, name=name, condition=len(self.template.conditions) - 1))
 
     def form(self, numbers: Form) -> int:
         terms = zip(numbers, self.places, strict=False)
@@ -50,11 +50,11 @@ class Point:
         """From here on, these forms are at most 0."""
         for each in known:
             test = self.make(Op.COMPARE, self.form(each), self.number(0), name="le")
-            self.template.contexts.append(Context(len(self.template.contexts) - 1, test))
+            self.template.conditions.append(PathCondition(len(self.template.conditions) - 1, test))
 
     def read(self, place: int, size: int, kind: AccessKind = AccessKind.READ) -> None:
         address = self.make(Op.ADD, place, self.number(BEGIN))
-        self.template.accesses.append(Access(kind, address, 0, size, len(self.template.contexts) - 1, 1))
+        self.template.accesses.append(Access(kind, address, 0, size, len(self.template.conditions) - 1, 1))
 
     def found(self) -> tuple[list[Range], Touched]:
         """What is predicted, which holds what is touched."""
@@ -107,7 +107,7 @@ def test_what_only_a_condition_bounds() -> None:
     any_word = point.add(Node(Op.OPAQUE, width=32))
     twice = point.make(Op.MUL, any_word, point.number(2))
     test = point.make(Op.COMPARE, twice, point.number(7), name="le")
-    point.template.contexts.append(Context(0, test))
+    point.template.conditions.append(PathCondition(0, test))
     point.read(point.make(Op.ADD, point.make(Op.MUL, any_word, point.number(4)), point.places[1]), 1)
     (found,) = evaluate(point.template, point.launch).ranges
     assert (found.begin, found.end) == (BEGIN, BEGIN + 4 * 3 + 5 + 1)

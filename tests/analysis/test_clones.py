@@ -24,7 +24,7 @@ def test_clones_do_what_their_kernels_do(tmp_path: Path, native_build: Path) -> 
     for number, (_, text) in enumerate(pieces(TEXT.read_text())):
         (corpus / f"nvcc_model.{number:04}.ptx").write_text(text)
     subprocess.run(
-        [sys.executable, ROOT / "scripts" / "lab", "twins", "--emulate", "1", "--json", report, corpus.parent],
+        [sys.executable, ROOT / "scripts" / "lab", "clones", "--emulate", "1", "--json", report, corpus.parent],
         env=with_native(native_build / "native"),
         timeout=300,
         check=True,

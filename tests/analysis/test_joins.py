@@ -13,7 +13,7 @@ def simplified(joins: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     graph = Graph(Template("kernel"))
     numbers: dict[str, int] = {}
     for name in [*joins, *sorted({arg for args in joins.values() for arg in args} - joins.keys())]:
-        numbers[name] = graph.fresh(Node(Op.JOIN if name in joins else Op.OPAQUE))
+        numbers[name] = graph.fresh(Node(Op.PHI if name in joins else Op.OPAQUE))
     for name, args in joins.items():
         graph.set_operands(numbers[name], [numbers[arg] for arg in args], (0,) * len(args))
     graph.simplify()
@@ -45,7 +45,7 @@ def test_equal_values_of_joins_that_turn_out_to_be_one() -> None:
     """x + y, made from x and from what turns out to be x; and what is made of both of them."""
     graph = Graph(Template("kernel"))
     x, y = graph.fresh(Node(Op.OPAQUE)), graph.fresh(Node(Op.OPAQUE))
-    same = graph.fresh(Node(Op.JOIN))
+    same = graph.fresh(Node(Op.PHI))
     sums = [graph.add(Node(Op.ADD, (each, y), 32)) for each in (same, x)]
     twice = [graph.add(Node(Op.NEG, (each,), 32)) for each in sums]
     graph.set_operands(same, [x, same], (0, 0))
@@ -57,7 +57,7 @@ def test_equal_values_of_joins_that_turn_out_to_be_one() -> None:
 def test_loaded_values_are_never_one() -> None:
     graph = Graph(Template("kernel"))
     x = graph.fresh(Node(Op.OPAQUE))
-    same = graph.fresh(Node(Op.JOIN))
+    same = graph.fresh(Node(Op.PHI))
     loads = [graph.fresh(Node(Op.LOADED, (each,), 32)) for each in (same, x)]
     graph.set_operands(same, [x, same], (0, 0))
     graph.simplify()

@@ -23,10 +23,10 @@ class Maker:
     def __init__(self, us: float = 100.0) -> None:
         self.us, self.nodes = us, list[Node]()
 
-    def launch(self, name: str, reads: tuple[Read | Span, ...], *writes: Span, surely: bool = True) -> int:
-        """surely false: it is not known to overwrite what it writes."""
+    def launch(self, name: str, reads: tuple[Read | Span, ...], *writes: Span, overwrites: bool = True) -> int:
+        """overwrites false: it is not known to overwrite what it writes."""
         needs = tuple(read if isinstance(read, Read) else Read(read) for read in reads)
-        needs += () if surely else tuple(Read(span, Why.OLD) for span in writes)
+        needs += () if overwrites else tuple(Read(span, Why.OLD) for span in writes)
         number = len(self.nodes)
         after = (number - 1,) if number else ()
         made = tuple(Write(span) for span in writes)
@@ -37,35 +37,35 @@ class Maker:
         return Program(self.nodes)
 
 
-def requests(count: int = 8, layers: int = 30, *, scan: bool = False, surely: bool = True) -> Program:
+def requests(count: int = 8, layers: int = 30, *, scan: bool = False, overwrites: bool = True) -> Program:
     """One after another through the same buffers; with `scan`, one launch of each reads all of a segment in which each
     leaves something small, and passes it on to its layers.
     """
     make = Maker()
     for request in range(count):
-        make.launch("embed", (), small(8 * request), tensor(0), surely=surely)
+        make.launch("embed", (), small(8 * request), tensor(0), overwrites=overwrites)
         if scan:
             whole = Read(Span(SEGMENT, SEGMENT + 4096), Why.WHOLE)
-            make.launch("scan", (whole, small(8 * request)), small(8 * request + 1), surely=surely)
+            make.launch("scan", (whole, small(8 * request)), small(8 * request + 1), overwrites=overwrites)
         for layer in range(layers):
             position = (small(8 * request + 1),) if scan else ()
             reads = (tensor(layer % 2), tensor(100 + layer), *position)
-            make.launch(f"layer{layer % 3}", reads, tensor(1 - layer % 2), surely=surely)
-        make.launch("head", (tensor(layers % 2),), small(8 * request + 2), surely=surely)
+            make.launch(f"layer{layer % 3}", reads, tensor(1 - layer % 2), overwrites=overwrites)
+        make.launch("head", (tensor(layers % 2),), small(8 * request + 2), overwrites=overwrites)
     return make.program()
 
 
-def guided(steps: int = 9, layers: int = 20, *, surely: bool = True) -> Program:
+def guided(steps: int = 9, layers: int = 20, *, overwrites: bool = True) -> Program:
     """Each step has two branches from the same bytes, and an update of those from both."""
     make = Maker()
     latent = tensor(0)
     for _ in range(steps):
         for branch in (1, 2):
-            make.launch("begin", (latent,), tensor(8), surely=surely)
+            make.launch("begin", (latent,), tensor(8), overwrites=overwrites)
             for layer in range(layers):
-                make.launch(f"block{layer % 2}", (tensor(8 + layer % 2),), tensor(9 - layer % 2), surely=surely)
-            make.launch("end", (tensor(8 + layers % 2),), tensor(branch), surely=surely)
-        make.launch("update", (tensor(1), tensor(2), latent), latent, surely=surely)
+                make.launch(f"block{layer % 2}", (tensor(8 + layer % 2),), tensor(9 - layer % 2), overwrites=overwrites)
+            make.launch("end", (tensor(8 + layers % 2),), tensor(branch), overwrites=overwrites)
+        make.launch("update", (tensor(1), tensor(2), latent), latent, overwrites=overwrites)
     return make.program()
 
 

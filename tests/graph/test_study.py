@@ -69,7 +69,7 @@ def test_the_scan_that_chains_all_requests_is_named_first() -> None:
 
 
 def test_writes_that_nobody_knows_to_overwrite_chain_requests() -> None:
-    found = studied(requests(surely=False))
+    found = studied(requests(overwrites=False))
     assert found.gain == pytest.approx(1.0, abs=0.1)
     assert found.chains.best == pytest.approx(2.0, abs=0.2)
     assert {link.why for link in found.chains.links} == {Why.OLD}
@@ -90,7 +90,7 @@ def test_a_launch_that_may_touch_anything_is_a_fence_and_named() -> None:
     assert found.several.gpu[40] == 0
 
 
-@pytest.mark.parametrize("program", [requests(), guided(), training(), requests(scan=True), requests(surely=False)])
+@pytest.mark.parametrize("program", [requests(), guided(), training(), requests(scan=True), requests(overwrites=False)])
 @pytest.mark.parametrize("gpus", [1, 2, 5])
 def test_schedules_keep_the_order_of_the_bytes(program: Program, gpus: int) -> None:
     found = dependencies(program)

@@ -90,7 +90,7 @@ class _Thread:
     def pieces(self, access: Access) -> Iterator[Interval | None]:
         """What an access touches in all iterations; None when it is not known, or whether it is made is not."""
         for at in self.iterations(self.loops(access.block), {}):
-            made = None if at is None else self.holds(access.context, at)
+            made = None if at is None else self.holds(access.condition, at)
             if made is False:
                 continue
             yield from self.rows(access, at) if made and at is not None else [None]
@@ -141,21 +141,21 @@ class _Thread:
             self.counts[key] = number - 1 if goes_on is False and number else None
         return self.counts[key]
 
-    def any_holds(self, contexts: tuple[int, ...], at: _At) -> bool | None:
-        found = [self.holds(context, at) for context in contexts]
+    def any_holds(self, conditions: tuple[int, ...], at: _At) -> bool | None:
+        found = [self.holds(condition, at) for condition in conditions]
         return True if True in found else None if None in found else False
 
-    def holds(self, context: int, at: _At) -> bool | None:
+    def holds(self, condition: int, at: _At) -> bool | None:
         """Whether all conditions hold."""
         found: bool | None = True
-        while context:
-            entry = self.template.contexts[context]
+        while condition:
+            entry = self.template.conditions[condition]
             value = self.value(entry.predicate, at) if entry.predicate >= 0 else int(entry.truth)
             if value is None:
                 found = None
             elif value != int(entry.truth):
                 return False
-            context = entry.parent
+            condition = entry.parent
         return found
 
     def value(self, index: int, at: _At) -> int | None:
@@ -190,24 +190,24 @@ class _Thread:
             case Op.SELECT:
                 chosen = self.value(node.args[0], at)
                 return None if chosen is None else self.value(node.args[1 if chosen else 2], at)
-            case Op.JOIN:
+            case Op.PHI:
                 return self.joined(node, at)
             case Op.LOOP:
                 return self.stepped(index, node, at)
-            case Op.COUNT:
+            case Op.INDUCTION:
                 return at.get(node.number)
             case Op.BOTH | Op.EITHER:
                 args = [self.value(arg, at) for arg in node.args]
                 decisive = 0 if node.op is Op.BOTH else 1
                 return decisive if decisive in args else None if None in args else 1 - decisive
-            case Op.LOADED | Op.OPAQUE | Op.CHANGED | Op.UNKNOWN:
+            case Op.LOADED | Op.OPAQUE | Op.HAVOC | Op.UNKNOWN:
                 return None
         numbers = [each for arg in node.args if (each := self.value(arg, at)) is not None]
         return computed(node, numbers) if len(numbers) == len(node.args) else None
 
     def joined(self, node: Node, at: _At) -> int | None:
         """That of the one incoming edge that is taken."""
-        edges = [(self.holds(context, at), arg) for arg, context in zip(node.args, node.contexts, strict=True)]
+        edges = [(self.holds(condition, at), arg) for arg, condition in zip(node.args, node.conditions, strict=True)]
         taken = [arg for holds, arg in edges if holds]
         if any(holds is None for holds, _ in edges) or not taken:
             return None

@@ -20,8 +20,10 @@ def divides_by_zero(template: Template, launch: Launch) -> bool:
 
 def _divides_by_zero(template: Template, division: Node, launch: Launch) -> bool:
     """As if there was an access with the divisor for its address: it touches byte 0 and no other."""
-    seen = Node(Op.CONVERT, division.args[1:], division.width, False, block=division.block, context=division.context)
-    access = Access(AccessKind.READ, len(template.nodes), 0, 1, division.context, 0)
+    seen = Node(
+        Op.CONVERT, division.args[1:], division.width, False, block=division.block, condition=division.condition
+    )
+    access = Access(AccessKind.READ, len(template.nodes), 0, 1, division.condition, 0)
     asked = replace(template, nodes=[*template.nodes, seen], accesses=[access], tensors=[], unknown=[])
     found = evaluate(asked, launch)
     return not found.unknown and [(each.begin, each.end, each.whole) for each in found.ranges] == [(0, 1, False)]

@@ -115,7 +115,7 @@ TEST(moving_is_bounded_whatever_the_program_does)
 TEST(words_that_are_addresses_count_for_their_page)
 {
     uint64_t block[4] = {TSR_ARENA_ADDRESS + 5 * PAGE + 100, 77, TSR_ARENA_ADDRESS - 1, TSR_ARENA_ADDRESS + TSR_ARENA_BYTES};
-    CHECK_EQ(tsr_heat_turn(), 0); /* before counting begins */
+    CHECK_EQ(tsr_heat_weight(), 0); /* before counting begins */
     REQUIRE(tsr_heat_start(1));
     tsr_heat_count(block, sizeof block, 1, 1);
     tsr_heat_count(block, sizeof block - 1, 1, 1);
@@ -140,7 +140,7 @@ TEST(launches_that_are_looked_at_count_for_those_between_them)
     REQUIRE(tsr_heat_start(4));
     for (uint64_t i = 0; i < LAUNCHES; i++) {
         uint64_t block[] = {TSR_ARENA_ADDRESS + i % KERNELS * PAGE};
-        uint32_t launches = tsr_heat_turn();
+        uint32_t launches = tsr_heat_weight();
         looks += launches != 0;
         counted += launches;
         if (launches)

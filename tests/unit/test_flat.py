@@ -57,7 +57,7 @@ def test_damage_is_noticed() -> None:
 def test_the_layout_is_the_one_of_the_header() -> None:
     ffi = FFI()
     ffi.cdef(records.marked_part(HEADER, "access.h"))
-    named = ("parameter", "node", None, "context", "loop", None, "access", "tensor", "unknown", "symbol", None)
+    named = ("parameter", "node", None, "condition", "loop", None, "access", "tensor", "unknown", "symbol", None)
     sizes = [ffi.sizeof(f"struct tsr_access_{name}") if name else None for name in named]
     assert [layout.size if name else None for layout, name in zip(flat.SECTIONS, named, strict=True)] == sizes
     assert ffi.sizeof("struct tsr_access_template") == flat.HEADER.size

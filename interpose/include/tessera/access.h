@@ -18,7 +18,7 @@
 #define TSR_ACCESS_MAGIC 0x4343415f52535454ull
 #define TSR_ACCESS_VERSION 4u
 #define TSR_ACCESS_IN_MEMORY UINT32_MAX /* offset of a tensor map that lies in memory */
-#define TSR_ACCESS_NEVER UINT32_MAX     /* instead of a context: none is known */
+#define TSR_ACCESS_NEVER UINT32_MAX     /* instead of a condition: none is known */
 #define TSR_ACCESS_TENSOR_RANGES 16u /* that one tensor is told as, at most */
 
 /* cffi: begin */
@@ -54,10 +54,10 @@ enum tsr_access_op { /* in the order of ptxtools.access.template.Op, which says 
                      TSR_OP_EXTRACT,
                      TSR_OP_PACK,
                      TSR_OP_SELECT,
-                     TSR_OP_JOIN,
+                     TSR_OP_PHI,
                      TSR_OP_LOOP,
-                     TSR_OP_CHANGED,
-                     TSR_OP_COUNT,
+                     TSR_OP_HAVOC,
+                     TSR_OP_INDUCTION,
                      TSR_OP_COMPARE,
                      TSR_OP_BOTH,
                      TSR_OP_EITHER,
@@ -87,7 +87,7 @@ enum tsr_access_compare { /* code of TSR_OP_COMPARE */
 
 enum tsr_access_flag {
     TSR_NODE_SIGNED = 1,
-    TSR_NODE_LOADED = 2,    /* of TSR_OP_CHANGED: its value may be a pointer that was loaded from memory */
+    TSR_NODE_LOADED = 2,    /* of TSR_OP_HAVOC: its value may be a pointer that was loaded from memory */
     TSR_NODE_UNSIGNED64 = 4 /* `number` is to be read without a sign */
 };
 
@@ -100,7 +100,7 @@ struct tsr_access_template {
     uint32_t parameters; /* counts of the sections' entries */
     uint32_t nodes;
     uint32_t operands;
-    uint32_t contexts;
+    uint32_t conditions;
     uint32_t loops;
     uint32_t blocks;
     uint32_t accesses;
@@ -117,15 +117,15 @@ struct tsr_access_parameter {
 
 struct tsr_access_node {
     uint8_t op, width, flags, code; /* enum tsr_access_op; bits; enum tsr_access_flag; special register or comparison */
-    uint32_t count, first;          /* its operands: nodes; those of TSR_OP_JOIN are followed by as many contexts */
-    uint32_t block, context;        /* where it is made, and what holds there */
+    uint32_t count, first;          /* its operands: nodes; those of TSR_OP_PHI are followed by as many conditions */
+    uint32_t block, condition;      /* where it is made, and what holds there */
     uint32_t symbol;                /* of TSR_OP_SYMBOL */
     int64_t number;                 /* value, offset in the parameter block, loop, or line */
 };
 
 /* Operands: uint32_t. */
 
-struct tsr_access_context { /* the first one is empty; all others come after their parents */
+struct tsr_access_condition { /* the first one is empty; all others come after their parents */
     uint32_t parent;
     int32_t predicate; /* a node; -1: none */
     uint32_t truth;
@@ -133,10 +133,10 @@ struct tsr_access_context { /* the first one is empty; all others come after the
 };
 
 struct tsr_access_loop {
-    uint32_t context;
-    uint32_t entries, first_entry; /* contexts of the edges into the header, among the operands */
+    uint32_t condition;
+    uint32_t entries, first_entry; /* conditions of the edges into the header, among the operands */
     uint32_t backs, first_back;    /* and of the edges back */
-    uint32_t must;                 /* the context in which it runs for certain; TSR_ACCESS_NEVER */
+    uint32_t must;                 /* the condition in which it runs for certain; TSR_ACCESS_NEVER */
     uint32_t again;                /* that in which it goes on after an iteration, `must` or further down; TSR_ACCESS_NEVER */
     uint32_t reserved;
     uint64_t within; /* set of loops around it, itself included: loop n is bit min(n, 63) */
@@ -145,22 +145,22 @@ struct tsr_access_loop {
 /* Blocks: uint64_t, the set of loops around each. */
 
 struct tsr_access_access {
-    uint32_t kind, address, size, context; /* enum tsr_access_kind; node; bytes */
+    uint32_t kind, address, size, condition; /* enum tsr_access_kind; node; bytes */
     int64_t displacement;
     int32_t pitch, length; /* nodes; -1: none */
     uint32_t rows, line, generic;
     uint32_t bases, first_base; /* offsets in the parameter block of the pointers that the address may begin with, among the
                                    operands */
     uint32_t based;             /* 1: it begins with one of them in any case */
-    uint32_t tells; /* 1: of a write that happens wherever its context holds, these are all the pointers it may store: */
+    uint32_t tells; /* 1: of a write that happens wherever its condition holds, these are all the pointers it may store: */
     uint32_t pointers, first_pointer; /* offsets in the parameter block, among the operands */
-    uint32_t must;                    /* of a write of values, the context in which it is made for certain; TSR_ACCESS_NEVER */
-    uint64_t loops;                   /* that it is in: loop n is bit min(n, 63). With `must` only */
+    uint32_t must;  /* of a write of values, the condition in which it is made for certain; TSR_ACCESS_NEVER */
+    uint64_t loops; /* that it is in: loop n is bit min(n, 63). With `must` only */
 };
 
 struct
     tsr_access_tensor { /* an access to the tensor whose map (CUtensorMap, 128 bytes) is in the parameter block at `offset` */
-    uint32_t kind, offset, context, line;
+    uint32_t kind, offset, condition, line;
     uint32_t parameters,
         first_parameter;        /* of a map in memory: it is of one of the pointers at these offsets, among the operands, */
     uint32_t loads, first_load; /* or that accesses in these lines read */

@@ -132,7 +132,7 @@ struct tsr_lane_record {
         struct {
             uint32_t grid[3], block[3];
         };
-        uint64_t turn; /* WAIT, SIGNAL: so many of them were posted to the lane before, in whatever ring */
+        uint64_t sequence; /* WAIT, SIGNAL: so many of them were posted to the lane before, in whatever ring */
     };
     uint32_t shared_bytes;
     uint32_t param_bytes; /* of what follows. LAUNCH: the parameter block and, at the next multiple of 8, CUlaunchAttributes */
@@ -157,7 +157,7 @@ struct tsr_lane_time {
  * old byte is ever taken for a stamp.
  *
  * Order. A stream's records are in one ring, and carried out as they stand there. Between streams only fences have an order: the reader
- * takes WAITs and SIGNALs, of all rings together, in the order in which they were posted (`turn`). So when the driver is given a WAIT it
+ * takes WAITs and SIGNALs, of all rings together, in the order in which they were posted (`sequence`). So when the driver is given a WAIT it
  * has been given everything that this may depend on: the SIGNALs that were posted before it and what stands before those in their streams.
  *
  * The reader is the executor until the lane is closed, then the shim. The executor says what it takes, stores `taken`, and looks at `closed`

@@ -1,6 +1,6 @@
 """Whether clones of kernels do what the kernels do, test every access, and what that costs.
 
-    scripts/lab twins [--emulate SPEC] [--random N] [--time] [--json FILE] CORPUS
+    scripts/lab clones [--emulate SPEC] [--random N] [--time] [--json FILE] CORPUS
 
 CORPUS: a directory that `scripts/lab corpus` made (what is not there of it is left out), or one file that it was packed
 into. Launches the kernels of tests/instruments/affine.py with the sizes that they are made for, each and its clone from

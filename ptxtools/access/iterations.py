@@ -33,14 +33,14 @@ class _Stepping:
     after: int
 
 
-def count_turns(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> None:
+def count_iterations(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> None:
     """Rewrites such phis. `loops`: the operands that LOOP nodes had before their steps were found."""
-    turns = _Turns(graph)
+    turns = _Iterations(graph)
     for each in _stepping(graph, loops):
         for operand in (each.node, each.after):
             turns.by_operand.setdefault(operand, []).append(each)
     for index in range(len(graph.nodes)):
-        if graph.nodes[index].op is Op.JOIN:
+        if graph.nodes[index].op is Op.PHI:
             turns.count(index)
 
 
@@ -58,11 +58,11 @@ def _is_constant(graph: Graph, index: int, loop: int, depth: int = _DEPTH) -> bo
     """Whether a value is the same in all iterations of a loop."""
     node = graph.nodes[index]
     if loop not in graph.template.block_loops[node.block] and node.op not in _INVARIANT:
-        return node.op is not Op.COUNT or node.number != loop
+        return node.op is not Op.INDUCTION or node.number != loop
     return depth > 0 and node.op in _INVARIANT and all(_is_constant(graph, arg, loop, depth - 1) for arg in node.args)
 
 
-class _Turns:
+class _Iterations:
     """`by_operand`: values of loops by what they are in the loop and at its end."""
 
     def __init__(self, graph: Graph) -> None:
@@ -111,11 +111,11 @@ class _Turns:
     def counted(self, node: Node, stepping: _Stepping, turns: list[int], added: int) -> Node:
         """The beginning and a multiple of the step, and what is added to all."""
         graph, loop = self.graph, self.graph.nodes[stepping.node]
-        count = graph.add(Node(Op.COUNT, number=loop.number, block=loop.block))
+        count = graph.add(Node(Op.INDUCTION, number=loop.number, block=loop.block))
         after = graph.add(Node(Op.ADD, (count, graph.number(1)), 64, block=loop.block))
         times = (graph.number(0), count, after)
         paths = graph.add(node._replace(args=tuple(times[turn] for turn in turns)))
-        made = node._replace(op=Op.ADD, width=loop.width, contexts=())
+        made = node._replace(op=Op.ADD, width=loop.width, conditions=())
         total = graph.add(made._replace(op=Op.MUL, args=(paths, loop.args[1])))
         if added:
             total = graph.add(made._replace(args=(total, graph.number(added))))

@@ -52,14 +52,14 @@ def text(name: str, code: str) -> str:
         {code} ret; }}"""
 
 
-def surely(template: Template, launch: Launch) -> set[int]:
+def must(template: Template, launch: Launch) -> set[int]:
     return {address for access in template.accesses for address in written(template, access, launch)}
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, native_build: Path) -> Path:
     """The directory of the trace of random launches of all cases."""
-    place = tmp_path_factory.mktemp("surely")
+    place = tmp_path_factory.mktemp("must")
     source = place / "cases.ptx"
     code = "".join(text(name, code) for name, code in {**TOLD, **NOT_TOLD}.items())
     source.write_text(f".version 7.0\n.target sm_70\n.address_size 64\n{code}")
@@ -74,7 +74,7 @@ def test_what_is_surely_written_is_written(ran: Path) -> None:
     told, ended = set[str](), set[str]()
     for traced in launches(ran / "trace"):
         if traced.fault is None:
-            found = surely(templates[traced.function], traced.launch)
+            found = must(templates[traced.function], traced.launch)
             (writes,) = (each for kind, each in traced.accesses.items() if kind.value == "write")
             assert all(inside((address, address + 8), writes) for address in found), traced.function
             ended.add(traced.function)
