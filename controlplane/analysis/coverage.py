@@ -62,13 +62,11 @@ class Evaluated:
         self.ranges += len(result.ranges)
         self.whole += any(each.whole for each in result.ranges)
         self.unplaced += any(each.whole and each.base and each.first > each.last for each in result.ranges)
-        parts = [each for each in result.ranges if each.overwritten and _is_part(each, result.ranges)]
-        alone = [each for each in result.ranges if each not in parts]
-        self.predicted_bytes += sum(map(_size, alone))
+        self.predicted_bytes += sum(map(_size, result.touched))
         if result.unknown:
             self.unknown[result.unknown[0][1]] += 1
             return
-        self.written_bytes += sum(_size(each) for each in alone if each.kind is not AccessKind.READ)
+        self.written_bytes += sum(_size(each) for each in result.touched if each.kind is not AccessKind.READ)
         self.overwritten_bytes += sum(_size(each) for each in result.ranges if each.overwritten)
 
 
@@ -378,11 +376,3 @@ class Evaluation:
 def _size(of: Range) -> int:
     length = max(of.last - of.first + 1, 0)
     return length if not of.stride else length // of.stride * of.width + min(length % of.stride, of.width)
-
-
-def _is_part(of: Range, ranges: Iterable[Range]) -> bool:
-    """Whether one of them is told as what may be written and has these bytes, too."""
-    return any(
-        each.kind is of.kind and not each.overwritten and each.begin <= of.begin and of.end <= each.end
-        for each in ranges
-    )

@@ -66,3 +66,13 @@ class Result:
 
     ranges: list[Range] = field(default_factory=list)
     unknown: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def touched(self) -> list[Range]:
+        """The ranges without those that only say which part of another one is overwritten."""
+        plain = [each for each in self.ranges if not each.overwritten]
+        return [each for each in self.ranges if not (each.overwritten and any(_holds(of, each) for of in plain))]
+
+
+def _holds(of: Range, part: Range) -> bool:
+    return of.kind is part.kind and of.begin <= part.begin and part.end <= of.end

@@ -106,7 +106,7 @@ def test_an_or_without_common_bits_is_a_sum() -> None:
     template = build(module, module.functions["rows"])
     pointer = 1 << 40
     launch = Launch(pointer.to_bytes(8, "little"), (1, 1, 1), (64, 1, 1), lambda _: (pointer, pointer << 1))
-    (written,) = evaluate(template, launch).ranges
+    (written,) = evaluate(template, launch).touched
     assert written.kind is AccessKind.WRITE
     assert (written.first, written.last, written.stride, written.width) == (0, (17 * 32 + 32) * 4 - 1, 17 * 32 * 4, 128)
 
@@ -123,6 +123,6 @@ def test_bits_of_two_known_numbers_are_known() -> None:
     module = read(text)
     values = (1 << 20).to_bytes(8, "little") + 0b1101_0110.to_bytes(8, "little")
     launch = Launch(values, (1, 1, 1), (32, 1, 1), lambda _: None)
-    (found,) = evaluate(build(module, module.kernels[0]), launch).ranges
+    (found,) = evaluate(build(module, module.kernels[0]), launch).touched
     begin = (1 << 20) + 4 * 0b1101_0100 * 17
     assert (found.begin, found.end) == (begin, begin + 128)

@@ -109,5 +109,5 @@ def test_what_only_a_condition_bounds() -> None:
     test = point.make(Op.COMPARE, twice, point.number(7), name="le")
     point.template.conditions.append(PathCondition(0, test))
     point.read(point.make(Op.ADD, point.make(Op.MUL, any_word, point.number(4)), point.places[1]), 1)
-    (found,) = evaluate(point.template, point.launch).ranges
+    (found,) = evaluate(point.template, point.launch).touched
     assert (found.begin, found.end) == (BEGIN, BEGIN + 4 * 3 + 5 + 1)

@@ -92,7 +92,7 @@ def test_the_lesser_of_two_numbers_is_no_pointer() -> None:
         IMAD.X R5, R5, 0x1, R9, P1
         STG.E desc[UR8][R4.64], R10
     """
-    (written,) = [each for each in result(code, n=Q).ranges if each.kind is AccessKind.WRITE]
+    (written,) = [each for each in result(code, n=Q).touched if each.kind is AccessKind.WRITE]
     assert (written.parameter, written.first) == (0, 0)
     assert touched(code, n=100) == [(P, P + 8), (P, P + 104)]
 

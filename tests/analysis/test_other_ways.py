@@ -36,7 +36,7 @@ def test_bytes_of_threads_that_took_another_way(code: str, first: int, last: int
     """Of 32 threads; the value of those that do not take the inner way is not near one that they never made."""
     made = template(code + "cvt.u64.u32 %rd3, %r24; add.s64 %rd3, %rd1, %rd3; st.global.u8 [%rd3], %r1;")
     launch = Launch(struct.pack("<QQII", P, P, 0, 0), (1, 1, 1), (32, 1, 1), lambda _: (P, P + 4096))
-    found = evaluate(made, launch).ranges
+    found = evaluate(made, launch).touched
     assert min(each.begin for each in found) - P <= first
     assert max(each.end for each in found) - P > last
 
@@ -45,5 +45,5 @@ def test_a_shift_by_what_only_its_way_keeps_from_being_negative() -> None:
     code = "sub.s32 %r9, %r5, 24; setp.lt.s32 %p1, %r9, 0; @%p1 bra END; shl.b32 %r10, 3, %r9;"
     made = template(code + "cvt.u64.u32 %rd3, %r10; add.s64 %rd3, %rd1, %rd3; st.global.u8 [%rd3], %r1; END:")
     launch = Launch(struct.pack("<QQII", P, P, 0, 0), (1, 1, 1), (32, 1, 1), lambda _: (P, P + 4096))
-    (found,) = evaluate(made, launch).ranges
+    (found,) = evaluate(made, launch).touched
     assert (found.begin - P, found.end - P) == (3, (3 << 7) + 1)

@@ -39,10 +39,10 @@ def result(code: str, n: int = 0, m: int = 0, grid: int = 4, block: int = 64, be
 
 
 def one(code: str, n: int = 0, m: int = 0, grid: int = 4, block: int = 64) -> tuple[int, int, int, int]:
-    """First, last, stride and width of the only range, not counting what of it is overwritten."""
+    """First, last, stride and width of the only range."""
     found = result(code, n, m, grid, block)
     assert not found.unknown
-    (each,) = [each for each in found.ranges if not each.overwritten] or found.ranges
+    (each,) = found.touched
     return each.first, each.last, each.stride, each.width
 
 
@@ -143,7 +143,7 @@ def test_a_guarded_load_in_a_loop_is_one_value() -> None:
 
 def test_an_index_from_memory_may_be_negative() -> None:
     code = "ld.global.u64 %rd3, [%rd2]; shl.b64 %rd5, %rd3, 3; add.s64 %rd4, %rd1, %rd5; st.global.u32 [%rd4], %r1;"
-    (written,) = (each for each in result(code).ranges if each.kind is AccessKind.WRITE)
+    (written,) = (each for each in result(code).touched if each.kind is AccessKind.WRITE)
     assert (written.first, written.last, written.stride, written.whole) == (-4096, 65535, 0, True)
 
 
@@ -322,7 +322,7 @@ def test_a_small_index_from_memory() -> None:
         ld.global.u8 %rs1, [%rd2]; mul.wide.u16 %r7, %rs1, 4;
         cvt.u64.u32 %rd3, %r7; add.s64 %rd4, %rd1, %rd3; red.global.add.u32 [%rd4], 1;
     """
-    atomic = next(each for each in result(code).ranges if each.kind is AccessKind.ATOMIC)
+    atomic = next(each for each in result(code).touched if each.kind is AccessKind.ATOMIC)
     assert (atomic.first, atomic.last) == (0, 1023)
 
 
@@ -351,7 +351,7 @@ def test_private_memory_is_nobodys() -> None:
 
 def test_variables_of_the_module() -> None:
     code = "mov.u64 %rd3, table; mul.wide.u32 %rd4, %r5, 4; add.s64 %rd5, %rd3, %rd4; ld.global.u32 %r7, [%rd5];"
-    (each,) = result(code, before=".global .align 4 .b8 table[1024];").ranges
+    (each,) = result(code, before=".global .align 4 .b8 table[1024];").touched
     assert (each.variable, each.parameter, each.first, each.last) == ("table", None, 0, 255)
 
 
@@ -403,7 +403,7 @@ def test_a_function_that_is_called_counts_as_part_of_the_kernel() -> None:
           call.uni store, (a, b, c); }
     END:
     """
-    (each,) = result(code, n=100, before=CALLED).ranges
+    (each,) = result(code, n=100, before=CALLED).touched
     assert (each.kind, each.parameter, each.first, each.last) == (AccessKind.WRITE, 0, 0, 399)
 
 

@@ -55,14 +55,14 @@ def result(code: str, n: int = 1) -> Result:
 def test_a_map_in_the_parameters_stands_for_its_tensor(instruction: str, kind: AccessKind) -> None:
     found = result(instruction.format("%rd3"))
     assert not found.unknown
-    (each,) = found.ranges
+    (each,) = found.touched
     assert (each.kind, each.parameter, each.base) == (kind, 0, A)
     assert (each.first, each.last, each.stride, each.width) == (0, 7 * 256 + 63, 256, 64)
 
 
 def test_a_map_within_a_parameter_and_one_that_nobody_saw_encoded() -> None:
     found = result(STORE.format("%rd4+128"))
-    (each,) = found.ranges
+    (each,) = found.touched
     assert (each.parameter, each.base, each.first, each.last, each.whole) == (1, B, -512, 4095, True)
     assert not found.unknown
 

@@ -29,7 +29,7 @@ GUARDED = "setp.ge.s32 %p3, %r9, %r1; @%p3 bra END;"
 def one(code: str, n: int) -> tuple[int, int]:
     """First and last byte of the only range of 64 threads, from p on."""
     launch = Launch(struct.pack("<QQII", P, 0, n, 0), (1, 1, 1), (64, 1, 1), lambda _: (P - SIZE, P + SIZE))
-    (found,) = evaluate(template(code), launch).ranges
+    (found,) = evaluate(template(code), launch).touched
     return found.begin - P, found.end - P - 1
 
 
