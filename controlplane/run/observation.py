@@ -22,7 +22,7 @@ from ptxtools import native
 from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
 
-READY_SECONDS = 5.0
+READY_SECONDS = 20.0  # it ends at once if the process does; on a busy machine Python alone takes seconds to start
 FINISH_SECONDS = 10.0
 WAITING_PROCESSES = 4096  # that have connected before the control plane process is up
 

@@ -9,21 +9,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, store_ptx
 
-PTX = """.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry store(.param .u64 to)
-{
-    .reg .b64 %a<2>;
-    .reg .b32 %r<2>;
-    ld.param.u64 %a1, [to];
-    mov.u32 %r1, 7;
-    st.global.u32 [%a1], %r1;
-    ret;
-}
-"""
 NOWHERE = 0x123456789000
 answers: list[int] = []
 
@@ -34,7 +21,7 @@ def note(result: tuple[Any, ...]) -> None:
 
 def work(address: int | None = None, *, frees: bool = False) -> None:
     """In the current context: one store, to the address or to new memory, and what it left there."""
-    store = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(PTX.encode())), b"store"))
+    store = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(store_ptx("u32"))), b"store"))
     stream = call(driver.cuStreamCreate(1))
     memory = call(driver.cuMemAlloc(4096))
     call(driver.cuMemsetD8(memory, 1, 4096))

@@ -9,21 +9,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, store_ptx
 
-PTX = """.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry store(.param .u64 to)
-{
-    .reg .b64 %a<2>;
-    .reg .b32 %r<2>;
-    ld.param.u64 %a1, [to];
-    mov.u32 %r1, 7;
-    st.global.u8 [%a1], %r1;
-    ret;
-}
-"""
 MIB = 1 << 20
 PAGE = 2 * MIB
 HOME = driver.CUmemLocation()
@@ -36,7 +23,7 @@ class Program:
     def __init__(self) -> None:
         call(driver.cuInit(0))
         call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
-        module = call(driver.cuModuleLoadData(PTX.encode()))
+        module = call(driver.cuModuleLoadData(store_ptx("u8")))
         self._store = call(driver.cuModuleGetFunction(module, b"store"))
         self.stream = call(driver.cuStreamCreate(0))
         self.answers: list[int] = []
