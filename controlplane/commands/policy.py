@@ -19,7 +19,7 @@ from controlplane.policy.explain import (
     explain_rule,
     findings,
 )
-from controlplane.policy.language import FOLLOW
+from controlplane.policy.language import COPIES, FOLLOW
 from controlplane.policy.schema import SCHEMA
 from controlplane.run import shim
 from ptxtools.errors import WireError
@@ -112,7 +112,7 @@ def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> st
         ],
         "default": {"device": policy.default, "text": explain_default(policy)},
         "memory": {
-            "place": "follow" if policy.memory_place == FOLLOW else policy.memory_place,
+            "place": {FOLLOW: "follow", COPIES: "copies"}.get(policy.memory_place, policy.memory_place),
             "text": explain_memory(policy),
         },
         "verify": policy.verify,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from controlplane.commands.split import STATS_FILE, split
 from controlplane.machine.emulate import SPEC
 from controlplane.policy import Launches, Policy, amount_of, read_policy
+from controlplane.policy.language import COPIES
 from controlplane.run import launch, shim, summary
 from controlplane.run.checks import Asked, CheckReport, Checks, home_policy
 from controlplane.run.emulation import Emulation
@@ -201,6 +202,10 @@ def _run(options: argparse.Namespace) -> int:
         if policy is None:
             raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
         policy = replace(policy, verify=options.verify)
+    if policy is not None and policy.memory_place == COPIES:
+        options.analyze = True  # launches go elsewhere only if it is known what they touch
+    if policy is not None and policy.verify and policy.memory_place == COPIES:
+        raise ConfigError("launches are not verified while GPUs have copies of memory", expected="another memory.place")
     if options.bounds and policy is None and not _is_checked(options):
         raise ConfigError("--bounds is about memory that a policy serves", expected="--policy with a policy file")
     emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)

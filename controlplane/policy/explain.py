@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from controlplane.policy.language import FOLLOW, MOST, Executor, Interval, Match, Nth, Policy, Rule
+from controlplane.policy.language import COPIES, FOLLOW, MOST, Executor, Interval, Match, Nth, Policy, Rule
 from controlplane.policy.pattern import glob_matches, regex
 from ptxtools.machine.consent import Consent
 
@@ -70,6 +70,8 @@ def main_gpu(policy: Policy) -> int:
 
 def explain_memory(policy: Policy) -> str:
     """One sentence."""
+    if policy.memory_place == COPIES:
+        return "each GPU has a copy of the program's memory, and of its bytes those that its launches use"
     if policy.memory_place != FOLLOW:
         return f"the program's memory lies on {place(policy, policy.memory_place)}"
     where = place(policy, main_gpu(policy))

@@ -13,6 +13,7 @@ RULES = 256
 PATTERN_BYTES = 247
 MOST = 2**64 - 1
 FOLLOW = -1  # as the place of memory
+COPIES = -2  # as the place of memory
 MOVE_AFTER = 16
 
 Signature: TypeAlias = tuple[int, int, int]  # of a file's state: what changes when it is edited or replaced
@@ -109,7 +110,8 @@ class Policy:
 
     Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to
     look at exceeds verify_limit_bytes. Memory that the application allocates on its GPU lies on GPU `memory_place`, or,
-    if that is FOLLOW, on the GPU whose launches use it: it moves when another GPU has used it `move_after` times more.
+    if that is FOLLOW, on the GPU whose launches use it: it moves when another GPU has used it `move_after` times more;
+    if it is COPIES, each GPU has a copy of what its launches use.
     disassemble: whose machine code may be, when launches are analysed. use_observed: what probes saw of a launch counts
     as known of it.
     """
@@ -131,8 +133,8 @@ class Policy:
 
     @property
     def marks_library_calls(self) -> bool:
-        """Whether a rule asks for the library call that a launch happens in."""
-        return any(rule.match.library_call is not None for rule in self.rules)
+        """Whether a rule asks for the library call that a launch happens in, or what it touches has to be known."""
+        return self.memory_place == COPIES or any(rule.match.library_call is not None for rule in self.rules)
 
     @property
     def gpus(self) -> tuple[int, ...]:

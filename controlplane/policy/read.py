@@ -10,6 +10,7 @@ from typing import TypeVar
 from controlplane.base.yamlfile import Value, read
 from controlplane.policy import schema
 from controlplane.policy.language import (
+    COPIES,
     EXECUTORS,
     FOLLOW,
     GPUS,
@@ -92,7 +93,9 @@ def _memory(value: Value, gpus: tuple[int, ...]) -> tuple[int, int]:
         return FOLLOW, after
     if "move_after" in entries:
         raise entries["move_after"].error("only memory that follows its use moves", "place: follow")
-    return _place(place, gpus, "follow, home", "for memory"), MOVE_AFTER
+    if place.text() == "copies":
+        return COPIES, MOVE_AFTER
+    return _place(place, gpus, "copies, follow, home", "for memory"), MOVE_AFTER
 
 
 def _verify(value: Value) -> tuple[int, int | None]:

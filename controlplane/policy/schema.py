@@ -89,8 +89,9 @@ _MEMORY = _object(
     {
         "place": _described(
             "Where memory lies that the program allocates on the home GPU: on a GPU of the policy, home, or, with "
-            "follow, on the GPU whose launches use it (follow).",
-            anyOf=[{"enum": ["follow", "home"]}, _GPU],
+            "follow, on the GPU whose launches use it; with copies, each GPU has a copy of what its launches use "
+            "(follow).",
+            anyOf=[{"enum": ["copies", "follow", "home"]}, _GPU],
         ),
         "move_after": _described(
             "With follow: how many more launches of another GPU must have used memory before it moves there; 0: at "

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from controlplane.base.demangle import demangle, plain
 from controlplane.policy.explain import main_gpu
-from controlplane.policy.language import GPUS, Interval, Log, Match, Policy, Rule
+from controlplane.policy.language import COPIES, GPUS, Interval, Log, Match, Policy, Rule
 from ptxtools.errors import ConfigError
 from ptxtools.native import records
 
@@ -167,6 +167,25 @@ class RuleUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Copies:
+    """Memory of which GPUs have copies.
+
+    bytes: memory of copies on other GPUs than home at the end, by GPU. pulls, pulled_bytes: bytes that a launch or copy
+    on that GPU used and the GPU did not have. brought_home, brought_home_bytes: of these, all that home did not have,
+    for work of which nothing was known. waits: for another stream, before a pull. cells: of the directory, at the last
+    pull.
+    """
+
+    bytes: dict[int, int]
+    pulls: dict[int, int]
+    pulled_bytes: dict[int, int]
+    brought_home: int
+    brought_home_bytes: int
+    waits: int
+    cells: int
+
+
+@dataclass(frozen=True, slots=True)
 class Launches:
     """What the shim counted.
 
@@ -175,7 +194,7 @@ class Launches:
     too; different: of these, those that gave other bytes; not_verified: left out, no room or no quiet moment.
     copies: copies and memsets that followed their stream to another GPU, by GPU. created_bytes: memory that was created
     on a GPU other than home; moved, moved_bytes: moves of memory from one GPU to another while the program ran.
-    rules: those in use at the end.
+    shared: of memory that GPUs have copies of; None: none has one. rules: those in use at the end.
     """
 
     by_device: dict[int, int]
@@ -188,6 +207,7 @@ class Launches:
     created_bytes: dict[int, int] = field(default_factory=dict)
     moved: int = 0
     moved_bytes: int = 0
+    shared: Copies | None = None
     rules: tuple[RuleUse, ...] = ()
 
 
@@ -211,8 +231,25 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         {gpu: int(record.created_bytes[gpu]) for gpu in range(GPUS) if record.created_bytes[gpu]},
         int(record.moved),
         int(record.moved_bytes),
+        _copies(record) if policy.memory_place == COPIES else None,
         tuple(_rules(record)),
     )
+
+
+def _copies(record: Any) -> Copies:
+    return Copies(
+        _by_gpu(record.copies_bytes),
+        _by_gpu(record.pulls),
+        _by_gpu(record.pulled_bytes),
+        int(record.brought_home),
+        int(record.brought_home_bytes),
+        int(record.waits),
+        int(record.directory_cells),
+    )
+
+
+def _by_gpu(counts: Any) -> dict[int, int]:
+    return {gpu: int(counts[gpu]) for gpu in range(GPUS) if counts[gpu]}
 
 
 def _sum(parts: Iterable[int]) -> int:

@@ -11,6 +11,7 @@ from controlplane.base.tables import amount, duration, table
 from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile
 from controlplane.policy import Launches
+from controlplane.policy.table import Copies
 
 if TYPE_CHECKING:
     from controlplane.report.statistics import Report
@@ -110,6 +111,8 @@ def to_json(
             "moved": launches.moved,
             "moved_bytes": launches.moved_bytes,
         }
+        if launches.shared is not None:
+            data["copies"] = asdict(launches.shared)
         data["kept_home_by_reason"] = launches.kept_reasons
         data["rules"] = [asdict(rule) for rule in launches.rules]
         data["verify"] = {
@@ -151,12 +154,26 @@ def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels:
                 f"  memory away from home: {created or 'none'} when it was allocated; {launches.moved} times memory "
                 f"moved to another GPU, {amount(launches.moved_bytes)}"
             )
+        if launches.shared is not None:
+            parts += _copies(launches.shared)
         if launches.verified or launches.not_verified:
             parts.append(
                 f"  verified, run at home too: {launches.verified}, of which {launches.different} gave other bytes; "
                 f"could not be verified: {launches.not_verified}"
             )
     return "\n".join(parts) + "\n"
+
+
+def _copies(copies: Copies) -> Iterator[str]:
+    pulled = ", ".join(
+        f"{amount(count)} in {copies.pulls[gpu]} on GPU {gpu}" for gpu, count in copies.pulled_bytes.items()
+    )
+    yield f"  pulled from other GPUs' copies of memory: {pulled or 'nothing'}; waits for another stream: {copies.waits}"
+    if copies.brought_home:
+        yield (
+            f"  of that all brought home for work of which nothing is known: {copies.brought_home} times, "
+            f"{amount(copies.brought_home_bytes)}"
+        )
 
 
 def _idle_rules(launches: Launches) -> Iterator[str]:

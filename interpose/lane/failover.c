@@ -135,6 +135,8 @@ static void count_moved(const struct failover *self)
 
 static CUresult enqueue(const struct failover *self, const struct tsr_lane_record *record, CUstream stream)
 {
+    if (tsr_session()->policy->memory_place == TSR_POLICY_COPIES) /* the bytes that it was to use are the other GPU's */
+        return CUDA_ERROR_LAUNCH_FAILED;
     if (record->kind != TSR_LANE_LAUNCH)
         return tsr_carry_out(&self->driver, record, NULL, stream);
     const struct tsr_function_record *known = tsr_function_with_id(record->function);

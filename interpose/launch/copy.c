@@ -7,6 +7,7 @@
 #include "memory/bounds.h"
 #include "object/capture.h"
 #include "lane/lane_client.h"
+#include "memory/copies.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "object/session.h"
@@ -15,21 +16,30 @@
 #define MOST_PITCH INT32_MAX
 
 /* False: it runs at home. Else result is the answer. */
-static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *record, const void *what, CUresult *result)
+static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *record, const void *what,
+                   struct tsr_copies_use *use, CUresult *result)
 {
     struct tsr_lane_client *lane = tsr_order_lane(handle, per_thread);
     if (!lane || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
     struct tsr_order_hold hold;
+    use->stream = handle;
+    use->per_thread = per_thread;
+    use->lane = lane;
     *result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
+    if (*result == CUDA_SUCCESS && tsr_copies_are_on())
+        *result = tsr_copies_prepare(use);
     if (*result == CUDA_SUCCESS)
         *result = tsr_order_depart(handle, per_thread, lane, &record->stream, &hold);
-    if (*result == CUDA_ERROR_NOT_SUPPORTED)
-        return false;
     if (*result == CUDA_SUCCESS) {
-        *result = tsr_lane_post(lane, record, what);
+        if (tsr_copies_are_on())
+            *result = tsr_copies_pull(use, record->stream);
+        if (*result == CUDA_SUCCESS)
+            *result = tsr_lane_post(lane, record, what);
         tsr_order_leave(&hold);
     }
+    if (*result == CUDA_ERROR_NOT_SUPPORTED || *result == CUDA_ERROR_NOT_READY)
+        return false;
     const struct tsr_session *session = tsr_session();
     uint32_t gpu = session->lane_device[tsr_lane_number(lane)];
     if (*result == CUDA_SUCCESS && gpu < TSR_GPUS)
@@ -43,15 +53,25 @@ static bool is_shared(uint64_t address, uint64_t pitch, uint64_t width, uint64_t
     return tsr_arena_holds(address, bytes) && tsr_bounds_allow(address, bytes);
 }
 
+/* The bytes from the first to the last row; written as a whole when there are no gaps. */
+static struct tsr_touch rows_touch(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height, bool writes)
+{
+    return (struct tsr_touch){
+        .first = address, .end = address + (height - 1) * pitch + width, .pulls = !writes || height > 1, .writes = writes};
+}
+
 static bool copy(CUstream stream, bool per_thread, const struct tsr_lane_copy *what, CUresult *result)
 {
     bool valid = what->width > 0 && what->height > 0 &&
                  (what->height == 1 || (what->to_pitch >= what->width && what->from_pitch >= what->width &&
                                         what->to_pitch <= MOST_PITCH && what->from_pitch <= MOST_PITCH));
     struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .param_bytes = sizeof *what};
+    struct tsr_touch touches[] = {rows_touch(what->from, what->from_pitch, what->width, what->height, false),
+                                  rows_touch(what->to, what->to_pitch, what->width, what->height, true)};
+    struct tsr_copies_use use = {.touches = touches, .count = 2};
     return valid && is_shared(what->to, what->to_pitch, what->width, what->height) &&
            is_shared(what->from, what->from_pitch, what->width, what->height) &&
-           follow(stream, per_thread, &record, what, result);
+           follow(stream, per_thread, &record, what, &use, result);
 }
 
 static bool copy_bytes(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUresult *result)
@@ -86,31 +106,37 @@ static bool set(CUstream stream, bool per_thread, const struct tsr_lane_set *wha
     bool valid = what->width > 0 && what->height > 0 && what->width <= TSR_ARENA_BYTES && what->to % what->element == 0 &&
                  (what->height == 1 || (what->pitch >= bytes && what->pitch <= MOST_PITCH && what->pitch % what->element == 0));
     struct tsr_lane_record record = {.kind = TSR_LANE_SET, .param_bytes = sizeof *what};
+    struct tsr_touch touch = rows_touch(what->to, what->pitch, bytes, what->height, true);
+    struct tsr_copies_use use = {.touches = &touch, .count = 1};
     return valid && tsr_order_lane(stream, per_thread) && is_shared(what->to, what->pitch, bytes, what->height) &&
-           follow(stream, per_thread, &record, what, result);
+           follow(stream, per_thread, &record, what, &use, result);
 }
 
 static CUresult leave(struct tsr_order_hold *hold, CUresult result)
 {
+    tsr_copies_loose_end();
     tsr_order_leave(hold);
     return result == CUDA_SUCCESS ? tsr_order_state() : result;
 }
 
 /* The body of a wrapper: what follows if it can, and is forwarded in order otherwise. */
-#define FOLLOWS(symbol, arguments, stream, per_thread, follows) \
+#define FOLLOWS(symbol, arguments, stream, per_thread, follows, touch) \
     {                                                                                                                          \
         CUresult result;                                                                                                       \
         struct tsr_order_hold hold;                                                                                            \
         if (follows)                                                                                                           \
             return result;                                                                                                     \
         result = tsr_order_enter_loose(stream, per_thread, &hold);                                                             \
-        return result == CUDA_SUCCESS ? leave(&hold, tsr_real.symbol arguments) : result;                                      \
+        if (result != CUDA_SUCCESS)                                                                                            \
+            return result;                                                                                                     \
+        result = touch;                                                                                                        \
+        return leave(&hold, result == CUDA_SUCCESS ? tsr_real.symbol arguments : result);                                      \
     }
 
 #define BYTES(symbol, per_thread)                                                                                              \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) \
     FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
-            per_thread, copy_bytes(stream, per_thread, dst, src, bytes, &result))
+            per_thread, copy_bytes(stream, per_thread, dst, src, bytes, &result), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes))
 BYTES(cuMemcpyAsync, false)
 BYTES(cuMemcpyAsync_ptsz, true)
 BYTES(cuMemcpyDtoDAsync_v2, false)
@@ -119,14 +145,14 @@ BYTES(cuMemcpyDtoDAsync_v2_ptsz, true)
 #define BYTES_NOW(symbol, per_thread)                                                                                          \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes) \
     FOLLOWS(symbol, (dst, src, bytes), NULL, per_thread,                     \
-            copy_bytes(NULL, per_thread, dst, src, bytes, &result))
+            copy_bytes(NULL, per_thread, dst, src, bytes, &result), tsr_copies_loose_bytes(NULL, per_thread, dst, src, bytes))
 BYTES_NOW(cuMemcpyDtoD_v2, false)
 BYTES_NOW(cuMemcpyDtoD_v2_ptds, true)
 
 #define ROWS(symbol, per_thread)                                                                                               \
     TSR_REDIRECTED(symbol)(const CUDA_MEMCPY2D *copy_, CUstream stream) \
     FOLLOWS(symbol, (copy_, stream), stream, per_thread,                        \
-            copy_rows(stream, per_thread, copy_, &result))
+            copy_rows(stream, per_thread, copy_, &result), tsr_copies_loose_all(stream, per_thread))
 ROWS(cuMemcpy2DAsync_v2, false)
 ROWS(cuMemcpy2DAsync_v2_ptsz, true)
 
@@ -134,7 +160,7 @@ ROWS(cuMemcpy2DAsync_v2_ptsz, true)
 #define SET(symbol, type, bytes, per_thread)                                                                                   \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count, CUstream stream) \
     FOLLOWS(symbol, (dst, value, count, stream), stream,         \
-            per_thread, set(stream, per_thread, ONE(bytes), &result))
+            per_thread, set(stream, per_thread, ONE(bytes), &result), tsr_copies_loose_bytes(stream, per_thread, dst, 0, count * bytes))
 SET(cuMemsetD8Async, unsigned char, 1, false)
 SET(cuMemsetD8Async_ptsz, unsigned char, 1, true)
 SET(cuMemsetD16Async, unsigned short, 2, false)
@@ -145,7 +171,7 @@ SET(cuMemsetD32Async_ptsz, unsigned int, 4, true)
 #define SET_NOW(symbol, type, bytes, per_thread)                                                                               \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count) \
     FOLLOWS(symbol, (dst, value, count), NULL, per_thread,                        \
-            set(NULL, per_thread, ONE(bytes), &result))
+            set(NULL, per_thread, ONE(bytes), &result), tsr_copies_loose_bytes(NULL, per_thread, dst, 0, count * bytes))
 SET_NOW(cuMemsetD8_v2, unsigned char, 1, false)
 SET_NOW(cuMemsetD8_v2_ptds, unsigned char, 1, true)
 SET_NOW(cuMemsetD16_v2, unsigned short, 2, false)
@@ -158,7 +184,7 @@ SET_NOW(cuMemsetD32_v2_ptds, unsigned int, 4, true)
 #define SET_ROWS(symbol, type, bytes, per_thread)                                                                              \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
     FOLLOWS(symbol, (dst, pitch, value, width, height, stream), stream, per_thread,                                                    \
-            set(stream, per_thread, EACH_ROW(bytes), &result))
+            set(stream, per_thread, EACH_ROW(bytes), &result), tsr_copies_loose_rows(stream, per_thread, dst, pitch, width * bytes, height))
 SET_ROWS(cuMemsetD2D8Async, unsigned char, 1, false)
 SET_ROWS(cuMemsetD2D8Async_ptsz, unsigned char, 1, true)
 SET_ROWS(cuMemsetD2D16Async, unsigned short, 2, false)

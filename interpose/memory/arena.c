@@ -64,7 +64,8 @@ bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes)
 
 void tsr_arena_start(const struct tsr_policy *policy)
 {
-    plan = (struct tsr_residency_plan){.gpu = (uint8_t)policy->memory_place};
+    bool copies = policy->memory_place == TSR_POLICY_COPIES;
+    plan = (struct tsr_residency_plan){.gpu = (uint8_t)(copies ? policy->home : (uint32_t)policy->memory_place)};
     if (policy->memory_place != TSR_POLICY_FOLLOW)
         return;
     plan.gpu = (uint8_t)policy->memory_first;

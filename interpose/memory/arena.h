@@ -23,6 +23,7 @@
 struct tsr_block;
 struct tsr_heap;
 struct tsr_allocation;
+struct tsr_copies;
 struct tsr_policy;
 
 struct tsr_extent {
@@ -35,6 +36,7 @@ struct tsr_extent {
     bool shared;                       /* all executors have it */
     uint32_t peers;                    /* bit n: device n of the application may access it, too */
     struct tsr_residency residency;    /* where the memory is */
+    struct tsr_copies *copies;         /* of other GPUs (copies.h); NULL: there are none, all use the one memory */
 };
 
 /* A session begins whose policy says where memory lies; nothing is mapped yet. */

@@ -16,7 +16,13 @@
 
 #define READ_WRITE CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 
-static uint64_t away_bytes; /* memory lock */
+static uint64_t away_bytes;                        /* memory lock */
+static const struct tsr_backing_copies *copies_of; /* memory lock; NULL: all extents have one copy */
+
+void tsr_backing_have_copies(const struct tsr_backing_copies *copies)
+{
+    copies_of = copies;
+}
 
 static uint32_t home(void)
 {
@@ -45,8 +51,7 @@ void tsr_backing_forget(void)
     away_bytes = 0;
 }
 
-/* Errors: NOT_SUPPORTED, of a GPU that is hidden from this process; the driver's. */
-static CUresult create_on(CUmemGenericAllocationHandle *out, uint64_t bytes, uint32_t gpu)
+CUresult tsr_backing_create(CUmemGenericAllocationHandle *out, uint64_t bytes, uint32_t gpu)
 {
     CUdevice device = tsr_gpu_device(gpu);
     if (device < 0)
@@ -72,13 +77,14 @@ CUresult tsr_backing_grant(struct tsr_extent *extent, CUdevice device, CUmemAcce
 {
     CUresult result = allow(extent->address, extent->bytes, device, flags);
     uint32_t bit = 1u << device;
+    if (extent->copies && flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        copies_of->fix(extent);
     if (result == CUDA_SUCCESS)
         extent->peers = flags == READ_WRITE ? extent->peers | bit : extent->peers & ~bit;
     return result;
 }
 
-/* In the application's process, where the home GPU and these others may use it from then on. */
-static CUresult map(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle memory, uint32_t peers)
+CUresult tsr_backing_map(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle memory, uint32_t peers)
 {
     CUresult result = tsr_real.cuMemMap(address, bytes, 0, memory, 0);
     if (result != CUDA_SUCCESS)
@@ -94,10 +100,10 @@ static CUresult map(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationH
 
 static CUresult map_home(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
 {
-    CUresult result = create_on(&extent->memory, extent->bytes, gpu);
+    CUresult result = tsr_backing_create(&extent->memory, extent->bytes, gpu);
     if (result != CUDA_SUCCESS)
         return result;
-    result = map(extent->address, extent->bytes, extent->memory, peers);
+    result = tsr_backing_map(extent->address, extent->bytes, extent->memory, peers);
     if (result != CUDA_SUCCESS)
         tsr_real.cuMemRelease(extent->memory);
     return result;
@@ -143,7 +149,10 @@ CUresult tsr_backing_make(struct tsr_extent *extent, uint32_t gpu, uint32_t peer
     CUresult result = map_home(extent, gpu, peers);
     if (result != CUDA_SUCCESS)
         return result;
-    result = share(extent, gpu);
+    result = copies_of ? copies_of->begin(extent, gpu, peers) : CUDA_ERROR_NOT_SUPPORTED;
+    extent->shared = result == CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS)
+        result = share(extent, gpu);
     if (result != CUDA_SUCCESS && gpu != home()) {
         unmap_home(extent);
         return result;
@@ -161,7 +170,9 @@ CUresult tsr_backing_make(struct tsr_extent *extent, uint32_t gpu, uint32_t peer
 
 void tsr_backing_drop(struct tsr_extent *extent)
 {
-    if (extent->shared) {
+    if (extent->copies) {
+        copies_of->drop(extent);
+    } else if (extent->shared) {
         struct tsr_message message = about(TSR_MESSAGE_UNMAP, extent);
         tsr_arena_mark(extent->address, extent->bytes, false);
         tsr_executors_tell(&message);
@@ -180,7 +191,7 @@ static CUresult fill(CUmemGenericAllocationHandle memory, CUdeviceptr from, uint
     CUresult result = tsr_real.cuMemAddressReserve(&at, bytes, TSR_ARENA_PAGE, 0, 0);
     if (result != CUDA_SUCCESS)
         return result;
-    result = map(at, bytes, memory, 0);
+    result = tsr_backing_map(at, bytes, memory, 0);
     if (result != CUDA_SUCCESS)
         goto free_addresses;
     result = tsr_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
@@ -202,8 +213,9 @@ free_addresses:
 static CUresult exchange(const struct tsr_extent *extent, CUmemGenericAllocationHandle memory)
 {
     CUresult result = tsr_real.cuMemUnmap(extent->address, extent->bytes);
-    if (result == CUDA_SUCCESS && (result = map(extent->address, extent->bytes, memory, extent->peers)) != CUDA_SUCCESS &&
-        map(extent->address, extent->bytes, extent->memory, extent->peers) != CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS &&
+        (result = tsr_backing_map(extent->address, extent->bytes, memory, extent->peers)) != CUDA_SUCCESS &&
+        tsr_backing_map(extent->address, extent->bytes, extent->memory, extent->peers) != CUDA_SUCCESS)
         tsr_error("memory of %llu bytes at 0x%llx could neither move nor stay; what uses it fails",
                   (unsigned long long)extent->bytes, (unsigned long long)extent->address);
     return result;
@@ -214,7 +226,7 @@ CUresult tsr_backing_move(struct tsr_extent *extent, uint32_t gpu)
     struct tsr_message ask = about(TSR_MESSAGE_MOVE, extent), back = about(TSR_MESSAGE_MOVED, extent), stay = back;
     CUmemGenericAllocationHandle memory;
     stay.detail = 1;
-    CUresult result = create_on(&memory, extent->bytes, gpu);
+    CUresult result = tsr_backing_create(&memory, extent->bytes, gpu);
     if (result != CUDA_SUCCESS)
         return result;
     result = fill(memory, extent->address, extent->bytes);

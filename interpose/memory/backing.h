@@ -13,6 +13,17 @@
 struct tsr_extent;
 
 /*
+ * Who gives extents further copies, on other GPUs (copies.h); constant while there are extents. `begin`: the extent's memory is at home,
+ * mapped there alone; NOT_SUPPORTED: it is to have one copy. `drop`: its own, mapped everywhere but at home, go. `fix`: others use home's.
+ */
+struct tsr_backing_copies {
+    CUresult (*begin)(struct tsr_extent *extent, uint32_t gpu, uint32_t peers);
+    void (*drop)(struct tsr_extent *extent);
+    void (*fix)(struct tsr_extent *extent);
+};
+void tsr_backing_have_copies(const struct tsr_backing_copies *copies);
+
+/*
  * Gives an extent (address and bytes are set) memory of the GPU. Devices whose bit is set in `peers` may access it, too. What an executor
  * cannot map exists at home only (home_only.h); elsewhere than home that is an error. Errors: the driver's or an executor's; then
  * nothing has changed.
@@ -28,6 +39,13 @@ CUresult tsr_backing_move(struct tsr_extent *extent, uint32_t gpu);
 
 /* Lets another GPU of the application at it, or not any more; wherever it moves. */
 CUresult tsr_backing_grant(struct tsr_extent *extent, CUdevice device, CUmemAccess_flags flags);
+
+/*
+ * Memory of the GPU, not mapped anywhere. Errors: NOT_SUPPORTED, of a GPU that is hidden from this process; the driver's.
+ */
+CUresult tsr_backing_create(CUmemGenericAllocationHandle *out, uint64_t bytes, uint32_t gpu);
+/* Maps it in the application's process, where the home GPU and these others may use it from then on. */
+CUresult tsr_backing_map(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle memory, uint32_t peers);
 
 /* Bytes of extents whose memory is not on the home GPU. */
 uint64_t tsr_backing_away_bytes(void);

@@ -2,6 +2,7 @@
 #include "memory/home.h"
 #include "memory/memory.h"
 #include "memory/contexts.h"
+#include "memory/copies.h"
 
 #include "base/vec.h"
 #include "memory/allocation.h"
@@ -278,6 +279,7 @@ void tsr_memory_context_gone(CUcontext context)
     tsr_heap_trim(&small, 0);
     tsr_host_context_gone_locked(context);
     tsr_memory_unlock();
+    tsr_copies_context_gone(context);
 }
 
 CUresult tsr_memory_open_to(CUdevice device)
@@ -295,6 +297,7 @@ void tsr_memory_forget(void)
     tsr_allocation_forget();
     tsr_pool_forget();
     tsr_arena_forget();
+    tsr_copies_forget();
     tsr_vmm_forget();
     tsr_physical_forget();
     tsr_host_forget();

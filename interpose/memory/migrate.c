@@ -10,6 +10,7 @@
 #include "memory/allocation.h"
 #include "memory/arena.h"
 #include "memory/backing.h"
+#include "memory/copies.h"
 #include "memory/home.h"
 #include "object/capture.h"
 
@@ -106,6 +107,8 @@ void tsr_migrate_fix_locked(struct tsr_extent *extent)
 {
     struct moves moves = {0};
     uint32_t home = tsr_session()->policy->home;
+    if (extent->copies)
+        tsr_copies_fix(extent);
     if (!extent->residency.fixed && extent->residency.gpu != home && extent->shared &&
         tsr_vec_push(&moves.list, (struct move){extent, home}) && !move_all_locked(&moves, FIX_NS))
         tsr_info("memory of GPU %u is given to others as it is: there was no quiet moment to bring it home",

@@ -14,10 +14,12 @@
 
 #define SHARDS 64u
 #define ATTEMPT_NS 20000ull
+#define DRAIN_LOOK_NS 2000ull
 #define BETWEEN_ATTEMPTS_NS 200000ull
 
 struct shard {
     TSR_APART uint32_t inside; /* atomic */
+    uint32_t empty;            /* atomic; how often nobody was left */
 };
 
 bool tsr_gate_watched;
@@ -70,10 +72,13 @@ bool tsr_gate_enter_watched(void)
 
 void tsr_gate_leave_watched(void)
 {
+    uint32_t left = mine->inside - 1;
     if (mine_alone)
-        __atomic_store_n(&mine->inside, mine->inside - 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&mine->inside, left, __ATOMIC_RELEASE);
     else
-        __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_RELEASE);
+        left = __atomic_sub_fetch(&mine->inside, 1, __ATOMIC_RELEASE);
+    if (left == 0)
+        __atomic_store_n(&mine->empty, __atomic_load_n(&mine->empty, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
 }
 
 static bool is_empty(void)
@@ -124,4 +129,20 @@ void tsr_gate_open(void)
     closed_by_me = false;
     __atomic_store_n(&is_closed, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&closing);
+}
+
+bool tsr_gate_drain(uint64_t timeout_ns)
+{
+    uint64_t end = tsr_os_monotonic_ns() + timeout_ns;
+    uint32_t empty[SHARDS];
+    for (unsigned i = 0; i < SHARDS; i++)
+        empty[i] = __atomic_load_n(&shards[i].empty, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; i < SHARDS; i++)
+        while (__atomic_load_n(&shards[i].inside, __ATOMIC_SEQ_CST) &&
+               __atomic_load_n(&shards[i].empty, __ATOMIC_SEQ_CST) == empty[i]) {
+            if (tsr_os_monotonic_ns() >= end)
+                return false;
+            pause_ns(DRAIN_LOOK_NS);
+        }
+    return true;
 }

@@ -33,4 +33,7 @@ static inline void tsr_gate_leave(bool entered)
 bool tsr_gate_close(uint64_t timeout_ns);
 void tsr_gate_open(void);
 
+/* Waits until everybody who is inside now has left; others may come. The caller is not inside. False: not within the time. */
+bool tsr_gate_drain(uint64_t timeout_ns);
+
 #endif

@@ -23,6 +23,8 @@ static struct {
     uint32_t all;                               /* atomic; their sum */
 } away;
 
+bool tsr_order_strict;
+
 static void count(const struct tsr_stream *stream, bool was, bool is)
 {
     if (was == is)
@@ -196,7 +198,7 @@ static CUresult hold_joined(struct tsr_order_hold *hold, struct tsr_stream *stre
 static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
 {
     *hold = (struct tsr_order_hold){0};
-    if (!any_away()) {
+    if (!any_away() && !__atomic_load_n(&tsr_order_strict, __ATOMIC_ACQUIRE)) {
         *hold = (struct tsr_order_hold){.loose = true, .handle = handle, .per_thread = per_thread};
         return CUDA_SUCCESS;
     }
@@ -563,6 +565,7 @@ void tsr_order_start(void)
     for (unsigned i = 0; i < TSR_STREAM_KINDS; i++)
         away.kinds[i] = 0;
     away.all = 0;
+    tsr_order_strict = false;
     tsr_stream_reset();
     tsr_watch_reset();
     tsr_stream_thread_ends = end_own;

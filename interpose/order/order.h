@@ -33,6 +33,9 @@ struct tsr_order_hold {
     bool gated; /* the gate (gate.h) has been passed */
 };
 
+/* Every call at home holds its stream, also while nothing is away (memory/copies.h). Atomic; set once in a session. */
+extern bool tsr_order_strict __attribute__((visibility("hidden")));
+
 /* Before work is enqueued at home in the stream (NULL: the default one, the thread's own if per_thread); tsr_order_leave after it, whatever
    came out. Errors: the executor's, when it has failed; then nothing is held. */
 CUresult tsr_order_enter(CUstream stream, bool per_thread, struct tsr_order_hold *hold);

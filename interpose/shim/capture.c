@@ -4,6 +4,7 @@
 #include "driver/engaged.h"
 #include "driver/real.h"
 #include "driver/stream_handle.h"
+#include "memory/copies.h"
 #include "order/gate.h"
 #include "order/order.h"
 #include "record/recorder.h"
@@ -42,6 +43,7 @@ static __attribute__((noinline)) CUresult ended(uint64_t start, enum tsr_row row
         bool gated = tsr_gate_enter();                                                                                         \
         tsr_captures_change_begin();                                                                                             \
         CUresult result = tsr_order_join(hStream, per_thread);                                                                 \
+        tsr_copies_capture_begins(hStream, per_thread);                                                                        \
         if (result == CUDA_SUCCESS)                                                                                            \
             result = tsr_real.symbol arguments;                                                                                \
         result = after(start, TSR_ROW_##symbol, result, tsr_stream_named(hStream, per_thread));                                \

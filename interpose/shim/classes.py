@@ -66,6 +66,35 @@ def name_of(row: Row) -> str:
     return re.sub(r"_v\d+$", "", row.base or row.symbol)
 
 
+# Give a stream something that touches no memory of which GPUs may have copies.
+TOUCHES_NOTHING = re.compile(
+    r"cuEvent|cuStream(WaitEvent|Query|Synchronize|Destroy|AddCallback|BeginCapture|EndCapture|GetCapture)|cuLaunchHostFunc"
+    r"|cuMemAlloc|cuMemFree|cuCtx|cuThreadExchange|cuGreenCtx"
+)
+
+
+def touches_of(row: Row, prototype: Prototype) -> str | None:
+    """What a copy or memset touches of memory of which GPUs may have copies (memory/copies.h), as a C expression that
+    brings it home; None: order_of says it."""
+    name, arguments = name_of(row), prototype.arguments
+    where = f"{stream_of(prototype) or 'NULL'}, {'true' if row.base else 'false'}"
+    if row.group not in ("copy", "memset"):
+        return None
+    letters = re.match(r"cuMemcpy([HD])to([HD])", name)
+    if letters:
+        to = "dstDevice" if letters[2] == "D" else "0"
+        source = "srcDevice" if letters[1] == "D" else "0"
+        return f"tsr_copies_loose_bytes({where}, {to}, {source}, ByteCount)"
+    if name in ("cuMemcpy", "cuMemcpyAsync"):
+        return f"tsr_copies_loose_bytes({where}, dst, src, ByteCount)"
+    if name in ("cuMemcpyPeer", "cuMemcpyPeerAsync"):
+        return f"tsr_copies_loose_bytes({where}, dstDevice, srcDevice, ByteCount)"
+    if row.group == "memset" and "N" in arguments and "loose" in (order_of(row, prototype) or Order("")).before:
+        element = int(re.search(r"D(8|16|32)(Async)?$", name)[1]) // 8  # type: ignore[index]
+        return f"tsr_copies_loose_bytes({where}, dstDevice, 0, (uint64_t)N * {element})"
+    return f"tsr_copies_loose_all({where})"
+
+
 def order_of(row: Row, prototype: Prototype) -> Order | None:
     """What keeps calls of the function in order; None when they need nothing."""
     name, stream, per_thread = name_of(row), stream_of(prototype), "true" if row.base else "false"
@@ -85,6 +114,8 @@ def order_of(row: Row, prototype: Prototype) -> Order | None:
         return Order(f"tsr_order_join({stream}, {per_thread})")
     if row.group == "copy" or (row.group == "memset" and not stream):
         return Order(f"tsr_order_enter_loose({stream or 'NULL'}, {per_thread}, &hold)", holds=True)
+    if stream and not TOUCHES_NOTHING.match(name):
+        return Order(f"tsr_copies_enter_all({stream}, {per_thread}, &hold)", holds=True)
     return Order(f"tsr_order_enter({stream}, {per_thread}, &hold)", holds=True) if stream else None
 
 
@@ -213,7 +244,7 @@ OTHERS = {
 }
 
 # Before the driver is called, in a process whose launches may run elsewhere.
-BEFOREHAND = {"cuStreamDestroy": "tsr_pool_stream_ends(hStream);"}
+BEFOREHAND = {"cuStreamDestroy": "tsr_pool_stream_ends(hStream), tsr_copies_stream_ends(hStream);"}
 # After a success: handles that the driver may give out again, settings that the executors are to have, too, and memory
 # that may be a library's.
 _GOT, _GAVE = "tsr_call_got_memory({}, {});", "tsr_call_gave_memory({});"

@@ -29,6 +29,7 @@ from interpose.shim.classes import (  # noqa: E402
     order_of,
     record_of,
     stream_of,
+    touches_of,
 )
 
 INCLUDES = """#include "launch/copy_shape.h"
@@ -37,6 +38,7 @@ INCLUDES = """#include "launch/copy_shape.h"
 #include "launch/call_memory.h"
 #include "lane/functions.h"
 #include "order/order.h"
+#include "memory/copies.h"
 #include "memory/migrate.h"
 #include "memory/pool.h"
 #include "driver/real.h"
@@ -113,11 +115,14 @@ def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
         redirect = f"tsr_has_role(TSR_REDIRECTING) ? redirected_{arguments} : tsr_real.{arguments}"
         lines = [f"    CUresult outcome = {redirect};"]
     elif order:
+        touches = touches_of(row, prototype) if "loose" in order.before else None
         lines = [
             *(["    struct tsr_order_hold hold;"] if order.holds else []),
             f"    CUresult outcome = {order.before};",
+            *(["    if (outcome == CUDA_SUCCESS)", f"        outcome = {touches};"] if touches else []),
             "    if (outcome == CUDA_SUCCESS)",
             f"        outcome = tsr_real.{arguments};",
+            *(["    tsr_copies_loose_end();"] if touches else []),
             *(["    tsr_order_leave(&hold);"] if order.holds else []),
             "    if (outcome == CUDA_SUCCESS)",
             "        outcome = tsr_order_state();",

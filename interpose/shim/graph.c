@@ -6,6 +6,7 @@
 
 #include "base/map.h"
 #include "launch/call_memory.h"
+#include "memory/copies.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "record/recorder.h"
@@ -141,7 +142,7 @@ static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUre
 {
     uint64_t start = tsr_record_start();
     struct tsr_order_hold hold;
-    CUresult result = tsr_order_enter(stream, false, &hold);
+    CUresult result = tsr_copies_enter_all(stream, false, &hold);
     struct tsr_timing_pair *pair = result == CUDA_SUCCESS ? tsr_timing_begin_work(start, stream) : NULL;
     if (result == CUDA_SUCCESS)
         result = real(exec, stream);

@@ -10,6 +10,7 @@
 
 #include "driver/engaged.h"
 #include "launch/attributes.h"
+#include "launch/touches.h"
 #include "check/check.h"
 #include "object/collective.h"
 #include "object/capture.h"
@@ -29,6 +30,8 @@
 #include "record/recorder.h"
 #include "object/session.h"
 #include "check/verify.h"
+
+#define MOST_TRIES 100u /* to be faster than other threads */
 
 /* What the home driver would refuse is left to it, so that the application gets its error. */
 static bool shape_is_valid(const struct tsr_function_record *function, const struct tsr_launch *launch)
@@ -98,15 +101,45 @@ static CUresult examine(struct tsr_launch *launch, const struct tsr_decision *de
     return result;
 }
 
-static CUresult post(const struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record)
+static CUresult post_found(const struct tsr_stream_found *place, const struct tsr_launch *launch, struct tsr_lane_client *lane,
+                           struct tsr_lane_record *record, const struct tsr_copies_use *use)
 {
     struct tsr_order_hold hold;
-    CUresult result = tsr_order_depart_found(&launch->place, launch->stream, lane, &record->stream, &hold);
+    CUresult result = tsr_order_depart_found(place, launch->stream, lane, &record->stream, &hold);
     if (result != CUDA_SUCCESS)
         return result;
-    result = tsr_lane_post(lane, record, launch->gathered->values);
+    if (use)
+        result = tsr_copies_pull(use, record->stream);
+    if (result == CUDA_SUCCESS)
+        result = tsr_lane_post(lane, record, launch->gathered->values);
     tsr_order_leave(&hold);
     return result;
+}
+
+static CUresult post(const struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record)
+{
+    return post_found(&launch->place, launch, lane, record, NULL);
+}
+
+/* The same where GPUs have copies of what the launch touches. */
+static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record)
+{
+    struct tsr_touches touches;
+    struct tsr_stream_found place;
+    if (!tsr_touches_of(launch, &touches)) {
+        launch->reason = TSR_REASON_RANGES;
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    struct tsr_copies_use use = {.touches = touches.all, .count = touches.count, .stream = launch->stream, .lane = lane};
+    CUresult result = tsr_copies_prepare(&use);
+    for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
+        tsr_stream_place(launch->stream, &place); /* coming after others may have moved it */
+        result = post_found(&place, launch, lane, record, &use);
+        if (result != CUDA_ERROR_NOT_READY)
+            return result;
+        result = tsr_copies_prepare(&use);
+    }
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
 /* There, and, if that is possible, at home from the same bytes. */
@@ -153,9 +186,12 @@ static CUresult take(struct tsr_launch *launch)
     if (result == CUDA_SUCCESS)
         result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
     if (result == CUDA_SUCCESS)
-        result = decision.verify ? post_verified(launch, &decision, &record) : post(launch, decision.lane, &record);
+        result = decision.verify       ? post_verified(launch, &decision, &record)
+                 : tsr_copies_are_on() ? post_with_pulls(launch, decision.lane, &record)
+                                       : post(launch, decision.lane, &record);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
-        launch->reason = tsr_function_refusal(launch->known, decision.lane);
+        if (!launch->reason)
+            launch->reason = tsr_function_refusal(launch->known, decision.lane);
         return CUDA_SUCCESS;
     }
     launch->taken = true;
@@ -176,6 +212,28 @@ static void look_at(struct tsr_launch *launch, struct tsr_function_record *funct
         tsr_check_begin(launch);
 }
 
+/* Before it runs at home: other GPUs may have copies of what it touches. */
+static CUresult enter_with_pulls(struct tsr_launch *launch, bool ours)
+{
+    struct tsr_touches touches;
+    struct tsr_copies_use use = {.touches = touches.all, .stream = launch->stream};
+    use.everything = !ours || !tsr_launch_gather(launch) || !tsr_touches_of(launch, &touches);
+    use.count = use.everything ? 0 : touches.count;
+    return tsr_copies_enter(&use, &launch->hold);
+}
+
+static CUresult enter(struct tsr_launch *launch, bool ours)
+{
+    bool concerned = !launch->captured && launch->gpu == launch->session->policy->home;
+    if (!concerned || !tsr_copies_matter()) {
+        CUresult result = tsr_order_enter(launch->stream, false, &launch->hold);
+        if (!concerned || result != CUDA_SUCCESS || !tsr_copies_matter()) /* who begins to note waits for us from here on */
+            return result;
+        tsr_order_leave(&launch->hold);
+    }
+    return enter_with_pulls(launch, ours);
+}
+
 CUresult tsr_redirect(struct tsr_launch *launch)
 {
     bool redirecting = tsr_has_role(TSR_REDIRECTING);
@@ -193,7 +251,7 @@ CUresult tsr_redirect(struct tsr_launch *launch)
         return result;
     if (launch->gpu == launch->session->policy->home)
         look_at(launch, ours ? launch->known : NULL);
-    return tsr_order_enter(launch->stream, false, &launch->hold);
+    return enter(launch, ours);
 }
 
 /* A function that came in a way the shim does not know. The driver has just launched it, and so knows the handle. */

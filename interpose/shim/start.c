@@ -16,6 +16,7 @@
 #include "driver/gpus.h"
 #include "lane/lane_client.h"
 #include "memory/arena.h"
+#include "memory/copies.h"
 #include "memory/memory.h"
 #include "object/session.h"
 #include "order/gate.h"
@@ -101,6 +102,8 @@ void tsr_session_start(void)
     pthread_mutex_lock(&lock);
     if (!current || current->owner != getpid())
         tsr_session_set(current = create());
+    if (current)
+        tsr_copies_start();
     if (current)
         tsr_engage(current->lane_count || (current->checks && !current->policy->executor_count) ? TSR_REDIRECTING
                                                                                                 : TSR_COUNTING);

@@ -36,7 +36,9 @@
 #define TSR_HOST_ADDRESS 0x7ee800000000ull
 #define TSR_HOST_BYTES (16ull << 30)
 #define TSR_LANE_ADDRESS 0x7eec00000000ull
+#define TSR_WINDOWS 0u
 #else
+#define TSR_WINDOWS 16u /* for copies of the arena's memory (memory/replicas.h) */
 #define TSR_ARENA_ADDRESS 0x200000000000ull
 #define TSR_ARENA_BYTES (1ull << 40)
 #define TSR_RESERVE_BYTES (8ull << 40)
@@ -47,6 +49,8 @@
 #define TSR_LANE_SPACING (8ull << 20) /* one lane per executor, each at its own address */
 #define TSR_LANES (TSR_GPUS - 1)
 #define TSR_RESERVE_ADDRESS (TSR_ARENA_ADDRESS + TSR_ARENA_BYTES)
+/* Window n, of TSR_ARENA_BYTES: GPU n's copy of the arena's memory, in every process, at the same distance from its begin as in the arena. */
+#define TSR_WINDOWS_ADDRESS (TSR_RESERVE_ADDRESS + TSR_RESERVE_BYTES)
 
 enum tsr_message_kind {
     TSR_MESSAGE_HELLO, /* descriptor: the lane */

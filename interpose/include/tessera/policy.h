@@ -20,6 +20,7 @@
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 #define TSR_POLICY_FOLLOW (-1) /* as memory_place: on the GPU whose launches use it */
+#define TSR_POLICY_COPIES (-2) /* as memory_place: a copy on each GPU whose launches use it */
 
 /* cffi: begin */
 struct tsr_policy_executor {
@@ -87,7 +88,7 @@ struct tsr_policy {
     struct tsr_policy_executor executors[TSR_GPUS - 1];
     uint32_t generation;        /* atomic, release; from 1 on */
     uint32_t library_calls;     /* 1: they are marked in this run */
-    int32_t memory_place;       /* GPU where the application's memory lies; TSR_POLICY_FOLLOW */
+    int32_t memory_place;       /* GPU where the application's memory lies; TSR_POLICY_FOLLOW; TSR_POLICY_COPIES */
     uint32_t memory_first;      /* TSR_POLICY_FOLLOW: the GPU where memory is created of which nothing is known */
     uint32_t memory_move_after; /* TSR_POLICY_FOLLOW: so many more uses by another GPU before it moves */
     struct tsr_policy_table tables[2];
@@ -98,6 +99,13 @@ struct tsr_policy {
     uint64_t not_verified;               /* whose turn it was, but there was no room, or no quiet moment */
     uint64_t created_bytes[TSR_GPUS];    /* of memory that was created on another GPU than home, by GPU */
     uint64_t moved, moved_bytes;         /* moves of memory from one GPU to another, and their bytes */
+
+    uint64_t copies_bytes[16];            /* memory of copies on other GPUs than home, now, by GPU */
+    uint64_t pulls[16], pulled_bytes[16]; /* of bytes that a launch or copy on that GPU used and the GPU did not have */
+    uint64_t brought_home;                /* of the home GPU's: pulls for work of which it is not known what it touches */
+    uint64_t brought_home_bytes;
+    uint64_t waits;                            /* for other streams, before a pull */
+    uint64_t directory_bytes, directory_cells; /* of the directory, at the last change */
 
     uint32_t function_count; /* functions that were launched, once per process */
     uint32_t reserved;

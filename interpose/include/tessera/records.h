@@ -155,6 +155,7 @@ enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
                       12, /* it follows pointers in memory, where its module leaves addresses of variables or of the heap */
                   TSR_REASON_OTHER_GPUS = 13,   /* it is inside a call that reaches memory of other GPUs: NCCL's */
                   TSR_REASON_ARCHITECTURE = 14, /* its code does not exist for the other GPU */
+                  TSR_REASON_RANGES = 15,       /* it is not known what it touches, and GPUs have copies of their own */
                   TSR_REASON_MEMORY_MANAGED =
                       16, /* from here on: a parameter points to memory that exists at home only: managed memory */
                   TSR_REASON_MEMORY_REGISTERED = 17,   /* the application's own memory, page-locked */

@@ -1,0 +1,36 @@
+/* See touches.h. */
+#include "launch/touches.h"
+
+#include "launch/launch.h"
+
+#define LONGEST (1ll << 40) /* more is anything */
+
+/* False: nobody knows where it ends. In a library's call what is overwritten and scratch is so for the call as a whole. */
+static bool add(const struct tsr_access_range *range, bool in_call, struct tsr_touches *out)
+{
+    if (range->last < range->first || range->last - range->first >= LONGEST)
+        return range->last < range->first && !range->whole;
+    bool writes = range->kind != TSR_ACCESS_READ;
+    bool scratch = range->scratch && !in_call;
+    bool fresh = scratch || (range->kind == TSR_ACCESS_WRITE && range->overwritten && !in_call);
+    out->all[out->count++] = (struct tsr_touch){.first = range->base + (uint64_t)range->first,
+                                                .end = range->base + (uint64_t)range->last + 1,
+                                                .pulls = !fresh,
+                                                .writes = writes || scratch,
+                                                .stride = fresh && !scratch ? (uint64_t)range->stride : 0,
+                                                .width = fresh && !scratch ? (uint64_t)range->width : 0};
+    return true;
+}
+
+bool tsr_touches_of(const struct tsr_launch *launch, struct tsr_touches *out)
+{
+    struct tsr_prediction prediction;
+    out->count = 0;
+    if (!tsr_is_predictable(launch->known))
+        return false;
+    tsr_predict(launch, &prediction);
+    bool known = prediction.source != TSR_SOURCE_NONE;
+    for (uint32_t i = 0; i < prediction.count && known; i++)
+        known = add(&prediction.ranges[i], prediction.in_call, out);
+    return known;
+}

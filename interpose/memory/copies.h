@@ -1,0 +1,101 @@
+/*
+ * Memory of which each GPU has a copy: under the policy's place `copies`, extents have replicas (replicas.h) and a directory of who holds
+ * which bytes. Before work is enqueued on a GPU, what it may see and its copy does not hold is pulled there, in its stream; afterwards
+ * it alone holds what it may write. The program's order stays what it is: what comes after other work by the program's word comes after
+ * that work's pulls and writes, too. Only where the over-approximations of two pieces of work overlap that the program does not order,
+ * a wait is added.
+ *
+ * Work on other GPUs has known ranges. Work at home of which nothing is known has everything brought home first. Until work on another
+ * GPU uses shared memory nothing is noted and nothing costs.
+ *
+ * Locks: tsr_copies_prepare takes the memory lock, the gate and streams, one after the other; the copies' own lock is the last one.
+ */
+#ifndef TSR_MEMORY_COPIES_H
+#define TSR_MEMORY_COPIES_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "order/order.h"
+
+struct tsr_extent;
+struct tsr_lane_client;
+
+/* Bytes first to end, addresses; what is not in an extent with copies does not matter. As in struct tsr_use (directory.h). */
+struct tsr_touch {
+    uint64_t first, end;
+    bool pulls, writes;
+    uint64_t stride, width;
+};
+
+struct tsr_copies_use {
+    const struct tsr_touch *touches;
+    uint32_t count;
+    bool everything; /* it may touch anything; only at home */
+    CUstream stream;
+    bool per_thread;
+    struct tsr_lane_client *lane; /* NULL: it runs at home */
+};
+
+extern uint32_t tsr_copies_away __attribute__((visibility("hidden"))); /* atomic; not 0: other GPUs than home may hold bytes */
+
+static inline bool tsr_copies_matter(void)
+{
+    return __builtin_expect(__atomic_load_n(&tsr_copies_away, __ATOMIC_ACQUIRE) != 0, 0);
+}
+
+/* Whether the policy wants copies, and there may be some. Constant for a session. */
+bool tsr_copies_are_on(void);
+
+/*
+ * Before the stream is held: makes it come after what it has to. Then, the stream being held: pulls, and notes the use. Errors: NOT_READY, to
+ * begin again, because other threads were faster; NOT_SUPPORTED, of a lane: it must run at home; the driver's and the executor's.
+ */
+CUresult tsr_copies_prepare(const struct tsr_copies_use *use);
+CUresult tsr_copies_pull(const struct tsr_copies_use *use, uint32_t slot);
+
+/* In the place of tsr_order_enter for work at home: does all of the above, and holds the stream. */
+CUresult tsr_copies_enter(const struct tsr_copies_use *use, struct tsr_order_hold *hold);
+/* The same for a call that may touch anything, whether or not there are copies. */
+CUresult tsr_copies_enter_all(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
+/* For a call that may wait on the host, and so holds nothing (tsr_order_enter_loose): until tsr_copies_loose_end, whatever came out. */
+CUresult tsr_copies_loose_slow(const struct tsr_copies_use *use);
+void tsr_copies_loose_end_slow(void);
+extern __thread uint32_t tsr_copies_loose_worker __attribute__((visibility("hidden")));
+
+static inline CUresult tsr_copies_loose(const struct tsr_copies_use *use)
+{
+    return tsr_copies_matter() ? tsr_copies_loose_slow(use) : CUDA_SUCCESS;
+}
+
+static inline void tsr_copies_loose_end(void)
+{
+    if (__builtin_expect(tsr_copies_loose_worker != 0, 0))
+        tsr_copies_loose_end_slow();
+}
+
+/* For the generated wrappers: a call in the stream may touch anything; reads bytes and overwrites others (0: none). */
+CUresult tsr_copies_loose_all(CUstream stream, bool per_thread);
+CUresult tsr_copies_loose_bytes(CUstream stream, bool per_thread, uint64_t to, uint64_t from, uint64_t bytes);
+CUresult tsr_copies_loose_rows(CUstream stream, bool per_thread, uint64_t to, uint64_t pitch, uint64_t width, uint64_t height);
+
+/* The stream is about to be destroyed. */
+void tsr_copies_stream_ends(CUstream stream);
+
+/* A capture is about to begin in the stream (tsr_captures_change_begin). */
+void tsr_copies_capture_begins(CUstream stream, bool per_thread);
+/* The context has been destroyed, and its streams with it. */
+void tsr_copies_context_gone(CUcontext context);
+
+/* Before there is memory. */
+void tsr_copies_start(void);
+
+/* The rest with the memory lock held. */
+
+/* From now on others use the home GPU's memory: its bytes are brought there, and work that touches it stays there. */
+void tsr_copies_fix(struct tsr_extent *extent);
+void tsr_copies_forget(void);
+
+#endif

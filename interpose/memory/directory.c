@@ -1,0 +1,242 @@
+/* See directory.h. */
+#include "memory/directory.h"
+
+#include <string.h>
+
+#define MOST_GAPS 64u   /* of an overwritten use: with more, all that lies between its ends is pulled */
+#define SPLITS 2u       /* cells that one range can add */
+
+bool tsr_directory_start(struct tsr_directory *directory, uint64_t bytes, uint16_t holders)
+{
+    *directory = (struct tsr_directory){.most = TSR_DIRECTORY_CELLS};
+    if (!bytes || !holders || !tsr_vec_reserve(&directory->cells, 1))
+        return false;
+    directory->bytes = bytes;
+    directory->cells.count = 1;
+    directory->cells.data[0] = (struct tsr_cell){.holders = holders, .source = (uint8_t)__builtin_ctz(holders)};
+    return true;
+}
+
+void tsr_directory_fini(struct tsr_directory *directory)
+{
+    tsr_vec_fini(&directory->cells);
+    directory->bytes = 0;
+}
+
+static uint64_t end_of(const struct tsr_directory *directory, size_t index)
+{
+    return index + 1 < directory->cells.count ? directory->cells.data[index + 1].first : directory->bytes;
+}
+
+/* The cell that the offset lies in. */
+static size_t find(const struct tsr_directory *directory, uint64_t offset)
+{
+    size_t low = 0, high = directory->cells.count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (directory->cells.data[middle].first <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool has(const struct tsr_cell *cell, uint8_t copy)
+{
+    return cell->holders >> copy & 1;
+}
+
+static void tell_wait(const struct tsr_directory_listener *listener, uint64_t ticket)
+{
+    if (ticket)
+        listener->wait(listener->context, ticket);
+}
+
+/* Pulls of neighbouring cells from one copy are one. */
+static void pull_more(struct tsr_pull *open, const struct tsr_pull *more, const struct tsr_directory_listener *listener)
+{
+    if (open->end == more->first && open->end > open->first && open->from == more->from) {
+        open->end = more->end;
+        return;
+    }
+    if (open->end > open->first)
+        listener->pull(listener->context, open);
+    *open = *more;
+}
+
+/* What is needed before copy `copy` has these bytes. */
+static void ask_range(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy, bool pulls,
+                      const struct tsr_directory_listener *listener)
+{
+    struct tsr_pull open = {0};
+    for (size_t i = find(directory, first); i < directory->cells.count && directory->cells.data[i].first < end; i++) {
+        const struct tsr_cell *cell = &directory->cells.data[i];
+        tell_wait(listener, cell->arrivals[copy]);
+        if (!pulls || has(cell, copy))
+            continue;
+        tell_wait(listener, cell->writer);
+        uint64_t last = end_of(directory, i);
+        struct tsr_pull more = {cell->first > first ? cell->first : first, last < end ? last : end, cell->source, copy};
+        pull_more(&open, &more, listener);
+    }
+    if (open.end > open.first)
+        listener->pull(listener->context, &open);
+}
+
+/* Of an overwritten use with gaps, the gaps are left as they are, and so must be there. */
+static void ask_gaps(const struct tsr_directory *directory, const struct tsr_use *use,
+                     const struct tsr_directory_listener *listener)
+{
+    uint64_t gaps = (use->end - use->first) / use->stride;
+    ask_range(directory, use->first, use->end, use->copy, gaps > MOST_GAPS, listener);
+    if (gaps > MOST_GAPS)
+        return;
+    for (uint64_t at = use->first + use->width; at < use->end; at += use->stride) {
+        uint64_t gap = use->stride - use->width, left = use->end - at;
+        ask_range(directory, at, at + (gap < left ? gap : left), use->copy, true, listener);
+    }
+}
+
+static bool has_gaps(const struct tsr_use *use)
+{
+    return !use->pulls && use->writes && use->stride > use->width;
+}
+
+void tsr_directory_ask(const struct tsr_directory *directory, const struct tsr_use *use,
+                       const struct tsr_directory_listener *listener)
+{
+    if (use->first >= use->end)
+        return;
+    if (has_gaps(use))
+        ask_gaps(directory, use, listener);
+    else
+        ask_range(directory, use->first, use->end, use->copy, use->pulls, listener);
+}
+
+/* A cell begins at the offset from now on; there is room. Its index. */
+static size_t split(struct tsr_directory *directory, uint64_t offset)
+{
+    if (offset >= directory->bytes)
+        return directory->cells.count;
+    size_t index = find(directory, offset);
+    struct tsr_cell *cells = directory->cells.data;
+    if (cells[index].first == offset)
+        return index;
+    memmove(cells + index + 2, cells + index + 1, (directory->cells.count - index - 1) * sizeof cells[0]);
+    cells[index + 1] = cells[index];
+    cells[index + 1].first = offset;
+    directory->cells.count++;
+    return index + 1;
+}
+
+static bool is_like(const struct tsr_cell *a, const struct tsr_cell *b)
+{
+    return a->holders == b->holders && a->source == b->source && a->writer == b->writer &&
+           memcmp(a->arrivals, b->arrivals, sizeof a->arrivals) == 0;
+}
+
+/* Like neighbours among the cells from `begin` to `end`, and at its edges, become one. */
+static void join(struct tsr_directory *directory, size_t begin, size_t end)
+{
+    struct tsr_cell *cells = directory->cells.data;
+    size_t count = directory->cells.count, to = begin ? begin - 1 : 0, from = to + 1;
+    size_t stop = end < count ? end + 1 : count;
+    for (; from < stop; from++)
+        if (!is_like(&cells[to], &cells[from])) {
+            if (++to != from)
+                cells[to] = cells[from];
+        }
+    if (to + 1 != stop)
+        memmove(cells + to + 1, cells + stop, (count - stop) * sizeof cells[0]);
+    directory->cells.count -= stop - (to + 1);
+}
+
+static void change(struct tsr_cell *cell, const struct tsr_use *use, bool pulled)
+{
+    if (pulled && !has(cell, use->copy))
+        cell->arrivals[use->copy] = use->ticket;
+    cell->holders |= (uint16_t)(1u << use->copy);
+    if (!use->writes)
+        return;
+    cell->holders = (uint16_t)(1u << use->copy);
+    cell->source = use->copy;
+    cell->writer = use->ticket;
+}
+
+bool tsr_directory_has_room(struct tsr_directory *directory, size_t cells)
+{
+    size_t wanted = directory->cells.count + cells;
+    return wanted <= directory->most && tsr_vec_reserve(&directory->cells, wanted);
+}
+
+void tsr_directory_ask_all(const struct tsr_directory *directory, uint8_t copy, const struct tsr_directory_listener *listener)
+{
+    ask_range(directory, 0, directory->bytes, copy, true, listener);
+    for (size_t i = 0; i < directory->cells.count; i++) {
+        tell_wait(listener, directory->cells.data[i].writer);
+        for (unsigned other = 0; other < TSR_DIRECTORY_COPIES; other++)
+            tell_wait(listener, directory->cells.data[i].arrivals[other]);
+    }
+}
+
+void tsr_directory_gather(struct tsr_directory *directory, uint8_t copy, uint64_t ticket,
+                          const struct tsr_directory_listener *listener)
+{
+    struct tsr_cell *cells = directory->cells.data;
+    tsr_directory_ask_all(directory, copy, listener);
+    cells[0] = (struct tsr_cell){.writer = ticket, .holders = (uint16_t)(1u << copy), .source = copy};
+    for (unsigned other = 0; other < TSR_DIRECTORY_COPIES; other++)
+        cells[0].arrivals[other] = ticket;
+    directory->cells.count = 1;
+}
+
+/* Whether the use leaves all cells as they are: the usual case of what is read often. */
+static bool changes_nothing(const struct tsr_directory *directory, const struct tsr_use *use)
+{
+    for (size_t i = find(directory, use->first); i < directory->cells.count && directory->cells.data[i].first < use->end; i++) {
+        const struct tsr_cell *cell = &directory->cells.data[i];
+        if (!has(cell, use->copy) || (use->writes && (cell->holders != 1u << use->copy || cell->writer != use->ticket)))
+            return false;
+    }
+    return true;
+}
+
+void tsr_directory_apply(struct tsr_directory *directory, const struct tsr_use *use,
+                         const struct tsr_directory_listener *listener)
+{
+    if (use->first >= use->end)
+        return;
+    if (changes_nothing(directory, use)) {
+        tsr_directory_ask(directory, use, listener);
+        return;
+    }
+    if (!tsr_directory_has_room(directory, SPLITS)) {
+        tsr_directory_gather(directory, use->copy, use->ticket, listener);
+        return;
+    }
+    tsr_directory_ask(directory, use, listener);
+    size_t begin = split(directory, use->first), end = split(directory, use->end);
+    bool pulled = use->pulls || has_gaps(use);
+    for (size_t i = begin; i < end; i++)
+        change(&directory->cells.data[i], use, pulled);
+    join(directory, begin, end);
+}
+
+void tsr_directory_forget(struct tsr_directory *directory, uint64_t first, uint64_t end, uint16_t holders)
+{
+    if (first >= end || !tsr_directory_has_room(directory, SPLITS))
+        return; /* they stay what they are */
+    size_t begin = split(directory, first), stop = split(directory, end);
+    for (size_t i = begin; i < stop; i++)
+        directory->cells.data[i].holders = holders | (uint16_t)(1u << directory->cells.data[i].source);
+    join(directory, begin, stop);
+}
+
+bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy)
+{
+    for (size_t i = find(directory, first); i < directory->cells.count && directory->cells.data[i].first < end; i++)
+        if (!has(&directory->cells.data[i], copy) || directory->cells.data[i].arrivals[copy])
+            return false;
+    return true;
+}

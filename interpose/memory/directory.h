@@ -1,0 +1,97 @@
+/*
+ * Who holds which bytes of an extent that several GPUs have a copy of. Decides only: knows neither driver nor clock nor locks, moves nothing.
+ *
+ * A sorted array of cells covers the extent. All bytes of a cell have the same holders: the copies that have their value; the last writer's
+ * copy is always one of them, and the one that others pull from. A use by a launch or copy is told which bytes it must pull, and which
+ * earlier pieces of work it must come after although the program does not order them: the writer of what it pulls, since what is
+ * known of launches are over-approximations, and pulls that are on their way into its own copy.
+ *
+ * A piece of work is a ticket: the caller's number of it, never 0. There are TSR_DIRECTORY_CELLS cells at most: a use that would need more
+ * brings the whole extent together where it runs.
+ */
+#ifndef TSR_MEMORY_DIRECTORY_H
+#define TSR_MEMORY_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+
+#define TSR_DIRECTORY_COPIES 16u
+#define TSR_DIRECTORY_CELLS 4096u
+
+struct tsr_cell {
+    uint64_t first;  /* ends where the next one begins */
+    uint64_t writer; /* ticket of the last one; 0: none */
+    uint64_t
+        arrivals[TSR_DIRECTORY_COPIES]; /* by copy: ticket of the last pull into it, whether or not it still holds; 0: none */
+    uint16_t holders;                   /* bit n: copy n */
+    uint8_t source;                     /* a holder: the last writer's copy */
+};
+
+struct tsr_directory {
+    uint64_t bytes; /* 0: not started */
+    uint32_t most;  /* cells */
+    struct {
+        struct tsr_cell *data;
+        size_t count, capacity;
+    } cells;
+};
+
+/* Bytes first to end, offsets in the extent. */
+struct tsr_use {
+    uint64_t first, end;
+    uint64_t ticket; /* of who uses them */
+    uint8_t copy;    /* that it uses */
+    bool pulls;      /* it may see what they held, or leave it */
+    bool writes;     /* it may change them: then no other copy holds them any more */
+    /* Of an overwritten use (writes, does not pull): only `width` bytes at every multiple of `stride` from `first` are; 0: all. */
+    uint64_t stride, width;
+};
+
+struct tsr_pull {
+    uint64_t first, end;
+    uint8_t from, to; /* copies */
+};
+
+/* Who hears of what a use needs. `wait` may hear of a ticket several times. */
+struct tsr_directory_listener {
+    void (*pull)(void *context, const struct tsr_pull *pull);
+    void (*wait)(void *context, uint64_t ticket);
+    void *context;
+};
+
+/* All of these copies hold all bytes, whose value nobody knows yet. False: no memory. */
+bool tsr_directory_start(struct tsr_directory *directory, uint64_t bytes, uint16_t holders);
+void tsr_directory_fini(struct tsr_directory *directory);
+
+/* What the use would need, without changing anything. */
+void tsr_directory_ask(const struct tsr_directory *directory, const struct tsr_use *use,
+                       const struct tsr_directory_listener *listener);
+
+/* The same, and then it is as if it had happened. Pulls come in the order of their addresses. */
+void tsr_directory_apply(struct tsr_directory *directory, const struct tsr_use *use,
+                         const struct tsr_directory_listener *listener);
+
+/* Whether that many more cells may come. If not, the next use is to gather. */
+bool tsr_directory_has_room(struct tsr_directory *directory, size_t cells);
+
+/* One cell for all that only this copy holds; it comes after all that was. Needs no memory. ask_all: what that needs. */
+void tsr_directory_ask_all(const struct tsr_directory *directory, uint8_t copy, const struct tsr_directory_listener *listener);
+void tsr_directory_gather(struct tsr_directory *directory, uint8_t copy, uint64_t ticket,
+                          const struct tsr_directory_listener *listener);
+
+/* What the bytes held matters to nobody any more: everybody holds them. */
+void tsr_directory_forget(struct tsr_directory *directory, uint64_t first, uint64_t end, uint16_t holders);
+
+/* Whether the copy holds all bytes of the use, and no pull into it is recorded. */
+bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy);
+
+/* Memory that the cells take. */
+static inline uint64_t tsr_directory_memory(const struct tsr_directory *directory)
+{
+    return directory->cells.capacity * sizeof(struct tsr_cell);
+}
+
+#endif

@@ -1,0 +1,149 @@
+/* See replicas.h. */
+#include "memory/replicas.h"
+
+#include <unistd.h>
+
+#include <tessera/lane.h>
+
+#include "base/log.h"
+#include "driver/real.h"
+#include "lane/executors.h"
+#include "lane/lane_client.h"
+#include "memory/arena.h"
+#include "memory/backing.h"
+#include "object/session.h"
+
+#define READ_WRITE CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+
+static bool open, refused; /* memory lock */
+
+/* The windows of home and of each lane. */
+static uint64_t windows_bytes(void)
+{
+    return (tsr_session()->lane_count + 1ull) * TSR_ARENA_BYTES;
+}
+
+bool tsr_replicas_open(void)
+{
+    uint64_t bytes = windows_bytes();
+    struct tsr_message message = {.kind = TSR_MESSAGE_RESERVE, .address = TSR_WINDOWS_ADDRESS, .bytes = bytes};
+    struct tsr_message undo = {.kind = TSR_MESSAGE_UNRESERVE, .address = TSR_WINDOWS_ADDRESS, .bytes = bytes};
+    CUdeviceptr address = 0;
+    if (open || refused)
+        return open;
+    refused = tsr_session()->lane_count >= TSR_WINDOWS ||
+              tsr_real.cuMemAddressReserve(&address, bytes, TSR_ARENA_PAGE, TSR_WINDOWS_ADDRESS, 0) != CUDA_SUCCESS;
+    if (!refused && (address != TSR_WINDOWS_ADDRESS || tsr_executors_ask(&message, -1, &undo) != CUDA_SUCCESS)) {
+        tsr_real.cuMemAddressFree(address, bytes);
+        refused = true;
+    }
+    open = !refused;
+    if (refused)
+        tsr_warn("address space for copies of memory cannot be shared; memory has one copy, at home");
+    return open;
+}
+
+void tsr_replicas_forget(void)
+{
+    open = refused = false;
+}
+
+static uint32_t gpu_of(uint32_t copy)
+{
+    const struct tsr_session *session = tsr_session();
+    return copy ? session->lane_device[copy - 1] : session->policy->home;
+}
+
+static bool has(const struct tsr_replicas *replicas, uint32_t copy)
+{
+    return replicas->own >> copy & 1;
+}
+
+static CUresult hand(struct tsr_lane_client *lane, CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle memory,
+                     int32_t charged)
+{
+    struct tsr_message message = {
+        .kind = TSR_MESSAGE_MAP, .address = address, .bytes = bytes, .detail = READ_WRITE, .value = charged};
+    int descriptor = -1;
+    CUresult result = tsr_real.cuMemExportToShareableHandle(&descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    if (result == CUDA_SUCCESS)
+        result = tsr_lane_ask(lane, &message, descriptor);
+    if (descriptor >= 0)
+        close(descriptor);
+    return result;
+}
+
+static void take_back(struct tsr_lane_client *lane, CUdeviceptr address, uint64_t bytes)
+{
+    struct tsr_message message = {.kind = TSR_MESSAGE_UNMAP, .address = address, .bytes = bytes};
+    tsr_lane_ask(lane, &message, -1);
+}
+
+/* Its own memory at the extent's address, or home's. */
+static CUresult give_own(const struct tsr_extent *extent, uint32_t copy, struct tsr_replicas *replicas)
+{
+    struct tsr_lane_client *lane = tsr_session()->lanes[copy - 1];
+    int32_t charged = (int32_t)gpu_of(copy) + 1;
+    CUresult result = tsr_backing_create(&replicas->memory[copy], extent->bytes, gpu_of(copy));
+    if (result == CUDA_SUCCESS) {
+        result = hand(lane, extent->address, extent->bytes, replicas->memory[copy], charged);
+        if (result == CUDA_SUCCESS) {
+            replicas->own |= (uint16_t)(1u << copy);
+            replicas->used_by[copy] = (uint8_t)copy;
+            return CUDA_SUCCESS;
+        }
+        tsr_real.cuMemRelease(replicas->memory[copy]);
+    }
+    replicas->used_by[copy] = 0;
+    return hand(lane, extent->address, extent->bytes, extent->memory, (int32_t)gpu_of(0) + 1);
+}
+
+static CUresult open_window(const struct tsr_extent *extent, uint32_t copy, const struct tsr_replicas *replicas)
+{
+    const struct tsr_session *session = tsr_session();
+    CUdeviceptr at = tsr_window_at(copy, extent->address);
+    CUresult result = tsr_backing_map(at, extent->bytes, replicas->memory[copy], 0);
+    for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++)
+        result = hand(session->lanes[i], at, extent->bytes, replicas->memory[copy], 0);
+    return result;
+}
+
+static void close_window(const struct tsr_extent *extent, uint32_t copy)
+{
+    const struct tsr_session *session = tsr_session();
+    CUdeviceptr at = tsr_window_at(copy, extent->address);
+    for (uint32_t i = 0; i < session->lane_count; i++)
+        take_back(session->lanes[i], at, extent->bytes);
+    tsr_real.cuMemUnmap(at, extent->bytes);
+}
+
+/* Also of what was made in part: what is not mapped is refused by the driver and the executors. */
+void tsr_replicas_drop(const struct tsr_extent *extent, struct tsr_replicas *replicas)
+{
+    const struct tsr_session *session = tsr_session();
+    for (uint32_t i = 0; i < session->lane_count; i++)
+        take_back(session->lanes[i], extent->address, extent->bytes);
+    for (uint32_t copy = 0; copy <= session->lane_count; copy++)
+        if (has(replicas, copy))
+            close_window(extent, copy);
+    for (uint32_t copy = 1; copy <= session->lane_count; copy++)
+        if (has(replicas, copy))
+            tsr_real.cuMemRelease(replicas->memory[copy]);
+    replicas->own = 0;
+}
+
+CUresult tsr_replicas_make(const struct tsr_extent *extent, struct tsr_replicas *out)
+{
+    const struct tsr_session *session = tsr_session();
+    CUresult result = CUDA_SUCCESS;
+    *out = (struct tsr_replicas){.own = 1};
+    out->memory[0] = extent->memory;
+    for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++)
+        result = give_own(extent, i + 1, out);
+    for (uint32_t copy = 0; copy <= session->lane_count && result == CUDA_SUCCESS; copy++)
+        if (has(out, copy))
+            result = open_window(extent, copy, out);
+    if (result != CUDA_SUCCESS)
+        tsr_replicas_drop(extent, out);
+    return result;
+}

@@ -1,0 +1,44 @@
+/*
+ * Physical memory of several GPUs for one extent of the arena: each GPU has its own at the extent's address, and every process sees each of
+ * them in a window (tessera/lane.h), where pulls copy from one to another. Copy 0 is the home GPU's, copy n+1 that of lane n. All of it
+ * is created in the application's process and outlives an executor. Memory lock held.
+ */
+#ifndef TSR_MEMORY_REPLICAS_H
+#define TSR_MEMORY_REPLICAS_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/lane.h>
+
+#include "memory/directory.h"
+
+struct tsr_extent;
+
+struct tsr_replicas {
+    uint16_t own; /* bit n: there is a copy n */
+    CUmemGenericAllocationHandle memory[TSR_DIRECTORY_COPIES];
+    uint8_t used_by[TSR_DIRECTORY_COPIES]; /* by GPU, numbered as copies: the copy that stands at the extent's address there */
+};
+
+/* Reserves the windows at home and in all executors. False: that is impossible; all memory has one copy. */
+bool tsr_replicas_open(void);
+void tsr_replicas_forget(void);
+
+/*
+ * The extent's memory is at home and mapped there only. Where memory cannot be had the GPU uses home's. Errors: the driver's or an
+ * executor's; then nothing has changed.
+ */
+CUresult tsr_replicas_make(const struct tsr_extent *extent, struct tsr_replicas *out);
+/* Nothing uses them any more. The home GPU's stays as it is. */
+void tsr_replicas_drop(const struct tsr_extent *extent, struct tsr_replicas *replicas);
+
+/* Where a byte of the arena is in the window of a copy. */
+static inline CUdeviceptr tsr_window_at(uint32_t copy, CUdeviceptr address)
+{
+    return TSR_WINDOWS_ADDRESS + copy * TSR_ARENA_BYTES + (address - TSR_ARENA_ADDRESS);
+}
+
+#endif

@@ -1,0 +1,327 @@
+/* The directory of copies against a model that knows each byte, and each copy's value of it. */
+#include "memory/directory.c"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "check.h"
+
+#define BYTES 96u
+#define COPIES 4u
+#define STEPS 300000u
+
+struct byte {
+    uint32_t value[COPIES]; /* of each copy */
+    uint32_t truth;         /* what the program wrote last; 0: nothing that matters */
+    bool holds[COPIES];
+    uint64_t writer, arrivals[COPIES];
+};
+
+struct model {
+    struct tsr_directory directory;
+    struct byte bytes[BYTES];
+    uint64_t pulled, waits; /* of the last use; waits: bit n: for a ticket that is n modulo 64 */
+    bool exact;             /* no bound was met: the directory must not do more than is needed */
+    uint32_t written;
+    uint64_t tickets;
+    unsigned short seed[3];
+};
+
+static unsigned draw(struct model *model, unsigned below)
+{
+    return (unsigned)(nrand48(model->seed) % below);
+}
+
+static void on_pull(void *context, const struct tsr_pull *pull)
+{
+    struct model *model = context;
+    CHECK(pull->first < pull->end && pull->end <= BYTES && pull->from != pull->to);
+    for (uint64_t i = pull->first; i < pull->end && i < BYTES; i++) {
+        model->bytes[i].value[pull->to] = model->bytes[i].value[pull->from];
+        if (model->exact) /* only what is not there, from who has it */
+            CHECK(!model->bytes[i].holds[pull->to] && model->bytes[i].holds[pull->from]);
+    }
+    model->pulled += pull->end - pull->first;
+}
+
+static void on_wait(void *context, uint64_t ticket)
+{
+    struct model *model = context;
+    model->waits |= 1ull << ticket % 64;
+}
+
+static void ignore_pull(void *context, const struct tsr_pull *pull)
+{
+    ((struct model *)context)->pulled += pull->end - pull->first;
+}
+
+static struct tsr_directory_listener listener(struct model *model)
+{
+    return (struct tsr_directory_listener){.pull = on_pull, .wait = on_wait, .context = model};
+}
+
+static bool is_gap(const struct tsr_use *use, uint64_t at)
+{
+    return use->stride > use->width && (at - use->first) % use->stride >= use->width;
+}
+
+static bool must_pull(const struct tsr_use *use, uint64_t at)
+{
+    return use->pulls || is_gap(use, at);
+}
+
+/* The needs of a use by the book, byte for byte. */
+static void expect(const struct model *model, const struct tsr_use *use, uint64_t *pulled, uint64_t *waits)
+{
+    *pulled = *waits = 0;
+    for (uint64_t i = use->first; i < use->end; i++) {
+        const struct byte *byte = &model->bytes[i];
+        uint64_t arrival = byte->arrivals[use->copy];
+        if (arrival)
+            *waits |= 1ull << arrival % 64;
+        if (byte->holds[use->copy] || !must_pull(use, i))
+            continue;
+        ++*pulled;
+        if (byte->writer)
+            *waits |= 1ull << byte->writer % 64;
+    }
+}
+
+/* Everything was brought together by the use: it came after all that was. */
+static bool is_together(const struct model *model, const struct tsr_use *use)
+{
+    const struct tsr_cell *cell = &model->directory.cells.data[0];
+    return model->directory.cells.count == 1 && cell->writer == use->ticket && cell->arrivals[COPIES] == use->ticket;
+}
+
+static void check_came_last(const struct model *model)
+{
+    for (unsigned i = 0; i < BYTES; i++) {
+        const struct byte *byte = &model->bytes[i];
+        CHECK(!byte->writer || model->waits >> byte->writer % 64 & 1);
+        for (unsigned copy = 0; copy < COPIES; copy++)
+            CHECK(!byte->arrivals[copy] || model->waits >> byte->arrivals[copy] % 64 & 1);
+    }
+}
+
+static void follow_together(struct model *model, const struct tsr_use *use)
+{
+    for (unsigned i = 0; i < BYTES; i++) {
+        struct byte *byte = &model->bytes[i];
+        byte->writer = use->ticket;
+        for (unsigned copy = 0; copy < COPIES; copy++) {
+            byte->holds[copy] = copy == use->copy;
+            byte->arrivals[copy] = use->ticket;
+        }
+    }
+}
+
+static void follow(struct model *model, const struct tsr_use *use)
+{
+    for (uint64_t i = use->first; i < use->end; i++) {
+        struct byte *byte = &model->bytes[i];
+        bool gaps = use->stride > use->width;
+        if ((use->pulls || gaps) && !byte->holds[use->copy])
+            byte->arrivals[use->copy] = use->ticket;
+        byte->holds[use->copy] = true;
+        if (!use->writes)
+            continue;
+        for (unsigned copy = 0; copy < COPIES; copy++)
+            byte->holds[copy] = copy == use->copy;
+        byte->writer = use->ticket;
+    }
+}
+
+/* The launch itself: it reads right bytes, and writes all that it promised and some of what it may. */
+static void run(struct model *model, const struct tsr_use *use)
+{
+    for (uint64_t i = use->first; i < use->end; i++) {
+        struct byte *byte = &model->bytes[i];
+        if (byte->truth && must_pull(use, i))
+            CHECK_EQ(byte->value[use->copy], byte->truth);
+        bool certain = use->writes && !must_pull(use, i);
+        if (certain || (use->writes && !is_gap(use, i) && draw(model, 2)))
+            byte->truth = byte->value[use->copy] = ++model->written;
+    }
+}
+
+static struct tsr_use draw_use(struct model *model)
+{
+    struct tsr_use use = {.first = draw(model, BYTES), .copy = (uint8_t)draw(model, COPIES), .ticket = ++model->tickets};
+    use.end = use.first + 1 + draw(model, draw(model, 4) ? 12 : BYTES);
+    use.end = use.end < BYTES ? use.end : BYTES;
+    use.writes = draw(model, 2);
+    use.pulls = !use.writes || draw(model, 2);
+    if (use.writes && !use.pulls && draw(model, 3) == 0) {
+        use.width = 1 + draw(model, 3);
+        use.stride = use.width + 1 + draw(model, 4);
+    }
+    return use;
+}
+
+static void check_whole(const struct model *model)
+{
+    const struct tsr_directory *directory = &model->directory;
+    CHECK(directory->cells.count <= directory->most);
+    CHECK_EQ(directory->cells.data[0].first, 0);
+    for (size_t i = 0; i < directory->cells.count; i++) {
+        const struct tsr_cell *cell = &directory->cells.data[i];
+        CHECK(cell->first < end_of(directory, i));
+        CHECK(cell->holders >> cell->source & 1);
+        if (i)
+            CHECK(!is_like(cell, cell - 1));
+    }
+}
+
+static void step(struct model *model)
+{
+    struct tsr_use use = draw_use(model);
+    uint64_t pulled, waits;
+    struct tsr_directory_listener asked = {.pull = ignore_pull, .wait = on_wait, .context = model};
+    if (draw(model, 50) == 0) {
+        tsr_directory_forget(&model->directory, use.first, use.end, (1u << COPIES) - 1);
+        for (uint64_t i = use.first; i < use.end; i++) {
+            model->bytes[i].truth = 0;
+            for (unsigned copy = 0; copy < COPIES; copy++)
+                model->bytes[i].holds[copy] = true;
+        }
+    }
+    expect(model, &use, &pulled, &waits);
+    model->pulled = model->waits = 0;
+    tsr_directory_ask(&model->directory, &use, &asked);
+    if (model->exact) {
+        CHECK_EQ(model->pulled, pulled);
+        CHECK_EQ(model->waits, waits);
+    }
+    model->pulled = model->waits = 0;
+    struct tsr_directory_listener heard = listener(model);
+    tsr_directory_apply(&model->directory, &use, &heard);
+    if (model->exact)
+        CHECK_EQ(model->pulled, pulled);
+    CHECK_EQ(waits & ~model->waits, 0);
+    run(model, &use);
+    if (is_together(model, &use)) {
+        check_came_last(model);
+        follow_together(model, &use);
+    } else {
+        follow(model, &use);
+    }
+}
+
+static void start(struct model *model, uint32_t most, unsigned seed)
+{
+    *model = (struct model){.exact = most >= BYTES + SPLITS, .seed = {(unsigned short)seed, 7, 11}};
+    CHECK(tsr_directory_start(&model->directory, BYTES, (1u << COPIES) - 1));
+    model->directory.most = most;
+    for (unsigned i = 0; i < BYTES; i++)
+        for (unsigned copy = 0; copy < COPIES; copy++)
+            model->bytes[i].holds[copy] = true;
+}
+
+static void campaign(uint32_t most, unsigned seed, unsigned steps)
+{
+    struct model model;
+    start(&model, most, seed);
+    for (unsigned i = 0; i < steps && check_failures == 0; i++) {
+        step(&model);
+        check_whole(&model);
+    }
+    tsr_directory_fini(&model.directory);
+}
+
+TEST(every_read_finds_what_was_written_last_and_nothing_else_is_pulled)
+{
+    for (unsigned seed = 0; seed < 4; seed++)
+        campaign(BYTES + SPLITS, seed, STEPS / 4);
+}
+
+TEST(with_few_cells_every_read_still_finds_what_was_written_last)
+{
+    for (unsigned most = 2; most < 12; most++)
+        campaign(most, most, STEPS / 20);
+}
+
+TEST(without_memory_the_extent_is_brought_together)
+{
+    struct model model;
+    start(&model, BYTES, 1);
+    model.directory.most = 1; /* as if none could be had */
+    model.exact = false;
+    for (unsigned i = 0; i < 1000; i++)
+        step(&model);
+    CHECK_EQ(model.directory.cells.count, 1);
+    tsr_directory_fini(&model.directory);
+}
+
+struct heard {
+    unsigned pulls, waits;
+    struct tsr_pull last;
+    uint64_t ticket;
+};
+
+static void hear_pull(void *context, const struct tsr_pull *pull)
+{
+    struct heard *heard = context;
+    heard->pulls++;
+    heard->last = *pull;
+}
+
+static void hear_wait(void *context, uint64_t ticket)
+{
+    struct heard *heard = context;
+    heard->waits++;
+    heard->ticket = ticket;
+}
+
+static struct heard use(struct tsr_directory *directory, struct tsr_use of)
+{
+    struct heard heard = {0};
+    struct tsr_directory_listener hears = {.pull = hear_pull, .wait = hear_wait, .context = &heard};
+    tsr_directory_apply(directory, &of, &hears);
+    return heard;
+}
+
+TEST(a_pull_is_from_the_writer_and_comes_after_it)
+{
+    struct tsr_directory directory;
+    REQUIRE(tsr_directory_start(&directory, 1000, 3));
+    use(&directory, (struct tsr_use){.first = 100, .end = 200, .ticket = 5, .copy = 1, .writes = true});
+    struct heard heard = use(&directory, (struct tsr_use){.first = 0, .end = 1000, .ticket = 6, .copy = 0, .pulls = true});
+    CHECK_EQ(heard.pulls, 1);
+    CHECK_EQ(heard.last.first, 100);
+    CHECK_EQ(heard.last.end, 200);
+    CHECK_EQ(heard.last.from, 1);
+    CHECK_EQ(heard.ticket, 5);
+    heard = use(&directory, (struct tsr_use){.first = 0, .end = 1000, .ticket = 7, .copy = 0, .pulls = true});
+    CHECK_EQ(heard.pulls, 0);
+    CHECK_EQ(heard.ticket, 6); /* the bytes are on their way */
+    CHECK(tsr_directory_holds(&directory, 0, 100, 0));
+    CHECK(!tsr_directory_holds(&directory, 0, 101, 0));
+    tsr_directory_fini(&directory);
+}
+
+TEST(what_is_overwritten_is_not_pulled_but_its_gaps_are)
+{
+    struct tsr_directory directory;
+    REQUIRE(tsr_directory_start(&directory, 1000, 3));
+    use(&directory, (struct tsr_use){.first = 0, .end = 1000, .ticket = 5, .copy = 1, .writes = true});
+    struct heard heard = use(&directory, (struct tsr_use){.first = 0, .end = 500, .ticket = 6, .copy = 0, .writes = true});
+    CHECK_EQ(heard.pulls, 0);
+    heard = use(&directory,
+                (struct tsr_use){.first = 500, .end = 590, .ticket = 7, .copy = 0, .writes = true, .stride = 40, .width = 10});
+    CHECK_EQ(heard.pulls, 2);
+    CHECK_EQ(heard.last.first, 550);
+    CHECK_EQ(heard.last.end, 580);
+    CHECK_EQ(heard.ticket, 5);
+    tsr_directory_fini(&directory);
+}
+
+TEST(reading_again_adds_no_cells)
+{
+    struct tsr_directory directory;
+    REQUIRE(tsr_directory_start(&directory, 1u << 20, 3));
+    for (uint64_t i = 0; i < 1000; i++)
+        use(&directory, (struct tsr_use){.first = 64 * i, .end = 64 * i + 64, .ticket = 1 + i, .copy = 0, .pulls = true});
+    CHECK_EQ(directory.cells.count, 1);
+    tsr_directory_fini(&directory);
+}
