@@ -41,7 +41,7 @@ static void read_process_name(char *own, char *executable)
     bytes = readlink("/proc/self/exe", path, sizeof path - 1);
     path[bytes > 0 ? bytes : 0] = 0;
     const char *slash = strrchr(path, '/');
-    strncat(executable, slash ? slash + 1 : path, NAME_BYTES - 1);
+    tsr_format(executable, NAME_BYTES, "%s", slash ? slash + 1 : path);
 }
 
 static bool in_this_process(const struct tsr_rules *rules, uint32_t glob)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <tessera/lane.h>
 

@@ -136,17 +136,17 @@ TEST(words_that_are_addresses_count_for_their_page)
 TEST(launches_that_are_looked_at_count_for_those_between_them)
 {
     enum { LAUNCHES = 80000, KERNELS = 8 };
-    uint32_t looks = 0, counted = 0;
+    uint32_t sampled = 0, counted = 0;
     REQUIRE(tsr_heat_start(4));
     for (uint64_t i = 0; i < LAUNCHES; i++) {
         uint64_t block[] = {TSR_ARENA_ADDRESS + i % KERNELS * PAGE};
         uint32_t launches = tsr_heat_weight();
-        looks += launches != 0;
+        sampled += launches != 0;
         counted += launches;
         if (launches)
             tsr_heat_count(block, sizeof block, launches, 1);
     }
-    CHECK(looks > LAUNCHES / 5 && looks < LAUNCHES / 3);
+    CHECK(sampled > LAUNCHES / 5 && sampled < LAUNCHES / 3);
     CHECK(counted <= LAUNCHES && counted > LAUNCHES - 8);
     CHECK_EQ(tsr_heat_launches, counted);
     for (uint64_t page = 0; page < KERNELS; page++) {

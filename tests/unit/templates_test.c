@@ -42,7 +42,8 @@ static void publish(uint64_t code, const char *name, uint32_t sm, const char *te
     while (slots[place % TSR_TEMPLATES_SLOTS].offset)
         place++;
     struct tsr_templates_slot *slot = &slots[place % TSR_TEMPLATES_SLOTS];
-    *slot = (struct tsr_templates_slot){code, function, sm, (uint32_t)strlen(text), 0};
+    *slot =
+        (struct tsr_templates_slot){.code = code, .function = function, .architecture = sm, .bytes = (uint32_t)strlen(text)};
     if (!offset) {
         memcpy((char *)written + next, text, strlen(text));
         offset = next;

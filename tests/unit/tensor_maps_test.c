@@ -117,7 +117,7 @@ TEST(of_other_maps_the_address_is_known)
 TEST(the_newest_maps_stay)
 {
     CUtensorMap map;
-    struct tsr_box box;
+    struct tsr_box box = {0};
     for (salt = 100; salt < 100 + 10 * SETS * WAYS; salt++)
         REQUIRE(make(&map, 0x40000, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_INTERLEAVE_NONE) == CUDA_SUCCESS);
     CHECK(tsr_tensor_map_find(&map, &box));
