@@ -1,5 +1,5 @@
 /*
- * Stream order across GPUs: the application's stream at home is the spine (DESIGN: order 1, needs no analysis).
+ * Stream order across GPUs: the application's stream at home is the spine. Needs no analysis.
  *
  * For each stream the shim knows where its last work went. Work that goes to an executor first departs: home work before it writes the
  * stream's home fence and the executor's stream waits for it. Anything enqueued at home first joins: the executor's stream writes the
@@ -11,7 +11,7 @@
  * and so it leaves a mark that makes later departures wait for home again.
  *
  * Nothing here can wait for ever: a fence is only waited for once the record that leads to it is on the lane, and records are
- * executed in the order of the lane.
+ * given to the driver in an order in which each WAIT comes after what it may depend on (tessera/lane.h).
  */
 #ifndef TSR_ORDER_H
 #define TSR_ORDER_H
