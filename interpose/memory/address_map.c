@@ -235,14 +235,29 @@ void tsr_address_cut(uint64_t address, uint64_t bytes)
         give_region(region);
 }
 
+/* All that lies in the page, each region once: one that was given back is empty. */
+static void give_regions(const struct tsr_address_page *page)
+{
+    if (page->region && page->region->end)
+        give_region(page->region);
+    for (uint32_t unit = 0; page->units && unit < PAGE_UNITS; unit++)
+        if (page->units[unit] && page->units[unit]->end)
+            give_region(page->units[unit]);
+}
+
 void tsr_address_forget(void)
 {
     pthread_mutex_init(&growing, NULL);
     for (uint32_t number = lowest_leaf; number <= highest_leaf && lowest_leaf != UINT32_MAX; number++)
         for (uint32_t i = 0; tsr_address_leaves[number] && i < TSR_ADDRESS_LEAF_PAGES; i++) {
             struct tsr_address_page *page = &tsr_address_leaves[number][i];
+            give_regions(page);
             free(page->units);
             *page = (struct tsr_address_page){0};
         }
-    unused = NULL;
+    while (unused) {
+        struct tsr_region *next = unused->free;
+        free(unused);
+        unused = next;
+    }
 }

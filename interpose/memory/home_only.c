@@ -19,6 +19,7 @@ struct range {
 };
 
 struct array {
+    struct array *before; /* that became too small: a look-up may still read it */
     size_t room;
     struct range all[];
 };
@@ -82,6 +83,7 @@ static bool grow_locked(void)
     struct array *larger = calloc(1, sizeof *larger + room * sizeof larger->all[0]);
     if (!larger)
         return false;
+    larger->before = ranges;
     larger->room = room;
     for (size_t i = 0; i < range_count; i++)
         put(larger, i, get(ranges, i));
