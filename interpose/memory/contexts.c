@@ -6,13 +6,14 @@
 static CUcontext contexts[TSR_MEMORY_CONTEXTS]; /* memory lock */
 static unsigned context_count;                  /* memory lock */
 static bool others;                             /* memory lock; there are contexts that are not in the list */
+static unsigned ending;                         /* memory lock; contexts that the driver is ending, perhaps */
 
 bool tsr_memory_contexts_locked(CUcontext out[TSR_MEMORY_CONTEXTS], unsigned *count)
 {
     for (unsigned i = 0; i < context_count; i++)
         out[i] = contexts[i];
     *count = context_count;
-    return !others;
+    return !others && !ending;
 }
 
 void tsr_memory_context_ended_locked(CUcontext context)
@@ -33,8 +34,32 @@ void tsr_memory_context_begun(CUcontext context)
     tsr_memory_unlock();
 }
 
+bool tsr_memory_context_end_begin(CUcontext context)
+{
+    tsr_memory_lock();
+    unsigned before = context_count;
+    tsr_memory_context_ended_locked(context);
+    bool was_known = context_count < before;
+    ending++;
+    tsr_memory_unlock();
+    return was_known;
+}
+
+void tsr_memory_context_end_finish(CUcontext context, bool stays)
+{
+    tsr_memory_lock();
+    ending--;
+    if (stays) {
+        tsr_memory_context_ended_locked(context); /* another thread may have retained it anew */
+        if (context_count < TSR_MEMORY_CONTEXTS)
+            contexts[context_count++] = context;
+    }
+    tsr_memory_unlock();
+}
+
 void tsr_contexts_forget(void)
 {
+    ending = 0;
     context_count = 0;
     others = false;
 }

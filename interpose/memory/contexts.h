@@ -15,6 +15,11 @@ void tsr_memory_context_ended_locked(CUcontext context);
 /* NULL: one that cannot be waited for. */
 void tsr_memory_context_begun(CUcontext context);
 
+/* Around the driver's ending of a context (NULL: none, perhaps): meanwhile nobody else uses it, and its work cannot be waited for.
+   Gives whether it was known; that, if it has not ended, is what `stays` says. */
+bool tsr_memory_context_end_begin(CUcontext context);
+void tsr_memory_context_end_finish(CUcontext context, bool stays);
+
 /* A forked child begins with none. */
 void tsr_contexts_forget(void);
 

@@ -10,11 +10,15 @@ static uint32_t devices_used; /* atomic; bit n: device n may access ordinary mem
 
 CUresult tsr_memory_end_context(CUcontext context, CUresult (*end)(CUcontext))
 {
+    if (!tsr_session())
+        return end(context);
+    bool was_known = tsr_memory_context_end_begin(context);
     CUresult result = end(context);
-    if (result == CUDA_SUCCESS && tsr_session()) {
+    if (result == CUDA_SUCCESS) {
         tsr_order_context_ended(context);
         tsr_memory_context_gone(context);
     }
+    tsr_memory_context_end_finish(context, was_known && result != CUDA_SUCCESS);
     return result;
 }
 
@@ -33,11 +37,14 @@ CUresult tsr_memory_end_primary(CUdevice device, CUresult (*end)(CUdevice))
         return end(device);
     if (is_active(device) && tsr_real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
         tsr_real.cuDevicePrimaryCtxRelease_v2(device);
+    bool was_known = tsr_memory_context_end_begin(context);
     CUresult result = end(device);
-    if (result == CUDA_SUCCESS && context && !is_active(device)) {
+    bool ended = result == CUDA_SUCCESS && context && !is_active(device);
+    if (ended) {
         tsr_order_context_ended(context);
         tsr_memory_context_gone(context);
     }
+    tsr_memory_context_end_finish(context, was_known && !ended);
     return result;
 }
 
