@@ -72,11 +72,13 @@ bool tsr_gate_enter_watched(void)
 
 void tsr_gate_leave_watched(void)
 {
-    uint32_t left = mine->inside - 1;
-    if (mine_alone)
+    uint32_t left;
+    if (mine_alone) {
+        left = mine->inside - 1;
         __atomic_store_n(&mine->inside, left, __ATOMIC_RELEASE);
-    else
+    } else {
         left = __atomic_sub_fetch(&mine->inside, 1, __ATOMIC_RELEASE);
+    }
     if (left == 0)
         __atomic_store_n(&mine->empty, __atomic_load_n(&mine->empty, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
 }
