@@ -1,5 +1,8 @@
 /* The start of everything: the process' own cuInit. */
 #include "driver/engaged.h"
+
+#include <pthread.h>
+
 #include "driver/gpus.h"
 #include "driver/real.h"
 #include "record/recorder.h"
@@ -11,15 +14,20 @@
 #include "object/templates.h"
 #include "object/registry.h"
 
-CUresult CUDAAPI cuInit(unsigned int Flags)
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* threads may initialise CUDA at the same time */
+
+static void forget_parent(void)
 {
-    if (!tsr_real_open())
-        return CUDA_ERROR_NO_DEVICE;
-    struct tsr_anchor before_init = tsr_recorder_before_init();
-    tsr_seen_start();
-    CUresult result = tsr_real.cuInit(Flags);
-    if (result != CUDA_SUCCESS)
-        return result;
+    starting = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget_parent);
+}
+
+static void start(struct tsr_anchor before_init)
+{
     tsr_engaged_prepare();
     tsr_gpus_start();
     tsr_registry_start();
@@ -29,5 +37,21 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
     tsr_templates_start();
     tsr_redirect_start();
     tsr_session_start();
+}
+
+CUresult CUDAAPI cuInit(unsigned int Flags)
+{
+    if (!tsr_real_open())
+        return CUDA_ERROR_NO_DEVICE;
+    struct tsr_anchor before_init = tsr_recorder_before_init();
+    tsr_seen_start();
+    CUresult result = tsr_real.cuInit(Flags);
+    if (result != CUDA_SUCCESS)
+        return result;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&starting);
+    start(before_init);
+    pthread_mutex_unlock(&starting);
     return result;
 }
