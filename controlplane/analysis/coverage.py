@@ -13,6 +13,7 @@ from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.analyst import Analyst
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import UNKNOWN, Description, unknown_description
+from controlplane.analysis.functions import Functions
 from controlplane.analysis.in_calls import refined
 from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.observed import TIER as OBSERVED
@@ -295,14 +296,13 @@ class Evaluation:
         most: int,
         left: Left | None = None,
     ) -> None:
-        self.process, self.analyses, self.found, self.most = process, analyses, found, most
+        self.process, self.found, self.most = process, found, most
         self.left, self.told = left, dict[int, set[TracedLaunch]]()
-        self.kernels: dict[Key, Kernel] = {}
         self.seen: dict[int, set[TracedLaunch]] = {}
         self.tensor = tensors(process.records).get
         self.pointers = Pointers()
-        kernels = [self.kernel(function) for function in process.functions.values()]
-        self.follows = not _lost(process) and any(kernel.pointers for kernel in kernels if kernel is not None)
+        self.functions = Functions(process, analyses)
+        self.follows = not _lost(process) and self.functions.have_pointers
 
     def run(self) -> None:
         for event, allocations in events(self.process):
@@ -313,19 +313,10 @@ class Evaluation:
             else:
                 self.pointers.forget()
 
-    def kernel(self, function: UsedFunction) -> Kernel | None:
-        """What is known of a function's code, if it is enough for its launches."""
-        analysis = self.analyses.get(function.key) if function.key is not None else None
-        if analysis is None or not analysis.template or function.key is None:
-            return None
-        if function.key not in self.kernels:
-            self.kernels[function.key] = Kernel(analysis.template, bool(analysis.description["parameters"]))
-        return self.kernels[function.key]
-
     def launch(self, launch: TracedLaunch, allocations: Allocations) -> None:
         function = self.process.functions[launch.function]
         coverage = self.found.get((function.name, function.key))
-        kernel = self.kernel(function)
+        kernel = self.functions.kernel(function)
         if kernel is not None and kernel.needs_parameters and not launch.is_complete:
             kernel = None
         by_call = launch.library.ranges(allocations) if launch.library is not None else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import UNKNOWN
+from controlplane.analysis.functions import Functions
 from controlplane.analysis.in_calls import refined
 from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.operands import LibraryCall, tensors
@@ -39,10 +40,9 @@ class Predictor:
         """is_whole: all launches of the process were recorded."""
         self.process, self.analyses = process, analyses
         self.tensor = tensors(process.records).get
-        self.kernels: dict[Key, Kernel] = {}
         self.pointers = Pointers()
-        kernels = [self.kernel(function) for function in process.functions.values()]
-        self.follows = is_whole and any(kernel.pointers for kernel in kernels if kernel is not None)
+        self.functions = Functions(process, analyses)
+        self.follows = is_whole and self.functions.have_pointers
         self.known: dict[TracedLaunch, Predicted] = {}
 
     def allocated(self) -> None:
@@ -53,16 +53,8 @@ class Predictor:
         """Something else than a launch wrote there; without an end, anywhere."""
         self.pointers.forget(begin, end or 1 << 64)
 
-    def kernel(self, function: UsedFunction) -> Kernel | None:
-        analysis = self.analyses.get(function.key) if function.key is not None else None
-        if analysis is None or not analysis.template or function.key is None:
-            return None
-        if function.key not in self.kernels:
-            self.kernels[function.key] = Kernel(analysis.template, bool(analysis.description["parameters"]))
-        return self.kernels[function.key]
-
     def launch(self, launch: TracedLaunch, allocations: Allocations) -> Predicted:
-        kernel = self.kernel(self.process.functions[launch.function])
+        kernel = self.functions.kernel(self.process.functions[launch.function])
         by_memory = self.follows and (kernel is None or kernel.pointers or not self.pointers.is_empty)
         if not by_memory and launch in self.known:
             return self.known[launch]

@@ -43,15 +43,14 @@ void tsr_registry_start(void)
     pthread_once(&once, watch_forks);
 }
 
-/* Threads may initialise CUDA at the same time. */
+/* While CUDA is being initialised, by one thread at a time. */
 void tsr_registry_listen(tsr_unload_listener *listener)
 {
-    for (unsigned place = 0; place < TSR_UNLOAD_LISTENERS; place++) {
-        tsr_unload_listener *found = NULL;
-        if (__atomic_compare_exchange_n(&listeners[place], &found, listener, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
-            found == listener)
-            return;
-    }
+    unsigned place = 0;
+    while (place < TSR_UNLOAD_LISTENERS && listeners[place] && listeners[place] != listener)
+        place++;
+    if (place < TSR_UNLOAD_LISTENERS && !listeners[place])
+        listeners[place] = listener;
 }
 
 static uint32_t next_id(void)
@@ -131,9 +130,8 @@ static bool module_is_of(uint64_t handle, const void *module, const void *contex
 /* No handle leads to it any more. */
 static void retire(struct tsr_module_record *module)
 {
-    tsr_unload_listener *listener;
-    for (unsigned i = 0; i < TSR_UNLOAD_LISTENERS && (listener = __atomic_load_n(&listeners[i], __ATOMIC_ACQUIRE)); i++)
-        listener(module); /* first: launches that an executor has not taken may need its functions */
+    for (unsigned i = 0; i < TSR_UNLOAD_LISTENERS && listeners[i]; i++)
+        listeners[i](module); /* first: launches that an executor has not taken may need its functions */
     tsr_module_drop_image(module);
     forget_functions(function_is_in, module);
     free(tsr_quarantine_pass(&old_modules, module));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -65,3 +66,11 @@ def test_scripts_that_are_named_exist() -> None:
         places = {place for place in PATH.findall(text) if not (ROOT / "scripts" / place).exists()}
         wrong += [f"{file}: scripts/{each}" for each in sorted(commands | places)]
     assert wrong == []
+
+
+def test_the_evaluators_benchmark_builds_and_runs(tmp_path: Path, native_build: Path) -> None:
+    result = tmp_path / "times.json"
+    words = ("--random", "1", "--repeat", "1", "--build", str(native_build), "--json", str(result))
+    done = script("scripts/bench/evaluator", *words, "tests/corpus/ptx/nvcc_scan.ptx")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(json.loads(result.read_text())) == {"memo", "no memo", "no memo, warm", "in the shim"}
