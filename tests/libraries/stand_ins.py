@@ -78,10 +78,11 @@ def build(directory: Path, header: str) -> None:
 class Marks:
     """The marks of library calls, in front of these libraries. `marks`: their file; None when they are preloaded.
 
-    `directory`: of the stand-ins; None when the real libraries are there.
+    `directory`: of the stand-ins; None when the real libraries are there. `wants`: operands are looked at because this
+    asks for it; otherwise somebody else has to.
     """
 
-    def __init__(self, marks: Path | None, directory: Path | None) -> None:
+    def __init__(self, marks: Path | None, directory: Path | None, wants: bool = True) -> None:
         self.marks = ctypes.CDLL(None if marks is None else str(marks))
         self.found: list[Operands] = []
         self.inside: Callable[[], object] = lambda: None  # what else a launching call does
@@ -91,7 +92,8 @@ class Marks:
             ctypes.c_void_p.in_dll(library, "stand_in_launch").value = ctypes.cast(
                 self._callback, ctypes.c_void_p
             ).value
-        self.marks.tessera_library_operands_wanted()
+        if wants:
+            self.marks.tessera_library_operands_wanted()
 
     def set_work_bytes(self, count: int) -> None:
         for library in self._libraries:
