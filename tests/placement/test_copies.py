@@ -13,9 +13,11 @@ from tests.command import TESSERA_RUN, with_native
 from tests.random.campaign import NONE, POLICIES, Setting, run
 
 SERVER = Path(__file__).with_name("server_guest.py")
+RING = Path(__file__).with_name("ring_guest.py")
 THREADS, REQUESTS, LAYERS, BYTES = 4, 48, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: pcie5\n"
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
+NTH = "rules:\n  - {match: {nth: {every: 3, offset: 1}}, device: 1}\n"
 HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\n"
 RANDOM = {"copies": 90_000, "copies-nth": 91_000, "copies-share": 92_000, "copies-stream": 93_000}
 PROGRAMS = 60
@@ -33,13 +35,17 @@ class Ran:
 
 def serve(native: Path, place: Path, memory: str | None) -> Ran:
     """On the emulated machine; without `memory` on one GPU."""
+    return guest(native, place, memory, STREAMS, [str(SERVER), str(THREADS), str(REQUESTS)])
+
+
+def guest(native: Path, place: Path, memory: str | None, rules: str, program: list[str]) -> Ran:
     (place / "machine.yaml").write_text(MACHINE)
-    (place / "policy.yaml").write_text(f"{HEAD}memory: {{place: {memory}}}\n{STREAMS}")
+    (place / "policy.yaml").write_text(f"{HEAD}memory: {{place: {memory}}}\n{rules}")
     policy = [] if memory is None else ["--policy", str(place / "policy.yaml")]
     report = place / "report.json"
     options = ["--emulate", str(place / "machine.yaml"), "--json", str(report), *policy]
     done = subprocess.run(
-        [str(TESSERA_RUN), *options, "--", sys.executable, str(SERVER), str(THREADS), str(REQUESTS)],
+        [str(TESSERA_RUN), *options, "--", sys.executable, *program],
         text=True,
         capture_output=True,
         env={**with_native(native), "XDG_CACHE_HOME": str(place / "cache")},
@@ -65,6 +71,19 @@ def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -
     assert ran.report["copies"]["brought_home"] == 0
     assert alone.virtual_ns / ran.virtual_ns > 1.6
     assert ran.virtual_ns < afar.virtual_ns
+
+
+@pytest.mark.parametrize("rules", [STREAMS, NTH], ids=["by stream", "by turns"])
+def test_launches_that_repeat_see_what_other_gpus_wrote_meanwhile(
+    rules: str, native_build: Path, tmp_path: Path
+) -> None:
+    native, program = native_build / "native", [str(RING), str(THREADS), "60", "5"]
+    alone = guest(native, tmp_path, None, rules, program)
+    for _ in range(4):  # the first run learns what launches touch
+        ran = guest(native, tmp_path, "copies", rules, program)
+        assert ran.output == alone.output
+    assert sum(ran.report["copies"]["pulls"].values()) > 100
+    assert min(device["launches"] for device in ran.report["devices"]) > 300
 
 
 @pytest.mark.parametrize("name", RANDOM)

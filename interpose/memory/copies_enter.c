@@ -1,0 +1,234 @@
+/* See copies.h. Before work: the first elsewhere, coming after others, pulling, holding the stream. */
+#include "memory/copies.h"
+
+#include <pthread.h>
+
+#include "base/log.h"
+#include "driver/real.h"
+#include "driver/stream_handle.h"
+#include "lane/streams.h"
+#include "memory/allocation.h"
+#include "memory/copies_parts.h"
+#include "memory/home.h"
+#include "memory/quiet.h"
+#include "object/capture.h"
+#include "object/session.h"
+#include "order/gate.h"
+#include "order/order.h"
+
+#define MOST_TRIES 1000u /* to be faster than other threads */
+#define MOST_DUE 4096u
+#define DRAIN_NS 500000000ull /* until whoever was giving a GPU work when the first work elsewhere begins has done so */
+#define QUIET_NS 5000000ull   /* until nothing runs */
+
+__thread uint32_t tsr_copies_loose_worker; /* 1 + its place */
+
+static CUstream ferry; /* lock; pulls for streams of other devices; NULL: none has come yet */
+static CUcontext ferry_context;
+
+/* Attempts that fail make the next one rarer. */
+static bool is_time(void)
+{
+    static uint32_t calls, due = 1; /* atomic */
+    if (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) < __atomic_load_n(&due, __ATOMIC_RELAXED))
+        return false;
+    __atomic_store_n(&calls, 0, __ATOMIC_RELAXED);
+    uint32_t now = __atomic_load_n(&due, __ATOMIC_RELAXED);
+    __atomic_store_n(&due, now < MOST_DUE ? 2 * now : now, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* From now on all uses are noted. What ran before was not: who comes after any of it comes after all. */
+static CUresult begin_locked_memory(void)
+{
+    __atomic_store_n(&tsr_order_strict, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&tsr_copies_away, 1, __ATOMIC_SEQ_CST);
+    return tsr_gate_drain(DRAIN_NS) ? tsr_tickets_bury_all() : CUDA_ERROR_NOT_READY;
+}
+
+/* There are too many tsr_tickets.workers: at a quiet moment they are forgotten. */
+static CUresult tidy_locked_memory(void)
+{
+    CUresult result = CUDA_ERROR_NOT_READY;
+    if (!tsr_gate_close(QUIET_NS))
+        return result;
+    if (!tsr_is_any_capture() && (result = tsr_quiet_wait(QUIET_NS)) == CUDA_SUCCESS)
+        tsr_copies_settle();
+    tsr_gate_open();
+    return result;
+}
+
+/* Before the first work elsewhere. Errors: NOT_SUPPORTED, this was not the moment. */
+static CUresult begin_or_tidy(void)
+{
+    if (!is_time() || tsr_is_any_capture() || !tsr_memory_at_home())
+        return tsr_tickets_have_begun() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_memory_lock();
+    CUresult result = tsr_tickets_have_begun() ? tidy_locked_memory() : begin_locked_memory();
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+    if (result != CUDA_SUCCESS)
+        tsr_debug("copies of memory: not the moment to begin (%d)", (int)result);
+    return tsr_tickets_have_begun() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
+{
+    struct tsr_copies_waits waits;
+    CUresult result = (tsr_tickets_have_begun() || !use->lane) && !tsr_tickets_are_crowded() ? CUDA_SUCCESS : begin_or_tidy();
+    if (result != CUDA_SUCCESS && use->lane)
+        return result;
+    result = tsr_copies_ask(use, &waits);
+    for (uint32_t i = 0; i < waits.count && result == CUDA_SUCCESS; i++)
+        result = tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, waits.workers[i]);
+    return result;
+}
+
+static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order_hold *hold)
+{
+    CUresult result = CUDA_ERROR_NOT_READY;
+    for (unsigned i = 0; i < MOST_TRIES && result == CUDA_ERROR_NOT_READY; i++) {
+        result = tsr_copies_prepare(use);
+        if (result == CUDA_SUCCESS)
+            result = tsr_order_enter(use->stream, use->per_thread, hold);
+        if (result != CUDA_SUCCESS)
+            continue;
+        result = tsr_copies_pull(use, 0);
+        if (result != CUDA_SUCCESS)
+            tsr_order_leave(hold);
+    }
+    return result;
+}
+
+/* An event after what has to be pulled for the use of a stream of another device, which cannot pull itself. */
+static CUresult ferry_pulls(const struct tsr_copies_use *use, CUevent *event)
+{
+    struct tsr_order_hold hold;
+    struct tsr_copies_use ferried = *use;
+    pthread_mutex_lock(&tsr_copies_lock);
+    CUresult result = ferry ? CUDA_SUCCESS : tsr_real.cuStreamCreate(&ferry, CU_STREAM_NON_BLOCKING);
+    ferry_context = tsr_tickets_context();
+    pthread_mutex_unlock(&tsr_copies_lock);
+    if (result != CUDA_SUCCESS)
+        return result;
+    ferried.stream = ferry;
+    ferried.per_thread = false;
+    result = enter_at_home(&ferried, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_worker_record(&(struct tsr_worker){.handle = ferry}, event);
+    tsr_order_leave(&hold);
+    return result;
+}
+
+/* One of the home GPU. */
+static CUcontext some_context(void)
+{
+    pthread_mutex_lock(&tsr_copies_lock);
+    CUcontext context = ferry_context;
+    for (size_t i = 0; i < tsr_tickets.workers.count && !context; i++)
+        context = tsr_tickets.workers.data[i]->dead ? NULL : tsr_tickets.workers.data[i]->context;
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return context;
+}
+
+static CUresult enter_elsewhere(const struct tsr_copies_use *use, struct tsr_order_hold *hold)
+{
+    CUevent event = NULL;
+    CUcontext popped;
+    CUcontext context = some_context();
+    if (!context) /* nothing has been noted in any that still is: other GPUs hold nothing */
+        return tsr_order_enter(use->stream, use->per_thread, hold);
+    CUresult result = tsr_real.cuCtxPushCurrent_v2(context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = ferry_pulls(use, &event);
+    tsr_real.cuCtxPopCurrent_v2(&popped);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_real.cuStreamWaitEvent(tsr_stream_named(use->stream, use->per_thread), event, 0);
+    tsr_real.cuEventDestroy_v2(event);
+    return result == CUDA_SUCCESS ? tsr_order_enter(use->stream, use->per_thread, hold) : result;
+}
+
+CUresult tsr_copies_enter(const struct tsr_copies_use *use, struct tsr_order_hold *hold)
+{
+    struct tsr_stream_found found;
+    bool is_home = tsr_stream_place(tsr_stream_named(use->stream, use->per_thread), &found) == tsr_session()->policy->home;
+    return is_home ? enter_at_home(use, hold) : enter_elsewhere(use, hold);
+}
+
+CUresult tsr_copies_enter_all(CUstream stream, bool per_thread, struct tsr_order_hold *hold)
+{
+    struct tsr_copies_use use = {.everything = true, .stream = stream, .per_thread = per_thread};
+    CUresult result = tsr_order_enter(stream, per_thread, hold);
+    if (result != CUDA_SUCCESS || !tsr_copies_matter() || tsr_is_capturing(tsr_stream_named(stream, per_thread)))
+        return result;
+    tsr_order_leave(hold);
+    return tsr_copies_enter(&use, hold);
+}
+
+CUresult tsr_copies_loose_slow(const struct tsr_copies_use *use)
+{
+    struct tsr_order_hold hold;
+    CUstream named = tsr_stream_named(use->stream, use->per_thread);
+    if (tsr_is_capturing(named)) /* the graph's launch may touch anything */
+        return CUDA_SUCCESS;
+    CUresult result = tsr_copies_enter(use, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    pthread_mutex_lock(&tsr_copies_lock);
+    uint32_t place = hold.stream ? tsr_worker_find_locked(named) : TSR_NO_WORKER; /* of another device: none */
+    if (place != TSR_NO_WORKER)
+        tsr_tickets.workers.data[place]->loose++;
+    pthread_mutex_unlock(&tsr_copies_lock);
+    tsr_copies_loose_worker = place + 1;
+    tsr_order_leave(&hold);
+    return CUDA_SUCCESS;
+}
+
+void tsr_copies_loose_end_slow(void)
+{
+    pthread_mutex_lock(&tsr_copies_lock);
+    if (tsr_copies_loose_worker <= tsr_tickets.workers.count)
+        tsr_tickets.workers.data[tsr_copies_loose_worker - 1]->loose--;
+    pthread_mutex_unlock(&tsr_copies_lock);
+    tsr_copies_loose_worker = 0;
+}
+
+CUresult tsr_copies_loose_all(CUstream stream, bool per_thread)
+{
+    struct tsr_copies_use use = {.everything = true, .stream = stream, .per_thread = per_thread};
+    return tsr_copies_loose(&use);
+}
+
+CUresult tsr_copies_loose_bytes(CUstream stream, bool per_thread, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    struct tsr_touch touches[] = {{.first = from, .end = from + bytes, .pulls = true},
+                                  {.first = to, .end = to + bytes, .writes = true}};
+    struct tsr_copies_use use = {.touches = touches, .count = 2, .stream = stream, .per_thread = per_thread};
+    return tsr_copies_loose(&use);
+}
+
+CUresult tsr_copies_loose_rows(CUstream stream, bool per_thread, uint64_t to, uint64_t pitch, uint64_t width, uint64_t height)
+{
+    uint64_t bytes = height ? (height - 1) * pitch + width : 0;
+    struct tsr_touch touch = {.first = to, .end = to + bytes, .pulls = height > 1, .writes = true};
+    struct tsr_copies_use use = {.touches = &touch, .count = 1, .stream = stream, .per_thread = per_thread};
+    return tsr_copies_loose(&use);
+}
+
+void tsr_copies_ferry_gone_locked(CUcontext context)
+{
+    if (context != ferry_context)
+        return;
+    ferry = NULL;
+    ferry_context = NULL;
+}
+
+void tsr_copies_ferry_forget(void)
+{
+    ferry = NULL;
+    ferry_context = NULL;
+}

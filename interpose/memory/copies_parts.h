@@ -1,0 +1,79 @@
+/* What the files of copies.h share among themselves: the table of extents that have copies (copies.c). */
+#ifndef TSR_MEMORY_COPIES_PARTS_H
+#define TSR_MEMORY_COPIES_PARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/driver.h"
+#include "memory/arena.h"
+#include "memory/copies.h"
+#include "memory/directory.h"
+#include "memory/replicas.h"
+#include "memory/tickets.h"
+
+struct tsr_copies {
+    CUdeviceptr address;
+    uint64_t bytes;
+    size_t place; /* among all */
+    bool fixed;   /* lock; only home uses it */
+    bool full;    /* lock; the directory has no room for the use that is being made: it gathers */
+    struct tsr_replicas replicas;
+    struct tsr_directory directory; /* lock */
+};
+
+/* All there are. */
+struct tsr_copies_all {
+    struct tsr_copies **data;
+    size_t count, capacity;
+};
+extern struct tsr_copies_all tsr_copies_all; /* lock */
+
+/*
+ * Atomic. By page of the arena, the state of the extent that begins there: counts what those who repeat uses have to look at again (directory.h).
+ * And the generation: what all have to.
+ */
+extern uint64_t *tsr_copies_states, tsr_copies_generation;
+static inline void tsr_copies_change(uint64_t *which)
+{
+    __atomic_add_fetch(which, 1, __ATOMIC_SEQ_CST);
+}
+static inline uint64_t tsr_copies_page(CUdeviceptr address)
+{
+    return (address - TSR_ARENA_ADDRESS) / TSR_ARENA_PAGE;
+}
+static inline uint64_t *tsr_copies_state(const struct tsr_copies *copies)
+{
+    return &tsr_copies_states[tsr_copies_page(copies->address)];
+}
+
+/* What the directory says is not so: nothing that uses copies can go on. Sticky. */
+extern CUresult tsr_copies_failed; /* lock */
+void tsr_copies_fail_locked(CUresult error, const char *what);
+
+/* The extent that the address is in; NULL: it has no copies. */
+struct tsr_copies *tsr_copies_at_locked(uint64_t address);
+
+/* All work is complete, and nobody is inside: no use comes after any before it. */
+void tsr_copies_settle(void);
+
+/* Workers whose work a use does not come after yet, and must. Errors: as tsr_copies_prepare. */
+#define TSR_COPIES_MOST_WAITS 64u /* beyond that, it begins again */
+struct tsr_copies_waits {
+    struct tsr_asker asker;
+    uint32_t workers[TSR_COPIES_MOST_WAITS];
+    uint32_t count;
+};
+CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_waits *out);
+
+/* The stream of home that pulled for another device's (copies_enter.c). */
+void tsr_copies_ferry_gone_locked(CUcontext context);
+void tsr_copies_ferry_forget(void);
+
+static inline void tsr_copies_count(uint64_t *counter, uint64_t more)
+{
+    __atomic_fetch_add(counter, more, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,244 @@
+/* See tickets.h. How a stream comes after others: by events, recorded in them or, when they have ended, in the graveyard. */
+#include "memory/tickets.h"
+
+#include "base/os.h"
+#include "driver/real.h"
+#include "driver/stream_handle.h"
+#include "memory/contexts.h"
+#include "memory/copies.h"
+#include "memory/copies_parts.h"
+#include "object/capture.h"
+#include "object/session.h"
+#include "order/order.h"
+
+#define LOOSE_LOOK_NS 20000ull /* between looks whether a call has come back that holds nothing, */
+#define LOOSE_LOOKS 100000u    /* and how many */
+
+static bool is_loose(uint32_t place)
+{
+    pthread_mutex_lock(&tsr_copies_lock);
+    bool loose = place < tsr_tickets.workers.count && tsr_tickets.workers.data[place]->loose != 0;
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return loose;
+}
+
+/* As it is now. One that has been forgotten is dead: its work is complete. */
+static struct tsr_worker snapshot(uint32_t place)
+{
+    struct tsr_worker now = {.dead = true};
+    pthread_mutex_lock(&tsr_copies_lock);
+    const struct tsr_worker *worker = place < tsr_tickets.workers.count ? tsr_tickets.workers.data[place] : &now;
+    now = (struct tsr_worker){.last = __atomic_load_n(&worker->last, __ATOMIC_SEQ_CST),
+                              .handle = worker->handle,
+                              .context = worker->context,
+                              .event = worker->event,
+                              .recorded = worker->recorded,
+                              .gone = worker->gone,
+                              .dead = worker->dead};
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return now;
+}
+
+/* A call of another thread that holds nothing enqueues soon; until then nobody can come after it. */
+static CUresult await_loose(uint32_t place)
+{
+    static const uint32_t never;
+    for (unsigned i = 0; is_loose(place); i++) {
+        if (i == LOOSE_LOOKS)
+            return CUDA_ERROR_NOT_READY;
+        tsr_os_futex_wait(&never, 0, LOOSE_LOOK_NS, false);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* Into *event, which is made if there is none. */
+CUresult tsr_worker_record(const struct tsr_worker *of, CUevent *event)
+{
+    CUevent made = NULL;
+    CUresult result = *event ? CUDA_SUCCESS : tsr_real.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuEventRecord(made ? made : *event, of->handle);
+    if (made && result != CUDA_SUCCESS)
+        tsr_real.cuEventDestroy_v2(made);
+    else if (made)
+        *event = made;
+    return result;
+}
+
+/* An event after all that a worker was given, joined home. */
+static CUresult record(const struct tsr_worker *worker, CUevent *event)
+{
+    struct tsr_order_hold hold = {0};
+    CUcontext popped;
+    const struct tsr_worker *of = worker->gone ? &tsr_tickets.graveyard : worker;
+    bool push = of->context && of->context != tsr_tickets_context();
+    CUresult result = push ? tsr_real.cuCtxPushCurrent_v2(of->context) : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!worker->gone)
+        result = tsr_order_enter(of->handle, false, &hold);
+    if (result == CUDA_SUCCESS)
+        result = tsr_worker_record(of, event);
+    if (!worker->gone && result == CUDA_SUCCESS)
+        tsr_order_leave(&hold);
+    if (push)
+        tsr_real.cuCtxPopCurrent_v2(&popped);
+    return result;
+}
+
+/* A stream that is captured must not be asked, nor a legacy one while a stream is captured that it would wait for. */
+static bool is_forbidden(const struct tsr_worker *worker)
+{
+    return !worker->gone && (worker->handle == CU_STREAM_LEGACY ? tsr_is_any_capture() : tsr_is_capturing(worker->handle));
+}
+
+/*
+ * The same, also during captures: then it is the event from before. Of threads' own default streams there is none that comes after what
+ * they were given meanwhile: only those may wait for that whom the program has made to.
+ */
+static CUresult find_event(const struct tsr_worker *worker, CUevent *event, bool *made)
+{
+    tsr_captures_hold();
+    *made = !is_forbidden(worker);
+    *event = *made ? NULL : worker->event;
+    CUresult result = *made ? record(worker, event) : CUDA_SUCCESS;
+    tsr_captures_release();
+    return result;
+}
+
+static CUresult wait_for(CUstream stream, bool per_thread, CUevent event)
+{
+    struct tsr_order_hold hold;
+    CUresult result = tsr_order_enter(stream, per_thread, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_real.cuStreamWaitEvent(tsr_stream_named(stream, per_thread), event, 0);
+    tsr_order_leave(&hold);
+    return result;
+}
+
+CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct tsr_asker *asker, uint32_t place)
+{
+    CUevent event = NULL;
+    bool made = false;
+    CUresult result = await_loose(place);
+    if (result != CUDA_SUCCESS)
+        return result;
+    pthread_rwlock_rdlock(&tsr_tickets.ends);
+    struct tsr_worker earlier = snapshot(place);
+    if (!earlier.dead)
+        result = find_event(&earlier, &event, &made);
+    pthread_rwlock_unlock(&tsr_tickets.ends);
+    if (result == CUDA_SUCCESS && event)
+        result = wait_for(stream, per_thread, event);
+    if (made && event)
+        tsr_real.cuEventDestroy_v2(event);
+    if (result == CUDA_SUCCESS &&
+        !tsr_map_set(&tsr_tickets.after, tsr_ticket_pair(asker->id, place), (void *)(uintptr_t)earlier.last))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    tsr_copies_count(&tsr_session()->policy->waits, 1);
+    return result;
+}
+
+/* Who comes after what is gone comes after the event, too. The context is one of the home GPU. */
+static CUresult bury(CUcontext context, CUevent event)
+{
+    CUresult result = CUDA_SUCCESS;
+    CUcontext popped;
+    pthread_mutex_lock(&tsr_copies_lock);
+    if (!tsr_tickets.graveyard.handle && (result = tsr_real.cuCtxPushCurrent_v2(context)) == CUDA_SUCCESS) {
+        result = tsr_real.cuStreamCreate(&tsr_tickets.graveyard.handle, CU_STREAM_NON_BLOCKING);
+        tsr_tickets.graveyard.context = context;
+        tsr_real.cuCtxPopCurrent_v2(&popped);
+    }
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuStreamWaitEvent(tsr_tickets.graveyard.handle, event, 0);
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return result;
+}
+
+/* All streams of the context. */
+static CUresult bury_context(CUcontext context)
+{
+    CUevent event;
+    CUcontext popped;
+    CUresult result = tsr_real.cuCtxPushCurrent_v2(context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS) {
+        result = tsr_real.cuCtxRecordEvent(context, event);
+        if (result == CUDA_SUCCESS)
+            result = bury(context, event);
+        tsr_real.cuEventDestroy_v2(event);
+    }
+    tsr_real.cuCtxPopCurrent_v2(&popped);
+    return result;
+}
+
+/* What has been enqueued so far counts as one worker's, who is gone; it may have written anything. */
+CUresult tsr_tickets_bury_all(void)
+{
+    CUcontext contexts[TSR_MEMORY_CONTEXTS];
+    unsigned found = 0;
+    CUresult result = tsr_memory_contexts_locked(contexts, &found) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    for (unsigned i = 0; i < found && result == CUDA_SUCCESS; i++)
+        result = bury_context(contexts[i]);
+    pthread_mutex_lock(&tsr_copies_lock);
+    struct tsr_worker *gone = result == CUDA_SUCCESS ? tsr_worker_add_locked(NULL, NULL) : NULL;
+    if (result == CUDA_SUCCESS && !gone)
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (gone) {
+        gone->gone = true;
+        gone->last = 1;
+        tsr_tickets.before_all = (uint64_t)(tsr_tickets.workers.count - 1) << TSR_TICKET_SHIFT | gone->last;
+    }
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return result;
+}
+
+/* A capture is about to begin in the stream: whoever has to come after what it, or the legacy one, was given can still do so. */
+void tsr_copies_capture_begins(CUstream stream, bool per_thread)
+{
+    CUstream named = tsr_stream_named(stream, per_thread);
+    for (uint32_t i = 0; tsr_copies_matter() && i < tsr_tickets.workers.count; i++) {
+        struct tsr_worker worker = snapshot(i);
+        bool concerned = worker.handle == named || worker.handle == CU_STREAM_LEGACY;
+        CUevent event = worker.event; /* the same, so that whoever has just found it may still wait for it */
+        if (!concerned || worker.gone || worker.dead || worker.recorded == worker.last || is_forbidden(&worker) ||
+            record(&worker, &event) != CUDA_SUCCESS)
+            continue;
+        pthread_mutex_lock(&tsr_copies_lock);
+        tsr_tickets.workers.data[i]->event = event;
+        tsr_tickets.workers.data[i]->recorded = worker.last;
+        pthread_mutex_unlock(&tsr_copies_lock);
+    }
+}
+
+/* Its work goes on; who comes after it waits for a stream of ours that does. */
+void tsr_copies_stream_ends(CUstream stream)
+{
+    CUevent event = NULL;
+    bool made = false;
+    if (!tsr_copies_matter() || tsr_stream_is_default(stream))
+        return;
+    pthread_rwlock_wrlock(&tsr_tickets.ends);
+    pthread_mutex_lock(&tsr_copies_lock);
+    uint32_t place = (uint32_t)(uintptr_t)tsr_map_find(&tsr_tickets.places, (uintptr_t)stream) - 1;
+    pthread_mutex_unlock(&tsr_copies_lock);
+    struct tsr_worker worker = snapshot(place);
+    CUresult result = worker.gone || worker.dead ? CUDA_SUCCESS : find_event(&worker, &event, &made);
+    if (result == CUDA_SUCCESS && event)
+        result = bury(worker.context, event);
+    if (made && event)
+        tsr_real.cuEventDestroy_v2(event);
+    pthread_mutex_lock(&tsr_copies_lock);
+    if (place < tsr_tickets.workers.count) {
+        __atomic_store_n(&tsr_tickets.workers.data[place]->gone, true, __ATOMIC_RELAXED);
+        tsr_map_remove(&tsr_tickets.places, (uintptr_t)stream);
+    }
+    if (result != CUDA_SUCCESS)
+        tsr_copies_fail_locked(result, "a stream that ended could not be waited for");
+    pthread_mutex_unlock(&tsr_copies_lock);
+    pthread_rwlock_unlock(&tsr_tickets.ends);
+}
