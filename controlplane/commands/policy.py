@@ -19,7 +19,7 @@ from controlplane.policy.explain import (
     explain_rule,
     findings,
 )
-from controlplane.policy.language import COPIES, FOLLOW
+from controlplane.policy.language import COPIES, FOLLOW, GIVEN
 from controlplane.policy.schema import SCHEMA
 from controlplane.run import shim
 from ptxtools.errors import WireError
@@ -103,14 +103,19 @@ def _launches(count: int) -> str:
     return f"{count} launch{'' if count == 1 else 'es'}"
 
 
+def _device(device: int) -> int | str:
+    return next((name for name, value in GIVEN.items() if value == device), device)
+
+
 def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> str:
     value: dict[str, object] = {
         "home": policy.home,
         "executors": [executor.device for executor in policy.executors],
         "rules": [
-            {"line": rule.line, "device": rule.device, "text": explain_rule(policy, rule)} for rule in policy.rules
+            {"line": rule.line, "device": _device(rule.device), "text": explain_rule(policy, rule)}
+            for rule in policy.rules
         ],
-        "default": {"device": policy.default, "text": explain_default(policy)},
+        "default": {"device": _device(policy.default), "text": explain_default(policy)},
         "memory": {
             "place": {FOLLOW: "follow", COPIES: "copies"}.get(policy.memory_place, policy.memory_place),
             "text": explain_memory(policy),

@@ -21,6 +21,7 @@
 #include "object/session.h"
 #include "order/gate.h"
 #include "order/order.h"
+#include "schedule/assign.h"
 
 static struct tsr_session *current; /* lock; the last one that was made, perhaps in the parent process */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -75,6 +76,7 @@ static void prepare(struct tsr_session *session)
         return;
     }
     tsr_order_start();
+    tsr_assign_start();
     bool may_move = policy->memory_place != (int32_t)policy->home;
     session->checks = tsr_checks_start();
     tsr_gate_start(may_move || session->checks || policy->tables[policy->generation % 2].verify_every != 0);

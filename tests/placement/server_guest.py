@@ -82,6 +82,11 @@ class Server:
         call(driver.cuStreamSynchronize(stream))
         sums.append(int(values.sum()))
 
+    def work(self, stream: Any, requests: int, sums: list[int], end: threading.Barrier) -> None:
+        """As a thread that serves for ever: none ends before all have worked."""
+        self.run(stream, requests, sums)
+        end.wait()
+
 
 def main() -> None:
     threads, requests = map(int, sys.argv[1:])
@@ -91,8 +96,9 @@ def main() -> None:
     for stream in streams:
         server.run(stream, 1, [])  # as servers do before they open
     call(driver.cuCtxSynchronize())
+    end = threading.Barrier(threads)
     workers = [
-        threading.Thread(target=server.run, args=(stream, requests, own))
+        threading.Thread(target=server.work, args=(stream, requests, own, end))
         for stream, own in zip(streams, sums, strict=True)
     ]
     for worker in workers:
