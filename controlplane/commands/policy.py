@@ -80,11 +80,11 @@ def _text(policy: Policy, found: Sequence[Finding], there: Sequence[Gpu] | None,
         lines.append(f"executor: GPU {executor.device}{', at most ' + ' and '.join(limits) if limits else ''}")
     for rule in policy.rules:
         lines.append(f"line {rule.line}: {explain_rule(policy, rule)}")
-        lines += [f"  takes {_launches(trial.by_line[rule.line])} of the trace"] if trial else []
+        lines += [_taken(trial, rule.line, trial.by_line[rule.line])] if trial else []
     lines.append(f"default: {explain_default(policy)}")
+    lines += [_taken(trial, None, trial.default)] if trial else []
     lines.append(f"memory: {explain_memory(policy)}")
     if trial:
-        lines.append(f"  takes {_launches(trial.default)} of the trace")
         lines += [f"not decided: {_launches(trial.elsewhere)} on other GPUs"] if trial.elsewhere else []
     if policy.verify:
         which = "every launch that runs" if policy.verify == 1 else f"one in {policy.verify} launches that run"
@@ -97,6 +97,11 @@ def _text(policy: Policy, found: Sequence[Finding], there: Sequence[Gpu] | None,
         lines.append("devices: not checked, this machine has no GPU (try --emulate)")
     lines += [f"{policy.file}:{finding.line}: {finding.severity.value}: {finding.text}" for finding in found]
     return "\n".join(lines)
+
+
+def _taken(trial: "Trial", line: int | None, launches: int) -> str:
+    counts = ", ".join(f"GPU {gpu}: {count}" for gpu, count in trial.given.get(line, {}).items())
+    return f"  takes {_launches(launches)} of the trace{f' ({counts})' if counts else ''}"
 
 
 def _launches(count: int) -> str:
@@ -128,6 +133,10 @@ def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> st
         ],
     }
     if trial is not None:
-        rules = [{"line": line, "launches": count} for line, count in trial.by_line.items()]
-        value["trace"] = {"rules": rules, "default": trial.default, "other_gpus": trial.elsewhere}
+        rules = [
+            {"line": line, "launches": count, **({"by_device": trial.given[line]} if line in trial.given else {})}
+            for line, count in trial.by_line.items()
+        ]
+        of_default = {"default_by_device": trial.given[None]} if None in trial.given else {}
+        value["trace"] = {"rules": rules, "default": trial.default, **of_default, "other_gpus": trial.elsewhere}
     return json.dumps(value, indent=2)

@@ -23,7 +23,13 @@ GIVEN = {
 }
 TRIES = 3  # other work on the machine makes a run look slower
 HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\n"
-RANDOM = {"copies": 90_000, "copies-nth": 91_000, "copies-share": 92_000, "copies-stream": 93_000}
+RANDOM = {
+    "copies": 90_000,
+    "copies-nth": 91_000,
+    "copies-share": 92_000,
+    "copies-stream": 93_000,
+    "copies-given": 94_000,
+}
 PROGRAMS = 60
 
 
