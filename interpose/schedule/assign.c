@@ -58,7 +58,8 @@ static void end_thread(void *ended)
 {
     struct thread *thread = ended;
     pthread_mutex_lock(&lock);
-    thread->live = false;
+    if (own_epoch == epoch) /* else another thread of a later session may have it */
+        thread->live = false;
     pthread_mutex_unlock(&lock);
     own = NULL;
 }
@@ -193,6 +194,7 @@ struct tsr_assignment tsr_assign(const struct tsr_session *session, int32_t by, 
 void tsr_assign_start(void)
 {
     pthread_mutex_init(&lock, NULL);
-    threads = NULL;
+    for (struct thread *at = threads; at; at = at->next)
+        at->live = false;
     __atomic_add_fetch(&epoch, 1, __ATOMIC_RELAXED);
 }

@@ -270,6 +270,37 @@ TEST(threads_that_begin_together_are_divided_evenly)
     }
 }
 
+/* As after a fork: who had a place in the session before has none, and takes none away when it ends. */
+static void *ask_in_two_sessions(void *argument)
+{
+    struct asking *asking = argument;
+    asking->gpus[0] = gpu_of(TSR_POLICY_BY_THREAD, streams, false);
+    pthread_barrier_wait(asking->all);
+    pthread_barrier_wait(asking->all); /* another session has begun, and others have asked in it */
+    return NULL;
+}
+
+TEST(a_thread_of_an_earlier_session_has_no_place)
+{
+    pthread_barrier_t all;
+    pthread_t thread;
+    struct asking asking = {.all = &all};
+    begin_session();
+    CHECK_EQ(gpu_of(TSR_POLICY_BY_THREAD, streams, false), 0);
+    pthread_barrier_init(&all, NULL, 2);
+    REQUIRE(pthread_create(&thread, NULL, ask_in_two_sessions, &asking) == 0);
+    pthread_barrier_wait(&all);
+    CHECK_EQ(asking.gpus[0], 1);
+    begin_session();
+    CHECK_EQ(gpu_of(TSR_POLICY_BY_THREAD, streams, false), 0); /* in the record that was the other's, or its own */
+    pthread_barrier_wait(&all);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&all);
+    CHECK_EQ(of_stream(0), 1);
+    CHECK_EQ(of_stream(1), 2);
+    CHECK_EQ(of_stream(2), 0);
+}
+
 /* Of many threads that find the same stream without a place, one gives it. */
 static pthread_barrier_t start_line;
 
