@@ -17,6 +17,8 @@
 
 #include <tessera/apart.h>
 
+#include "object/assigned.h"
+
 struct tsr_lane_client;
 struct tsr_worker;
 
@@ -51,6 +53,7 @@ struct tsr_stream {
         *pending;              /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
     uint64_t pending_value;    /* lock */
     struct tsr_worker *worker; /* lock; who its work counts as (memory/tickets.h); NULL: not known */
+    struct tsr_assigned assigned;
 };
 
 /* The record of a stream (NULL: the default one, the thread's own if per_thread). NULL: no such stream, or no memory. */
@@ -74,7 +77,7 @@ static inline bool tsr_stream_is(const struct tsr_stream *stream, enum tsr_strea
 }
 /* The stream goes; its slot is used again when its work is complete. Its work has been joined. */
 void tsr_stream_forget(struct tsr_stream *stream);
-/* All streams, or all of threads that have ended, that are at home, owe nothing, and are in nobody's hands. */
+/* All streams that have no GPU of their own, or all of threads that have ended; that are at home, owe nothing, and are in nobody's hands. */
 void tsr_stream_forget_settled(bool orphans_only);
 /* The driver has destroyed the context: its streams that are at home and owe nothing go. */
 void tsr_stream_forget_of(CUcontext context);

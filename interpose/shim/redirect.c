@@ -195,13 +195,25 @@ static CUresult post_verified(const struct tsr_launch *launch, const struct tsr_
     return verifies ? tsr_verify_end(&verified, result) : result;
 }
 
+static struct tsr_decide_launch asked_of(const struct tsr_launch *launch)
+{
+    return (struct tsr_decide_launch){.grid = launch->grid,
+                                      .block = launch->block,
+                                      .stream = launch->stream,
+                                      .record = launch->place.stream,
+                                      .captured = launch->captured};
+}
+
 static CUresult take(struct tsr_launch *launch)
 {
-    struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
+    struct tsr_decide_launch asked = asked_of(launch);
     struct tsr_decision decision = tsr_decide(launch->session, launch->known, &asked);
     launch->decided = true;
-    if (!decision.lane)
+    if (!decision.lane) {
+        if (decision.leaves && launch->captured)
+            launch->reason = TSR_REASON_CAPTURE;
         return CUDA_SUCCESS;
+    }
     struct tsr_lane_record record = {.kind = TSR_LANE_LAUNCH,
                                      .function = launch->known->id,
                                      .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
@@ -328,7 +340,7 @@ static struct tsr_function_record *note_unseen(CUfunction handle)
 /* Why a launch stayed home of which nobody has asked the rules before. */
 static enum tsr_reason late_reason(struct tsr_launch *launch)
 {
-    struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
+    struct tsr_decide_launch asked = asked_of(launch);
     if (!launch->known)
         launch->known = note_unseen(launch->function);
     if (!launch->known || !tsr_decide(launch->session, launch->known, &asked).leaves)

@@ -22,6 +22,7 @@
 #include "object/session.h"
 #include "order/gate.h"
 #include "order/order.h"
+#include "schedule/assign.h"
 
 static struct tsr_session *current; /* lock; the last one that was made, perhaps in the parent process */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -76,6 +77,7 @@ static void prepare(struct tsr_session *session)
         return;
     }
     tsr_order_start();
+    tsr_assign_start();
     bool may_move = policy->memory_place != (int32_t)policy->home;
     session->checks = tsr_checks_start();
     if (policy->memory_place == TSR_POLICY_COPIES)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,19 @@ THREADS, REQUESTS, LAYERS, BYTES = 4, 48, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: pcie5\n"
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
 NTH = "rules:\n  - {match: {nth: {every: 3, offset: 1}}, device: 1}\n"
+GIVEN = {
+    "by_stream": ({"streams": {"0": 2, "1": 2}, "threads": {}}, ()),
+    "by_thread": ({"streams": {}, "threads": {"0": 2, "1": 2}}, ("themselves",)),
+}
+TRIES = 3  # other work on the machine makes a run look slower
 HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\n"
-RANDOM = {"copies": 90_000, "copies-nth": 91_000, "copies-share": 92_000, "copies-stream": 93_000}
+RANDOM = {
+    "copies": 90_000,
+    "copies-nth": 91_000,
+    "copies-share": 92_000,
+    "copies-stream": 93_000,
+    "copies-given": 94_000,
+}
 PROGRAMS = 60
 
 
@@ -33,12 +45,13 @@ class Ran:
         return int(self.report["virtual_ns"])
 
 
-def serve(native: Path, place: Path, memory: str | None) -> Ran:
-    """On the emulated machine; without `memory` on one GPU."""
-    return guest(native, place, memory, STREAMS, [str(SERVER), str(THREADS), str(REQUESTS)])
+def serve(native: Path, place: Path, memory: str | None, rules: str = STREAMS, more: Sequence[str] = ()) -> Ran:
+    """more: further arguments of the server."""
+    return guest(native, place, memory, rules, [str(SERVER), str(THREADS), str(REQUESTS), *more])
 
 
 def guest(native: Path, place: Path, memory: str | None, rules: str, program: list[str]) -> Ran:
+    """On the emulated machine; without `memory` on one GPU."""
     (place / "machine.yaml").write_text(MACHINE)
     (place / "policy.yaml").write_text(f"{HEAD}memory: {{place: {memory}}}\n{rules}")
     policy = [] if memory is None else ["--policy", str(place / "policy.yaml")]
@@ -84,6 +97,27 @@ def test_launches_that_repeat_see_what_other_gpus_wrote_meanwhile(
         assert ran.output == alone.output
     assert sum(ran.report["copies"]["pulls"].values()) > 100
     assert min(device["launches"] for device in ran.report["devices"]) > 300
+
+
+@pytest.mark.parametrize("device", GIVEN)
+def test_a_server_s_threads_are_given_gpus(device: str, native_build: Path, tmp_path: Path) -> None:
+    """Nobody has to count the streams."""
+    native, (given, more) = native_build / "native", GIVEN[device]
+    rules = f'rules:\n  - {{match: {{function: "*"}}, device: {device}}}\n'
+    alone = serve(native, tmp_path, None, more=more)
+    serve(native, tmp_path, "copies", rules, more)
+    factor = 0.0
+    for _ in range(TRIES):
+        ran = serve(native, tmp_path, "copies", rules, more)
+        assert (ran.output, ran.report["given"]) == (alone.output, given)
+        launches = [device["launches"] for device in ran.report["devices"]]
+        assert sum(launches) == LAYERS * (REQUESTS + 1) * THREADS
+        assert abs(launches[0] - launches[1]) <= THREADS  # those that came while copies began stayed at home
+        assert ran.report["copies"]["brought_home"] == 0
+        factor = max(factor, alone.virtual_ns / ran.virtual_ns)
+        if factor > 1.6:
+            return
+    assert factor > 1.6
 
 
 @pytest.mark.parametrize("name", RANDOM)
