@@ -18,7 +18,6 @@ MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: pcie5\n"
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
 HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\n"
 RANDOM = {"copies": 90_000, "copies-nth": 91_000, "copies-share": 92_000, "copies-stream": 93_000}
-PROGRAMS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +66,14 @@ def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -
     assert ran.virtual_ns < afar.virtual_ns
 
 
+@pytest.mark.parametrize("programs", [15, pytest.param(60, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", RANDOM)
-def test_random_programs_give_the_same_bytes(name: str, native_build: Path, tmp_path: Path) -> None:
+def test_random_programs_give_the_same_bytes(name: str, programs: int, native_build: Path, tmp_path: Path) -> None:
     """The first run learns what their functions touch."""
     setting = Setting(native_build, tmp_path, variables={"XDG_CACHE_HOME": str(tmp_path / "cache")})
-    asked = ["--seed", str(RANDOM[name]), "--programs", str(PROGRAMS)]
-    plain = run(setting, POLICIES[NONE], asked, PROGRAMS)
-    first, second = (run(setting, POLICIES[name], asked, PROGRAMS) for _ in range(2))
+    asked = ["--seed", str(RANDOM[name]), "--programs", str(programs)]
+    plain = run(setting, POLICIES[NONE], asked, programs)
+    first, second = (run(setting, POLICIES[name], asked, programs) for _ in range(2))
     assert (plain.bad, first.bad, second.bad) == ("", "", "")
     assert plain.digests == first.digests == second.digests
     assert sum(second.report["copies"]["pulls"].values()) > 10

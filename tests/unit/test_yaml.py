@@ -153,7 +153,7 @@ def _flow(value: object) -> str:
 _VALUES = st.recursive(_TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4))
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     top=st.dictionaries(st.sampled_from(sorted(policy_schema.TOP - {"devices", "version"})), _VALUES),
     match=st.dictionaries(st.sampled_from(sorted(policy_schema.MATCH)), _VALUES),
@@ -167,7 +167,7 @@ def test_any_policy_is_used_or_refused(tmp_path: Path, top: object, match: objec
     _used_or_refused(file)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text("[]{}<:*&!|>-?%@'\"#,ab1 \n\t\0é", max_size=60) | st.binary(max_size=40))
 def test_any_text_is_used_or_refused(tmp_path: Path, text: str | bytes) -> None:
     file = tmp_path / "policy.yaml"
