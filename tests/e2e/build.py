@@ -235,7 +235,7 @@ class Builder:
 
 
 class Executables(dict[str, Path | BuildError]):
-    """Executable or error by program name, built when first asked for; processes that share the directory share the work."""
+    """Executable or error by program name, built when first asked for, and once for all processes."""
 
     def __init__(self, builder: Builder) -> None:
         super().__init__()
