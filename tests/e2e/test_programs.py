@@ -19,7 +19,7 @@ SAMPLE = {
     *("gemm_wmma_sm90_zstd", "graph_capture", "graph_explicit", "launch_attributes", "left_addresses"),
     *("managed_memory", "peer_copies", "pinned_mapped", "pitched_copies_per_thread", "scan_line_numbers"),
     *("softmax", "sort_radix", "stream_ordered_memory", "streams_events", "transpose", "vector_add"),
-    *("warp_primitives"),
+    "warp_primitives",
 }
 CASES = [
     pytest.param(program, id=program.name, marks=() if program.name in SAMPLE else pytest.mark.full)
