@@ -1,4 +1,4 @@
-"""layouts.py DIRECTORY HEADER...: writes what cffi makes of headers as Python modules, so that no program need parse C."""
+"""layouts.py DIRECTORY HEADER...: writes what cffi makes of headers as Python modules; no program need parse C then."""
 
 import sys
 from pathlib import Path
