@@ -32,7 +32,6 @@ RANDOM = {
     "copies-stream": 93_000,
     "copies-given": 94_000,
 }
-PROGRAMS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +119,14 @@ def test_a_server_s_threads_are_given_gpus(device: str, native_build: Path, tmp_
     assert factor > 1.6
 
 
+@pytest.mark.parametrize("programs", [15, pytest.param(60, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", RANDOM)
-def test_random_programs_give_the_same_bytes(name: str, native_build: Path, tmp_path: Path) -> None:
+def test_random_programs_give_the_same_bytes(name: str, programs: int, native_build: Path, tmp_path: Path) -> None:
     """The first run learns what their functions touch."""
     setting = Setting(native_build, tmp_path, variables={"XDG_CACHE_HOME": str(tmp_path / "cache")})
-    asked = ["--seed", str(RANDOM[name]), "--programs", str(PROGRAMS)]
-    plain = run(setting, POLICIES[NONE], asked, PROGRAMS)
-    first, second = (run(setting, POLICIES[name], asked, PROGRAMS) for _ in range(2))
+    asked = ["--seed", str(RANDOM[name]), "--programs", str(programs)]
+    plain = run(setting, POLICIES[NONE], asked, programs)
+    first, second = (run(setting, POLICIES[name], asked, programs) for _ in range(2))
     assert (plain.bad, first.bad, second.bad) == ("", "", "")
     assert plain.digests == first.digests == second.digests
     assert sum(second.report["copies"]["pulls"].values()) > 10
