@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,14 @@ import pytest
 from tests.command import TESSERA_RUN, with_native
 from tests.random.campaign import NONE, POLICIES, Setting, run
 
-SERVER = Path(__file__).with_name("server_guest.py")
+SERVER, RELAY = (Path(__file__).with_name(f"{name}_guest.py") for name in ("server", "relay"))
 THREADS, REQUESTS, LAYERS, BYTES = 4, 48, 3, 65536
-MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: pcie5\n"
+MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: "
+NO_PEER = "pcie5-no-peer"
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
 HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\n"
+EVERYTHING_AWAY = f'{HEAD}memory: {{place: copies}}\nrules:\n  - {{match: {{function: "*"}}, device: 1}}\n'
+PCIE5_BYTES_PER_MS = 53e6
 RANDOM = {"copies": 90_000, "copies-nth": 91_000, "copies-share": 92_000, "copies-stream": 93_000}
 PROGRAMS = 60
 
@@ -31,15 +34,15 @@ class Ran:
         return int(self.report["virtual_ns"])
 
 
-def serve(native: Path, place: Path, memory: str | None) -> Ran:
-    """On the emulated machine; without `memory` on one GPU."""
-    (place / "machine.yaml").write_text(MACHINE)
-    (place / "policy.yaml").write_text(f"{HEAD}memory: {{place: {memory}}}\n{STREAMS}")
-    policy = [] if memory is None else ["--policy", str(place / "policy.yaml")]
+def emulate(native: Path, place: Path, link: str, policy: str | None, guest: Path, *arguments: int) -> Ran:
+    """Two GPUs on the link; without a policy the program uses one."""
+    (place / "machine.yaml").write_text(f"{MACHINE}{link}\n")
+    (place / "policy.yaml").write_text(policy or "")
     report = place / "report.json"
-    options = ["--emulate", str(place / "machine.yaml"), "--json", str(report), *policy]
+    options = ["--emulate", str(place / "machine.yaml"), "--json", str(report)]
+    options += [] if policy is None else ["--policy", str(place / "policy.yaml")]
     done = subprocess.run(
-        [str(TESSERA_RUN), *options, "--", sys.executable, str(SERVER), str(THREADS), str(REQUESTS)],
+        [str(TESSERA_RUN), *options, "--", sys.executable, str(guest), *map(str, arguments)],
         text=True,
         capture_output=True,
         env={**with_native(native), "XDG_CACHE_HOME": str(place / "cache")},
@@ -48,6 +51,12 @@ def serve(native: Path, place: Path, memory: str | None) -> Ran:
     )
     assert done.returncode == 0, done.stderr
     return Ran(done.stdout, json.loads(report.read_text()))
+
+
+def serve(native: Path, place: Path, memory: str | None, link: str = "pcie5") -> Ran:
+    """The server; without `memory` on one GPU."""
+    policy = None if memory is None else f"{HEAD}memory: {{place: {memory}}}\n{STREAMS}"
+    return emulate(native, place, link, policy, SERVER, THREADS, REQUESTS)
 
 
 def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -> None:
@@ -67,13 +76,44 @@ def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -
     assert ran.virtual_ns < afar.virtual_ns
 
 
+def test_without_peer_access_they_do_too(native_build: Path, tmp_path: Path) -> None:
+    """What one GPU needs of the other goes through host memory."""
+    native = native_build / "native"
+    alone = serve(native, tmp_path, None, NO_PEER)
+    serve(native, tmp_path, "copies", NO_PEER)
+    ran = serve(native, tmp_path, "copies", NO_PEER)
+    assert ran.output == alone.output
+    assert [device["launches"] for device in ran.report["devices"]] == [LAYERS * (REQUESTS + 1) * THREADS // 2] * 2
+    assert [device["remote_bytes"] for device in ran.report["devices"]] == [0, 0]
+    assert ran.report["copies"]["pulled_bytes"]["1"] <= (LAYERS + 2 * THREADS) * BYTES
+    assert alone.virtual_ns / ran.virtual_ns > 1.5
+
+
+@pytest.mark.parametrize(("streams", "size"), [(1, 32 << 20), (3, (9 << 20) + 77), (40, 5000)])
+def test_what_goes_through_host_memory_arrives(streams: int, size: int, native_build: Path, tmp_path: Path) -> None:
+    """Many chunks, several streams at once, and more streams than have host memory of their own."""
+    native = native_build / "native"
+    ran = None
+    for _ in range(2):  # the first run learns what the launches touch
+        ran = emulate(native, tmp_path, NO_PEER, EVERYTHING_AWAY, RELAY, streams, size)
+    assert ran is not None
+    took_ms, right = ran.output.split()
+    assert right == "right"
+    assert ran.report["copies"]["pulled_bytes"]["1"] >= streams * size
+    assert ran.report["copies"]["pulled_bytes"]["0"] >= streams * size
+    one_way_ms = size / PCIE5_BYTES_PER_MS
+    assert streams > 1 or one_way_ms < float(took_ms) < 1.2 * one_way_ms  # both halves of the way at once
+
+
+@pytest.mark.parametrize("link", ["", NO_PEER])
 @pytest.mark.parametrize("name", RANDOM)
-def test_random_programs_give_the_same_bytes(name: str, native_build: Path, tmp_path: Path) -> None:
+def test_random_programs_give_the_same_bytes(name: str, link: str, native_build: Path, tmp_path: Path) -> None:
     """The first run learns what their functions touch."""
     setting = Setting(native_build, tmp_path, variables={"XDG_CACHE_HOME": str(tmp_path / "cache")})
     asked = ["--seed", str(RANDOM[name]), "--programs", str(PROGRAMS)]
     plain = run(setting, POLICIES[NONE], asked, PROGRAMS)
-    first, second = (run(setting, POLICIES[name], asked, PROGRAMS) for _ in range(2))
+    policy = replace(POLICIES[name], link=link)
+    first, second = (run(setting, policy, asked, PROGRAMS) for _ in range(2))
     assert (plain.bad, first.bad, second.bad) == ("", "", "")
     assert plain.digests == first.digests == second.digests
     assert sum(second.report["copies"]["pulls"].values()) > 10
