@@ -102,7 +102,7 @@ def test_what_goes_through_host_memory_arrives(streams: int, size: int, native_b
     assert ran.report["copies"]["pulled_bytes"]["1"] >= streams * size
     assert ran.report["copies"]["pulled_bytes"]["0"] >= streams * size
     one_way_ms = size / PCIE5_BYTES_PER_MS
-    assert streams > 1 or one_way_ms < float(took_ms) < 1.2 * one_way_ms  # both halves of the way at once
+    assert streams > 1 or one_way_ms < float(took_ms) < 1.6 * one_way_ms  # both halves of the way at once
 
 
 @pytest.mark.parametrize("link", ["", NO_PEER])
