@@ -22,7 +22,7 @@ struct hearing {
     const struct tsr_copies_use *use;
     const struct tsr_copies *copies;
     uint32_t slot;
-    uint64_t pulls, bytes;
+    uint64_t pulls, bytes, through_host;
     struct tsr_relay relay; /* of pulls from GPUs whose memory this one does not see */
     CUresult result;
 };
@@ -74,6 +74,7 @@ static void hear_pull(void *context, const struct tsr_pull *pull)
     CUdeviceptr to = tsr_window_at(pull->to, at), from = tsr_window_at(pull->from, at);
     CUresult result = CUDA_SUCCESS;
     if (!tsr_pair_is_direct(use->lane ? tsr_lane_number(use->lane) + 1 : 0, pull->from)) {
+        hearing->through_host += bytes;
         result = relay_pull(hearing, &(struct tsr_relay_pull){.to = to, .from = from, .bytes = bytes}, pull->from);
     } else if (use->lane) {
         struct tsr_lane_copy what = {.to = to, .from = from, .width = bytes, .height = 1};
@@ -195,6 +196,7 @@ static void report_locked(const struct hearing *hearing)
         return;
     tsr_copies_count(&policy->pulls[gpu % 16], hearing->pulls);
     tsr_copies_count(&policy->pulled_bytes[gpu % 16], hearing->bytes);
+    tsr_copies_count(&policy->through_host_bytes[gpu % 16], hearing->through_host);
     if (use->everything) {
         tsr_copies_count(&policy->brought_home, 1);
         tsr_copies_count(&policy->brought_home_bytes, hearing->bytes);

@@ -7,7 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether `user` sees memory of `owner`. True if that is not known: then the driver says so when it is tried. */
+/*
+ * Whether `user` sees memory of `owner`. True if that is not known: then the driver says so when it is tried. False, too, if copies between the
+ * two were seen to arrive wrong when the run began (executor/prove.h), for which the first to ask waits, with a bound.
+ */
 bool tsr_pair_is_direct(uint32_t user, uint32_t owner);
 
 /* Whether all pairs of the session do, both ways. */

@@ -15,7 +15,7 @@ from tests.random.campaign import NONE, POLICIES, Setting, run
 SERVER, RELAY = (Path(__file__).with_name(f"{name}_guest.py") for name in ("server", "relay"))
 THREADS, REQUESTS, LAYERS, BYTES = 4, 48, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: "
-NO_PEER = "pcie5-no-peer"
+NO_PEER, CORRUPT = "pcie5-no-peer", "{type: pcie5, corrupts: true}"
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
 HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\n"
 EVERYTHING_AWAY = f'{HEAD}memory: {{place: copies}}\nrules:\n  - {{match: {{function: "*"}}, device: 1}}\n'
@@ -27,6 +27,7 @@ PROGRAMS = 60
 @dataclass(frozen=True, slots=True)
 class Ran:
     output: str
+    errors: str
     report: dict[str, Any]
 
     @property
@@ -50,7 +51,7 @@ def emulate(native: Path, place: Path, link: str, policy: str | None, guest: Pat
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return Ran(done.stdout, json.loads(report.read_text()))
+    return Ran(done.stdout, done.stderr, json.loads(report.read_text()))
 
 
 def serve(native: Path, place: Path, memory: str | None, link: str = "pcie5") -> Ran:
@@ -72,6 +73,8 @@ def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -
     assert ran.report["copies"]["pulled_bytes"]["1"] <= (LAYERS + 2 * THREADS) * BYTES
     assert ran.report["copies"]["pulled_bytes"]["0"] <= THREADS * BYTES
     assert ran.report["copies"]["brought_home"] == 0
+    assert ran.report["copies"]["through_host_bytes"] == {}
+    assert [(pair["ok"], round(pair["gb_per_s"])) for pair in ran.report["copies"]["pairs"]] == [(True, 53)] * 2
     assert alone.virtual_ns / ran.virtual_ns > 1.6
     assert ran.virtual_ns < afar.virtual_ns
 
@@ -86,7 +89,25 @@ def test_without_peer_access_they_do_too(native_build: Path, tmp_path: Path) -> 
     assert [device["launches"] for device in ran.report["devices"]] == [LAYERS * (REQUESTS + 1) * THREADS // 2] * 2
     assert [device["remote_bytes"] for device in ran.report["devices"]] == [0, 0]
     assert ran.report["copies"]["pulled_bytes"]["1"] <= (LAYERS + 2 * THREADS) * BYTES
+    assert ran.report["copies"]["through_host_bytes"] == ran.report["copies"]["pulled_bytes"]
+    assert [pair["why"] for pair in ran.report["copies"]["pairs"]] == ["no_access"] * 2
     assert alone.virtual_ns / ran.virtual_ns > 1.5
+
+
+def test_gpus_whose_copies_of_each_other_arrive_wrong_go_without(native_build: Path, tmp_path: Path) -> None:
+    """The emulated link changes a byte of each copy, and says nothing."""
+    native = native_build / "native"
+    alone = serve(native, tmp_path, None, CORRUPT)
+    serve(native, tmp_path, "copies", CORRUPT)
+    ran = serve(native, tmp_path, "copies", CORRUPT)
+    assert ran.output == alone.output
+    assert ran.report["devices"][1]["launches"] == LAYERS * (REQUESTS + 1) * THREADS // 2
+    assert ran.report["copies"]["through_host_bytes"] == ran.report["copies"]["pulled_bytes"]
+    assert [(pair["ok"], pair["why"]) for pair in ran.report["copies"]["pairs"]] == [(False, "wrong")] * 2
+    told = [line for line in ran.errors.splitlines() if "arrive wrong" in line]
+    assert [line[:48] for line in told] == [
+        f"tessera: GPU {user}'s copies of GPU {1 - user}'s memory arrive wro"[:48] for user in range(2)
+    ]
 
 
 @pytest.mark.parametrize(("streams", "size"), [(1, 32 << 20), (3, (9 << 20) + 77), (40, 5000)])
