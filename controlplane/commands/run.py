@@ -244,7 +244,8 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
             present().check(policy)
         used = policy if policy is not None or checks is None else home_policy(present().first)
         if used is not None:
-            redirection = Redirection(used, driver, launch.compose(layers, os.environ))
+            beside = launch.Change() if emulation is None else emulation.beside()
+            redirection = Redirection(used, driver, launch.compose(layers, os.environ), beside)
             layers.insert(0, stack.enter_context(redirection).change())
             bounded = emulation is not None if options.bounds is None else options.bounds
             layers.append(launch.Change(variables={"TESSERA_BOUNDS": str(int(bounded))}))

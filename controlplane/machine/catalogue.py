@@ -51,13 +51,17 @@ DEVICE_KEYS = FIGURE_KEYS | {"name", "compute", "link", "host_link"}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A kind of connection; bytes_per_s is what one direction achieves."""
+    """A kind of connection; bytes_per_s is what one direction achieves.
+
+    corrupts: copies from GPU to GPU arrive wrong, unless they go through host memory.
+    """
 
     name: str
     kind: str
     peer_access: bool
     bytes_per_s: int
     latency_ns: int
+    corrupts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ def figures(entries: Mapping[str, Value]) -> dict[str, int]:
 
 def link(name: str, value: Value, base: Link | None = None) -> Link:
     """A link from a mapping; what the mapping leaves out is taken from base."""
-    entries = value.mapping(frozenset({"type", "kind", "peer_access", "gb_per_s", "latency_ns", "between"}))
+    entries = value.mapping(frozenset({"type", "kind", "peer_access", "gb_per_s", "latency_ns", "corrupts", "between"}))
     missing = sorted({"kind", "peer_access", "gb_per_s", "latency_ns"} - entries.keys())
     if base is None and missing:
         raise value.error(f"link {name!r} is incomplete", f"also {', '.join(missing)}")
@@ -105,6 +109,7 @@ def link(name: str, value: Value, base: Link | None = None) -> Link:
         entries["peer_access"].flag() if "peer_access" in entries else given.peer_access,
         round(entries["gb_per_s"].number(0, 10**6) * 10**9) if "gb_per_s" in entries else given.bytes_per_s,
         entries["latency_ns"].integer(0, 10**9) if "latency_ns" in entries else given.latency_ns,
+        entries["corrupts"].flag() if "corrupts" in entries else given.corrupts,
     )
 
 

@@ -130,3 +130,4 @@ def _write_link(record: Any, link: Link) -> None:
     record.peer_access = link.peer_access
     record.bytes_per_s = link.bytes_per_s
     record.latency_ns = link.latency_ns
+    record.corrupts = link.corrupts

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any, TypeAlias
 
 from controlplane.base.demangle import demangle, plain
@@ -36,6 +37,10 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
     record.memory_first = main_gpu(policy)
     record.memory_move_after = policy.move_after
     _write_rules(record.tables[FIRST_GENERATION % 2], policy)
+    if policy.memory_place == COPIES:
+        pending: int = _proofs()["TSR_PROOF_PENDING"]
+        for target, source in permutations(policy.gpus, 2):
+            record.pairs[target * GPUS + source].proof = pending
     return bytes(ffi.buffer(record))
 
 
@@ -167,13 +172,27 @@ class RuleUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Whether GPU `target` copies memory of GPU `source` without a wrong byte. ok: None: that could not be found out.
+
+    why: if not, `wrong`, `no_access`, or `failed`, or `pending` when nobody needed to know. gb_per_s: 0 if not ok.
+    """
+
+    source: int
+    target: int
+    ok: bool | None
+    why: str
+    gb_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Copies:
     """Memory of which GPUs have copies.
 
     bytes: memory of copies on other GPUs than home at the end, by GPU. pulls, pulled_bytes: bytes that a launch or copy
     on that GPU used and the GPU did not have. brought_home, brought_home_bytes: of these, all that home did not have,
     for work of which nothing was known. waits: for another stream, before a pull. cells: of the directory, at the last
-    pull.
+    pull. through_host_bytes: of pulled_bytes, those that went through host memory. pairs: of GPUs, each way.
     """
 
     bytes: dict[int, int]
@@ -183,6 +202,8 @@ class Copies:
     brought_home_bytes: int
     waits: int
     cells: int
+    through_host_bytes: dict[int, int]
+    pairs: tuple[Pair, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +255,14 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         {gpu: int(record.created_bytes[gpu]) for gpu in range(GPUS) if record.created_bytes[gpu]},
         int(record.moved),
         int(record.moved_bytes),
-        _copies(record) if policy.memory_place == COPIES else None,
+        _copies(record, policy) if policy.memory_place == COPIES else None,
         tuple(_rules(record)),
         _by_gpu(record.given_streams),
         _by_gpu(record.given_threads),
     )
 
 
-def _copies(record: Any) -> Copies:
+def _copies(record: Any, policy: Policy) -> Copies:
     return Copies(
         _by_gpu(record.copies_bytes),
         _by_gpu(record.pulls),
@@ -250,7 +271,21 @@ def _copies(record: Any) -> Copies:
         int(record.brought_home_bytes),
         int(record.waits),
         int(record.directory_cells),
+        _by_gpu(record.through_host_bytes),
+        tuple(_pair(record.pairs[b * GPUS + a], a, b) for a, b in permutations(policy.gpus, 2)),
     )
+
+
+def _proofs() -> dict[str, int]:
+    proofs: dict[str, int] = records.header(HEADER)[0].typeof("enum tsr_policy_proof").relements
+    return proofs
+
+
+def _pair(record: Any, source: int, target: int) -> Pair:
+    names = {number: name.removeprefix("TSR_PROOF_").lower() for name, number in _proofs().items()}
+    name = names.get(int(record.proof), "failed")
+    ok = {"right": True, "wrong": False, "no_access": False}.get(name)
+    return Pair(source, target, ok, "" if ok else name, int(record.bytes_per_s) / 1e9)
 
 
 def _by_gpu(counts: Any) -> dict[int, int]:

@@ -12,6 +12,7 @@ from typing import Self
 from controlplane.ipc.handover import Listener, memory_file, name_of
 from controlplane.machine.gpus import unhidden
 from controlplane.policy import Executor, Launches, Policy, compile_table, read_launches
+from controlplane.policy.language import COPIES
 from controlplane.run import shim
 from controlplane.run.launch import Change, compose
 from controlplane.server.setup import WatchedPolicy
@@ -32,12 +33,16 @@ class Redirection:
     """One executor per further GPU of the policy, from entering the context to leaving it.
 
     `driver` is the libcuda.so.1 in use, real or emulated; `environment` is what the executors run with: that of the
-    application without the shim, and with all GPUs visible: which the application sees is no matter of theirs. The
-    context is entered on a thread that lives longer: executors end with it.
+    application without the shim, and with all GPUs visible: which the application sees is no matter of theirs. `beside`
+    is what else it takes to prove pairs of GPUs (interpose/executor/prove.h) beside the run. The context is entered on
+    a thread that lives longer: executors end with it.
     """
 
-    def __init__(self, policy: Policy, driver: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, policy: Policy, driver: Path, environment: Mapping[str, str], beside: Change | None = None
+    ) -> None:
         self.policy, self._driver, self._environment = policy, driver, environment
+        self._beside = beside or Change()
         self._listeners = [Listener(WAITING) for _ in policy.executors]
         self._executors: list[subprocess.Popen[bytes]] = []
         table = compile_table(policy, [listener.name for listener in self._listeners])
@@ -65,7 +70,22 @@ class Redirection:
                 )
             )
             listener.socket.close()
+        if self.policy.memory_place == COPIES:
+            self._prove(compose([self._beside], environment))
         return self
+
+    def _prove(self, environment: Mapping[str, str]) -> None:
+        """Starts who proves the pairs of GPUs; the result comes into the table, which processes wait for."""
+        command = [str(native.file("executor/tessera-executor")), "--prove", str(self._table)]
+        self._executors.append(
+            subprocess.Popen(
+                [*command, "--owner", str(os.getpid())],
+                stdin=subprocess.PIPE,
+                env=environment,
+                pass_fds=[self._table],
+                start_new_session=True,
+            )
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

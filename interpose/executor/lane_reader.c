@@ -53,7 +53,7 @@ struct tsr_lane_reader {
 
 static const struct tsr_carry_driver driver = {.launch = cuLaunchKernel,
                                                .launch_ex = cuLaunchKernelEx,
-                                               .copy = cuMemcpyDtoDAsync,
+                                               .copy = cuMemcpyAsync, /* also from and to host memory */
                                                .copy_rows = cuMemcpy2DAsync,
                                                .set8 = cuMemsetD8Async,
                                                .set16 = cuMemsetD16Async,

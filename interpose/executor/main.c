@@ -6,6 +6,8 @@
  *
  * Who connects is another process of the same user, or is not served. It is killed with its owner, tessera-run, and its workers with it; a
  * worker ends when its application has gone and a kernel goes on.
+ *
+ * tessera-executor --prove: prove.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +26,7 @@
 #include "base/socket.h"
 #include "executor/lane_reader.h"
 #include "executor/mirror.h"
+#include "executor/prove.h"
 #include "executor/share.h"
 #include "executor/vigil.h"
 
@@ -268,6 +271,8 @@ static void end_workers(struct worker *workers)
 int main(int count, char **values)
 {
     struct arguments arguments;
+    if (count > 1 && strcmp(values[1], "--prove") == 0)
+        return tsr_prove(count - 2, values + 2);
     if (!parse(count, values, &arguments)) {
         fprintf(stderr,
                 "usage: tessera-executor --device N --listener DESCRIPTOR --owner PID [--sm-limit N] [--memory-limit BYTES]\n"

@@ -10,6 +10,8 @@
 #include "lane/streams.h"
 #include "memory/arena.h"
 #include "memory/copies_parts.h"
+#include "memory/pairs.h"
+#include "memory/relay.h"
 #include "object/session.h"
 
 #define CELLS_PER_TOUCH 2u /* that it may add */
@@ -21,8 +23,9 @@ struct hearing {
     const struct tsr_copies_use *use;
     const struct tsr_copies *copies;
     uint32_t slot;
-    uint64_t pulls, bytes;
-    bool changes; /* something of what the directories know */
+    uint64_t pulls, bytes, through_host;
+    bool changes;           /* something of what the directories know */
+    struct tsr_relay relay; /* of pulls from GPUs whose memory this one does not see */
     CUresult result;
 };
 
@@ -54,6 +57,16 @@ static void hear_no_pull(void *context, const struct tsr_pull *pull)
     (void)pull;
 }
 
+static CUresult relay_pull(struct hearing *hearing, const struct tsr_relay_pull *pull, uint32_t from)
+{
+    struct tsr_relay_pull relayed = *pull;
+    relayed.stream = hearing->use->stream;
+    relayed.per_thread = hearing->use->per_thread;
+    relayed.puller = hearing->use->lane;
+    relayed.holder = from ? tsr_session()->lanes[from - 1] : NULL;
+    return tsr_relay_pull(&hearing->relay, &relayed);
+}
+
 static void hear_pull(void *context, const struct tsr_pull *pull)
 {
     struct hearing *hearing = context;
@@ -62,7 +75,10 @@ static void hear_pull(void *context, const struct tsr_pull *pull)
     CUdeviceptr at = hearing->copies->address + pull->first;
     CUdeviceptr to = tsr_window_at(pull->to, at), from = tsr_window_at(pull->from, at);
     CUresult result = CUDA_SUCCESS;
-    if (use->lane) {
+    if (!tsr_pair_is_direct(use->lane ? tsr_lane_number(use->lane) + 1 : 0, pull->from)) {
+        hearing->through_host += bytes;
+        result = relay_pull(hearing, &(struct tsr_relay_pull){.to = to, .from = from, .bytes = bytes}, pull->from);
+    } else if (use->lane) {
         struct tsr_lane_copy what = {.to = to, .from = from, .width = bytes, .height = 1};
         struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .stream = hearing->slot, .param_bytes = sizeof what};
         result = tsr_lane_post(use->lane, &record, &what);
@@ -219,6 +235,7 @@ static void report_locked(const struct hearing *hearing)
         return;
     tsr_copies_count(&policy->pulls[gpu % 16], hearing->pulls);
     tsr_copies_count(&policy->pulled_bytes[gpu % 16], hearing->bytes);
+    tsr_copies_count(&policy->through_host_bytes[gpu % 16], hearing->through_host);
     if (use->everything) {
         tsr_copies_count(&policy->brought_home, 1);
         tsr_copies_count(&policy->brought_home_bytes, hearing->bytes);
@@ -275,6 +292,9 @@ static CUresult pull_locked(struct hearing *hearing)
         apply_everything_locked(hearing, ticket);
     else if (hearing->changes)
         each_locked(hearing, ticket, apply_locked);
+    CUresult ended = tsr_relay_end(&hearing->relay);
+    if (hearing->result == CUDA_SUCCESS)
+        hearing->result = ended;
     report_locked(hearing);
     if (hearing->result != CUDA_SUCCESS)
         tsr_copies_fail_locked(hearing->result, "bytes could not be pulled");

@@ -15,7 +15,9 @@
 #include "memory/ipc.h"
 #include "order/order.h"
 #include "memory/physical.h"
+#include "memory/pairs.h"
 #include "memory/pool.h"
+#include "memory/relay.h"
 #include "driver/real.h"
 #include "object/session.h"
 #include "memory/vmm.h"
@@ -280,6 +282,7 @@ void tsr_memory_context_gone(CUcontext context)
     tsr_host_context_gone_locked(context);
     tsr_memory_unlock();
     tsr_copies_context_gone(context);
+    tsr_relay_context_gone(context);
 }
 
 CUresult tsr_memory_open_to(CUdevice device)
@@ -302,6 +305,8 @@ void tsr_memory_forget(void)
     tsr_physical_forget();
     tsr_host_forget();
     tsr_memory_context_forget();
+    tsr_relay_forget();
+    tsr_pairs_forget();
     tsr_ipc_forget();
     tsr_home_only_forget();
     small = (struct tsr_heap){.chunk_bytes = TSR_ARENA_PAGE};

@@ -16,21 +16,19 @@
 #include "lane/executors.h"
 #include "memory/home_only.h"
 #include "memory/home.h"
+#include "memory/host_space.h"
 #include "memory/memory.h"
 #include "order/order.h"
 #include "driver/real.h"
 
-#define PAGE 4096u
 #define ALLOC_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
-struct host_memory {
-    size_t bytes; /* as asked for */
+struct host_memory { /* owner of its block */
+    size_t bytes;    /* as asked for */
     unsigned flags;
     CUcontext context;
     bool shared; /* all executors have it */
 };
-
-static struct tsr_blocks space; /* memory lock; owner of a block in use: struct host_memory */
 
 static void *pointer(const struct tsr_block *block)
 {
@@ -64,12 +62,10 @@ static bool share(const struct tsr_block *block, int file)
 
 static CUresult allocate_locked(struct host_memory *memory, void **out)
 {
-    uint64_t whole = (memory->bytes + PAGE - 1) / PAGE * PAGE;
-    if (!space.lowest)
-        tsr_blocks_add(&space, TSR_HOST_ADDRESS, TSR_HOST_BYTES);
-    struct tsr_block *block = whole < TSR_HOST_BYTES ? tsr_blocks_take(&space, TSR_BLOCKS_FREE, whole, PAGE) : NULL;
+    struct tsr_block *block = tsr_host_space_take_locked(memory->bytes);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    uint64_t whole = tsr_block_bytes(block);
     int file = tsr_os_memfd("tessera-host", whole);
     bool fixed = file >= 0 && tsr_os_seal(file, F_SEAL_SHRINK | F_SEAL_GROW);
     CUresult result = fixed ? register_at_home(block, memory->bytes, file) : CUDA_ERROR_OUT_OF_MEMORY;
@@ -80,7 +76,7 @@ static CUresult allocate_locked(struct host_memory *memory, void **out)
         block->owner = memory;
         *out = pointer(block);
     } else {
-        tsr_blocks_give(&space, block, TSR_BLOCKS_FREE);
+        tsr_host_space_give_locked(block);
     }
     if (file >= 0)
         close(file);
@@ -144,7 +140,7 @@ TSR_REDIRECTED(cuMemAllocHost_v2)(void **pp, size_t bytesize)
 static struct tsr_block *find_locked(const void *p)
 {
     uint64_t address = (uint64_t)(uintptr_t)p;
-    struct tsr_block *block = tsr_blocks_find(&space, address);
+    struct tsr_block *block = tsr_host_space_find_locked(address);
     const struct host_memory *memory = block ? block->owner : NULL;
     return memory && address - tsr_block_address(block) < memory->bytes ? block : NULL;
 }
@@ -159,7 +155,7 @@ static void free_locked(struct tsr_block *block)
         tsr_home_only_take(tsr_block_address(block));
     tsr_real.cuMemHostUnregister(pointer(block)); /* if its context is gone, so is the registration */
     tsr_os_unmap(pointer(block), tsr_block_bytes(block));
-    tsr_blocks_give(&space, block, TSR_BLOCKS_FREE);
+    tsr_host_space_give_locked(block);
     free(memory);
 }
 
@@ -217,16 +213,16 @@ bool tsr_host_is_allocated(const void *p)
 
 void tsr_host_context_gone_locked(CUcontext context)
 {
-    for (struct tsr_block *block = space.lowest; block;) {
+    for (struct tsr_block *block = tsr_host_space_first_locked(); block;) {
         uint64_t address = tsr_block_address(block);
         const struct host_memory *memory = block->owner;
         if (memory && memory->context == context)
             free_locked(block);
-        block = tsr_blocks_find(&space, address)->next;
+        block = tsr_host_space_find_locked(address)->next;
     }
 }
 
 void tsr_host_forget(void)
 {
-    space = (struct tsr_blocks){0};
+    tsr_host_space_forget();
 }

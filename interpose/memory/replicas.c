@@ -11,6 +11,8 @@
 #include "lane/lane_client.h"
 #include "memory/arena.h"
 #include "memory/backing.h"
+#include "memory/pairs.h"
+#include "memory/relay.h"
 #include "object/session.h"
 
 #define READ_WRITE CU_MEM_ACCESS_FLAGS_PROT_READWRITE
@@ -94,6 +96,8 @@ static CUresult give_own(const struct tsr_extent *extent, uint32_t copy, struct 
         }
         tsr_real.cuMemRelease(replicas->memory[copy]);
     }
+    if (!tsr_pair_is_direct(copy, 0))
+        return result;
     replicas->used_by[copy] = 0;
     return hand(lane, extent->address, extent->bytes, extent->memory, (int32_t)gpu_of(0) + 1);
 }
@@ -102,9 +106,11 @@ static CUresult open_window(const struct tsr_extent *extent, uint32_t copy, cons
 {
     const struct tsr_session *session = tsr_session();
     CUdeviceptr at = tsr_window_at(copy, extent->address);
-    CUresult result = tsr_backing_map(at, extent->bytes, replicas->memory[copy], 0);
+    CUresult result =
+        tsr_pair_is_direct(0, copy) ? tsr_backing_map(at, extent->bytes, replicas->memory[copy], 0) : CUDA_SUCCESS;
     for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++)
-        result = hand(session->lanes[i], at, extent->bytes, replicas->memory[copy], 0);
+        if (tsr_pair_is_direct(i + 1, copy))
+            result = hand(session->lanes[i], at, extent->bytes, replicas->memory[copy], 0);
     return result;
 }
 
@@ -135,7 +141,7 @@ void tsr_replicas_drop(const struct tsr_extent *extent, struct tsr_replicas *rep
 CUresult tsr_replicas_make(const struct tsr_extent *extent, struct tsr_replicas *out)
 {
     const struct tsr_session *session = tsr_session();
-    CUresult result = CUDA_SUCCESS;
+    CUresult result = tsr_pairs_are_all_direct() || tsr_relay_prepare() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
     *out = (struct tsr_replicas){.own = 1};
     out->memory[0] = extent->memory;
     for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++)

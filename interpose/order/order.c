@@ -13,6 +13,7 @@
 #include "lane/failover.h"
 #include "lane/streams.h"
 #include "lane/watch.h"
+#include "order/order_parts.h"
 #include "driver/stream_handle.h"
 
 #define FOR_EVER UINT64_MAX
@@ -51,7 +52,7 @@ static bool is_foreign(const struct tsr_stream *stream)
 }
 
 /* Default streams are those of the current context. */
-static CUresult operate(const struct tsr_stream *stream, unsigned operations, CUstreamBatchMemOpParams *what)
+CUresult tsr_order_operate_locked(const struct tsr_stream *stream, unsigned operations, CUstreamBatchMemOpParams *what)
 {
     CUcontext current = NULL, popped;
     bool is_default = stream->kind == TSR_STREAM_LEGACY || stream->kind == TSR_STREAM_OWN;
@@ -62,22 +63,6 @@ static CUresult operate(const struct tsr_stream *stream, unsigned operations, CU
     if (push)
         tsr_real.cuCtxPopCurrent_v2(&popped);
     return result;
-}
-
-static CUstreamBatchMemOpParams wait_operation(CUdeviceptr fence, uint64_t value)
-{
-    CUstreamBatchMemOpParams operation = {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64,
-                                                        .address = fence,
-                                                        .value64 = value,
-                                                        .flags = CU_STREAM_WAIT_VALUE_GEQ}};
-    return operation;
-}
-
-static CUstreamBatchMemOpParams write_operation(CUdeviceptr fence, uint64_t value)
-{
-    CUstreamBatchMemOpParams operation = {
-        .writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = fence, .value64 = value}};
-    return operation;
 }
 
 /* The executor's stream signals; what must wait for it at home is pending. */
@@ -108,8 +93,9 @@ static CUresult join_locked(struct tsr_stream *stream)
     CUresult result = signal_locked(stream);
     if (result != CUDA_SUCCESS || !stream->pending || is_foreign(stream))
         return result;
-    CUstreamBatchMemOpParams wait = wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
-    result = operate(stream, 1, &wait);
+    CUstreamBatchMemOpParams wait =
+        tsr_order_wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
+    result = tsr_order_operate_locked(stream, 1, &wait);
     if (result == CUDA_SUCCESS)
         settle_locked(stream);
     return result;
@@ -125,8 +111,9 @@ static CUresult join_for_locked(struct tsr_stream *stream, const struct tsr_stre
         settle_locked(stream);
         return CUDA_SUCCESS;
     }
-    CUstreamBatchMemOpParams wait = wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
-    return operate(waiter, 1, &wait);
+    CUstreamBatchMemOpParams wait =
+        tsr_order_wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
+    return tsr_order_operate_locked(waiter, 1, &wait);
 }
 
 static bool waits_for(const struct tsr_stream *stream, const struct tsr_stream *other)
@@ -398,7 +385,7 @@ CUresult tsr_order_state(void)
     return state;
 }
 
-static CUresult open_locked(const struct tsr_stream *stream, struct tsr_lane_client *lane)
+CUresult tsr_order_open_locked(const struct tsr_stream *stream, struct tsr_lane_client *lane)
 {
     CUresult result = tsr_lane_register(lane); /* again, if it went with a context */
     if (result == CUDA_SUCCESS && tsr_slot_opened(stream->slot, tsr_lane_number(lane)))
@@ -420,18 +407,18 @@ static CUresult depart_locked(struct tsr_stream *stream, struct tsr_lane_client 
     if (result == CUDA_SUCCESS && !tsr_slot_take(stream))
         result = CUDA_ERROR_NOT_SUPPORTED;
     if (result == CUDA_SUCCESS)
-        result = open_locked(stream, lane);
+        result = tsr_order_open_locked(stream, lane);
     if (result != CUDA_SUCCESS)
         return result;
     CUstreamBatchMemOpParams operations[2];
     unsigned operation_count = 0;
     if (stream->pending)
         operations[operation_count++] =
-            wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
+            tsr_order_wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
     uint64_t value = tsr_slot_next_value(stream->slot);
-    operations[operation_count++] = write_operation(tsr_lane_home_fence(stream->slot, lane), value);
+    operations[operation_count++] = tsr_order_write_operation(tsr_lane_home_fence(stream->slot, lane), value);
     __atomic_store_n(&stream->touched, false, __ATOMIC_RELEASE);
-    result = operate(stream, operation_count, operations);
+    result = tsr_order_operate_locked(stream, operation_count, operations);
     struct tsr_lane_record wait = {.kind = TSR_LANE_WAIT, .stream = stream->slot, .value = value};
     if (result == CUDA_SUCCESS)
         result = tsr_lane_post(lane, &wait, NULL);

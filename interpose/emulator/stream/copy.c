@@ -234,6 +234,17 @@ CUresult tsr_copy_run(const CUDA_MEMCPY3D_PEER *shape, const void *staging)
     return done ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
+void tsr_copy_corrupt(const CUDA_MEMCPY3D_PEER *shape)
+{
+    struct side target = target_of(shape);
+    struct tsr_space *space = tsr_space_instance();
+    const struct tsr_snapshot *snapshot = tsr_space_get(space);
+    uint32_t location;
+    if (!empty(shape) && cover(snapshot, target.base, 1, true, &location) == COVERED)
+        *(unsigned char *)(uintptr_t)target.base ^= 0xff;
+    tsr_space_put(space, snapshot);
+}
+
 CUresult tsr_copy_stage(const CUDA_MEMCPY3D_PEER *shape, void **staging)
 {
     void *memory = malloc(shape->WidthInBytes * shape->Height * shape->Depth);

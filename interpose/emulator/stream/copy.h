@@ -22,6 +22,8 @@ CUresult tsr_copy_check(const CUDA_MEMCPY3D_PEER *shape, struct tsr_copy_places 
 CUresult tsr_copy_probe(const CUDA_MEMCPY3D_PEER *shape, const struct tsr_copy_places *places);
 /* Copies; if staging is not NULL it holds the source, packed. Errors: ILLEGAL_ADDRESS. */
 CUresult tsr_copy_run(const CUDA_MEMCPY3D_PEER *shape, const void *staging);
+/* Changes the first byte where it has gone to. */
+void tsr_copy_corrupt(const CUDA_MEMCPY3D_PEER *shape);
 /* The source, packed, in memory that the caller frees. Errors: OUT_OF_MEMORY, INVALID_VALUE. */
 CUresult tsr_copy_stage(const CUDA_MEMCPY3D_PEER *shape, void **staging);
 

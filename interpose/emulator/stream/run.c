@@ -95,6 +95,13 @@ enum tsr_grid_state tsr_run_kernel(struct tsr_item *item, uint64_t quantum_ns, u
     return state;
 }
 
+/* Drivers whose copies between GPUs are wrong exist, and say nothing. */
+static bool is_corrupted(const struct tsr_machine *machine, const struct tsr_copy_places *places)
+{
+    return places->from < TSR_MACHINE_DEVICES && places->to < TSR_MACHINE_DEVICES &&
+           machine->links[places->from * TSR_MACHINE_DEVICES + places->to].corrupts;
+}
+
 static uint64_t run_copy(const struct tsr_work *work, uint64_t ready_ns)
 {
     struct tsr_machine *machine = tsr_machine_instance();
@@ -102,6 +109,8 @@ static uint64_t run_copy(const struct tsr_work *work, uint64_t ready_ns)
     CUresult result = tsr_copy_check(&work->copy.shape, &places);
     if (!result)
         result = tsr_copy_run(&work->copy.shape, work->copy.staging);
+    if (!result && is_corrupted(machine, &places))
+        tsr_copy_corrupt(&work->copy.shape);
     if (result) {
         tsr_error("a copy between memory that no longer exists");
         tsr_context_fail(work->context, CUDA_ERROR_ILLEGAL_ADDRESS);

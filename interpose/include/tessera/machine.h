@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define TSR_MACHINE_MAGIC 0x3143414d52535454ull /* "TTSRMAC1" in memory order is irrelevant: compared as a number */
-#define TSR_MACHINE_VERSION 2u
+#define TSR_MACHINE_VERSION 3u
 #define TSR_MACHINE_DEVICES 16
 #define TSR_MACHINE_PROCESSES 256
 #define TSR_MACHINE_KERNELS 4096 /* rows of the "what ran where" table; further kernels share the last row, named "(others)" */
@@ -63,7 +63,7 @@ struct tsr_link_desc {
     uint32_t peer_access; /* kernels on a may address memory of b */
     uint64_t bytes_per_s; /* achievable, one direction */
     uint32_t latency_ns;
-    uint32_t reserved;
+    uint32_t corrupts; /* 1: of each copy from a to b without host memory the first byte arrives wrong, and nobody is told */
 };
 
 /* One row per (device, kernel name); claimed and counted by the emulated driver. */

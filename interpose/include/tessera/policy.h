@@ -82,6 +82,21 @@ struct tsr_policy_counts {
     uint64_t rule_launches[2][256]; /* launches that each rule decided, by table; of rules that are replaced: gone */
 };
 
+enum tsr_policy_proof { /* whether a GPU's copies of another one's memory were seen to be right at the start of the run */
+                        TSR_PROOF_NONE,      /* nobody asked */
+                        TSR_PROOF_PENDING,   /* not known yet */
+                        TSR_PROOF_RIGHT,     /* all bytes */
+                        TSR_PROOF_WRONG,     /* other bytes arrived */
+                        TSR_PROOF_NO_ACCESS, /* the driver says that the one cannot access the other */
+                        TSR_PROOF_FAILED     /* it could not be found out */
+};
+
+struct tsr_policy_pair {
+    uint32_t proof; /* atomic, release; enum tsr_policy_proof; PENDING by the control plane, then by the executors' program */
+    int32_t error;  /* FAILED: CUresult; 0: it took too long, or ended */
+    uint64_t bytes_per_s; /* RIGHT: of the copy */
+};
+
 struct tsr_policy {
     uint64_t magic;
     uint32_t version;
@@ -95,6 +110,7 @@ struct tsr_policy {
     uint32_t memory_first;      /* TSR_POLICY_FOLLOW: the GPU where memory is created of which nothing is known */
     uint32_t memory_move_after; /* TSR_POLICY_FOLLOW: so many more uses by another GPU before it moves */
     struct tsr_policy_table tables[2];
+    struct tsr_policy_pair pairs[16 * 16]; /* [16 * to + from]: GPU `to` copies memory of GPU `from` */
     /* live: written by the shim, atomic */
     struct tsr_policy_counts counts[16]; /* each thread adds to one of them */
     uint64_t verified;                   /* launches that were run at home too */
@@ -105,6 +121,7 @@ struct tsr_policy {
 
     uint64_t copies_bytes[16];            /* memory of copies on other GPUs than home, now, by GPU */
     uint64_t pulls[16], pulled_bytes[16]; /* of bytes that a launch or copy on that GPU used and the GPU did not have */
+    uint64_t through_host_bytes[16];      /* of these, bytes that went through host memory, by GPU that pulled */
     uint64_t brought_home;                /* of the home GPU's: pulls for work of which it is not known what it touches */
     uint64_t brought_home_bytes;
     uint64_t waits;                            /* for other streams, before a pull */

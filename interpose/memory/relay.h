@@ -1,0 +1,48 @@
+/*
+ * Pulls between GPUs that cannot see each other's memory: through page-locked host memory that all processes share. The holder's GPU copies
+ * chunk k to the host while the puller's copies chunk k-1 from it, both in the stream that pulls, which has a part on either GPU
+ * (order/ties.h); the application's thread waits for nothing. Host memory is bounded: streams have two chunks each, and streams beyond
+ * RELAY_AREAS share with others, whom they come after.
+ */
+#ifndef TSR_MEMORY_RELAY_H
+#define TSR_MEMORY_RELAY_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tsr_lane_client;
+struct tsr_stream;
+
+/* The pulls of one use, one after the other. */
+struct tsr_relay {
+    struct tsr_stream *stream; /* held; NULL: nothing has been pulled yet */
+    CUstream handle;
+    struct tsr_lane_client *puller, *holder; /* NULL: home */
+    bool open;                               /* the holder is */
+    uint64_t chunks;                         /* from this holder */
+    uint64_t released[2];                    /* by chunk's place: the signal that its bytes are with the puller */
+};
+
+struct tsr_relay_pull {
+    CUdeviceptr to, from; /* each seen by its GPU */
+    uint64_t bytes;
+    CUstream stream;
+    bool per_thread;
+    struct tsr_lane_client *puller, *holder;
+};
+
+/* Makes the host memory, once. Memory lock held, a current context. False: it cannot be had. */
+bool tsr_relay_prepare(void);
+
+/* The stream is held, and so is the copies' lock. Errors: the driver's, an executor's; LAUNCH_FAILED: the holder is lost. */
+CUresult tsr_relay_pull(struct tsr_relay *relay, const struct tsr_relay_pull *pull);
+/* After the last one, whatever came out; also if there was none. */
+CUresult tsr_relay_end(struct tsr_relay *relay);
+
+/* The context has been destroyed. */
+void tsr_relay_context_gone(CUcontext context);
+void tsr_relay_forget(void);
+
+#endif
