@@ -19,7 +19,9 @@
 #include "base/vec.h"
 
 #define TSR_DIRECTORY_COPIES 16u
+#ifndef TSR_DIRECTORY_CELLS
 #define TSR_DIRECTORY_CELLS 4096u
+#endif
 
 struct tsr_cell {
     uint64_t first;  /* ends where the next one begins */
