@@ -59,7 +59,9 @@ struct tsr_copies *tsr_copies_at_locked(uint64_t address);
 void tsr_copies_settle(void);
 
 /* Workers whose work a use does not come after yet, and must. Errors: as tsr_copies_prepare. */
+#ifndef TSR_COPIES_MOST_WAITS
 #define TSR_COPIES_MOST_WAITS 64u /* beyond that, it begins again */
+#endif
 struct tsr_copies_waits {
     struct tsr_asker asker;
     uint32_t workers[TSR_COPIES_MOST_WAITS];

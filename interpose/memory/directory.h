@@ -24,7 +24,9 @@
 #include "base/vec.h"
 
 #define TSR_DIRECTORY_COPIES 16u
+#ifndef TSR_DIRECTORY_CELLS
 #define TSR_DIRECTORY_CELLS 4096u
+#endif
 #define TSR_DIRECTORY_WRITERS 4u
 #define TSR_TICKET_SHIFT 48                        /* a ticket: the worker above it, the number below */
 #define TSR_TICKET_LATEST ((1ull << TSR_TICKET_SHIFT) - 1) /* the number of a writer who repeats */

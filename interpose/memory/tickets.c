@@ -9,7 +9,9 @@
 #include "memory/copies.h"
 #include "memory/copies_parts.h"
 
-#define MOST_WORKERS 4096u
+#ifndef TSR_TICKETS_MOST_WORKERS
+#define TSR_TICKETS_MOST_WORKERS 4096u
+#endif
 #define MOST_PLACES ((1u << (64 - TSR_TICKET_SHIFT)) - 1)
 #define OWN_IDS 0x10000u /* of threads' own streams: from here on */
 
@@ -107,7 +109,7 @@ bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket)
 
 bool tsr_tickets_are_crowded(void)
 {
-    return __atomic_load_n(&tsr_tickets.workers.count, __ATOMIC_RELAXED) > MOST_WORKERS;
+    return __atomic_load_n(&tsr_tickets.workers.count, __ATOMIC_RELAXED) > TSR_TICKETS_MOST_WORKERS;
 }
 
 void tsr_tickets_part_from_streams(void)

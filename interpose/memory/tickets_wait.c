@@ -77,10 +77,11 @@ static CUresult record(const struct tsr_worker *worker, CUevent *event)
         return result;
     if (!worker->gone)
         result = tsr_order_enter(of->handle, false, &hold);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         result = tsr_worker_record(of, event);
-    if (!worker->gone && result == CUDA_SUCCESS)
-        tsr_order_leave(&hold);
+        if (!worker->gone)
+            tsr_order_leave(&hold);
+    }
     if (push)
         tsr_real.cuCtxPopCurrent_v2(&popped);
     return result;

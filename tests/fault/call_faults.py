@@ -1,6 +1,6 @@
 """Failing the n-th driver call or allocation in the executor, or in the application's process, and what may come of it.
 
-    python tests/fault/call_faults.py [STEP]
+    python tests/fault/call_faults.py [STEP] [--memory copies]
 
 The program ends by itself, with right results or with a CUDA error; never with wrong words, a signal or not at all. No
 process and no socket of the run is left behind. `allocation` stands for all that Tessera's own code asks the C library
@@ -9,11 +9,13 @@ for: memory, mappings, memory files, sockets, threads (fault_alloc.c).
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 
@@ -21,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
 from tests.command import TESSERA_RUN  # noqa: E402
-from tests.fault.executor_faults import POLICY, left_behind  # noqa: E402
+from tests.fault.executor_faults import COPIES, POLICY, learn, left_behind  # noqa: E402
 from tests.fault.fault_driver import build  # noqa: E402
 
 ROUNDS, LONGEST_SECONDS = 5, 60.0
@@ -30,14 +32,23 @@ CALL, ALLOCATION = "TESSERA_FAULT", "TESSERA_FAULT_ALLOCATION"
 NAMES = {CALL: "call", ALLOCATION: "allocation"}
 
 
-def run(native: Path, tree: Path, policy: Path, process: str, number: int, sort: str = CALL) -> str:
-    """The program's last line, or what is wrong with its end."""
+def run(
+    native: Path,
+    tree: Path,
+    policy: Path,
+    process: str,
+    number: int | str,
+    sort: str = CALL,
+    variables: Mapping[str, str] | None = None,
+) -> str:
+    """The program's last line, or what is wrong with its end. `number`: with `:FUNCTION`, of its calls alone."""
     mark = tree.parent / "mark"
     mark.unlink(missing_ok=True)
     command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
-    command += [str(native.parent / "fault" / "fault_worker"), str(ROUNDS)]
+    command += [str(native.parent / "fault" / "fault_worker"), str(ROUNDS), "churn"]
     environment = {
         **os.environ,
+        **(variables or {}),
         "TESSERA_NATIVE": str(tree),
         "TESSERA_FAULT_DRIVER": str(native / "emulator" / "libcuda.so.1"),
         sort: f"{process}:{number}",
@@ -64,26 +75,38 @@ def is_right(outcome: str) -> bool:
     return outcome == "right" or outcome.startswith("error ")
 
 
+def all_of(
+    native: Path, tree: Path, policy: Path, process: str, sort: str, step: int, variables: Mapping[str, str]
+) -> int:
+    """Every STEP-th call until there is none; says what came of them. How many were wrong."""
+    outcomes, number, wrong, mark = Counter[str](), 1, 0, tree.parent / "mark"
+    while (outcome := run(native, tree, policy, process, number, sort, variables)) and mark.exists():
+        outcomes[outcome if is_right(outcome) else outcome.split(":")[0]] += 1
+        if not is_right(outcome):
+            wrong += 1
+            print(f"{process}, {NAMES[sort]} {number} {mark.read_text()}: {outcome}", flush=True)
+        number += step
+    print(f"{process}: {NAMES[sort]}s 1 to {number - step}, every {step}: {dict(outcomes)}", flush=True)
+    return wrong
+
+
 def main() -> int:
     """Every STEP-th call of both processes; prints what came of them."""
-    step = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", type=int, nargs="?", default=1, metavar="STEP")
+    parser.add_argument("--memory", choices=["follow", "copies"], default="follow", help="place of memory")
+    arguments = parser.parse_args()
     native = Path(os.environ.get("TESSERA_NATIVE", ROOT / "build" / "native" / "native"))
-    wrong = 0
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         tree = build(native, native.parent / "cuda-headers", directory)
         policy = directory / "policy.yaml"
-        policy.write_text(POLICY)
-        for sort, process in product((CALL, ALLOCATION), (EXECUTOR, APPLICATION)):
-            outcomes, number = Counter[str](), 1
-            while (outcome := run(native, tree, policy, process, number, sort)) and (directory / "mark").exists():
-                outcomes[outcome if is_right(outcome) else outcome.split(":")[0]] += 1
-                if not is_right(outcome):
-                    wrong += 1
-                    print(f"{process}, {NAMES[sort]} {number}: {outcome}", flush=True)
-                number += step
-            said = f"{process}: {NAMES[sort]}s 1 to {number - step}, every {step}: {dict(outcomes)}"
-            print(said, flush=True)
+        policy.write_text(POLICY + (COPIES if arguments.memory == "copies" else ""))
+        variables = learn(native, policy, directory / "cache") if arguments.memory == "copies" else {}
+        wrong = sum(
+            all_of(native, tree, policy, process, sort, arguments.step, variables)
+            for sort, process in product((CALL, ALLOCATION), (EXECUTOR, APPLICATION))
+        )
     return 1 if wrong else 0
 
 

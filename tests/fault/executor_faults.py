@@ -1,6 +1,6 @@
 """Killing and stopping executors at random times while an application uses them, and what may come of it.
 
-    python tests/fault/executor_faults.py RUNS [SEED] [--jobs N]
+    python tests/fault/executor_faults.py RUNS [SEED] [--jobs N] [--memory copies]
 
 Each second run has three executors, of which one fails. Afterwards the application's results are right, or it got a
 CUDA error, within a second of the fault, and nothing is left behind.
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,7 @@ rules:
   - {match: {function: k_one}, device: 3}
 default: home
 """
+COPIES = "memory: {place: copies}\n"  # after a policy
 BOUND_SECONDS = 1.0
 SLACK_SECONDS = 1.0  # of a loaded machine, and the end of the program
 LONGEST_SECONDS = 30.0
@@ -116,11 +118,20 @@ class Fault:
     idle: bool = False
 
 
-def run(native: Path, policy: Path, rounds: int, fault: Fault) -> Outcome:
+def learn(native: Path, policy: Path, cache: Path) -> dict[str, str]:
+    """Variables with which it is known from the first launch on what the worker's touch."""
+    variables = {"XDG_CACHE_HOME": str(cache)}
+    command = [str(TESSERA_RUN), "--emulate", "4", "--no-summary", "--policy", str(policy), "--"]
+    command += [str(native.parent / "fault" / "fault_worker"), "3"]
+    subprocess.run(command, env={**with_native(native), **variables}, stdout=subprocess.DEVNULL, check=True)
+    return variables
+
+
+def run(native: Path, policy: Path, rounds: int, fault: Fault, variables: Mapping[str, str] | None = None) -> Outcome:
     """Runs the worker and lets the fault happen."""
     command = [str(TESSERA_RUN), "--emulate", "4", "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), str(rounds), *(["wait"] if fault.idle else [])]
-    environment, pipe = {**with_native(native), "TESSERA_LOG": "info"}, subprocess.PIPE
+    environment, pipe = {**with_native(native), "TESSERA_LOG": "info", **(variables or {})}, subprocess.PIPE
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True
     ) as process:
@@ -197,10 +208,12 @@ def name_of(fault: Fault) -> str:
     return f"{fault.signal.name}{resumed}{' while idle' if fault.idle else ''}"
 
 
-def one(native: Path, policy: Path, seed: str, three: bool) -> tuple[Fault, Outcome, str | None]:
+def one(
+    native: Path, variables: Mapping[str, str], policy: Path, seed: str, three: bool
+) -> tuple[Fault, Outcome, str | None]:
     """One run with a fault that the seed decides."""
     fault = random_fault(random.Random(seed), 3 if three else 1)
-    outcome = run(native, policy, 300, fault)
+    outcome = run(native, policy, 300, fault, variables)
     return fault, outcome, judge(outcome, 1.0 + (fault.resumes_after or 0.0))
 
 
@@ -210,17 +223,20 @@ def main() -> int:
     parser.add_argument("runs", type=int, metavar="RUNS")
     parser.add_argument("seed", type=int, nargs="?", default=1, metavar="SEED")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--memory", choices=["follow", "copies"], default="follow", help="place of memory")
     arguments = parser.parse_args()
     native = Path(os.environ.get("TESSERA_NATIVE", ROOT / "build" / "native" / "native"))
     outcomes, wrong, moved, longest = Counter[str](), 0, 0, 0.0
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(arguments.jobs) as pool:
         policies = [Path(directory) / "one.yaml", Path(directory) / "three.yaml"]
-        policies[0].write_text(POLICY)
-        policies[1].write_text(POLICY_OF_THREE)
+        place = COPIES if arguments.memory == "copies" else ""
+        policies[0].write_text(POLICY + place)
+        policies[1].write_text(POLICY_OF_THREE + place)
+        variables = learn(native, policies[1], Path(directory) / "cache") if place else {}
         numbers = range(arguments.runs)
         seeds = [f"{arguments.seed}-{number}" for number in numbers]
         threes = [number % 2 == 1 for number in numbers]
-        found = pool.map(partial(one, native), [policies[three] for three in threes], seeds, threes)
+        found = pool.map(partial(one, native, variables), [policies[three] for three in threes], seeds, threes)
         for number, (fault, outcome, problem) in enumerate(found):
             outcomes[f"{name_of(fault)}: {outcome.said}"] += 1
             moved += MOVED in outcome.log

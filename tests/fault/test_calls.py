@@ -8,7 +8,7 @@ import pytest
 
 from tests.fault import checked_faults
 from tests.fault.call_faults import ALLOCATION, APPLICATION, EXECUTOR, is_right, run
-from tests.fault.executor_faults import POLICY
+from tests.fault.executor_faults import COPIES, POLICY, learn
 from tests.fault.fault_driver import build
 
 
@@ -25,6 +25,31 @@ def test_a_call_that_fails(process: str, number: int, native_build: Path, tree: 
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     outcome = run(native_build / "native", tree, policy, process, number)
+    assert is_right(outcome), outcome
+    assert (tree.parent / "mark").exists(), "the fault did not happen"
+
+
+@pytest.fixture(scope="module")
+def copies(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A policy, and variables with which its copies are used from the first launch on."""
+    place = tmp_path_factory.mktemp("copies")
+    policy = place / "policy.yaml"
+    policy.write_text(POLICY + COPIES)
+    return policy, learn(native_build / "native", policy, place / "cache")
+
+
+# The 28th to 36th events recorded are those of streams that end, or of others that pulls come after.
+COPIED = [(APPLICATION, f"{number}:cuEventRecord") for number in (28, 30, 33, 36)]
+COPIED += [(APPLICATION, f"{number}:cuMemcpyDtoDAsync_v2") for number in (1, 9)]
+COPIED += [(EXECUTOR, f"{number}:cuMemcpyDtoDAsync_v2") for number in (1, 9)]
+
+
+@pytest.mark.parametrize(("process", "number"), COPIED)
+def test_a_call_that_fails_while_there_are_copies(
+    process: str, number: str, native_build: Path, tree: Path, copies: tuple[Path, dict[str, str]]
+) -> None:
+    policy, variables = copies
+    outcome = run(native_build / "native", tree, policy, process, number, variables=variables)
     assert is_right(outcome), outcome
     assert (tree.parent / "mark").exists(), "the fault did not happen"
 

@@ -1,7 +1,7 @@
 /*
- * worker ROUNDS [wait|count]: launches that depend on each other, some of them on another GPU by policy, in two streams, checked after each
+ * worker ROUNDS [wait|count|churn]: launches that depend on each other, some of them on another GPU by policy, in two streams, checked after each
  * round. Says "started" after the first one and, with `wait`, goes on when standard input has a line; then its own work is complete.
- * With `count`, each round also has a launch that uses variables of its module. Says "right" when all rounds were (exit 0), "error N" at the first CUDA error (3), "WRONG" at a wrong word (4).
+ * With `count`, each round also has a launch that uses variables of its module; with `churn`, memory of 2 MiB and streams that last for a round. Says "right" when all rounds were (exit 0), "error N" at the first CUDA error (3), "WRONG" at a wrong word (4).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,10 +61,22 @@ static int count_round(uint32_t round)
     return seen == sum;
 }
 
+/* Other memory and another stream in the place of one of them. */
+static void churn(unsigned round, CUdeviceptr memory[2], CUstream streams[2])
+{
+    unsigned i = round % 2;
+    check(cuMemFree(memory[i]));
+    check(cuMemAlloc(&memory[i], 2 << 20));
+    check(cuMemcpyHtoD(memory[i], expected[i], sizeof found));
+    check(cuStreamDestroy(streams[i]));
+    check(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+}
+
 int main(int count, char **values)
 {
     unsigned rounds = count > 1 ? (unsigned)atoi(values[1]) : 100;
-    int may_wait = count > 2 && strcmp(values[2], "wait") == 0, may_count = count > 2 && strcmp(values[2], "count") == 0;
+    int may_wait = count > 2 && strcmp(values[2], "wait") == 0, may_count = count > 2 && strcmp(values[2], "count") == 0,
+        may_churn = count > 2 && strcmp(values[2], "churn") == 0;
     CUcontext context;
     CUmodule module;
     CUfunction functions[2];
@@ -106,6 +118,8 @@ int main(int count, char **values)
             printf("WRONG\n");
             return 4;
         }
+        if (may_churn)
+            churn(round, memory, streams);
         if (round == 0) {
             printf("started\n");
             fflush(stdout);

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,10 @@ CHECKED_NOTHING = 3  # exit status of tessera-run
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Rules, a line of YAML each, and the machine they are for; no rules: the program runs without a policy."""
+    """Rules, a line of YAML each, and the machine they are for; no rules: the program runs without a policy.
+
+    `far_gib`: memory of the GPUs other than home; 0: as much as they have.
+    """
 
     name: str
     gpus: int = 2
@@ -36,11 +39,14 @@ class Policy:
     memory: str = "follow"
     options: tuple[str, ...] = ()
     link: str = ""
+    far_gib: float = 0.0
 
     def files(self, folder: Path) -> list[str]:
         machine = folder / f"{self.name}-machine.yaml"
         link = f"link: {self.link}\n" if self.link else ""
-        machine.write_text(f"devices:\n  - {{gpu: h200, count: {self.gpus}}}\n{link}")
+        far = f", memory_gib: {self.far_gib}" if self.far_gib else ""
+        gpus = f"  - {{gpu: h200, count: 1}}\n  - {{gpu: h200, count: {self.gpus - 1}{far}}}\n"
+        machine.write_text(f"devices:\n{gpus}{link}")
         arguments = ["--emulate", str(machine), *self.options]
         if self.rules:
             policy = folder / f"{self.name}.yaml"
@@ -51,6 +57,21 @@ class Policy:
             )
             arguments += ["--policy", str(policy)]
         return arguments
+
+
+DEVICE = re.compile(r"device: (\d+)")
+VARIANT = re.compile(r"([a-z-]+)(?:\+([a-z0-9]+))?(?:@(\d))?")
+
+
+def named(name: str) -> Policy | None:
+    """`NAME[+PLACE][@GPUS]`: the policy with another place of memory, on so many GPUs; None: there is none."""
+    parts = VARIANT.fullmatch(name)
+    policy = POLICIES.get(parts[1]) if parts else None
+    if parts is None or policy is None or (not policy.rules and (parts[2] or parts[3])):
+        return None
+    gpus = int(parts[3] or policy.gpus)
+    rules = tuple(DEVICE.sub(lambda found: f"device: {1 + (int(found[1]) - 1) % (gpus - 1)}", r) for r in policy.rules)
+    return replace(policy, name=name, gpus=gpus, rules=rules, memory=parts[2] or policy.memory) if gpus > 1 else None
 
 
 def _share(fraction: float, seed: int, device: int) -> str:
@@ -92,6 +113,7 @@ POLICIES = {
         Policy("given", 3, (GIVEN,)),
         Policy("given-threads", 2, (GIVEN.replace("by_stream", "by_thread"),), "follow, move_after: 0"),
         Policy("copies-given", 3, (GIVEN,), "copies"),
+        Policy("copies-full", 3, NTH, "copies", far_gib=0.0625),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
         Policy("pcie", 3, NTH, link="pcie5"),
         Policy("verify", 2, (_share(0.7, 8, 1),), options=("--verify=5",)),
@@ -189,6 +211,8 @@ class Row:
     failed: int = 0
     launches: int = 0
     away: int = 0
+    pulls: int = 0
+    brought_home: int = 0
     seconds: float = 0.0
 
 
@@ -198,6 +222,8 @@ class Chunk:
     failures: list[Failure]
     launches: int
     away: int
+    pulls: int
+    brought_home: int
     seconds: float
 
 
@@ -230,11 +256,14 @@ def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Ch
         if ran.bad:
             seed = ran.digests[-1][0] + 1 if ran.digests else at
             failures.append(Failure(seed, NONE, ran.bad, 0, at, ran.output[-2000:]))
-    counted = away = done = 0
+    counted = away = pulls = brought_home = done = 0
     for at, ran in _runs(setting, policy, first, programs):
         by_device = ran.report.get("launches", {}).get("by_device", {})
         counted += sum(by_device.values())
         away += sum(count for device, count in by_device.items() if device != "0")
+        copies = ran.report.get("copies") or {}
+        pulls += sum(copies.get("pulls", {}).values())
+        brought_home += copies.get("brought_home", 0)
         done += len(ran.digests)
         wrong = [
             (seed, f"{digest}, not {right[seed]}") for seed, digest in ran.digests if right.get(seed, digest) != digest
@@ -244,7 +273,7 @@ def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Ch
         for seed, what in wrong:
             again = fails_again(setting, policy, seed, right.get(seed, ""))
             failures.append(Failure(seed, policy.name, what, again, at, ran.output[-2000:]))
-    return Chunk(done, failures, counted, away, time.monotonic() - started)
+    return Chunk(done, failures, counted, away, pulls, brought_home, time.monotonic() - started)
 
 
 @dataclass(slots=True)
@@ -258,6 +287,8 @@ class Campaign:
         row.failed += len(chunk.failures)
         row.launches += chunk.launches
         row.away += chunk.away
+        row.pulls += chunk.pulls
+        row.brought_home += chunk.brought_home
         row.seconds += chunk.seconds
         self.failures += chunk.failures
 

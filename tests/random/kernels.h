@@ -51,7 +51,22 @@ static const char plain_ptx[] = HEADER
     " ld.param.u32 %r5, [count]; ld.global.u32 %r6, [%d3]; mul.lo.u32 %r6, %r6, 3; mul.wide.u32 %d5, %r1, 4;\n"
     "NEXT: setp.eq.u32 %p2, %r5, 0; @%p2 bra DONE; ld.global.u64 %d6, [%d2]; cvta.to.global.u64 %d6, %d6; add.u64 %d6, %d6, %d5;\n"
     " ld.global.u32 %r7, [%d6]; add.u32 %r6, %r6, %r7; add.u64 %d2, %d2, 8; sub.u32 %r5, %r5, 1; bra NEXT;\n"
-    "DONE: st.global.u32 [%d3], %r6;\n" END;
+    "DONE: st.global.u32 [%d3], %r6;\n" END
+    /* to[i] = to[i] * 3 + from[i] * 5 + salt, where i is what only memory says: i + (from[i] ^ from[i]) */
+    ".visible .entry scatter(.param .u64 to, .param .u64 from, .param .u32 words, .param .u32 salt, .param .u32 spin) {\n"
+    REGISTERS PLACE " ld.param.u32 %r5, [spin];\n"
+    "SPIN: setp.eq.u32 %p2, %r5, 0; @%p2 bra GO; sub.u32 %r5, %r5, 1; bra SPIN;\nGO:\n"
+    POINTER("%d1", "to") POINTER("%d2", "from") AT_WORD("%d4", "%d2")
+    " ld.volatile.global.u32 %r7, [%d4]; ld.volatile.global.u32 %r8, [%d4]; xor.b32 %r8, %r8, %r7; add.u32 %r1, %r1, %r8;\n"
+    AT_WORD("%d3", "%d1") AT_WORD("%d4", "%d2") " ld.param.u32 %r9, [salt]; ld.global.u32 %r7, [%d4];\n"
+    " ld.global.u32 %r6, [%d3]; mad.lo.u32 %r9, %r6, 3, %r9; mad.lo.u32 %r9, %r7, 5, %r9; st.global.u32 [%d3], %r9;\n" END
+    /* table[k][i] = table[k][i] * 5 + salt + i, k < count */
+    ".visible .entry chase(.param .u64 table, .param .u32 words, .param .u32 salt, .param .u32 count) {\n" REGISTERS PLACE
+    POINTER("%d2", "table") " ld.param.u32 %r5, [count]; ld.param.u32 %r6, [salt]; add.u32 %r6, %r6, %r1;\n"
+    " mul.wide.u32 %d5, %r1, 4;\n"
+    "NEXT: setp.eq.u32 %p2, %r5, 0; @%p2 bra END; ld.global.u64 %d6, [%d2]; cvta.to.global.u64 %d6, %d6; add.u64 %d6, %d6, %d5;\n"
+    " ld.global.u32 %r7, [%d6]; mad.lo.u32 %r7, %r7, 5, %r6; st.global.u32 [%d6], %r7;\n"
+    " add.u64 %d2, %d2, 8; sub.u32 %r5, %r5, 1; bra NEXT;\n" END;
 
 #define FUNCTION(name, factor, more)                                                                                           \
     ".func (.param .b32 result) " name "(.param .b32 x) { .reg .b32 %r<4>; ld.param.b32 %r1, [x];\n"                            \

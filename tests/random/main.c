@@ -116,6 +116,8 @@ static bool run(unsigned long seed, const struct part *part)
 
 int main(int count, char **values)
 {
+    if (count == 2 && strcmp(values[1], "--partner") == 0)
+        return partner_main();
     if (!read_options(count, values)) {
         fprintf(stderr, "random_programs: see tests/random/main.c for its options\n");
         return 2;
@@ -136,5 +138,6 @@ int main(int count, char **values)
     for (unsigned long i = 0; i < options.programs && options.part_count == 0; i++)
         if (!run(options.seed + i, NULL))
             return 3;
+    partner_end();
     return 0;
 }

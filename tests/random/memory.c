@@ -169,6 +169,44 @@ static void drop_peer(struct worker *worker, struct slot *slot, uint32_t stream)
     enter(worker, LEGACY);
 }
 
+/* A part of one of the program's blocks that is free. */
+static bool make_part(struct worker *worker, struct slot *slot, uint32_t stream, struct draw *from)
+{
+    struct program *program = worker->program;
+    uint32_t first = draw(from, BLOCKS);
+    bool made = false;
+    (void)stream;
+    pthread_mutex_lock(&program->blocks_lock);
+    for (uint32_t i = 0; i < BLOCKS && !made; i++) {
+        struct block *block = &program->blocks[(first + i) % BLOCKS];
+        uint32_t part = (uint32_t)__builtin_ctz(~block->taken);
+        if (part >= PARTS || (!block->base && !CU(cuMemAlloc(&block->base, PARTS * PART_BYTES))))
+            continue;
+        block->taken |= 1u << part;
+        slot->base = block->base + part * PART_BYTES;
+        slot->block = block;
+        made = true;
+    }
+    pthread_mutex_unlock(&program->blocks_lock);
+    return made;
+}
+
+static void drop_part(struct worker *worker, struct slot *slot, uint32_t stream)
+{
+    struct program *program = worker->program;
+    (void)stream;
+    pthread_mutex_lock(&program->blocks_lock);
+    slot->block->taken &= ~(1u << (slot->base - slot->block->base) / PART_BYTES);
+    pthread_mutex_unlock(&program->blocks_lock);
+}
+
+void blocks_end(struct worker *worker)
+{
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        if (worker->program->blocks[i].base)
+            CU(cuMemFree(worker->program->blocks[i].base));
+}
+
 #define PLAIN FEATURE_COUNT
 static const struct kind kinds[] = {
     {"plain", PLAIN, 8, FOR_KERNELS | FOR_ARENA, 6000, false, make_plain, drop_plain},
@@ -177,6 +215,7 @@ static const struct kind kinds[] = {
     {"async", FEATURE_async, 6, FOR_KERNELS | FOR_ARENA, 20000, false, make_async, drop_async},
     {"pool", FEATURE_pools, 3, FOR_KERNELS | FOR_ARENA, 20000, false, make_pooled, drop_pooled},
     {"mapped", FEATURE_vmm, 5, FOR_KERNELS | FOR_ARENA, 20000, true, make_mapped, drop_mapped},
+    {"part", FEATURE_parts, 12, FOR_KERNELS | FOR_ARENA, 1000, true, make_part, drop_part},
     {"managed", FEATURE_managed, 5, FOR_KERNELS | FOR_CPU | FOR_GPU_1, 6000, false, make_managed, drop_plain},
     {"pinned", FEATURE_pinned, 4, FOR_KERNELS | FOR_CPU | FOR_GPU_1, 3000, true, make_pinned, drop_pinned},
     {"registered", FEATURE_registered, 3, FOR_KERNELS | FOR_CPU | FOR_GPU_1, 3000, true, make_registered, drop_registered},
@@ -193,6 +232,16 @@ bool is_peer(const struct slot *slot)
 bool is_managed(const struct slot *slot)
 {
     return slot->kind->make == make_managed;
+}
+
+bool is_part(const struct slot *slot)
+{
+    return slot->kind->make == make_part;
+}
+
+bool is_allocation(const struct slot *slot)
+{
+    return slot->kind->make == make_plain;
 }
 
 uint32_t slot_number(const struct worker *worker, const struct slot *slot)
@@ -355,7 +404,7 @@ void op_trim(struct worker *worker, struct draw *from)
 void op_ask(struct worker *worker, struct draw *from)
 {
     struct slot *slot = pick_slot(worker, from, 0, NULL);
-    if (!slot || !slot->base)
+    if (!slot || !slot->base || is_part(slot))
         return;
     CUdeviceptr base = 0;
     size_t bytes = 0;

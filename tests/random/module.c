@@ -362,6 +362,23 @@ void op_follow(struct worker *worker, struct draw *from)
                       parameters, NULL));
 }
 
+/* Writes through the pointers. */
+void op_chase(struct worker *worker, struct draw *from)
+{
+    struct table *table = uses(worker->program, FEATURE_pointers) ? pick_table(worker, from) : NULL;
+    uint32_t stream = draw_stream(worker, from), count = 1 + draw(from, 4), salt = draw(from, 1000);
+    uint32_t words = table && table->content == POINTERS ? linked(worker, table, NULL, UINT32_MAX) : 0;
+    if (words == 0)
+        return;
+    void *parameters[] = {&table->base, &words, &salt, &count};
+    say(worker, "chase: %u slots of table %u, %s", count, (uint32_t)(table - worker->program->tables), stream_name(stream));
+    for (uint32_t i = 0; i < count; i++)
+        order(worker, &worker->program->slots[table->slots[i]].sync, stream, true, from);
+    order(worker, &table->sync, stream, false, from);
+    CU(cuLaunchKernel(kernel_of(worker->program, 0, CHASE), (words + 63) / 64, 1, 1, 64, 1, 1, 0, stream_of(worker, stream),
+                      parameters, NULL));
+}
+
 void modules_end(struct worker *worker, struct draw *from)
 {
     struct program *program = worker->program;

@@ -27,7 +27,8 @@
 /* What programs use, by the names of --without. A program uses a part of them. */
 #define FEATURES(X)                                                                                                            \
     X(threads) X(virtual) X(addresses) X(async) X(pools) X(vmm) X(managed) X(pinned) X(registered) X(large) X(graphs) X(modules) X(indirect)            \
-    X(variables) X(globals) X(heap) X(pointers) X(peer) X(contexts) X(hostfunc) X(values) X(attributes) X(copies) X(streams)
+    X(variables) X(globals) X(heap) X(pointers) X(peer) X(contexts) X(hostfunc) X(values) X(attributes) X(copies) X(streams)     \
+    X(parts) X(scatter) X(ipc)
 
 enum feature {
 #define FEATURE(name) FEATURE_##name,
@@ -65,7 +66,18 @@ struct slot {
     size_t reserved; /* VMM: addresses; mapped pages come first */
     uint32_t pages;
     CUmemGenericAllocationHandle physical[3];
-    void *registered; /* what was allocated around `host` */
+    void *registered;    /* what was allocated around `host` */
+    struct block *block; /* a part of it */
+};
+
+/* An allocation that the program itself divides, as caching allocators do: its parts are slots of any thread. */
+#define BLOCKS 2u
+#define PARTS 16u
+#define PART_BYTES 8192u
+
+struct block {
+    CUdeviceptr base; /* 0: there is none */
+    uint32_t taken;   /* bit per part */
 };
 
 enum { STATE_FUNCTIONS = 12 };
@@ -133,6 +145,8 @@ struct program {
     struct slot slots[SLOTS];
     struct module modules[MODULES];
     struct table tables[TABLES];
+    pthread_mutex_t blocks_lock;
+    struct block blocks[BLOCKS]; /* blocks_lock */
     struct worker workers[MOST_THREADS];
 };
 
@@ -185,6 +199,9 @@ bool slot_fits(const struct slot *slot, uint32_t use);
 void slot_free(struct worker *worker, struct slot *slot, struct draw *draw);
 bool is_peer(const struct slot *slot); /* memory of GPU 1 */
 bool is_managed(const struct slot *slot);
+bool is_part(const struct slot *slot);
+bool is_allocation(const struct slot *slot); /* its base is what cuMemAlloc gave, and nobody else has any of it */
+void blocks_end(struct worker *worker);      /* all parts have been freed */
 uint32_t slot_number(const struct worker *worker, const struct slot *slot);
 static inline CUdeviceptr window(const struct slot *slot)
 {
@@ -198,11 +215,15 @@ uint64_t slot_digest(struct worker *worker, struct slot *slot, uint64_t digest);
 
 /* work.c */
 bool work_start(CUcontext context, uint32_t gpu); /* loads its kernels there */
-enum kernel { MIX_A, MIX_B, MIX_C, FILL, ADD, TURN, FOLLOW, KERNELS };
+enum kernel { MIX_A, MIX_B, MIX_C, FILL, ADD, TURN, FOLLOW, SCATTER, CHASE, KERNELS };
 CUfunction kernel_of(const struct program *program, uint32_t gpu, enum kernel kernel);
 void notes_end(struct worker *worker);
 CUresult launch_mix(struct worker *worker, CUstream stream, uint32_t gpu, const struct slot *to, const struct slot *from,
                     struct draw *draw);
+
+/* partner.c: another process, which uses memory of this one. */
+int partner_main(void);
+void partner_end(void);
 
 /* module.c, graph.c */
 void modules_end(struct worker *worker, struct draw *draw);
@@ -214,7 +235,7 @@ void graphs_end(struct worker *worker);
     X(hostfunc, 4) X(replace, 10) X(ask, 3) X(wait, 4) X(restart_stream, 2) X(context, 2) X(grow, 5) X(prefetch, 2)             \
     X(trim, 2) X(load, 3) X(unload, 2) X(bump, 6) X(peek, 4) X(look, 4) X(global, 4) X(remember, 5) X(apply, 8)                 \
     X(objects, 4) X(invoke, 6) X(keep_address, 4) X(by_address, 6) X(heap_make, 4) X(heap_use, 5) X(heap_free, 2)               \
-    X(link, 4) X(follow, 6) X(capture, 3) X(build, 3) X(graph_launch, 8) X(graph_change, 3) X(graph_drop, 2)
+    X(link, 4) X(follow, 6) X(chase, 5) X(scatter, 12) X(lend, 2) X(capture, 3) X(build, 3) X(graph_launch, 8) X(graph_change, 3) X(graph_drop, 2)
 
 #define OP(name, weight) void op_##name(struct worker *worker, struct draw *draw);
 OPS(OP)

@@ -108,6 +108,7 @@ static void make_program(uint64_t seed, uint32_t without)
         program.modules[i].sync.writer = NO_STREAM;
     for (uint32_t i = 0; i < TABLES; i++)
         program.tables[i].sync.writer = NO_STREAM;
+    pthread_mutex_init(&program.blocks_lock, NULL);
     for (uint32_t i = 0; i < MOST_THREADS; i++)
         program.workers[i] = (struct worker){.program = &program, .number = i, .digest = seed};
 }
@@ -232,6 +233,7 @@ static void end_context(void)
         destroy_events(&program.modules[i].sync);
     for (uint32_t i = 0; i < TABLES; i++)
         destroy_events(&program.tables[i].sync);
+    blocks_end(worker);
     if (program.own_context)
         CU(cuCtxDestroy(program.contexts[0]));
 }

@@ -5,7 +5,8 @@
 #include "kernels.h"
 #include "program.h"
 
-static const char *const kernel_names[KERNELS] = {"mix_a", "mix_b", "mix_c", "fill", "add", "turn", "follow"};
+static const char *const kernel_names[KERNELS] = {"mix_a", "mix_b",  "mix_c",   "fill", "add",
+                                                  "turn",  "follow", "scatter", "chase"};
 
 /* Kernels by context: those of the primary contexts stay loaded, others go with their contexts. */
 static struct {
@@ -139,6 +140,23 @@ void op_add(struct worker *worker, struct draw *from)
     CU(launch(worker, stream_of(worker, stream), kernel_of(worker->program, stream == OTHER, ADD), words, draw_block(from), 0,
               parameters, from));
     enter(worker, LEGACY);
+}
+
+/* As far as anybody can tell from the kernel, it may touch all of both allocations. */
+void op_scatter(struct worker *worker, struct draw *from)
+{
+    struct slot *to = pick_slot(worker, from, FOR_KERNELS, NULL), *source = pick_slot(worker, from, FOR_KERNELS, to);
+    uint32_t stream = draw_stream(worker, from), salt = draw(from, 1000), spin = draw(from, one_in(from, 4) ? 400 : 10);
+    if (!to || !source || !uses(worker->program, FEATURE_scatter))
+        return;
+    CUdeviceptr into = window(to), read = window(source);
+    uint32_t words = fewer(to, source);
+    void *parameters[] = {&into, &read, &words, &salt, &spin};
+    say(worker, "scatter: slot %u from slot %u, %s", slot_number(worker, to), slot_number(worker, source), stream_name(stream));
+    order(worker, &source->sync, stream, false, from);
+    order(worker, &to->sync, stream, true, from);
+    CU(launch(worker, stream_of(worker, stream), kernel_of(worker->program, 0, SCATTER), words, draw_block(from), 0, parameters,
+              from));
 }
 
 void op_turn(struct worker *worker, struct draw *from)

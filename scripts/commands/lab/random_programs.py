@@ -1,13 +1,17 @@
 """Random programs whose launches run on other GPUs, compared byte for byte with the same programs without a policy.
 
     scripts/lab random-programs [--programs N] [--seed S] [--policies NAME,...] [--jobs N] [--json FILE] ...
+    scripts/lab random-programs --memory copies --gpus 2,3,4 [--programs N] ...
     scripts/lab random-programs --shrink SEED --policies NAME [--tries N]
 
 Programs are made from seeds (tests/random/program.h): threads, streams, events, memory of all kinds, graphs, modules
 with variables, functions called by address, the device's heap. Each program runs under one policy on emulated GPUs; a
 table says how many were equal. Of a failure it says the seed, and with --shrink makes it small: the operations that are
-enough, and the command that runs them. Needs a build tree with tests (build/native, or --build). Exit status 1 if a
-program differs, fails or hangs.
+enough, and the command that runs them. Exit status 1 if a program differs, fails or hangs. Needs a build tree with
+tests (build/native, or --build).
+
+A policy's name can be followed by another place of memory and another number of GPUs, nth+copies@4; --memory and --gpus
+run each of the policies with that place and on each of these numbers.
 """
 
 import argparse
@@ -20,17 +24,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scripts.commands.dispatch import parser_of
-from tests.random.campaign import ALONE, POLICIES, Campaign, Failure, Policy, Setting, Shrinker, run_campaign
+from tests.random.campaign import ALONE, POLICIES, Campaign, Failure, Policy, Setting, Shrinker, named, run_campaign
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRESS_SECONDS = 15.0
+PLACED = ("all", "name", "nth", "share", "stream")  # that make sense with any place of memory
 
 
 def arguments_of(words: Sequence[str]) -> argparse.Namespace:
     parser = parser_of(__name__, __doc__)
     parser.add_argument("--programs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1, help="of the first program")
-    parser.add_argument("--policies", default=",".join(POLICIES), help=f"of {', '.join(POLICIES)}; all by default")
+    parser.add_argument(
+        "--policies", help=f"of {', '.join(POLICIES)}; all by default, with --memory {', '.join(PLACED)}"
+    )
+    parser.add_argument("--memory", help="place of memory instead of the policies' own: copies, follow, home or a GPU")
+    parser.add_argument("--gpus", help="numbers of GPUs instead of the policies' own, for example 2,3,4")
     parser.add_argument("--without", default="", help="features that no program uses, for example indirect,heap")
     parser.add_argument("--chunk", type=int, default=100, help="programs of a process")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
@@ -45,10 +54,18 @@ def arguments_of(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def policies_named(names: str) -> list[Policy]:
-    if unknown := [name for name in names.split(",") if name not in POLICIES]:
+def policies_of(options: argparse.Namespace) -> list[Policy]:
+    bases = (options.policies or ",".join(PLACED if options.memory else POLICIES)).split(",")
+    place = f"+{options.memory}" if options.memory else ""
+    names = [base + place + gpus for gpus in _on(options.gpus) for base in bases]
+    policies = [named(name) for name in names]
+    if unknown := [name for name, policy in zip(names, policies, strict=True) if policy is None]:
         sys.exit(f"no such policy: {', '.join(unknown)}; there are {', '.join(POLICIES)}")
-    return [POLICIES[name] for name in names.split(",")]
+    return [policy for policy in policies if policy]
+
+
+def _on(gpus: str | None) -> list[str]:
+    return [f"@{number}" for number in gpus.split(",")] if gpus else [""]
 
 
 def delayed(build: Path, folder: Path, seed: int) -> dict[str, str]:
@@ -69,9 +86,11 @@ def describe(failure: Failure) -> str:
 
 
 def table(campaign: Campaign) -> str:
-    lines = [f"{'policy':14} {'programs':>9} {'failed':>7} {'launches':>10} {'elsewhere':>10} {'seconds':>8}"]
+    names = f"{'policy':20} {'programs':>9} {'failed':>7} {'launches':>10} {'elsewhere':>10} {'pulls':>8}"
+    lines = [f"{names} {'brought home':>13} {'seconds':>8}"]
     for name, row in sorted(campaign.rows.items()):
-        lines.append(f"{name:14} {row.programs:9} {row.failed:7} {row.launches:10} {row.away:10} {row.seconds:8.0f}")
+        counts = f"{row.launches:10} {row.away:10} {row.pulls:8} {row.brought_home:13}"
+        lines.append(f"{name:20} {row.programs:9} {row.failed:7} {counts} {row.seconds:8.0f}")
     return "\n".join([*lines, f"{campaign.programs} programs ran, {len(campaign.failures)} failed"])
 
 
@@ -88,7 +107,7 @@ def compare(setting: Setting, options: argparse.Namespace) -> int:
 
     seeds = range(options.seed, options.seed + options.programs)
     campaign = run_campaign(
-        setting, policies_named(options.policies), seeds, chunk=options.chunk, jobs=options.jobs, progress=progress
+        setting, policies_of(options), seeds, chunk=options.chunk, jobs=options.jobs, progress=progress
     )
     print(table(campaign))
     if options.json:
@@ -103,7 +122,7 @@ def compare(setting: Setting, options: argparse.Namespace) -> int:
 
 
 def shrink(setting: Setting, options: argparse.Namespace) -> int:
-    policy = policies_named(options.policies)[0]
+    policy = policies_of(options)[0]
     shrinker = Shrinker(setting, policy, options.shrink, options.tries)
     left = shrinker.shrink(lambda ops: print(f"{len(ops)} operations are enough", flush=True))
     if left is None:
@@ -119,7 +138,7 @@ def shrink(setting: Setting, options: argparse.Namespace) -> int:
 
 def main(words: Sequence[str]) -> int:
     options = arguments_of(words)
-    policies_named(options.policies)
+    policies_of(options)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         variables = delayed(options.build, folder, options.delay_seed)
