@@ -7,7 +7,7 @@ from ptxtools.errors import ConfigError, InternalError
 
 
 def directory() -> Path:
-    """The directory that holds emulator/, cudart/, shim/, executor/ and include/."""
+    """The directory that holds emulator/, cudart/, shim/, executor/, include/ and layouts/."""
     override = os.environ.get("TESSERA_NATIVE")
     if override is None:
         return Path(__file__).parent

@@ -46,7 +46,14 @@ def report(place: Path) -> Any:
 
 @pytest.mark.parametrize(
     ("visible", "home", "away"),
-    [(None, 0, 1), ("1", 1, 0), ("1,0", 1, 0), ("2,1,0", 2, 0), (SECOND, 1, 2), (f"{SECOND},0", 1, 2)],
+    [
+        (None, 0, 1),
+        ("1", 1, 0),
+        ("2,1,0", 2, 0),
+        (f"{SECOND},0", 1, 2),
+        pytest.param("1,0", 1, 0, marks=pytest.mark.full),
+        pytest.param(SECOND, 1, 2, marks=pytest.mark.full),
+    ],
 )
 def test_launches_go_where_the_policy_says(
     visible: str | None, home: int, away: int, native_build: Path, tmp_path: Path
