@@ -73,10 +73,15 @@ static CUresult begin_or_tidy(void)
     return tsr_tickets_have_begun() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+static bool is_under_way(const struct tsr_copies_use *use)
+{
+    return (tsr_tickets_have_begun() || !use->lane) && !tsr_tickets_are_crowded();
+}
+
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
 {
     struct tsr_copies_waits waits;
-    CUresult result = (tsr_tickets_have_begun() || !use->lane) && !tsr_tickets_are_crowded() ? CUDA_SUCCESS : begin_or_tidy();
+    CUresult result = is_under_way(use) ? CUDA_SUCCESS : begin_or_tidy();
     if (result != CUDA_SUCCESS && use->lane)
         return result;
     result = tsr_copies_ask(use, &waits);
@@ -85,11 +90,16 @@ CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
     return result;
 }
 
+CUresult tsr_copies_prepare_lightly(const struct tsr_copies_use *use)
+{
+    return is_under_way(use) ? CUDA_SUCCESS : tsr_copies_prepare(use);
+}
+
 static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order_hold *hold)
 {
     CUresult result = CUDA_ERROR_NOT_READY;
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_ERROR_NOT_READY; i++) {
-        result = tsr_copies_prepare(use);
+        result = i ? tsr_copies_prepare(use) : tsr_copies_prepare_lightly(use);
         if (result == CUDA_SUCCESS)
             result = tsr_order_enter(use->stream, use->per_thread, hold);
         if (result != CUDA_SUCCESS)

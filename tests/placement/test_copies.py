@@ -79,7 +79,7 @@ def test_launches_that_repeat_see_what_other_gpus_wrote_meanwhile(
 ) -> None:
     native, program = native_build / "native", [str(RING), str(THREADS), "60", "5"]
     alone = guest(native, tmp_path, None, rules, program)
-    for _ in range(4):  # the first run learns what launches touch
+    for _ in range(3):  # the first run learns what launches touch
         ran = guest(native, tmp_path, "copies", rules, program)
         assert ran.output == alone.output
     assert sum(ran.report["copies"]["pulls"].values()) > 100
