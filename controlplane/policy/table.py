@@ -171,18 +171,22 @@ class Copies:
     """Memory of which GPUs have copies.
 
     bytes: memory of copies on other GPUs than home at the end, by GPU. pulls, pulled_bytes: bytes that a launch or copy
-    on that GPU used and the GPU did not have. brought_home, brought_home_bytes: of these, all that home did not have,
-    for work of which nothing was known. waits: for another stream, before a pull. cells: of the directory, at the last
-    pull.
+    on that GPU used and the GPU did not have; pulled_for: the same bytes by cause, and needed_bytes all but those for
+    want of room in the directory. brought_home, brought_home_bytes: of these, all that home did not have, for work of
+    which nothing was known. waits: for another stream, before a pull. cells, directory_bytes: of the directory, at the
+    last pull.
     """
 
     bytes: dict[int, int]
     pulls: dict[int, int]
     pulled_bytes: dict[int, int]
+    pulled_for: dict[str, int]
+    needed_bytes: int
     brought_home: int
     brought_home_bytes: int
     waits: int
     cells: int
+    directory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,14 +241,20 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
 
 
 def _copies(record: Any) -> Copies:
+    causes: dict[str, int] = records.header(HEADER)[0].typeof("enum tsr_pull_cause").relements
+    pulled_for = {name: int(record.pulled_for[number]) for name, number in causes.items()}
+    needed = sum(count for name, count in pulled_for.items() if name != "TSR_PULL_DIRECTORY")
     return Copies(
         _by_gpu(record.copies_bytes),
         _by_gpu(record.pulls),
         _by_gpu(record.pulled_bytes),
+        {name.removeprefix("TSR_PULL_").lower(): count for name, count in pulled_for.items() if count},
+        needed,
         int(record.brought_home),
         int(record.brought_home_bytes),
         int(record.waits),
         int(record.directory_cells),
+        int(record.directory_bytes),
     )
 
 

@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tessera/policy.h>
+
 #include "order/order.h"
 
 struct tsr_extent;
@@ -48,6 +50,7 @@ struct tsr_copies_use {
     const struct tsr_touch *touches;
     uint32_t count;
     bool everything; /* it may touch anything; only at home */
+    enum tsr_pull_cause cause;
     CUstream stream;
     bool per_thread;
     struct tsr_lane_client *lane;   /* NULL: it runs at home */

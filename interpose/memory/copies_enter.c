@@ -217,7 +217,8 @@ CUresult tsr_copies_loose_bytes(CUstream stream, bool per_thread, uint64_t to, u
 {
     struct tsr_touch touches[] = {{.first = from, .end = from + bytes, .pulls = true},
                                   {.first = to, .end = to + bytes, .writes = true}};
-    struct tsr_copies_use use = {.touches = touches, .count = 2, .stream = stream, .per_thread = per_thread};
+    struct tsr_copies_use use = {
+        .touches = touches, .count = 2, .stream = stream, .per_thread = per_thread, .cause = TSR_PULL_COPY};
     return tsr_copies_loose(&use);
 }
 
@@ -225,7 +226,8 @@ CUresult tsr_copies_loose_rows(CUstream stream, bool per_thread, uint64_t to, ui
 {
     uint64_t bytes = height ? (height - 1) * pitch + width : 0;
     struct tsr_touch touch = {.first = to, .end = to + bytes, .pulls = height > 1, .writes = true};
-    struct tsr_copies_use use = {.touches = &touch, .count = 1, .stream = stream, .per_thread = per_thread};
+    struct tsr_copies_use use = {
+        .touches = &touch, .count = 1, .stream = stream, .per_thread = per_thread, .cause = TSR_PULL_COPY};
     return tsr_copies_loose(&use);
 }
 

@@ -69,6 +69,8 @@ def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -
     assert ran.report["copies"]["pulled_bytes"]["1"] <= (LAYERS + 2 * THREADS) * BYTES
     assert ran.report["copies"]["pulled_bytes"]["0"] <= THREADS * BYTES
     assert ran.report["copies"]["brought_home"] == 0
+    assert set(ran.report["copies"]["pulled_for"]) == {"launch", "copy"}
+    assert ran.report["copies"]["needed_bytes"] == sum(ran.report["copies"]["pulled_bytes"].values())
     assert alone.virtual_ns / ran.virtual_ns > 1.6
     assert ran.virtual_ns < afar.virtual_ns
 
