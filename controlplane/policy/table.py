@@ -190,18 +190,22 @@ class Copies:
     """Memory of which GPUs have copies.
 
     bytes: memory of copies on other GPUs than home at the end, by GPU. pulls, pulled_bytes: bytes that a launch or copy
-    on that GPU used and the GPU did not have. brought_home, brought_home_bytes: of these, all that home did not have,
-    for work of which nothing was known. waits: for another stream, before a pull. cells: of the directory, at the last
-    pull. through_host_bytes: of pulled_bytes, those that went through host memory. pairs: of GPUs, each way.
+    on that GPU used and the GPU did not have; pulled_for: the same bytes by cause, and needed_bytes all but those for
+    want of room in the directory. brought_home, brought_home_bytes: of these, all that home did not have, for work of
+    which nothing was known. waits: for another stream, before a pull. cells, directory_bytes: of the directory, at the
+    last pull. through_host_bytes: of pulled_bytes, those that went through host memory. pairs: of GPUs, each way.
     """
 
     bytes: dict[int, int]
     pulls: dict[int, int]
     pulled_bytes: dict[int, int]
+    pulled_for: dict[str, int]
+    needed_bytes: int
     brought_home: int
     brought_home_bytes: int
     waits: int
     cells: int
+    directory_bytes: int
     through_host_bytes: dict[int, int]
     pairs: tuple[Pair, ...]
 
@@ -263,14 +267,20 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
 
 
 def _copies(record: Any, policy: Policy) -> Copies:
+    causes: dict[str, int] = records.header(HEADER)[0].typeof("enum tsr_pull_cause").relements
+    pulled_for = {name: int(record.pulled_for[number]) for name, number in causes.items()}
+    needed = sum(count for name, count in pulled_for.items() if name != "TSR_PULL_DIRECTORY")
     return Copies(
         _by_gpu(record.copies_bytes),
         _by_gpu(record.pulls),
         _by_gpu(record.pulled_bytes),
+        {name.removeprefix("TSR_PULL_").lower(): count for name, count in pulled_for.items() if count},
+        needed,
         int(record.brought_home),
         int(record.brought_home_bytes),
         int(record.waits),
         int(record.directory_cells),
+        int(record.directory_bytes),
         _by_gpu(record.through_host_bytes),
         tuple(_pair(record.pairs[b * GPUS + a], a, b) for a, b in permutations(policy.gpus, 2)),
     )

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from controlplane.run.checks import CheckReport
 
 LARGEST_KERNELS = 20
+PULLS = {
+    "launch": "launches",
+    "copy": "copies",
+    "unknown": "work of which nothing is known",
+    "given": "memory that others are given",
+    "directory": "want of room to tell who holds what",
+}
 SHOWN_RULES = 10
 NAME_BYTES = 111  # of a kernel in the machine's table
 
@@ -172,6 +179,9 @@ def _copies(copies: Copies) -> Iterator[str]:
         f"{amount(count)} in {copies.pulls[gpu]} on GPU {gpu}" for gpu, count in copies.pulled_bytes.items()
     )
     yield f"  pulled from other GPUs' copies of memory: {pulled or 'nothing'}; waits for another stream: {copies.waits}"
+    if len(copies.pulled_for) > 1:
+        parts = (f"{PULLS[cause]} {amount(count)}" for cause, count in copies.pulled_for.items())
+        yield f"  of that for {', '.join(parts)}"
     if copies.brought_home:
         yield (
             f"  of that all brought home for work of which nothing is known: {copies.brought_home} times, "

@@ -68,7 +68,7 @@ static bool copy(CUstream stream, bool per_thread, const struct tsr_lane_copy *w
     struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .param_bytes = sizeof *what};
     struct tsr_touch touches[] = {rows_touch(what->from, what->from_pitch, what->width, what->height, false),
                                   rows_touch(what->to, what->to_pitch, what->width, what->height, true)};
-    struct tsr_copies_use use = {.touches = touches, .count = 2};
+    struct tsr_copies_use use = {.touches = touches, .count = 2, .cause = TSR_PULL_COPY};
     return valid && is_shared(what->to, what->to_pitch, what->width, what->height) &&
            is_shared(what->from, what->from_pitch, what->width, what->height) &&
            follow(stream, per_thread, &record, what, &use, result);
@@ -107,7 +107,7 @@ static bool set(CUstream stream, bool per_thread, const struct tsr_lane_set *wha
                  (what->height == 1 || (what->pitch >= bytes && what->pitch <= MOST_PITCH && what->pitch % what->element == 0));
     struct tsr_lane_record record = {.kind = TSR_LANE_SET, .param_bytes = sizeof *what};
     struct tsr_touch touch = rows_touch(what->to, what->pitch, bytes, what->height, true);
-    struct tsr_copies_use use = {.touches = &touch, .count = 1};
+    struct tsr_copies_use use = {.touches = &touch, .count = 1, .cause = TSR_PULL_COPY};
     return valid && tsr_order_lane(stream, per_thread) && is_shared(what->to, what->pitch, bytes, what->height) &&
            follow(stream, per_thread, &record, what, &use, result);
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <tessera/access.h>
+
 #include "base/os.h"
 #include "calls/calls.h"
 #include "launch/launch.h"
@@ -12,13 +14,16 @@
 #include "object/registry.h"
 
 #define ENTRIES 1024u
-#define MOST_BYTES 256u /* of parameters */
+#define MOST_BYTES 768u /* of parameters, and of operands of the library's call that the launch is made in */
 
 struct key {
     const struct tsr_function_record *function;
     CUstream stream;
     const struct tsr_lane_client *lane;
     uint32_t grid[3], block[3], shared_bytes, bytes;
+    uint32_t call; /* 0: none */
+    int32_t operands;
+    uint32_t other_gpus, operand_bytes;
 };
 
 struct tsr_repeat_entry {
@@ -26,7 +31,7 @@ struct tsr_repeat_entry {
     uint64_t addresses, modules;
     struct key key;
     struct tsr_copies_proof proof;
-    uint8_t parameters[MOST_BYTES];
+    uint8_t content[MOST_BYTES]; /* parameters, then operands */
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -55,67 +60,90 @@ static bool make_entries(void)
     return made;
 }
 
-static struct key key_of(const struct tsr_launch *launch, const struct tsr_lane_client *lane)
+/* What a launch is told from others by. */
+struct asked {
+    struct key key;
+    const uint8_t *parameters;
+    const void *operands;
+};
+
+static struct asked ask(const struct tsr_launch *launch, const struct tsr_lane_client *lane)
 {
-    return (struct key){.function = launch->known,
-                        .stream = launch->stream,
-                        .lane = lane,
-                        .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
-                        .block = {launch->block[0], launch->block[1], launch->block[2]},
-                        .shared_bytes = launch->shared_bytes,
-                        .bytes = launch->gathered->bytes};
+    const struct tsr_access_range *ranges = NULL;
+    const char *why;
+    struct asked asked = {.key = {.function = launch->known,
+                                  .stream = launch->stream,
+                                  .lane = lane,
+                                  .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                                  .block = {launch->block[0], launch->block[1], launch->block[2]},
+                                  .shared_bytes = launch->shared_bytes,
+                                  .bytes = launch->gathered->bytes,
+                                  .call = tessera_library_call ? tessera_library_call() : 0},
+                          .parameters = launch->gathered->values};
+    if (!asked.key.call)
+        return asked;
+    asked.key.operands = tessera_library_operands(&ranges, &asked.key.other_gpus, &why);
+    asked.key.operand_bytes = asked.key.operands > 0 ? (uint32_t)asked.key.operands * (uint32_t)sizeof *ranges : 0;
+    asked.operands = ranges;
+    return asked;
 }
 
-static uint64_t mixed(uint64_t hash, uint64_t word)
+static bool is_fit(const struct asked *asked)
 {
-    unsigned __int128 product = (unsigned __int128)(hash ^ word) * 0x9e3779b97f4a7c15ull;
+    return asked->key.bytes <= MOST_BYTES && asked->key.operand_bytes <= MOST_BYTES - asked->key.bytes &&
+           (entries || make_entries());
+}
+
+static uint64_t mixed(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15ull) * (b ^ 0xd6e8feb86659fd93ull);
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, uint32_t bytes)
+/* Only to find a place: contents are compared. */
+static uint64_t hash_bytes(uint64_t hash, const uint8_t *at, uint32_t bytes)
 {
-    const uint8_t *at = data;
-    uint64_t word;
-    for (; bytes >= sizeof word; bytes -= (uint32_t)sizeof word, at += sizeof word) {
-        memcpy(&word, at, sizeof word);
-        hash = mixed(hash, word);
+    uint64_t pair[2];
+    for (; bytes >= sizeof pair; bytes -= (uint32_t)sizeof pair, at += sizeof pair) {
+        memcpy(pair, at, sizeof pair);
+        hash = mixed(hash ^ pair[0], pair[1]);
     }
-    for (; bytes; bytes--)
-        hash = mixed(hash, *at++);
-    return hash;
+    if (!bytes)
+        return hash;
+    memset(pair, 0, sizeof pair);
+    memcpy(pair, at, bytes);
+    return mixed(hash ^ pair[0], pair[1]);
 }
 
 /* Never 0. */
-static uint64_t hash_of(const struct key *key, const uint8_t *parameters)
+static uint64_t hash_of(const struct asked *asked)
 {
-    return hash_bytes(hash_bytes(0x2545f4914f6cdd1dull, key, sizeof *key), parameters, key->bytes) | 1;
+    const struct key *key = &asked->key;
+    uint64_t hash = mixed((uintptr_t)key->function ^ (uintptr_t)key->lane, (uintptr_t)key->stream);
+    hash = mixed(hash ^ key->grid[0], (uint64_t)key->grid[1] << 32 | key->grid[2]);
+    hash = hash_bytes(hash, asked->parameters, key->bytes);
+    return hash_bytes(hash, asked->operands, key->operand_bytes) | 1;
 }
 
-static bool is_same(const struct tsr_repeat_entry *entry, const struct tsr_repeat *now, const struct key *key,
-                    const uint8_t *parameters)
+static bool is_same(const struct tsr_repeat_entry *entry, const struct tsr_repeat *now, const struct asked *asked)
 {
+    const struct key *key = &asked->key;
     return entry->hash == now->hash && entry->addresses == now->addresses && entry->modules == now->modules &&
-           memcmp(&entry->key, key, sizeof *key) == 0 && memcmp(entry->parameters, parameters, key->bytes) == 0;
-}
-
-/* In a library's call what a launch touches also depends on the call. */
-static bool is_fit(const struct tsr_launch *launch)
-{
-    return launch->gathered->bytes <= MOST_BYTES && !(tessera_library_call && tessera_library_call()) &&
-           (entries || make_entries());
+           memcmp(&entry->key, key, sizeof *key) == 0 && memcmp(entry->content, asked->parameters, key->bytes) == 0 &&
+           (!key->operand_bytes || memcmp(entry->content + key->bytes, asked->operands, key->operand_bytes) == 0);
 }
 
 struct tsr_repeat tsr_repeat_find(const struct tsr_launch *launch, const struct tsr_lane_client *lane)
 {
     struct tsr_repeat now = {0};
-    if (!is_fit(launch))
+    struct asked asked = ask(launch, lane);
+    if (!is_fit(&asked))
         return now;
-    struct key key = key_of(launch, lane);
-    now.hash = hash_of(&key, launch->gathered->values);
+    now.hash = hash_of(&asked);
     now.addresses = __atomic_load_n(&tsr_address_changes, __ATOMIC_ACQUIRE);
     now.modules = tsr_registry_epoch();
     now.entry = &entries[(now.hash >> 32) % ENTRIES];
-    if (is_same(now.entry, &now, &key, launch->gathered->values))
+    if (is_same(now.entry, &now, &asked))
         now.last = &now.entry->proof;
     return now;
 }
@@ -126,10 +154,13 @@ void tsr_repeat_keep(const struct tsr_repeat *repeat, const struct tsr_launch *l
     struct tsr_repeat_entry *entry = repeat->entry;
     if (!entry || !proof->worker)
         return;
+    struct asked asked = ask(launch, lane);
     entry->hash = repeat->hash;
     entry->addresses = repeat->addresses;
     entry->modules = repeat->modules;
-    entry->key = key_of(launch, lane);
+    entry->key = asked.key;
     entry->proof = *proof;
-    memcpy(entry->parameters, launch->gathered->values, launch->gathered->bytes);
+    memcpy(entry->content, asked.parameters, asked.key.bytes);
+    if (asked.key.operand_bytes)
+        memcpy(entry->content + asked.key.bytes, asked.operands, asked.key.operand_bytes);
 }

@@ -159,7 +159,7 @@ void tsr_copies_fix(struct tsr_extent *extent)
 {
     struct tsr_copies *copies = extent->copies;
     struct tsr_touch touch = {.first = extent->address, .end = extent->address + extent->bytes, .pulls = true, .writes = true};
-    struct tsr_copies_use use = {.touches = &touch, .count = 1, .stream = CU_STREAM_LEGACY};
+    struct tsr_copies_use use = {.touches = &touch, .count = 1, .stream = CU_STREAM_LEGACY, .cause = TSR_PULL_GIVEN};
     struct tsr_order_hold hold;
     bool matters = tsr_copies_matter() && !copies->fixed;
     pthread_mutex_lock(&tsr_copies_lock);

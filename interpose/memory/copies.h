@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tessera/policy.h>
+
 #include "order/order.h"
 
 struct tsr_extent;
@@ -48,6 +50,7 @@ struct tsr_copies_use {
     const struct tsr_touch *touches;
     uint32_t count;
     bool everything; /* it may touch anything; only at home */
+    enum tsr_pull_cause cause;
     CUstream stream;
     bool per_thread;
     struct tsr_lane_client *lane;   /* NULL: it runs at home */
@@ -69,6 +72,8 @@ bool tsr_copies_are_on(void);
  * begin again, because other threads were faster; NOT_SUPPORTED, of a lane: it must run at home; the driver's and the executor's.
  */
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use);
+/* The same for who can easily begin again: usually there is nothing to come after, and tsr_copies_pull looks, too. */
+CUresult tsr_copies_prepare_lightly(const struct tsr_copies_use *use);
 CUresult tsr_copies_pull(const struct tsr_copies_use *use, uint32_t slot);
 
 /* The stream is held. Whether a use that was proved is as it was: then it is noted, and that is all. */

@@ -73,10 +73,15 @@ static CUresult begin_or_tidy(void)
     return tsr_tickets_have_begun() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+static bool is_under_way(const struct tsr_copies_use *use)
+{
+    return (tsr_tickets_have_begun() || !use->lane) && !tsr_tickets_are_crowded();
+}
+
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
 {
     struct tsr_copies_waits waits;
-    CUresult result = (tsr_tickets_have_begun() || !use->lane) && !tsr_tickets_are_crowded() ? CUDA_SUCCESS : begin_or_tidy();
+    CUresult result = is_under_way(use) ? CUDA_SUCCESS : begin_or_tidy();
     if (result != CUDA_SUCCESS && use->lane)
         return result;
     result = tsr_copies_ask(use, &waits);
@@ -85,11 +90,16 @@ CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
     return result;
 }
 
+CUresult tsr_copies_prepare_lightly(const struct tsr_copies_use *use)
+{
+    return is_under_way(use) ? CUDA_SUCCESS : tsr_copies_prepare(use);
+}
+
 static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order_hold *hold)
 {
     CUresult result = CUDA_ERROR_NOT_READY;
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_ERROR_NOT_READY; i++) {
-        result = tsr_copies_prepare(use);
+        result = i ? tsr_copies_prepare(use) : tsr_copies_prepare_lightly(use);
         if (result == CUDA_SUCCESS)
             result = tsr_order_enter(use->stream, use->per_thread, hold);
         if (result != CUDA_SUCCESS)
@@ -207,7 +217,8 @@ CUresult tsr_copies_loose_bytes(CUstream stream, bool per_thread, uint64_t to, u
 {
     struct tsr_touch touches[] = {{.first = from, .end = from + bytes, .pulls = true},
                                   {.first = to, .end = to + bytes, .writes = true}};
-    struct tsr_copies_use use = {.touches = touches, .count = 2, .stream = stream, .per_thread = per_thread};
+    struct tsr_copies_use use = {
+        .touches = touches, .count = 2, .stream = stream, .per_thread = per_thread, .cause = TSR_PULL_COPY};
     return tsr_copies_loose(&use);
 }
 
@@ -215,7 +226,8 @@ CUresult tsr_copies_loose_rows(CUstream stream, bool per_thread, uint64_t to, ui
 {
     uint64_t bytes = height ? (height - 1) * pitch + width : 0;
     struct tsr_touch touch = {.first = to, .end = to + bytes, .pulls = height > 1, .writes = true};
-    struct tsr_copies_use use = {.touches = &touch, .count = 1, .stream = stream, .per_thread = per_thread};
+    struct tsr_copies_use use = {
+        .touches = &touch, .count = 1, .stream = stream, .per_thread = per_thread, .cause = TSR_PULL_COPY};
     return tsr_copies_loose(&use);
 }
 

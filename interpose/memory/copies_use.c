@@ -24,6 +24,7 @@ struct hearing {
     const struct tsr_copies *copies;
     uint32_t slot;
     uint64_t pulls, bytes, through_host;
+    uint64_t gathered;      /* bytes: of these, for lack of room in a directory */
     bool changes;           /* something of what the directories know */
     struct tsr_relay relay; /* of pulls from GPUs whose memory this one does not see */
     CUresult result;
@@ -162,8 +163,10 @@ static void apply_locked(struct tsr_copies *copies, const struct tsr_use *use, s
     struct tsr_directory_listener pulls = {.pull = hear_pull, .wait = hear_no_wait, .context = hearing};
     hearing->copies = copies;
     cells -= copies->directory.cells.count;
+    uint64_t before = hearing->bytes;
     if (copies->full)
         tsr_directory_gather(&copies->directory, use->copy, use->ticket, &pulls);
+    hearing->gathered += hearing->bytes - before;
     copies->full = false;
     tsr_directory_apply(&copies->directory, use, &pulls);
     cells += copies->directory.cells.count;
@@ -236,11 +239,14 @@ static void report_locked(const struct hearing *hearing)
     tsr_copies_count(&policy->pulls[gpu % 16], hearing->pulls);
     tsr_copies_count(&policy->pulled_bytes[gpu % 16], hearing->bytes);
     tsr_copies_count(&policy->through_host_bytes[gpu % 16], hearing->through_host);
+    tsr_copies_count(&policy->pulled_for[use->everything ? TSR_PULL_UNKNOWN : use->cause], hearing->bytes - hearing->gathered);
+    tsr_copies_count(&policy->pulled_for[TSR_PULL_DIRECTORY], hearing->gathered);
     if (use->everything) {
         tsr_copies_count(&policy->brought_home, 1);
         tsr_copies_count(&policy->brought_home_bytes, hearing->bytes);
     }
     __atomic_store_n(&policy->directory_cells, cells, __ATOMIC_RELAXED);
+    __atomic_store_n(&policy->directory_bytes, cells * sizeof(struct tsr_cell), __ATOMIC_RELAXED);
 }
 
 /* The same, of what is done unless there are any: who repeats uses hears of it first. */

@@ -136,7 +136,8 @@ static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_clien
     }
     struct tsr_copies_use use = {
         .touches = touches.all, .count = touches.count, .stream = launch->stream, .lane = lane, .proof = proof};
-    CUresult result = tsr_copies_prepare(&use);
+    bool is_there = launch->place.stream && __atomic_load_n(&launch->place.stream->lane, __ATOMIC_RELAXED) == lane;
+    CUresult result = is_there ? tsr_copies_prepare_lightly(&use) : tsr_copies_prepare(&use);
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
         tsr_stream_place(launch->stream, &place); /* coming after others may have moved it */
         result = post_found(&place, launch, lane, record, &use);

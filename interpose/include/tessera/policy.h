@@ -63,6 +63,15 @@ struct tsr_policy_rule {
     uint64_t seed;
 };
 
+/* Why bytes were pulled from another GPU's copy. All but the last are what the work needs as far as is known what it touches. */
+enum tsr_pull_cause {
+    TSR_PULL_LAUNCH,   /* a launch may read them, or leave them as they are */
+    TSR_PULL_COPY,     /* a copy or memset does */
+    TSR_PULL_UNKNOWN,  /* it is not known what the work touches */
+    TSR_PULL_GIVEN,    /* memory that others are given is brought home for good */
+    TSR_PULL_DIRECTORY /* the directory had no room to tell who holds what */
+};
+
 struct tsr_policy_table {
     uint32_t rule_count;
     int32_t default_device;      /* as a rule's */
@@ -122,6 +131,7 @@ struct tsr_policy {
     uint64_t copies_bytes[16];            /* memory of copies on other GPUs than home, now, by GPU */
     uint64_t pulls[16], pulled_bytes[16]; /* of bytes that a launch or copy on that GPU used and the GPU did not have */
     uint64_t through_host_bytes[16];      /* of these, bytes that went through host memory, by GPU that pulled */
+    uint64_t pulled_for[8];               /* the same bytes by enum tsr_pull_cause */
     uint64_t brought_home;                /* of the home GPU's: pulls for work of which it is not known what it touches */
     uint64_t brought_home_bytes;
     uint64_t waits;                            /* for other streams, before a pull */
