@@ -19,7 +19,7 @@ from controlplane.policy.explain import (
     explain_rule,
     findings,
 )
-from controlplane.policy.language import COPIES, FOLLOW
+from controlplane.policy.language import COPIES, FOLLOW, GIVEN
 from controlplane.policy.schema import SCHEMA
 from controlplane.run import shim
 from ptxtools.errors import WireError
@@ -80,11 +80,11 @@ def _text(policy: Policy, found: Sequence[Finding], there: Sequence[Gpu] | None,
         lines.append(f"executor: GPU {executor.device}{', at most ' + ' and '.join(limits) if limits else ''}")
     for rule in policy.rules:
         lines.append(f"line {rule.line}: {explain_rule(policy, rule)}")
-        lines += [f"  takes {_launches(trial.by_line[rule.line])} of the trace"] if trial else []
+        lines += [_taken(trial, rule.line, trial.by_line[rule.line])] if trial else []
     lines.append(f"default: {explain_default(policy)}")
+    lines += [_taken(trial, None, trial.default)] if trial else []
     lines.append(f"memory: {explain_memory(policy)}")
     if trial:
-        lines.append(f"  takes {_launches(trial.default)} of the trace")
         lines += [f"not decided: {_launches(trial.elsewhere)} on other GPUs"] if trial.elsewhere else []
     if policy.verify:
         which = "every launch that runs" if policy.verify == 1 else f"one in {policy.verify} launches that run"
@@ -99,8 +99,17 @@ def _text(policy: Policy, found: Sequence[Finding], there: Sequence[Gpu] | None,
     return "\n".join(lines)
 
 
+def _taken(trial: "Trial", line: int | None, launches: int) -> str:
+    counts = ", ".join(f"GPU {gpu}: {count}" for gpu, count in trial.given.get(line, {}).items())
+    return f"  takes {_launches(launches)} of the trace{f' ({counts})' if counts else ''}"
+
+
 def _launches(count: int) -> str:
     return f"{count} launch{'' if count == 1 else 'es'}"
+
+
+def _device(device: int) -> int | str:
+    return next((name for name, value in GIVEN.items() if value == device), device)
 
 
 def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> str:
@@ -108,9 +117,10 @@ def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> st
         "home": policy.home,
         "executors": [executor.device for executor in policy.executors],
         "rules": [
-            {"line": rule.line, "device": rule.device, "text": explain_rule(policy, rule)} for rule in policy.rules
+            {"line": rule.line, "device": _device(rule.device), "text": explain_rule(policy, rule)}
+            for rule in policy.rules
         ],
-        "default": {"device": policy.default, "text": explain_default(policy)},
+        "default": {"device": _device(policy.default), "text": explain_default(policy)},
         "memory": {
             "place": {FOLLOW: "follow", COPIES: "copies"}.get(policy.memory_place, policy.memory_place),
             "text": explain_memory(policy),
@@ -123,6 +133,10 @@ def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> st
         ],
     }
     if trial is not None:
-        rules = [{"line": line, "launches": count} for line, count in trial.by_line.items()]
-        value["trace"] = {"rules": rules, "default": trial.default, "other_gpus": trial.elsewhere}
+        rules = [
+            {"line": line, "launches": count, **({"by_device": trial.given[line]} if line in trial.given else {})}
+            for line, count in trial.by_line.items()
+        ]
+        of_default = {"default_by_device": trial.given[None]} if None in trial.given else {}
+        value["trace"] = {"rules": rules, "default": trial.default, **of_default, "other_gpus": trial.elsewhere}
     return json.dumps(value, indent=2)

@@ -5,11 +5,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from controlplane.policy.language import COPIES, FOLLOW, MOST, Executor, Interval, Match, Nth, Policy, Rule
+from controlplane.policy.language import (
+    BY_STREAM,
+    COPIES,
+    FOLLOW,
+    GIVEN,
+    MOST,
+    Executor,
+    Interval,
+    Match,
+    Nth,
+    Policy,
+    Rule,
+)
 from controlplane.policy.pattern import glob_matches, regex
 from ptxtools.machine.consent import Consent
 
 MOST_BLOCK_THREADS = 1024
+COPIES_ARE_USUAL = False  # where launches use several GPUs
 
 
 class Severity(Enum):
@@ -45,13 +58,19 @@ def explain_rule(policy: Policy, rule: Rule) -> str:
     """One sentence."""
     conditions = list(_conditions(rule.match))
     who = f"launches {', '.join(conditions)}" if conditions else "all launches"
-    verb = "stay on" if rule.device == policy.home else "run on"
-    return f"{who} {verb} {place(policy, rule.device)}"
+    return f"{who} {_where(policy, rule.device)}"
 
 
 def explain_default(policy: Policy) -> str:
-    verb = "stay on" if policy.default == policy.home else "run on"
-    return f"launches that no rule matches {verb} {place(policy, policy.default)}"
+    return f"launches that no rule matches {_where(policy, policy.default)}"
+
+
+def _where(policy: Policy, device: int) -> str:
+    if device not in GIVEN.values():
+        return f"{'stay' if device == policy.home else 'run'} on {place(policy, device)}"
+    whose = "stream" if device == BY_STREAM else "thread"
+    gpus = ", ".join(place(policy, gpu) for gpu in policy.gpus)
+    return f"run on their {whose}'s GPU: each new {whose} is given the one with the least to do of {gpus}"
 
 
 def explain_consent(policy: Policy) -> str:
@@ -65,7 +84,32 @@ def explain_consent(policy: Policy) -> str:
 
 def main_gpu(policy: Policy) -> int:
     """Where launches run that no rule with a condition takes: as far as one can tell, most of them."""
-    return next((rule.device for rule in policy.rules if implies(Match(), rule.match)), policy.default)
+    device = next((rule.device for rule in policy.rules if implies(Match(), rule.match)), policy.default)
+    return policy.home if device in GIVEN.values() else device
+
+
+def used_gpus(policy: Policy) -> frozenset[int]:
+    """Those that launches may run on."""
+    devices: list[int] = []
+    for rule in policy.rules:
+        if _never(rule.match) is None:
+            devices.append(rule.device)
+        if implies(Match(), rule.match):
+            break
+    else:
+        devices.append(policy.default)
+    return _gpus_of(policy, devices)
+
+
+def _gpus_of(policy: Policy, devices: Iterable[int]) -> frozenset[int]:
+    """Of rules' devices."""
+    return frozenset(gpu for device in devices for gpu in (policy.gpus if device in GIVEN.values() else (device,)))
+
+
+def usual_memory(policy: Policy) -> int:
+    """Where memory lies if the policy does not say it."""
+    several = COPIES_ARE_USUAL and len(used_gpus(policy)) > 1
+    return COPIES if several else FOLLOW
 
 
 def explain_memory(policy: Policy) -> str:
@@ -138,7 +182,7 @@ def findings(policy: Policy, gpus: Sequence[Gpu] | None) -> list[Finding]:
         if hiding:
             text = f"the rule is never reached: the one in line {hiding.line} takes every launch that it matches"
             found.append(Finding(Severity.WARNING, rule.line, text))
-    used = {rule.device for rule in policy.rules} | {policy.default}
+    used = _gpus_of(policy, (*(rule.device for rule in policy.rules), policy.default))
     found += [
         Finding(
             Severity.WARNING,

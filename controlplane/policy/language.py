@@ -15,6 +15,9 @@ MOST = 2**64 - 1
 FOLLOW = -1  # as the place of memory
 COPIES = -2  # as the place of memory
 MOVE_AFTER = 16
+BY_STREAM = -1  # as the device of a rule
+BY_THREAD = -2  # as the device of a rule
+GIVEN = {"by_stream": BY_STREAM, "by_thread": BY_THREAD}
 
 Signature: TypeAlias = tuple[int, int, int]  # of a file's state: what changes when it is edited or replaced
 
@@ -97,7 +100,9 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Launches that match run on GPU `device`; `line` is where the file says so."""
+    """Launches that match run on GPU `device`, or, BY_STREAM or BY_THREAD, on the GPU that their stream or thread is
+    given (assign.py); `line` is where the file says so.
+    """
 
     match: Match
     device: int
@@ -107,6 +112,7 @@ class Rule:
 @dataclass(frozen=True, slots=True)
 class Policy:
     """`home` is the GPU the application uses; the first rule that matches a launch, or `default`, decides.
+    `default` is a device as rules have one.
 
     Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to
     look at exceeds verify_limit_bytes. Memory that the application allocates on its GPU lies on GPU `memory_place`, or,
@@ -129,6 +135,7 @@ class Policy:
     disassemble: Consent = Consent.OPEN
     use_observed: bool = False
     devices_line: int = field(default=1, compare=False)
+    says_memory: bool = field(default=True, compare=False)
     signature: Signature | None = field(default=None, compare=False)
 
     @property

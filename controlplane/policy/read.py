@@ -9,10 +9,12 @@ from typing import TypeVar
 
 from controlplane.base.yamlfile import Value, read
 from controlplane.policy import schema
+from controlplane.policy.explain import usual_memory
 from controlplane.policy.language import (
     COPIES,
     EXECUTORS,
     FOLLOW,
+    GIVEN,
     GPUS,
     MOST,
     MOVE_AFTER,
@@ -65,16 +67,18 @@ def policy_of(root: Value) -> Policy:
     home, executors = _devices(entries["devices"])
     gpus = (home, *(executor.device for executor in executors))
     rules = _rules(entries["rules"], gpus) if "rules" in entries else ()
-    default = _place(entries["default"], gpus) if "default" in entries else home
+    default = _device(entries["default"], gpus) if "default" in entries else home
     verify, verify_limit = _verify(entries["verify"]) if "verify" in entries else (0, None)
     log = Log(entries["log"].choice(frozenset(log.value for log in Log))) if "log" in entries else Log.OFF
-    memory = _memory(entries["memory"], gpus) if "memory" in entries else (FOLLOW, MOVE_AFTER)
+    says_memory = "memory" in entries
+    memory = _memory(entries["memory"], gpus) if says_memory else (FOLLOW, MOVE_AFTER)
     consent = Consent(entries["disassemble"].choice(CONSENTS)) if "disassemble" in entries else Consent.OPEN
     observed = "analysis" in entries and _uses_observed(entries["analysis"])
     line = entries["devices"].line
-    return Policy(
+    policy = Policy(
         root.file, home, executors, rules, default, verify, log, verify_limit, *memory, consent, observed, line
     )
+    return policy if says_memory else replace(policy, memory_place=usual_memory(policy), says_memory=False)
 
 
 def _uses_observed(value: Value) -> bool:
@@ -162,8 +166,10 @@ def _rule(value: Value, gpus: tuple[int, ...]) -> Rule:
     entries = value.mapping(schema.RULE)
     for key in ("match", "device"):
         if key not in entries:
-            raise value.error(f"the rule has no {key!r}", 'match: {function: "glob"} and device: a GPU or home')
-    return Rule(_match(entries["match"]), _place(entries["device"], gpus), value.line)
+            raise value.error(
+                f"the rule has no {key!r}", 'match: {function: "glob"} and device: a GPU, home, by_stream or by_thread'
+            )
+    return Rule(_match(entries["match"]), _device(entries["device"], gpus), value.line)
 
 
 def _match(value: Value) -> Match:
@@ -286,7 +292,11 @@ def _share(value: Value) -> Share:
     return Share(entries["fraction"].number(0, 1), seed)
 
 
-def _place(value: Value, gpus: tuple[int, ...], others: str = "home", use: str = "to run") -> int:
+def _device(value: Value, gpus: tuple[int, ...]) -> int:
+    return GIVEN[value.text()] if value.text() in GIVEN else _place(value, gpus, ", ".join(("home", *GIVEN)), "to run")
+
+
+def _place(value: Value, gpus: tuple[int, ...], others: str, use: str) -> int:
     if value.text() == "home":
         return gpus[0]
     text = value.text()

@@ -6,7 +6,7 @@ pattern compiles) it checks itself.
 
 from typing import TypeAlias
 
-from controlplane.policy.language import EXECUTORS, GPUS, PATTERN_BYTES, RULES
+from controlplane.policy.language import EXECUTORS, GIVEN, GPUS, PATTERN_BYTES, RULES
 from ptxtools.machine.consent import Consent
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -30,7 +30,7 @@ def _pattern(description: str) -> dict[str, Json]:
 
 
 _GPU: dict[str, Json] = {"type": "integer", "minimum": 0, "maximum": GPUS - 1}
-_PLACE: dict[str, Json] = {"anyOf": [{"const": "home"}, _GPU]}
+_PLACE: dict[str, Json] = {"anyOf": [{"enum": ["home", *GIVEN]}, _GPU]}
 _AMOUNT: dict[str, Json] = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
 
 _EXECUTOR = _object(
@@ -149,7 +149,11 @@ _RULE = _object(
     ["match", "device"],
     {
         "match": _described("Conditions; all must hold.", **_MATCH),
-        "device": _described("Where launches that match run: a GPU of the policy, or home.", **_PLACE),
+        "device": _described(
+            "Where launches that match run: a GPU of the policy, or home; by_stream, by_thread: each new stream, or "
+            "thread, is given the GPU with the least to do and stays there.",
+            **_PLACE,
+        ),
     },
 )
 SCHEMA: dict[str, Json] = {
@@ -163,7 +167,7 @@ SCHEMA: dict[str, Json] = {
             "rules": _described(
                 "Tried in order; the first that matches a launch decides.", type="array", maxItems=RULES, items=_RULE
             ),
-            "default": _described("Where launches run that no rule matches (home).", **_PLACE),
+            "default": _described("Where launches run that no rule matches; as a rule's device (home).", **_PLACE),
             "verify": _described(
                 "Every n-th launch that runs elsewhere is run at home too and compared: n, 0 for none (0).",
                 anyOf=[{"type": "integer", "minimum": 0}, _VERIFY],

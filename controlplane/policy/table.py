@@ -215,7 +215,8 @@ class Launches:
     too; different: of these, those that gave other bytes; not_verified: left out, no room or no quiet moment.
     copies: copies and memsets that followed their stream to another GPU, by GPU. created_bytes: memory that was created
     on a GPU other than home; moved, moved_bytes: moves of memory from one GPU to another while the program ran.
-    shared: of memory that GPUs have copies of; None: none has one. rules: those in use at the end.
+    shared: of memory that GPUs have copies of; None: none has one. rules: those in use at the end. given_streams,
+    given_threads: how many streams and threads were given each GPU by rules that do that.
     """
 
     by_device: dict[int, int]
@@ -230,6 +231,8 @@ class Launches:
     moved_bytes: int = 0
     shared: Copies | None = None
     rules: tuple[RuleUse, ...] = ()
+    given_streams: dict[int, int] = field(default_factory=dict)
+    given_threads: dict[int, int] = field(default_factory=dict)
 
 
 def read_launches(policy: Policy, table: bytes) -> Launches:
@@ -254,6 +257,8 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         int(record.moved_bytes),
         _copies(record, policy) if policy.memory_place == COPIES else None,
         tuple(_rules(record)),
+        _by_gpu(record.given_streams),
+        _by_gpu(record.given_threads),
     )
 
 

@@ -73,7 +73,10 @@ class Watcher:
                     file=self._file,
                     line=policy.devices_line,
                 )
-            if (policy.memory_place, policy.move_after) != live_memory(self._table):
+            memory_place, move_after = live_memory(self._table)
+            if not policy.says_memory:
+                policy = replace(policy, memory_place=memory_place, move_after=move_after)
+            if (policy.memory_place, policy.move_after) != (memory_place, move_after):
                 raise ConfigError(
                     "where memory lies cannot change while the program runs",
                     expected="the memory that the run began with",

@@ -1,4 +1,4 @@
-"""The statistics of a run (controlplane/report.py) as the text that tessera-run prints."""
+"""The statistics of a run (statistics.py) as the text that tessera-run prints."""
 
 from controlplane.base.demangle import short
 from controlplane.base.tables import LINE, amount, duration, table

@@ -113,6 +113,8 @@ def to_json(
         }
         if launches.shared is not None:
             data["copies"] = asdict(launches.shared)
+        if launches.given_streams or launches.given_threads:
+            data["given"] = {"streams": launches.given_streams, "threads": launches.given_threads}
         data["kept_home_by_reason"] = launches.kept_reasons
         data["rules"] = [asdict(rule) for rule in launches.rules]
         data["verify"] = {
@@ -144,6 +146,7 @@ def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
         because = f" ({reasons})" if reasons else ""
         parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}")
+        parts += [f"  {each}" for each in _given(launches)]
         parts += [f"  {each}" for each in _idle_rules(launches)]
         if launches.copies:
             followed = ", ".join(f"GPU {gpu}: {count}" for gpu, count in launches.copies.items())
@@ -186,6 +189,13 @@ def _copies(copies: Copies) -> Iterator[str]:
     for pair in copies.pairs:
         if pair.why in PAIRS:
             yield f"  GPU {pair.source} to GPU {pair.target}: {PAIRS[pair.why]}"
+
+
+def _given(launches: Launches) -> Iterator[str]:
+    for what, counts in (("streams", launches.given_streams), ("threads", launches.given_threads)):
+        if counts:
+            shares = ", ".join(f"GPU {gpu}: {count}" for gpu, count in counts.items())
+            yield f"{what} that rules gave a GPU: {shares}"
 
 
 def _idle_rules(launches: Launches) -> Iterator[str]:

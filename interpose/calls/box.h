@@ -1,5 +1,5 @@
 /*
- * The bytes of a tensor as ranges: elements at multiples of strides in several dimensions. ptxtools/ranges/box.py is its clone.
+ * The bytes of a tensor as ranges: elements at multiples of strides in several dimensions. ptxtools/ranges/box.py is the same in Python.
  */
 #ifndef TSR_CALLS_BOX_H
 #define TSR_CALLS_BOX_H

@@ -47,7 +47,6 @@ _Static_assert(TSR_LAUNCHING_CALLS < TSR_LIBRARY_CALLS_MOST, "numbers fit in a s
 static bool wanted; /* atomic */
 static __thread uint32_t depth, outermost;
 static __thread bool is_looked_at; /* the outermost call launches, and its operands are in the thread's record */
-static __thread bool has_begun;    /* it has given the GPU work */
 
 void *tsr_call_enter(uint32_t index, const uint64_t *registers, const uint64_t *stack) __attribute__((visibility("hidden")));
 void tsr_call_leave(uint32_t index, const uint64_t *registers, const uint64_t *stack, int result)
@@ -91,10 +90,16 @@ static bool look_at(const struct tsr_arguments *arguments)
             families[entry->family].operands(arguments, &thread->operands);
         else
             tsr_operands_unknown(&thread->operands, "a library whose calls are not described");
-        tsr_memory_add_operands(entry->family, &thread->operands);
+        tsr_memory_add_operands(entry->family, tsr_argument(arguments, 1), &thread->operands);
+        thread->done = (struct tsr_call_done){0};
     }
     errno = saved_errno;
     return thread;
+}
+
+static bool makes_handle(uint32_t index)
+{
+    return index == TSR_CALL_cublasCreate_v2 || index == TSR_CALL_cublasLtCreate || index == TSR_CALL_cudnnCreate;
 }
 
 void *tsr_call_enter(uint32_t index, const uint64_t *registers, const uint64_t *stack)
@@ -115,7 +120,9 @@ void tsr_call_leave(uint32_t index, const uint64_t *registers, const uint64_t *s
     void (*note)(const struct tsr_arguments *arguments) = families[entries[index].family].note;
     if (--depth == 0) {
         outermost = 0;
-        is_looked_at = has_begun = false;
+        is_looked_at = false;
+        if (makes_handle(index))
+            tsr_memory_has_handle(&outermost, result == 0 ? *(const uint64_t *)registers[0] : 0);
     }
     if (note && result == 0 && entries[index].real) {
         int saved_errno = errno;
@@ -141,11 +148,27 @@ void tessera_library_operands_wanted(void)
 
 void tessera_library_enqueued(void)
 {
-    if (!is_looked_at || has_begun)
+    struct tsr_call_thread *thread = is_looked_at ? tsr_call_thread() : NULL;
+    if (!thread || thread->done.all)
         return;
-    struct tsr_call_thread *thread = tsr_call_thread();
-    tsr_operands_later(&thread->operands, &thread->later);
-    has_begun = true;
+    thread->done.anything = thread->done.all = true;
+    tsr_operands_later(&thread->operands, &thread->done, &thread->later);
+}
+
+void tessera_library_enqueued_bytes(uint64_t address, uint64_t bytes)
+{
+    struct tsr_call_thread *thread = is_looked_at ? tsr_call_thread() : NULL;
+    if (!thread || thread->done.all)
+        return;
+    struct tsr_call_done *done = &thread->done;
+    if (done->count == TSR_CALL_PIECES) {
+        tessera_library_enqueued();
+        return;
+    }
+    done->anything = true;
+    done->pieces[done->count].first = address;
+    done->pieces[done->count++].end = address + bytes;
+    tsr_operands_later(&thread->operands, done, &thread->later);
 }
 
 static int32_t tell(const struct tsr_operands *operands, const struct tsr_access_range **ranges, uint32_t *other_gpus,
@@ -166,7 +189,8 @@ static int32_t tell_nothing(const char **why)
 int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
 {
     const struct tsr_call_thread *thread = is_looked_at ? tsr_call_thread() : NULL;
-    return thread ? tell(has_begun ? &thread->later : &thread->operands, ranges, other_gpus, why) : tell_nothing(why);
+    return thread ? tell(thread->done.anything ? &thread->later : &thread->operands, ranges, other_gpus, why)
+                  : tell_nothing(why);
 }
 
 int32_t tessera_library_newest(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
@@ -179,10 +203,10 @@ void tessera_library_memory(uint64_t address, uint64_t bytes)
 {
     if (!outermost)
         return;
-    tsr_memory_made(entries[outermost - 1].family, address, bytes);
+    tsr_memory_made(entries[outermost - 1].family, address, bytes, makes_handle(outermost - 1) ? &outermost : NULL);
     if (is_looked_at)
         tsr_operands_add_bytes(&tsr_call_thread()->operands, TSR_OPERAND_BOTH, address, bytes);
-    if (is_looked_at && has_begun)
+    if (is_looked_at && tsr_call_thread()->done.anything)
         tsr_operands_add_bytes(&tsr_call_thread()->later, TSR_OPERAND_BOTH, address, bytes);
 }
 

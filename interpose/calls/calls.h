@@ -27,12 +27,14 @@ void tessera_library_operands_wanted(void) TESSERA_CALL;
  * GPUs and must stay where they are. The ranges stay as they are until the call ends or gives the GPU its first work.
  *
  * What is said to be overwritten or scratch is that for the call as a whole: what the bytes held before the call does not matter. So it is only
- * said of the call's first work; what comes after it may need whatever that left, and reads all that the call writes.
+ * said of the call's first work, and, as long as the call only sets memory, of what was not set; what comes after it may need whatever that left,
+ * and reads all that the call writes.
  */
 int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why) TESSERA_CALL;
 
-/* The thread has given the GPU a launch, a copy or other work. */
+/* The thread has given the GPU a launch, a copy or other work; or, all that it does, to set these bytes. */
 void tessera_library_enqueued(void) TESSERA_CALL;
+void tessera_library_enqueued_bytes(uint64_t address, uint64_t bytes) TESSERA_CALL;
 
 /* The same of the newest call that the thread has made: for tools that compare it with what the call did. */
 int32_t tessera_library_newest(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why) TESSERA_CALL;

@@ -40,9 +40,13 @@ void tsr_fft_note(const struct tsr_arguments *arguments);
 void tsr_sparse_note(const struct tsr_arguments *arguments);
 void tsr_nccl_note(const struct tsr_arguments *arguments);
 
-/* Memory that a library allocated inside its own calls: any of its launches may use it. */
-void tsr_memory_add_operands(enum tsr_call_family family, struct tsr_operands *operands);
-void tsr_memory_made(enum tsr_call_family family, uint64_t address, uint64_t bytes);
+/*
+ * Memory that a library allocated inside its own calls: any of its launches may use it, or those of one handle. `maker`: names the thread if it is in a
+ * call that makes a handle; then tsr_memory_has_handle says which (0: none came out).
+ */
+void tsr_memory_add_operands(enum tsr_call_family family, uint64_t handle, struct tsr_operands *operands);
+void tsr_memory_made(enum tsr_call_family family, uint64_t address, uint64_t bytes, const void *maker);
+void tsr_memory_has_handle(const void *maker, uint64_t handle);
 void tsr_memory_gone(uint64_t address);
 
 #endif

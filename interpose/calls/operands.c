@@ -48,20 +48,57 @@ static void add(struct tsr_operands *operands, const struct tsr_access_range *ra
         operands->ranges[operands->count++] = *range;
 }
 
-void tsr_operands_later(const struct tsr_operands *operands, struct tsr_operands *later)
+static void add_unmarked(struct tsr_operands *later, struct tsr_access_range range)
+{
+    bool overwritten = range.overwritten;
+    range.overwritten = range.scratch = 0;
+    add(later, &range);
+    range.kind = TSR_ACCESS_READ;
+    if (overwritten)
+        add(later, &range);
+}
+
+/* As it was, but for what the pieces from `from` on have set: of scratch those bytes, else all of it. */
+static void add_later(struct tsr_operands *later, struct tsr_access_range range, const struct tsr_call_done *done,
+                      uint32_t from)
+{
+    uint64_t first = range.base + (uint64_t)range.first, end = range.base + (uint64_t)range.last + 1;
+    while (from < done->count && (done->pieces[from].end <= first || end <= done->pieces[from].first))
+        from++;
+    if (range.whole || from == done->count) {
+        add(later, &range);
+        return;
+    }
+    if (!range.scratch || range.stride) {
+        add_unmarked(later, range);
+        return;
+    }
+    uint64_t begins = done->pieces[from].first, ends = done->pieces[from].end;
+    struct tsr_access_range part = range;
+    if (first < begins) {
+        part.last = (int64_t)(begins - range.base) - 1;
+        add_later(later, part, done, from + 1);
+    }
+    part.first = begins > first ? (int64_t)(begins - range.base) : range.first;
+    part.last = ends < end ? (int64_t)(ends - range.base) - 1 : range.last;
+    add_unmarked(later, part);
+    if (ends < end) {
+        part.first = (int64_t)(ends - range.base);
+        part.last = range.last;
+        add_later(later, part, done, from + 1);
+    }
+}
+
+void tsr_operands_later(const struct tsr_operands *operands, const struct tsr_call_done *done, struct tsr_operands *later)
 {
     later->unknown = operands->unknown;
     later->other_gpus = operands->other_gpus;
     later->count = 0;
-    for (uint32_t i = 0; i < operands->count; i++) {
-        struct tsr_access_range range = operands->ranges[i];
-        bool overwritten = range.overwritten;
-        range.overwritten = range.scratch = 0;
-        add(later, &range);
-        range.kind = TSR_ACCESS_READ;
-        if (overwritten)
-            add(later, &range);
-    }
+    for (uint32_t i = 0; i < operands->count; i++)
+        if (done->all)
+            add_unmarked(later, operands->ranges[i]);
+        else
+            add_later(later, operands->ranges[i], done, 0);
 }
 
 static bool has(enum tsr_operand_access access, enum tsr_operand_access what)

@@ -38,11 +38,23 @@ struct tsr_operands {
     struct tsr_access_range ranges[TSR_OPERAND_RANGES];
 };
 
+/* What a call has done so far. */
+#define TSR_CALL_PIECES 8u
+struct tsr_call_done {
+    bool anything; /* it has given the GPU work */
+    bool all;      /* that may have touched anything; else it set these pieces of memory: */
+    uint32_t count;
+    struct {
+        uint64_t first, end;
+    } pieces[TSR_CALL_PIECES];
+};
+
 /* What a thread keeps, allocated with its first call that is looked at. */
 struct tsr_call_thread {
     struct tsr_operands operands; /* of the outermost call */
-    struct tsr_operands later;    /* of its launches after its first work; filled in with that */
-    struct tsr_operands grouped;  /* of NCCL's calls since the group began */
+    struct tsr_operands later;    /* of its work from now on; filled in with the first */
+    struct tsr_call_done done;
+    struct tsr_operands grouped; /* of NCCL's calls since the group began */
 };
 struct tsr_call_thread *tsr_call_thread(void); /* NULL: out of memory */
 
@@ -56,8 +68,8 @@ enum tsr_operand_access {
 };
 
 void tsr_operands_clear(struct tsr_operands *operands);
-/* What work of the same call after its first may touch: all that the first may have left behind matters. */
-void tsr_operands_later(const struct tsr_operands *operands, struct tsr_operands *later);
+/* What further work of the same call may touch: all that has been left behind matters. */
+void tsr_operands_later(const struct tsr_operands *operands, const struct tsr_call_done *done, struct tsr_operands *later);
 void tsr_operands_unknown(struct tsr_operands *operands, const char *why);
 void tsr_operands_add_box(struct tsr_operands *operands, enum tsr_operand_access access, const struct tsr_box *box);
 void tsr_operands_add_bytes(struct tsr_operands *operands, enum tsr_operand_access access, uint64_t address, uint64_t bytes);

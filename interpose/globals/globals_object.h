@@ -1,4 +1,4 @@
-/* A module's uses as the scans see them: they fill it in, uses.c closes it over calls and answers. */
+/* A module's global references as the scans see them: they fill it in, globals.c closes it over calls and answers. */
 #ifndef TSR_GLOBALS_OBJECT_H
 #define TSR_GLOBALS_OBJECT_H
 
@@ -45,12 +45,12 @@ struct tsr_globals {
     bool failed;        /* out of memory */
 };
 
-/* Uses name variables by bits that are given out as they are met, so that few share one. */
+/* References name variables by bits that are given out as they are met, so that few share one. */
 uint64_t tsr_globals_key(const char *name, size_t length);
 struct tsr_globals_name *tsr_globals_find(const struct tsr_globals *uses, const char *name, size_t length);
 /* Found or made; NULL: out of memory, noted. */
 struct tsr_globals_name *tsr_globals_add(struct tsr_globals *uses, const char *name, size_t length, int kind);
-/* The function's uses, new if it has none; NULL as above. */
+/* The function's references, new if it has none; NULL as above. */
 struct tsr_globals_function_use *tsr_globals_define(struct tsr_globals *uses, const char *name, size_t length);
 uint64_t tsr_globals_bit(struct tsr_globals *uses, struct tsr_globals_name *variable);
 /* What calling a function that the module does not define means. */

@@ -115,9 +115,11 @@ static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_st
     stream->slot = TSR_STREAM_NO_SLOT;
     __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELAXED);
     stream->pending = NULL;
+    stream->worker = NULL;
     stream->orphan = false;
     __atomic_store_n(&stream->touched, false, __ATOMIC_RELAXED);
     stream->priority = 0;
+    stream->assigned = (struct tsr_assigned){0};
     __atomic_store_n(&stream->live, true, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&stream->lock);
 }
@@ -257,8 +259,8 @@ void tsr_stream_forget_settled(bool orphans_only)
 {
     pthread_mutex_lock(&lock);
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
-        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || (orphans_only && !tsr_stream_is(at, TSR_STREAM_OWN)) ||
-            pthread_mutex_trylock(&at->lock) != 0)
+        bool keeps = orphans_only ? !tsr_stream_is(at, TSR_STREAM_OWN) : __atomic_load_n(&at->assigned.place, __ATOMIC_RELAXED);
+        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || keeps || pthread_mutex_trylock(&at->lock) != 0)
             continue;
         if (at->live && !at->lane && !at->pending && (at->orphan || !orphans_only))
             forget_locked(at);

@@ -17,7 +17,10 @@
 
 #include <tessera/apart.h>
 
+#include "object/assigned.h"
+
 struct tsr_lane_client;
+struct tsr_worker;
 
 enum tsr_stream_kind {
     TSR_STREAM_LEGACY, /* the default stream of a context: it and the blocking ones wait for each other */
@@ -47,8 +50,10 @@ struct tsr_stream {
     uint32_t slot;                /* lock; TSR_STREAM_NO_SLOT: none */
     struct tsr_lane_client *lane; /* lock; where its last work went; NULL: home */
     struct tsr_lane_client
-        *pending;           /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
-    uint64_t pending_value; /* lock */
+        *pending;              /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
+    uint64_t pending_value;    /* lock */
+    struct tsr_worker *worker; /* lock; who its work counts as (memory/tickets.h); NULL: not known */
+    struct tsr_assigned assigned;
 };
 
 /* The record of a stream (NULL: the default one, the thread's own if per_thread). NULL: no such stream, or no memory. */
@@ -72,7 +77,7 @@ static inline bool tsr_stream_is(const struct tsr_stream *stream, enum tsr_strea
 }
 /* The stream goes; its slot is used again when its work is complete. Its work has been joined. */
 void tsr_stream_forget(struct tsr_stream *stream);
-/* All streams, or all of threads that have ended, that are at home, owe nothing, and are in nobody's hands. */
+/* All streams that have no GPU of their own, or all of threads that have ended; that are at home, owe nothing, and are in nobody's hands. */
 void tsr_stream_forget_settled(bool orphans_only);
 /* The driver has destroyed the context: its streams that are at home and owe nothing go. */
 void tsr_stream_forget_of(CUcontext context);

@@ -27,4 +27,10 @@ static inline void tsr_call_enqueued(void)
         tessera_library_enqueued();
 }
 
+static inline void tsr_call_enqueued_bytes(uint64_t address, uint64_t bytes)
+{
+    if (tessera_library_enqueued_bytes)
+        tessera_library_enqueued_bytes(address, bytes);
+}
+
 #endif

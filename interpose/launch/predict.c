@@ -15,6 +15,7 @@
 #include "object/session.h"
 #include "launch/tensor_maps.h"
 #include "memory/address_map.h"
+#include "memory/copies.h"
 
 #define MOST_SYMBOLS 128u /* with more, a launch may touch anything */
 
@@ -225,4 +226,5 @@ void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source 
         tsr_call_ranges_distrust(); /* which has a part in what was predicted by code, too */
     if (source != TSR_SOURCE_LIBRARY)
         tsr_template_distrust(tsr_template_find(&function->template, home()));
+    tsr_copies_look_again();
 }

@@ -5,14 +5,17 @@
 
 #define LONGEST (1ll << 40) /* more is anything */
 
-/* False: nobody knows where it ends. In a library's call what is overwritten and scratch is so for the call as a whole. */
-static bool add(const struct tsr_access_range *range, bool in_call, struct tsr_touches *out)
+/*
+ * False: nobody knows where it ends. What a library's call overwrites, or has for scratch, its first launch is told to, though it may be a later
+ * one that writes it: until then nothing that the program may look at is there.
+ */
+static bool add(const struct tsr_access_range *range, struct tsr_touches *out)
 {
     if (range->last < range->first || range->last - range->first >= LONGEST)
         return range->last < range->first && !range->whole;
     bool writes = range->kind != TSR_ACCESS_READ;
-    bool scratch = range->scratch && !in_call;
-    bool fresh = scratch || (range->kind == TSR_ACCESS_WRITE && range->overwritten && !in_call);
+    bool scratch = range->scratch;
+    bool fresh = scratch || (range->kind == TSR_ACCESS_WRITE && range->overwritten);
     out->all[out->count++] = (struct tsr_touch){.first = range->base + (uint64_t)range->first,
                                                 .end = range->base + (uint64_t)range->last + 1,
                                                 .pulls = !fresh,
@@ -31,6 +34,6 @@ bool tsr_touches_of(const struct tsr_launch *launch, struct tsr_touches *out)
     tsr_predict(launch, &prediction);
     bool known = prediction.source != TSR_SOURCE_NONE;
     for (uint32_t i = 0; i < prediction.count && known; i++)
-        known = add(&prediction.ranges[i], prediction.in_call, out);
+        known = add(&prediction.ranges[i], out);
     return known;
 }

@@ -17,6 +17,8 @@ struct tsr_region {
 
 struct tsr_address_page *tsr_address_leaves[1u << (TSR_ADDRESS_TOP_SHIFT - TSR_ADDRESS_LEAF_SHIFT)];
 
+uint64_t tsr_address_changes;
+
 static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; /* adding leaves */
 static uint32_t lowest_leaf = UINT32_MAX, highest_leaf;     /* growing; of those that there are */
 static struct tsr_region *unused;                           /* memory lock */
@@ -171,6 +173,11 @@ static struct tsr_region *held_at(uint64_t address)
     return page ? region_at(page, address) : NULL;
 }
 
+static void count_change(void)
+{
+    __atomic_add_fetch(&tsr_address_changes, 1, __ATOMIC_RELEASE);
+}
+
 void tsr_address_add(uint64_t address, uint64_t bytes, bool shares)
 {
     struct tsr_region *region = bytes ? take_region(address, address + bytes) : NULL;
@@ -178,6 +185,7 @@ void tsr_address_add(uint64_t address, uint64_t bytes, bool shares)
         point(address, address + bytes, shares, NULL);
         give_region(region);
     }
+    count_change();
 }
 
 void tsr_address_remove(uint64_t address, bool shares)
@@ -187,6 +195,7 @@ void tsr_address_remove(uint64_t address, bool shares)
         return;
     point(address, region->end, shares, NULL);
     give_region(region);
+    count_change();
 }
 
 /* Of two neighbours the shorter one's pages come to the other one. */
@@ -216,6 +225,7 @@ void tsr_address_join(uint64_t address, uint64_t bytes, bool left, bool right)
     set_region(region, before ? region->begin : address, before ? address + bytes : region->end);
     if (before && after && before != after)
         unite(before, after);
+    count_change();
 }
 
 /* What is left on the other side is never missing: its pages lead to a range of its own before the old one shrinks. */
@@ -233,6 +243,7 @@ void tsr_address_cut(uint64_t address, uint64_t bytes)
     point(address, cut, false, NULL);
     if (region->begin == region->end)
         give_region(region);
+    count_change();
 }
 
 /* All that lies in the page, each region once: one that was given back is empty. */
@@ -260,4 +271,5 @@ void tsr_address_forget(void)
         free(unused);
         unused = next;
     }
+    count_change();
 }

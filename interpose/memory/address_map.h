@@ -23,6 +23,8 @@ enum tsr_address_flag {
     TSR_ADDRESS_HOME_ONLY = 2   /* some of it exists at home only (home_only.h) */
 };
 
+extern uint64_t tsr_address_changes __attribute__((visibility("hidden"))); /* atomic; of ranges so far */
+
 struct tsr_region;
 
 struct tsr_address_page {

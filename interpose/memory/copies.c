@@ -25,17 +25,14 @@ pthread_mutex_t tsr_copies_lock = PTHREAD_MUTEX_INITIALIZER;
 struct tsr_copies_all tsr_copies_all;
 CUresult tsr_copies_failed;
 
+uint64_t *tsr_copies_states, tsr_copies_generation;
+
 static struct tsr_copies **pages; /* lock; by page of the arena; NULL: none yet */
 
 bool tsr_copies_are_on(void)
 {
     const struct tsr_session *session = tsr_session();
     return session && session->lane_count && session->policy->memory_place == TSR_POLICY_COPIES;
-}
-
-static uint64_t page_of(CUdeviceptr address)
-{
-    return (address - TSR_ARENA_ADDRESS) / TSR_ARENA_PAGE;
 }
 
 static bool is_wanted(uint32_t gpu, uint32_t peers)
@@ -56,11 +53,14 @@ static bool note_locked(struct tsr_copies *copies)
 {
     if (!pages)
         pages = tsr_os_map(NULL, PAGES * sizeof pages[0], PROT_READ | PROT_WRITE, -1, 0);
+    if (!tsr_copies_states)
+        tsr_copies_states = tsr_os_map(NULL, PAGES * sizeof tsr_copies_states[0], PROT_READ | PROT_WRITE, -1, 0);
     copies->place = tsr_copies_all.count;
-    if (!pages || !tsr_vec_push(&tsr_copies_all, copies))
+    if (!pages || !tsr_copies_states || !tsr_vec_push(&tsr_copies_all, copies))
         return false;
     for (uint64_t at = 0; at < copies->bytes; at += TSR_ARENA_PAGE)
-        pages[page_of(copies->address + at)] = copies;
+        pages[tsr_copies_page(copies->address + at)] = copies;
+    tsr_copies_change(&tsr_copies_generation);
     return true;
 }
 
@@ -103,7 +103,8 @@ static void drop(struct tsr_extent *extent)
     }
     pthread_mutex_lock(&tsr_copies_lock);
     for (uint64_t at = 0; at < copies->bytes; at += TSR_ARENA_PAGE)
-        pages[page_of(copies->address + at)] = NULL;
+        pages[tsr_copies_page(copies->address + at)] = NULL;
+    tsr_copies_change(&tsr_copies_generation);
     tsr_vec_remove_swap(&tsr_copies_all, copies->place);
     if (copies->place < tsr_copies_all.count)
         tsr_copies_all.data[copies->place]->place = copies->place;
@@ -120,6 +121,7 @@ void tsr_copies_forget(void)
     pthread_mutex_init(&tsr_copies_lock, NULL);
     tsr_copies_all.count = 0;
     tsr_copies_failed = CUDA_SUCCESS;
+    tsr_copies_change(&tsr_copies_generation);
     __atomic_store_n(&tsr_copies_away, 0, __ATOMIC_RELEASE);
     tsr_copies_loose_worker = 0;
     if (pages)
@@ -131,7 +133,7 @@ void tsr_copies_forget(void)
 
 struct tsr_copies *tsr_copies_at_locked(uint64_t address)
 {
-    return pages && address - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES ? pages[page_of(address)] : NULL;
+    return pages && address - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES ? pages[tsr_copies_page(address)] : NULL;
 }
 
 void tsr_copies_fail_locked(CUresult error, const char *what)
@@ -139,6 +141,18 @@ void tsr_copies_fail_locked(CUresult error, const char *what)
     if (tsr_copies_failed == CUDA_SUCCESS)
         tsr_error("copies of memory: %s (error %d)", what, (int)error);
     tsr_copies_failed = error;
+    tsr_copies_change(&tsr_copies_generation);
+}
+
+void tsr_copies_settle(void)
+{
+    tsr_tickets_part_from_streams();
+    pthread_mutex_lock(&tsr_copies_lock);
+    tsr_tickets_forget_workers_locked();
+    for (size_t i = 0; i < tsr_copies_all.count; i++)
+        tsr_directory_settle(&tsr_copies_all.data[i]->directory);
+    tsr_copies_change(&tsr_copies_generation);
+    pthread_mutex_unlock(&tsr_copies_lock);
 }
 
 void tsr_copies_fix(struct tsr_extent *extent)
@@ -150,6 +164,7 @@ void tsr_copies_fix(struct tsr_extent *extent)
     bool matters = tsr_copies_matter() && !copies->fixed;
     pthread_mutex_lock(&tsr_copies_lock);
     copies->fixed = true;
+    tsr_copies_change(&tsr_copies_generation);
     pthread_mutex_unlock(&tsr_copies_lock);
     CUresult result = matters ? tsr_copies_enter(&use, &hold) : CUDA_SUCCESS;
     if (matters && result == CUDA_SUCCESS) {

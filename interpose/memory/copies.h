@@ -30,13 +30,28 @@ struct tsr_touch {
     uint64_t stride, width;
 };
 
+/*
+ * That a use needed nothing and changed nothing, or would not if it came again: while nothing has changed it need not be looked at. Of a stream's
+ * worker (tickets.h), and the state of each extent that was touched.
+ */
+#define TSR_PROOF_EXTENTS 6u
+struct tsr_copies_proof {
+    struct tsr_worker *worker; /* NULL: there is no proof */
+    uint64_t generation;
+    uint32_t count;
+    struct {
+        uint64_t page, state;
+    } extents[TSR_PROOF_EXTENTS];
+};
+
 struct tsr_copies_use {
     const struct tsr_touch *touches;
     uint32_t count;
     bool everything; /* it may touch anything; only at home */
     CUstream stream;
     bool per_thread;
-    struct tsr_lane_client *lane; /* NULL: it runs at home */
+    struct tsr_lane_client *lane;   /* NULL: it runs at home */
+    struct tsr_copies_proof *proof; /* to be filled in by who will repeat the use; NULL: nobody will */
 };
 
 extern uint32_t tsr_copies_away __attribute__((visibility("hidden"))); /* atomic; not 0: other GPUs than home may hold bytes */
@@ -55,6 +70,14 @@ bool tsr_copies_are_on(void);
  */
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use);
 CUresult tsr_copies_pull(const struct tsr_copies_use *use, uint32_t slot);
+
+/* The stream is held. Whether a use that was proved is as it was: then it is noted, and that is all. */
+bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold);
+/* The stream is still held since the use that was to be proved; NULL: none was. */
+void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold);
+
+/* No proof stands any more: what was known of launches may be wrong. */
+void tsr_copies_look_again(void);
 
 /* In the place of tsr_order_enter for work at home: does all of the above, and holds the stream. */
 CUresult tsr_copies_enter(const struct tsr_copies_use *use, struct tsr_order_hold *hold);

@@ -53,7 +53,7 @@ static CUresult tidy_locked_memory(void)
     if (!tsr_gate_close(QUIET_NS))
         return result;
     if (!tsr_is_any_capture() && (result = tsr_quiet_wait(QUIET_NS)) == CUDA_SUCCESS)
-        tsr_tickets_forget_workers();
+        tsr_copies_settle();
     tsr_gate_open();
     return result;
 }
@@ -128,7 +128,7 @@ static CUcontext some_context(void)
     pthread_mutex_lock(&tsr_copies_lock);
     CUcontext context = ferry_context;
     for (size_t i = 0; i < tsr_tickets.workers.count && !context; i++)
-        context = tsr_tickets.workers.data[i].dead ? NULL : tsr_tickets.workers.data[i].context;
+        context = tsr_tickets.workers.data[i]->dead ? NULL : tsr_tickets.workers.data[i]->context;
     pthread_mutex_unlock(&tsr_copies_lock);
     return context;
 }
@@ -181,7 +181,7 @@ CUresult tsr_copies_loose_slow(const struct tsr_copies_use *use)
     pthread_mutex_lock(&tsr_copies_lock);
     uint32_t place = hold.stream ? tsr_worker_find_locked(named) : TSR_NO_WORKER; /* of another device: none */
     if (place != TSR_NO_WORKER)
-        tsr_tickets.workers.data[place].loose++;
+        tsr_tickets.workers.data[place]->loose++;
     pthread_mutex_unlock(&tsr_copies_lock);
     tsr_copies_loose_worker = place + 1;
     tsr_order_leave(&hold);
@@ -192,7 +192,7 @@ void tsr_copies_loose_end_slow(void)
 {
     pthread_mutex_lock(&tsr_copies_lock);
     if (tsr_copies_loose_worker <= tsr_tickets.workers.count)
-        tsr_tickets.workers.data[tsr_copies_loose_worker - 1].loose--;
+        tsr_tickets.workers.data[tsr_copies_loose_worker - 1]->loose--;
     pthread_mutex_unlock(&tsr_copies_lock);
     tsr_copies_loose_worker = 0;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "api/driver.h"
+#include "memory/arena.h"
 #include "memory/copies.h"
 #include "memory/directory.h"
 #include "memory/replicas.h"
@@ -29,12 +30,33 @@ struct tsr_copies_all {
 };
 extern struct tsr_copies_all tsr_copies_all; /* lock */
 
+/*
+ * Atomic. By page of the arena, the state of the extent that begins there: counts what those who repeat uses have to look at again (directory.h).
+ * And the generation: what all have to.
+ */
+extern uint64_t *tsr_copies_states, tsr_copies_generation;
+static inline void tsr_copies_change(uint64_t *which)
+{
+    __atomic_add_fetch(which, 1, __ATOMIC_SEQ_CST);
+}
+static inline uint64_t tsr_copies_page(CUdeviceptr address)
+{
+    return (address - TSR_ARENA_ADDRESS) / TSR_ARENA_PAGE;
+}
+static inline uint64_t *tsr_copies_state(const struct tsr_copies *copies)
+{
+    return &tsr_copies_states[tsr_copies_page(copies->address)];
+}
+
 /* What the directory says is not so: nothing that uses copies can go on. Sticky. */
 extern CUresult tsr_copies_failed; /* lock */
 void tsr_copies_fail_locked(CUresult error, const char *what);
 
 /* The extent that the address is in; NULL: it has no copies. */
 struct tsr_copies *tsr_copies_at_locked(uint64_t address);
+
+/* All work is complete, and nobody is inside: no use comes after any before it. */
+void tsr_copies_settle(void);
 
 /* Workers whose work a use does not come after yet, and must. Errors: as tsr_copies_prepare. */
 #define TSR_COPIES_MOST_WAITS 64u /* beyond that, it begins again */

@@ -7,6 +7,7 @@
 #include "driver/real.h"
 #include "driver/stream_handle.h"
 #include "lane/lane_client.h"
+#include "lane/streams.h"
 #include "memory/arena.h"
 #include "memory/copies_parts.h"
 #include "memory/pairs.h"
@@ -24,6 +25,7 @@ struct hearing {
     uint32_t slot;
     uint64_t pulls, bytes, through_host;
     struct tsr_relay relay; /* of pulls from GPUs whose memory this one does not see */
+    bool changes;           /* something of what the directories know */
     CUresult result;
 };
 
@@ -109,12 +111,18 @@ static void split_locked(const struct tsr_touch *touch, struct hearing *hearing,
                                    .copy = copy_of(copies, hearing->use),
                                    .pulls = touch->pulls || (touch->stride && (at != touch->first || end < touch->end)),
                                    .writes = touch->writes,
+                                   .repeats = hearing->use->proof != NULL,
                                    .stride = touch->stride,
                                    .width = touch->width};
             visit(copies, &part, hearing);
         }
         at = end;
     }
+}
+
+static bool is_full_locked(struct tsr_copies *copies, const struct hearing *hearing)
+{
+    return !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * (hearing->use->count + 1));
 }
 
 static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
@@ -124,11 +132,29 @@ static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, str
         hearing->result = CUDA_ERROR_NOT_SUPPORTED;
     if (hearing->use->lane && tsr_tickets.before_all)
         hear_wait(hearing, tsr_tickets.before_all);
-    copies->full = !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * (hearing->use->count + 1));
+    copies->full = is_full_locked(copies, hearing);
     if (!copies->full)
         tsr_directory_ask(&copies->directory, use, &waits);
     else
         tsr_directory_ask_all(&copies->directory, use->copy, &waits);
+}
+
+/* Who repeats uses looks again from here on, and the numbers of their tickets are known. */
+static void freeze_locked(struct tsr_copies *copies)
+{
+    tsr_copies_change(tsr_copies_state(copies));
+    tsr_directory_freeze(&copies->directory, tsr_ticket_last_locked);
+}
+
+/* What is about to be done. */
+static void announce_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
+{
+    enum tsr_directory_change change =
+        is_full_locked(copies, hearing) ? TSR_DIRECTORY_HOLDS : tsr_directory_look(&copies->directory, use);
+    if (change == TSR_DIRECTORY_HOLDS)
+        freeze_locked(copies);
+    hearing->changes |= change != TSR_DIRECTORY_SAME;
+    ask_locked(copies, use, hearing);
 }
 
 static void apply_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
@@ -151,6 +177,13 @@ static void each_locked(struct hearing *hearing, uint64_t ticket, visit_locked *
         for (uint32_t i = 0; i < use->count; i++)
             if (use->touches[i].pulls == pulling)
                 split_locked(&use->touches[i], hearing, ticket, visit);
+}
+
+static void announce_everything_locked(struct hearing *hearing)
+{
+    for (size_t i = 0; i < tsr_copies_all.count; i++)
+        freeze_locked(tsr_copies_all.data[i]);
+    hearing->changes = true;
 }
 
 static void ask_everything_locked(struct hearing *hearing)
@@ -178,12 +211,18 @@ static bool begin_locked(struct hearing *hearing, const struct tsr_copies_use *u
     return tsr_asker_init_locked(&hearing->waits.asker, tsr_stream_named(use->stream, use->per_thread));
 }
 
+/* Of its ticket only the worker is known. */
+static uint64_t no_ticket(const struct hearing *hearing)
+{
+    return (uint64_t)hearing->waits.asker.worker << TSR_TICKET_SHIFT;
+}
+
 static void find_waits_locked(struct hearing *hearing)
 {
     if (hearing->use->everything)
         ask_everything_locked(hearing);
     else
-        each_locked(hearing, 0, ask_locked);
+        each_locked(hearing, no_ticket(hearing), ask_locked);
 }
 
 static void report_locked(const struct hearing *hearing)
@@ -204,17 +243,54 @@ static void report_locked(const struct hearing *hearing)
     __atomic_store_n(&policy->directory_cells, cells, __ATOMIC_RELAXED);
 }
 
+/* The same, of what is done unless there are any: who repeats uses hears of it first. */
+static void find_last_waits_locked(struct hearing *hearing)
+{
+    if (hearing->use->everything) {
+        announce_everything_locked(hearing);
+        ask_everything_locked(hearing);
+    } else {
+        each_locked(hearing, no_ticket(hearing), announce_locked);
+    }
+}
+
+static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
+{
+    struct tsr_copies_proof *proof = hearing->use->proof;
+    uint64_t page = tsr_copies_page(copies->address);
+    uint32_t at = 0;
+    while (at < proof->count && proof->extents[at].page != page)
+        at++;
+    if (at == TSR_PROOF_EXTENTS || tsr_directory_look(&copies->directory, use) != TSR_DIRECTORY_SAME) {
+        proof->worker = NULL;
+        return;
+    }
+    proof->extents[at].page = page;
+    proof->extents[at].state = *tsr_copies_state(copies);
+    proof->count += at == proof->count;
+}
+
+/* From here on the use needs nothing, unless it changed more than it asked for. */
+static void fill_proof_locked(struct hearing *hearing)
+{
+    struct tsr_copies_proof *proof = hearing->use->proof;
+    proof->worker = tsr_tickets.workers.data[hearing->waits.asker.worker];
+    proof->generation = tsr_copies_generation;
+    proof->count = 0;
+    each_locked(hearing, no_ticket(hearing), remember_locked);
+}
+
 static CUresult pull_locked(struct hearing *hearing)
 {
     if (hearing->result != CUDA_SUCCESS)
         return hearing->result;
-    find_waits_locked(hearing);
+    find_last_waits_locked(hearing);
     if (hearing->result != CUDA_SUCCESS || hearing->waits.count)
         return hearing->result != CUDA_SUCCESS ? hearing->result : CUDA_ERROR_NOT_READY;
     uint64_t ticket = tsr_ticket_take_locked(&hearing->waits.asker);
     if (hearing->use->everything)
         apply_everything_locked(hearing, ticket);
-    else
+    else if (hearing->changes)
         each_locked(hearing, ticket, apply_locked);
     CUresult ended = tsr_relay_end(&hearing->relay);
     if (hearing->result == CUDA_SUCCESS)
@@ -222,6 +298,8 @@ static CUresult pull_locked(struct hearing *hearing)
     report_locked(hearing);
     if (hearing->result != CUDA_SUCCESS)
         tsr_copies_fail_locked(hearing->result, "bytes could not be pulled");
+    else if (hearing->use->proof)
+        fill_proof_locked(hearing);
     return hearing->result;
 }
 
@@ -244,4 +322,29 @@ CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_wait
     pthread_mutex_unlock(&tsr_copies_lock);
     *out = hearing.waits;
     return known ? hearing.result : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
+{
+    if (!hold->stream || !proof->worker || hold->stream->worker != proof->worker ||
+        __atomic_load_n(&proof->worker->gone, __ATOMIC_RELAXED))
+        return false;
+    tsr_ticket_number(proof->worker);
+    if (__atomic_load_n(&tsr_copies_generation, __ATOMIC_SEQ_CST) != proof->generation)
+        return false;
+    for (uint32_t i = 0; i < proof->count; i++)
+        if (__atomic_load_n(&tsr_copies_states[proof->extents[i].page], __ATOMIC_SEQ_CST) != proof->extents[i].state)
+            return false;
+    return true;
+}
+
+void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
+{
+    if (proof && hold->stream && proof->worker)
+        hold->stream->worker = proof->worker;
+}
+
+void tsr_copies_look_again(void)
+{
+    tsr_copies_change(&tsr_copies_generation);
 }

@@ -53,6 +53,27 @@ static void tell_wait(const struct tsr_directory_listener *listener, uint64_t ti
         listener->wait(listener->context, ticket);
 }
 
+static void tell_writers(const struct tsr_directory_listener *listener, const struct tsr_cell *cell)
+{
+    for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && cell->writers[i]; i++)
+        listener->wait(listener->context, cell->writers[i]);
+}
+
+/* Where the worker is among the writers, or has room; TSR_DIRECTORY_WRITERS: there is none. */
+static uint32_t writer_at(const struct tsr_cell *cell, uint32_t worker)
+{
+    uint32_t at = 0;
+    while (at < TSR_DIRECTORY_WRITERS && cell->writers[at] && tsr_ticket_worker(cell->writers[at]) != worker)
+        at++;
+    return at;
+}
+
+/* Who writes where others have, with no room to remember them, comes after them. */
+static bool must_follow_writers(const struct tsr_cell *cell, const struct tsr_use *use)
+{
+    return use->writes && cell->source == use->copy && writer_at(cell, tsr_ticket_worker(use->ticket)) == TSR_DIRECTORY_WRITERS;
+}
+
 /* Pulls of neighbouring cells from one copy are one. */
 static void pull_more(struct tsr_pull *open, const struct tsr_pull *more, const struct tsr_directory_listener *listener)
 {
@@ -65,17 +86,20 @@ static void pull_more(struct tsr_pull *open, const struct tsr_pull *more, const 
     *open = *more;
 }
 
-/* What is needed before copy `copy` has these bytes. */
-static void ask_range(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy, bool pulls,
-                      const struct tsr_directory_listener *listener)
+/* What is needed before the use has these bytes in its copy. */
+static void ask_range(const struct tsr_directory *directory, uint64_t first, uint64_t end, const struct tsr_use *use,
+                      bool pulls, const struct tsr_directory_listener *listener)
 {
     struct tsr_pull open = {0};
+    uint8_t copy = use->copy;
     for (size_t i = find(directory, first); i < directory->cells.count && directory->cells.data[i].first < end; i++) {
         const struct tsr_cell *cell = &directory->cells.data[i];
         tell_wait(listener, cell->arrivals[copy]);
-        if (!pulls || has(cell, copy))
+        bool missing = pulls && !has(cell, copy);
+        if (missing || must_follow_writers(cell, use))
+            tell_writers(listener, cell);
+        if (!missing)
             continue;
-        tell_wait(listener, cell->writer);
         uint64_t last = end_of(directory, i);
         struct tsr_pull more = {cell->first > first ? cell->first : first, last < end ? last : end, cell->source, copy};
         pull_more(&open, &more, listener);
@@ -89,12 +113,12 @@ static void ask_gaps(const struct tsr_directory *directory, const struct tsr_use
                      const struct tsr_directory_listener *listener)
 {
     uint64_t gaps = (use->end - use->first) / use->stride;
-    ask_range(directory, use->first, use->end, use->copy, gaps > MOST_GAPS, listener);
+    ask_range(directory, use->first, use->end, use, gaps > MOST_GAPS, listener);
     if (gaps > MOST_GAPS)
         return;
     for (uint64_t at = use->first + use->width; at < use->end; at += use->stride) {
         uint64_t gap = use->stride - use->width, left = use->end - at;
-        ask_range(directory, at, at + (gap < left ? gap : left), use->copy, true, listener);
+        ask_range(directory, at, at + (gap < left ? gap : left), use, true, listener);
     }
 }
 
@@ -111,7 +135,7 @@ void tsr_directory_ask(const struct tsr_directory *directory, const struct tsr_u
     if (has_gaps(use))
         ask_gaps(directory, use, listener);
     else
-        ask_range(directory, use->first, use->end, use->copy, use->pulls, listener);
+        ask_range(directory, use->first, use->end, use, use->pulls, listener);
 }
 
 /* A cell begins at the offset from now on; there is room. Its index. */
@@ -132,7 +156,7 @@ static size_t split(struct tsr_directory *directory, uint64_t offset)
 
 static bool is_like(const struct tsr_cell *a, const struct tsr_cell *b)
 {
-    return a->holders == b->holders && a->source == b->source && a->writer == b->writer &&
+    return a->holders == b->holders && a->source == b->source && memcmp(a->writers, b->writers, sizeof a->writers) == 0 &&
            memcmp(a->arrivals, b->arrivals, sizeof a->arrivals) == 0;
 }
 
@@ -152,6 +176,19 @@ static void join(struct tsr_directory *directory, size_t begin, size_t end)
     directory->cells.count -= stop - (to + 1);
 }
 
+/* Who repeats still does, whatever else of his comes. */
+static void note_writer(struct tsr_cell *cell, const struct tsr_use *use)
+{
+    uint32_t at = writer_at(cell, tsr_ticket_worker(use->ticket));
+    if (cell->source != use->copy || at == TSR_DIRECTORY_WRITERS) {
+        memset(cell->writers, 0, sizeof cell->writers);
+        at = 0;
+    }
+    uint64_t ticket = use->ticket | (use->repeats ? TSR_TICKET_LATEST : 0);
+    if (ticket > cell->writers[at])
+        cell->writers[at] = ticket;
+}
+
 static void change(struct tsr_cell *cell, const struct tsr_use *use, bool pulled)
 {
     if (pulled && !has(cell, use->copy))
@@ -159,9 +196,9 @@ static void change(struct tsr_cell *cell, const struct tsr_use *use, bool pulled
     cell->holders |= (uint16_t)(1u << use->copy);
     if (!use->writes)
         return;
+    note_writer(cell, use);
     cell->holders = (uint16_t)(1u << use->copy);
     cell->source = use->copy;
-    cell->writer = use->ticket;
 }
 
 bool tsr_directory_has_room(struct tsr_directory *directory, size_t cells)
@@ -172,9 +209,10 @@ bool tsr_directory_has_room(struct tsr_directory *directory, size_t cells)
 
 void tsr_directory_ask_all(const struct tsr_directory *directory, uint8_t copy, const struct tsr_directory_listener *listener)
 {
-    ask_range(directory, 0, directory->bytes, copy, true, listener);
+    struct tsr_use all = {.end = directory->bytes, .copy = copy, .pulls = true};
+    ask_range(directory, 0, directory->bytes, &all, true, listener);
     for (size_t i = 0; i < directory->cells.count; i++) {
-        tell_wait(listener, directory->cells.data[i].writer);
+        tell_writers(listener, &directory->cells.data[i]);
         for (unsigned other = 0; other < TSR_DIRECTORY_COPIES; other++)
             tell_wait(listener, directory->cells.data[i].arrivals[other]);
     }
@@ -185,21 +223,58 @@ void tsr_directory_gather(struct tsr_directory *directory, uint8_t copy, uint64_
 {
     struct tsr_cell *cells = directory->cells.data;
     tsr_directory_ask_all(directory, copy, listener);
-    cells[0] = (struct tsr_cell){.writer = ticket, .holders = (uint16_t)(1u << copy), .source = copy};
+    cells[0] = (struct tsr_cell){.writers = {ticket}, .holders = (uint16_t)(1u << copy), .source = copy};
     for (unsigned other = 0; other < TSR_DIRECTORY_COPIES; other++)
         cells[0].arrivals[other] = ticket;
     directory->cells.count = 1;
 }
 
-/* Whether the use leaves all cells as they are: the usual case of what is read often. */
-static bool changes_nothing(const struct tsr_directory *directory, const struct tsr_use *use)
+static enum tsr_directory_change change_of(const struct tsr_cell *cell, const struct tsr_use *use)
 {
+    if (!has(cell, use->copy) || (use->writes && cell->holders != 1u << use->copy))
+        return TSR_DIRECTORY_HOLDS;
+    if (!use->writes)
+        return TSR_DIRECTORY_SAME;
+    uint32_t at = writer_at(cell, tsr_ticket_worker(use->ticket));
+    if (at == TSR_DIRECTORY_WRITERS)
+        return TSR_DIRECTORY_HOLDS;
+    return (cell->writers[at] & TSR_TICKET_LATEST) == TSR_TICKET_LATEST ? TSR_DIRECTORY_SAME : TSR_DIRECTORY_WRITES;
+}
+
+enum tsr_directory_change tsr_directory_look(const struct tsr_directory *directory, const struct tsr_use *use)
+{
+    enum tsr_directory_change most = TSR_DIRECTORY_SAME;
+    if (use->first >= use->end)
+        return most;
     for (size_t i = find(directory, use->first); i < directory->cells.count && directory->cells.data[i].first < use->end; i++) {
-        const struct tsr_cell *cell = &directory->cells.data[i];
-        if (!has(cell, use->copy) || (use->writes && (cell->holders != 1u << use->copy || cell->writer != use->ticket)))
-            return false;
+        enum tsr_directory_change of = change_of(&directory->cells.data[i], use);
+        most = of > most ? of : most;
     }
-    return true;
+    return most;
+}
+
+void tsr_directory_freeze(struct tsr_directory *directory, uint64_t (*last)(uint32_t worker))
+{
+    if (!directory->repeats)
+        return;
+    for (size_t i = 0; i < directory->cells.count; i++) {
+        uint64_t *writers = directory->cells.data[i].writers;
+        for (uint32_t at = 0; at < TSR_DIRECTORY_WRITERS && writers[at]; at++)
+            if ((writers[at] & TSR_TICKET_LATEST) == TSR_TICKET_LATEST)
+                writers[at] = (writers[at] & ~TSR_TICKET_LATEST) | last(tsr_ticket_worker(writers[at]));
+    }
+    directory->repeats = false;
+}
+
+void tsr_directory_settle(struct tsr_directory *directory)
+{
+    for (size_t i = 0; i < directory->cells.count; i++) {
+        struct tsr_cell *cell = &directory->cells.data[i];
+        memset(cell->writers, 0, sizeof cell->writers);
+        memset(cell->arrivals, 0, sizeof cell->arrivals);
+    }
+    directory->repeats = false;
+    join(directory, 0, directory->cells.count);
 }
 
 void tsr_directory_apply(struct tsr_directory *directory, const struct tsr_use *use,
@@ -207,10 +282,11 @@ void tsr_directory_apply(struct tsr_directory *directory, const struct tsr_use *
 {
     if (use->first >= use->end)
         return;
-    if (changes_nothing(directory, use)) {
+    if (tsr_directory_look(directory, use) == TSR_DIRECTORY_SAME) { /* the usual case */
         tsr_directory_ask(directory, use, listener);
         return;
     }
+    directory->repeats |= use->repeats && use->writes;
     if (!tsr_directory_has_room(directory, SPLITS)) {
         tsr_directory_gather(directory, use->copy, use->ticket, listener);
         return;

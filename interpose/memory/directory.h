@@ -3,11 +3,16 @@
  *
  * A sorted array of cells covers the extent. All bytes of a cell have the same holders: the copies that have their value; the last writer's
  * copy is always one of them, and the one that others pull from. A use by a launch or copy is told which bytes it must pull, and which
- * earlier pieces of work it must come after although the program does not order them: the writer of what it pulls, since what is
+ * earlier pieces of work it must come after although the program does not order them: the writers of what it pulls, since what is
  * known of launches are over-approximations, and pulls that are on their way into its own copy.
  *
- * A piece of work is a ticket: the caller's number of it, never 0. There are TSR_DIRECTORY_CELLS cells at most: a use that would need more
- * brings the whole extent together where it runs.
+ * A piece of work is a ticket, never 0: a worker, whose pieces of work come one after the other, and a number of the worker's that grows. Pieces
+ * of different workers may write the same bytes of one copy, as far as anybody knows: a cell knows its last ticket of each of a few.
+ *
+ * Who repeats the same use again and again need not say so each time, as long as tsr_directory_look would find that it changes nothing: its
+ * ticket then stands for all of its worker's until tsr_directory_freeze says which was the last.
+ *
+ * There are TSR_DIRECTORY_CELLS cells at most: a use that would need more brings the whole extent together where it runs.
  */
 #ifndef TSR_MEMORY_DIRECTORY_H
 #define TSR_MEMORY_DIRECTORY_H
@@ -20,10 +25,13 @@
 
 #define TSR_DIRECTORY_COPIES 16u
 #define TSR_DIRECTORY_CELLS 4096u
+#define TSR_DIRECTORY_WRITERS 4u
+#define TSR_TICKET_SHIFT 48                        /* a ticket: the worker above it, the number below */
+#define TSR_TICKET_LATEST ((1ull << TSR_TICKET_SHIFT) - 1) /* the number of a writer who repeats */
 
 struct tsr_cell {
-    uint64_t first;  /* ends where the next one begins */
-    uint64_t writer; /* ticket of the last one; 0: none */
+    uint64_t first;                          /* ends where the next one begins */
+    uint64_t writers[TSR_DIRECTORY_WRITERS]; /* of the source: the last ticket of each; from the first 0 on, none */
     uint64_t
         arrivals[TSR_DIRECTORY_COPIES]; /* by copy: ticket of the last pull into it, whether or not it still holds; 0: none */
     uint16_t holders;                   /* bit n: copy n */
@@ -33,6 +41,7 @@ struct tsr_cell {
 struct tsr_directory {
     uint64_t bytes; /* 0: not started */
     uint32_t most;  /* cells */
+    bool repeats;   /* a writer may be one who repeats */
     struct {
         struct tsr_cell *data;
         size_t count, capacity;
@@ -46,6 +55,7 @@ struct tsr_use {
     uint8_t copy;    /* that it uses */
     bool pulls;      /* it may see what they held, or leave it */
     bool writes;     /* it may change them: then no other copy holds them any more */
+    bool repeats;    /* as above */
     /* Of an overwritten use (writes, does not pull): only `width` bytes at every multiple of `stride` from `first` are; 0: all. */
     uint64_t stride, width;
 };
@@ -66,6 +76,25 @@ struct tsr_directory_listener {
 bool tsr_directory_start(struct tsr_directory *directory, uint64_t bytes, uint16_t holders);
 void tsr_directory_fini(struct tsr_directory *directory);
 
+static inline uint32_t tsr_ticket_worker(uint64_t ticket)
+{
+    return (uint32_t)(ticket >> TSR_TICKET_SHIFT);
+}
+
+/* What of the cells the use would change. Of its ticket only the worker matters, here and in what it asks. */
+enum tsr_directory_change {
+    TSR_DIRECTORY_SAME,
+    TSR_DIRECTORY_WRITES, /* only who wrote: another who repeats can go on */
+    TSR_DIRECTORY_HOLDS /* also who holds, or that a writer is forgotten: who repeats has to look again, and freeze comes first */
+};
+enum tsr_directory_change tsr_directory_look(const struct tsr_directory *directory, const struct tsr_use *use);
+
+/* Nobody repeats any more: the number of each worker's last ticket so far. */
+void tsr_directory_freeze(struct tsr_directory *directory, uint64_t (*last)(uint32_t worker));
+
+/* All work is complete: nobody comes after it any more. */
+void tsr_directory_settle(struct tsr_directory *directory);
+
 /* What the use would need, without changing anything. */
 void tsr_directory_ask(const struct tsr_directory *directory, const struct tsr_use *use,
                        const struct tsr_directory_listener *listener);
@@ -82,7 +111,7 @@ void tsr_directory_ask_all(const struct tsr_directory *directory, uint8_t copy, 
 void tsr_directory_gather(struct tsr_directory *directory, uint8_t copy, uint64_t ticket,
                           const struct tsr_directory_listener *listener);
 
-/* What the bytes held matters to nobody any more: everybody holds them. */
+/* What the bytes held matters to nobody any more: everybody holds them. A change of holders, for who repeats. */
 void tsr_directory_forget(struct tsr_directory *directory, uint64_t first, uint64_t end, uint16_t holders);
 
 /* Whether the copy holds all bytes of the use, and no pull into it is recorded. */

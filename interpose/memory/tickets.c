@@ -1,6 +1,8 @@
 /* See tickets.h. Workers and their tickets. */
 #include "memory/tickets.h"
 
+#include <stdlib.h>
+
 #include "driver/real.h"
 #include "driver/stream_handle.h"
 #include "lane/streams.h"
@@ -8,6 +10,7 @@
 #include "memory/copies_parts.h"
 
 #define MOST_WORKERS 4096u
+#define MOST_PLACES ((1u << (64 - TSR_TICKET_SHIFT)) - 1)
 #define OWN_IDS 0x10000u /* of threads' own streams: from here on */
 
 struct tsr_tickets tsr_tickets = {.ends = PTHREAD_RWLOCK_INITIALIZER};
@@ -19,22 +22,49 @@ CUcontext tsr_tickets_context(void)
     return context;
 }
 
+static struct tsr_worker *new_locked(CUstream handle, CUcontext context)
+{
+    struct tsr_worker *worker = tsr_tickets.free;
+    if (worker)
+        tsr_tickets.free = worker->free;
+    else
+        worker = aligned_alloc(_Alignof(struct tsr_worker), sizeof *worker);
+    if (worker)
+        *worker = (struct tsr_worker){.handle = handle, .context = context};
+    return worker;
+}
+
+struct tsr_worker *tsr_worker_add_locked(CUstream handle, CUcontext context)
+{
+    if (tsr_tickets.workers.count >= MOST_PLACES || !tsr_vec_reserve(&tsr_tickets.workers, tsr_tickets.workers.count + 1))
+        return NULL;
+    struct tsr_worker *worker = new_locked(handle, context);
+    if (worker)
+        tsr_tickets.workers.data[tsr_tickets.workers.count++] = worker;
+    return worker;
+}
+
+static void take_back_locked(void)
+{
+    struct tsr_worker *worker = tsr_tickets.workers.data[--tsr_tickets.workers.count];
+    worker->free = tsr_tickets.free;
+    tsr_tickets.free = worker;
+}
+
 uint32_t tsr_worker_find_locked(CUstream named)
 {
     bool is_default = tsr_stream_is_default(named);
-    CUstream handle = is_default ? CU_STREAM_LEGACY : named;
     CUcontext context = is_default ? tsr_tickets_context() : NULL;
-    if (!is_default)
-        tsr_real.cuStreamGetCtx(named, &context);
-    uint64_t key = is_default ? (uintptr_t)context : (uintptr_t)handle;
+    uint64_t key = is_default ? (uintptr_t)context : (uintptr_t)named;
     uint32_t place = (uint32_t)(uintptr_t)tsr_map_find(&tsr_tickets.places, key);
     if (place)
         return place - 1;
-    if (tsr_tickets.workers.count >= 1u << (64 - TSR_WORKER_SHIFT) ||
-        !tsr_vec_push(&tsr_tickets.workers, (struct tsr_worker){.handle = handle, .context = context}))
+    if (!is_default)
+        tsr_real.cuStreamGetCtx(named, &context);
+    if (!tsr_worker_add_locked(is_default ? CU_STREAM_LEGACY : named, context))
         return TSR_NO_WORKER;
     if (!tsr_map_set(&tsr_tickets.places, key, (void *)tsr_tickets.workers.count)) {
-        tsr_tickets.workers.count--;
+        take_back_locked();
         return TSR_NO_WORKER;
     }
     return (uint32_t)tsr_tickets.workers.count - 1;
@@ -50,9 +80,7 @@ bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named)
 
 uint64_t tsr_ticket_take_locked(const struct tsr_asker *asker)
 {
-    uint64_t number = ++tsr_tickets.numbers;
-    tsr_tickets.workers.data[asker->worker].last = number;
-    return (uint64_t)asker->worker << TSR_WORKER_SHIFT | number;
+    return (uint64_t)asker->worker << TSR_TICKET_SHIFT | tsr_ticket_number(tsr_tickets.workers.data[asker->worker]);
 }
 
 uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier)
@@ -60,12 +88,20 @@ uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier)
     return (later + 1ull) << 32 | (earlier + 1ull);
 }
 
+uint64_t tsr_ticket_last_locked(uint32_t worker)
+{
+    return worker < tsr_tickets.workers.count ? __atomic_load_n(&tsr_tickets.workers.data[worker]->last, __ATOMIC_SEQ_CST) : 0;
+}
+
 bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket)
 {
     uint32_t worker = tsr_ticket_worker(ticket);
-    uint64_t number = ticket & ((1ull << TSR_WORKER_SHIFT) - 1);
-    if (number <= tsr_tickets.complete || (worker == asker->worker && !asker->own) || tsr_tickets.workers.data[worker].dead)
+    uint64_t number = ticket & TSR_TICKET_LATEST;
+    if (worker >= tsr_tickets.workers.count || (worker == asker->worker && !asker->own) ||
+        tsr_tickets.workers.data[worker]->dead)
         return true;
+    if (number == TSR_TICKET_LATEST)
+        number = tsr_ticket_last_locked(worker);
     return (uint64_t)(uintptr_t)tsr_map_find(&tsr_tickets.after, tsr_ticket_pair(asker->id, worker)) >= number;
 }
 
@@ -74,21 +110,29 @@ bool tsr_tickets_are_crowded(void)
     return __atomic_load_n(&tsr_tickets.workers.count, __ATOMIC_RELAXED) > MOST_WORKERS;
 }
 
-void tsr_tickets_forget_workers(void)
+void tsr_tickets_part_from_streams(void)
 {
-    pthread_mutex_lock(&tsr_copies_lock);
-    tsr_tickets.complete = tsr_tickets.numbers;
-    tsr_tickets.workers.count = 0;
+    for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
+        pthread_mutex_lock(&at->lock);
+        at->worker = NULL;
+        pthread_mutex_unlock(&at->lock);
+    }
+}
+
+void tsr_tickets_forget_workers_locked(void)
+{
+    while (tsr_tickets.workers.count)
+        take_back_locked();
     tsr_map_fini(&tsr_tickets.places);
     tsr_map_fini(&tsr_tickets.after);
     tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
-    pthread_mutex_unlock(&tsr_copies_lock);
+    tsr_tickets.before_all = (uint64_t)MOST_PLACES << TSR_TICKET_SHIFT | 1; /* nobody's: it is complete */
 }
 
 static bool is_of(uint64_t key, const void *value, const void *context)
 {
     (void)key;
-    return tsr_tickets.workers.data[(uintptr_t)value - 1].context == context;
+    return tsr_tickets.workers.data[(uintptr_t)value - 1]->context == context;
 }
 
 void tsr_copies_context_gone(CUcontext context)
@@ -97,10 +141,10 @@ void tsr_copies_context_gone(CUcontext context)
     struct tsr_map_entries entries = tsr_map_remove_if(&tsr_tickets.places, is_of, context);
     tsr_vec_fini(&entries);
     for (size_t i = 0; i < tsr_tickets.workers.count; i++)
-        tsr_tickets.workers.data[i].dead |= tsr_tickets.workers.data[i].context == context;
+        tsr_tickets.workers.data[i]->dead |= tsr_tickets.workers.data[i]->context == context;
     tsr_copies_ferry_gone_locked(context);
     for (size_t i = 0; context == tsr_tickets.graveyard.context && i < tsr_tickets.workers.count; i++)
-        tsr_tickets.workers.data[i].dead |= tsr_tickets.workers.data[i].gone;
+        tsr_tickets.workers.data[i]->dead |= tsr_tickets.workers.data[i]->gone;
     if (context == tsr_tickets.graveyard.context)
         tsr_tickets.graveyard = (struct tsr_worker){0};
     pthread_mutex_unlock(&tsr_copies_lock);
@@ -111,6 +155,6 @@ void tsr_tickets_forget(void)
     pthread_rwlock_init(&tsr_tickets.ends, NULL);
     tsr_tickets.workers.count = 0;
     tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
-    tsr_tickets.numbers = tsr_tickets.complete = tsr_tickets.before_all = 0;
+    tsr_tickets.before_all = 0;
     tsr_tickets.graveyard = (struct tsr_worker){0};
 }

@@ -12,18 +12,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tessera/apart.h>
+
 #include "api/driver.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "memory/directory.h"
 
-#define TSR_WORKER_SHIFT 48 /* a ticket: the worker above it, its number below */
 #define TSR_NO_WORKER UINT32_MAX
 
-/* Per-thread default streams count as the legacy one, which waits for them. */
+/* Per-thread default streams count as the legacy one, which waits for them. Stays where it is; used again. */
 struct tsr_worker {
+    TSR_APART uint64_t last; /* atomic; number of its last ticket */
+    struct tsr_worker *free; /* next one that can be used again */
     CUstream handle;
     CUcontext context; /* its own */
-    uint64_t last;     /* number of its last ticket */
     CUevent event; /* after its work up to `recorded`, from before a capture during which it must not be asked; NULL: none */
     uint64_t recorded;
     uint32_t loose; /* calls that hold nothing and have not come back */
@@ -36,14 +39,13 @@ extern pthread_mutex_t tsr_copies_lock; /* of all that copies know */
 struct tsr_tickets {
     pthread_rwlock_t ends; /* held to write where a stream ends, to read by who asks it */
     struct {
-        struct tsr_worker *data;
+        struct tsr_worker **data;
         size_t count, capacity;
-    } workers;
+    } workers; /* by place */
+    struct tsr_worker *free;
     struct tsr_map places;       /* of workers that are not gone: 1 + place, by handle, or by the context of a default stream */
     struct tsr_map after;        /* by pair of workers (comes after, came before): the number up to which it is known to */
     uint64_t before_all;         /* atomic; ticket of all work from before uses were noted; 0: no work elsewhere has begun */
-    uint64_t numbers;            /* of tickets so far, */
-    uint64_t complete;           /* and up to which all are complete */
     struct tsr_worker graveyard; /* handle NULL: none yet */
 };
 
@@ -60,21 +62,29 @@ CUcontext tsr_tickets_context(void); /* the calling thread's */
 
 /* The worker of a stream (never NULL). Its place; TSR_NO_WORKER: no memory. */
 uint32_t tsr_worker_find_locked(CUstream named);
+/* Of no stream that could be found. NULL: no memory. */
+struct tsr_worker *tsr_worker_add_locked(CUstream handle, CUcontext context);
 /* False: no memory. */
 bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named);
 
-/* A new one of the asker's. */
+/*
+ * A new one of the asker's. Who repeats what he has done before (directory.h) takes only its number, holding the stream but not the lock: he does
+ * so before he looks whether he can, and who ends that looks at the number afterwards.
+ */
 uint64_t tsr_ticket_take_locked(const struct tsr_asker *asker);
+static inline uint64_t tsr_ticket_number(struct tsr_worker *worker)
+{
+    return __atomic_add_fetch(&worker->last, 1, __ATOMIC_SEQ_CST);
+}
 bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket);
 uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier); /* key of tsr_tickets.after: an asker's id, a worker */
-static inline uint32_t tsr_ticket_worker(uint64_t ticket)
-{
-    return (uint32_t)(ticket >> TSR_WORKER_SHIFT);
-}
+/* Number of the worker's last ticket; 0: it has been forgotten. */
+uint64_t tsr_ticket_last_locked(uint32_t worker);
 
-/* There are too many: at a quiet moment, when all work is complete and no call is under way, they are forgotten. */
+/* There are too many: at a quiet moment, when all work is complete and no call is under way, streams part from them and they are forgotten. */
 bool tsr_tickets_are_crowded(void);
-void tsr_tickets_forget_workers(void);
+void tsr_tickets_part_from_streams(void);
+void tsr_tickets_forget_workers_locked(void);
 /* In a child of fork, everything is. */
 void tsr_tickets_forget(void);
 

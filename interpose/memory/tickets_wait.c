@@ -17,9 +17,26 @@
 static bool is_loose(uint32_t place)
 {
     pthread_mutex_lock(&tsr_copies_lock);
-    bool loose = place < tsr_tickets.workers.count && tsr_tickets.workers.data[place].loose != 0;
+    bool loose = place < tsr_tickets.workers.count && tsr_tickets.workers.data[place]->loose != 0;
     pthread_mutex_unlock(&tsr_copies_lock);
     return loose;
+}
+
+/* As it is now. One that has been forgotten is dead: its work is complete. */
+static struct tsr_worker snapshot(uint32_t place)
+{
+    struct tsr_worker now = {.dead = true};
+    pthread_mutex_lock(&tsr_copies_lock);
+    const struct tsr_worker *worker = place < tsr_tickets.workers.count ? tsr_tickets.workers.data[place] : &now;
+    now = (struct tsr_worker){.last = __atomic_load_n(&worker->last, __ATOMIC_SEQ_CST),
+                              .handle = worker->handle,
+                              .context = worker->context,
+                              .event = worker->event,
+                              .recorded = worker->recorded,
+                              .gone = worker->gone,
+                              .dead = worker->dead};
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return now;
 }
 
 /* A call of another thread that holds nothing enqueues soon; until then nobody can come after it. */
@@ -108,10 +125,7 @@ CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct t
     if (result != CUDA_SUCCESS)
         return result;
     pthread_rwlock_rdlock(&tsr_tickets.ends);
-    pthread_mutex_lock(&tsr_copies_lock);
-    bool known = place < tsr_tickets.workers.count; /* else they have been forgotten, and their work is complete */
-    struct tsr_worker earlier = known ? tsr_tickets.workers.data[place] : (struct tsr_worker){.dead = true};
-    pthread_mutex_unlock(&tsr_copies_lock);
+    struct tsr_worker earlier = snapshot(place);
     if (!earlier.dead)
         result = find_event(&earlier, &event, &made);
     pthread_rwlock_unlock(&tsr_tickets.ends);
@@ -171,11 +185,14 @@ CUresult tsr_tickets_bury_all(void)
     for (unsigned i = 0; i < found && result == CUDA_SUCCESS; i++)
         result = bury_context(contexts[i]);
     pthread_mutex_lock(&tsr_copies_lock);
-    if (result == CUDA_SUCCESS &&
-        !tsr_vec_push(&tsr_tickets.workers, (struct tsr_worker){.gone = true, .last = tsr_tickets.numbers + 1}))
+    struct tsr_worker *gone = result == CUDA_SUCCESS ? tsr_worker_add_locked(NULL, NULL) : NULL;
+    if (result == CUDA_SUCCESS && !gone)
         result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (result == CUDA_SUCCESS)
-        tsr_tickets.before_all = (uint64_t)(tsr_tickets.workers.count - 1) << TSR_WORKER_SHIFT | ++tsr_tickets.numbers;
+    if (gone) {
+        gone->gone = true;
+        gone->last = 1;
+        tsr_tickets.before_all = (uint64_t)(tsr_tickets.workers.count - 1) << TSR_TICKET_SHIFT | gone->last;
+    }
     pthread_mutex_unlock(&tsr_copies_lock);
     return result;
 }
@@ -184,18 +201,16 @@ CUresult tsr_tickets_bury_all(void)
 void tsr_copies_capture_begins(CUstream stream, bool per_thread)
 {
     CUstream named = tsr_stream_named(stream, per_thread);
-    for (size_t i = 0; tsr_copies_matter() && i < tsr_tickets.workers.count; i++) {
-        pthread_mutex_lock(&tsr_copies_lock);
-        struct tsr_worker worker = tsr_tickets.workers.data[i];
-        pthread_mutex_unlock(&tsr_copies_lock);
+    for (uint32_t i = 0; tsr_copies_matter() && i < tsr_tickets.workers.count; i++) {
+        struct tsr_worker worker = snapshot(i);
         bool concerned = worker.handle == named || worker.handle == CU_STREAM_LEGACY;
         CUevent event = worker.event; /* the same, so that whoever has just found it may still wait for it */
         if (!concerned || worker.gone || worker.dead || worker.recorded == worker.last || is_forbidden(&worker) ||
             record(&worker, &event) != CUDA_SUCCESS)
             continue;
         pthread_mutex_lock(&tsr_copies_lock);
-        tsr_tickets.workers.data[i].event = event;
-        tsr_tickets.workers.data[i].recorded = worker.last;
+        tsr_tickets.workers.data[i]->event = event;
+        tsr_tickets.workers.data[i]->recorded = worker.last;
         pthread_mutex_unlock(&tsr_copies_lock);
     }
 }
@@ -210,9 +225,8 @@ void tsr_copies_stream_ends(CUstream stream)
     pthread_rwlock_wrlock(&tsr_tickets.ends);
     pthread_mutex_lock(&tsr_copies_lock);
     uint32_t place = (uint32_t)(uintptr_t)tsr_map_find(&tsr_tickets.places, (uintptr_t)stream) - 1;
-    struct tsr_worker worker =
-        place < tsr_tickets.workers.count ? tsr_tickets.workers.data[place] : (struct tsr_worker){.gone = true};
     pthread_mutex_unlock(&tsr_copies_lock);
+    struct tsr_worker worker = snapshot(place);
     CUresult result = worker.gone || worker.dead ? CUDA_SUCCESS : find_event(&worker, &event, &made);
     if (result == CUDA_SUCCESS && event)
         result = bury(worker.context, event);
@@ -220,7 +234,7 @@ void tsr_copies_stream_ends(CUstream stream)
         tsr_real.cuEventDestroy_v2(event);
     pthread_mutex_lock(&tsr_copies_lock);
     if (place < tsr_tickets.workers.count) {
-        tsr_tickets.workers.data[place].gone = true;
+        __atomic_store_n(&tsr_tickets.workers.data[place]->gone, true, __ATOMIC_RELAXED);
         tsr_map_remove(&tsr_tickets.places, (uintptr_t)stream);
     }
     if (result != CUDA_SUCCESS)

@@ -2,6 +2,7 @@
 #include "schedule/decide.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "base/format.h"
 #include "base/log.h"
@@ -11,6 +12,7 @@
 #include "lane/lane_client.h"
 #include "object/session.h"
 #include "object/stream_number.h"
+#include "schedule/assign.h"
 
 static pthread_mutex_t candidate_lock = PTHREAD_MUTEX_INITIALIZER; /* writing a function's candidates */
 
@@ -173,6 +175,11 @@ static bool is_due(struct tsr_session *session, uint32_t every)
     return __atomic_add_fetch(&session->redirected, 1, __ATOMIC_RELAXED) % every == 0;
 }
 
+static int32_t device_of(const struct tsr_rules *rules, const struct tsr_rule *rule)
+{
+    return rule ? rule->told.device : rules->default_device;
+}
+
 static void log_first(const struct tsr_rules *rules, const struct tsr_function_record *function, const struct tsr_rule *rule,
                       uint32_t device)
 {
@@ -183,6 +190,20 @@ static void log_first(const struct tsr_rules *rules, const struct tsr_function_r
         tsr_warn("%s: line %u of the policy holds, GPU %u", name, rule->told.line, device);
     else
         tsr_warn("%s: no rule of the policy holds, GPU %u", name, device);
+}
+
+static void log_given(const struct tsr_rules *rules, const struct tsr_rule *rule, const struct tsr_decide_launch *launch,
+                      uint32_t device)
+{
+    uint32_t line = rule ? rule->told.line : 0, number = tsr_stream_number(launch->stream);
+    if (!rules->log_decisions)
+        return;
+    if (device_of(rules, rule) == TSR_POLICY_BY_THREAD)
+        tsr_warn("thread %d is given GPU %u (line %u of the policy)", gettid(), device, line);
+    else if (number == 0 || number == TSR_STREAM_UNNUMBERED)
+        tsr_warn("a %s stream is given GPU %u (line %u of the policy)", number ? "library's" : "default", device, line);
+    else
+        tsr_warn("stream %u of the program is given GPU %u (line %u of the policy)", number, device, line);
 }
 
 /* For people who look for the reason why a rule matched nothing. */
@@ -215,6 +236,16 @@ static const struct tsr_rule *find_rule(struct tsr_function_record *function, co
     return choose(rules, candidates, function, launch, number);
 }
 
+static struct tsr_assignment place_of(const struct tsr_session *session, const struct tsr_rules *rules,
+                                      const struct tsr_rule *rule, const struct tsr_decide_launch *launch)
+{
+    int32_t device = device_of(rules, rule);
+    if (device == TSR_POLICY_BY_STREAM || device == TSR_POLICY_BY_THREAD)
+        return tsr_assign(session, device, launch);
+    return rule ? (struct tsr_assignment){.lane = rule->lane, .leaves = rule->leaves}
+                : (struct tsr_assignment){.lane = rules->default_lane, .leaves = rules->default_leaves};
+}
+
 struct tsr_decision tsr_decide(struct tsr_session *session, struct tsr_function_record *function,
                                const struct tsr_decide_launch *launch)
 {
@@ -230,8 +261,9 @@ struct tsr_decision tsr_decide(struct tsr_session *session, struct tsr_function_
         count_rule(session, rules, rule);
     if (first && !__atomic_exchange_n(&function->decide.noted, true, __ATOMIC_RELAXED))
         note_function(session->policy, function);
-    decision.lane = rule ? rule->lane : rules->default_lane;
-    decision.leaves = rule ? rule->leaves : rules->default_leaves;
+    struct tsr_assignment place = place_of(session, rules, rule, launch);
+    decision.lane = place.lane;
+    decision.leaves = place.leaves;
     if (decision.lane) {
         decision.lane_number = tsr_lane_number(decision.lane);
         decision.device = session->lane_device[decision.lane_number];
@@ -240,6 +272,8 @@ struct tsr_decision tsr_decide(struct tsr_session *session, struct tsr_function_
     }
     if (first)
         log_first(rules, function, rule, decision.device);
+    if (place.is_new)
+        log_given(rules, rule, launch, decision.device);
     return decision;
 }
 

@@ -15,11 +15,14 @@
 #include "schedule/rules.h"
 
 struct tsr_session;
+struct tsr_stream;
 
 /* The launch that is to be decided: the application's words. */
 struct tsr_decide_launch {
     const uint32_t *grid, *block; /* three each */
     CUstream stream;
+    struct tsr_stream *record; /* of the stream; NULL: look it up */
+    bool captured;             /* goes into a graph */
 };
 
 struct tsr_decision {

@@ -99,6 +99,7 @@ static struct tsr_rules *copy(const struct tsr_policy_table *table, int32_t home
         rules->rules[i].told = table->rules[i];
     rules->default_lane = tsr_session_lane(table->default_device);
     rules->default_leaves = table->default_device != home;
+    rules->default_device = table->default_device;
     rules->home = home;
     rules->verify_every = table->verify_every;
     rules->verify_limit_bytes = table->verify_limit_bytes;

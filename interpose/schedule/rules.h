@@ -40,6 +40,7 @@ struct tsr_rules {
     int32_t home; /* its number */
     struct tsr_lane_client *default_lane;
     bool default_leaves;
+    int32_t default_device;
     uint32_t verify_every;
     uint64_t verify_limit_bytes;
     bool log_decisions;

@@ -90,9 +90,14 @@ def touches_of(row: Row, prototype: Prototype) -> str | None:
     if name in ("cuMemcpyPeer", "cuMemcpyPeerAsync"):
         return f"tsr_copies_loose_bytes({where}, dstDevice, srcDevice, ByteCount)"
     if row.group == "memset" and "N" in arguments and "loose" in (order_of(row, prototype) or Order("")).before:
-        element = int(re.search(r"D(8|16|32)(Async)?$", name)[1]) // 8  # type: ignore[index]
-        return f"tsr_copies_loose_bytes({where}, dstDevice, 0, (uint64_t)N * {element})"
+        return f"tsr_copies_loose_bytes({where}, dstDevice, 0, {set_bytes(row)})"
     return f"tsr_copies_loose_all({where})"
+
+
+def set_bytes(row: Row) -> str:
+    """How much a memset of one row sets, as a C expression of its parameters."""
+    element = int(re.search(r"D(8|16|32)(Async)?$", name_of(row))[1]) // 8  # type: ignore[index]
+    return f"(uint64_t)N * {element}"
 
 
 def order_of(row: Row, prototype: Prototype) -> Order | None:

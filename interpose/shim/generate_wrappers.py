@@ -28,6 +28,7 @@ from interpose.shim.classes import (  # noqa: E402
     name_of,
     order_of,
     record_of,
+    set_bytes,
     stream_of,
     touches_of,
 )
@@ -84,7 +85,7 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
     timed = [f"    struct tsr_timing_pair *timed = tsr_timing_begin_work(began, {stream});"] if stream else []
     mark = ["    if (timed)", f"        tsr_timing_mark(timed, {stream}, outcome == CUDA_SUCCESS);"] if stream else []
     end = ["    if (timed)", "        tsr_timing_end_work(timed, record != NULL);"] if stream else []
-    end += ["    tsr_call_enqueued();"] if _enqueues(row, prototype) else []
+    end += [f"    {_told(row, prototype)};"] if _enqueues(row, prototype) else []
     lines = [*clock, *timed, *_calling(row, prototype, redirected), *mark, *_recording(row, prototype), *end]
     declaration = f"__typeof__({row.symbol}) redirected_{row.symbol};\n" if redirected else ""
     return (
@@ -97,6 +98,13 @@ def wrapper(row: Row, prototype: Prototype, redirected: bool) -> str | None:
 def _enqueues(row: Row, prototype: Prototype) -> bool:
     record = record_of(row, prototype)
     return record is not None and record.kind in ("COPY", "MEMSET", "HOST")
+
+
+def _told(row: Row, prototype: Prototype) -> str:
+    """What library calls are told of the work that was given to the GPU."""
+    if row.group != "memset" or "N" not in prototype.arguments:
+        return "tsr_call_enqueued()"
+    return f"tsr_call_enqueued_bytes(dstDevice, {set_bytes(row)})"
 
 
 def _timed_stream(row: Row, prototype: Prototype) -> str | None:

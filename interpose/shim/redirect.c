@@ -10,6 +10,7 @@
 
 #include "driver/engaged.h"
 #include "launch/attributes.h"
+#include "launch/repeats.h"
 #include "launch/touches.h"
 #include "check/check.h"
 #include "object/collective.h"
@@ -110,6 +111,8 @@ static CUresult post_found(const struct tsr_stream_found *place, const struct ts
         return result;
     if (use)
         result = tsr_copies_pull(use, record->stream);
+    if (use && result == CUDA_SUCCESS)
+        tsr_copies_prove(use->proof, &hold);
     if (result == CUDA_SUCCESS)
         result = tsr_lane_post(lane, record, launch->gathered->values);
     tsr_order_leave(&hold);
@@ -122,7 +125,8 @@ static CUresult post(const struct tsr_launch *launch, struct tsr_lane_client *la
 }
 
 /* The same where GPUs have copies of what the launch touches. */
-static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record)
+static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record,
+                                struct tsr_copies_proof *proof)
 {
     struct tsr_touches touches;
     struct tsr_stream_found place;
@@ -130,7 +134,8 @@ static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_clien
         launch->reason = TSR_REASON_RANGES;
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    struct tsr_copies_use use = {.touches = touches.all, .count = touches.count, .stream = launch->stream, .lane = lane};
+    struct tsr_copies_use use = {
+        .touches = touches.all, .count = touches.count, .stream = launch->stream, .lane = lane, .proof = proof};
     CUresult result = tsr_copies_prepare(&use);
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
         tsr_stream_place(launch->stream, &place); /* coming after others may have moved it */
@@ -140,6 +145,33 @@ static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_clien
         result = tsr_copies_prepare(&use);
     }
     return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_SUPPORTED : result;
+}
+
+/* The launch was made there before, and needed nothing. False: that may not be so any more. */
+static bool post_again(const struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record,
+                       const struct tsr_copies_proof *last, CUresult *result)
+{
+    struct tsr_order_hold hold;
+    if (!last || tsr_order_depart_found(&launch->place, launch->stream, lane, &record->stream, &hold) != CUDA_SUCCESS)
+        return false;
+    bool stands = tsr_copies_repeat(last, &hold);
+    if (stands)
+        *result = tsr_lane_post(lane, record, launch->gathered->values);
+    tsr_order_leave(&hold);
+    return stands;
+}
+
+static CUresult post_with_copies(struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record)
+{
+    struct tsr_repeat repeat = tsr_repeat_find(launch, lane);
+    struct tsr_copies_proof proof = {0};
+    CUresult result;
+    if (post_again(launch, lane, record, repeat.last, &result))
+        return result;
+    result = post_with_pulls(launch, lane, record, repeat.entry ? &proof : NULL);
+    if (result == CUDA_SUCCESS)
+        tsr_repeat_keep(&repeat, launch, lane, &proof);
+    return result;
 }
 
 /* There, and, if that is possible, at home from the same bytes. */
@@ -163,13 +195,25 @@ static CUresult post_verified(const struct tsr_launch *launch, const struct tsr_
     return verifies ? tsr_verify_end(&verified, result) : result;
 }
 
+static struct tsr_decide_launch asked_of(const struct tsr_launch *launch)
+{
+    return (struct tsr_decide_launch){.grid = launch->grid,
+                                      .block = launch->block,
+                                      .stream = launch->stream,
+                                      .record = launch->place.stream,
+                                      .captured = launch->captured};
+}
+
 static CUresult take(struct tsr_launch *launch)
 {
-    struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
+    struct tsr_decide_launch asked = asked_of(launch);
     struct tsr_decision decision = tsr_decide(launch->session, launch->known, &asked);
     launch->decided = true;
-    if (!decision.lane)
+    if (!decision.lane) {
+        if (decision.leaves && launch->captured)
+            launch->reason = TSR_REASON_CAPTURE;
         return CUDA_SUCCESS;
+    }
     struct tsr_lane_record record = {.kind = TSR_LANE_LAUNCH,
                                      .function = launch->known->id,
                                      .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
@@ -187,7 +231,7 @@ static CUresult take(struct tsr_launch *launch)
         result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
     if (result == CUDA_SUCCESS)
         result = decision.verify       ? post_verified(launch, &decision, &record)
-                 : tsr_copies_are_on() ? post_with_pulls(launch, decision.lane, &record)
+                 : tsr_copies_are_on() ? post_with_copies(launch, decision.lane, &record)
                                        : post(launch, decision.lane, &record);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
         if (!launch->reason)
@@ -213,13 +257,42 @@ static void look_at(struct tsr_launch *launch, struct tsr_function_record *funct
 }
 
 /* Before it runs at home: other GPUs may have copies of what it touches. */
-static CUresult enter_with_pulls(struct tsr_launch *launch, bool ours)
+static CUresult enter_with_pulls(struct tsr_launch *launch, bool known, struct tsr_copies_proof *proof)
 {
     struct tsr_touches touches;
-    struct tsr_copies_use use = {.touches = touches.all, .stream = launch->stream};
-    use.everything = !ours || !tsr_launch_gather(launch) || !tsr_touches_of(launch, &touches);
+    struct tsr_copies_use use = {.touches = touches.all, .stream = launch->stream, .proof = proof};
+    use.everything = !known || !tsr_touches_of(launch, &touches);
     use.count = use.everything ? 0 : touches.count;
-    return tsr_copies_enter(&use, &launch->hold);
+    if (use.everything)
+        use.proof = NULL;
+    CUresult result = tsr_copies_enter(&use, &launch->hold);
+    if (result == CUDA_SUCCESS && use.proof)
+        tsr_copies_prove(proof, &launch->hold);
+    return result;
+}
+
+/* It ran there before, and needed nothing. False: that may not be so any more; nothing is held. */
+static bool enter_again(struct tsr_launch *launch, const struct tsr_copies_proof *last)
+{
+    if (!last || tsr_order_enter(launch->stream, false, &launch->hold) != CUDA_SUCCESS)
+        return false;
+    bool stands = tsr_copies_repeat(last, &launch->hold);
+    if (!stands)
+        tsr_order_leave(&launch->hold);
+    return stands;
+}
+
+static CUresult enter_with_copies(struct tsr_launch *launch, bool ours)
+{
+    bool known = ours && tsr_launch_gather(launch);
+    struct tsr_repeat repeat = known ? tsr_repeat_find(launch, NULL) : (struct tsr_repeat){0};
+    struct tsr_copies_proof proof = {0};
+    if (enter_again(launch, repeat.last))
+        return CUDA_SUCCESS;
+    CUresult result = enter_with_pulls(launch, known, repeat.entry ? &proof : NULL);
+    if (result == CUDA_SUCCESS)
+        tsr_repeat_keep(&repeat, launch, NULL, &proof);
+    return result;
 }
 
 static CUresult enter(struct tsr_launch *launch, bool ours)
@@ -231,7 +304,7 @@ static CUresult enter(struct tsr_launch *launch, bool ours)
             return result;
         tsr_order_leave(&launch->hold);
     }
-    return enter_with_pulls(launch, ours);
+    return enter_with_copies(launch, ours);
 }
 
 CUresult tsr_redirect(struct tsr_launch *launch)
@@ -267,7 +340,7 @@ static struct tsr_function_record *note_unseen(CUfunction handle)
 /* Why a launch stayed home of which nobody has asked the rules before. */
 static enum tsr_reason late_reason(struct tsr_launch *launch)
 {
-    struct tsr_decide_launch asked = {.grid = launch->grid, .block = launch->block, .stream = launch->stream};
+    struct tsr_decide_launch asked = asked_of(launch);
     if (!launch->known)
         launch->known = note_unseen(launch->function);
     if (!launch->known || !tsr_decide(launch->session, launch->known, &asked).leaves)

@@ -15,12 +15,14 @@
 #include "driver/engaged.h"
 #include "driver/gpus.h"
 #include "lane/lane_client.h"
+#include "launch/call_ranges.h"
 #include "memory/arena.h"
 #include "memory/copies.h"
 #include "memory/memory.h"
 #include "object/session.h"
 #include "order/gate.h"
 #include "order/order.h"
+#include "schedule/assign.h"
 
 static struct tsr_session *current; /* lock; the last one that was made, perhaps in the parent process */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -75,8 +77,11 @@ static void prepare(struct tsr_session *session)
         return;
     }
     tsr_order_start();
+    tsr_assign_start();
     bool may_move = policy->memory_place != (int32_t)policy->home;
     session->checks = tsr_checks_start();
+    if (policy->memory_place == TSR_POLICY_COPIES)
+        tsr_call_ranges_start();
     tsr_gate_start(may_move || session->checks || policy->tables[policy->generation % 2].verify_every != 0);
     tsr_arena_start(policy);
     open_lanes(session);

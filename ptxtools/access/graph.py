@@ -1,10 +1,10 @@
-"""The growing node list of a template: equal nodes are made once, numbers are folded, superfluous joins vanish."""
+"""The growing node list of a template: equal nodes are made once, numbers are folded, redundant phis vanish."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxtools.access.joins import replace_same
+from ptxtools.access.phis import replace_same
 from ptxtools.access.template import Node, Op, PathCondition, Template
 
 _PURE = {
@@ -80,11 +80,11 @@ class Graph:
             self._alias[index] = by
 
     def simplify(self) -> None:
-        """Replaces joins that only give one value by that value, and rewrites all operands."""
+        """Replaces phis that only give one value by that value, and rewrites all operands."""
         count = -1
         while count != len(self._alias):
-            joins = [n for n, node in enumerate(self.nodes) if node.op in (Op.PHI, Op.LOOP) and n not in self._alias]
-            replace_same(joins, self._operands, self.substitute)
+            phis = [n for n, node in enumerate(self.nodes) if node.op in (Op.PHI, Op.LOOP) and n not in self._alias]
+            replace_same(phis, self._operands, self.substitute)
             count = len(self._alias)
             for index, node in enumerate(self.nodes):
                 if not self._alias.keys().isdisjoint(node.args):

@@ -1,4 +1,4 @@
-"""The bytes of a tensor: elements at multiples of strides in several dimensions. interpose/calls/box.c is its clone."""
+"""The bytes of a tensor: elements at multiples of strides in several dimensions; interpose/calls/box.c does it in C."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         self.ffi = FFI()
-        header, text = records.header("access.h")
-        self.ffi.include(header)
+        _, text = records.header("access.h")
+        self.ffi.include(records.parsed("access.h"))
         self.ffi.cdef(_FUNCTIONS)
         self.functions: Any = self.ffi.dlopen(str(path))
         self.scratch_bytes = records.constant(text, "TSR_ACCESS_SCRATCH_BYTES", "access.h")

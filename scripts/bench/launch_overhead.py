@@ -128,9 +128,9 @@ def times(host: Path, driver: Path, mode: str, batches: int, launches: int) -> T
 class Worker:
     """A living process that runs a batch when told (turns.py), with the shim on the driver if anything is in front."""
 
-    def __init__(self, name: str, front: Sequence[str], program: Sequence[str], driver: Path) -> None:
+    def __init__(self, name: str, front: Sequence[str], program: Sequence[str], driver: Path, **variables: str) -> None:
         command = [*front, *program]
-        variables = environment(driver) if front else dict(os.environ)
+        variables = {**(environment(driver) if front else os.environ), **variables}
         self._name = name
         self._process = subprocess.Popen(
             command, env=variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -147,15 +147,23 @@ class Worker:
         while self._line() != "ready\n":
             pass
 
-    def turn(self) -> float:
-        """Seconds that the batch took."""
+    def go(self) -> None:
+        """Begins a batch."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
+
+    def taken(self) -> float:
+        """Seconds that the batch took; waits for its end."""
         return float(self._line())
 
-    def end(self) -> None:
-        self._process.communicate()
+    def turn(self) -> float:
+        self.go()
+        return self.taken()
+
+    def end(self) -> str:
+        """What the program says at last."""
+        return self._process.communicate()[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,16 @@ linked, 13 or, for some programs, 12.  The compiler comes from ``PATH`` or from 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,8 +161,7 @@ class Builder:
         """Executable or error by program name."""
         wanted = list(wanted)
         if any(program.uses_driver_api for program in wanted):
-            self._images()
-            self._driver_stub()
+            self.build_shared()
 
         def build(program: Program) -> Path | BuildError:
             try:
@@ -170,6 +171,11 @@ class Builder:
 
         with ThreadPoolExecutor(jobs) as pool:
             return dict(zip((program.name for program in wanted), pool.map(build, wanted), strict=True))
+
+    def build_shared(self) -> None:
+        """What all programs of the driver API are built with."""
+        self._images()
+        self._driver_stub()
 
     def build(self, program: Program) -> Path:
         place = self._place(program.name, program.source.read_bytes(), repr((program.flags, program.runtime)).encode())
@@ -226,3 +232,29 @@ class Builder:
             source.write_text("".join(f"void {name}(void) {{}}\n" for name in names))
             _run(["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(library), str(source)])
         return library
+
+
+class Executables(dict[str, Path | BuildError]):
+    """Executable or error by program name, built when first asked for, and once for all processes."""
+
+    def __init__(self, builder: Builder) -> None:
+        super().__init__()
+        self._builder = builder
+        self._programs = {program.name: program for program in programs()}
+
+    def __missing__(self, name: str) -> Path | BuildError:
+        try:
+            if self._programs[name].uses_driver_api:
+                with self._locked("shared"):
+                    self._builder.build_shared()
+            with self._locked(name):
+                self[name] = self._builder.build(self._programs[name])
+        except BuildError as error:
+            self[name] = error
+        return self[name]
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        with (self._builder.directory / f"{name}.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield

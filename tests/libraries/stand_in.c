@@ -7,9 +7,9 @@
 #include <string.h>
 
 typedef int (*launch_function)(void);
-extern launch_function stand_in_launch;
+extern launch_function stand_in_launch, stand_in_make;
 extern size_t stand_in_work_bytes;
-launch_function stand_in_launch;
+launch_function stand_in_launch, stand_in_make;
 size_t stand_in_work_bytes;
 
 #define LAUNCHES(name)                                                                                                         \
@@ -23,6 +23,13 @@ size_t stand_in_work_bytes;
     int name(void)                                                                                                             \
     {                                                                                                                          \
         return 0;                                                                                                              \
+    }
+/* What makes a handle calls back, too; the handle is what is there. */
+#define MAKES(name)                                                                                                            \
+    int name(void);                                                                                                            \
+    int name(void)                                                                                                             \
+    {                                                                                                                          \
+        return stand_in_make ? stand_in_make() : 0;                                                                            \
     }
 #include "entry_points.h"
 

@@ -13,6 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 NAMES = ("libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libcufft.so.12", "libcusparse.so.12", "libnccl.so.2")
 READ, WRITE = 0, 1  # enum tsr_access_kind
+MAKES = re.compile(r"(cublas|cublasLt|cudnn)Create(_v2)?\Z")
 WRITTEN_OUT = re.compile(r"(cudnnBackendGetAttribute|cufftPlan\w+)\Z")
 
 Bytes = set[int]
@@ -64,7 +65,9 @@ def build(directory: Path, header: str) -> None:
     calls = re.findall(r"^\s*X\(\w+, (\w+)\)", header, re.MULTILINE)
     notes = re.findall(r"^\s*W\(\w+, (\w+)\)", header, re.MULTILINE)
     lines = [f"LAUNCHES({name})" for name in calls]
-    lines += [f"SUCCEEDS({name})" for name in notes if not WRITTEN_OUT.match(name)]
+    lines += [
+        f"{'MAKES' if MAKES.match(name) else 'SUCCEEDS'}({name})" for name in notes if not WRITTEN_OUT.match(name)
+    ]
     (directory / "entry_points.h").write_text("\n".join(lines))
     object_file = directory / "stand_in.o"
     compiler = os.environ.get("CC", "cc")
@@ -78,20 +81,23 @@ def build(directory: Path, header: str) -> None:
 class Marks:
     """The marks of library calls, in front of these libraries. `marks`: their file; None when they are preloaded.
 
-    `directory`: of the stand-ins; None when the real libraries are there.
+    `directory`: of the stand-ins; None when the real libraries are there. `wants`: operands are looked at because this
+    asks for it; otherwise somebody else has to.
     """
 
-    def __init__(self, marks: Path | None, directory: Path | None) -> None:
+    def __init__(self, marks: Path | None, directory: Path | None, wants: bool = True) -> None:
         self.marks = ctypes.CDLL(None if marks is None else str(marks))
         self.found: list[Operands] = []
         self.inside: Callable[[], object] = lambda: None  # what else a launching call does
+        self.making: Callable[[], object] = lambda: None  # what a call that makes a handle does
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int)(self._launched)
+        self._made = ctypes.CFUNCTYPE(ctypes.c_int)(self._making)
         self._libraries = [] if directory is None else [ctypes.CDLL(str(directory / name)) for name in NAMES]
         for library in self._libraries:
-            ctypes.c_void_p.in_dll(library, "stand_in_launch").value = ctypes.cast(
-                self._callback, ctypes.c_void_p
-            ).value
-        self.marks.tessera_library_operands_wanted()
+            for name, callback in (("stand_in_launch", self._callback), ("stand_in_make", self._made)):
+                ctypes.c_void_p.in_dll(library, name).value = ctypes.cast(callback, ctypes.c_void_p).value
+        if wants:
+            self.marks.tessera_library_operands_wanted()
 
     def set_work_bytes(self, count: int) -> None:
         for library in self._libraries:
@@ -129,6 +135,10 @@ class Marks:
             if each.scratch:
                 found.scratch |= touched
         return found
+
+    def _making(self) -> int:
+        self.making()
+        return 0
 
     def _launched(self) -> int:
         self.inside()

@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.command import TESSERA_RUN
 from tests.libraries.guest import CALLS
+from tests.libraries.placed import CALLS as PLACED
 from tests.libraries.stand_ins import build
 from tests.policy.run import TIMEOUT_S, environment
 
@@ -18,6 +21,19 @@ devices: {home: 0, executors: [1]}
 rules:
   - {match: {library_call: "cublas*"}, device: home}
 """
+COPIES = """version: 1
+devices: {home: 0, executors: [1]}
+memory: {place: copies}
+rules:
+  - {match: {function: product, nth: {every: 2, offset: OFFSET}}, device: 1}
+"""
+
+
+def write_home(place: Path) -> Path:
+    """A policy under which nothing runs elsewhere."""
+    file = place / "home.yaml"
+    file.write_text(POLICY)
+    return file
 
 
 def bytes_of(intervals: list[tuple[int, int]]) -> set[int]:
@@ -50,3 +66,27 @@ def test_launches_touch_the_operands_of_their_calls(native_build: Path, tmp_path
             assert bytes_of(touched[kind]) - work == set(named[kind]) - work
         assert work <= set(named["writes"])
         assert not touched["atomics"]
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_calls_say_what_gpus_with_copies_must_have(native_build: Path, tmp_path: Path, offset: int) -> None:
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(COPIES.replace("OFFSET", str(offset)))
+    build(tmp_path, (native_build / "native" / "include" / "tessera" / "library_calls.h").read_text())
+
+    def run(*options: str) -> str:
+        command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", *options, "--"]
+        done = subprocess.run(
+            [*command, sys.executable, str(HERE / "placed.py"), str(tmp_path)],
+            text=True,
+            capture_output=True,
+            env=environment(native_build),
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    away = run("--policy", str(policy), "--json", str(report))
+    assert away == run("--policy", str(write_home(tmp_path)))
+    assert json.loads(report.read_text())["launches"]["by_device"]["1"] == PLACED // 2

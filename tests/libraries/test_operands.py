@@ -218,6 +218,63 @@ def test_memory_of_the_library_is_read_and_written_by_its_launches(marks: Marks)
     assert not own & marks.call("cublasSscal_v2", HOST, 1, ALPHA, A, 1).reads
 
 
+def test_memory_of_a_handle_is_its_own(marks: Marks) -> None:
+    """A workspace is scratch, a small piece is left as it was found; calls of other handles use neither."""
+    got, gave = marks.marks.tessera_library_memory, marks.marks.tessera_library_memory_gone
+    pool, small, handles = (WORK, 1 << 20), (D, 64), [ctypes.c_int(0), ctypes.c_int(0)]
+
+    def make() -> None:
+        for address, size in (pool, small):
+            got(ctypes.c_uint64(address), ctypes.c_uint64(size))
+
+    marks.making = make
+    made = ctypes.c_uint64(ctypes.addressof(handles[0]))
+    assert marks.tell("cublasCreate_v2", ctypes.byref(made)) == 0
+    marks.making = lambda: None
+    handle = ctypes.c_void_p(made.value)
+    found = marks.call("cublasSscal_v2", handle, 1, ALPHA, A, 1)
+    workspace, semaphores = (set(range(address, address + size)) for address, size in (pool, small))
+    assert found.scratch == workspace
+    assert semaphores < found.reads
+    assert not semaphores & found.writes
+    other = marks.call("cublasSscal_v2", ctypes.byref(handles[1]), 1, ALPHA, A, 1)
+    assert not (workspace | semaphores) & (other.reads | other.writes)
+    for address, _ in (pool, small):
+        gave(ctypes.c_uint64(address))
+    assert not marks.call("cublasSscal_v2", handle, 1, ALPHA, A, 1).scratch
+
+
+def test_what_a_call_sets_first_is_no_scratch_and_the_rest_still_is(marks: Marks) -> None:
+    marks.tell("cublasSetWorkspace_v2", HOST, WORK, 64)
+    work, c = set(range(WORK, WORK + 64)), tensor(C, 4, (2, 2), (1, 2))
+    set_bytes, told = marks.marks.tessera_library_enqueued_bytes, list[Operands]()
+
+    def launch(*pieces: tuple[int, int]) -> None:
+        for address, size in pieces:
+            set_bytes(ctypes.c_uint64(address), ctypes.c_uint64(size))
+        told.append(marks.operands())
+        marks.marks.tessera_library_enqueued()
+        told.append(marks.operands())
+
+    for pieces in ([(WORK + 8, 4)], [(WORK, 4), (WORK + 60, 8)], [(C, 4)], [(WORK + 8, 4)] * 9, [(A, 4)]):
+        told.clear()
+        marks.inside = lambda pieces=pieces: launch(*pieces)  # type: ignore[misc]
+        marks.call("cublasSgemm_v2", HOST, 0, 0, 2, 2, 2, ALPHA, A, 2, B, 2, beta(16), C, 2)
+        first, then = told
+        was_set = {byte for address, size in pieces for byte in range(address, address + size)}
+        if len(pieces) > 8:
+            assert (first.scratch, first.overwritten) == (set(), set())
+        else:
+            assert first.scratch == work - was_set
+            assert first.overwritten == (set() if c & was_set else c)
+        assert work < first.reads
+        assert bool(c & first.reads) == (not first.overwritten)
+        assert first.writes == then.writes == work | c
+        assert (then.scratch, then.overwritten) == (set(), set())
+    marks.inside = lambda: None
+    marks.tell("cublasSetStream_v2", HOST, 0)
+
+
 def test_only_a_calls_first_work_does_not_need_what_was_there(marks: Marks) -> None:
     """A product in parts: the sum of the parts is the second launch, or memory is cleared first and added to."""
     marks.tell("cublasSetWorkspace_v2", HOST, WORK, 64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,8 +61,7 @@ def test_a_trace_has_the_operands_of_the_calls_around_launches(traced: tuple[Pat
     output = Operand(write, c, c + MATRIX_BYTES - 1, 0, 0, overwritten=True)
     area = {Operand(kind, work, work + 63, 0, 0, scratch=True) for kind in (read, write)}
     assert set(product.operands) == inputs | area | {output}
-    left = {replace(each, overwritten=False, scratch=False) for each in area | {output}}
-    assert set(after_memset.operands) == inputs | left | {Operand(read, c, output.last, 0, 0)}
+    assert after_memset.operands == product.operands  # what it sets is none of them
     assert batched is not None
     assert batched.reason == "cublasSgemmBatched: operands that only memory names"
     assert outside is None

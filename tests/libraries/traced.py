@@ -74,7 +74,7 @@ class Gpu:
 
 def main() -> None:
     gpu = Gpu()
-    marks = Marks(None, Path(sys.argv[1]))
+    marks = Marks(None, Path(sys.argv[1]), wants=False)
     marks.inside = gpu.launch
     handle, one = ctypes.byref(ctypes.c_int(0)), gpu.data
     zero = ctypes.c_float(0)

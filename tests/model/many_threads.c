@@ -3,7 +3,6 @@
  * before; events, and the step's end on the host, are all that orders them. Says "right" or what is wrong.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include <cuda.h>
 
+#include "../waiting.h"
 #include "kernels.h"
 
 #define THREADS 8u
@@ -89,8 +89,8 @@ static void go(unsigned step, unsigned thread, unsigned stream)
 {
     for (unsigned i = (thread + 2 * THREADS - (stream + step) % THREADS) % THREADS; i < launches_of(step, stream);
          i += THREADS) {
-        while (__atomic_load_n(&launched[stream], __ATOMIC_ACQUIRE) != i)
-            sched_yield();
+        for (unsigned times = 0; __atomic_load_n(&launched[stream], __ATOMIC_ACQUIRE) != i; times++)
+            wait_a_moment(times);
         if (step && i == 0)
             wait_for_others(step, stream);
         launch(step, stream, i);

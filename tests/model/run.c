@@ -1,12 +1,12 @@
 /* Runs programs on a driver, each operation on its host thread. Buffers, streams, events and threads live as long as the process. */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <cuda.h>
 
+#include "../waiting.h"
 #include "kernels.h"
 #include "program.h"
 
@@ -219,12 +219,13 @@ static CUresult poll_until_complete(unsigned index, const struct op *op, CUstrea
 {
     double end = seconds() + POLL_SECONDS;
     CUresult result;
+    unsigned times = 0;
     while ((result = op->kind == STREAM_POLL ? cuStreamQuery(stream) : cuEventQuery(state.events[op->event])) ==
                CUDA_ERROR_NOT_READY &&
            !__atomic_load_n(&now.failed, __ATOMIC_ACQUIRE)) {
         if (seconds() > end)
             fail(index, "never complete", 0);
-        sched_yield();
+        wait_a_moment(times++);
     }
     return __atomic_load_n(&now.failed, __ATOMIC_ACQUIRE) ? CUDA_SUCCESS : result;
 }
@@ -319,10 +320,11 @@ static CUresult execute(unsigned index, const struct op *op)
 
 static void wait_for_others(unsigned index, const struct op *op)
 {
+    unsigned times = 0;
     for (unsigned k = 0; k < index; k++)
         if (op->after >> now.program->ops[k].thread & 1)
             while (!__atomic_load_n(&now.issued[k], __ATOMIC_ACQUIRE) && !__atomic_load_n(&now.failed, __ATOMIC_ACQUIRE))
-                sched_yield();
+                wait_a_moment(times++);
 }
 
 static void run_thread(unsigned thread)

@@ -1,8 +1,9 @@
 """A server in miniature: threads with a stream each run requests through layers whose weights they share.
 
-    server_guest.py THREADS REQUESTS
+    server_guest.py THREADS REQUESTS [themselves]
 
-Prints the sums of what each thread's requests gave, in its order.
+Each stream has one request before the server opens: from the main thread, or from the threads themselves. Prints the
+sums of what each thread's requests gave, in its order.
 """
 
 import sys
@@ -82,17 +83,27 @@ class Server:
         call(driver.cuStreamSynchronize(stream))
         sums.append(int(values.sum()))
 
+    def work(self, stream: Any, requests: int, sums: list[int], all_threads: threading.Barrier, first: bool) -> None:
+        """As a thread that serves for ever: none ends before all have worked."""
+        if first:
+            self.run(stream, 1, [])
+            all_threads.wait()
+        self.run(stream, requests, sums)
+        all_threads.wait()
+
 
 def main() -> None:
-    threads, requests = map(int, sys.argv[1:])
+    threads, requests = map(int, sys.argv[1:3])
+    themselves = sys.argv[3:] == ["themselves"]
     server = Server()
     streams = [call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)) for _ in range(threads)]
     sums: list[list[int]] = [[] for _ in streams]
-    for stream in streams:
-        server.run(stream, 1, [])  # as servers do before they open
+    for stream in streams if not themselves else ():
+        server.run(stream, 1, [])
     call(driver.cuCtxSynchronize())
+    barrier = threading.Barrier(threads)
     workers = [
-        threading.Thread(target=server.run, args=(stream, requests, own))
+        threading.Thread(target=server.work, args=(stream, requests, own, barrier, themselves))
         for stream, own in zip(streams, sums, strict=True)
     ]
     for worker in workers:

@@ -29,10 +29,16 @@ LAUNCHES: list[Launch] = [
 ]
 
 
-def test_a_trace_tells_what_the_rules_take(
-    native_build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcome = run(native_build, tmp_path, POLICY, LAUNCHES)
+GIVING = """version: 1
+devices: {home: 0, executors: [1, 2]}
+rules:
+  - {match: {function: alpha}, device: by_stream}
+  - {match: {function: beta}, device: by_thread}
+default: by_stream
+"""
+
+
+def traced_run(native_build: Path, tmp_path: Path) -> Path:
     traced = tmp_path / "run.trace"
     subprocess.run(
         [str(TESSERA_RUN), "--emulate", "3", "--trace", str(traced), "--", sys.executable, str(PROGRAM)],
@@ -43,6 +49,33 @@ def test_a_trace_tells_what_the_rules_take(
         timeout=TIMEOUT_S,
         check=True,
     )
+    return traced
+
+
+def test_a_trace_tells_which_gpus_streams_and_threads_are_given(
+    native_build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = run(native_build, tmp_path, GIVING, LAUNCHES)
+    traced = traced_run(native_build, tmp_path)
+    monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
+    policy = str(tmp_path / "policy.yaml")
+    assert main(["policy", "check", policy, "--emulate", "3", "--trace", str(traced), "--json"]) == 0
+    tried = json.loads(capsys.readouterr().out)["trace"]
+    of_rules = [rule["by_device"] for rule in tried["rules"]] + [tried["default_by_device"]]
+    by_function = [
+        {str(gpu): outcome.by_function.get((name, gpu), 0) for gpu in range(3)} for name in ("alpha", "beta", "gamma")
+    ]
+    assert of_rules == by_function
+    assert main(["policy", "check", policy, "--emulate", "3", "--trace", str(traced)]) == 0
+    said = ", ".join(f"GPU {gpu}: {count}" for gpu, count in by_function[0].items())
+    assert f"  takes 20 launches of the trace ({said})\n" in capsys.readouterr().out
+
+
+def test_a_trace_tells_what_the_rules_take(
+    native_build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = run(native_build, tmp_path, POLICY, LAUNCHES)
+    traced = traced_run(native_build, tmp_path)
     monkeypatch.setenv("TESSERA_NATIVE", str(native_build / "native"))
     policy = str(tmp_path / "policy.yaml")
     assert main(["policy", "check", policy, "--emulate", "3", "--trace", str(traced), "--json"]) == 0

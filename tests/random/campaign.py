@@ -58,6 +58,7 @@ def _share(fraction: float, seed: int, device: int) -> str:
 
 
 ALL = '{match: {function: "*"}, device: 1}'
+GIVEN = '{match: {function: "*"}, device: by_stream}'
 BY_NAME = (
     "{match: {function: mix_a}, device: 1}",
     "{match: {function: mix_b}, device: 2}",
@@ -88,6 +89,9 @@ POLICIES = {
         Policy("copies-nth", 3, NTH, "copies"),
         Policy("copies-share", 4, SHARES, "copies"),
         Policy("copies-stream", 3, BY_STREAM, "copies"),
+        Policy("given", 3, (GIVEN,)),
+        Policy("given-threads", 2, (GIVEN.replace("by_stream", "by_thread"),), "follow, move_after: 0"),
+        Policy("copies-given", 3, (GIVEN,), "copies"),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
         Policy("pcie", 3, NTH, link="pcie5"),
         Policy("verify", 2, (_share(0.7, 8, 1),), options=("--verify=5",)),

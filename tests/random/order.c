@@ -2,8 +2,8 @@
  * Streams of a thread, and the order of those that touch the same item. One stream waits for another by an event, by a word in memory that one
  * writes and the other waits for, by the CPU, or not at all where the rules of the legacy default stream order them anyway.
  */
-#include <sched.h>
 
+#include "../waiting.h"
 #include "program.h"
 
 static pthread_mutex_t captures = PTHREAD_MUTEX_INITIALIZER;
@@ -101,16 +101,16 @@ static bool ordered_anyway(uint32_t earlier, uint32_t later)
 static CUresult until_ready(CUresult (*query)(CUstream), CUstream stream)
 {
     CUresult result;
-    while ((result = query(stream)) == CUDA_ERROR_NOT_READY)
-        sched_yield();
+    for (unsigned times = 0; (result = query(stream)) == CUDA_ERROR_NOT_READY; times++)
+        wait_a_moment(times);
     return result;
 }
 
 static CUresult until_event(CUevent event)
 {
     CUresult result;
-    while ((result = cuEventQuery(event)) == CUDA_ERROR_NOT_READY)
-        sched_yield();
+    for (unsigned times = 0; (result = cuEventQuery(event)) == CUDA_ERROR_NOT_READY; times++)
+        wait_a_moment(times);
     return result;
 }
 

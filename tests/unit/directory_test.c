@@ -2,19 +2,23 @@
 #include "memory/directory.c"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "check.h"
 
 #define BYTES 96u
 #define COPIES 4u
+#define WORKERS 6u
 #define STEPS 300000u
 
 struct byte {
     uint32_t value[COPIES]; /* of each copy */
     uint32_t truth;         /* what the program wrote last; 0: nothing that matters */
     bool holds[COPIES];
-    uint64_t writer, arrivals[COPIES];
+    uint64_t writers[WORKERS]; /* last ticket of each that may have written the source */
+    unsigned source;
+    uint64_t arrivals[COPIES];
 };
 
 struct model {
@@ -23,7 +27,7 @@ struct model {
     uint64_t pulled, waits; /* of the last use; waits: bit n: for a ticket that is n modulo 64 */
     bool exact;             /* no bound was met: the directory must not do more than is needed */
     uint32_t written;
-    uint64_t tickets;
+    uint64_t tickets; /* numbers */
     unsigned short seed[3];
 };
 
@@ -70,20 +74,40 @@ static bool must_pull(const struct tsr_use *use, uint64_t at)
     return use->pulls || is_gap(use, at);
 }
 
+static uint64_t bit_of(uint64_t ticket)
+{
+    return ticket ? 1ull << ticket % 64 : 0;
+}
+
+static uint64_t writers_bits(const struct byte *byte)
+{
+    uint64_t bits = 0;
+    for (unsigned i = 0; i < WORKERS; i++)
+        bits |= bit_of(byte->writers[i]);
+    return bits;
+}
+
+/* As many as can be remembered have written there, and the use is none of theirs. */
+static bool is_one_too_many(const struct byte *byte, const struct tsr_use *use)
+{
+    unsigned writers = 0;
+    for (unsigned i = 0; i < WORKERS; i++)
+        writers += byte->writers[i] != 0;
+    return use->writes && byte->source == use->copy && writers == TSR_DIRECTORY_WRITERS &&
+           !byte->writers[tsr_ticket_worker(use->ticket)];
+}
+
 /* The needs of a use by the book, byte for byte. */
 static void expect(const struct model *model, const struct tsr_use *use, uint64_t *pulled, uint64_t *waits)
 {
     *pulled = *waits = 0;
     for (uint64_t i = use->first; i < use->end; i++) {
         const struct byte *byte = &model->bytes[i];
-        uint64_t arrival = byte->arrivals[use->copy];
-        if (arrival)
-            *waits |= 1ull << arrival % 64;
-        if (byte->holds[use->copy] || !must_pull(use, i))
-            continue;
-        ++*pulled;
-        if (byte->writer)
-            *waits |= 1ull << byte->writer % 64;
+        bool missing = !byte->holds[use->copy] && must_pull(use, i);
+        *waits |= bit_of(byte->arrivals[use->copy]);
+        *pulled += missing;
+        if (missing || is_one_too_many(byte, use))
+            *waits |= writers_bits(byte);
     }
 }
 
@@ -91,24 +115,33 @@ static void expect(const struct model *model, const struct tsr_use *use, uint64_
 static bool is_together(const struct model *model, const struct tsr_use *use)
 {
     const struct tsr_cell *cell = &model->directory.cells.data[0];
-    return model->directory.cells.count == 1 && cell->writer == use->ticket && cell->arrivals[COPIES] == use->ticket;
+    return model->directory.cells.count == 1 && cell->writers[0] == use->ticket && !cell->writers[1] &&
+           cell->arrivals[COPIES] == use->ticket;
 }
 
 static void check_came_last(const struct model *model)
 {
     for (unsigned i = 0; i < BYTES; i++) {
         const struct byte *byte = &model->bytes[i];
-        CHECK(!byte->writer || model->waits >> byte->writer % 64 & 1);
+        CHECK_EQ(writers_bits(byte) & ~model->waits, 0);
         for (unsigned copy = 0; copy < COPIES; copy++)
             CHECK(!byte->arrivals[copy] || model->waits >> byte->arrivals[copy] % 64 & 1);
     }
+}
+
+static void note_write(struct byte *byte, const struct tsr_use *use, bool alone)
+{
+    if (alone || byte->source != use->copy || is_one_too_many(byte, use))
+        memset(byte->writers, 0, sizeof byte->writers);
+    byte->writers[tsr_ticket_worker(use->ticket)] = use->ticket;
+    byte->source = use->copy;
 }
 
 static void follow_together(struct model *model, const struct tsr_use *use)
 {
     for (unsigned i = 0; i < BYTES; i++) {
         struct byte *byte = &model->bytes[i];
-        byte->writer = use->ticket;
+        note_write(byte, use, true);
         for (unsigned copy = 0; copy < COPIES; copy++) {
             byte->holds[copy] = copy == use->copy;
             byte->arrivals[copy] = use->ticket;
@@ -126,9 +159,9 @@ static void follow(struct model *model, const struct tsr_use *use)
         byte->holds[use->copy] = true;
         if (!use->writes)
             continue;
+        note_write(byte, use, false);
         for (unsigned copy = 0; copy < COPIES; copy++)
             byte->holds[copy] = copy == use->copy;
-        byte->writer = use->ticket;
     }
 }
 
@@ -147,7 +180,8 @@ static void run(struct model *model, const struct tsr_use *use)
 
 static struct tsr_use draw_use(struct model *model)
 {
-    struct tsr_use use = {.first = draw(model, BYTES), .copy = (uint8_t)draw(model, COPIES), .ticket = ++model->tickets};
+    struct tsr_use use = {.first = draw(model, BYTES), .copy = (uint8_t)draw(model, COPIES)};
+    use.ticket = (uint64_t)draw(model, WORKERS) << TSR_TICKET_SHIFT | ++model->tickets;
     use.end = use.first + 1 + draw(model, draw(model, 4) ? 12 : BYTES);
     use.end = use.end < BYTES ? use.end : BYTES;
     use.writes = draw(model, 2);
@@ -255,6 +289,7 @@ TEST(without_memory_the_extent_is_brought_together)
 
 struct heard {
     unsigned pulls, waits;
+    uint64_t tickets; /* sum of numbers */
     struct tsr_pull last;
     uint64_t ticket;
 };
@@ -271,6 +306,7 @@ static void hear_wait(void *context, uint64_t ticket)
     struct heard *heard = context;
     heard->waits++;
     heard->ticket = ticket;
+    heard->tickets += ticket & TSR_TICKET_LATEST;
 }
 
 static struct heard use(struct tsr_directory *directory, struct tsr_use of)
@@ -323,5 +359,80 @@ TEST(reading_again_adds_no_cells)
     for (uint64_t i = 0; i < 1000; i++)
         use(&directory, (struct tsr_use){.first = 64 * i, .end = 64 * i + 64, .ticket = 1 + i, .copy = 0, .pulls = true});
     CHECK_EQ(directory.cells.count, 1);
+    tsr_directory_fini(&directory);
+}
+
+static uint64_t ticket_of(uint64_t worker, uint64_t number)
+{
+    return worker << TSR_TICKET_SHIFT | number;
+}
+
+TEST(a_pull_comes_after_all_who_may_have_written_whatever_their_order)
+{
+    struct tsr_directory directory;
+    REQUIRE(tsr_directory_start(&directory, 1000, 3));
+    for (uint64_t worker = 1; worker <= 3; worker++)
+        use(&directory,
+            (struct tsr_use){
+                .first = 0, .end = 100, .ticket = ticket_of(worker, 1 << worker), .copy = 1, .pulls = true, .writes = true});
+    struct tsr_use read = {.first = 0, .end = 100, .ticket = ticket_of(9, 1), .copy = 0, .pulls = true};
+    struct heard heard = use(&directory, read);
+    CHECK_EQ(heard.waits, 3);
+    CHECK_EQ(heard.tickets, 2 + 4 + 8);
+    tsr_directory_fini(&directory);
+}
+
+static uint64_t last_number(uint32_t worker)
+{
+    return 100 + worker;
+}
+
+TEST(who_repeats_a_use_changes_nothing_until_another_gpu_has_a_part_in_it)
+{
+    struct tsr_directory directory;
+    REQUIRE(tsr_directory_start(&directory, 1000, 3));
+    struct tsr_use write = {.first = 0, .end = 100, .ticket = ticket_of(1, 1), .writes = true, .repeats = true};
+    struct tsr_use other = {.first = 0, .end = 100, .ticket = ticket_of(2, 1), .writes = true};
+    struct tsr_use read = {.first = 50, .end = 60, .ticket = ticket_of(3, 1), .copy = 1, .pulls = true};
+    CHECK_EQ(tsr_directory_look(&directory, &write), TSR_DIRECTORY_HOLDS); /* the other copy holds them, too */
+    use(&directory, write);
+    CHECK_EQ(tsr_directory_look(&directory, &write), TSR_DIRECTORY_SAME);
+    CHECK_EQ(tsr_directory_look(&directory, &other), TSR_DIRECTORY_WRITES);
+    use(&directory, other);
+    CHECK_EQ(tsr_directory_look(&directory, &write), TSR_DIRECTORY_SAME);
+    CHECK_EQ(tsr_directory_look(&directory, &read), TSR_DIRECTORY_HOLDS);
+    tsr_directory_freeze(&directory, last_number);
+    CHECK_EQ(tsr_directory_look(&directory, &write), TSR_DIRECTORY_WRITES);
+    struct heard heard = use(&directory, read);
+    CHECK_EQ(heard.tickets, 101 + 1);
+    CHECK_EQ(tsr_directory_look(&directory, &write), TSR_DIRECTORY_HOLDS);
+    tsr_directory_fini(&directory);
+}
+
+TEST(one_writer_more_than_can_be_remembered_comes_after_the_others)
+{
+    struct tsr_directory directory;
+    REQUIRE(tsr_directory_start(&directory, 1000, 1));
+    struct tsr_use write = {.first = 0, .end = 1000, .writes = true};
+    for (uint64_t worker = 0; worker < TSR_DIRECTORY_WRITERS; worker++) {
+        write.ticket = ticket_of(worker, 1);
+        CHECK_EQ(use(&directory, write).waits, 0);
+    }
+    write.ticket = ticket_of(TSR_DIRECTORY_WRITERS, 1);
+    CHECK_EQ(tsr_directory_look(&directory, &write), TSR_DIRECTORY_HOLDS);
+    CHECK_EQ(use(&directory, write).waits, TSR_DIRECTORY_WRITERS);
+    CHECK_EQ(use(&directory, write).waits, 0);
+    tsr_directory_fini(&directory);
+}
+
+TEST(nobody_comes_after_what_is_complete)
+{
+    struct tsr_directory directory;
+    REQUIRE(tsr_directory_start(&directory, 1000, 3));
+    use(&directory, (struct tsr_use){.first = 0, .end = 100, .ticket = 1, .copy = 1, .writes = true});
+    use(&directory, (struct tsr_use){.first = 0, .end = 200, .ticket = 2, .copy = 0, .pulls = true});
+    tsr_directory_settle(&directory);
+    struct heard heard = use(&directory, (struct tsr_use){.first = 0, .end = 300, .ticket = 3, .copy = 0, .pulls = true});
+    CHECK_EQ(heard.waits + heard.pulls, 0);
     tsr_directory_fini(&directory);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import isqrt
 
 
@@ -72,6 +73,7 @@ def exact(value: Fraction) -> Number:
     return Number(value < 0, value)
 
 
+@lru_cache(1 << 14)  # special numbers come again and again
 def decode(bits: int, fmt: Format) -> Number:
     negative = bool(bits & fmt.sign_bit)
     magnitude = bits & (fmt.sign_bit - 1)

@@ -7,7 +7,8 @@ The .approx functions are not here: tests compare them with bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import exact_numbers as exact
@@ -144,16 +145,23 @@ def _extreme(name: str, parts: Sequence[str], operands: Sequence[int], fmt: Form
     return best | sign
 
 
-_COMPARE = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5, "lo": 2, "ls": 3, "hi": 4, "hs": 5}
-
-
-def _compare_values(test: str, a: Fraction | int, b: Fraction | int) -> bool:
-    return (a == b, a != b, a < b, a <= b, a > b, a >= b)[_COMPARE[test]]
+_COMPARE: dict[str, Callable[[Fraction | int, Fraction | int], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "lo": operator.lt,
+    "ls": operator.le,
+    "hi": operator.gt,
+    "hs": operator.ge,
+}
 
 
 def compare(test: str, a: int, b: int, kind: str, *, ftz: bool = False) -> bool:
     if kind in _INTEGER:
-        return _compare_values(test, read(a, kind), read(b, kind))
+        return _COMPARE[test](read(a, kind), read(b, kind))
     fmt = FORMATS[kind]
     x, y = exact.decode(a, fmt), exact.decode(b, fmt)
     if ftz:
@@ -165,7 +173,7 @@ def compare(test: str, a: int, b: int, kind: str, *, ftz: bool = False) -> bool:
         return test.endswith("u")
     huge = Fraction(1 << 2000)
     left, right = ((-huge if n.negative else huge) if n.value is None else n.value for n in (x, y))
-    return _compare_values(test[:2], left, right)
+    return _COMPARE[test[:2]](left, right)
 
 
 def _combine(how: str, a: bool, b: int) -> bool:

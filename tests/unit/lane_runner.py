@@ -129,13 +129,13 @@ class Runner:
 
 def _to_frame(kind: str, values: Register) -> NDArray[np.unsignedinteger]:
     if kind == "pred":
-        return np.array([sum(int(v & np.uint64(1)) << n for n, v in enumerate(values))], np.uint32)
+        return np.packbits(values.astype(np.uint8) & 1, bitorder="little").view(np.uint32)
     return np.ascontiguousarray(values.astype(np.dtype(f"u{width(kind) // 8}")))
 
 
 def _from_frame(kind: str, array: NDArray[np.unsignedinteger]) -> Register:
     if kind == "pred":
-        return np.array([int(array[0]) >> n & 1 for n in range(32)], np.uint64)
+        return np.unpackbits(array.view(np.uint8), bitorder="little").astype(np.uint64)
     return array.astype(np.uint64)
 
 

@@ -17,12 +17,14 @@ from controlplane.policy import (
     Rule,
     Share,
     compile_table,
+    explain,
     read_launches,
     read_policy,
     replace_rules,
     schema,
 )
-from controlplane.policy.language import FOLLOW, GPUS
+from controlplane.policy.explain import used_gpus
+from controlplane.policy.language import BY_STREAM, BY_THREAD, COPIES, FOLLOW, GPUS
 from controlplane.policy.table import RuleUse
 from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
@@ -64,6 +66,9 @@ def test_without_rules_everything_stays_home(tmp_path: Path) -> None:
         ("version: 1\ndevices: {executors: [99]}\n", 2, "'99' is not usable here"),
         (SMALLEST.replace("device: 1", "device: 2"), 5, "'2' is not a place to run"),
         (SMALLEST.replace("device: 1", "device: away"), 5, "'away' is not a place to run"),
+        (SMALLEST.replace("device: 1", "device: by_streams"), 5, "'by_streams' is not a place to run"),
+        (SMALLEST.replace("device: 1", "device: {by_stream: [0, 1]}"), 5, "this is not a single value"),
+        (SMALLEST + "memory: {place: by_stream}\n", 7, "'by_stream' is not a place for memory"),
         (SMALLEST.replace("function:", "kernel:"), 4, "unknown key 'kernel'"),
         (SMALLEST.replace("default: home", "default: 7"), 6, "'7' is not a place to run"),
         (SMALLEST.replace('"*"', f'"{"x" * 300}"'), 4, "the pattern does not fit"),
@@ -83,6 +88,51 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, line: int, 
     assert caught.value.line == line
     assert message in caught.value.message
     assert caught.value.expected
+
+
+def test_a_rule_may_give_streams_or_threads_a_gpu(tmp_path: Path) -> None:
+    text = SMALLEST.replace("device: 1", "device: by_stream").replace("default: home", "default: by_thread")
+    policy = read_policy(written(tmp_path, text))
+    assert (policy.rules[0].device, policy.default) == (BY_STREAM, BY_THREAD)
+    ffi, text = records.header("policy.h")
+    record: Any = ffi.from_buffer("struct tsr_policy *", compile_table(policy, ["socket"]))
+    table = record.tables[record.generation % 2]
+    assert f"#define TSR_POLICY_BY_STREAM ({table.rules[0].device})" in text
+    assert f"#define TSR_POLICY_BY_THREAD ({table.default_device})" in text
+
+
+def test_what_a_device_may_be_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_policy(written(tmp_path, SMALLEST.replace("device: 1", "device: by_streams")))
+    assert caught.value.expected == "home, by_stream, by_thread, or a GPU of this policy: 0, 1"
+
+
+ALL_BY_STREAM = '  - {match: {function: "*"}, device: by_stream}\n'
+HEAD = "version: 1\ndevices: {home: 0, executors: [1, 2]}\nrules:\n"
+
+
+@pytest.mark.parametrize(
+    ("rules", "used"),
+    [
+        ("", {0}),
+        ("  - {match: {function: a}, device: 1}\n", {0, 1}),
+        ('  - {match: {function: "*"}, device: 1}\n', {1}),
+        ('  - {match: {function: "*"}, device: 1}\n  - {match: {function: a}, device: 2}\n', {1}),
+        ("  - {match: {function: a, share: 0}, device: 2}\n", {0}),
+        ("  - {match: {function: a}, device: by_thread}\n", {0, 1, 2}),
+        (ALL_BY_STREAM, {0, 1, 2}),
+        ('  - {match: {function: "*"}, device: 1}\ndefault: by_stream\n', {1}),
+        ("  - {match: {function: a}, device: 1}\ndefault: 1\n", {1}),
+    ],
+)
+def test_which_gpus_launches_use(rules: str, used: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, (HEAD + rules) if rules else HEAD.replace("rules:\n", ""))
+    assert used_gpus(read_policy(file)) == used
+    assert read_policy(file).memory_place == FOLLOW
+    monkeypatch.setattr(explain, "COPIES_ARE_USUAL", True)
+    assert read_policy(file).memory_place == (COPIES if len(used) > 1 else FOLLOW)
+    file.write_text(file.read_text() + "memory: {place: home}\n")
+    assert read_policy(file).memory_place == 0
 
 
 EVERYTHING = """version: 1

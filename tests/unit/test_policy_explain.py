@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,19 @@ import pytest
 
 from controlplane.commands.main import main
 from controlplane.policy import Interval, Match, Nth, Policy, Rule, Share, read_policy
+from controlplane.policy.assign import LATELY_NS, Assigner
 from controlplane.policy.decide import Decider, Launch, drawn, holds
-from controlplane.policy.explain import Gpu, Severity, explain_default, explain_memory, explain_rule, findings, implies
+from controlplane.policy.explain import (
+    Gpu,
+    Severity,
+    explain_default,
+    explain_memory,
+    explain_rule,
+    findings,
+    implies,
+    main_gpu,
+)
+from controlplane.policy.language import BY_STREAM, BY_THREAD
 
 POLICY = """version: 1
 devices: {home: 0, executors: [1, {gpu: 2, sm_limit: 400, memory_limit: 1TiB}, 9]}
@@ -57,6 +69,68 @@ def test_rules_in_plain_words(policy: Policy) -> None:
     follows = "the program's memory lies on the GPU whose launches use it, and on GPU 1 at first"
     assert explain_memory(policy) == follows
     assert explain_memory(replace(policy, memory_place=0)) == "the program's memory lies on GPU 0 (home)"
+
+
+def test_rules_that_give_gpus_in_plain_words(policy: Policy) -> None:
+    given = replace(policy, rules=(Rule(Match(function="a*"), BY_STREAM, 4),), default=BY_THREAD)
+    gpus = "GPU 0 (home), GPU 1, GPU 2, GPU 9"
+    assert explain_rule(given, given.rules[0]) == (
+        "launches of functions named a* run on their stream's GPU: "
+        f"each new stream is given the one with the least to do of {gpus}"
+    )
+    assert explain_default(given) == (
+        "launches that no rule matches run on their thread's GPU: "
+        f"each new thread is given the one with the least to do of {gpus}"
+    )
+    assert main_gpu(given) == 0
+    assert not any("no rule sends anything" in finding.text for finding in findings(given, None))
+
+
+class Model:
+    """The shim's way, from its words: lists and sorting in the place of counters."""
+
+    def __init__(self, gpus: tuple[int, ...]) -> None:
+        self.gpus = gpus
+        self.owners: dict[int, tuple[int, list[int]]] = {}  # GPU, and when it was given and was seen to have launched
+        self.unseen: set[int] = set()
+
+    def gpu_of(self, owner: int, now: int) -> int:
+        if owner not in self.owners:
+            for other in self.unseen & self.owners.keys():
+                self.owners[other][1].append(now)
+            self.unseen.clear()
+            all_there = [gpu for gpu, _ in self.owners.values()]
+            lately = [gpu for gpu, seen in self.owners.values() if now - seen[-1] < LATELY_NS]
+            order = sorted(self.gpus, key=all_there.count)
+            self.owners[owner] = min(order, key=lately.count), [now]
+        self.unseen.add(owner)
+        return self.owners[owner][0]
+
+
+def test_owners_are_assigned_as_they_should_be() -> None:
+    source = random.Random(15)
+    for _ in range(300):
+        gpus = tuple(range(source.randint(1, 4)))
+        assigner, model, now = Assigner(gpus), Model(gpus), 10**12
+        for _ in range(200):
+            owner = source.randrange(12)
+            now += source.choice([0, 1, LATELY_NS // 3, LATELY_NS]) if source.random() < 0.2 else 1000
+            if source.random() < 0.1:
+                assigner.end(owner)
+                model.owners.pop(owner, None)
+                model.unseen.discard(owner)
+            else:
+                assert assigner.gpu_of(owner, now) == model.gpu_of(owner, now)
+
+
+def test_newcomers_are_divided_evenly() -> None:
+    for gpus in (2, 3, 4):
+        for before in range(6):
+            assigner = Assigner(tuple(range(gpus)))
+            for owner in range(before):
+                assigner.gpu_of(("before", owner), 0)
+            given = [assigner.gpu_of(owner, 10**9 + owner) for owner in range(2 * gpus)]
+            assert Counter(given) == dict.fromkeys(range(gpus), 2)
 
 
 def test_what_is_wrong_is_found(policy: Policy) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.policy import compile_table, read_policy
+from controlplane.policy import compile_table, explain, read_policy
+from controlplane.policy.language import COPIES, FOLLOW
 from controlplane.policy.watch import Watcher
 from ptxtools.native import records
 
@@ -68,6 +69,15 @@ def test_an_edit_is_taken_over_when_the_file_has_settled(run: Run) -> None:
     assert run.said == [f"{run.file}: the edited rules are in use"]
     run.tick(3)
     assert run.record.generation == 2
+
+
+def test_an_edit_that_does_not_speak_of_memory_leaves_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if memory would lie elsewhere in a run that began with it."""
+    monkeypatch.setattr(explain, "COPIES_ARE_USUAL", True)
+    run.file.write_text(POLICY.replace("old", "newer"))
+    assert read_policy(run.file).memory_place == COPIES
+    run.tick()
+    assert (run.function, run.record.memory_place) == ("newer", FOLLOW)
 
 
 def test_a_replaced_file_is_an_edit(run: Run) -> None:

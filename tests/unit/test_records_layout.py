@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from cffi import FFI
 
 from ptxtools.native import records
+from tests.command import with_native
 
 INCLUDE = Path(__file__).parents[2] / "interpose" / "include"
 
@@ -29,9 +31,10 @@ def _members(ffi: FFI, kind: Any, path: str = "") -> Iterator[tuple[str, int, in
 
 
 @pytest.mark.parametrize("header", ["records.h", "policy.h", "machine.h", "templates.h", "checks.h", "clones.h"])
+@pytest.mark.usefixtures("native")
 def test_cffi_and_the_compiler_agree(header: str, tmp_path: Path) -> None:
-    ffi = FFI()
-    ffi.cdef(records.declarations((INCLUDE / "tessera" / header).read_text(), header))
+    ffi, _ = records.header.__wrapped__(header)
+    assert not isinstance(ffi, FFI), "parsed, not read from layouts/"
     structs = [name for name in ffi.list_types()[1] if name.startswith("tsr_")]
     expected = {}
     for struct in structs:
@@ -71,3 +74,18 @@ def test_cffi_and_the_compiler_agree(header: str, tmp_path: Path) -> None:
     }
     assert len(structs) >= 2
     assert measured == expected
+
+
+def test_no_c_is_parsed_when_a_program_starts(native_build: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\ndevices: {home: 0, executors: [1]}\n")
+    arguments = ["--emulate", "2", "--no-summary", "--policy", str(policy), "--check-writes=1", "--", "true"]
+    code = f"""
+import sys
+from controlplane.commands.run import main
+main({arguments})
+print("ptxtools.native.records" in sys.modules, "pycparser" in sys.modules)
+"""
+    environment = with_native(native_build / "native")
+    done = subprocess.run([sys.executable, "-c", code], env=environment, text=True, capture_output=True, check=True)
+    assert done.stdout == "True False\n", done.stderr

@@ -16,11 +16,14 @@
 #include <tessera/gpus.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 9u
+#define TSR_POLICY_VERSION 10u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 #define TSR_POLICY_FOLLOW (-1) /* as memory_place: on the GPU whose launches use it */
 #define TSR_POLICY_COPIES (-2) /* as memory_place: a copy on each GPU whose launches use it */
+
+#define TSR_POLICY_BY_STREAM (-1) /* as a rule's device: each stream is given one (schedule/assign.h) */
+#define TSR_POLICY_BY_THREAD (-2) /* as a rule's device: each thread is given one */
 
 /* cffi: begin */
 struct tsr_policy_executor {
@@ -48,7 +51,7 @@ enum tsr_policy_condition { /* bits of a rule's conditions; a rule without any h
 
 struct tsr_policy_rule {
     uint32_t line;       /* in the policy file */
-    int32_t device;      /* number of an executor's GPU, or of the home GPU */
+    int32_t device;      /* number of an executor's GPU, or of the home GPU; TSR_POLICY_BY_STREAM; TSR_POLICY_BY_THREAD */
     uint32_t conditions; /* enum tsr_policy_condition */
     uint32_t stream;     /* number in the order of creation, from 1; 0: a default stream */
     uint32_t function, function_regex, module, process, library_call; /* offsets in the table's text */
@@ -62,7 +65,7 @@ struct tsr_policy_rule {
 
 struct tsr_policy_table {
     uint32_t rule_count;
-    int32_t default_device;
+    int32_t default_device;      /* as a rule's */
     uint32_t verify_every;       /* every n-th redirected launch is run at home too and compared; 0: none */
     uint64_t verify_limit_bytes; /* launches are not verified while the arena is larger; 0: no limit */
     uint32_t log_decisions;      /* 1: log what is decided for a function for the first time */
@@ -123,6 +126,8 @@ struct tsr_policy {
     uint64_t brought_home_bytes;
     uint64_t waits;                            /* for other streams, before a pull */
     uint64_t directory_bytes, directory_cells; /* of the directory, at the last change */
+
+    uint64_t given_streams[16], given_threads[16]; /* streams and threads that rules gave a GPU, by GPU */
 
     uint32_t function_count; /* functions that were launched, once per process */
     uint32_t reserved;

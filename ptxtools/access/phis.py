@@ -1,7 +1,7 @@
-"""Joins that only ever give one value: each takes it from outside or from another of them.
+"""Redundant phis: groups of them that only ever give one value, which each takes from outside or from another of them.
 
-Where a loop's body has paths that meet, the header and the phi places name each other, and nothing else but what
-the loop began with. (Braun et al., Simple and Efficient Construction of Static Single Assignment Form, 3.2.)
+Where a loop's body has paths that meet, the header's phi and those in the body name each other, and nothing else but
+what the loop began with. (Braun et al., Simple and Efficient Construction of Static Single Assignment Form, 3.2.)
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 Operands = Callable[[int], Iterable[int]]
 
 
-def replace_same(joins: Iterable[int], operands: Operands, replace: Callable[[int, int], None]) -> None:
+def replace_same(phis: Iterable[int], operands: Operands, replace: Callable[[int, int], None]) -> None:
     """Calls `replace` with each such join and its value. `operands`: of a join, as they are after what was replaced."""
-    for group in _Groups(joins, operands).found():
+    for group in _Groups(phis, operands).found():
         outside = {arg for join in group for arg in operands(join)} - group
         if len(outside) == 1:
             (value,) = outside
@@ -26,9 +26,9 @@ def replace_same(joins: Iterable[int], operands: Operands, replace: Callable[[in
 class _Groups:
     """Joins that lead to each other, operands first (Tarjan's strongly connected components)."""
 
-    def __init__(self, joins: Iterable[int], operands: Operands) -> None:
+    def __init__(self, phis: Iterable[int], operands: Operands) -> None:
         self._operands = operands
-        self._on_stack = dict.fromkeys(joins, False)
+        self._on_stack = dict.fromkeys(phis, False)
         self._stack: list[int] = []
         self._order: dict[int, int] = {}
         self._lowest: dict[int, int] = {}  # by join: the first one on the stack that it leads to, as far as seen

@@ -8,37 +8,37 @@ from ptxtools.access.graph import Graph
 from ptxtools.access.template import Node, Op, Template
 
 
-def simplified(joins: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+def simplified(phis: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """What stands for each join; names that are none are values of their own."""
     graph = Graph(Template("kernel"))
     numbers: dict[str, int] = {}
-    for name in [*joins, *sorted({arg for args in joins.values() for arg in args} - joins.keys())]:
-        numbers[name] = graph.fresh(Node(Op.PHI if name in joins else Op.OPAQUE))
-    for name, args in joins.items():
+    for name in [*phis, *sorted({arg for args in phis.values() for arg in args} - phis.keys())]:
+        numbers[name] = graph.fresh(Node(Op.PHI if name in phis else Op.OPAQUE))
+    for name, args in phis.items():
         graph.set_operands(numbers[name], [numbers[arg] for arg in args], (0,) * len(args))
     graph.simplify()
     names = {number: name for name, number in numbers.items()}
-    return {name: names[graph.resolve(numbers[name])] for name in joins}
+    return {name: names[graph.resolve(numbers[name])] for name in phis}
 
 
 def test_a_join_of_itself_and_one_value() -> None:
     assert simplified({"a": ("x", "a"), "b": ("a", "a", "x")}) == {"a": "x", "b": "x"}
 
 
-def test_joins_that_name_each_other() -> None:
+def test_phis_that_name_each_other() -> None:
     """The headers of two loops and two phi places: tid.x in CUB's histogram of digits."""
-    joins = {"outer": ("x", "end"), "inner": ("outer", "middle"), "middle": ("inner", "x"), "end": ("outer", "middle")}
-    assert simplified(joins) == dict.fromkeys(joins, "x")
+    phis = {"outer": ("x", "end"), "inner": ("outer", "middle"), "middle": ("inner", "x"), "end": ("outer", "middle")}
+    assert simplified(phis) == dict.fromkeys(phis, "x")
 
 
-def test_joins_inside_of_one_that_stays() -> None:
-    joins = {"outer": ("x", "end", "y"), "inner": ("outer", "middle"), "middle": ("inner", "inner"), "end": ("middle",)}
-    assert simplified(joins) == dict.fromkeys(joins, "outer")
+def test_phis_inside_of_one_that_stays() -> None:
+    phis = {"outer": ("x", "end", "y"), "inner": ("outer", "middle"), "middle": ("inner", "inner"), "end": ("middle",)}
+    assert simplified(phis) == dict.fromkeys(phis, "outer")
 
 
-def test_joins_of_two_values_stay() -> None:
-    joins = {"a": ("x", "b"), "b": ("a", "y"), "c": ("b", "a")}
-    assert simplified(joins) == {"a": "a", "b": "b", "c": "c"}
+def test_phis_of_two_values_stay() -> None:
+    phis = {"a": ("x", "b"), "b": ("a", "y"), "c": ("b", "a")}
+    assert simplified(phis) == {"a": "a", "b": "b", "c": "c"}
 
 
 def test_equal_values_of_joins_that_turn_out_to_be_one() -> None:

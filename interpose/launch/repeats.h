@@ -1,0 +1,30 @@
+/*
+ * Launches that a thread makes again and again, with the same parameters in the same stream: what they touch need not be found again, nor who
+ * holds it, as long as the proof of the last time stands (memory/copies.h). Each thread remembers its own.
+ */
+#ifndef TSR_LAUNCH_REPEATS_H
+#define TSR_LAUNCH_REPEATS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "memory/copies.h"
+
+struct tsr_launch;
+struct tsr_lane_client;
+struct tsr_repeat_entry;
+
+struct tsr_repeat {
+    struct tsr_repeat_entry *entry; /* NULL: such a launch is not remembered */
+    const struct tsr_copies_proof
+        *last; /* of the same launch; NULL: it has not been made, or other things have changed since */
+    uint64_t hash;
+    uint64_t addresses, modules; /* counts of changes of what predictions depend on, from before it was asked for */
+};
+
+/* The parameters have been gathered. */
+struct tsr_repeat tsr_repeat_find(const struct tsr_launch *launch, const struct tsr_lane_client *lane);
+void tsr_repeat_keep(const struct tsr_repeat *repeat, const struct tsr_launch *launch, const struct tsr_lane_client *lane,
+                     const struct tsr_copies_proof *proof);
+
+#endif
