@@ -12,7 +12,6 @@ RELAY = Path(__file__).with_name("relay_guest.py")
 NO_PEER, CORRUPT = "pcie5-no-peer", "{type: pcie5, corrupts: true}"
 EVERYTHING_AWAY = 'rules:\n  - {match: {function: "*"}, device: 1}\n'
 PCIE5_BYTES_PER_MS = 53e6
-PROGRAMS = 60
 
 
 def test_pairs_are_proven(native_build: Path, tmp_path: Path) -> None:
@@ -45,7 +44,7 @@ def test_gpus_whose_copies_of_each_other_arrive_wrong_go_without(native_build: P
     assert ran.report["devices"][1]["launches"] == LAYERS * (REQUESTS + 1) * THREADS // 2
     assert ran.report["copies"]["through_host_bytes"] == ran.report["copies"]["pulled_bytes"]
     assert [(pair["ok"], pair["why"]) for pair in ran.report["copies"]["pairs"]] == [(False, "wrong")] * 2
-    told = sorted(line[:41] for line in ran.errors.splitlines() if "arrive wrong" in line)
+    told = sorted(line[:41] for line in ran.errors.splitlines() if line.startswith("tessera: GPU"))
     assert told == [f"tessera: GPU {user}'s copies of GPU {1 - user}'s memory" for user in range(2)]
 
 
@@ -63,13 +62,16 @@ def test_what_goes_through_host_memory_arrives(streams: int, size: int, native_b
     assert streams > 1 or one_way_ms < float(took_ms) < 1.6 * one_way_ms  # both halves of the way at once
 
 
+@pytest.mark.parametrize("programs", [15, pytest.param(60, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", RANDOM)
-def test_random_programs_give_the_same_bytes_without_peer_access(name: str, native_build: Path, tmp_path: Path) -> None:
+def test_random_programs_give_the_same_bytes_without_peer_access(
+    name: str, programs: int, native_build: Path, tmp_path: Path
+) -> None:
     setting = Setting(native_build, tmp_path, variables={"XDG_CACHE_HOME": str(tmp_path / "cache")})
-    asked = ["--seed", str(RANDOM[name]), "--programs", str(PROGRAMS)]
-    plain = run(setting, POLICIES[NONE], asked, PROGRAMS)
+    asked = ["--seed", str(RANDOM[name]), "--programs", str(programs)]
+    plain = run(setting, POLICIES[NONE], asked, programs)
     policy = replace(POLICIES[name], link=NO_PEER)
-    first, second = (run(setting, policy, asked, PROGRAMS) for _ in range(2))
+    first, second = (run(setting, policy, asked, programs) for _ in range(2))
     assert (plain.bad, first.bad, second.bad) == ("", "", "")
     assert plain.digests == first.digests == second.digests
     assert sum(second.report["copies"]["through_host_bytes"].values()) > 0
