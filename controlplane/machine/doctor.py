@@ -188,7 +188,7 @@ def _gpus(facts: Facts) -> Iterator[Check]:
             "peer access",
             State.NOTE if apart else State.OK,
             found,
-            "launches cannot go there: memory is read from afar",
+            "launches go there only with `memory: {place: copies}`: else memory is read from afar",
         )
 
 

@@ -174,6 +174,12 @@ def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels:
     return "\n".join(parts) + "\n"
 
 
+PAIRS = {
+    "wrong": "copies arrive wrong, so these GPUs are used without peer access",
+    "failed": "whether copies arrive right could not be found out; they are taken to",
+}
+
+
 def _copies(copies: Copies) -> Iterator[str]:
     pulled = ", ".join(
         f"{amount(count)} in {copies.pulls[gpu]} on GPU {gpu}" for gpu, count in copies.pulled_bytes.items()
@@ -187,6 +193,12 @@ def _copies(copies: Copies) -> Iterator[str]:
             f"  of that all brought home for work of which nothing is known: {copies.brought_home} times, "
             f"{amount(copies.brought_home_bytes)}"
         )
+    if copies.through_host_bytes:
+        through = ", ".join(f"{amount(count)} to GPU {gpu}" for gpu, count in copies.through_host_bytes.items())
+        yield f"  of that through host memory, between GPUs without peer access: {through}"
+    for pair in copies.pairs:
+        if pair.why in PAIRS:
+            yield f"  GPU {pair.source} to GPU {pair.target}: {PAIRS[pair.why]}"
 
 
 def _given(launches: Launches) -> Iterator[str]:

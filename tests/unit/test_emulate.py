@@ -50,6 +50,7 @@ links:
   - between: [0, 1]
     type: nvlink4
     gb_per_s: 200
+    corrupts: true
 host_time: real
 host_call_ns: 500
 worker_threads: 3
@@ -67,6 +68,7 @@ def test_a_file_overrides_figures_and_links(tmp_path: Path) -> None:
     assert machine.links[1, 0].bytes_per_s == 200 * 10**9
     assert machine.links[1, 0].kind == "nvlink"
     assert machine.links[0, 2].name == "pcie5"
+    assert (machine.links[1, 0].corrupts, machine.links[0, 2].corrupts) == (True, False)
     assert (machine.host_time, machine.host_call_ns, machine.worker_threads) == (HostTime.REAL, 500, 3)
 
 
