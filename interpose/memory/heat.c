@@ -10,7 +10,7 @@
 #define COUNTED_PAGES (TSR_ARENA_BYTES >> TSR_HEAT_PAGE_SHIFT)
 
 struct tsr_heat *tsr_heat_pages TSR_HOT; /* away from what is written */
-uint32_t tsr_heat_launches;
+struct tsr_heat_counter tsr_heat_counter;
 
 __thread uint32_t tsr_heat_left;
 static uint32_t mean_gap = 1; /* constant while something is counted */
@@ -41,7 +41,7 @@ bool tsr_heat_start(uint32_t of)
 {
     mean_gap = of < TSR_HEAT_MOST_GAP ? of : TSR_HEAT_MOST_GAP;
     tsr_heat_pages = tsr_os_map(NULL, COUNTED_PAGES * sizeof(struct tsr_heat), PROT_READ | PROT_WRITE, -1, 0);
-    tsr_heat_launches = 0;
+    tsr_heat_counter.launches = 0;
     return tsr_heat_pages != NULL;
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <tessera/apart.h>
 #include <tessera/lane.h>
 
 #define TSR_HEAT_GPUS 16u
@@ -32,8 +33,11 @@ bool tsr_heat_start(uint32_t gap);
 /* Nothing is counted any more. No thread is counting. */
 void tsr_heat_stop(void);
 
-/* Counts launches since the last time this was set to zero. */
-extern uint32_t tsr_heat_launches __attribute__((visibility("hidden"))); /* atomic */
+/* Launches since the last time this was set to zero: written by all threads, read by none of their launches. */
+struct tsr_heat_counter {
+    TSR_APART uint32_t launches; /* atomic */
+};
+extern struct tsr_heat_counter tsr_heat_counter __attribute__((visibility("hidden")));
 
 /* Launches of the calling thread until the next one that counts, that one included; 0: none has been drawn. */
 extern __thread uint32_t tsr_heat_left __attribute__((visibility("hidden")));
@@ -77,7 +81,7 @@ static inline uint32_t tsr_heat_weight(void)
 /* A launch on the GPU with this block of parameters, and those that it counts for. */
 static inline void tsr_heat_count(const void *parameters, size_t bytes, uint32_t launches, uint32_t gpu)
 {
-    tsr_heat_add(&tsr_heat_launches, launches);
+    tsr_heat_add(&tsr_heat_counter.launches, launches);
     tsr_heat_count_words(parameters, bytes, launches, gpu);
 }
 

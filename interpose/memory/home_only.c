@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/engaged.h"
 #include "memory/address_map.h"
 
 #define FIRST_ROOM 64u
@@ -24,7 +25,7 @@ struct array {
     struct range all[];
 };
 
-uint32_t tsr_home_only_count;
+uint32_t tsr_home_only_count TSR_HOT; /* read by every launch, away from what launches write */
 
 static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER; /* changing */
 static uint64_t ranges_version;                                 /* atomic; odd while something changes */

@@ -94,7 +94,7 @@ void tsr_migrate_now(void)
         return;
     CUstreamCaptureMode mode = tsr_memory_relax_begin();
     tsr_memory_lock();
-    if (tsr_heat_pages && __atomic_exchange_n(&tsr_heat_launches, 0, __ATOMIC_RELAXED)) {
+    if (tsr_heat_pages && __atomic_exchange_n(&tsr_heat_counter.launches, 0, __ATOMIC_RELAXED)) {
         tsr_arena_each(judge, &moves);
         set_due(&moves, moves.list.count == 0 || move_all_locked(&moves, PAUSE_NS));
     }

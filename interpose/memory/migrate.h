@@ -22,7 +22,7 @@ void tsr_migrate_now(void);
 static inline void tsr_migrate_consider(void)
 {
     if (__builtin_expect(tsr_heat_pages != NULL, 0) &&
-        __atomic_load_n(&tsr_heat_launches, __ATOMIC_RELAXED) >= __atomic_load_n(&tsr_migrate_due, __ATOMIC_RELAXED))
+        __atomic_load_n(&tsr_heat_counter.launches, __ATOMIC_RELAXED) >= __atomic_load_n(&tsr_migrate_due, __ATOMIC_RELAXED))
         tsr_migrate_now();
 }
 

@@ -161,7 +161,7 @@ static void prepare(void)
     busy_until_ns = entered_until_ns = 0;
     longest_pause_ns = attempts = moved = 0;
     REQUIRE(tsr_heat_pages || tsr_heat_start(1));
-    tsr_heat_launches = 0;
+    tsr_heat_counter.launches = 0;
     tsr_heat_clear(extent.address, extent.bytes);
 }
 

@@ -120,7 +120,7 @@ TEST(words_that_are_addresses_count_for_their_page)
     tsr_heat_count(block, sizeof block, 1, 1);
     tsr_heat_count(block, sizeof block - 1, 1, 1);
     tsr_heat_count(block, 7, 1, 1); /* no whole word */
-    CHECK_EQ(tsr_heat_launches, 3);
+    CHECK_EQ(tsr_heat_counter.launches, 3);
     CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS + 5 * PAGE, PAGE).by_gpu[1], 2);
     CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS + 5 * PAGE, PAGE).by_gpu[0], 0);
     CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS, 5 * PAGE).by_gpu[1], 0);
@@ -148,7 +148,7 @@ TEST(launches_that_are_looked_at_count_for_those_between_them)
     }
     CHECK(sampled > LAUNCHES / 5 && sampled < LAUNCHES / 3);
     CHECK(counted <= LAUNCHES && counted > LAUNCHES - 8);
-    CHECK_EQ(tsr_heat_launches, counted);
+    CHECK_EQ(tsr_heat_counter.launches, counted);
     for (uint64_t page = 0; page < KERNELS; page++) {
         uint32_t uses = tsr_heat_of(TSR_ARENA_ADDRESS + page * PAGE, PAGE).by_gpu[1];
         CHECK(uses > LAUNCHES / KERNELS * 9 / 10 && uses < LAUNCHES / KERNELS * 11 / 10);
