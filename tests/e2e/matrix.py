@@ -60,23 +60,24 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """A policy by name: `one`, `half`, `name`, or `random-SEED`."""
+    """A policy by name: `one`, `half`, `name`, or `random-SEED`; `NAME+PLACE`: with memory placed so."""
 
     name: str
 
     def rules(self, gpus: int) -> list[str]:
         executors = range(1, gpus)
-        if self.name == "one":
+        rules, _, _ = self.name.partition("+")
+        if rules == "one":
             return ['{match: {function: "*"}, device: 1}']
-        if self.name == "half":
+        if rules == "half":
             every = 2 * len(executors)
             return [f"{{match: {{nth: {{every: {every}, offset: {2 * k - 1}}}}}, device: {k}}}" for k in executors]
-        if self.name == "name":
+        if rules == "name":
             return [
                 '{match: {function_regex: "^(_Z[0-9]*)?[a-m]"}, device: 1}',
                 f'{{match: {{function: "*"}}, device: {gpus - 1}}}',
             ]
-        seed = int(self.name.removeprefix("random-"))
+        seed = int(rules.removeprefix("random-"))
         return [
             f"{{match: {{share: {{fraction: {1 / (gpus - k + 1)}, seed: {seed * 16 + k}}}}}, device: {k}}}"
             for k in executors
@@ -85,9 +86,10 @@ class Placing:
     def file(self, folder: Path, gpus: int) -> Path:
         path = folder / f"policy-{self.name}-{gpus}.yaml"
         rules = "".join(f"  - {rule}\n" for rule in self.rules(gpus))
-        path.write_text(
-            f"version: 1\ndevices: {{home: 0, executors: {list(range(1, gpus))}}}\nrules:\n{rules}default: home\n"
-        )
+        _, _, memory = self.name.partition("+")
+        place = f"memory: {{place: {memory}}}\n" if memory else ""
+        devices = f"devices: {{home: 0, executors: {list(range(1, gpus))}}}\n"
+        path.write_text(f"version: 1\n{devices}{place}rules:\n{rules}default: home\n")
         return path
 
 
