@@ -12,6 +12,7 @@
 #include "memory/arena.h"
 #include "memory/bounds.h"
 #include "memory/home_only.h"
+#include "memory/pairs.h"
 #include "lane/executors.h"
 
 #define READ_WRITE CU_MEM_ACCESS_FLAGS_PROT_READWRITE
@@ -121,6 +122,8 @@ static CUresult hand(struct tsr_message *ask, CUmemGenericAllocationHandle memor
     int descriptor = -1;
     ask->detail = READ_WRITE;
     ask->value = (int32_t)gpu + 1;
+    if (!tsr_pairs_may_share())
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     CUresult result = tsr_real.cuMemExportToShareableHandle(&descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     if (result == CUDA_SUCCESS)
         result = tsr_executors_ask(ask, descriptor, undo);

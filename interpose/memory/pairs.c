@@ -79,6 +79,15 @@ bool tsr_pairs_are_all_direct(void)
     return true;
 }
 
+bool tsr_pairs_may_share(void)
+{
+    const struct tsr_session *session = tsr_session();
+    for (uint32_t i = 0; session->policy->memory_place == TSR_POLICY_COPIES && i < session->lane_count; i++)
+        if (!tsr_pair_is_direct(i + 1, 0))
+            return false;
+    return true;
+}
+
 void tsr_pairs_forget(void)
 {
     for (uint32_t i = 0; i < TSR_DIRECTORY_COPIES; i++)

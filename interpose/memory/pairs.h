@@ -16,6 +16,9 @@ bool tsr_pair_is_direct(uint32_t user, uint32_t owner);
 /* Whether all pairs of the session do, both ways. */
 bool tsr_pairs_are_all_direct(void);
 
+/* Whether all executors may use memory of home through the link, where memory has copies; elsewhere the driver decides. */
+bool tsr_pairs_may_share(void);
+
 void tsr_pairs_forget(void);
 
 #endif

@@ -13,6 +13,7 @@
 #include "memory/arena.h"
 #include "lane/executors.h"
 #include "memory/home_only.h"
+#include "memory/pairs.h"
 #include "memory/physical.h"
 #include "driver/real.h"
 
@@ -138,7 +139,7 @@ static bool share(CUdeviceptr address, uint64_t bytes, int descriptor)
     struct tsr_message message = {
         .kind = TSR_MESSAGE_MAP, .address = address, .bytes = bytes, .detail = CU_MEM_ACCESS_FLAGS_PROT_NONE};
     struct tsr_message undo = {.kind = TSR_MESSAGE_UNMAP, .address = address, .bytes = bytes};
-    return descriptor >= 0 && tsr_executors_ask(&message, descriptor, &undo) == CUDA_SUCCESS;
+    return descriptor >= 0 && tsr_pairs_may_share() && tsr_executors_ask(&message, descriptor, &undo) == CUDA_SUCCESS;
 }
 
 /* Whether the other mapping lies in the same reservation, with no gap between them. */
