@@ -16,10 +16,11 @@
 struct tsr_copies {
     CUdeviceptr address;
     uint64_t bytes;
-    size_t place; /* among all */
-    bool fixed;   /* lock; only home uses it */
-    bool full;    /* lock; the directory has no room for the use that is being made: it gathers */
-    struct tsr_replicas replicas;
+    size_t place;                   /* among all */
+    bool fixed;                     /* lock; only home uses it */
+    bool full;                      /* lock; the directory has no room for the use that is being made: it gathers */
+    uint16_t refused;               /* lock; bit n: GPU n, numbered as copies, cannot use it */
+    struct tsr_replicas replicas;   /* changed with both locks */
     struct tsr_directory directory; /* lock */
 };
 
@@ -55,6 +56,9 @@ void tsr_copies_fail_locked(CUresult error, const char *what);
 /* The extent that the address is in; NULL: it has no copies. */
 struct tsr_copies *tsr_copies_at_locked(uint64_t address);
 
+/* Gives the lane's GPU a copy of the extent that is at the address, if there is one. Takes the memory lock. */
+CUresult tsr_copies_give(CUdeviceptr address, const struct tsr_lane_client *lane);
+
 /* All work is complete, and nobody is inside: no use comes after any before it. */
 void tsr_copies_settle(void);
 
@@ -64,6 +68,7 @@ struct tsr_copies_waits {
     struct tsr_asker asker;
     uint32_t workers[TSR_COPIES_MOST_WAITS];
     uint32_t count;
+    CUdeviceptr missing; /* an extent of which the GPU has no copy yet; 0: none */
 };
 CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_waits *out);
 

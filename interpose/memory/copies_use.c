@@ -110,11 +110,24 @@ static bool is_full_locked(struct tsr_copies *copies, const struct hearing *hear
     return !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * (hearing->use->count + 1));
 }
 
+/* Whether the GPU that is to use it can, now or when it has a copy. */
+static bool is_usable_locked(const struct tsr_copies *copies, struct hearing *hearing)
+{
+    uint32_t gpu = hearing->use->lane ? tsr_lane_number(hearing->use->lane) + 1 : 0;
+    if (hearing->use->lane && (copies->fixed || copies->refused >> gpu & 1))
+        hearing->result = CUDA_ERROR_NOT_SUPPORTED;
+    else if (!(copies->replicas.ready >> gpu & 1))
+        hearing->waits.missing = copies->address;
+    else
+        return true;
+    return false;
+}
+
 static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
 {
     struct tsr_directory_listener waits = {.pull = hear_no_pull, .wait = hear_wait, .context = hearing};
-    if (copies->fixed && hearing->use->lane)
-        hearing->result = CUDA_ERROR_NOT_SUPPORTED;
+    if (!is_usable_locked(copies, hearing))
+        return;
     if (hearing->use->lane && tsr_tickets.before_all)
         hear_wait(hearing, tsr_tickets.before_all);
     copies->full = is_full_locked(copies, hearing);
@@ -134,6 +147,8 @@ static void freeze_locked(struct tsr_copies *copies)
 /* What is about to be done. */
 static void announce_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
 {
+    if (!is_usable_locked(copies, hearing))
+        return;
     enum tsr_directory_change change =
         is_full_locked(copies, hearing) ? TSR_DIRECTORY_HOLDS : tsr_directory_look(&copies->directory, use);
     if (change == TSR_DIRECTORY_HOLDS)
@@ -274,7 +289,7 @@ static CUresult pull_locked(struct hearing *hearing)
     if (hearing->result != CUDA_SUCCESS)
         return hearing->result;
     find_last_waits_locked(hearing);
-    if (hearing->result != CUDA_SUCCESS || hearing->waits.count)
+    if (hearing->result != CUDA_SUCCESS || hearing->waits.count || hearing->waits.missing)
         return hearing->result != CUDA_SUCCESS ? hearing->result : CUDA_ERROR_NOT_READY;
     uint64_t ticket = tsr_ticket_take_locked(&hearing->waits.asker);
     if (hearing->use->everything)

@@ -14,18 +14,20 @@ from tests.random.campaign import NONE, POLICIES, Setting, run
 
 SERVER = Path(__file__).with_name("server_guest.py")
 RING = Path(__file__).with_name("ring_guest.py")
+SIZES = Path(__file__).with_name("sizes_guest.py")
 THREADS, REQUESTS, LAYERS, BYTES = 4, 48, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: pcie5\n"
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
 NTH = "rules:\n  - {match: {nth: {every: 3, offset: 1}}, device: 1}\n"
-HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\n"
 RANDOM = {"copies": 90_000, "copies-nth": 91_000, "copies-share": 92_000, "copies-stream": 93_000}
 PROGRAMS = 60
+MEBIBYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
     output: str
+    errors: str
     report: dict[str, Any]
 
     @property
@@ -38,9 +40,10 @@ def serve(native: Path, place: Path, memory: str | None) -> Ran:
     return guest(native, place, memory, STREAMS, [str(SERVER), str(THREADS), str(REQUESTS)])
 
 
-def guest(native: Path, place: Path, memory: str | None, rules: str, program: list[str]) -> Ran:
+def guest(native: Path, place: Path, memory: str | None, rules: str, program: list[str], executor: str = "1") -> Ran:
     (place / "machine.yaml").write_text(MACHINE)
-    (place / "policy.yaml").write_text(f"{HEAD}memory: {{place: {memory}}}\n{rules}")
+    head = f"version: 1\ndevices: {{home: 0, executors: [{executor}]}}\n"
+    (place / "policy.yaml").write_text(f"{head}memory: {{place: {memory}}}\n{rules}")
     policy = [] if memory is None else ["--policy", str(place / "policy.yaml")]
     report = place / "report.json"
     options = ["--emulate", str(place / "machine.yaml"), "--json", str(report), *policy]
@@ -53,7 +56,7 @@ def guest(native: Path, place: Path, memory: str | None, rules: str, program: li
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return Ran(done.stdout, json.loads(report.read_text()))
+    return Ran(done.stdout, done.stderr, json.loads(report.read_text()))
 
 
 def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -> None:
@@ -86,6 +89,30 @@ def test_launches_that_repeat_see_what_other_gpus_wrote_meanwhile(
         assert ran.output == alone.output
     assert sum(ran.report["copies"]["pulls"].values()) > 100
     assert min(device["launches"] for device in ran.report["devices"]) > 300
+
+
+def test_a_gpu_has_copies_of_what_it_uses(native_build: Path, tmp_path: Path) -> None:
+    native, program = native_build / "native", [str(SIZES), str(MEBIBYTES)]
+    alone = guest(native, tmp_path, None, STREAMS, program)
+    for _ in range(2):  # the first run learns what launches touch
+        ran = guest(native, tmp_path, "copies", STREAMS, program)
+        assert ran.output == alone.output
+    assert ran.report["devices"][1]["launches"] == ran.report["devices"][0]["launches"]
+    assert ran.report["copies"]["bytes"] == {"1": MEBIBYTES * 2**20}
+    assert ran.report["devices"][1]["remote_bytes"] == 0
+
+
+def test_a_full_gpu_says_so_once_and_uses_memory_at_home(native_build: Path, tmp_path: Path) -> None:
+    native, program = native_build / "native", [str(SIZES), str(MEBIBYTES)]
+    executor = f"{{gpu: 1, memory_limit: {MEBIBYTES // 2}MiB}}"
+    alone = guest(native, tmp_path, None, STREAMS, program)
+    for _ in range(2):
+        ran = guest(native, tmp_path, "copies", STREAMS, program, executor)
+        assert ran.output == alone.output
+    assert ran.report["devices"][1]["launches"] == ran.report["devices"][0]["launches"]
+    assert ran.report["copies"]["bytes"] == {}
+    assert ran.report["devices"][1]["remote_bytes"] > 0
+    assert ran.errors.count("has no room for more copies") == 1
 
 
 @pytest.mark.parametrize("name", RANDOM)
