@@ -42,7 +42,7 @@ static bool is_wanted(uint32_t gpu, uint32_t peers)
     return tsr_copies_are_on() && gpu == tsr_session()->policy->home && !peers && tsr_replicas_open();
 }
 
-static void count_copies(const struct tsr_copies *copies, uint16_t own, bool more)
+void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more)
 {
     struct tsr_session *session = tsr_session();
     for (uint32_t i = 0; i < session->lane_count; i++)
@@ -115,7 +115,7 @@ static void drop(struct tsr_extent *extent)
     if (copies->place < tsr_copies_all.count)
         tsr_copies_all.data[copies->place]->place = copies->place;
     pthread_mutex_unlock(&tsr_copies_lock);
-    count_copies(copies, copies->replicas.own, false);
+    tsr_copies_count_bytes(copies, copies->replicas.own, false);
     tsr_replicas_drop(extent, &copies->replicas);
     tsr_directory_fini(&copies->directory);
     free(copies);
@@ -142,6 +142,10 @@ static CUresult give_locked_memory(struct tsr_extent *extent, uint32_t copy)
     if (replicas.ready >> copy & 1)
         return CUDA_SUCCESS;
     CUresult result = tsr_replicas_give(extent, copy, &replicas);
+    if (result == CUDA_SUCCESS && !(replicas.own >> copy & 1) && tsr_copies_make_room(copy, extent->bytes)) {
+        tsr_replicas_take(extent, copy, &replicas);
+        result = tsr_replicas_give(extent, copy, &replicas);
+    }
     pthread_mutex_lock(&tsr_copies_lock);
     if (result == CUDA_SUCCESS)
         copies->replicas = replicas;
@@ -150,7 +154,7 @@ static CUresult give_locked_memory(struct tsr_extent *extent, uint32_t copy)
     pthread_mutex_unlock(&tsr_copies_lock);
     if (result != CUDA_SUCCESS)
         return result;
-    count_copies(copies, replicas.own & (uint16_t)(1u << copy), true);
+    tsr_copies_count_bytes(copies, replicas.own & (uint16_t)(1u << copy), true);
     if (!(replicas.own >> copy & 1))
         tell_of_no_room(copy);
     return CUDA_SUCCESS;

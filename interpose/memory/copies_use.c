@@ -7,12 +7,13 @@
 #include "driver/real.h"
 #include "driver/stream_handle.h"
 #include "lane/lane_client.h"
-#include "lane/streams.h"
 #include "memory/arena.h"
 #include "memory/copies_parts.h"
 #include "object/session.h"
 
 #define CELLS_PER_TOUCH 2u /* that it may add */
+
+uint64_t tsr_copies_uses;
 
 static uint64_t cells; /* lock; of all directories */
 
@@ -111,9 +112,10 @@ static bool is_full_locked(struct tsr_copies *copies, const struct hearing *hear
 }
 
 /* Whether the GPU that is to use it can, now or when it has a copy. */
-static bool is_usable_locked(const struct tsr_copies *copies, struct hearing *hearing)
+static bool is_usable_locked(struct tsr_copies *copies, struct hearing *hearing)
 {
     uint32_t gpu = hearing->use->lane ? tsr_lane_number(hearing->use->lane) + 1 : 0;
+    copies->used_at[gpu] = tsr_copies_uses;
     if (hearing->use->lane && (copies->fixed || copies->refused >> gpu & 1))
         hearing->result = CUDA_ERROR_NOT_SUPPORTED;
     else if (!(copies->replicas.ready >> gpu & 1))
@@ -209,6 +211,7 @@ static void apply_everything_locked(struct hearing *hearing, uint64_t ticket)
 /* Who is asking; false: no memory to know it. */
 static bool begin_locked(struct hearing *hearing, const struct tsr_copies_use *use, uint32_t slot)
 {
+    tsr_copies_uses++;
     *hearing = (struct hearing){.use = use, .slot = slot, .result = tsr_copies_failed};
     return tsr_asker_init_locked(&hearing->waits.asker, tsr_stream_named(use->stream, use->per_thread));
 }
@@ -323,29 +326,4 @@ CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_wait
     pthread_mutex_unlock(&tsr_copies_lock);
     *out = hearing.waits;
     return known ? hearing.result : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
-{
-    if (!hold->stream || !proof->worker || hold->stream->worker != proof->worker ||
-        __atomic_load_n(&proof->worker->gone, __ATOMIC_RELAXED))
-        return false;
-    tsr_ticket_number(proof->worker);
-    if (__atomic_load_n(&tsr_copies_generation, __ATOMIC_SEQ_CST) != proof->generation)
-        return false;
-    for (uint32_t i = 0; i < proof->count; i++)
-        if (__atomic_load_n(&tsr_copies_states[proof->extents[i].page], __ATOMIC_SEQ_CST) != proof->extents[i].state)
-            return false;
-    return true;
-}
-
-void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
-{
-    if (proof && hold->stream && proof->worker)
-        hold->stream->worker = proof->worker;
-}
-
-void tsr_copies_look_again(void)
-{
-    tsr_copies_change(&tsr_copies_generation);
 }

@@ -1,4 +1,8 @@
-"""Launches in two streams, each with memory of its own: sizes_guest.py MEBIBYTES. Prints sums."""
+"""Launches in two streams, each with memory of its own: sizes_guest.py MEBIBYTES [after].
+
+With `after` both are used in the second stream, one after the other, and the first one's memory in between by many
+memsets in the first stream. Prints sums.
+"""
 
 import ctypes
 import sys
@@ -57,6 +61,13 @@ def main() -> None:
     for number, part in enumerate(memory):
         call(driver.cuMemsetD32(part, number, count))
     call(driver.cuCtxSynchronize())
+    if sys.argv[2:] == ["after"]:
+        print(run(add, streams[1], memory[0], count))
+        for number in range(100):
+            call(driver.cuMemsetD32Async(memory[0], number, count, streams[0]))
+        call(driver.cuStreamSynchronize(streams[0]))
+        print(run(add, streams[1], memory[1], count), run(add, streams[0], memory[0], count))
+        return
     for _ in range(2):
         print([run(add, stream, part, count) for stream, part in zip(streams, memory, strict=True)])
 

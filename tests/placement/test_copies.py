@@ -19,7 +19,13 @@ THREADS, REQUESTS, LAYERS, BYTES = 4, 48, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: pcie5\n"
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
 NTH = "rules:\n  - {match: {nth: {every: 3, offset: 1}}, device: 1}\n"
-RANDOM = {"copies": 90_000, "copies-nth": 91_000, "copies-share": 92_000, "copies-stream": 93_000}
+RANDOM = {
+    "copies": 90_000,
+    "copies-nth": 91_000,
+    "copies-share": 92_000,
+    "copies-stream": 93_000,
+    "copies-full": 94_000,
+}
 PROGRAMS = 60
 MEBIBYTES = 8
 
@@ -113,6 +119,18 @@ def test_a_full_gpu_says_so_once_and_uses_memory_at_home(native_build: Path, tmp
     assert ran.report["copies"]["bytes"] == {}
     assert ran.report["devices"][1]["remote_bytes"] > 0
     assert ran.errors.count("has no room for more copies") == 1
+
+
+def test_a_full_gpu_gives_up_what_it_holds_nothing_of(native_build: Path, tmp_path: Path) -> None:
+    native, program = native_build / "native", [str(SIZES), str(MEBIBYTES), "after"]
+    executor = f"{{gpu: 1, memory_limit: {MEBIBYTES * 3 // 2}MiB}}"
+    alone = guest(native, tmp_path, None, STREAMS, program)
+    for _ in range(2):
+        ran = guest(native, tmp_path, "copies", STREAMS, program, executor)
+        assert ran.output == alone.output
+    assert ran.report["copies"]["bytes"] == {"1": MEBIBYTES * 2**20}
+    assert ran.report["devices"][1]["remote_bytes"] == 0
+    assert "has no room" not in ran.errors
 
 
 @pytest.mark.parametrize("name", RANDOM)

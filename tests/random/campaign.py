@@ -36,6 +36,7 @@ class Policy:
     memory: str = "follow"
     options: tuple[str, ...] = ()
     link: str = ""
+    limit: str = ""  # of memory of each executor
 
     def files(self, folder: Path) -> list[str]:
         machine = folder / f"{self.name}-machine.yaml"
@@ -44,9 +45,11 @@ class Policy:
         arguments = ["--emulate", str(machine), *self.options]
         if self.rules:
             policy = folder / f"{self.name}.yaml"
+            limit = f", memory_limit: {self.limit}" if self.limit else ""
+            executors = ", ".join(f"{{gpu: {gpu}{limit}}}" for gpu in range(1, self.gpus))
             rules = "".join(f"  - {rule}\n" for rule in self.rules)
             policy.write_text(
-                f"version: 1\ndevices: {{home: 0, executors: {list(range(1, self.gpus))}}}\n"
+                f"version: 1\ndevices: {{home: 0, executors: [{executors}]}}\n"
                 f"memory: {{place: {self.memory}}}\nrules:\n{rules}default: home\n"
             )
             arguments += ["--policy", str(policy)]
@@ -88,6 +91,7 @@ POLICIES = {
         Policy("copies-nth", 3, NTH, "copies"),
         Policy("copies-share", 4, SHARES, "copies"),
         Policy("copies-stream", 3, BY_STREAM, "copies"),
+        Policy("copies-full", 3, NTH, "copies", limit="4MiB"),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
         Policy("pcie", 3, NTH, link="pcie5"),
         Policy("verify", 2, (_share(0.7, 8, 1),), options=("--verify=5",)),
