@@ -10,10 +10,12 @@
 #include "base/os.h"
 #include "base/vec.h"
 #include "driver/real.h"
+#include "lane/lane_client.h"
 #include "memory/allocation.h"
 #include "memory/arena.h"
 #include "memory/backing.h"
 #include "memory/copies_parts.h"
+#include "memory/home.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/order.h"
@@ -40,13 +42,19 @@ static bool is_wanted(uint32_t gpu, uint32_t peers)
     return tsr_copies_are_on() && gpu == tsr_session()->policy->home && !peers && tsr_replicas_open();
 }
 
-static void count_copies(const struct tsr_copies *copies, bool more)
+void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more)
 {
     struct tsr_session *session = tsr_session();
     for (uint32_t i = 0; i < session->lane_count; i++)
-        if (copies->replicas.own >> (i + 1) & 1)
+        if (own >> (i + 1) & 1)
             tsr_copies_count(&session->policy->copies_bytes[session->lane_device[i] % 16],
                              more ? copies->bytes : -copies->bytes);
+}
+
+/* Nobody knows what new memory holds: all GPUs hold that. */
+static uint16_t first_holders(void)
+{
+    return tsr_copies_away ? (uint16_t)((2u << tsr_session()->lane_count) - 1) : 1;
 }
 
 static bool note_locked(struct tsr_copies *copies)
@@ -77,8 +85,7 @@ static CUresult begin(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
     copies->address = extent->address;
     copies->bytes = extent->bytes;
     pthread_mutex_lock(&tsr_copies_lock);
-    uint16_t holders = tsr_copies_away ? copies->replicas.own : 1;
-    bool noted = tsr_directory_start(&copies->directory, copies->bytes, holders) && note_locked(copies);
+    bool noted = tsr_directory_start(&copies->directory, copies->bytes, first_holders()) && note_locked(copies);
     pthread_mutex_unlock(&tsr_copies_lock);
     if (!noted) {
         tsr_directory_fini(&copies->directory);
@@ -87,7 +94,6 @@ static CUresult begin(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     extent->copies = copies;
-    count_copies(copies, true);
     tsr_arena_mark(extent->address, extent->bytes, true);
     return CUDA_SUCCESS;
 }
@@ -109,11 +115,63 @@ static void drop(struct tsr_extent *extent)
     if (copies->place < tsr_copies_all.count)
         tsr_copies_all.data[copies->place]->place = copies->place;
     pthread_mutex_unlock(&tsr_copies_lock);
-    count_copies(copies, false);
+    tsr_copies_count_bytes(copies, copies->replicas.own, false);
     tsr_replicas_drop(extent, &copies->replicas);
     tsr_directory_fini(&copies->directory);
     free(copies);
     extent->copies = NULL;
+}
+
+/* Once per GPU. */
+static void tell_of_no_room(uint32_t copy)
+{
+    static uint32_t told; /* memory lock */
+    uint32_t gpu = tsr_session()->lane_device[copy - 1];
+    if (!(told >> copy & 1))
+        tsr_warn(
+            "GPU %u has no room for more copies of memory, by its memory_limit or at all; what it cannot hold it uses at home, "
+            "through the link",
+            gpu);
+    told |= 1u << copy;
+}
+
+static CUresult give_locked_memory(struct tsr_extent *extent, uint32_t copy)
+{
+    struct tsr_copies *copies = extent->copies;
+    struct tsr_replicas replicas = copies->replicas;
+    if (replicas.ready >> copy & 1)
+        return CUDA_SUCCESS;
+    CUresult result = tsr_replicas_give(extent, copy, &replicas);
+    if (result == CUDA_SUCCESS && !(replicas.own >> copy & 1) && tsr_copies_make_room(copy, extent->bytes)) {
+        tsr_replicas_take(extent, copy, &replicas);
+        result = tsr_replicas_give(extent, copy, &replicas);
+    }
+    pthread_mutex_lock(&tsr_copies_lock);
+    if (result == CUDA_SUCCESS)
+        copies->replicas = replicas;
+    else
+        copies->refused |= (uint16_t)(1u << copy);
+    pthread_mutex_unlock(&tsr_copies_lock);
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_copies_count_bytes(copies, replicas.own & (uint16_t)(1u << copy), true);
+    if (!(replicas.own >> copy & 1))
+        tell_of_no_room(copy);
+    return CUDA_SUCCESS;
+}
+
+CUresult tsr_copies_give(CUdeviceptr address, const struct tsr_lane_client *lane)
+{
+    if (!tsr_memory_at_home())
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUstreamCaptureMode mode = tsr_memory_relax_begin();
+    tsr_memory_lock();
+    struct tsr_extent *extent = tsr_arena_find(address);
+    CUresult result =
+        extent && extent->copies ? give_locked_memory(extent, tsr_lane_number(lane) + 1) : CUDA_SUCCESS; /* it is gone */
+    tsr_memory_unlock();
+    tsr_memory_relax_end(mode);
+    return result;
 }
 
 void tsr_copies_forget(void)

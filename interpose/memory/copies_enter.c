@@ -18,6 +18,7 @@
 
 #define MOST_TRIES 1000u /* to be faster than other threads */
 #define MOST_DUE 4096u
+#define MOST_GIVEN 4096u        /* extents to one use */
 #define DRAIN_NS 500000000ull /* until whoever was giving a GPU work when the first work elsewhere begins has done so */
 #define QUIET_NS 5000000ull   /* until nothing runs */
 
@@ -78,13 +79,25 @@ static bool is_under_way(const struct tsr_copies_use *use)
     return (tsr_tickets_have_begun() || !use->lane) && !tsr_tickets_are_crowded();
 }
 
+/* The GPU has a copy of all that the use touches afterwards. */
+static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_copies_waits *waits)
+{
+    CUresult result = tsr_copies_ask(use, waits);
+    for (unsigned i = 0; i < MOST_GIVEN && result == CUDA_SUCCESS && waits->missing; i++) {
+        result = tsr_copies_give(waits->missing, use->lane);
+        if (result == CUDA_SUCCESS)
+            result = tsr_copies_ask(use, waits);
+    }
+    return result == CUDA_SUCCESS && waits->missing ? CUDA_ERROR_NOT_SUPPORTED : result;
+}
+
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
 {
     struct tsr_copies_waits waits;
     CUresult result = is_under_way(use) ? CUDA_SUCCESS : begin_or_tidy();
     if (result != CUDA_SUCCESS && use->lane)
         return result;
-    result = tsr_copies_ask(use, &waits);
+    result = ask_with_copies(use, &waits);
     for (uint32_t i = 0; i < waits.count && result == CUDA_SUCCESS; i++)
         result = tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, waits.workers[i]);
     return result;

@@ -16,10 +16,13 @@
 struct tsr_copies {
     CUdeviceptr address;
     uint64_t bytes;
-    size_t place; /* among all */
-    bool fixed;   /* lock; only home uses it */
-    bool full;    /* lock; the directory has no room for the use that is being made: it gathers */
-    struct tsr_replicas replicas;
+    size_t place;     /* among all */
+    bool fixed;       /* lock; only home uses it */
+    bool full;        /* lock; the directory has no room for the use that is being made: it gathers */
+    uint16_t refused; /* lock; bit n: GPU n, numbered as copies, cannot use it */
+    uint64_t used_at
+        [TSR_DIRECTORY_COPIES];   /* lock; by GPU, numbered as copies: tsr_copies_uses when it used it last, but for repeats */
+    struct tsr_replicas replicas; /* changed with both locks */
     struct tsr_directory directory; /* lock */
 };
 
@@ -55,6 +58,15 @@ void tsr_copies_fail_locked(CUresult error, const char *what);
 /* The extent that the address is in; NULL: it has no copies. */
 struct tsr_copies *tsr_copies_at_locked(uint64_t address);
 
+/* Gives the lane's GPU a copy of the extent that is at the address, if there is one. Takes the memory lock. */
+CUresult tsr_copies_give(CUdeviceptr address, const struct tsr_lane_client *lane);
+
+extern uint64_t tsr_copies_uses; /* lock; that have been looked at */
+
+/* Memory lock. Makes room for a copy on a full GPU. False: there is none to be made, or no quiet moment. */
+bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
+void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more);
+
 /* All work is complete, and nobody is inside: no use comes after any before it. */
 void tsr_copies_settle(void);
 
@@ -66,6 +78,7 @@ struct tsr_copies_waits {
     struct tsr_asker asker;
     uint32_t workers[TSR_COPIES_MOST_WAITS];
     uint32_t count;
+    CUdeviceptr missing; /* an extent of which the GPU has no copy yet; 0: none */
 };
 CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_waits *out);
 

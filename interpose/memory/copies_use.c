@@ -7,7 +7,6 @@
 #include "driver/real.h"
 #include "driver/stream_handle.h"
 #include "lane/lane_client.h"
-#include "lane/streams.h"
 #include "memory/arena.h"
 #include "memory/copies_parts.h"
 #include "memory/pairs.h"
@@ -15,6 +14,8 @@
 #include "object/session.h"
 
 #define CELLS_PER_TOUCH 2u /* that it may add */
+
+uint64_t tsr_copies_uses;
 
 static uint64_t cells; /* lock; of all directories */
 
@@ -126,11 +127,25 @@ static bool is_full_locked(struct tsr_copies *copies, const struct hearing *hear
     return !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * (hearing->use->count + 1));
 }
 
+/* Whether the GPU that is to use it can, now or when it has a copy. */
+static bool is_usable_locked(struct tsr_copies *copies, struct hearing *hearing)
+{
+    uint32_t gpu = hearing->use->lane ? tsr_lane_number(hearing->use->lane) + 1 : 0;
+    copies->used_at[gpu] = tsr_copies_uses;
+    if (hearing->use->lane && (copies->fixed || copies->refused >> gpu & 1))
+        hearing->result = CUDA_ERROR_NOT_SUPPORTED;
+    else if (!(copies->replicas.ready >> gpu & 1))
+        hearing->waits.missing = copies->address;
+    else
+        return true;
+    return false;
+}
+
 static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
 {
     struct tsr_directory_listener waits = {.pull = hear_no_pull, .wait = hear_wait, .context = hearing};
-    if (copies->fixed && hearing->use->lane)
-        hearing->result = CUDA_ERROR_NOT_SUPPORTED;
+    if (!is_usable_locked(copies, hearing))
+        return;
     if (hearing->use->lane && tsr_tickets.before_all)
         hear_wait(hearing, tsr_tickets.before_all);
     copies->full = is_full_locked(copies, hearing);
@@ -150,6 +165,8 @@ static void freeze_locked(struct tsr_copies *copies)
 /* What is about to be done. */
 static void announce_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
 {
+    if (!is_usable_locked(copies, hearing))
+        return;
     enum tsr_directory_change change =
         is_full_locked(copies, hearing) ? TSR_DIRECTORY_HOLDS : tsr_directory_look(&copies->directory, use);
     if (change == TSR_DIRECTORY_HOLDS)
@@ -210,6 +227,7 @@ static void apply_everything_locked(struct hearing *hearing, uint64_t ticket)
 /* Who is asking; false: no memory to know it. */
 static bool begin_locked(struct hearing *hearing, const struct tsr_copies_use *use, uint32_t slot)
 {
+    tsr_copies_uses++;
     *hearing = (struct hearing){.use = use, .slot = slot, .result = tsr_copies_failed};
     return tsr_asker_init_locked(&hearing->waits.asker, tsr_stream_named(use->stream, use->per_thread));
 }
@@ -291,7 +309,7 @@ static CUresult pull_locked(struct hearing *hearing)
     if (hearing->result != CUDA_SUCCESS)
         return hearing->result;
     find_last_waits_locked(hearing);
-    if (hearing->result != CUDA_SUCCESS || hearing->waits.count)
+    if (hearing->result != CUDA_SUCCESS || hearing->waits.count || hearing->waits.missing)
         return hearing->result != CUDA_SUCCESS ? hearing->result : CUDA_ERROR_NOT_READY;
     uint64_t ticket = tsr_ticket_take_locked(&hearing->waits.asker);
     if (hearing->use->everything)
@@ -328,29 +346,4 @@ CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_wait
     pthread_mutex_unlock(&tsr_copies_lock);
     *out = hearing.waits;
     return known ? hearing.result : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
-{
-    if (!hold->stream || !proof->worker || hold->stream->worker != proof->worker ||
-        __atomic_load_n(&proof->worker->gone, __ATOMIC_RELAXED))
-        return false;
-    tsr_ticket_number(proof->worker);
-    if (__atomic_load_n(&tsr_copies_generation, __ATOMIC_SEQ_CST) != proof->generation)
-        return false;
-    for (uint32_t i = 0; i < proof->count; i++)
-        if (__atomic_load_n(&tsr_copies_states[proof->extents[i].page], __ATOMIC_SEQ_CST) != proof->extents[i].state)
-            return false;
-    return true;
-}
-
-void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
-{
-    if (proof && hold->stream && proof->worker)
-        hold->stream->worker = proof->worker;
-}
-
-void tsr_copies_look_again(void)
-{
-    tsr_copies_change(&tsr_copies_generation);
 }

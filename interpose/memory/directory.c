@@ -309,6 +309,31 @@ void tsr_directory_forget(struct tsr_directory *directory, uint64_t first, uint6
     join(directory, begin, stop);
 }
 
+enum tsr_directory_keeps tsr_directory_keeps(const struct tsr_directory *directory, uint8_t copy)
+{
+    enum tsr_directory_keeps most = TSR_DIRECTORY_KEEPS_NOTHING;
+    for (size_t i = 0; i < directory->cells.count; i++) {
+        const struct tsr_cell *cell = &directory->cells.data[i];
+        if (cell->holders == 1u << copy)
+            return TSR_DIRECTORY_KEEPS_ONLY_ONES;
+        if (has(cell, copy))
+            most = TSR_DIRECTORY_KEEPS_DOUBLES;
+    }
+    return most;
+}
+
+void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy)
+{
+    for (size_t i = 0; i < directory->cells.count; i++) {
+        struct tsr_cell *cell = &directory->cells.data[i];
+        cell->holders &= (uint16_t)~(1u << copy);
+        cell->arrivals[copy] = 0;
+        if (cell->source == copy)
+            cell->source = (uint8_t)__builtin_ctz(cell->holders);
+    }
+    join(directory, 0, directory->cells.count);
+}
+
 bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy)
 {
     for (size_t i = find(directory, first); i < directory->cells.count && directory->cells.data[i].first < end; i++)

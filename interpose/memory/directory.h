@@ -116,6 +116,12 @@ void tsr_directory_gather(struct tsr_directory *directory, uint8_t copy, uint64_
 /* What the bytes held matters to nobody any more: everybody holds them. A change of holders, for who repeats. */
 void tsr_directory_forget(struct tsr_directory *directory, uint64_t first, uint64_t end, uint16_t holders);
 
+/* Whether others hold all that the copy holds, and whether that is anything. */
+enum tsr_directory_keeps { TSR_DIRECTORY_KEEPS_NOTHING, TSR_DIRECTORY_KEEPS_DOUBLES, TSR_DIRECTORY_KEEPS_ONLY_ONES };
+enum tsr_directory_keeps tsr_directory_keeps(const struct tsr_directory *directory, uint8_t copy);
+/* The copy holds nothing any more: it kept no only ones, and all work is complete. A change of holders. */
+void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy);
+
 /* Whether the copy holds all bytes of the use, and no pull into it is recorded. */
 bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy);
 

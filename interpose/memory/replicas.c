@@ -102,54 +102,89 @@ static CUresult give_own(const struct tsr_extent *extent, uint32_t copy, struct 
     return hand(lane, extent->address, extent->bytes, extent->memory, (int32_t)gpu_of(0) + 1);
 }
 
-static CUresult open_window(const struct tsr_extent *extent, uint32_t copy, const struct tsr_replicas *replicas)
+/* In the process of the GPU `in`. */
+static CUresult open_window(const struct tsr_extent *extent, uint32_t in, uint32_t copy, const struct tsr_replicas *replicas)
 {
-    const struct tsr_session *session = tsr_session();
     CUdeviceptr at = tsr_window_at(copy, extent->address);
-    CUresult result =
-        tsr_pair_is_direct(0, copy) ? tsr_backing_map(at, extent->bytes, replicas->memory[copy], 0) : CUDA_SUCCESS;
-    for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++)
-        if (tsr_pair_is_direct(i + 1, copy))
-            result = hand(session->lanes[i], at, extent->bytes, replicas->memory[copy], 0);
+    if (!tsr_pair_is_direct(in, copy))
+        return CUDA_SUCCESS;
+    if (!in)
+        return tsr_backing_map(at, extent->bytes, replicas->memory[copy], 0);
+    return hand(tsr_session()->lanes[in - 1], at, extent->bytes, replicas->memory[copy], 0);
+}
+
+static void close_window(const struct tsr_extent *extent, uint32_t in, uint32_t copy)
+{
+    CUdeviceptr at = tsr_window_at(copy, extent->address);
+    if (!in)
+        tsr_real.cuMemUnmap(at, extent->bytes);
+    else
+        take_back(tsr_session()->lanes[in - 1], at, extent->bytes);
+}
+
+/* It sees all copies, and all see its own. */
+static CUresult open_windows(const struct tsr_extent *extent, uint32_t copy, const struct tsr_replicas *replicas)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t other = 0; other <= tsr_session()->lane_count && result == CUDA_SUCCESS; other++) {
+        if (!has(replicas, other))
+            continue;
+        result = open_window(extent, copy, other, replicas);
+        if (result == CUDA_SUCCESS && other != copy)
+            result = open_window(extent, other, copy, replicas);
+    }
     return result;
 }
 
-static void close_window(const struct tsr_extent *extent, uint32_t copy)
+/* Also of what was opened in part: what is not mapped is refused by the driver and the executors. */
+static void close_windows(const struct tsr_extent *extent, uint32_t copy, const struct tsr_replicas *replicas)
 {
-    const struct tsr_session *session = tsr_session();
-    CUdeviceptr at = tsr_window_at(copy, extent->address);
-    for (uint32_t i = 0; i < session->lane_count; i++)
-        take_back(session->lanes[i], at, extent->bytes);
-    tsr_real.cuMemUnmap(at, extent->bytes);
+    for (uint32_t other = 0; other <= tsr_session()->lane_count; other++) {
+        if (!has(replicas, other))
+            continue;
+        close_window(extent, copy, other);
+        if (other != copy)
+            close_window(extent, other, copy);
+    }
 }
 
-/* Also of what was made in part: what is not mapped is refused by the driver and the executors. */
+void tsr_replicas_take(const struct tsr_extent *extent, uint32_t copy, struct tsr_replicas *replicas)
+{
+    take_back(tsr_session()->lanes[copy - 1], extent->address, extent->bytes);
+    replicas->ready &= (uint16_t)~(1u << copy);
+    if (!has(replicas, copy))
+        return;
+    close_windows(extent, copy, replicas);
+    tsr_real.cuMemRelease(replicas->memory[copy]);
+    replicas->own &= (uint16_t)~(1u << copy);
+}
+
+CUresult tsr_replicas_give(const struct tsr_extent *extent, uint32_t copy, struct tsr_replicas *replicas)
+{
+    CUresult result = give_own(extent, copy, replicas);
+    if (result != CUDA_SUCCESS)
+        return result;
+    replicas->ready |= (uint16_t)(1u << copy);
+    if (has(replicas, copy))
+        result = open_windows(extent, copy, replicas);
+    if (result != CUDA_SUCCESS)
+        tsr_replicas_take(extent, copy, replicas);
+    return result;
+}
+
 void tsr_replicas_drop(const struct tsr_extent *extent, struct tsr_replicas *replicas)
 {
-    const struct tsr_session *session = tsr_session();
-    for (uint32_t i = 0; i < session->lane_count; i++)
-        take_back(session->lanes[i], extent->address, extent->bytes);
-    for (uint32_t copy = 0; copy <= session->lane_count; copy++)
-        if (has(replicas, copy))
-            close_window(extent, copy);
-    for (uint32_t copy = 1; copy <= session->lane_count; copy++)
-        if (has(replicas, copy))
-            tsr_real.cuMemRelease(replicas->memory[copy]);
-    replicas->own = 0;
+    for (uint32_t copy = 1; copy <= tsr_session()->lane_count; copy++)
+        if (replicas->ready >> copy & 1)
+            tsr_replicas_take(extent, copy, replicas);
+    close_window(extent, 0, 0);
+    replicas->own = replicas->ready = 0;
 }
 
 CUresult tsr_replicas_make(const struct tsr_extent *extent, struct tsr_replicas *out)
 {
-    const struct tsr_session *session = tsr_session();
     CUresult result = tsr_pairs_are_all_direct() || tsr_relay_prepare() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    *out = (struct tsr_replicas){.own = 1};
+    *out = (struct tsr_replicas){.own = 1, .ready = 1};
     out->memory[0] = extent->memory;
-    for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++)
-        result = give_own(extent, i + 1, out);
-    for (uint32_t copy = 0; copy <= session->lane_count && result == CUDA_SUCCESS; copy++)
-        if (has(out, copy))
-            result = open_window(extent, copy, out);
-    if (result != CUDA_SUCCESS)
-        tsr_replicas_drop(extent, out);
-    return result;
+    return result == CUDA_SUCCESS ? open_window(extent, 0, 0, out) : result;
 }

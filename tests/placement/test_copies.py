@@ -15,6 +15,7 @@ from tests.random.campaign import NONE, POLICIES, Setting, run
 
 SERVER = Path(__file__).with_name("server_guest.py")
 RING = Path(__file__).with_name("ring_guest.py")
+SIZES = Path(__file__).with_name("sizes_guest.py")
 THREADS, REQUESTS, LAYERS, BYTES = 4, 48, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: "
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
@@ -24,14 +25,15 @@ GIVEN = {
     "by_thread": ({"streams": {}, "threads": {"0": 2, "1": 2}}, ("themselves",)),
 }
 TRIES = 3  # other work on the machine makes a run look slower
-HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\n"
 RANDOM = {
     "copies": 90_000,
     "copies-nth": 91_000,
     "copies-share": 92_000,
     "copies-stream": 93_000,
     "copies-given": 94_000,
+    "copies-limited": 95_000,
 }
+MEBIBYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,19 @@ def serve(
     return guest(native, place, memory, rules, [str(SERVER), str(THREADS), str(REQUESTS), *more], link)
 
 
-def guest(native: Path, place: Path, memory: str | None, rules: str, program: list[str], link: str = "pcie5") -> Ran:
+def guest(
+    native: Path,
+    place: Path,
+    memory: str | None,
+    rules: str,
+    program: list[str],
+    link: str = "pcie5",
+    executor: str = "1",
+) -> Ran:
     """On the emulated machine; without `memory` on one GPU."""
     (place / "machine.yaml").write_text(f"{MACHINE}{link}\n")
-    (place / "policy.yaml").write_text(f"{HEAD}memory: {{place: {memory}}}\n{rules}")
+    head = f"version: 1\ndevices: {{home: 0, executors: [{executor}]}}\n"
+    (place / "policy.yaml").write_text(f"{head}memory: {{place: {memory}}}\n{rules}")
     policy = [] if memory is None else ["--policy", str(place / "policy.yaml")]
     report = place / "report.json"
     options = ["--emulate", str(place / "machine.yaml"), "--json", str(report), *policy]
@@ -127,6 +138,42 @@ def test_a_server_s_threads_are_given_gpus(device: str, native_build: Path, tmp_
         if factor > 1.6:
             return
     assert factor > 1.6
+
+
+def test_a_gpu_has_copies_of_what_it_uses(native_build: Path, tmp_path: Path) -> None:
+    native, program = native_build / "native", [str(SIZES), str(MEBIBYTES)]
+    alone = guest(native, tmp_path, None, STREAMS, program)
+    for _ in range(2):  # the first run learns what launches touch
+        ran = guest(native, tmp_path, "copies", STREAMS, program)
+        assert ran.output == alone.output
+    assert ran.report["devices"][1]["launches"] == ran.report["devices"][0]["launches"]
+    assert ran.report["copies"]["bytes"] == {"1": MEBIBYTES * 2**20}
+    assert ran.report["devices"][1]["remote_bytes"] == 0
+
+
+def test_a_full_gpu_says_so_once_and_uses_memory_at_home(native_build: Path, tmp_path: Path) -> None:
+    native, program = native_build / "native", [str(SIZES), str(MEBIBYTES)]
+    executor = f"{{gpu: 1, memory_limit: {MEBIBYTES // 2}MiB}}"
+    alone = guest(native, tmp_path, None, STREAMS, program)
+    for _ in range(2):
+        ran = guest(native, tmp_path, "copies", STREAMS, program, executor=executor)
+        assert ran.output == alone.output
+    assert ran.report["devices"][1]["launches"] == ran.report["devices"][0]["launches"]
+    assert ran.report["copies"]["bytes"] == {}
+    assert ran.report["devices"][1]["remote_bytes"] > 0
+    assert ran.errors.count("has no room for more copies") == 1
+
+
+def test_a_full_gpu_gives_up_what_it_holds_nothing_of(native_build: Path, tmp_path: Path) -> None:
+    native, program = native_build / "native", [str(SIZES), str(MEBIBYTES), "after"]
+    executor = f"{{gpu: 1, memory_limit: {MEBIBYTES * 3 // 2}MiB}}"
+    alone = guest(native, tmp_path, None, STREAMS, program)
+    for _ in range(2):
+        ran = guest(native, tmp_path, "copies", STREAMS, program, executor=executor)
+        assert ran.output == alone.output
+    assert ran.report["copies"]["bytes"] == {"1": MEBIBYTES * 2**20}
+    assert ran.report["devices"][1]["remote_bytes"] == 0
+    assert "has no room" not in ran.errors
 
 
 @pytest.mark.parametrize("programs", [15, pytest.param(60, marks=pytest.mark.full)])

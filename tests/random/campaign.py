@@ -40,6 +40,7 @@ class Policy:
     options: tuple[str, ...] = ()
     link: str = ""
     far_gib: float = 0.0
+    limit: str = ""  # of memory of each executor
 
     def files(self, folder: Path) -> list[str]:
         machine = folder / f"{self.name}-machine.yaml"
@@ -50,9 +51,11 @@ class Policy:
         arguments = ["--emulate", str(machine), *self.options]
         if self.rules:
             policy = folder / f"{self.name}.yaml"
+            limit = f", memory_limit: {self.limit}" if self.limit else ""
+            executors = ", ".join(f"{{gpu: {gpu}{limit}}}" for gpu in range(1, self.gpus))
             rules = "".join(f"  - {rule}\n" for rule in self.rules)
             policy.write_text(
-                f"version: 1\ndevices: {{home: 0, executors: {list(range(1, self.gpus))}}}\n"
+                f"version: 1\ndevices: {{home: 0, executors: [{executors}]}}\n"
                 f"memory: {{place: {self.memory}}}\nrules:\n{rules}default: home\n"
             )
             arguments += ["--policy", str(policy)]
@@ -114,6 +117,7 @@ POLICIES = {
         Policy("given-threads", 2, (GIVEN.replace("by_stream", "by_thread"),), "follow, move_after: 0"),
         Policy("copies-given", 3, (GIVEN,), "copies"),
         Policy("copies-full", 3, NTH, "copies", far_gib=0.0625),
+        Policy("copies-limited", 3, NTH, "copies", limit="4MiB"),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
         Policy("pcie", 3, NTH, link="pcie5"),
         Policy("verify", 2, (_share(0.7, 8, 1),), options=("--verify=5",)),

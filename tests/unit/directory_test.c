@@ -436,3 +436,20 @@ TEST(nobody_comes_after_what_is_complete)
     CHECK_EQ(heard.waits + heard.pulls, 0);
     tsr_directory_fini(&directory);
 }
+
+TEST(a_copy_that_keeps_no_only_ones_can_be_lost)
+{
+    struct tsr_directory directory;
+    REQUIRE(tsr_directory_start(&directory, 1000, 1));
+    CHECK_EQ(tsr_directory_keeps(&directory, 1), TSR_DIRECTORY_KEEPS_NOTHING);
+    use(&directory, (struct tsr_use){.first = 0, .end = 100, .ticket = 1, .copy = 1, .writes = true});
+    CHECK_EQ(tsr_directory_keeps(&directory, 1), TSR_DIRECTORY_KEEPS_ONLY_ONES);
+    use(&directory, (struct tsr_use){.first = 0, .end = 1000, .ticket = 2, .copy = 0, .pulls = true});
+    CHECK_EQ(tsr_directory_keeps(&directory, 1), TSR_DIRECTORY_KEEPS_DOUBLES);
+    tsr_directory_lose(&directory, 1);
+    CHECK_EQ(tsr_directory_keeps(&directory, 1), TSR_DIRECTORY_KEEPS_NOTHING);
+    struct heard heard = use(&directory, (struct tsr_use){.first = 0, .end = 100, .ticket = 3, .copy = 1, .pulls = true});
+    CHECK_EQ(heard.pulls, 1);
+    CHECK_EQ(heard.last.from, 0);
+    tsr_directory_fini(&directory);
+}

@@ -1,0 +1,29 @@
+/* See copies.h. Uses that repeat: what was proved of them stands as long as nothing has changed. Takes no lock. */
+#include "memory/copies_parts.h"
+
+#include "lane/streams.h"
+
+bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
+{
+    if (!hold->stream || !proof->worker || hold->stream->worker != proof->worker ||
+        __atomic_load_n(&proof->worker->gone, __ATOMIC_RELAXED))
+        return false;
+    tsr_ticket_number(proof->worker);
+    if (__atomic_load_n(&tsr_copies_generation, __ATOMIC_SEQ_CST) != proof->generation)
+        return false;
+    for (uint32_t i = 0; i < proof->count; i++)
+        if (__atomic_load_n(&tsr_copies_states[proof->extents[i].page], __ATOMIC_SEQ_CST) != proof->extents[i].state)
+            return false;
+    return true;
+}
+
+void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
+{
+    if (proof && hold->stream && proof->worker)
+        hold->stream->worker = proof->worker;
+}
+
+void tsr_copies_look_again(void)
+{
+    tsr_copies_change(&tsr_copies_generation);
+}
