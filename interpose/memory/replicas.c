@@ -16,6 +16,7 @@
 #define READ_WRITE CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 
 static bool open, refused; /* memory lock */
+static uint32_t full;      /* memory lock; bit per GPU that has been said to be */
 
 /* The windows of home and of each lane. */
 static uint64_t windows_bytes(void)
@@ -46,6 +47,7 @@ bool tsr_replicas_open(void)
 void tsr_replicas_forget(void)
 {
     open = refused = false;
+    full = 0;
 }
 
 static uint32_t gpu_of(uint32_t copy)
@@ -79,6 +81,16 @@ static void take_back(struct tsr_lane_client *lane, CUdeviceptr address, uint64_
     tsr_lane_ask(lane, &message, -1);
 }
 
+static void say_full(uint32_t gpu, CUresult error)
+{
+    if (full >> gpu % 32 & 1)
+        return;
+    full |= 1u << gpu % 32;
+    tsr_warn(
+        "GPU %u has no room for copies of more memory (error %d): what it has no copy of it uses through the link, at home",
+        gpu, (int)error);
+}
+
 /* Its own memory at the extent's address, or home's. */
 static CUresult give_own(const struct tsr_extent *extent, uint32_t copy, struct tsr_replicas *replicas)
 {
@@ -94,6 +106,7 @@ static CUresult give_own(const struct tsr_extent *extent, uint32_t copy, struct 
         }
         tsr_real.cuMemRelease(replicas->memory[copy]);
     }
+    say_full(gpu_of(copy), result);
     replicas->used_by[copy] = 0;
     return hand(lane, extent->address, extent->bytes, extent->memory, (int32_t)gpu_of(0) + 1);
 }

@@ -77,3 +77,16 @@ def test_random_programs_give_the_same_bytes(name: str, native_build: Path, tmp_
     assert (plain.bad, first.bad, second.bad) == ("", "", "")
     assert plain.digests == first.digests == second.digests
     assert sum(second.report["copies"]["pulls"].values()) > 10
+
+
+def test_a_full_gpu_uses_home_s_memory_and_this_is_said_once(native_build: Path, tmp_path: Path) -> None:
+    """A pool's extent alone takes half of the other GPUs' 64 MiB. Programs that use GPU 1 themselves need that, too."""
+    setting = Setting(native_build, tmp_path, "peer,contexts,ipc", {"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    asked = ["--seed", "94000", "--programs", "40"]
+    plain = run(setting, POLICIES[NONE], asked, 40)
+    first, second = (run(setting, POLICIES["copies-full"], asked, 40) for _ in range(2))
+    assert (plain.bad, first.bad, second.bad) == ("", "", "")
+    assert plain.digests == first.digests == second.digests
+    assert [second.output.count(f"GPU {gpu} has no room for copies") for gpu in (1, 2)] == [1, 1]
+    assert sum(second.report["copies"]["pulls"].values()) > 10
+    assert second.report["launches"]["by_device"]["1"] > 10
