@@ -76,7 +76,8 @@ static CUresult begin_or_tidy(void)
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
 {
     struct tsr_copies_waits waits;
-    CUresult result = (tsr_tickets_have_begun() || !use->lane) && !tsr_tickets_are_crowded() ? CUDA_SUCCESS : begin_or_tidy();
+    bool ready = (tsr_tickets_have_begun() || !use->lane) && (use->locked || !tsr_tickets_are_crowded());
+    CUresult result = ready ? CUDA_SUCCESS : begin_or_tidy();
     if (result != CUDA_SUCCESS && use->lane)
         return result;
     result = tsr_copies_ask(use, &waits);

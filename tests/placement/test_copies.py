@@ -13,6 +13,7 @@ from tests.command import TESSERA_RUN, with_native
 from tests.random.campaign import NONE, POLICIES, Setting, run
 
 SERVER = Path(__file__).with_name("server_guest.py")
+CROWD = Path(__file__).with_name("crowd_guest.py")
 THREADS, REQUESTS, LAYERS, BYTES = 4, 48, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: pcie5\n"
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
@@ -77,6 +78,19 @@ def test_random_programs_give_the_same_bytes(name: str, native_build: Path, tmp_
     assert (plain.bad, first.bad, second.bad) == ("", "", "")
     assert plain.digests == first.digests == second.digests
     assert sum(second.report["copies"]["pulls"].values()) > 10
+
+
+def test_memory_is_offered_to_others_while_there_are_too_many_streams(native_build: Path, tmp_path: Path) -> None:
+    """What has to be forgotten then is forgotten by somebody who does not have the memory lock."""
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    policy.write_text(f"{HEAD}memory: {{place: copies}}\nrules:\n  - {{match: {{nth: {{every: 2}}}}, device: 1}}\n")
+    variables = {**with_native(native_build / "native"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    options = ["--emulate", "2", "--json", str(report), "--policy", str(policy)]
+    for _ in range(2):  # the first learns what launches touch
+        command = [str(TESSERA_RUN), *options, "--", sys.executable, str(CROWD)]
+        done = subprocess.run(command, text=True, capture_output=True, env=variables, timeout=100, check=False)
+        assert (done.returncode, done.stdout) == (0, "[7]\n"), done.stderr
+    assert json.loads(report.read_text())["launches"]["by_device"]["1"] > 2000
 
 
 def test_a_full_gpu_uses_home_s_memory_and_this_is_said_once(native_build: Path, tmp_path: Path) -> None:
