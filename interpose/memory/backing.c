@@ -79,7 +79,7 @@ CUresult tsr_backing_grant(struct tsr_extent *extent, CUdevice device, CUmemAcce
     CUresult result = allow(extent->address, extent->bytes, device, flags);
     uint32_t bit = 1u << device;
     if (extent->copies && flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-        copies_of->fix(extent);
+        result = result == CUDA_SUCCESS ? copies_of->fix(extent) : result;
     if (result == CUDA_SUCCESS)
         extent->peers = flags == READ_WRITE ? extent->peers | bit : extent->peers & ~bit;
     return result;

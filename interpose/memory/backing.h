@@ -19,7 +19,7 @@ struct tsr_extent;
 struct tsr_backing_copies {
     CUresult (*begin)(struct tsr_extent *extent, uint32_t gpu, uint32_t peers);
     void (*drop)(struct tsr_extent *extent);
-    void (*fix)(struct tsr_extent *extent);
+    CUresult (*fix)(struct tsr_extent *extent);
 };
 void tsr_backing_have_copies(const struct tsr_backing_copies *copies);
 

@@ -213,11 +213,12 @@ void tsr_copies_settle(void)
     pthread_mutex_unlock(&tsr_copies_lock);
 }
 
-void tsr_copies_fix(struct tsr_extent *extent)
+CUresult tsr_copies_fix(struct tsr_extent *extent)
 {
     struct tsr_copies *copies = extent->copies;
     struct tsr_touch touch = {.first = extent->address, .end = extent->address + extent->bytes, .pulls = true, .writes = true};
-    struct tsr_copies_use use = {.touches = &touch, .count = 1, .stream = CU_STREAM_LEGACY, .cause = TSR_PULL_GIVEN};
+    struct tsr_copies_use use = {
+        .touches = &touch, .count = 1, .locked = true, .stream = CU_STREAM_LEGACY, .cause = TSR_PULL_GIVEN};
     struct tsr_order_hold hold;
     bool matters = tsr_copies_matter() && !copies->fixed;
     pthread_mutex_lock(&tsr_copies_lock);
@@ -229,8 +230,13 @@ void tsr_copies_fix(struct tsr_extent *extent)
         tsr_order_leave(&hold);
         result = tsr_real.cuStreamSynchronize(CU_STREAM_LEGACY);
     }
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         tsr_error("memory that others are to use could not be brought home (error %d)", (int)result);
+        pthread_mutex_lock(&tsr_copies_lock);
+        copies->fixed = false;
+        pthread_mutex_unlock(&tsr_copies_lock);
+    }
+    return result;
 }
 
 void tsr_copies_start(void)

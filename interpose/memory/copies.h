@@ -51,6 +51,7 @@ struct tsr_copies_use {
     uint32_t count;
     bool everything; /* it may touch anything; only at home */
     enum tsr_pull_cause cause;
+    bool locked; /* the caller has the memory lock: nobody is forgotten now */
     CUstream stream;
     bool per_thread;
     struct tsr_lane_client *lane;   /* NULL: it runs at home */
@@ -122,8 +123,9 @@ void tsr_copies_start(void);
 
 /* The rest with the memory lock held. */
 
-/* From now on others use the home GPU's memory: its bytes are brought there, and work that touches it stays there. */
-void tsr_copies_fix(struct tsr_extent *extent);
+/* From now on others use the home GPU's memory: its bytes are brought there, and work that touches it stays there.
+   Errors: the driver's; then nothing has changed, and others must not have it. */
+CUresult tsr_copies_fix(struct tsr_extent *extent);
 void tsr_copies_forget(void);
 
 #endif

@@ -76,7 +76,7 @@ static CUresult begin_or_tidy(void)
 
 static bool is_under_way(const struct tsr_copies_use *use)
 {
-    return (tsr_tickets_have_begun() || !use->lane) && !tsr_tickets_are_crowded();
+    return (tsr_tickets_have_begun() || !use->lane) && (use->locked || !tsr_tickets_are_crowded());
 }
 
 /* The GPU has a copy of all that the use touches afterwards. */

@@ -108,7 +108,7 @@ CUresult tsr_ipc_offer(CUdeviceptr address, struct tsr_ipc_name *out)
     const struct tsr_allocation *allocation = tsr_allocation_find(address);
     if (allocation && !(allocation->heap && allocation->heap->pool)) {
         bool listens = listen_locked();
-        tsr_migrate_fix_locked(allocation->extent);
+        result = tsr_migrate_fix_locked(allocation->extent);
         *out = (struct tsr_ipc_name){.magic = MAGIC,
                                      .secret = secret,
                                      .pid = (uint32_t)getpid(),
@@ -116,7 +116,7 @@ CUresult tsr_ipc_offer(CUdeviceptr address, struct tsr_ipc_name *out)
                                      .address = allocation->address,
                                      .id = allocation->id,
                                      .bytes = allocation->bytes};
-        result = listens ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+        result = listens ? result : CUDA_ERROR_OPERATING_SYSTEM;
     }
     tsr_memory_unlock();
     return result;

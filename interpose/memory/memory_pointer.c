@@ -111,7 +111,7 @@ TSR_REDIRECTED(cuPointerSetAttribute)(const void *value, CUpointer_attribute att
     struct tsr_allocation *allocation = tsr_allocation_find(ptr);
     if (allocation) {
         allocation->sync_memops = *(const unsigned *)value != 0;
-        tsr_migrate_fix_locked(
+        result = tsr_migrate_fix_locked(
             allocation->extent); /* what other devices are about to read and write by themselves asks for this */
     }
     tsr_memory_unlock();

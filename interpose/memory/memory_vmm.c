@@ -141,13 +141,16 @@ TSR_REDIRECTED(cuMemGetAccess)(unsigned long long *flags, const CUmemLocation *l
 TSR_REDIRECTED(cuMemGetHandleForAddressRange)(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
                                               unsigned long long flags)
 {
+    CUresult result = CUDA_SUCCESS;
     tsr_memory_lock();
-    for (uint64_t at = 0; tsr_arena_covers(dptr) && at < size; at += TSR_ARENA_PAGE) {
+    for (uint64_t at = 0; tsr_arena_covers(dptr) && at < size && result == CUDA_SUCCESS; at += TSR_ARENA_PAGE) {
         struct tsr_extent *extent = tsr_arena_find(dptr + at);
         if (extent)
-            tsr_migrate_fix_locked(extent);
+            result = tsr_migrate_fix_locked(extent);
     }
     tsr_memory_unlock();
+    if (result != CUDA_SUCCESS)
+        return result;
     return tsr_real.cuMemGetHandleForAddressRange(handle, dptr, size, handleType, flags);
 }
 

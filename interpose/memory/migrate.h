@@ -7,9 +7,11 @@
 #ifndef TSR_MEMORY_MIGRATE_H
 #define TSR_MEMORY_MIGRATE_H
 
-#include "memory/heat.h"
+#include "api/driver.h"
 
 #include <stdbool.h>
+
+#include "memory/heat.h"
 
 struct tsr_extent;
 
@@ -30,6 +32,6 @@ static inline void tsr_migrate_consider(void)
  * The extent's memory is about to be given to others, who will know it as the home GPU's: it goes home if it can, and stays what it is from
  * then on. The memory lock is held.
  */
-void tsr_migrate_fix_locked(struct tsr_extent *extent);
+CUresult tsr_migrate_fix_locked(struct tsr_extent *extent);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "driver/gpus.h"
 
-#define TSR_PLACE_UNKNOWN TSR_GPU_UNKNOWN /* no context is current, or the stream's handle is wrong: the driver will say so */
+#define TSR_PLACE_UNKNOWN TSR_GPU_UNKNOWN /* no context is current: the driver will say so */
 
 /* The machine's number of the stream's GPU; a default stream (NULL included) is the current context's. */
 uint32_t tsr_place_of(CUstream stream);

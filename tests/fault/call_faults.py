@@ -1,6 +1,6 @@
 """Failing the n-th driver call or allocation in the executor, or in the application's process, and what may come of it.
 
-    python tests/fault/call_faults.py [STEP] [--memory copies]
+    python tests/fault/call_faults.py [STEP] [--first N] [--memory copies]
 
 The program ends by itself, with right results or with a CUDA error; never with wrong words, a signal or not at all. No
 process and no socket of the run is left behind. `allocation` stands for all that Tessera's own code asks the C library
@@ -76,17 +76,17 @@ def is_right(outcome: str) -> bool:
 
 
 def all_of(
-    native: Path, tree: Path, policy: Path, process: str, sort: str, step: int, variables: Mapping[str, str]
+    native: Path, tree: Path, policy: Path, process: str, sort: str, first: int, step: int, variables: Mapping[str, str]
 ) -> int:
     """Every STEP-th call until there is none; says what came of them. How many were wrong."""
-    outcomes, number, wrong, mark = Counter[str](), 1, 0, tree.parent / "mark"
+    outcomes, number, wrong, mark = Counter[str](), first, 0, tree.parent / "mark"
     while (outcome := run(native, tree, policy, process, number, sort, variables)) and mark.exists():
         outcomes[outcome if is_right(outcome) else outcome.split(":")[0]] += 1
         if not is_right(outcome):
             wrong += 1
             print(f"{process}, {NAMES[sort]} {number} {mark.read_text()}: {outcome}", flush=True)
         number += step
-    print(f"{process}: {NAMES[sort]}s 1 to {number - step}, every {step}: {dict(outcomes)}", flush=True)
+    print(f"{process}: {NAMES[sort]}s {first} to {number - step}, every {step}: {dict(outcomes)}", flush=True)
     return wrong
 
 
@@ -95,6 +95,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", type=int, nargs="?", default=1, metavar="STEP")
     parser.add_argument("--memory", choices=["follow", "copies"], default="follow", help="place of memory")
+    parser.add_argument("--first", type=int, default=1, help="number of the first call that fails")
     arguments = parser.parse_args()
     native = Path(os.environ.get("TESSERA_NATIVE", ROOT / "build" / "native" / "native"))
     with tempfile.TemporaryDirectory() as name:
@@ -104,7 +105,7 @@ def main() -> int:
         policy.write_text(POLICY + (COPIES if arguments.memory == "copies" else ""))
         variables = learn(native, policy, directory / "cache") if arguments.memory == "copies" else {}
         wrong = sum(
-            all_of(native, tree, policy, process, sort, arguments.step, variables)
+            all_of(native, tree, policy, process, sort, arguments.first, arguments.step, variables)
             for sort, process in product((CALL, ALLOCATION), (EXECUTOR, APPLICATION))
         )
     return 1 if wrong else 0

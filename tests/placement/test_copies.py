@@ -16,6 +16,7 @@ from tests.random.campaign import NONE, POLICIES, Setting, run
 SERVER = Path(__file__).with_name("server_guest.py")
 RING = Path(__file__).with_name("ring_guest.py")
 SIZES = Path(__file__).with_name("sizes_guest.py")
+CROWD = Path(__file__).with_name("crowd_guest.py")
 THREADS, REQUESTS, LAYERS, BYTES = 4, 48, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: "
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
@@ -187,3 +188,31 @@ def test_random_programs_give_the_same_bytes(name: str, programs: int, native_bu
     assert (plain.bad, first.bad, second.bad) == ("", "", "")
     assert plain.digests == first.digests == second.digests
     assert sum(second.report["copies"]["pulls"].values()) > 10
+
+
+def test_memory_is_offered_to_others_while_there_are_too_many_streams(native_build: Path, tmp_path: Path) -> None:
+    """What has to be forgotten then is forgotten by somebody who does not have the memory lock."""
+    policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
+    devices = "devices: {home: 0, executors: [1]}\nmemory: {place: copies}\n"
+    policy.write_text(f"version: 1\n{devices}rules:\n  - {{match: {{nth: {{every: 2}}}}, device: 1}}\n")
+    variables = {**with_native(native_build / "native"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    options = ["--emulate", "2", "--json", str(report), "--policy", str(policy)]
+    for _ in range(2):  # the first learns what launches touch
+        command = [str(TESSERA_RUN), *options, "--", sys.executable, str(CROWD)]
+        done = subprocess.run(command, text=True, capture_output=True, env=variables, timeout=100, check=False)
+        assert (done.returncode, done.stdout) == (0, "[7]\n"), done.stderr
+    assert json.loads(report.read_text())["launches"]["by_device"]["1"] > 2000
+
+
+@pytest.mark.full
+def test_programs_on_full_gpus_give_the_same_bytes(native_build: Path, tmp_path: Path) -> None:
+    """A pool's extent alone takes half of the other GPUs' 64 MiB. Programs that use GPU 1 themselves need that, too."""
+    setting = Setting(native_build, tmp_path, "peer,contexts,ipc", {"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    asked = ["--seed", "94000", "--programs", "40"]
+    plain = run(setting, POLICIES[NONE], asked, 40)
+    first, second = (run(setting, POLICIES["copies-full"], asked, 40) for _ in range(2))
+    assert (plain.bad, first.bad, second.bad) == ("", "", "")
+    assert plain.digests == first.digests == second.digests
+    assert [second.output.count(f"GPU {gpu} has no room for more copies") for gpu in (1, 2)] == [1, 1]
+    assert sum(second.report["copies"]["pulls"].values()) > 10
+    assert second.report["launches"]["by_device"]["1"] > 10

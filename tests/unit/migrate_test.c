@@ -78,9 +78,10 @@ CUresult test_join_all_until(uint64_t deadline_ns)
     return CUDA_SUCCESS;
 }
 
-void test_copies_fix(struct tsr_extent *of)
+CUresult test_copies_fix(struct tsr_extent *of)
 {
     (void)of;
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 bool test_contexts(CUcontext contexts[TSR_MEMORY_CONTEXTS], unsigned *count)
@@ -216,4 +217,11 @@ TEST(after_a_busy_time_memory_moves_all_the_same)
     launch(1000);
     CHECK(moved > 0);
     CHECK(longest_pause_ns <= MS + 8 * CALL_NS);
+}
+
+TEST(memory_whose_bytes_cannot_come_home_is_not_for_others)
+{
+    struct tsr_extent copied = {.shared = true, .copies = (void *)&extent};
+    CHECK(tsr_migrate_fix_locked(&copied) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(tsr_migrate_fix_locked(&(struct tsr_extent){.shared = true}) == CUDA_SUCCESS);
 }
