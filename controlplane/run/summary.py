@@ -119,7 +119,7 @@ def to_json(
             "moved_bytes": launches.moved_bytes,
         }
         if launches.shared is not None:
-            data["copies"] = asdict(launches.shared)
+            data["memory_copies"] = asdict(launches.shared)
         if launches.given_streams or launches.given_threads:
             data["given"] = {"streams": launches.given_streams, "threads": launches.given_threads}
         data["kept_home_by_reason"] = launches.kept_reasons

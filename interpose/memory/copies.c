@@ -142,8 +142,9 @@ static CUresult give_locked_memory(struct tsr_extent *extent, uint32_t copy)
     if (replicas.ready >> copy & 1)
         return CUDA_SUCCESS;
     CUresult result = tsr_replicas_give(extent, copy, &replicas);
-    if (result == CUDA_SUCCESS && !(replicas.own >> copy & 1) && tsr_copies_make_room(copy, extent->bytes)) {
-        tsr_replicas_take(extent, copy, &replicas);
+    if (!(replicas.own >> copy & 1) && tsr_copies_make_room(copy, extent->bytes)) {
+        if (result == CUDA_SUCCESS)
+            tsr_replicas_take(extent, copy, &replicas);
         result = tsr_replicas_give(extent, copy, &replicas);
     }
     pthread_mutex_lock(&tsr_copies_lock);
@@ -152,12 +153,11 @@ static CUresult give_locked_memory(struct tsr_extent *extent, uint32_t copy)
     else
         copies->refused |= (uint16_t)(1u << copy);
     pthread_mutex_unlock(&tsr_copies_lock);
-    if (result != CUDA_SUCCESS)
-        return result;
-    tsr_copies_count_bytes(copies, replicas.own & (uint16_t)(1u << copy), true);
     if (!(replicas.own >> copy & 1))
         tell_of_no_room(copy);
-    return CUDA_SUCCESS;
+    else
+        tsr_copies_count_bytes(copies, replicas.own & (uint16_t)(1u << copy), true);
+    return result == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult tsr_copies_give(CUdeviceptr address, const struct tsr_lane_client *lane)

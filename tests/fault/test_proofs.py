@@ -19,5 +19,5 @@ def test_a_proof_that_fails(native_build: Path, tmp_path: Path, monkeypatch: pyt
     ran = serve(tree, tmp_path, "copies")
     assert (tmp_path / "mark").read_text() == "cuMemCreate"
     assert ran.output == alone.output
-    assert [(pair["ok"], pair["why"]) for pair in ran.report["copies"]["pairs"]] == [(None, "failed")] * 2
+    assert [(pair["ok"], pair["why"]) for pair in ran.report["memory_copies"]["pairs"]] == [(None, "failed")] * 2
     assert "whether GPU 1 copies memory of GPU 0 rightly could not be found out (error 2)" in ran.errors

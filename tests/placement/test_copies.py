@@ -17,7 +17,7 @@ SERVER = Path(__file__).with_name("server_guest.py")
 RING = Path(__file__).with_name("ring_guest.py")
 SIZES = Path(__file__).with_name("sizes_guest.py")
 CROWD = Path(__file__).with_name("crowd_guest.py")
-THREADS, REQUESTS, LAYERS, BYTES = 4, 48, 3, 65536
+THREADS, REQUESTS, MANY, LAYERS, BYTES = 4, 48, 200, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: "
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
 NTH = "rules:\n  - {match: {nth: {every: 3, offset: 1}}, device: 1}\n"
@@ -25,6 +25,7 @@ GIVEN = {
     "by_stream": ({"streams": {"0": 2, "1": 2}, "threads": {}}, ()),
     "by_thread": ({"streams": {}, "threads": {"0": 2, "1": 2}}, ("themselves",)),
 }
+WANTED = 1.85  # as on two H200s: scripts/bench/serve
 TRIES = 3  # other work on the machine makes a run look slower
 RANDOM = {
     "copies": 90_000,
@@ -32,7 +33,6 @@ RANDOM = {
     "copies-share": 92_000,
     "copies-stream": 93_000,
     "copies-given": 94_000,
-    "copies-limited": 95_000,
 }
 MEBIBYTES = 8
 
@@ -55,9 +55,10 @@ def serve(
     rules: str = STREAMS,
     more: Sequence[str] = (),
     link: str = "pcie5",
+    requests: int = REQUESTS,
 ) -> Ran:
     """more: further arguments of the server."""
-    return guest(native, place, memory, rules, [str(SERVER), str(THREADS), str(REQUESTS), *more], link)
+    return guest(native, place, memory, rules, [str(SERVER), str(THREADS), str(requests), *more], link)
 
 
 def guest(
@@ -98,12 +99,12 @@ def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -
     assert [device["remote_bytes"] for device in ran.report["devices"]] == [0, 0]
     assert afar.report["devices"][1]["remote_bytes"] > 100 * BYTES
     # Each weight once. A thread's own buffers, twice two of them: before it has written them, and for the program.
-    assert ran.report["copies"]["pulled_bytes"]["1"] <= (LAYERS + 2 * THREADS) * BYTES
-    assert ran.report["copies"]["pulled_bytes"]["0"] <= THREADS * BYTES
-    assert ran.report["copies"]["brought_home"] == 0
-    assert set(ran.report["copies"]["pulled_for"]) == {"launch", "copy"}
-    assert ran.report["copies"]["needed_bytes"] == sum(ran.report["copies"]["pulled_bytes"].values())
-    assert alone.virtual_ns / ran.virtual_ns > 1.6
+    assert ran.report["memory_copies"]["pulled_bytes"]["1"] <= (LAYERS + 2 * THREADS) * BYTES
+    assert ran.report["memory_copies"]["pulled_bytes"]["0"] <= THREADS * BYTES
+    assert ran.report["memory_copies"]["brought_home"] == 0
+    assert set(ran.report["memory_copies"]["pulled_for"]) == {"launch", "copy"}
+    assert ran.report["memory_copies"]["needed_bytes"] == sum(ran.report["memory_copies"]["pulled_bytes"].values())
+    assert alone.virtual_ns / ran.virtual_ns > 1.4  # the first requests bring the weights
     assert ran.virtual_ns < afar.virtual_ns
 
 
@@ -116,7 +117,7 @@ def test_launches_that_repeat_see_what_other_gpus_wrote_meanwhile(
     for _ in range(3):  # the first run learns what launches touch
         ran = guest(native, tmp_path, "copies", rules, program)
         assert ran.output == alone.output
-    assert sum(ran.report["copies"]["pulls"].values()) > 100
+    assert sum(ran.report["memory_copies"]["pulls"].values()) > 100
     assert min(device["launches"] for device in ran.report["devices"]) > 300
 
 
@@ -125,20 +126,20 @@ def test_a_server_s_threads_are_given_gpus(device: str, native_build: Path, tmp_
     """Nobody has to count the streams."""
     native, (given, more) = native_build / "native", GIVEN[device]
     rules = f'rules:\n  - {{match: {{function: "*"}}, device: {device}}}\n'
-    alone = serve(native, tmp_path, None, more=more)
-    serve(native, tmp_path, "copies", rules, more)
+    alone = serve(native, tmp_path, None, more=more, requests=MANY)
+    serve(native, tmp_path, "copies", rules, more, requests=MANY)
     factor = 0.0
     for _ in range(TRIES):
-        ran = serve(native, tmp_path, "copies", rules, more)
+        ran = serve(native, tmp_path, "copies", rules, more, requests=MANY)
         assert (ran.output, ran.report["given"]) == (alone.output, given)
         launches = [device["launches"] for device in ran.report["devices"]]
-        assert sum(launches) == LAYERS * (REQUESTS + 1) * THREADS
+        assert sum(launches) == LAYERS * (MANY + 1) * THREADS
         assert abs(launches[0] - launches[1]) <= THREADS  # those that came while copies began stayed at home
-        assert ran.report["copies"]["brought_home"] == 0
+        assert ran.report["memory_copies"]["brought_home"] == 0
         factor = max(factor, alone.virtual_ns / ran.virtual_ns)
-        if factor > 1.6:
+        if factor > WANTED:
             return
-    assert factor > 1.6
+    assert factor > WANTED
 
 
 def test_a_gpu_has_copies_of_what_it_uses(native_build: Path, tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_a_gpu_has_copies_of_what_it_uses(native_build: Path, tmp_path: Path) ->
         ran = guest(native, tmp_path, "copies", STREAMS, program)
         assert ran.output == alone.output
     assert ran.report["devices"][1]["launches"] == ran.report["devices"][0]["launches"]
-    assert ran.report["copies"]["bytes"] == {"1": MEBIBYTES * 2**20}
+    assert ran.report["memory_copies"]["bytes"] == {"1": MEBIBYTES * 2**20}
     assert ran.report["devices"][1]["remote_bytes"] == 0
 
 
@@ -160,7 +161,7 @@ def test_a_full_gpu_says_so_once_and_uses_memory_at_home(native_build: Path, tmp
         ran = guest(native, tmp_path, "copies", STREAMS, program, executor=executor)
         assert ran.output == alone.output
     assert ran.report["devices"][1]["launches"] == ran.report["devices"][0]["launches"]
-    assert ran.report["copies"]["bytes"] == {}
+    assert ran.report["memory_copies"]["bytes"] == {}
     assert ran.report["devices"][1]["remote_bytes"] > 0
     assert ran.errors.count("has no room for more copies") == 1
 
@@ -172,7 +173,7 @@ def test_a_full_gpu_gives_up_what_it_holds_nothing_of(native_build: Path, tmp_pa
     for _ in range(2):
         ran = guest(native, tmp_path, "copies", STREAMS, program, executor=executor)
         assert ran.output == alone.output
-    assert ran.report["copies"]["bytes"] == {"1": MEBIBYTES * 2**20}
+    assert ran.report["memory_copies"]["bytes"] == {"1": MEBIBYTES * 2**20}
     assert ran.report["devices"][1]["remote_bytes"] == 0
     assert "has no room" not in ran.errors
 
@@ -187,7 +188,7 @@ def test_random_programs_give_the_same_bytes(name: str, programs: int, native_bu
     first, second = (run(setting, POLICIES[name], asked, programs) for _ in range(2))
     assert (plain.bad, first.bad, second.bad) == ("", "", "")
     assert plain.digests == first.digests == second.digests
-    assert sum(second.report["copies"]["pulls"].values()) > 10
+    assert sum(second.report["memory_copies"]["pulls"].values()) > 10
 
 
 def test_memory_is_offered_to_others_while_there_are_too_many_streams(native_build: Path, tmp_path: Path) -> None:
@@ -205,14 +206,15 @@ def test_memory_is_offered_to_others_while_there_are_too_many_streams(native_bui
 
 
 @pytest.mark.full
-def test_programs_on_full_gpus_give_the_same_bytes(native_build: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["copies-full", "copies-limited"])
+def test_programs_on_full_gpus_give_the_same_bytes(name: str, native_build: Path, tmp_path: Path) -> None:
     """A pool's extent alone takes half of the other GPUs' 64 MiB. Programs that use GPU 1 themselves need that, too."""
     setting = Setting(native_build, tmp_path, "peer,contexts,ipc", {"XDG_CACHE_HOME": str(tmp_path / "cache")})
     asked = ["--seed", "94000", "--programs", "40"]
     plain = run(setting, POLICIES[NONE], asked, 40)
-    first, second = (run(setting, POLICIES["copies-full"], asked, 40) for _ in range(2))
+    first, second = (run(setting, POLICIES[name], asked, 40) for _ in range(2))
     assert (plain.bad, first.bad, second.bad) == ("", "", "")
     assert plain.digests == first.digests == second.digests
     assert [second.output.count(f"GPU {gpu} has no room for more copies") for gpu in (1, 2)] == [1, 1]
-    assert sum(second.report["copies"]["pulls"].values()) > 10
+    assert sum(second.report["memory_copies"]["pulls"].values()) > 10
     assert second.report["launches"]["by_device"]["1"] > 10

@@ -17,8 +17,8 @@ PCIE5_BYTES_PER_MS = 53e6
 
 def test_pairs_are_proven(native_build: Path, tmp_path: Path) -> None:
     ran = serve(native_build / "native", tmp_path, "copies")
-    assert [(pair["ok"], round(pair["gb_per_s"])) for pair in ran.report["copies"]["pairs"]] == [(True, 53)] * 2
-    assert ran.report["copies"]["through_host_bytes"] == {}
+    assert [(pair["ok"], round(pair["gb_per_s"])) for pair in ran.report["memory_copies"]["pairs"]] == [(True, 53)] * 2
+    assert ran.report["memory_copies"]["through_host_bytes"] == {}
 
 
 def test_a_server_s_threads_share_two_gpus_without_peer_access(native_build: Path, tmp_path: Path) -> None:
@@ -29,9 +29,9 @@ def test_a_server_s_threads_share_two_gpus_without_peer_access(native_build: Pat
     assert ran.output == alone.output
     assert [device["launches"] for device in ran.report["devices"]] == [LAYERS * (REQUESTS + 1) * THREADS // 2] * 2
     assert [device["remote_bytes"] for device in ran.report["devices"]] == [0, 0]
-    assert ran.report["copies"]["pulled_bytes"]["1"] <= (LAYERS + 2 * THREADS) * BYTES
-    assert ran.report["copies"]["through_host_bytes"] == ran.report["copies"]["pulled_bytes"]
-    assert [(pair["ok"], pair["why"]) for pair in ran.report["copies"]["pairs"]] == [(False, "no_access")] * 2
+    assert ran.report["memory_copies"]["pulled_bytes"]["1"] <= (LAYERS + 2 * THREADS) * BYTES
+    assert ran.report["memory_copies"]["through_host_bytes"] == ran.report["memory_copies"]["pulled_bytes"]
+    assert [(pair["ok"], pair["why"]) for pair in ran.report["memory_copies"]["pairs"]] == [(False, "no_access")] * 2
     assert alone.virtual_ns / ran.virtual_ns > 1.5
 
 
@@ -43,8 +43,8 @@ def test_gpus_whose_copies_of_each_other_arrive_wrong_go_without(native_build: P
     ran = serve(native, tmp_path, "copies", link=CORRUPT)
     assert ran.output == alone.output
     assert ran.report["devices"][1]["launches"] == LAYERS * (REQUESTS + 1) * THREADS // 2
-    assert ran.report["copies"]["through_host_bytes"] == ran.report["copies"]["pulled_bytes"]
-    assert [(pair["ok"], pair["why"]) for pair in ran.report["copies"]["pairs"]] == [(False, "wrong")] * 2
+    assert ran.report["memory_copies"]["through_host_bytes"] == ran.report["memory_copies"]["pulled_bytes"]
+    assert [(pair["ok"], pair["why"]) for pair in ran.report["memory_copies"]["pairs"]] == [(False, "wrong")] * 2
     told = sorted(line[:41] for line in ran.errors.splitlines() if line.startswith("tessera: GPU"))
     assert told == [f"tessera: GPU {user}'s copies of GPU {1 - user}'s memory" for user in range(2)]
 
@@ -57,8 +57,8 @@ def test_what_goes_through_host_memory_arrives(streams: int, size: int, native_b
     ran = guest(native, tmp_path, "copies", EVERYTHING_AWAY, program, NO_PEER)
     took_ms, right = ran.output.split()
     assert right == "right"
-    assert ran.report["copies"]["through_host_bytes"]["1"] >= streams * size
-    assert ran.report["copies"]["through_host_bytes"]["0"] >= streams * size
+    assert ran.report["memory_copies"]["through_host_bytes"]["1"] >= streams * size
+    assert ran.report["memory_copies"]["through_host_bytes"]["0"] >= streams * size
     one_way_ms = size / PCIE5_BYTES_PER_MS
     assert streams > 1 or one_way_ms < float(took_ms) < 1.6 * one_way_ms  # both halves of the way at once
 
@@ -75,4 +75,4 @@ def test_random_programs_give_the_same_bytes_without_peer_access(
     first, second = (run(setting, policy, asked, programs) for _ in range(2))
     assert (plain.bad, first.bad, second.bad) == ("", "", "")
     assert plain.digests == first.digests == second.digests
-    assert sum(second.report["copies"]["through_host_bytes"].values()) > 0
+    assert sum(second.report["memory_copies"]["through_host_bytes"].values()) > 0
