@@ -41,14 +41,17 @@ struct tsr_worker *tsr_worker_add_locked(CUstream handle, CUcontext context)
     if (tsr_tickets.workers.count >= MOST_PLACES || !tsr_vec_reserve(&tsr_tickets.workers, tsr_tickets.workers.count + 1))
         return NULL;
     struct tsr_worker *worker = new_locked(handle, context);
-    if (worker)
-        tsr_tickets.workers.data[tsr_tickets.workers.count++] = worker;
+    if (!worker)
+        return NULL;
+    tsr_tickets.workers.data[tsr_tickets.workers.count] = worker;
+    __atomic_store_n(&tsr_tickets.workers.count, tsr_tickets.workers.count + 1, __ATOMIC_RELEASE);
     return worker;
 }
 
 static void take_back_locked(void)
 {
-    struct tsr_worker *worker = tsr_tickets.workers.data[--tsr_tickets.workers.count];
+    struct tsr_worker *worker = tsr_tickets.workers.data[tsr_tickets.workers.count - 1];
+    __atomic_store_n(&tsr_tickets.workers.count, tsr_tickets.workers.count - 1, __ATOMIC_RELEASE);
     worker->free = tsr_tickets.free;
     tsr_tickets.free = worker;
 }
@@ -109,7 +112,7 @@ bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket)
 
 bool tsr_tickets_are_crowded(void)
 {
-    return __atomic_load_n(&tsr_tickets.workers.count, __ATOMIC_RELAXED) > TSR_TICKETS_MOST_WORKERS;
+    return tsr_tickets_count() > TSR_TICKETS_MOST_WORKERS;
 }
 
 void tsr_tickets_part_from_streams(void)
@@ -128,7 +131,8 @@ void tsr_tickets_forget_workers_locked(void)
     tsr_map_fini(&tsr_tickets.places);
     tsr_map_fini(&tsr_tickets.after);
     tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
-    tsr_tickets.before_all = (uint64_t)MOST_PLACES << TSR_TICKET_SHIFT | 1; /* nobody's: it is complete */
+    uint64_t nobodys = (uint64_t)MOST_PLACES << TSR_TICKET_SHIFT | 1; /* it is complete */
+    __atomic_store_n(&tsr_tickets.before_all, nobodys, __ATOMIC_RELEASE);
 }
 
 static bool is_of(uint64_t key, const void *value, const void *context)

@@ -40,8 +40,8 @@ struct tsr_tickets {
     pthread_rwlock_t ends; /* held to write where a stream ends, to read by who asks it */
     struct {
         struct tsr_worker **data;
-        size_t count, capacity;
-    } workers; /* by place */
+        size_t count, capacity; /* count: atomic */
+    } workers;                  /* by place */
     struct tsr_worker *free;
     struct tsr_map places;       /* of workers that are not gone: 1 + place, by handle, or by the context of a default stream */
     struct tsr_map after;        /* by pair of workers (comes after, came before): the number up to which it is known to */
@@ -94,6 +94,12 @@ CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct t
 CUresult tsr_worker_record(const struct tsr_worker *of, CUevent *event);
 /* What has been enqueued so far counts as one worker's, who is gone; it may have written anything. Memory lock. */
 CUresult tsr_tickets_bury_all(void);
+
+/* Workers; with the lock not held, a hint. */
+static inline size_t tsr_tickets_count(void)
+{
+    return __atomic_load_n(&tsr_tickets.workers.count, __ATOMIC_RELAXED);
+}
 
 static inline bool tsr_tickets_have_begun(void)
 {

@@ -192,7 +192,8 @@ CUresult tsr_tickets_bury_all(void)
     if (gone) {
         gone->gone = true;
         gone->last = 1;
-        tsr_tickets.before_all = (uint64_t)(tsr_tickets.workers.count - 1) << TSR_TICKET_SHIFT | gone->last;
+        __atomic_store_n(&tsr_tickets.before_all, (uint64_t)(tsr_tickets.workers.count - 1) << TSR_TICKET_SHIFT | gone->last,
+                         __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&tsr_copies_lock);
     return result;
@@ -202,7 +203,7 @@ CUresult tsr_tickets_bury_all(void)
 void tsr_copies_capture_begins(CUstream stream, bool per_thread)
 {
     CUstream named = tsr_stream_named(stream, per_thread);
-    for (uint32_t i = 0; tsr_copies_matter() && i < tsr_tickets.workers.count; i++) {
+    for (uint32_t i = 0; tsr_copies_matter() && i < tsr_tickets_count(); i++) {
         struct tsr_worker worker = snapshot(i);
         bool concerned = worker.handle == named || worker.handle == CU_STREAM_LEGACY;
         CUevent event = worker.event; /* the same, so that whoever has just found it may still wait for it */
