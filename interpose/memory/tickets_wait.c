@@ -70,10 +70,22 @@ static CUresult record(const struct tsr_worker *worker, CUevent *event)
     return result;
 }
 
+static bool
+    blocking_captured; /* atomic; among the streams of the captures that are open may be one that legacy ones wait for */
+
+static bool is_blocking(CUstream named)
+{
+    unsigned flags = 0;
+    return named == CU_STREAM_PER_THREAD || tsr_real.cuStreamGetFlags(named, &flags) != CUDA_SUCCESS ||
+           !(flags & CU_STREAM_NON_BLOCKING);
+}
+
 /* A stream that is captured must not be asked, nor a legacy one while a stream is captured that it would wait for. */
 static bool is_forbidden(const struct tsr_worker *worker)
 {
-    return !worker->gone && (worker->handle == CU_STREAM_LEGACY ? tsr_is_any_capture() : tsr_is_capturing(worker->handle));
+    bool legacy = worker->handle == CU_STREAM_LEGACY;
+    return !worker->gone && (legacy ? tsr_is_any_capture() && __atomic_load_n(&blocking_captured, __ATOMIC_ACQUIRE)
+                                    : tsr_is_capturing(worker->handle));
 }
 
 /*
@@ -181,10 +193,9 @@ CUresult tsr_tickets_bury_all(void)
     return result;
 }
 
-/* A capture is about to begin in the stream: whoever has to come after what it, or the legacy one, was given can still do so. */
-void tsr_copies_capture_begins(CUstream stream, bool per_thread)
+/* The stream is about to be captured: whoever has to come after what it, or the legacy one, was given can still do so. */
+static void remember_work(CUstream named)
 {
-    CUstream named = tsr_stream_named(stream, per_thread);
     for (size_t i = 0; tsr_copies_matter() && i < tsr_tickets.workers.count; i++) {
         pthread_mutex_lock(&tsr_copies_lock);
         struct tsr_worker worker = tsr_tickets.workers.data[i];
@@ -199,6 +210,28 @@ void tsr_copies_capture_begins(CUstream stream, bool per_thread)
         tsr_tickets.workers.data[i].recorded = worker.last;
         pthread_mutex_unlock(&tsr_copies_lock);
     }
+}
+
+void tsr_copies_capture_begins(CUstream stream, bool per_thread)
+{
+    CUstream named = tsr_stream_named(stream, per_thread);
+    if (!tsr_copies_matter())
+        return;
+    if (!tsr_is_any_capture())
+        __atomic_store_n(&blocking_captured, false, __ATOMIC_RELEASE);
+    remember_work(named);
+    if (is_blocking(named))
+        __atomic_store_n(&blocking_captured, true, __ATOMIC_RELEASE);
+}
+
+void tsr_copies_may_join_capture(CUstream stream, bool per_thread)
+{
+    CUstream named = tsr_stream_named(stream, per_thread);
+    if (!tsr_copies_matter() || named == CU_STREAM_LEGACY || tsr_is_capturing(named))
+        return;
+    remember_work(named);
+    if (is_blocking(named))
+        __atomic_store_n(&blocking_captured, true, __ATOMIC_RELEASE);
 }
 
 /* Its work goes on; who comes after it waits for a stream of ours that does. */
