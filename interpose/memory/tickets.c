@@ -39,6 +39,7 @@ uint32_t tsr_worker_find_locked(CUstream named)
         tsr_tickets.workers.count--;
         return TSR_NO_WORKER;
     }
+    __atomic_store_n(&tsr_tickets.crowded, tsr_tickets.workers.count > TSR_TICKETS_MOST_WORKERS, __ATOMIC_RELAXED);
     return (uint32_t)tsr_tickets.workers.count - 1;
 }
 
@@ -73,7 +74,7 @@ bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket)
 
 bool tsr_tickets_are_crowded(void)
 {
-    return __atomic_load_n(&tsr_tickets.workers.count, __ATOMIC_RELAXED) > TSR_TICKETS_MOST_WORKERS;
+    return __atomic_load_n(&tsr_tickets.crowded, __ATOMIC_RELAXED);
 }
 
 void tsr_tickets_forget_workers(void)
@@ -81,6 +82,7 @@ void tsr_tickets_forget_workers(void)
     pthread_mutex_lock(&tsr_copies_lock);
     tsr_tickets.complete = tsr_tickets.numbers;
     tsr_tickets.workers.count = 0;
+    __atomic_store_n(&tsr_tickets.crowded, false, __ATOMIC_RELAXED);
     tsr_map_fini(&tsr_tickets.places);
     tsr_map_fini(&tsr_tickets.after);
     tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
@@ -112,6 +114,7 @@ void tsr_tickets_forget(void)
 {
     pthread_rwlock_init(&tsr_tickets.ends, NULL);
     tsr_tickets.workers.count = 0;
+    __atomic_store_n(&tsr_tickets.crowded, false, __ATOMIC_RELAXED);
     tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
     tsr_tickets.numbers = tsr_tickets.complete = tsr_tickets.before_all = 0;
     tsr_tickets.graveyard = (struct tsr_worker){0};

@@ -39,6 +39,7 @@ struct tsr_tickets {
         struct tsr_worker *data;
         size_t count, capacity;
     } workers;
+    bool crowded;                /* atomic; there are more than are kept for long */
     struct tsr_map places;       /* of workers that are not gone: 1 + place, by handle, or by the context of a default stream */
     struct tsr_map after;        /* by pair of workers (comes after, came before): the number up to which it is known to */
     uint64_t before_all;         /* atomic; ticket of all work from before uses were noted; 0: no work elsewhere has begun */

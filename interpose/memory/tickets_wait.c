@@ -193,21 +193,32 @@ CUresult tsr_tickets_bury_all(void)
     return result;
 }
 
+static bool is_worker(size_t place, struct tsr_worker *out)
+{
+    pthread_mutex_lock(&tsr_copies_lock);
+    bool is = place < tsr_tickets.workers.count;
+    if (is)
+        *out = tsr_tickets.workers.data[place];
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return is;
+}
+
 /* The stream is about to be captured: whoever has to come after what it, or the legacy one, was given can still do so. */
 static void remember_work(CUstream named)
 {
-    for (size_t i = 0; tsr_copies_matter() && i < tsr_tickets.workers.count; i++) {
-        pthread_mutex_lock(&tsr_copies_lock);
-        struct tsr_worker worker = tsr_tickets.workers.data[i];
-        pthread_mutex_unlock(&tsr_copies_lock);
+    struct tsr_worker worker;
+    for (size_t i = 0; is_worker(i, &worker); i++) {
         bool concerned = worker.handle == named || worker.handle == CU_STREAM_LEGACY;
         CUevent event = worker.event; /* the same, so that whoever has just found it may still wait for it */
         if (!concerned || worker.gone || worker.dead || worker.recorded == worker.last || is_forbidden(&worker) ||
             record(&worker, &event) != CUDA_SUCCESS)
             continue;
         pthread_mutex_lock(&tsr_copies_lock);
-        tsr_tickets.workers.data[i].event = event;
-        tsr_tickets.workers.data[i].recorded = worker.last;
+        if (i < tsr_tickets.workers.count &&
+            tsr_tickets.workers.data[i].handle == worker.handle) { /* it has not been forgotten */
+            tsr_tickets.workers.data[i].event = event;
+            tsr_tickets.workers.data[i].recorded = worker.last;
+        }
         pthread_mutex_unlock(&tsr_copies_lock);
     }
 }
