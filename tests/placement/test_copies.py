@@ -17,6 +17,7 @@ SERVER = Path(__file__).with_name("server_guest.py")
 RING = Path(__file__).with_name("ring_guest.py")
 SIZES = Path(__file__).with_name("sizes_guest.py")
 CROWD = Path(__file__).with_name("crowd_guest.py")
+CAPTURE = Path(__file__).with_name("capture_guest.py")
 THREADS, REQUESTS, MANY, LAYERS, BYTES = 4, 48, 200, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: "
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
@@ -203,6 +204,26 @@ def test_memory_is_offered_to_others_while_there_are_too_many_streams(native_bui
         done = subprocess.run(command, text=True, capture_output=True, env=variables, timeout=100, check=False)
         assert (done.returncode, done.stdout) == (0, "[7]\n"), done.stderr
     assert json.loads(report.read_text())["launches"]["by_device"]["1"] > 2000
+
+
+@pytest.mark.parametrize("writer", ["joined", "legacy"])
+def test_a_capture_keeps_nobody_from_coming_after_others(writer: str, native_build: Path, tmp_path: Path) -> None:
+    """A stream that becomes part of it, and the default one that it does not concern."""
+    policy = tmp_path / "policy.yaml"
+    devices = "devices: {home: 0, executors: [1]}\nmemory: {place: copies}\n"
+    policy.write_text(f"version: 1\n{devices}rules:\n  - {{match: {{function: store}}, device: 1}}\n")
+    variables = {**with_native(native_build / "native"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy)]
+    for _ in range(2):  # the first learns what launches touch
+        done = subprocess.run(
+            [*command, "--", sys.executable, str(CAPTURE), writer],
+            text=True,
+            capture_output=True,
+            env=variables,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
 
 
 @pytest.mark.full
