@@ -211,74 +211,71 @@ CUresult tsr_tickets_bury_all(void)
     return result;
 }
 
-static bool is_worker(size_t place, struct tsr_worker *out)
+/* The stream is about to be captured: whoever has to come after what it, or the legacy one, was given can still do so. */
+static void remember_work(CUstream named)
 {
-    /* The stream is about to be captured: whoever has to come after what it, or the legacy one, was given can still do so. */
-    static void remember_work(CUstream named)
-    {
-        for (uint32_t i = 0; i < tsr_tickets_count(); i++) {
-            struct tsr_worker worker = snapshot(i);
-            bool concerned = worker.handle == named || worker.handle == CU_STREAM_LEGACY;
-            CUevent event = worker.event; /* the same, so that whoever has just found it may still wait for it */
-            if (!concerned || worker.gone || worker.dead || worker.recorded == worker.last || is_forbidden(&worker) ||
-                record(&worker, &event) != CUDA_SUCCESS)
-                continue;
-            pthread_mutex_lock(&tsr_copies_lock);
-            if (i < tsr_tickets_count() &&
-                tsr_tickets.workers.data[i]->handle == worker.handle) { /* it has not been forgotten */
-                tsr_tickets.workers.data[i]->event = event;
-                tsr_tickets.workers.data[i]->recorded = worker.last;
-            }
-            pthread_mutex_unlock(&tsr_copies_lock);
-        }
-    }
-
-    void tsr_copies_capture_begins(CUstream stream, bool per_thread)
-    {
-        CUstream named = tsr_stream_named(stream, per_thread);
-        if (!tsr_copies_matter())
-            return;
-        if (!tsr_is_any_capture())
-            __atomic_store_n(&blocking_captured, false, __ATOMIC_RELEASE);
-        remember_work(named);
-        if (is_blocking(named))
-            __atomic_store_n(&blocking_captured, true, __ATOMIC_RELEASE);
-    }
-
-    void tsr_copies_may_join_capture(CUstream stream, bool per_thread)
-    {
-        CUstream named = tsr_stream_named(stream, per_thread);
-        if (!tsr_copies_matter() || named == CU_STREAM_LEGACY || tsr_is_capturing(named))
-            return;
-        remember_work(named);
-        if (is_blocking(named))
-            __atomic_store_n(&blocking_captured, true, __ATOMIC_RELEASE);
-    }
-
-    /* Its work goes on; who comes after it waits for a stream of ours that does. */
-    void tsr_copies_stream_ends(CUstream stream)
-    {
-        CUevent event = NULL;
-        bool made = false;
-        if (!tsr_copies_matter() || tsr_stream_is_default(stream))
-            return;
-        pthread_rwlock_wrlock(&tsr_tickets.ends);
+    for (uint32_t i = 0; i < tsr_tickets_count(); i++) {
+        struct tsr_worker worker = snapshot(i);
+        bool concerned = worker.handle == named || worker.handle == CU_STREAM_LEGACY;
+        CUevent event = worker.event; /* the same, so that whoever has just found it may still wait for it */
+        if (!concerned || worker.gone || worker.dead || worker.recorded == worker.last || is_forbidden(&worker) ||
+            record(&worker, &event) != CUDA_SUCCESS)
+            continue;
         pthread_mutex_lock(&tsr_copies_lock);
-        uint32_t place = (uint32_t)(uintptr_t)tsr_map_find(&tsr_tickets.places, (uintptr_t)stream) - 1;
-        pthread_mutex_unlock(&tsr_copies_lock);
-        struct tsr_worker worker = snapshot(place);
-        CUresult result = worker.gone || worker.dead ? CUDA_SUCCESS : find_event(&worker, &event, &made);
-        if (result == CUDA_SUCCESS && event)
-            result = bury(worker.context, event);
-        if (made && event)
-            tsr_real.cuEventDestroy_v2(event);
-        pthread_mutex_lock(&tsr_copies_lock);
-        if (place < tsr_tickets.workers.count) {
-            __atomic_store_n(&tsr_tickets.workers.data[place]->gone, true, __ATOMIC_RELAXED);
-            tsr_map_remove(&tsr_tickets.places, (uintptr_t)stream);
+        if (i < tsr_tickets_count() && tsr_tickets.workers.data[i]->handle == worker.handle) { /* it has not been forgotten */
+            tsr_tickets.workers.data[i]->event = event;
+            tsr_tickets.workers.data[i]->recorded = worker.last;
         }
-        if (result != CUDA_SUCCESS)
-            tsr_copies_fail_locked(result, "a stream that ended could not be waited for");
         pthread_mutex_unlock(&tsr_copies_lock);
-        pthread_rwlock_unlock(&tsr_tickets.ends);
     }
+}
+
+void tsr_copies_capture_begins(CUstream stream, bool per_thread)
+{
+    CUstream named = tsr_stream_named(stream, per_thread);
+    if (!tsr_copies_matter())
+        return;
+    if (!tsr_is_any_capture())
+        __atomic_store_n(&blocking_captured, false, __ATOMIC_RELEASE);
+    remember_work(named);
+    if (is_blocking(named))
+        __atomic_store_n(&blocking_captured, true, __ATOMIC_RELEASE);
+}
+
+void tsr_copies_may_join_capture(CUstream stream, bool per_thread)
+{
+    CUstream named = tsr_stream_named(stream, per_thread);
+    if (!tsr_copies_matter() || named == CU_STREAM_LEGACY || tsr_is_capturing(named))
+        return;
+    remember_work(named);
+    if (is_blocking(named))
+        __atomic_store_n(&blocking_captured, true, __ATOMIC_RELEASE);
+}
+
+/* Its work goes on; who comes after it waits for a stream of ours that does. */
+void tsr_copies_stream_ends(CUstream stream)
+{
+    CUevent event = NULL;
+    bool made = false;
+    if (!tsr_copies_matter() || tsr_stream_is_default(stream))
+        return;
+    pthread_rwlock_wrlock(&tsr_tickets.ends);
+    pthread_mutex_lock(&tsr_copies_lock);
+    uint32_t place = (uint32_t)(uintptr_t)tsr_map_find(&tsr_tickets.places, (uintptr_t)stream) - 1;
+    pthread_mutex_unlock(&tsr_copies_lock);
+    struct tsr_worker worker = snapshot(place);
+    CUresult result = worker.gone || worker.dead ? CUDA_SUCCESS : find_event(&worker, &event, &made);
+    if (result == CUDA_SUCCESS && event)
+        result = bury(worker.context, event);
+    if (made && event)
+        tsr_real.cuEventDestroy_v2(event);
+    pthread_mutex_lock(&tsr_copies_lock);
+    if (place < tsr_tickets.workers.count) {
+        __atomic_store_n(&tsr_tickets.workers.data[place]->gone, true, __ATOMIC_RELAXED);
+        tsr_map_remove(&tsr_tickets.places, (uintptr_t)stream);
+    }
+    if (result != CUDA_SUCCESS)
+        tsr_copies_fail_locked(result, "a stream that ended could not be waited for");
+    pthread_mutex_unlock(&tsr_copies_lock);
+    pthread_rwlock_unlock(&tsr_tickets.ends);
+}
