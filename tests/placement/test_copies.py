@@ -24,7 +24,7 @@ RANDOM = {
     "copies-nth": 91_000,
     "copies-share": 92_000,
     "copies-stream": 93_000,
-    "copies-full": 94_000,
+    "copies-full": 590_000,
 }
 PROGRAMS = 60
 MEBIBYTES = 8

@@ -91,7 +91,7 @@ POLICIES = {
         Policy("copies-nth", 3, NTH, "copies"),
         Policy("copies-share", 4, SHARES, "copies"),
         Policy("copies-stream", 3, BY_STREAM, "copies"),
-        Policy("copies-full", 3, NTH, "copies", limit="4MiB"),
+        Policy("copies-full", 3, NTH, "copies", limit="80MiB"),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
         Policy("pcie", 3, NTH, link="pcie5"),
         Policy("verify", 2, (_share(0.7, 8, 1),), options=("--verify=5",)),
