@@ -122,39 +122,42 @@ static void close_window(const struct tsr_extent *extent, uint32_t in, uint32_t 
         take_back(tsr_session()->lanes[in - 1], at, extent->bytes);
 }
 
-/* It sees all copies, and all see its own. */
-static CUresult open_windows(const struct tsr_extent *extent, uint32_t copy, const struct tsr_replicas *replicas)
+static bool is_ready(const struct tsr_replicas *replicas, uint32_t gpu)
+{
+    return replicas->ready >> gpu & 1;
+}
+
+/* The GPU sees all copies, also when it has none of its own and pulls into home's, and all who use the extent see its own. */
+static CUresult open_windows(const struct tsr_extent *extent, uint32_t gpu, const struct tsr_replicas *replicas)
 {
     CUresult result = CUDA_SUCCESS;
     for (uint32_t other = 0; other <= tsr_session()->lane_count && result == CUDA_SUCCESS; other++) {
-        if (!has(replicas, other))
-            continue;
-        result = open_window(extent, copy, other, replicas);
-        if (result == CUDA_SUCCESS && other != copy)
-            result = open_window(extent, other, copy, replicas);
+        if (has(replicas, other))
+            result = open_window(extent, gpu, other, replicas);
+        if (result == CUDA_SUCCESS && other != gpu && has(replicas, gpu) && is_ready(replicas, other))
+            result = open_window(extent, other, gpu, replicas);
     }
     return result;
 }
 
 /* Also of what was opened in part: what is not mapped is refused by the driver and the executors. */
-static void close_windows(const struct tsr_extent *extent, uint32_t copy, const struct tsr_replicas *replicas)
+static void close_windows(const struct tsr_extent *extent, uint32_t gpu, const struct tsr_replicas *replicas)
 {
     for (uint32_t other = 0; other <= tsr_session()->lane_count; other++) {
-        if (!has(replicas, other))
-            continue;
-        close_window(extent, copy, other);
-        if (other != copy)
-            close_window(extent, other, copy);
+        if (has(replicas, other))
+            close_window(extent, gpu, other);
+        if (other != gpu && has(replicas, gpu) && is_ready(replicas, other))
+            close_window(extent, other, gpu);
     }
 }
 
 void tsr_replicas_take(const struct tsr_extent *extent, uint32_t copy, struct tsr_replicas *replicas)
 {
     take_back(tsr_session()->lanes[copy - 1], extent->address, extent->bytes);
+    close_windows(extent, copy, replicas);
     replicas->ready &= (uint16_t)~(1u << copy);
     if (!has(replicas, copy))
         return;
-    close_windows(extent, copy, replicas);
     tsr_real.cuMemRelease(replicas->memory[copy]);
     replicas->own &= (uint16_t)~(1u << copy);
 }
@@ -165,8 +168,7 @@ CUresult tsr_replicas_give(const struct tsr_extent *extent, uint32_t copy, struc
     if (result != CUDA_SUCCESS)
         return result;
     replicas->ready |= (uint16_t)(1u << copy);
-    if (has(replicas, copy))
-        result = open_windows(extent, copy, replicas);
+    result = open_windows(extent, copy, replicas);
     if (result != CUDA_SUCCESS)
         tsr_replicas_take(extent, copy, replicas);
     return result;

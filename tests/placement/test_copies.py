@@ -34,6 +34,7 @@ RANDOM = {
     "copies-share": 92_000,
     "copies-stream": 93_000,
     "copies-given": 94_000,
+    "copies-limited": 590_000,
 }
 MEBIBYTES = 8
 

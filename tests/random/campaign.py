@@ -117,7 +117,7 @@ POLICIES = {
         Policy("given-threads", 2, (GIVEN.replace("by_stream", "by_thread"),), "follow, move_after: 0"),
         Policy("copies-given", 3, (GIVEN,), "copies"),
         Policy("copies-full", 3, NTH, "copies", far_gib=0.0625),
-        Policy("copies-limited", 3, NTH, "copies", limit="4MiB"),
+        Policy("copies-limited", 3, NTH, "copies", limit="80MiB"),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
         Policy("pcie", 3, NTH, link="pcie5"),
         Policy("verify", 2, (_share(0.7, 8, 1),), options=("--verify=5",)),
