@@ -32,13 +32,13 @@
 #ifdef __SANITIZE_THREAD__ /* it leaves little room to applications */
 #define TSR_ARENA_ADDRESS 0x7ed000000000ull
 #define TSR_ARENA_BYTES (16ull << 30)
-#define TSR_RESERVE_BYTES (64ull << 30)
+#define TSR_RESERVE_BYTES (16ull << 30)
 #define TSR_HOST_ADDRESS 0x7ee800000000ull
 #define TSR_HOST_BYTES (16ull << 30)
 #define TSR_LANE_ADDRESS 0x7eec00000000ull
-#define TSR_WINDOWS 0u
+#define TSR_WINDOWS 4u /* for copies of the arena's memory (memory/replicas.h) */
 #else
-#define TSR_WINDOWS 16u /* for copies of the arena's memory (memory/replicas.h) */
+#define TSR_WINDOWS 16u
 #define TSR_ARENA_ADDRESS 0x200000000000ull
 #define TSR_ARENA_BYTES (1ull << 40)
 #define TSR_RESERVE_BYTES (8ull << 40)
