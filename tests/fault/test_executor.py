@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
-from tests.fault.executor_faults import MOVED, POLICY, POLICY_OF_THREE, Fault, judge, run
+from tests.fault.executor_faults import COPIES, MOVED, POLICY, POLICY_OF_THREE, Fault, judge, learn, run
 
 ROUNDS, WORK_SECONDS = 400, 2.0
 
@@ -22,6 +22,17 @@ def test_an_executor_that_fails(fault: signal.Signals, delay: float, native_buil
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     outcome = run(native_build / "native", policy, ROUNDS, Fault(fault, delay))
+    assert judge(outcome, WORK_SECONDS) is None, outcome
+
+
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
+def test_an_executor_that_fails_while_there_are_copies(
+    fault: signal.Signals, native_build: Path, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY_OF_THREE + COPIES)
+    native = native_build / "native"
+    outcome = run(native, policy, ROUNDS, Fault(fault, 0.02, 2), learn(native, policy, tmp_path / "cache"))
     assert judge(outcome, WORK_SECONDS) is None, outcome
 
 

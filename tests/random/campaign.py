@@ -73,8 +73,10 @@ def named(name: str) -> Policy | None:
     if parts is None or policy is None or (not policy.rules and (parts[2] or parts[3])):
         return None
     gpus = int(parts[3] or policy.gpus)
+    if gpus < 2:
+        return None
     rules = tuple(DEVICE.sub(lambda found: f"device: {1 + (int(found[1]) - 1) % (gpus - 1)}", r) for r in policy.rules)
-    return replace(policy, name=name, gpus=gpus, rules=rules, memory=parts[2] or policy.memory) if gpus > 1 else None
+    return replace(policy, name=name, gpus=gpus, rules=rules, memory=parts[2] or policy.memory)
 
 
 def _share(fraction: float, seed: int, device: int) -> str:

@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 from tests.random import campaign
-from tests.random.campaign import NONE, POLICIES, Chunk, Policy, Ran, Setting, Shrinker, run, run_campaign, run_chunk
+from tests.random.campaign import (
+    NONE,
+    POLICIES,
+    Chunk,
+    Policy,
+    Ran,
+    Setting,
+    Shrinker,
+    named,
+    run,
+    run_campaign,
+    run_chunk,
+)
 
 FIRST = 50_000
 SAMPLE = ("all", "nth", "share", "moving", "stream", "no-peer", "verify", "stats")
@@ -37,6 +49,15 @@ def test_programs_are_the_same_each_time(setting: Setting) -> None:
     assert [ran.bad for ran in runs] == ["", ""]
     assert runs[0].digests == runs[1].digests
     assert len({digest for _, digest in runs[0].digests}) == 50
+
+
+def test_a_policy_has_another_place_of_memory_and_another_number_of_gpus() -> None:
+    policy = named("nth+copies@2")
+    assert policy is not None
+    assert (policy.gpus, policy.memory) == (2, "copies")
+    assert [rule.rpartition("device: ")[2] for rule in policy.rules] == ["1}", "1}"]
+    assert named("nth") == POLICIES["nth"]
+    assert [named(name) for name in ("nth@1", "none@2", "shim+copies", "nobody", "nth@")] == [None] * 5
 
 
 def test_other_bytes_and_errors_are_failures(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@
 #define TSR_LANE_ADDRESS 0x7eec00000000ull
 #define TSR_WINDOWS 8u
 #else
-#define TSR_WINDOWS 16u /* for copies of the arena's memory (memory/replicas.h) */
+#define TSR_WINDOWS 16u
 #define TSR_ARENA_ADDRESS 0x200000000000ull
 #define TSR_ARENA_BYTES (1ull << 40)
 #define TSR_RESERVE_BYTES (8ull << 40)
