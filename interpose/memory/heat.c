@@ -12,7 +12,7 @@
 struct tsr_heat *tsr_heat_pages TSR_HOT; /* away from what is written */
 struct tsr_heat_counter tsr_heat_counter;
 
-__thread uint32_t tsr_heat_left;
+__thread uint32_t tsr_heat_left, tsr_heat_pending, tsr_heat_at_once;
 static uint32_t mean_gap = 1; /* constant while something is counted */
 static __thread uint32_t gap, random_state, looks;
 static uint32_t threads; /* atomic; that have drawn: each has random numbers of its own */
@@ -34,6 +34,7 @@ uint32_t tsr_heat_draw(void)
     looks += looks < FIRST_LOOKS;
     gap = each ? 1 : 1 + (draw() >> 8) % (2 * mean_gap - 1);
     tsr_heat_left = gap;
+    tsr_heat_at_once = each ? 0 : TSR_HEAT_AT_ONCE;
     return now;
 }
 

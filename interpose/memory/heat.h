@@ -33,10 +33,12 @@ bool tsr_heat_start(uint32_t gap);
 /* Nothing is counted any more. No thread is counting. */
 void tsr_heat_stop(void);
 
-/* Launches since the last time this was set to zero: written by all threads, read by none of their launches. */
+/* Launches since the last time this was set to zero, but for the last few of each thread: written by all threads, read by none of their launches. */
 struct tsr_heat_counter {
     TSR_APART uint32_t launches; /* atomic */
 };
+#define TSR_HEAT_AT_ONCE 64u /* launches of a thread that are added to it together, once not all are looked at */
+extern __thread uint32_t tsr_heat_at_once, tsr_heat_pending __attribute__((visibility("hidden")));
 extern struct tsr_heat_counter tsr_heat_counter __attribute__((visibility("hidden")));
 
 /* Launches of the calling thread until the next one that counts, that one included; 0: none has been drawn. */
@@ -49,11 +51,25 @@ static inline void tsr_heat_add(uint32_t *count, uint32_t launches)
     __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + launches, __ATOMIC_RELAXED);
 }
 
+#define TSR_HEAT_CERTAIN 4096u
+
+/* More would say nothing new: then threads that use the same page do not take its counts from each other. */
+static inline bool tsr_heat_is_certain(const struct tsr_heat *page, uint32_t own)
+{
+    uint32_t others = 0, count = __atomic_load_n(&page->by_gpu[own], __ATOMIC_RELAXED);
+    if (count < TSR_HEAT_CERTAIN)
+        return false;
+    for (uint32_t gpu = 0; gpu < TSR_HEAT_GPUS; gpu++)
+        others += gpu == own ? 0 : __atomic_load_n(&page->by_gpu[gpu], __ATOMIC_RELAXED);
+    return others < count / 8;
+}
+
 static inline void tsr_heat_count_address(uint64_t address, uint32_t launches, uint32_t gpu)
 {
     uint64_t offset = address - TSR_ARENA_ADDRESS;
-    if (offset < TSR_ARENA_BYTES)
-        tsr_heat_add(&tsr_heat_pages[offset >> TSR_HEAT_PAGE_SHIFT].by_gpu[gpu % TSR_HEAT_GPUS], launches);
+    struct tsr_heat *page = &tsr_heat_pages[offset >> TSR_HEAT_PAGE_SHIFT];
+    if (offset < TSR_ARENA_BYTES && !tsr_heat_is_certain(page, gpu % TSR_HEAT_GPUS))
+        tsr_heat_add(&page->by_gpu[gpu % TSR_HEAT_GPUS], launches);
 }
 
 /* The addresses in a block of parameters. */
@@ -81,7 +97,11 @@ static inline uint32_t tsr_heat_weight(void)
 /* A launch on the GPU with this block of parameters, and those that it counts for. */
 static inline void tsr_heat_count(const void *parameters, size_t bytes, uint32_t launches, uint32_t gpu)
 {
-    tsr_heat_add(&tsr_heat_counter.launches, launches);
+    tsr_heat_pending += launches;
+    if (tsr_heat_pending >= tsr_heat_at_once) {
+        tsr_heat_add(&tsr_heat_counter.launches, tsr_heat_pending);
+        tsr_heat_pending = 0;
+    }
     tsr_heat_count_words(parameters, bytes, launches, gpu);
 }
 

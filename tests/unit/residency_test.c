@@ -132,10 +132,25 @@ TEST(words_that_are_addresses_count_for_their_page)
     tsr_heat_stop();
 }
 
+TEST(counts_that_are_certain_are_left_alone)
+{
+    uint64_t block[] = {TSR_ARENA_ADDRESS};
+    REQUIRE(tsr_heat_start(1));
+    for (uint32_t i = 0; i < 2 * TSR_HEAT_CERTAIN; i++)
+        tsr_heat_count(block, sizeof block, 1, 1);
+    CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS, PAGE).by_gpu[1], TSR_HEAT_CERTAIN);
+    for (uint32_t i = 0; i < TSR_HEAT_CERTAIN / 2; i++)
+        tsr_heat_count(block, sizeof block, 1, 2);
+    tsr_heat_count(block, sizeof block, 1, 1); /* it is contested now */
+    CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS, PAGE).by_gpu[1], TSR_HEAT_CERTAIN + 1);
+    CHECK_EQ(tsr_heat_of(TSR_ARENA_ADDRESS, PAGE).by_gpu[2], TSR_HEAT_CERTAIN / 2);
+    tsr_heat_stop();
+}
+
 /* Eight launches over and over, each with memory of its own: a fixed step would see one of them only. */
 TEST(launches_that_are_looked_at_count_for_those_between_them)
 {
-    enum { LAUNCHES = 80000, KERNELS = 8 };
+    enum { LAUNCHES = 28000, KERNELS = 8 }; /* pages are not certain yet */
     uint32_t sampled = 0, counted = 0;
     REQUIRE(tsr_heat_start(4));
     for (uint64_t i = 0; i < LAUNCHES; i++) {
@@ -148,7 +163,7 @@ TEST(launches_that_are_looked_at_count_for_those_between_them)
     }
     CHECK(sampled > LAUNCHES / 5 && sampled < LAUNCHES / 3);
     CHECK(counted <= LAUNCHES && counted > LAUNCHES - 8);
-    CHECK_EQ(tsr_heat_counter.launches, counted);
+    CHECK(tsr_heat_counter.launches <= counted && tsr_heat_counter.launches > counted - 2 * TSR_HEAT_AT_ONCE);
     for (uint64_t page = 0; page < KERNELS; page++) {
         uint32_t uses = tsr_heat_of(TSR_ARENA_ADDRESS + page * PAGE, PAGE).by_gpu[1];
         CHECK(uses > LAUNCHES / KERNELS * 9 / 10 && uses < LAUNCHES / KERNELS * 11 / 10);
