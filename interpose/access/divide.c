@@ -91,8 +91,8 @@ static const struct tsr_form *either(struct tsr_evaluation *e, const struct tsr_
 }
 
 /* The quotient of a quotient, if it is new: what is left of the first one, a digit, is at least 0 and below the divisor. */
-static void relate_digit(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor, const struct tsr_form *quotient,
-                         uint32_t before)
+static void relate_digit(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor,
+                         const struct tsr_form *quotient, uint32_t before)
 {
     for (uint32_t i = 0; i < quotient->count; i++) {
         if (quotient->terms[i].symbol < before)

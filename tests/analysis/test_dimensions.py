@@ -1,4 +1,4 @@
-"""Elements of tensors with strides: an index is taken apart by divisors of the launch, each with its rounded reciprocal."""
+"""Elements of tensors with strides: an index is taken apart by a launch's divisors, each with its reciprocal."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ SOURCE = f"""
 .address_size 64
 .visible .entry copy(.param .align 8 .b8 dims[{24 + 20 * DIMENSIONS}])
 {{
-    .reg .b64 %a<8>; .reg .b32 %r<16>; .reg .pred %p;
+    .reg .b64 %a<8>; .reg .b32 %r<16>; .reg .pred %p; .reg .b16 %h;
     mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r2, %r1, {BLOCK}, %r2;
     ld.param.u32 %r1, [dims+16]; setp.ge.u32 %p, %r2, %r1; @%p bra done;
     mov.u32 %r3, 0; mov.u32 %r4, 0;
     {"".join(divided(number) for number in range(DIMENSIONS))}
     ld.param.u64 %a1, [dims]; ld.param.u64 %a2, [dims+8];
     cvt.u64.u32 %a3, %r3; add.u64 %a1, %a1, %a3; cvt.u64.u32 %a4, %r4; add.u64 %a2, %a2, %a4;
-    ld.global.b16 %r5, [%a2]; st.global.b16 [%a1], %r5;
+    ld.global.b16 %h, [%a2]; st.global.b16 [%a1], %h;
 done:
     ret;
 }}
@@ -61,12 +61,11 @@ def reciprocal(divisor: int) -> tuple[int, int, int]:
 
 @pytest.fixture(scope="module", params=["ptx", "machine code"])
 def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Template:
-    source = SOURCE.replace("%r5, [", "%h, [").replace("], %r5", "], %h").replace(".pred %p;", ".pred %p; .reg .b16 %h;")
     if request.param == "ptx":
-        module = read(source)
+        module = read(SOURCE)
         return build(module, module.functions["copy"])
     place = tmp_path_factory.mktemp("dimensions")
-    (place / "copy.ptx").write_text(source)
+    (place / "copy.ptx").write_text(SOURCE)
     (made,) = templates(assemble(place / "copy.ptx", 90, place), lambda _: True, "")
     return made
 
