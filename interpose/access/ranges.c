@@ -12,6 +12,8 @@
 #define OVERWRITTEN 128u            /* while they are collected */
 #define DIGITS 4u                   /* of the places of stores that are alike */
 #define LEAST_STEPS 100u            /* to find out where addresses begin */
+#define PARTS 32u                   /* of a grid that wait to be evaluated */
+#define SPLIT_STEPS 16u             /* times as many for all parts of a grid */
 
 #define NO_BASE TSR_NO_SYMBOL
 
@@ -57,8 +59,13 @@ struct run {
     struct tsr_found *found;
     struct tsr_walk *walk;
     uint32_t walked[TSR_WALK_BASES];
-    bool may_walk, has_tables;
+    bool may_walk, has_tables, splits;
     uint32_t capacity, at; /* at: the access that is looked at */
+    struct tsr_part waiting[PARTS];
+    uint32_t parts, kept; /* kept: ranges of parts that are done */
+    uint32_t steps;       /* that other parts took, and tries */
+    char *room;           /* scratch that is used for each part anew; NULL: all */
+    struct tsr_symbol *top;
 };
 
 static void why(struct run *run, uint32_t line, enum tsr_access_reason reason, const char *text)
@@ -81,7 +88,7 @@ static bool add(struct run *run, const struct tsr_access_range *range)
 {
     struct tsr_found *found = run->found;
     if (found->count == run->capacity)
-        found->count = tsr_ranges_merge(found->ranges, found->count);
+        found->count = run->kept + tsr_ranges_merge(found->ranges + run->kept, found->count - run->kept);
     if (found->count == run->capacity)
         return false;
     found->ranges[found->count++] = *range;
@@ -661,11 +668,12 @@ static __attribute__((noinline)) void find_overwritten(struct run *run)
     bool is_unknown = run->found->level == TSR_LEVEL_UNKNOWN;
     run->e.depth = 0;
     run->e.most_steps += run->e.most_steps / 2;
-    run->overwritten_count = 0;
+    run->e.splits = false;
     if (run->e.coarse || is_unknown || _setjmp(run->e.out) != 0)
         return;
     run->must = tsr_must_start(&run->e);
-    run->overwritten = tsr_scratch_take(&run->e, OVERWRITTEN * sizeof *run->overwritten);
+    if (!run->overwritten)
+        run->overwritten = tsr_scratch_take(&run->e, OVERWRITTEN * sizeof *run->overwritten);
     for (run->at = 0; run->at < header->accesses; run->at++)
         if (run->e.template->accesses[run->at].must != TSR_ACCESS_NEVER)
             put_into_group(run, &run->e.template->accesses[run->at]);
@@ -673,7 +681,7 @@ static __attribute__((noinline)) void find_overwritten(struct run *run)
         overwritten_by(run, each);
 }
 
-/* Tables by node, condition and loop, and room for the ranges. */
+/* Tables by node, condition and loop. */
 static void take_tables(struct run *run)
 {
     const struct tsr_access_template *header = run->e.template->header;
@@ -687,10 +695,21 @@ static void take_tables(struct run *run)
     e->counts = (const struct tsr_form **)(e->facts + header->conditions);
     e->active = (uint8_t *)(e->counts + header->loops);
     e->facts[0] = &tsr_facts_none;
-    uint32_t wanted = 4 * (header->accesses + CHOICES) + header->tensors, capacity = wanted < RANGES ? wanted : RANGES;
-    run->found->ranges = tsr_scratch_take(e, capacity * sizeof *run->found->ranges);
-    run->capacity = capacity;
     run->has_tables = true;
+}
+
+/* Room for ranges, of all parts of the grid. */
+static void take_room(struct run *run)
+{
+    const struct tsr_access_template *header = run->e.template->header;
+    bool is_split = run->e.inputs->has_elements;
+    uint32_t wanted = 4 * (header->accesses + CHOICES) + header->tensors;
+    uint32_t capacity = wanted < RANGES && !is_split ? wanted : RANGES;
+    run->found->ranges = tsr_scratch_take(&run->e, capacity * sizeof *run->found->ranges);
+    run->capacity = capacity;
+    if (is_split)
+        run->overwritten = tsr_scratch_take(&run->e, OVERWRITTEN * sizeof *run->overwritten);
+    run->room = run->e.next;
 }
 
 static void start(struct run *run, const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, char *scratch,
@@ -705,9 +724,43 @@ static void start(struct run *run, const struct tsr_inputs *inputs, const struct
     run->e.seen = seen;
     memset(seen, 0, (inputs->count + inputs->template.header->symbols) * sizeof *seen);
     run->e.launch = launch;
-    run->e.most_steps = launch->steps ? launch->steps : STEPS;
-    run->e.next = (char *)run + ((sizeof *run + 15) & ~(size_t)15);
-    run->e.lowest = run->e.top = (struct tsr_symbol *)end;
+    run->splits = inputs->has_elements;
+    run->room = (char *)run + ((sizeof *run + 15) & ~(size_t)15);
+    run->top = (struct tsr_symbol *)end;
+}
+
+/* Nothing is known of the part of the grid that is next. */
+static void start_part(struct run *run)
+{
+    const struct tsr_access_launch *launch = run->e.launch;
+    run->e = (struct tsr_evaluation){.template = run->e.template,
+                                     .inputs = run->e.inputs,
+                                     .launch = launch,
+                                     .seen = run->e.seen,
+                                     .part = run->waiting[run->parts - 1],
+                                     .splits = run->splits,
+                                     .most_steps = launch->steps ? launch->steps : STEPS,
+                                     .next = run->room,
+                                     .lowest = run->top,
+                                     .top = run->top};
+    memset(run->shapes, 0, sizeof run->shapes);
+    run->groups = NULL;
+    run->walk = NULL;
+    run->may_walk = run->has_tables = false;
+    run->at = 0;
+    run->found->count = run->kept;
+}
+
+/* The whole grid, and nothing found yet. */
+static void start_grid(struct run *run)
+{
+    struct tsr_part *part = &run->waiting[0];
+    for (int axis = 0; axis < 3; axis++) {
+        part->first[axis] = 0;
+        part->last[axis] = run->e.launch->grid[axis] - 1;
+    }
+    run->parts = 1;
+    run->kept = run->overwritten_count = 0;
 }
 
 /* Of pointers, what was looked at of their symbols. */
@@ -724,6 +777,61 @@ static void note_seen(const struct run *run, const struct tsr_inputs *inputs, ui
     }
 }
 
+static void finish_part(struct run *run)
+{
+    struct tsr_found *found = run->found;
+    if (run->e.coarse && found->level == TSR_LEVEL_FULL)
+        found->level = TSR_LEVEL_INTERVALS;
+    if (--run->parts == 0 || found->count > run->capacity / 2)
+        found->count = tsr_ranges_merge(found->ranges, found->count);
+    run->kept = found->count;
+    find_overwritten(run);
+}
+
+static bool is_part(const struct run *run)
+{
+    const struct tsr_part *part = &run->e.part;
+    bool is_all = true;
+    for (int axis = 0; axis < 3; axis++)
+        is_all &= part->first[axis] == 0 && part->last[axis] == run->e.launch->grid[axis] - 1;
+    return !is_all;
+}
+
+/* After an evaluation was left: two parts instead of one, or the whole grid as one. False: that is what was tried. */
+static bool try_again(struct run *run)
+{
+    uint32_t most = run->e.launch->steps ? run->e.launch->steps : STEPS;
+    if (run->e.is_split && run->parts < PARTS && run->steps / SPLIT_STEPS <= most) {
+        run->waiting[run->parts - 1] = run->e.rest;
+        run->waiting[run->parts++] = run->e.part;
+        return true;
+    }
+    if (!run->e.is_split && !is_part(run))
+        return false;
+    run->splits = false;
+    start_grid(run);
+    return true;
+}
+
+/* The accesses of the part that is next. */
+static void evaluate_part(struct run *run)
+{
+    start_part(run);
+    if (_setjmp(run->e.out) == 0) {
+        if (!run->capacity)
+            take_room(run);
+        take_tables(run);
+        evaluate_accesses(run);
+        evaluate_tensors(run, true);
+    } else if (try_again(run)) {
+        return;
+    } else {
+        run->found->level = run->found->level > TSR_LEVEL_WHOLE ? run->found->level : TSR_LEVEL_WHOLE;
+        give_rest(run);
+    }
+    finish_part(run);
+}
+
 void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch,
                      size_t scratch_bytes, struct tsr_found *found, uint64_t *seen)
 {
@@ -732,20 +840,12 @@ void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_la
     start(run, inputs, launch, scratch, scratch_bytes, found, seen);
     for (uint32_t i = 0; i < template->header->unknowns && goes_on(run); i++)
         why(run, template->unknowns[i].line, TSR_WHY_TEMPLATE, template->text + template->unknowns[i].reason);
-    if (_setjmp(run->e.out) == 0) {
-        take_tables(run);
-        evaluate_accesses(run);
-        evaluate_tensors(run, true);
-    } else {
-        found->level = found->level > TSR_LEVEL_WHOLE ? found->level : TSR_LEVEL_WHOLE;
-        give_rest(run);
-    }
-    if (run->e.coarse && found->level == TSR_LEVEL_FULL)
-        found->level = TSR_LEVEL_INTERVALS;
-    found->steps = run->e.steps;
-    found->count = tsr_ranges_merge(found->ranges, found->count);
-    find_overwritten(run);
-    found->steps = run->e.steps;
+    start_grid(run);
+    do {
+        evaluate_part(run);
+        run->steps += run->e.steps;
+        note_seen(run, inputs, seen);
+    } while (run->parts && goes_on(run));
+    found->steps = run->steps;
     hand_over(run);
-    note_seen(run, inputs, seen);
 }

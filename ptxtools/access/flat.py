@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from ptxtools.access.bases import Bases
+from ptxtools.access.elements import with_elements
 from ptxtools.access.template import (
     IN_MEMORY,
     Access,
@@ -26,7 +27,7 @@ from ptxtools.access.template import (
 )
 from ptxtools.access.values import WINDOW
 
-MAGIC, VERSION = 0x4343415F52535454, 4
+MAGIC, VERSION = 0x4343415F52535454, 5
 OPS = tuple(Op)
 KINDS = tuple(AccessKind)
 _REGISTERS = ("tid", "ntid", "ctaid", "nctaid")
@@ -67,7 +68,7 @@ class Tier(Enum):
 def write(template: Template, tier: Tier = Tier.PTX) -> bytes:
     """The bytes of a template. Errors: ValueError when one of its numbers is larger than they can hold."""
     try:
-        return _Writer(template).bytes(tier)
+        return _Writer(with_elements(template)).bytes(tier)
     except struct.error as problem:
         raise ValueError(f"{template.name}: a number is too large: {problem}") from problem
 

@@ -42,6 +42,7 @@ class Op(Enum):
     PACK = "pack"  # parts of `width` bits, lowest first
     SELECT = "select"  # args: predicate, value if true, value if false
     PHI = "phi"  # one of the args; `conditions` says under which conditions each
+    ELEMENT = "element"  # args: index, values, the last one from there on; each has `number` indices of `width` bits
     LOOP = "loop"  # at the header of loop `number`: args[0] before the first iteration, args[1] more after each
     HAVOC = "havoc"  # at the header of loop `number`: any of the args, from whatever iteration
     INDUCTION = "induction"  # iterations of loop `number` that have ended
@@ -79,6 +80,11 @@ class Node(NamedTuple):
     block: int = 0
     condition: int = 0
     conditions: tuple[int, ...] = ()
+
+
+def chosen(element: Node, index: int) -> int:
+    """Which of the args of an ELEMENT an index stands for."""
+    return element.args[1 + min(index // element.number, len(element.args) - 2)]
 
 
 class PathCondition(NamedTuple):
