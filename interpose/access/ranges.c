@@ -16,6 +16,7 @@
 #define SPLIT_STEPS 16u             /* times as many for all parts of a grid */
 
 #define NO_BASE TSR_NO_SYMBOL
+#define LAST_WRITTEN (INT64_MAX - 1) /* the end of a range, until all writes are known */
 
 /* An address: the symbol of the pointer that it begins with, or NO_BASE, and the rest of a form, `displacement` further. */
 struct address {
@@ -316,7 +317,7 @@ static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_a
     struct tsr_shape shape;
     uint32_t size;
     if (is_private(run, form))
-        return access->generic ? TSR_WHY_NONE : TSR_WHY_PRIVATE;
+        return access->flags & TSR_ACCESS_GENERIC ? TSR_WHY_NONE : TSR_WHY_PRIVATE;
     bool is_sized = size_of(run, access, facts, &size);
     if (is_sized && size == 0)
         return TSR_WHY_NONE;
@@ -325,7 +326,8 @@ static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_a
     bool has_base = base != NO_BASE;
     if (!has_base && tsr_form_loaded(e, form))
         return TSR_WHY_LOADED;
-    bool is_bounded = is_sized && shape_of(run, &address, facts, size, &shape);
+    bool looks_back = has_base && access->flags & TSR_ACCESS_LOOKS_BACK;
+    bool is_bounded = is_sized && !looks_back && shape_of(run, &address, facts, size, &shape);
     if (is_bounded && access->rows > 1)
         is_bounded = repeat(run, access, facts, &shape);
     bool anywhere = is_bounded && is_anywhere(e, &address, shape.last - shape.first);
@@ -335,7 +337,9 @@ static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_a
     struct tsr_access_range range =
         range_of(e->template, access->kind, symbol ? symbol->slot : -1, symbol ? symbol->variable : -1);
     range.whole = anywhere;
-    if (!is_bounded || !place(&range, &shape, has_base)) {
+    if (looks_back) {
+        range.last = LAST_WRITTEN;
+    } else if (!is_bounded || !place(&range, &shape, has_base)) {
         if (!has_base)
             return TSR_WHY_NO_BASE;
         make_whole(&range);
@@ -777,9 +781,29 @@ static void note_seen(const struct run *run, const struct tsr_inputs *inputs, ui
     }
 }
 
+/* What looks back gets its end: that of all that is written through its pointer. */
+static void end_looking_back(struct run *run)
+{
+    struct tsr_found *found = run->found;
+    for (uint32_t i = 0; i < found->count; i++) {
+        struct tsr_access_range *range = &found->ranges[i];
+        int64_t last = -1;
+        for (uint32_t n = 0; n < found->count && range->last == LAST_WRITTEN; n++) {
+            const struct tsr_access_range *each = &found->ranges[n];
+            if (each->kind != TSR_ACCESS_READ && each->offset == range->offset && each->symbol == range->symbol)
+                last = each->last > last ? each->last : last;
+        }
+        if (range->last == LAST_WRITTEN && (last < 0 || last == INT64_MAX))
+            make_whole(range);
+        else if (range->last == LAST_WRITTEN)
+            range->last = last;
+    }
+}
+
 static void finish_part(struct run *run)
 {
     struct tsr_found *found = run->found;
+    end_looking_back(run);
     if (run->e.coarse && found->level == TSR_LEVEL_FULL)
         found->level = TSR_LEVEL_INTERVALS;
     if (--run->parts == 0 || found->count > run->capacity / 2)

@@ -124,7 +124,8 @@ class Access:
     `generic`: the address may lie in private memory. `pointers`: of a write, offsets in the parameter block of the
     pointers that the values may be, each or with something added, and it happens wherever its condition holds; None
     when that is not known. `must`: of a write of values, the condition in which it is made for certain, in any
-    iteration of the loops around it; -1 when that is not known.
+    iteration of the loops around it; -1 when that is not known. `looks_back`: of a load, it lies between where its
+    pointer points and what the launch writes last through the same one (`lookback`).
     """
 
     kind: AccessKind
@@ -140,6 +141,7 @@ class Access:
     block: int = 0
     pointers: tuple[int, ...] | None = None
     must: int = -1
+    looks_back: bool = False
 
 
 IN_MEMORY = -1  # the offset of a tensor map that lies in memory

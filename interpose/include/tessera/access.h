@@ -92,6 +92,11 @@ enum tsr_access_flag {
     TSR_NODE_UNSIGNED64 = 4 /* `number` is to be read without a sign */
 };
 
+enum tsr_access_place {
+    TSR_ACCESS_GENERIC = 1,   /* the address may lie in private memory */
+    TSR_ACCESS_LOOKS_BACK = 2 /* of a read: between where its pointer points and the last byte written through the same one */
+};
+
 struct tsr_access_template {
     uint64_t magic;
     uint32_t version;
@@ -148,8 +153,8 @@ struct tsr_access_loop {
 struct tsr_access_access {
     uint32_t kind, address, size, condition; /* enum tsr_access_kind; node; bytes */
     int64_t displacement;
-    int32_t pitch, length; /* nodes; -1: none */
-    uint32_t rows, line, generic;
+    int32_t pitch, length;      /* nodes; -1: none */
+    uint32_t rows, line, flags; /* enum tsr_access_place */
     uint32_t bases, first_base; /* offsets in the parameter block of the pointers that the address may begin with, among the
                                    operands */
     uint32_t based;             /* 1: it begins with one of them in any case */
