@@ -192,6 +192,10 @@ static bool add_condition(struct tsr_must *c, const struct tsr_form *form, uint3
             return false;
         form = tsr_form_moved(e, form, -by);
     }
+    if (tsr_form_low(e, form) > 0) /* it never holds: the other side of an "or" may */
+        return false;
+    if (form->count == 0)
+        return true;
     uint32_t row = new_row(c, TSR_ROW_CONDITION);
     return row < TSR_LATTICE_ROWS && add_form(c, row, form, loops);
 }
