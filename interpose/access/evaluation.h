@@ -433,6 +433,9 @@ struct tsr_lattice_piece {
 uint32_t tsr_lattice_solve(struct tsr_evaluation *e, struct tsr_lattice *lattice, int64_t size,
                            struct tsr_lattice_piece *pieces, uint32_t capacity);
 
+/* joined.c */
+uint32_t tsr_lattice_join(struct tsr_evaluation *e, struct tsr_lattice *const *systems, uint32_t count);
+
 /* must.c */
 
 /* `count` places, `stride` bytes apart. */
@@ -442,9 +445,8 @@ struct tsr_lattice_digit {
 
 struct tsr_must;
 struct tsr_must *tsr_must_start(struct tsr_evaluation *e);
-uint32_t tsr_must_write(struct tsr_must *must, const struct tsr_access_access *access, const struct tsr_form *offset,
-                        int64_t size, const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice_piece *pieces,
-                        uint32_t capacity);
+bool tsr_must_write(struct tsr_must *must, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t first,
+                    const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice *system);
 
 /* ranges.c */
 

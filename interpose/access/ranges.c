@@ -10,6 +10,7 @@
 #define STEPS 10000u                /* a quarter of a millisecond; most kernels take a few hundred, a Triton GEMM of 128 accesses 9,371 */
 #define PIECES 32u                  /* that a store overwrites */
 #define OVERWRITTEN 128u            /* while they are collected */
+#define COPIES 8u                   /* of a store that are looked at together */
 #define DIGITS 4u                   /* of the places of stores that are alike */
 #define LEAST_STEPS 100u            /* to find out where addresses begin */
 #define PARTS 32u                   /* of a grid that wait to be evaluated */
@@ -43,6 +44,8 @@ struct store_group {
     const struct tsr_access_access *access;
     uint32_t base, count;
     struct distance *distances;
+    int64_t size; /* of each of its places */
+    bool is_told; /* with another one that it is a copy of */
 };
 
 struct distance {
@@ -505,14 +508,14 @@ static struct store_group *group_of(struct run *run, const struct tsr_access_acc
         return each;
     const struct tsr_form *offset = offset_of(&run->e, address);
     each = tsr_scratch_take(&run->e, sizeof *each);
-    *each = (struct store_group){run->groups, offset, access, address->base, 0, NULL};
+    *each = (struct store_group){.next = run->groups, .offset = offset, .access = access, .base = address->base};
     return run->groups = each;
 }
 
-static void add_piece(struct run *run, const struct tsr_symbol *base, int64_t distance, const struct tsr_lattice_piece *piece)
+static void add_piece(struct run *run, const struct tsr_symbol *base, const struct tsr_lattice_piece *piece)
 {
     struct tsr_access_range *range = &run->overwritten[run->overwritten_count];
-    tsr_wide first = tsr_wide_wrap((tsr_wide)distance + piece->first, 64);
+    tsr_wide first = tsr_wide_wrap(piece->first, 64);
     tsr_wide span = (tsr_wide)piece->stride * (piece->count - 1) + piece->width;
     if (!tsr_wide_is_small(first) || !tsr_wide_is_small(first + span) || run->overwritten_count == OVERWRITTEN)
         return;
@@ -601,27 +604,71 @@ static uint32_t digits_of(const int64_t *places, uint32_t count, struct tsr_latt
     return block == count ? made : DIGITS + 1;
 }
 
-static void look_at_places(struct run *run, const struct store_group *group, int64_t distance, int64_t size,
-                           const struct tsr_lattice_digit *digits, uint32_t count)
+/* What the stores of a system write. False: nothing is told. */
+static bool solve(struct run *run, const struct tsr_symbol *base, struct tsr_lattice *system, int64_t size)
 {
     struct tsr_lattice_piece pieces[PIECES];
-    uint32_t found = tsr_must_write(run->must, group->access, group->offset, size, digits, count, pieces, PIECES);
+    uint32_t found = tsr_lattice_solve(&run->e, system, size, pieces, PIECES);
     for (uint32_t i = 0; i < found; i++)
-        add_piece(run, tsr_symbol_at(&run->e, group->base), distance, &pieces[i]);
+        add_piece(run, base, &pieces[i]);
+    return found != 0;
+}
+
+/* The stores of a group as one system, if their places are that of digits. */
+static bool put_down(struct run *run, struct store_group *group, struct tsr_lattice *system)
+{
+    struct tsr_lattice_digit digits[DIGITS];
+    int64_t *places = tsr_scratch_take(&run->e, group->count * sizeof *places);
+    uint32_t count = group->access->rows > 1 ? 0 : places_of(group, places, &group->size), made = DIGITS + 1;
+    if (count)
+        made = digits_of(places, count, digits);
+    return made <= DIGITS && tsr_must_write(run->must, group->access, group->offset, places[0], digits, made, system);
+}
+
+static bool may_join(const struct store_group *a, const struct store_group *b)
+{
+    return !b->is_told && a->base == b->base && a->access->size == b->access->size && a->count == b->count &&
+           a->offset->count == b->offset->count && a->offset->count;
+}
+
+/* A group, and those behind it that are copies of it. False: nothing is told. */
+static bool joined(struct run *run, struct store_group *group)
+{
+    struct tsr_lattice *systems[COPIES], *first = tsr_scratch_take(&run->e, sizeof *first);
+    struct store_group *members[COPIES];
+    uint32_t count = 1;
+    systems[0] = tsr_scratch_take(&run->e, sizeof *systems[0]);
+    if (!put_down(run, group, systems[0]))
+        return false;
+    memcpy(first, systems[0], sizeof *first);
+    for (struct store_group *each = group->next; each && count < COPIES && first->divisions; each = each->next) {
+        if (!may_join(group, each))
+            continue;
+        systems[count] = tsr_scratch_take(&run->e, sizeof *systems[count]);
+        members[count] = each;
+        if (put_down(run, each, systems[count]) && each->size == group->size)
+            count++;
+    }
+    uint32_t of = count > 1 ? tsr_lattice_join(&run->e, systems, count) : 1;
+    const struct tsr_symbol *base = tsr_symbol_at(&run->e, group->base);
+    if (of == 1 || !solve(run, base, systems[0], group->size))
+        return solve(run, base, first, group->size);
+    for (uint32_t i = 1; i < of; i++)
+        members[i]->is_told = true;
+    return true;
 }
 
 /* What stores surely write. */
-static void overwritten_by(struct run *run, const struct store_group *group)
+static void overwritten_by(struct run *run, struct store_group *group)
 {
-    struct tsr_lattice_digit digits[DIGITS];
-    int64_t *places = tsr_scratch_take(&run->e, group->count * sizeof *places), size;
-    uint32_t count = group->access->rows > 1 ? 0 : places_of(group, places, &size), made = DIGITS + 1;
-    if (count)
-        made = digits_of(places, count, digits);
-    if (made <= DIGITS)
-        look_at_places(run, group, places[0], size, digits, made);
-    for (const struct distance *each = group->distances; each && made > DIGITS; each = each->next)
-        look_at_places(run, group, each->bytes, group->access->size, NULL, 0);
+    const struct tsr_symbol *base = tsr_symbol_at(&run->e, group->base);
+    char *before = run->e.next;
+    bool is_told = group->is_told || joined(run, group);
+    struct tsr_lattice *system = tsr_scratch_take(&run->e, sizeof *system);
+    for (const struct distance *each = group->distances; each && !is_told; each = each->next)
+        if (tsr_must_write(run->must, group->access, group->offset, each->bytes, NULL, 0, system))
+            solve(run, base, system, group->access->size);
+    run->e.next = before;
 }
 
 static bool is_same_place(const struct tsr_access_range *a, const struct tsr_access_range *b)
@@ -681,7 +728,7 @@ static __attribute__((noinline)) void find_overwritten(struct run *run)
     for (run->at = 0; run->at < header->accesses; run->at++)
         if (run->e.template->accesses[run->at].must != TSR_ACCESS_NEVER)
             put_into_group(run, &run->e.template->accesses[run->at]);
-    for (const struct store_group *each = run->groups; each; each = each->next)
+    for (struct store_group *each = run->groups; each; each = each->next)
         overwritten_by(run, each);
 }
 
