@@ -35,6 +35,8 @@ static bool list_inputs(struct tsr_access *access)
     for (uint32_t i = 0; access->of_node && i < template->header->nodes; i++)
         if (template->nodes[i].op == TSR_OP_PARAMETER)
             access->of_node[i] = input_of(access, &template->nodes[i]);
+        else
+            access->inputs.has_elements |= template->nodes[i].op == TSR_OP_ELEMENT;
     access->inputs.items = access->items;
     access->inputs.of_node = access->of_node;
     return access->of_node;

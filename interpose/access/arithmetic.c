@@ -67,25 +67,41 @@ static const struct tsr_form *shift_left(struct tsr_evaluation *e, const struct 
     return tsr_form_between(e, bottom << tsr_wide_most(tsr_form_low(e, amount), 0), most, value, amount, -1);
 }
 
-/* Rounded down. Compilers divide by multiplying with a rounded reciprocal: that is undone where it is exact. */
+/* before / total as undone / divisor, when `before` is a multiple of a reciprocal that is exact as far as the values go; NULL: it is not. */
+static const struct tsr_form *undone(struct tsr_evaluation *e, const struct tsr_form *before, tsr_wide total, tsr_wide *divisor)
+{
+    tsr_wide factor = tsr_form_content(before), product, error;
+    if (factor <= 1 || before->constant % factor)
+        return NULL;
+    struct tsr_form *result = tsr_form_room(e, before->constant / factor, before->count);
+    result->count = before->count;
+    for (uint32_t i = 0; i < before->count; i++)
+        result->terms[i] = (struct tsr_term){before->terms[i].coefficient / factor, before->terms[i].symbol};
+    tsr_wide low = tsr_form_low(e, result), high = tsr_form_high(e, result);
+    *divisor = -tsr_wide_divide(-total, factor);
+    bool is_exact = low >= 0 && high < TSR_INFINITE && tsr_wide_times(factor, *divisor, &product) &&
+                    tsr_wide_times(product - total, high, &error) && error < total;
+    return is_exact ? result : NULL;
+}
+
+/*
+ * Rounded down. Compilers divide by multiplying with a rounded reciprocal, or with what it is above 1 and adding the value itself:
+ * that is undone where it is exact.
+ */
 static const struct tsr_form *quotient(struct tsr_evaluation *e, const struct tsr_form *value, tsr_wide divisor)
 {
-    const struct tsr_symbol *origin = tsr_divide_origin(e, value);
-    tsr_wide total, slack, error;
-    if (!origin || !tsr_wide_times(origin->divisor, divisor, &total) || total & (total - 1))
-        return tsr_divide_quotient(e, value, divisor);
-    const struct tsr_form *before = origin->origin;
-    tsr_wide factor = tsr_form_content(before);
-    if (factor <= 1 || before->constant % factor)
-        return tsr_divide_quotient(e, value, divisor);
-    struct tsr_form *undone = tsr_form_room(e, before->constant / factor, before->count);
-    undone->count = before->count;
-    for (uint32_t i = 0; i < before->count; i++)
-        undone->terms[i] = (struct tsr_term){before->terms[i].coefficient / factor, before->terms[i].symbol};
-    tsr_wide low = tsr_form_low(e, undone), high = tsr_form_high(e, undone), whole = -tsr_wide_divide(-total, factor);
-    bool is_exact = low >= 0 && high < TSR_INFINITE && tsr_wide_times(factor, whole, &slack) &&
-                    tsr_wide_times(slack - total, high, &error) && error < total;
-    return is_exact ? tsr_divide_quotient(e, undone, whole) : tsr_divide_quotient(e, value, divisor);
+    for (uint32_t i = 0; i < value->count; i++) {
+        const struct tsr_symbol *symbol = tsr_symbol_at(e, value->terms[i].symbol);
+        tsr_wide total, whole;
+        if (value->terms[i].coefficient != 1 || !symbol->origin || !tsr_wide_times(symbol->divisor, divisor, &total) ||
+            total & (total - 1))
+            continue;
+        const struct tsr_form *rest = tsr_form_without(e, value, value->terms[i].symbol);
+        const struct tsr_form *before = undone(e, tsr_form_plus(e, symbol->origin, rest, symbol->divisor), total, &whole);
+        if (before)
+            return tsr_divide_quotient(e, before, whole);
+    }
+    return tsr_divide_quotient(e, value, divisor);
 }
 
 static const struct tsr_form *shift_right(struct tsr_evaluation *e, const struct tsr_access_node *node)

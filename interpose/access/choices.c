@@ -190,6 +190,16 @@ static const struct tsr_form *one_of(struct tsr_evaluation *e, const struct tsr_
     return result;
 }
 
+/* One of several forms, of which nothing else is known than where it is made. */
+const struct tsr_form *tsr_form_one_of(struct tsr_evaluation *e, const struct tsr_access_node *node,
+                                       const struct tsr_form *const *forms, uint32_t count, const struct tsr_facts *facts)
+{
+    struct option *options = tsr_scratch_take(e, count * sizeof *options);
+    for (uint32_t i = 0; i < count; i++)
+        options[i] = (struct option){forms[i], facts};
+    return one_of(e, node, options, count);
+}
+
 static const struct tsr_form *selected(struct tsr_evaluation *e, const struct tsr_access_node *node)
 {
     struct option options[2];

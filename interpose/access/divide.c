@@ -90,16 +90,35 @@ static const struct tsr_form *either(struct tsr_evaluation *e, const struct tsr_
     return quotient ? tsr_form_plus(e, division->quotient, whole, 1) : division->remainder;
 }
 
+/* The quotient of a quotient, if it is new: what is left of the first one, a digit, is at least 0 and below the divisor. */
+static void relate_digit(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor,
+                         const struct tsr_form *quotient, uint32_t before)
+{
+    for (uint32_t i = 0; i < quotient->count; i++) {
+        if (quotient->terms[i].symbol < before)
+            continue;
+        const struct tsr_form *of = tsr_form_symbol(e, quotient->terms[i].symbol, 1);
+        const struct tsr_form *digit = tsr_form_plus(e, form, quotient, -divisor);
+        tsr_symbol_relate(e, of, tsr_form_moved(e, digit, 1 - divisor));
+        tsr_symbol_relate(e, of, tsr_form_times(e, digit, -1));
+        return;
+    }
+}
+
 /* The value divided by a positive number, rounded down. A quotient divided again is a quotient by the product. */
 const struct tsr_form *tsr_divide_quotient(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide divisor)
 {
     const struct tsr_symbol *origin = tsr_divide_origin(e, form);
     tsr_wide product;
-    if (origin && tsr_wide_times(divisor, origin->divisor, &product)) {
-        form = origin->origin;
-        divisor = product;
-    }
-    return divisor == 1 ? form : either(e, form, divisor, true);
+    if (divisor == 1)
+        return form;
+    if (!origin || !tsr_wide_times(divisor, origin->divisor, &product))
+        return either(e, form, divisor, true);
+    uint32_t before = e->symbol_count;
+    const struct tsr_form *quotient = either(e, origin->origin, product, true);
+    if (!e->coarse)
+        relate_digit(e, form, divisor, quotient, before);
+    return quotient;
 }
 
 /* What rounding down leaves: at least 0 and below the divisor. */

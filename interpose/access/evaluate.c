@@ -88,10 +88,12 @@ static const struct tsr_form *special(struct tsr_evaluation *e, unsigned code)
         if (is_row)
             return form; /* what is known of it may be that of a trial */
     } else {
-        uint32_t size = (code < TSR_SPECIAL_CTAID ? block : grid)[code % 3];
-        bool is_size = code / 3 % 2 == 1;
-        struct tsr_symbol index = tsr_symbol_new(0, size - 1, 0);
+        uint32_t size = (code < TSR_SPECIAL_CTAID ? block : grid)[code % 3], axis = code % 3;
+        bool is_size = code / 3 % 2 == 1, is_part = code / 3 == TSR_SPECIAL_CTAID / 3;
+        struct tsr_symbol index = tsr_symbol_new(0, is_part ? e->part.last[axis] - e->part.first[axis] : size - 1, 0);
         form = is_size ? tsr_form_number(e, size) : tsr_symbol_add(e, &index);
+        if (is_part)
+            form = tsr_form_moved(e, form, e->part.first[axis]);
     }
     e->special[code] = form;
     return form;
@@ -143,6 +145,8 @@ static const struct tsr_form *compute(struct tsr_evaluation *e, const struct tsr
     case TSR_OP_SELECT:
     case TSR_OP_PHI:
         return tsr_choice_value(e, node);
+    case TSR_OP_ELEMENT:
+        return tsr_element_value(e, node);
     default:
         return node->op >= TSR_OP_ADD && node->op < TSR_OP_PHI ? tsr_arithmetic_value(e, node) : opaque(e, node);
     }

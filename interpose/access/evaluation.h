@@ -50,6 +50,7 @@ struct tsr_inputs {
     const struct tsr_input *items;
     const uint32_t *of_node; /* the input that each node of TSR_OP_PARAMETER is */
     uint32_t count;
+    bool has_elements; /* tables are read with an index */
 };
 
 /* The value of an input, or a symbol's address. 0: the launch has none. */
@@ -172,6 +173,11 @@ struct tsr_named {
     const struct tsr_form *form;
 };
 
+/* Blocks of the grid, from the first to the last one of each axis. */
+struct tsr_part {
+    uint32_t first[3], last[3];
+};
+
 struct tsr_evaluation {
     const struct tsr_sections *template;
     const struct tsr_inputs *inputs;
@@ -183,6 +189,10 @@ struct tsr_evaluation {
     uint32_t symbol_count;
     uint32_t depth, trial_depth;
     uint32_t steps, most_steps;
+    struct tsr_part part; /* that is evaluated */
+    struct tsr_part rest; /* behind the beginning of a part that has to be evaluated on its own */
+    bool splits;          /* parts may be asked for: then `rest` is set, and the evaluation left */
+    bool is_split;
     bool coarse;                    /* facts and strides are no longer looked for */
     const struct tsr_form **values; /* by node */
     uint8_t *active;                /* by node: trial_depth + 1 of the innermost trial in which it is being made */
@@ -204,6 +214,7 @@ extern const struct tsr_facts tsr_facts_none;
 /* form.c */
 void *tsr_scratch_take(struct tsr_evaluation *e, size_t bytes);
 void tsr_evaluation_leave(struct tsr_evaluation *e) __attribute__((noreturn));
+void tsr_evaluation_split(struct tsr_evaluation *e, uint32_t axis, uint32_t blocks) __attribute__((noreturn));
 
 static inline void tsr_evaluation_spend(struct tsr_evaluation *e, uint32_t steps)
 {
@@ -325,10 +336,13 @@ static inline bool tsr_node_is_signed(const struct tsr_access_node *node)
     return node->flags & TSR_NODE_SIGNED;
 }
 
-/* arithmetic.c, bits.c, choices.c */
+/* arithmetic.c, bits.c, choices.c, elements.c */
 const struct tsr_form *tsr_arithmetic_value(struct tsr_evaluation *e, const struct tsr_access_node *node);
 const struct tsr_form *tsr_bits_value(struct tsr_evaluation *e, const struct tsr_access_node *node);
 const struct tsr_form *tsr_choice_value(struct tsr_evaluation *e, const struct tsr_access_node *node);
+const struct tsr_form *tsr_element_value(struct tsr_evaluation *e, const struct tsr_access_node *node);
+const struct tsr_form *tsr_form_one_of(struct tsr_evaluation *e, const struct tsr_access_node *node,
+                                       const struct tsr_form *const *forms, uint32_t count, const struct tsr_facts *facts);
 const struct tsr_form *tsr_form_between(struct tsr_evaluation *e, tsr_wide low, tsr_wide high, const struct tsr_form *a,
                                         const struct tsr_form *b, tsr_wide mask);
 
@@ -419,6 +433,9 @@ struct tsr_lattice_piece {
 uint32_t tsr_lattice_solve(struct tsr_evaluation *e, struct tsr_lattice *lattice, int64_t size,
                            struct tsr_lattice_piece *pieces, uint32_t capacity);
 
+/* joined.c */
+uint32_t tsr_lattice_join(struct tsr_evaluation *e, struct tsr_lattice *const *systems, uint32_t count);
+
 /* must.c */
 
 /* `count` places, `stride` bytes apart. */
@@ -428,9 +445,8 @@ struct tsr_lattice_digit {
 
 struct tsr_must;
 struct tsr_must *tsr_must_start(struct tsr_evaluation *e);
-uint32_t tsr_must_write(struct tsr_must *must, const struct tsr_access_access *access, const struct tsr_form *offset,
-                        int64_t size, const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice_piece *pieces,
-                        uint32_t capacity);
+bool tsr_must_write(struct tsr_must *must, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t first,
+                    const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice *system);
 
 /* ranges.c */
 

@@ -16,6 +16,16 @@ void tsr_evaluation_leave(struct tsr_evaluation *e)
     longjmp(e->out, 1);
 }
 
+/* The blocks of the evaluated part that lie within so many of its first ones on an axis are to be evaluated first, and the rest later. */
+void tsr_evaluation_split(struct tsr_evaluation *e, uint32_t axis, uint32_t blocks)
+{
+    e->rest = e->part;
+    e->part.last[axis] = e->part.first[axis] + blocks - 1;
+    e->rest.first[axis] = e->part.last[axis] + 1;
+    e->is_split = true;
+    tsr_evaluation_leave(e);
+}
+
 void *tsr_scratch_take(struct tsr_evaluation *e, size_t bytes)
 {
     bytes = (bytes + 15) & ~(size_t)15;

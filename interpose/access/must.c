@@ -19,7 +19,7 @@
 
 struct tsr_must {
     struct tsr_evaluation *e;
-    struct tsr_lattice *l, lattice;
+    struct tsr_lattice *l;
     const struct tsr_division *division[TSR_LATTICE_COLUMNS];
     uint32_t loop[TSR_LATTICE_COLUMNS]; /* that each column counts; NO_LOOP */
 };
@@ -192,6 +192,10 @@ static bool add_condition(struct tsr_must *c, const struct tsr_form *form, uint3
             return false;
         form = tsr_form_moved(e, form, -by);
     }
+    if (tsr_form_low(e, form) > 0) /* it never holds: the other side of an "or" may */
+        return false;
+    if (form->count == 0)
+        return true;
     uint32_t row = new_row(c, TSR_ROW_CONDITION);
     return row < TSR_LATTICE_ROWS && add_form(c, row, form, loops);
 }
@@ -356,7 +360,6 @@ struct tsr_must *tsr_must_start(struct tsr_evaluation *e)
 {
     struct tsr_must *c = tsr_scratch_take(e, sizeof *c);
     c->e = e;
-    c->l = &c->lattice;
     return c;
 }
 
@@ -372,18 +375,17 @@ static bool add_digits(struct tsr_must *c, const struct tsr_lattice_digit *digit
 }
 
 /*
- * Pieces that stores with a condition in which they run for certain write, relative to the first one's distance from their base. `offset`: the
- * address without both; `size`: bytes of each store; `digits`: where others are that are like it.
+ * Puts down where stores with a condition in which they run for certain write, relative to their base, in one system with others that are
+ * like them. `offset`: the address without base and distance; `first`: that of the first one; `size`: bytes of each; `digits`: where the
+ * others are. False: it cannot be put down.
  */
-uint32_t tsr_must_write(struct tsr_must *c, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t size,
-                        const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice_piece *pieces,
-                        uint32_t capacity)
+bool tsr_must_write(struct tsr_must *c, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t first,
+                    const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice *system)
 {
+    c->l = system;
     c->l->columns = c->l->rows = c->l->divisions = 0;
     new_row(c, TSR_ROW_ADDRESS);
-    if (!add_form(c, 0, offset, access->loops) || !add_rows(c, access) || !add_digits(c, digits, count) ||
-        !require_condition(c, access->must, 0, NO_LOOP, access->loops) || !require_loops(c) ||
-        (access->rows > 1 && !stores_matrices(c)))
-        return 0;
-    return tsr_lattice_solve(c->e, c->l, size, pieces, capacity);
+    return add_constant(&c->l->row[0], first) && add_form(c, 0, offset, access->loops) && add_rows(c, access) &&
+           add_digits(c, digits, count) && require_condition(c, access->must, 0, NO_LOOP, access->loops) && require_loops(c) &&
+           (access->rows <= 1 || stores_matrices(c));
 }

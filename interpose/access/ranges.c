@@ -10,10 +10,14 @@
 #define STEPS 10000u                /* a quarter of a millisecond; most kernels take a few hundred, a Triton GEMM of 128 accesses 9,371 */
 #define PIECES 32u                  /* that a store overwrites */
 #define OVERWRITTEN 128u            /* while they are collected */
+#define COPIES 8u                   /* of a store that are looked at together */
 #define DIGITS 4u                   /* of the places of stores that are alike */
 #define LEAST_STEPS 100u            /* to find out where addresses begin */
+#define PARTS 32u                   /* of a grid that wait to be evaluated */
+#define SPLIT_STEPS 16u             /* times as many for all parts of a grid */
 
 #define NO_BASE TSR_NO_SYMBOL
+#define LAST_WRITTEN (INT64_MAX - 1) /* the end of a range, until all writes are known */
 
 /* An address: the symbol of the pointer that it begins with, or NO_BASE, and the rest of a form, `displacement` further. */
 struct address {
@@ -40,6 +44,8 @@ struct store_group {
     const struct tsr_access_access *access;
     uint32_t base, count;
     struct distance *distances;
+    int64_t size; /* of each of its places */
+    bool is_told; /* with another one that it is a copy of */
 };
 
 struct distance {
@@ -57,8 +63,13 @@ struct run {
     struct tsr_found *found;
     struct tsr_walk *walk;
     uint32_t walked[TSR_WALK_BASES];
-    bool may_walk, has_tables;
+    bool may_walk, has_tables, splits;
     uint32_t capacity, at; /* at: the access that is looked at */
+    struct tsr_part waiting[PARTS];
+    uint32_t parts, kept; /* kept: ranges of parts that are done */
+    uint32_t steps;       /* that other parts took, and tries */
+    char *room;           /* scratch that is used for each part anew; NULL: all */
+    struct tsr_symbol *top;
 };
 
 static void why(struct run *run, uint32_t line, enum tsr_access_reason reason, const char *text)
@@ -81,7 +92,7 @@ static bool add(struct run *run, const struct tsr_access_range *range)
 {
     struct tsr_found *found = run->found;
     if (found->count == run->capacity)
-        found->count = tsr_ranges_merge(found->ranges, found->count);
+        found->count = run->kept + tsr_ranges_merge(found->ranges + run->kept, found->count - run->kept);
     if (found->count == run->capacity)
         return false;
     found->ranges[found->count++] = *range;
@@ -309,7 +320,7 @@ static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_a
     struct tsr_shape shape;
     uint32_t size;
     if (is_private(run, form))
-        return access->generic ? TSR_WHY_NONE : TSR_WHY_PRIVATE;
+        return access->flags & TSR_ACCESS_GENERIC ? TSR_WHY_NONE : TSR_WHY_PRIVATE;
     bool is_sized = size_of(run, access, facts, &size);
     if (is_sized && size == 0)
         return TSR_WHY_NONE;
@@ -318,7 +329,8 @@ static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_a
     bool has_base = base != NO_BASE;
     if (!has_base && tsr_form_loaded(e, form))
         return TSR_WHY_LOADED;
-    bool is_bounded = is_sized && shape_of(run, &address, facts, size, &shape);
+    bool looks_back = has_base && access->flags & TSR_ACCESS_LOOKS_BACK;
+    bool is_bounded = is_sized && !looks_back && shape_of(run, &address, facts, size, &shape);
     if (is_bounded && access->rows > 1)
         is_bounded = repeat(run, access, facts, &shape);
     bool anywhere = is_bounded && is_anywhere(e, &address, shape.last - shape.first);
@@ -328,7 +340,9 @@ static enum tsr_access_reason form_of(struct run *run, const struct tsr_access_a
     struct tsr_access_range range =
         range_of(e->template, access->kind, symbol ? symbol->slot : -1, symbol ? symbol->variable : -1);
     range.whole = anywhere;
-    if (!is_bounded || !place(&range, &shape, has_base)) {
+    if (looks_back) {
+        range.last = LAST_WRITTEN;
+    } else if (!is_bounded || !place(&range, &shape, has_base)) {
         if (!has_base)
             return TSR_WHY_NO_BASE;
         make_whole(&range);
@@ -494,14 +508,14 @@ static struct store_group *group_of(struct run *run, const struct tsr_access_acc
         return each;
     const struct tsr_form *offset = offset_of(&run->e, address);
     each = tsr_scratch_take(&run->e, sizeof *each);
-    *each = (struct store_group){run->groups, offset, access, address->base, 0, NULL};
+    *each = (struct store_group){.next = run->groups, .offset = offset, .access = access, .base = address->base};
     return run->groups = each;
 }
 
-static void add_piece(struct run *run, const struct tsr_symbol *base, int64_t distance, const struct tsr_lattice_piece *piece)
+static void add_piece(struct run *run, const struct tsr_symbol *base, const struct tsr_lattice_piece *piece)
 {
     struct tsr_access_range *range = &run->overwritten[run->overwritten_count];
-    tsr_wide first = tsr_wide_wrap((tsr_wide)distance + piece->first, 64);
+    tsr_wide first = tsr_wide_wrap(piece->first, 64);
     tsr_wide span = (tsr_wide)piece->stride * (piece->count - 1) + piece->width;
     if (!tsr_wide_is_small(first) || !tsr_wide_is_small(first + span) || run->overwritten_count == OVERWRITTEN)
         return;
@@ -590,27 +604,71 @@ static uint32_t digits_of(const int64_t *places, uint32_t count, struct tsr_latt
     return block == count ? made : DIGITS + 1;
 }
 
-static void look_at_places(struct run *run, const struct store_group *group, int64_t distance, int64_t size,
-                           const struct tsr_lattice_digit *digits, uint32_t count)
+/* What the stores of a system write. False: nothing is told. */
+static bool solve(struct run *run, const struct tsr_symbol *base, struct tsr_lattice *system, int64_t size)
 {
     struct tsr_lattice_piece pieces[PIECES];
-    uint32_t found = tsr_must_write(run->must, group->access, group->offset, size, digits, count, pieces, PIECES);
+    uint32_t found = tsr_lattice_solve(&run->e, system, size, pieces, PIECES);
     for (uint32_t i = 0; i < found; i++)
-        add_piece(run, tsr_symbol_at(&run->e, group->base), distance, &pieces[i]);
+        add_piece(run, base, &pieces[i]);
+    return found != 0;
+}
+
+/* The stores of a group as one system, if their places are that of digits. */
+static bool put_down(struct run *run, struct store_group *group, struct tsr_lattice *system)
+{
+    struct tsr_lattice_digit digits[DIGITS];
+    int64_t *places = tsr_scratch_take(&run->e, group->count * sizeof *places);
+    uint32_t count = group->access->rows > 1 ? 0 : places_of(group, places, &group->size), made = DIGITS + 1;
+    if (count)
+        made = digits_of(places, count, digits);
+    return made <= DIGITS && tsr_must_write(run->must, group->access, group->offset, places[0], digits, made, system);
+}
+
+static bool may_join(const struct store_group *a, const struct store_group *b)
+{
+    return !b->is_told && a->base == b->base && a->access->size == b->access->size && a->count == b->count &&
+           a->offset->count == b->offset->count && a->offset->count;
+}
+
+/* A group, and those behind it that are copies of it. False: nothing is told. */
+static bool joined(struct run *run, struct store_group *group)
+{
+    struct tsr_lattice *systems[COPIES], *first = tsr_scratch_take(&run->e, sizeof *first);
+    struct store_group *members[COPIES];
+    uint32_t count = 1;
+    systems[0] = tsr_scratch_take(&run->e, sizeof *systems[0]);
+    if (!put_down(run, group, systems[0]))
+        return false;
+    memcpy(first, systems[0], sizeof *first);
+    for (struct store_group *each = group->next; each && count < COPIES && first->divisions; each = each->next) {
+        if (!may_join(group, each))
+            continue;
+        systems[count] = tsr_scratch_take(&run->e, sizeof *systems[count]);
+        members[count] = each;
+        if (put_down(run, each, systems[count]) && each->size == group->size)
+            count++;
+    }
+    uint32_t of = count > 1 ? tsr_lattice_join(&run->e, systems, count) : 1;
+    const struct tsr_symbol *base = tsr_symbol_at(&run->e, group->base);
+    if (of == 1 || !solve(run, base, systems[0], group->size))
+        return solve(run, base, first, group->size);
+    for (uint32_t i = 1; i < of; i++)
+        members[i]->is_told = true;
+    return true;
 }
 
 /* What stores surely write. */
-static void overwritten_by(struct run *run, const struct store_group *group)
+static void overwritten_by(struct run *run, struct store_group *group)
 {
-    struct tsr_lattice_digit digits[DIGITS];
-    int64_t *places = tsr_scratch_take(&run->e, group->count * sizeof *places), size;
-    uint32_t count = group->access->rows > 1 ? 0 : places_of(group, places, &size), made = DIGITS + 1;
-    if (count)
-        made = digits_of(places, count, digits);
-    if (made <= DIGITS)
-        look_at_places(run, group, places[0], size, digits, made);
-    for (const struct distance *each = group->distances; each && made > DIGITS; each = each->next)
-        look_at_places(run, group, each->bytes, group->access->size, NULL, 0);
+    const struct tsr_symbol *base = tsr_symbol_at(&run->e, group->base);
+    char *before = run->e.next;
+    bool is_told = group->is_told || joined(run, group);
+    struct tsr_lattice *system = tsr_scratch_take(&run->e, sizeof *system);
+    for (const struct distance *each = group->distances; each && !is_told; each = each->next)
+        if (tsr_must_write(run->must, group->access, group->offset, each->bytes, NULL, 0, system))
+            solve(run, base, system, group->access->size);
+    run->e.next = before;
 }
 
 static bool is_same_place(const struct tsr_access_range *a, const struct tsr_access_range *b)
@@ -661,19 +719,20 @@ static __attribute__((noinline)) void find_overwritten(struct run *run)
     bool is_unknown = run->found->level == TSR_LEVEL_UNKNOWN;
     run->e.depth = 0;
     run->e.most_steps += run->e.most_steps / 2;
-    run->overwritten_count = 0;
+    run->e.splits = false;
     if (run->e.coarse || is_unknown || _setjmp(run->e.out) != 0)
         return;
     run->must = tsr_must_start(&run->e);
-    run->overwritten = tsr_scratch_take(&run->e, OVERWRITTEN * sizeof *run->overwritten);
+    if (!run->overwritten)
+        run->overwritten = tsr_scratch_take(&run->e, OVERWRITTEN * sizeof *run->overwritten);
     for (run->at = 0; run->at < header->accesses; run->at++)
         if (run->e.template->accesses[run->at].must != TSR_ACCESS_NEVER)
             put_into_group(run, &run->e.template->accesses[run->at]);
-    for (const struct store_group *each = run->groups; each; each = each->next)
+    for (struct store_group *each = run->groups; each; each = each->next)
         overwritten_by(run, each);
 }
 
-/* Tables by node, condition and loop, and room for the ranges. */
+/* Tables by node, condition and loop. */
 static void take_tables(struct run *run)
 {
     const struct tsr_access_template *header = run->e.template->header;
@@ -687,10 +746,21 @@ static void take_tables(struct run *run)
     e->counts = (const struct tsr_form **)(e->facts + header->conditions);
     e->active = (uint8_t *)(e->counts + header->loops);
     e->facts[0] = &tsr_facts_none;
-    uint32_t wanted = 4 * (header->accesses + CHOICES) + header->tensors, capacity = wanted < RANGES ? wanted : RANGES;
-    run->found->ranges = tsr_scratch_take(e, capacity * sizeof *run->found->ranges);
-    run->capacity = capacity;
     run->has_tables = true;
+}
+
+/* Room for ranges, of all parts of the grid. */
+static void take_room(struct run *run)
+{
+    const struct tsr_access_template *header = run->e.template->header;
+    bool is_split = run->e.inputs->has_elements;
+    uint32_t wanted = 4 * (header->accesses + CHOICES) + header->tensors;
+    uint32_t capacity = wanted < RANGES && !is_split ? wanted : RANGES;
+    run->found->ranges = tsr_scratch_take(&run->e, capacity * sizeof *run->found->ranges);
+    run->capacity = capacity;
+    if (is_split)
+        run->overwritten = tsr_scratch_take(&run->e, OVERWRITTEN * sizeof *run->overwritten);
+    run->room = run->e.next;
 }
 
 static void start(struct run *run, const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, char *scratch,
@@ -705,9 +775,43 @@ static void start(struct run *run, const struct tsr_inputs *inputs, const struct
     run->e.seen = seen;
     memset(seen, 0, (inputs->count + inputs->template.header->symbols) * sizeof *seen);
     run->e.launch = launch;
-    run->e.most_steps = launch->steps ? launch->steps : STEPS;
-    run->e.next = (char *)run + ((sizeof *run + 15) & ~(size_t)15);
-    run->e.lowest = run->e.top = (struct tsr_symbol *)end;
+    run->splits = inputs->has_elements;
+    run->room = (char *)run + ((sizeof *run + 15) & ~(size_t)15);
+    run->top = (struct tsr_symbol *)end;
+}
+
+/* Nothing is known of the part of the grid that is next. */
+static void start_part(struct run *run)
+{
+    const struct tsr_access_launch *launch = run->e.launch;
+    run->e = (struct tsr_evaluation){.template = run->e.template,
+                                     .inputs = run->e.inputs,
+                                     .launch = launch,
+                                     .seen = run->e.seen,
+                                     .part = run->waiting[run->parts - 1],
+                                     .splits = run->splits,
+                                     .most_steps = launch->steps ? launch->steps : STEPS,
+                                     .next = run->room,
+                                     .lowest = run->top,
+                                     .top = run->top};
+    memset(run->shapes, 0, sizeof run->shapes);
+    run->groups = NULL;
+    run->walk = NULL;
+    run->may_walk = run->has_tables = false;
+    run->at = 0;
+    run->found->count = run->kept;
+}
+
+/* The whole grid, and nothing found yet. */
+static void start_grid(struct run *run)
+{
+    struct tsr_part *part = &run->waiting[0];
+    for (int axis = 0; axis < 3; axis++) {
+        part->first[axis] = 0;
+        part->last[axis] = run->e.launch->grid[axis] - 1;
+    }
+    run->parts = 1;
+    run->kept = run->overwritten_count = 0;
 }
 
 /* Of pointers, what was looked at of their symbols. */
@@ -724,6 +828,81 @@ static void note_seen(const struct run *run, const struct tsr_inputs *inputs, ui
     }
 }
 
+/* What looks back gets its end: that of all that is written through its pointer. */
+static void end_looking_back(struct run *run)
+{
+    struct tsr_found *found = run->found;
+    for (uint32_t i = 0; i < found->count; i++) {
+        struct tsr_access_range *range = &found->ranges[i];
+        int64_t last = -1;
+        for (uint32_t n = 0; n < found->count && range->last == LAST_WRITTEN; n++) {
+            const struct tsr_access_range *each = &found->ranges[n];
+            if (each->kind != TSR_ACCESS_READ && each->offset == range->offset && each->symbol == range->symbol)
+                last = each->last > last ? each->last : last;
+        }
+        if (range->last == LAST_WRITTEN && (last < 0 || last == INT64_MAX))
+            make_whole(range);
+        else if (range->last == LAST_WRITTEN)
+            range->last = last;
+    }
+}
+
+static void finish_part(struct run *run)
+{
+    struct tsr_found *found = run->found;
+    end_looking_back(run);
+    if (run->e.coarse && found->level == TSR_LEVEL_FULL)
+        found->level = TSR_LEVEL_INTERVALS;
+    if (--run->parts == 0 || found->count > run->capacity / 2)
+        found->count = tsr_ranges_merge(found->ranges, found->count);
+    run->kept = found->count;
+    find_overwritten(run);
+}
+
+static bool is_part(const struct run *run)
+{
+    const struct tsr_part *part = &run->e.part;
+    bool is_all = true;
+    for (int axis = 0; axis < 3; axis++)
+        is_all &= part->first[axis] == 0 && part->last[axis] == run->e.launch->grid[axis] - 1;
+    return !is_all;
+}
+
+/* After an evaluation was left: two parts instead of one, or the whole grid as one. False: that is what was tried. */
+static bool try_again(struct run *run)
+{
+    uint32_t most = run->e.launch->steps ? run->e.launch->steps : STEPS;
+    if (run->e.is_split && run->parts < PARTS && run->steps / SPLIT_STEPS <= most) {
+        run->waiting[run->parts - 1] = run->e.rest;
+        run->waiting[run->parts++] = run->e.part;
+        return true;
+    }
+    if (!run->e.is_split && !is_part(run))
+        return false;
+    run->splits = false;
+    start_grid(run);
+    return true;
+}
+
+/* The accesses of the part that is next. */
+static void evaluate_part(struct run *run)
+{
+    start_part(run);
+    if (_setjmp(run->e.out) == 0) {
+        if (!run->capacity)
+            take_room(run);
+        take_tables(run);
+        evaluate_accesses(run);
+        evaluate_tensors(run, true);
+    } else if (try_again(run)) {
+        return;
+    } else {
+        run->found->level = run->found->level > TSR_LEVEL_WHOLE ? run->found->level : TSR_LEVEL_WHOLE;
+        give_rest(run);
+    }
+    finish_part(run);
+}
+
 void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch,
                      size_t scratch_bytes, struct tsr_found *found, uint64_t *seen)
 {
@@ -732,20 +911,12 @@ void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_la
     start(run, inputs, launch, scratch, scratch_bytes, found, seen);
     for (uint32_t i = 0; i < template->header->unknowns && goes_on(run); i++)
         why(run, template->unknowns[i].line, TSR_WHY_TEMPLATE, template->text + template->unknowns[i].reason);
-    if (_setjmp(run->e.out) == 0) {
-        take_tables(run);
-        evaluate_accesses(run);
-        evaluate_tensors(run, true);
-    } else {
-        found->level = found->level > TSR_LEVEL_WHOLE ? found->level : TSR_LEVEL_WHOLE;
-        give_rest(run);
-    }
-    if (run->e.coarse && found->level == TSR_LEVEL_FULL)
-        found->level = TSR_LEVEL_INTERVALS;
-    found->steps = run->e.steps;
-    found->count = tsr_ranges_merge(found->ranges, found->count);
-    find_overwritten(run);
-    found->steps = run->e.steps;
+    start_grid(run);
+    do {
+        evaluate_part(run);
+        run->steps += run->e.steps;
+        note_seen(run, inputs, seen);
+    } while (run->parts && goes_on(run));
+    found->steps = run->steps;
     hand_over(run);
-    note_seen(run, inputs, seen);
 }

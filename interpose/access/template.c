@@ -37,6 +37,7 @@ static const struct demand demands[TSR_OPS] = {
     [TSR_OP_PACK] = {1, true},
     [TSR_OP_SELECT] = {3},
     [TSR_OP_PHI] = {1},
+    [TSR_OP_ELEMENT] = {3, true},
     [TSR_OP_LOOP] = {2, .names_a_loop = true},
     [TSR_OP_HAVOC] = {.names_a_loop = true},
     [TSR_OP_INDUCTION] = {.names_a_loop = true},
@@ -101,6 +102,8 @@ static bool check_number(const struct tsr_sections *s, const struct tsr_access_n
         return node->number >= 0 && node->number < s->header->loops;
     if (node->op == TSR_OP_PARAMETER)
         return node->width % 8 == 0 && node->number >= 0 && node->number < MOST_OFFSET;
+    if (node->op == TSR_OP_ELEMENT)
+        return node->number >= 1 && node->number < MOST_OFFSET;
     if (node->op == TSR_OP_SYMBOL)
         return node->symbol < s->header->symbols;
     if (node->op == TSR_OP_SPECIAL)

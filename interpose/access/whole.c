@@ -99,7 +99,7 @@ static bool is_taken(struct tsr_walk *walk, const struct tsr_access_node *node, 
 static struct ways chosen(struct tsr_walk *walk, const struct tsr_access_node *node)
 {
     struct ways all = {.least = NEVER}, taken = all, each;
-    uint32_t first = node->op == TSR_OP_SELECT, end = node->op == TSR_OP_LOOP ? 1 : node->count;
+    uint32_t first = node->op == TSR_OP_SELECT || node->op == TSR_OP_ELEMENT, end = node->op == TSR_OP_LOOP ? 1 : node->count;
     bool differ = false;
     for (uint32_t i = first; i < end; i++) {
         each = walked(walk, tsr_node_operand(walk->e, node, i));
@@ -131,6 +131,7 @@ static struct ways ways_of(struct tsr_walk *walk, uint32_t index)
         return added(walked(walk, tsr_node_operand(walk->e, node, 0)), walked(walk, tsr_node_operand(walk->e, node, 1)));
     case TSR_OP_SELECT:
     case TSR_OP_PHI:
+    case TSR_OP_ELEMENT:
     case TSR_OP_LOOP:
     case TSR_OP_HAVOC:
     case TSR_OP_MIN:

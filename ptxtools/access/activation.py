@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ptxtools.access.effects import Effect, elements, width
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
+from ptxtools.access.lookback import looks_back
 from ptxtools.access.template import Access, Node, Op
 from ptxtools.access.values import Arguments, Values
 from ptxtools.reader.function import Function
@@ -64,6 +65,7 @@ def make_access(graph: Graph, of: Activation, instruction: Instruction, effect: 
         _pitch(graph, of, instruction, effect, place),
         length,
         of.flow.base + place.block,
+        looks_back=looks_back(graph.template.name, effect.kind, instruction.parts),
     )
 
 

@@ -8,7 +8,8 @@ from ptxtools.access.depth import deep
 from ptxtools.access.template import Node, Op, Template
 
 _ADDED = {Op.ADD, Op.SUB, Op.AND, Op.OR}
-_CHOSEN = {Op.SELECT, Op.PHI, Op.LOOP, Op.HAVOC, Op.MIN, Op.MAX}
+_CHOSEN = {Op.SELECT, Op.PHI, Op.ELEMENT, Op.LOOP, Op.HAVOC, Op.MIN, Op.MAX}
+_ASKING = {Op.SELECT, Op.ELEMENT}  # the first operand says which of the others it is
 _MOST = 32
 _STEPS = 20_000
 _ALL_STEPS = 200_000
@@ -78,7 +79,13 @@ class _Walk:
 
     def of(self, node: Node) -> set[frozenset[Node]]:
         if node.op in _CHOSEN:
-            args = node.args[1:] if node.op is Op.SELECT else node.args[:1] if node.op is Op.LOOP else node.args
+            args = (
+                node.args[1:]
+                if node.op in (Op.SELECT, Op.ELEMENT)
+                else node.args[:1]
+                if node.op is Op.LOOP
+                else node.args
+            )
             return {way for arg in args for way in self.ways(arg)}
         if node.op in _ADDED:
             sides = [self.ways(arg) for arg in node.args]

@@ -1,21 +1,22 @@
 """Elements of arrays among a kernel's parameters, which code reads with an index: structs of pointers and sizes.
 
 Which element it is decides the index when a launch is evaluated: a chain of comparisons leads to one of the first
-elements, as far as the index can be it. What lies behind those is any value that memory may hold.
+elements, as far as the index can be it. What lies behind those is any value that memory may hold. Written as bytes, a
+chain is a single node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ptxtools.access.graph import Graph
-from ptxtools.access.template import BEYOND, Node, Op
+from ptxtools.access.template import BEYOND, Node, Op, Template
 
-_POINTERS = 16  # as many as a range may begin with
-_NUMBERS = 64
-_BYTES = 320  # as many blocks as multi-tensor kernels of optimisers have in their tables
+_POINTERS = 128  # as many tensors as lists of pointers have in kernels for many tensors
+_NUMBERS = 320  # as many blocks as these kernels have in their tables
+_BYTES = 320
 _LARGEST_STEP = 1 << 16
 
 
@@ -80,3 +81,36 @@ def steps(graph: Graph, index: int, width: int) -> Steps:
         if 0 < step < _LARGEST_STEP and is_whole:
             return Steps(graph.resolve(node.args[0]), node.width, step, added)
     return Steps(graph.resolve(index), width, 1, added)
+
+
+def with_elements(template: Template) -> Template:
+    """The template with single nodes in the place of such chains."""
+    found = {number: node for number in range(len(template.nodes)) if (node := _table(template.nodes, number))}
+    nodes = [found.get(number, node) for number, node in enumerate(template.nodes)]
+    return replace(template, nodes=nodes) if found else template
+
+
+def _table(nodes: Sequence[Node], number: int) -> Node | None:
+    """The chain that begins with a node, when it has two elements."""
+    first, found = nodes[number], list[int]()
+    asked = _asked(nodes, first)
+    if asked is None:
+        return None
+    index, unit, width = asked
+    while _asked(nodes, nodes[number]) == (index, (len(found) + 1) * unit, width):
+        found.append(nodes[number].args[1])
+        number = nodes[number].args[2]
+    if len(found) < 2:
+        return None
+    return first._replace(op=Op.ELEMENT, args=(index, *found, number), width=width, number=unit)
+
+
+def _asked(nodes: Sequence[Node], node: Node) -> tuple[int, int, int] | None:
+    """The index, the end and the bits of both when a choice asks whether the index is below that end."""
+    if node.op is not Op.SELECT:
+        return None
+    test = nodes[node.args[0]]
+    if test.op is not Op.COMPARE or test.name != "lt" or test.signed:
+        return None
+    end = nodes[test.args[1]]
+    return (test.args[0], end.number, test.width) if end.op is Op.NUMBER and end.number > 0 else None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from ptxtools.access.bases import Bases
+from ptxtools.access.elements import with_elements
 from ptxtools.access.template import (
     IN_MEMORY,
     Access,
@@ -26,13 +27,14 @@ from ptxtools.access.template import (
 )
 from ptxtools.access.values import WINDOW
 
-MAGIC, VERSION = 0x4343415F52535454, 4
+MAGIC, VERSION = 0x4343415F52535454, 5
 OPS = tuple(Op)
 KINDS = tuple(AccessKind)
 _REGISTERS = ("tid", "ntid", "ctaid", "nctaid")
 _SPECIALS = (*(f"{register}.{axis}" for register in _REGISTERS for axis in "xyz"), "laneid", "other")
 _COMPARES = ("lt", "le", "gt", "ge", "eq", "ne", "other")
 _SIGNED, _LOADED, _UNSIGNED64 = 1, 2, 4
+_GENERIC, _LOOKS_BACK = 1, 2
 _LOOPS = 64  # bits of a set of loops; the last one stands for all others
 _SYMBOL_BASE = 1 << 31
 _WORD = 1 << 32
@@ -67,7 +69,7 @@ class Tier(Enum):
 def write(template: Template, tier: Tier = Tier.PTX) -> bytes:
     """The bytes of a template. Errors: ValueError when one of its numbers is larger than they can hold."""
     try:
-        return _Writer(template).bytes(tier)
+        return _Writer(with_elements(template)).bytes(tier)
     except struct.error as problem:
         raise ValueError(f"{template.name}: a number is too large: {problem}") from problem
 
@@ -188,7 +190,8 @@ class _Writer:
         references = self.reference(access.pitch), self.reference(access.length)
         return (
             *(KINDS.index(access.kind), self.numbers[access.address], access.size, access.condition),
-            *(_small(access.displacement), *references, access.rows, access.line, access.generic),
+            *(_small(access.displacement), *references, access.rows, access.line),
+            _GENERIC * access.generic | _LOOKS_BACK * access.looks_back,
             *self.listed(found),
             based,
             access.pointers is not None,
@@ -278,12 +281,13 @@ class _Reader:
         return LoopPlace(0, condition, *edges, _loops(within), _context(must), _context(again))
 
     def access(self, entry: tuple[int, ...]) -> Access:
-        kind, address, size, condition, displacement, pitch, length, rows, line, generic, *_ = entry
+        kind, address, size, condition, displacement, pitch, length, rows, line, flags, *_ = entry
         tells, count, first, must, loops = entry[-5:]
         block = 0 if _context(must) < 0 else self.around.index(loops)  # one in the same loops
         of = (KINDS[kind], address, displacement, size, condition, line)
         pointers = self.listed(count, first) if tells else None
-        return Access(*of, bool(generic), rows, pitch, length, block, pointers, _context(must))
+        generic, back = bool(flags & _GENERIC), bool(flags & _LOOKS_BACK)
+        return Access(*of, generic, rows, pitch, length, block, pointers, _context(must), back)
 
     def tensor(self, entry: tuple[int, ...]) -> TensorAccess:
         kind, offset, condition, line, *lists = entry

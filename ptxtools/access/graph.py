@@ -85,6 +85,7 @@ class Graph:
         while count != len(self._alias):
             phis = [n for n, node in enumerate(self.nodes) if node.op in (Op.PHI, Op.LOOP) and n not in self._alias]
             replace_same(phis, self._operands, self.substitute)
+            self._merge(phis)
             count = len(self._alias)
             for index, node in enumerate(self.nodes):
                 if not self._alias.keys().isdisjoint(node.args):
@@ -93,6 +94,14 @@ class Graph:
         for index, condition in enumerate(conditions):
             if condition.predicate in self._alias:
                 conditions[index] = condition._replace(predicate=self.resolve(condition.predicate))
+
+    def _merge(self, joins: Sequence[int]) -> None:
+        """Joins of the same values at the same place are one: copies of a register that a loop changes."""
+        first: dict[Node, int] = {}
+        for index in joins:
+            if self.nodes[index].args and index not in self._alias:
+                node = self.nodes[index]._replace(args=tuple(self._operands(index)))
+                self.substitute(index, first.setdefault(node, index))
 
     def _rewrite(self, index: int, node: Node) -> None:
         """Gives a node the operands that there are now; if that makes it equal to another one, they are one."""

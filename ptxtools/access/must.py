@@ -2,7 +2,8 @@
 
 A path condition (`Flow.conditions`) holds whenever its block runs; the block may run less often. Here it is the
 other way round: in every launch that ends and does not fail, a block runs in each iteration of the loops around it
-in which its condition holds. Blocks without such a condition have none.
+in which its condition holds. Blocks without such a condition have none. Where what memory holds may end the kernel on
+one way to a block, the condition is that of the way past it: a flag that is looked at only if it is given.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from ptxtools.access.flow import Flow
-from ptxtools.access.template import Access, AccessKind, Template
+from ptxtools.access.template import Access, AccessKind, PathCondition, Template
 from ptxtools.flow.blocks import Block, Edge
 
 _NONE = -1
@@ -75,11 +76,23 @@ class MustExecute:
         above = self._outside(flow.dominators.parent[block], block)
         if self._passes(above, block):
             return above, _NONE
-        if len(edges) != 1 or not edges[0].guard or not self._flow.knows(edges[0]):
+        if len(edges) != 1:  # a way past what may decide otherwise
+            edges = tuple(edge for edge in edges if edge.source == flow.dominators.parent[block])
+        condition = self._taken(edges[0]) if len(edges) == 1 else _NONE
+        if condition == _NONE or not self._loops(edges[0].source) <= self._loops(block):
             return _NONE, _NONE
-        source = edges[0].source
-        is_inside = self._loops(source) <= self._loops(block)
-        return (source, flow.edge_condition(edges[0])) if is_inside else (_NONE, _NONE)
+        return edges[0].source, condition
+
+    def _taken(self, edge: Edge) -> int:
+        """The condition in which a guarded edge is taken, if it or the other one of its block has one; -1."""
+        if not edge.guard or self._flow.knows(edge):
+            return self._flow.edge_condition(edge) if edge.guard else _NONE
+        others = [each for each in self._flow.blocks[edge.source].successors if each != edge]
+        if len(others) != 1 or others[0].guard != edge.guard or not self._flow.knows(others[0]):
+            return _NONE
+        conditions = self._template.conditions
+        other = conditions[self._flow.edge_condition(others[0])]
+        return self._new(other.parent, other._replace(truth=not other.truth, certain=False))
 
     def _under(self, parent: int, condition: int) -> int:
         """A condition's own condition below another parent."""
@@ -87,10 +100,13 @@ class MustExecute:
         own = conditions[condition]
         if own.parent == parent:
             return condition
+        return self._new(parent, own)
+
+    def _new(self, parent: int, own: PathCondition) -> int:
         key = (parent, own.predicate, own.truth)
         if key not in self._made:
-            self._made[key] = len(conditions)
-            conditions.append(own._replace(parent=parent))
+            self._made[key] = len(self._template.conditions)
+            self._template.conditions.append(own._replace(parent=parent))
         return self._made[key]
 
     def _loops(self, block: int) -> frozenset[int]:

@@ -42,6 +42,7 @@ class Op(Enum):
     PACK = "pack"  # parts of `width` bits, lowest first
     SELECT = "select"  # args: predicate, value if true, value if false
     PHI = "phi"  # one of the args; `conditions` says under which conditions each
+    ELEMENT = "element"  # args: index, values, the last one from there on; each has `number` indices of `width` bits
     LOOP = "loop"  # at the header of loop `number`: args[0] before the first iteration, args[1] more after each
     HAVOC = "havoc"  # at the header of loop `number`: any of the args, from whatever iteration
     INDUCTION = "induction"  # iterations of loop `number` that have ended
@@ -81,6 +82,11 @@ class Node(NamedTuple):
     conditions: tuple[int, ...] = ()
 
 
+def chosen(element: Node, index: int) -> int:
+    """Which of the args of an ELEMENT an index stands for."""
+    return element.args[1 + min(index // element.number, len(element.args) - 2)]
+
+
 class PathCondition(NamedTuple):
     """Conditions that hold at a place: those of `parent`, and the predicate node's value. PathCondition 0 has none.
 
@@ -118,7 +124,8 @@ class Access:
     `generic`: the address may lie in private memory. `pointers`: of a write, offsets in the parameter block of the
     pointers that the values may be, each or with something added, and it happens wherever its condition holds; None
     when that is not known. `must`: of a write of values, the condition in which it is made for certain, in any
-    iteration of the loops around it; -1 when that is not known.
+    iteration of the loops around it; -1 when that is not known. `looks_back`: of a load, it lies between where its
+    pointer points and what the launch writes last through the same one (`lookback`).
     """
 
     kind: AccessKind
@@ -134,6 +141,7 @@ class Access:
     block: int = 0
     pointers: tuple[int, ...] | None = None
     must: int = -1
+    looks_back: bool = False
 
 
 IN_MEMORY = -1  # the offset of a tensor map that lies in memory

@@ -9,6 +9,7 @@ from ptxtools.access.depth import deep
 from ptxtools.access.flow import Flow
 from ptxtools.access.graph import Graph
 from ptxtools.access.indices import find_indices
+from ptxtools.access.lookback import looks_back
 from ptxtools.access.must import mark_must
 from ptxtools.access.steps import find_steps
 from ptxtools.access.stored import MustRun, pointers
@@ -173,6 +174,7 @@ class _Builder:
                 row.generic,
                 length=length,
                 block=self.flow.base + block,
+                looks_back=looks_back(self.template.name, _KINDS[row.effect], instruction.parts),
             )
         )
 

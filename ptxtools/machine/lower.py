@@ -13,9 +13,19 @@ def lower(graph: Graph) -> None:
         node = graph.nodes[index]
         if node.op is Op.EXTRACT and node.width == 64 and _is_low(graph, node):
             graph.substitute(index, node.args[0])  # words are looked at modulo 2^32
+        elif node.op is Op.COMPARE and node.name in ("lt", "ge"):
+            graph.nodes[index] = _of_whole(graph, node)
         elif node.op is Op.UNKNOWN and node.name:
             found = _lowered(graph, node)
             graph.substitute(index, found)
+
+
+def _of_whole(graph: Graph, node: Node) -> Node:
+    """The sign of an upper word as that of the value."""
+    word = graph.nodes[graph.resolve(node.args[0])]
+    is_sign = node.signed and node.width == 32 and graph.number_of(node.args[1]) == 0
+    is_high = word.op is Op.EXTRACT and word.width == 64 and [graph.number_of(arg) for arg in word.args[1:]] == [32, 32]
+    return node._replace(args=(word.args[0], node.args[1]), width=64) if is_sign and is_high else node
 
 
 def _is_low(graph: Graph, node: Node) -> bool:

@@ -175,7 +175,9 @@ class Pairs(Sums):
         return make.select(a.args[0], sides[0], sides[1], 64)
 
     def met(self, low: int, high: int, _: Maker) -> int | None:
-        """Where paths meet: each path's pair. A word that was there before is the same on all of them."""
+        """Where paths meet: each path's pair. A word that was there before is the same on all of them. What is a word
+        and its sign on each path is that where they meet.
+        """
         a, b = self.node(low), self.node(high)
         shape = a if a.op in (Op.PHI, Op.LOOP) else b
         if shape.op not in (Op.PHI, Op.LOOP) or not shape.args:
@@ -195,7 +197,18 @@ class Pairs(Sums):
             for x, y, condition in zip(*sides, shape.conditions, strict=True)
         ]
         self.graph.set_operands(whole, pairs, shape.conditions)
+        signs = {self.widened(pair, side) for pair, side in zip(pairs, sides[0], strict=True)}
+        if a.op is shape.op and len(signs) == 1 and (signed := signs.pop()) is not None:
+            word = Maker(self.graph, shape.block, shape.condition).node(Op.CONVERT, (low,), 32, signed)
+            self.graph.substitute(whole, word)
+            return word
         return whole
+
+    def widened(self, pair: int, word: int) -> bool | None:
+        """Whether a pair is a word with its sign; None when it is not that word, with or without one."""
+        node = self.node(pair)
+        is_word = node.op is Op.CONVERT and node.width == 32 and self.graph.resolve(node.args[0]) == word
+        return node.signed if is_word else None
 
     # Words that are taken from a value.
 

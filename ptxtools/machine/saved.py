@@ -1,7 +1,7 @@
 """Predicates that are kept as bits of a register, when there are too few predicate registers.
 
 ptxas clears a bit, sets it again where the predicate holds, and looks at it later, maybe behind other branches and
-loops: `R & 8 != 0` is then that predicate. Or it puts all predicates into one word (P2R).
+loops: `R & 8 != 0` is then that predicate. Or it puts all predicates into one word (P2R). A word's sign is one, too.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Saved:
             if sources is None or len(seen) > _MOST:
                 return False
             node = self.graph.nodes[each[0]]
-            has_predicate |= node.op is Op.UNKNOWN or node.op is Op.SELECT
+            has_predicate |= node.op in (Op.UNKNOWN, Op.SELECT, Op.SHR)
             pending += sources
         if has_predicate:
             self.kept |= seen
@@ -74,7 +74,7 @@ class _Saved:
         node = self.graph.nodes[index]
         if node.op is Op.NUMBER or (node.op is Op.OPAQUE and mask & mask - 1 == 0):
             return []
-        if node.op is Op.UNKNOWN and node.name == PREDICATES:
+        if (node.op is Op.UNKNOWN and node.name == PREDICATES) or self.is_sign(node):
             return []
         if node.op in (Op.AND, Op.OR) and node.width == 32:
             return self.combined(node, mask)
@@ -84,13 +84,17 @@ class _Saved:
         return None
 
     def combined(self, node: Node, mask: int) -> list[_Key] | None:
-        """Of AND and OR with a number."""
+        """Of AND and OR with a number, and of OR."""
         value, number = self.with_number(node)
         if number is None:
-            return None
+            return [(self.graph.resolve(arg), mask) for arg in node.args] if node.op is Op.OR else None
         if node.op is Op.AND:
             return [(value, mask & number)] if mask & number else []
         return [] if mask & number else [(value, mask)]
+
+    def is_sign(self, node: Node) -> bool:
+        """Whether it is 1 when a word is negative, else 0."""
+        return node.op is Op.SHR and node.width == 32 and not node.signed and self.graph.number_of(node.args[1]) == 31
 
     def with_number(self, node: Node) -> tuple[int, int | None]:
         a, b = (self.graph.resolve(arg) for arg in node.args)
@@ -109,8 +113,13 @@ class _Saved:
         index, mask = key
         node = self.graph.nodes[index]
         if node.op in (Op.AND, Op.OR):
-            sources = self.sources(key)
-            return self.set_in(sources[0], make) if sources else make.number(int(node.op is Op.OR))
+            parts = [self.set_in(source, make) for source in self.sources(key) or ()]
+            if len(parts) == 2:
+                return make.either(*parts)
+            return parts[0] if parts else make.number(int(node.op is Op.OR))
+        if self.is_sign(node):
+            below = Node(Op.COMPARE, (node.args[0], make.number(0)), 32, True, name="lt", block=node.block)
+            return self.graph.add(below._replace(condition=node.condition)) if mask & 1 else make.number(0)
         if node.op is Op.SELECT:
             return self.chosen(node, mask)
         if node.op in _PHIS:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 
-from ptxtools.access.template import Access, Node, Op, Template
+from ptxtools.access.template import Access, Node, Op, Template, chosen
 from ptxtools.ranges.launch import Launch
 
 MOST = 1 << 12  # threads
@@ -105,8 +105,11 @@ class _Thread:
         if node.op is Op.SPECIAL:
             return special(node.name, self._launch, self._special)
         if node.op is Op.SELECT:
-            chosen = self.value(node.args[0])
-            return None if chosen is None else self.value(node.args[1 if chosen else 2])
+            truth = self.value(node.args[0])
+            return None if truth is None else self.value(node.args[1 if truth else 2])
+        if node.op is Op.ELEMENT:
+            index = self.value(node.args[0])
+            return None if index is None else self.value(chosen(node, index))
         if node.op in (Op.BOTH, Op.EITHER):
             return self._logic(node)
         if node.op in (Op.LOADED, Op.OPAQUE, Op.SYMBOL, Op.PHI, Op.LOOP, Op.HAVOC, Op.INDUCTION, Op.UNKNOWN):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.machine.kernels import templates
 from ptxtools.ranges import Launch, evaluate
+from ptxtools.ranges.native import Evaluator
 from ptxtools.reader import read
 from tests.instruments.against import assemble
 
@@ -35,15 +38,19 @@ done:
 BEGIN, APART = 1 << 32, 1 << 20
 
 
+def made(source: str, of: str, place: Path) -> Template:
+    """The template of the only kernel."""
+    if of == "ptx":
+        module = read(source)
+        return build(module, next(iter(module.kernels)))
+    (place / "source.ptx").write_text(source)
+    (found,) = templates(assemble(place / "source.ptx", 90, place), lambda _: True, "")
+    return found
+
+
 @pytest.fixture(scope="module", params=["ptx", "machine code"])
 def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Template:
-    if request.param == "ptx":
-        module = read(SOURCE)
-        return build(module, module.functions["rows"])
-    place = tmp_path_factory.mktemp("elements")
-    (place / "rows.ptx").write_text(SOURCE)
-    (made,) = templates(assemble(place / "rows.ptx", 90, place), lambda _: True, "")
-    return made
+    return made(SOURCE, request.param, tmp_path_factory.mktemp("elements"))
 
 
 def launch(rows: int, sizes: list[int], apart: int = APART) -> Launch:
@@ -57,7 +64,7 @@ def launch(rows: int, sizes: list[int], apart: int = APART) -> Launch:
     return Launch(block, (1, rows, 1), (64, 1, 1), allocation)
 
 
-@pytest.mark.parametrize("sizes", [[10], [10, 40], list(range(1, 17))])
+@pytest.mark.parametrize("sizes", [[10], [10, 40], list(range(1, 17)), [7] * MOST])
 def test_the_elements_that_the_grid_reaches_are_found(template: Template, sizes: list[int]) -> None:
     asked = launch(len(sizes), sizes)
     found = evaluate(template, asked)
@@ -65,20 +72,74 @@ def test_the_elements_that_the_grid_reaches_are_found(template: Template, sizes:
     assert {each.parameter for each in found.ranges} == {0}
     for kind in (AccessKind.READ, AccessKind.WRITE):
         ends = {each.begin: each.end for each in found.ranges if each.kind is kind}
-        assert sorted(ends) == [BEGIN + APART * number for number in range(len(sizes))]
-        for number, size in enumerate(sizes):
-            begin = BEGIN + APART * number
-            assert begin + 4 * size <= ends[begin] <= begin + 4 * max(sizes)
+        assert ends == {BEGIN + APART * number: BEGIN + APART * number + 4 * size for number, size in enumerate(sizes)}
+    assert all(each.overwritten for each in found.ranges if each.kind is AccessKind.WRITE)
 
 
 def test_elements_that_are_the_same_pointer_keep_their_parameter(template: Template) -> None:
     asked = launch(2, [10, 40], 0)
     found = evaluate(template, asked)
     assert not found.unknown
-    assert {(each.parameter, each.begin, each.end) for each in found.ranges} == {(0, BEGIN, BEGIN + 160)}
+    assert {(each.parameter, each.begin) for each in found.ranges} == {(0, BEGIN)}
+    assert {each.end for each in found.ranges} == {BEGIN + 40, BEGIN + 160}
 
 
-def test_more_elements_than_a_range_may_begin_with_are_unknown(template: Template) -> None:
-    asked = launch(17, [10] * 17)
+def test_elements_behind_the_parameters_are_unknown(template: Template) -> None:
+    asked = launch(12 * MOST // 8 + 1, [10] * MOST)
     found = evaluate(template, asked)
     assert {reason for _, reason in found.unknown} == {"pointer loaded from memory"}
+
+
+def test_with_little_time_the_grid_is_not_split(template: Template) -> None:
+    found = Evaluator(template, steps=12).evaluate(launch(2, [10, 40]))
+    assert found.unknown or all(each.whole for each in found.ranges)
+
+
+CHUNK, BLOCKS, TENSORS = 256, 48, 8
+# Block b adds 1 to chunk chunks[b] of tensor tensors[b], if flag is not set.
+MANY = f"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry many(.param .align 8 .b8 lists[{12 * TENSORS + 5 * BLOCKS}], .param .u64 flag)
+{{
+    .reg .b64 %a<12>; .reg .b32 %r<10>; .reg .pred %p, %q;
+    ld.param.u64 %a9, [flag]; setp.eq.u64 %q, %a9, 0; @%q bra go;
+    ld.global.u32 %r9, [%a9]; setp.eq.u32 %q, %r9, 1; @%q bra done;
+go:
+    mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x; mov.b64 %a1, lists;
+    cvt.u64.u32 %a2, %r1; add.u64 %a3, %a1, %a2; ld.param.u8 %r3, [%a3+{12 * TENSORS + 4 * BLOCKS}];
+    mul.wide.u32 %a4, %r1, 4; add.u64 %a4, %a1, %a4; ld.param.u32 %r4, [%a4+{12 * TENSORS}];
+    mul.wide.u32 %a5, %r3, 8; add.u64 %a5, %a1, %a5; ld.param.u64 %a6, [%a5];
+    mul.wide.u32 %a7, %r3, 4; add.u64 %a7, %a1, %a7; ld.param.u32 %r5, [%a7+{8 * TENSORS}];
+    mad.lo.u32 %r6, %r4, {CHUNK}, %r2;
+    setp.ge.u32 %p, %r6, %r5; @%p bra done;
+    mul.wide.u32 %a8, %r6, 4; add.u64 %a8, %a6, %a8;
+    ld.global.u32 %r7, [%a8]; add.u32 %r7, %r7, 1; st.global.u32 [%a8], %r7;
+done:
+    ret;
+}}
+"""
+
+
+@pytest.fixture(scope="module", params=["ptx", "machine code"])
+def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Template:
+    return made(MANY, request.param, tmp_path_factory.mktemp("many"))
+
+
+@pytest.mark.parametrize("sizes", [[CHUNK * 9 + 5], [1, CHUNK, CHUNK + 1, 7 * CHUNK, 3], [10] * TENSORS])
+def test_blocks_that_look_up_their_tensor_and_their_part_of_it(many: Template, sizes: list[int]) -> None:
+    blocks = [(tensor, chunk) for tensor, size in enumerate(sizes) for chunk in range(-(-size // CHUNK))]
+    tensors, chunks = zip(*blocks, strict=True)
+    rest = [0] * (BLOCKS - len(blocks))
+    pointers = [BEGIN + APART * number for number in range(TENSORS)]
+    block = struct.pack(f"<{TENSORS}Q{TENSORS}I", *pointers, *sizes, *[0] * (TENSORS - len(sizes)))
+    block += struct.pack(f"<{BLOCKS}I{BLOCKS}B", *chunks, *rest, *tensors, *rest)
+    block += bytes(-len(block) % 8) + struct.pack("<Q", 0)
+    asked = replace(launch(1, []), parameters=block, grid=(len(blocks), 1, 1), block=(CHUNK, 1, 1))
+    found = evaluate(many, asked)
+    assert not found.unknown
+    wanted = {BEGIN + APART * number: BEGIN + APART * number + 4 * size for number, size in enumerate(sizes)}
+    for kind in (AccessKind.READ, AccessKind.WRITE):
+        assert {each.begin: each.end for each in found.ranges if each.kind is kind} == wanted
+    assert all(each.overwritten for each in found.ranges if each.kind is AccessKind.WRITE)

@@ -48,6 +48,11 @@ TOLD = {
         f"div.u32 %r7, %r3, 12; rem.u32 %r8, %r3, 12; mad.lo.u32 %r3, %r8, 8, %r7; {PLACE} {STORE}",
         384,
     ),
+    "first_of_row": (
+        "setp.ne.u32 %p2, %r4, 0; mov.u32 %r7, %tid.x; setp.ne.u32 %p3, %r7, 0; and.pred %p4, %p2, %p3; "
+        f"@%p4 bra END; {STORE} END:",
+        12,
+    ),
     "smaller": (f"min.u32 %r7, %r4, 70; setp.lt.u32 %p2, %r3, %r7; @%p2 {STORE}", 280),
 }
 BY_RECIPROCAL = {"divided"}  # as ptxas divides, which machine code's analysis takes for any value

@@ -88,7 +88,8 @@ class Oracle:
     """Keeps the latest templates, ready to be evaluated, by module text and function."""
 
     templates: dict[tuple[str, str], Callable[[Launch], Result]] = field(default_factory=dict)
-    endless: dict[tuple[str, str], Template] = field(default_factory=dict)  # without the sizes of their variables
+    # Without the sizes of their variables, and without an end of looking back: memory holds no states of tiles.
+    endless: dict[tuple[str, str], Template] = field(default_factory=dict)
 
     def keep(self, source: str, function: str, template: Template) -> None:
         """Makes a template known for launches of this module's function."""
@@ -97,8 +98,9 @@ class Oracle:
             del self.templates[oldest]
             self.endless.pop(oldest, None)
         self.templates[source, function] = Evaluator(template).evaluate
-        if template.sizes:
-            self.endless[source, function] = replace(template, sizes={})
+        accesses = [replace(each, looks_back=False) for each in template.accesses]
+        if template.sizes or accesses != template.accesses:
+            self.endless[source, function] = replace(template, sizes={}, accesses=accesses)
 
     def judge(self, traced: Traced) -> Verdict:
         key = (traced.text.read_text(), traced.function)

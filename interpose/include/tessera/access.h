@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define TSR_ACCESS_MAGIC 0x4343415f52535454ull
-#define TSR_ACCESS_VERSION 4u
+#define TSR_ACCESS_VERSION 5u
 #define TSR_ACCESS_IN_MEMORY UINT32_MAX /* offset of a tensor map that lies in memory */
 #define TSR_ACCESS_NEVER UINT32_MAX     /* instead of a condition: none is known */
 #define TSR_ACCESS_TENSOR_RANGES 16u /* that one tensor is told as, at most */
@@ -55,6 +55,7 @@ enum tsr_access_op { /* in the order of ptxtools.access.template.Op, which says 
                      TSR_OP_PACK,
                      TSR_OP_SELECT,
                      TSR_OP_PHI,
+                     TSR_OP_ELEMENT,
                      TSR_OP_LOOP,
                      TSR_OP_HAVOC,
                      TSR_OP_INDUCTION,
@@ -91,6 +92,11 @@ enum tsr_access_flag {
     TSR_NODE_UNSIGNED64 = 4 /* `number` is to be read without a sign */
 };
 
+enum tsr_access_place {
+    TSR_ACCESS_GENERIC = 1,   /* the address may lie in private memory */
+    TSR_ACCESS_LOOKS_BACK = 2 /* of a read: between where its pointer points and the last byte written through the same one */
+};
+
 struct tsr_access_template {
     uint64_t magic;
     uint32_t version;
@@ -120,7 +126,7 @@ struct tsr_access_node {
     uint32_t count, first;          /* its operands: nodes; those of TSR_OP_PHI are followed by as many conditions */
     uint32_t block, condition;      /* where it is made, and what holds there */
     uint32_t symbol;                /* of TSR_OP_SYMBOL */
-    int64_t number;                 /* value, offset in the parameter block, loop, or line */
+    int64_t number;                 /* value, offset in the parameter block, loop, line, or unit of an index */
 };
 
 /* Operands: uint32_t. */
@@ -147,8 +153,8 @@ struct tsr_access_loop {
 struct tsr_access_access {
     uint32_t kind, address, size, condition; /* enum tsr_access_kind; node; bytes */
     int64_t displacement;
-    int32_t pitch, length; /* nodes; -1: none */
-    uint32_t rows, line, generic;
+    int32_t pitch, length;      /* nodes; -1: none */
+    uint32_t rows, line, flags; /* enum tsr_access_place */
     uint32_t bases, first_base; /* offsets in the parameter block of the pointers that the address may begin with, among the
                                    operands */
     uint32_t based;             /* 1: it begins with one of them in any case */
@@ -215,7 +221,7 @@ struct tsr_access_launch {
     /* The ranges of the tensor with this map: bases and ends, or a base alone and `whole`. Without it, only maps' addresses are known. */
     uint32_t (*tensor)(void *context, const void *map, struct tsr_access_range *ranges);
     void *tensor_context;
-    uint32_t steps;   /* of work at most; 0: the default */
+    uint32_t steps;   /* of work at most, for each part of a grid that is split, and 16 times that for all; 0: the default */
     uint32_t options; /* enum tsr_access_option */
 };
 
