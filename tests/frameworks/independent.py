@@ -29,7 +29,7 @@ def each(model: nn.Module, inputs: list[dict[str, Tensor]], pick: Callable[[obje
 def requests(make: Callable[[], nn.Module], length: int, vocabulary: int = 32000) -> Callable[[int], Tensor]:
     def run(units: int) -> Tensor:
         model = placed(make())
-        inputs = [{"input_ids": tokens(1, length, vocabulary), "use_cache": False} for _ in range(units)]
+        inputs = [{"input_ids": tokens(1, length, vocabulary)} for _ in range(units)]
         return each(model, inputs, lambda out: out.logits[:, -1])
 
     return run
