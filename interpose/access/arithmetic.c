@@ -104,6 +104,19 @@ static const struct tsr_form *quotient(struct tsr_evaluation *e, const struct ts
     return tsr_divide_quotient(e, value, divisor);
 }
 
+/* A quotient that threads behind the end of the data alone would have one greater, as what it is for the others. */
+static const struct tsr_form *settled(struct tsr_evaluation *e, const struct tsr_form *value, uint32_t condition)
+{
+    const struct tsr_symbol *symbol = tsr_divide_origin(e, value);
+    if (!symbol || symbol->high - symbol->low != 1 || e->coarse)
+        return value;
+    const struct tsr_facts *facts = tsr_condition_facts(e, condition);
+    if (!facts || !facts->count)
+        return value;
+    tsr_wide low = symbol->low, high = tsr_bound_upper(e, symbol->origin, facts);
+    return high < symbol->divisor * (low + 1) ? tsr_form_number(e, low) : value;
+}
+
 static const struct tsr_form *shift_right(struct tsr_evaluation *e, const struct tsr_access_node *node)
 {
     tsr_wide number;
@@ -115,7 +128,7 @@ static const struct tsr_form *shift_right(struct tsr_evaluation *e, const struct
     }
     if (number >= node->width && !tsr_node_is_signed(node))
         return &tsr_form_zero;
-    return quotient(e, value, (tsr_wide)1 << tsr_wide_least(number, node->width - 1));
+    return settled(e, quotient(e, value, (tsr_wide)1 << tsr_wide_least(number, node->width - 1)), node->condition);
 }
 
 static const struct tsr_form *divide(struct tsr_evaluation *e, const struct tsr_access_node *node)
@@ -124,7 +137,7 @@ static const struct tsr_form *divide(struct tsr_evaluation *e, const struct tsr_
     tsr_wide low = tsr_form_low(e, a), high = tsr_form_high(e, a), number;
     bool is_positive = tsr_form_value(e, b, &number) && number > 0;
     if (is_positive && low >= 0)
-        return tsr_divide_quotient(e, a, number);
+        return settled(e, tsr_divide_quotient(e, a, number), node->condition);
     if (is_positive && tsr_wide_fits(low) && tsr_wide_fits(high))
         return tsr_form_between(e, -tsr_wide_divide(-low, number), high >= 0 ? tsr_wide_divide(high, number) : 0, a, b, -1);
     if (tsr_form_low(e, b) <= 0 && tsr_form_high(e, b) >= 0)

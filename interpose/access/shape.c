@@ -6,35 +6,58 @@
 #define MOST_ZEROS 16
 #define SPARSE 0.95 /* a stride is worth naming when fewer bytes than this share are inside */
 
-/* The form plus a multiple of a zero that removes what was divided, which is its first term; NULL: it is not there. */
-static const struct tsr_form *rewritten(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero)
+/* The form plus a multiple of a zero that removes one of its terms; NULL: it is not there. */
+static const struct tsr_form *without(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero,
+                                      uint32_t term)
 {
-    tsr_wide coefficient = zero->terms[0].coefficient, present = tsr_form_coefficient(form, zero->terms[0].symbol);
+    tsr_wide coefficient = zero->terms[term].coefficient, present = tsr_form_coefficient(form, zero->terms[term].symbol);
     if (present == 0 || !tsr_wide_is_multiple(present, coefficient))
         return NULL;
     return tsr_form_plus(e, form, zero, -(present / coefficient));
 }
 
-/* With the fewest terms: which one it is must not hang on the order in which symbols were made. */
-static const struct tsr_form *better(struct tsr_evaluation *e, const struct tsr_form *form)
+/* Without a term of what was divided, the first one that is there. Behind those are remainder and quotient. */
+static const struct tsr_form *rewritten(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero)
 {
-    const struct tsr_form *found = NULL;
+    const struct tsr_form *found = without(e, form, zero, 0);
+    for (uint32_t i = 1; i + 2 < zero->count && !found; i++)
+        found = without(e, form, zero, i);
+    return found;
+}
+
+/*
+ * With the fewest terms: which one it is must not hang on the order in which symbols were made. By the first term of what was divided, or
+ * else by another one: then by no zero a second time, which would take it back.
+ */
+static const struct tsr_form *better(struct tsr_evaluation *e, const struct tsr_form *form, bool by_others,
+                                     const struct tsr_form *used[], uint32_t *count)
+{
+    const struct tsr_form *found = NULL, *by = NULL;
     for (uint32_t i = 0; i < form->count; i++) {
-        const struct tsr_form *zero = tsr_symbol_at(e, form->terms[i].symbol)->zero;
-        const struct tsr_form *other = zero ? rewritten(e, form, zero) : NULL;
-        if (other && (!found || other->count < found->count))
+        const struct tsr_form *zero = tsr_symbol_at(e, form->terms[i].symbol)->zero, *other = NULL;
+        for (uint32_t n = 0; n < *count && zero; n++)
+            zero = used[n] == zero ? NULL : zero;
+        if (zero)
+            other = by_others ? rewritten(e, form, zero) : without(e, form, zero, 0);
+        if (other && (!found || other->count < found->count)) {
             found = other;
+            by = zero;
+        }
     }
+    if (found && by_others)
+        used[(*count)++] = by;
     return found;
 }
 
 /* The form, and what it is with divided values written as divisor * quotient + remainder. */
 uint32_t tsr_form_writings(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *found[5])
 {
-    uint32_t count = 0;
+    const struct tsr_form *used[REWRITES + 1];
+    uint32_t count = 0, uses = 0;
     while (form && count <= REWRITES) {
         found[count++] = form;
-        form = better(e, form);
+        const struct tsr_form *next = better(e, form, false, used, &uses);
+        form = next ? next : better(e, form, true, used, &uses);
     }
     return count;
 }
@@ -121,7 +144,7 @@ static const struct tsr_facts *with_rewritten(struct tsr_evaluation *e, const st
         struct tsr_facts *next = tsr_facts_room(e, MOST_FACTS);
         for (uint32_t i = 0; i < latest->count; i++)
             for (uint32_t z = 0; z < zero_count && next->count < MOST_FACTS; z++) {
-                const struct tsr_form *form = rewritten(e, latest->items[i], zeros[z]);
+                const struct tsr_form *form = without(e, latest->items[i], zeros[z], 0);
                 if (form)
                     add_rounded(e, next, form);
             }
@@ -136,7 +159,7 @@ static const struct tsr_facts *with_rewritten(struct tsr_evaluation *e, const st
  * as whole steps of their common divisor, the others as what is inside of a step.
  */
 static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_facts *facts,
-                        struct tsr_shape *shape, double *best)
+                        struct tsr_shape *shape, double *best, tsr_wide *first)
 {
     const struct tsr_term *terms = sorted(e, form);
     tsr_wide step = 0;
@@ -148,15 +171,17 @@ static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, c
             continue; /* the step is too small, whatever is inside of it */
         const struct tsr_form *inner = of_terms(e, form->constant, terms + count, form->count - count);
         tsr_wide low = tsr_bound_lower(e, inner, facts);
-        if (!tsr_wide_fits(low) || !tsr_wide_is_multiple(shape->first - low, step))
+        if (!tsr_wide_fits(low))
             continue;
         tsr_wide high = tsr_bound_upper(e, inner, facts);
         if (!tsr_wide_fits(high))
             continue;
         tsr_wide width = high - low + shape->size;
         double share = (double)width / (double)step;
-        if (share < *best) {
+        tsr_wide before = tsr_wide_modulo(shape->first - low, step); /* the first step is told from its beginning */
+        if (share < *best && before < width) {
             *best = share;
+            *first = shape->first - before;
             shape->stride = step;
             shape->width = width;
         }
@@ -182,7 +207,8 @@ bool tsr_shape_find(struct tsr_evaluation *e, const struct tsr_form *form, const
         return false;
     *shape = (struct tsr_shape){.first = low, .last = high + size - 1, .size = size};
     for (uint32_t i = 0; i < count && !e->coarse; i++)
-        find_stride(e, written[i], facts, shape, &best);
+        find_stride(e, written[i], facts, shape, &best, &low);
+    shape->first = low;
     if (shape->stride && shape->first + shape->width - 1 >= shape->last)
         shape->stride = shape->width = 0;
     return true;

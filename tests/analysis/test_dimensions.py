@@ -11,12 +11,13 @@ import pytest
 from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
 from ptxtools.machine.kernels import templates
-from ptxtools.ranges import Launch, evaluate
+from ptxtools.ranges import Launch, Range, evaluate
 from ptxtools.reader import read
 from tests.instruments.against import assemble
 
 BLOCK = 128
 DIMENSIONS = 3
+COPIES = 4  # of the loop's body
 FROM, TO = 1 << 40, 1 << 42
 ROOM = 1 << 32
 
@@ -33,6 +34,17 @@ def divided(number: int) -> str:
     """
 
 
+def copied(number: int) -> str:
+    """An element for each thread, so many blocks further."""
+    return f"""
+        add.u32 %r2, %r6, {number * BLOCK}; setp.ge.u32 %p, %r2, %r1; @%p bra done;
+        mov.u32 %r3, 0; mov.u32 %r4, 0;
+        {"".join(divided(dimension) for dimension in range(DIMENSIONS))}
+        cvt.u64.u32 %a3, %r3; add.u64 %a3, %a1, %a3; cvt.u64.u32 %a4, %r4; add.u64 %a4, %a2, %a4;
+        ld.global.b16 %h, [%a4]; st.global.b16 [%a3], %h;
+    """
+
+
 # As PyTorch's IntDivider and OffsetCalculator: to, from, n, then divisor, reciprocal, shift and two strides for each.
 SOURCE = f"""
 .version 8.0
@@ -41,13 +53,9 @@ SOURCE = f"""
 .visible .entry copy(.param .align 8 .b8 dims[{24 + 20 * DIMENSIONS}])
 {{
     .reg .b64 %a<8>; .reg .b32 %r<16>; .reg .pred %p; .reg .b16 %h;
-    mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r2, %r1, {BLOCK}, %r2;
-    ld.param.u32 %r1, [dims+16]; setp.ge.u32 %p, %r2, %r1; @%p bra done;
-    mov.u32 %r3, 0; mov.u32 %r4, 0;
-    {"".join(divided(number) for number in range(DIMENSIONS))}
-    ld.param.u64 %a1, [dims]; ld.param.u64 %a2, [dims+8];
-    cvt.u64.u32 %a3, %r3; add.u64 %a1, %a1, %a3; cvt.u64.u32 %a4, %r4; add.u64 %a2, %a2, %a4;
-    ld.global.b16 %h, [%a2]; st.global.b16 [%a1], %h;
+    mov.u32 %r1, %ctaid.x; mov.u32 %r6, %tid.x; mad.lo.u32 %r6, %r1, {COPIES * BLOCK}, %r6;
+    ld.param.u32 %r1, [dims+16]; ld.param.u64 %a1, [dims]; ld.param.u64 %a2, [dims+8];
+    {"".join(copied(number) for number in range(COPIES))}
 done:
     ret;
 }}
@@ -76,6 +84,23 @@ def span(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
     return 0, max(sum(corner) for corner in corners) + 2
 
 
+def ranges(template: Template, sizes: tuple[int, ...], to: tuple[int, ...], source: tuple[int, ...]) -> list[Range]:
+    """Of the copy of a tensor with these sizes, with strides in bytes."""
+    count = math.prod(sizes)
+    parameters = struct.pack("<QQII", TO, FROM, count, 0)
+    for size, *strides in zip(sizes, to, source, strict=True):
+        parameters += struct.pack("<III", *reciprocal(size)) + struct.pack("<II", *strides)
+
+    def allocation(address: int) -> tuple[int, int] | None:
+        begin = TO if address >= TO else FROM
+        return (begin, begin + ROOM) if begin <= address < begin + ROOM else None
+
+    grid = (-(-count // (COPIES * BLOCK)), 1, 1)
+    found = evaluate(template, Launch(parameters, grid, (BLOCK, 1, 1), allocation))
+    assert not found.unknown
+    return found.ranges
+
+
 @pytest.mark.parametrize(
     ("sizes", "to", "source"),
     [
@@ -89,23 +114,23 @@ def span(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
 def test_what_a_copy_with_strides_touches(
     template: Template, sizes: tuple[int, ...], to: tuple[int, ...], source: tuple[int, ...]
 ) -> None:
-    count = math.prod(sizes)
-    parameters = struct.pack("<QQII", TO, FROM, count, 0)
-    for size, *strides in zip(sizes, to, source, strict=True):
-        parameters += struct.pack("<III", *reciprocal(size)) + struct.pack("<II", *strides)
-
-    def allocation(address: int) -> tuple[int, int] | None:
-        begin = TO if address >= TO else FROM
-        return (begin, begin + ROOM) if begin <= address < begin + ROOM else None
-
-    grid = (-(-count // BLOCK), 1, 1)
-    found = evaluate(template, Launch(parameters, grid, (BLOCK, 1, 1), allocation))
-    assert not found.unknown
-    ends = {each.kind: (each.begin, each.end) for each in found.ranges}
-    assert len(found.ranges) == len(ends) == 2
+    found = ranges(template, sizes, to, source)
+    ends = {each.kind: (each.begin, each.end) for each in found}
+    assert len(found) == len(ends) == 2
     first, end = span(sizes, source)
     assert ends[AccessKind.READ] == (FROM + first, FROM + end)
     first, end = span(sizes, to)
     assert ends[AccessKind.WRITE] == (TO + first, TO + end)
-    (written,) = [each for each in found.ranges if each.kind is AccessKind.WRITE]
+    (written,) = [each for each in found if each.kind is AccessKind.WRITE]
     assert written.overwritten
+
+
+@pytest.mark.parametrize("sizes", [(64, 154, 72), (64, 512, 5)])
+def test_rows_that_are_apart(template: Template, sizes: tuple[int, ...]) -> None:
+    """Such as a small tensor that is copied beside a large one: rows do not begin where blocks do."""
+    row = 2 * sizes[0] * sizes[1]
+    stride = 20 * row
+    found = ranges(template, sizes, (2, 2 * sizes[0], stride), (2, 2 * sizes[0], row))
+    written = {(each.begin, each.end, each.stride, each.width) for each in found if each.kind is AccessKind.WRITE}
+    assert written == {(TO, TO + stride * (sizes[2] - 1) + row, stride, row)}
+    assert all(each.overwritten for each in found if each.kind is AccessKind.WRITE)
