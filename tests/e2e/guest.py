@@ -92,7 +92,7 @@ class Guest:
         counts = Counter[str]()
         for kernel in report["kernels"]:
             counts[f"{kernel['name']} on {kernel['device']}"] += kernel["launches"]
-        for copy in report["memory_copies"]:
+        for copy in report["copies"]:
             counts[f"copies on {copy['device']}"] += copy["copies"]
             counts[f"bytes copied on {copy['device']}"] += copy["copied_bytes"]
         return dict(+counts)
