@@ -856,15 +856,6 @@ static void finish_part(struct run *run)
     find_overwritten(run);
 }
 
-static bool is_part(const struct run *run)
-{
-    const struct tsr_part *part = &run->e.part;
-    bool is_all = true;
-    for (int axis = 0; axis < 3; axis++)
-        is_all &= part->first[axis] == 0 && part->last[axis] == run->e.launch->grid[axis] - 1;
-    return !is_all;
-}
-
 /* After an evaluation was left: two parts instead of one, or the whole grid as one. False: that is what was tried. */
 static bool try_again(struct run *run)
 {
@@ -874,7 +865,7 @@ static bool try_again(struct run *run)
         run->waiting[run->parts++] = run->e.part;
         return true;
     }
-    if (!run->e.is_split && !is_part(run))
+    if (!run->splits)
         return false;
     run->splits = false;
     start_grid(run);
