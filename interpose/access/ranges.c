@@ -58,6 +58,7 @@ struct run {
     struct known_shape *shapes[TSR_VIEW_BUCKETS];
     struct store_group *groups;
     struct tsr_must *must;
+    struct tsr_lattice *systems; /* COPIES, and one more */
     struct tsr_access_range *overwritten;
     uint32_t overwritten_count;
     struct tsr_found *found;
@@ -634,25 +635,23 @@ static bool may_join(const struct store_group *a, const struct store_group *b)
 /* A group, and those behind it that are copies of it. False: nothing is told. */
 static bool joined(struct run *run, struct store_group *group)
 {
-    struct tsr_lattice *systems[COPIES], *first = tsr_scratch_take(&run->e, sizeof *first);
+    struct tsr_lattice *systems[COPIES], *alone = &run->systems[COPIES];
     struct store_group *members[COPIES];
     uint32_t count = 1;
-    systems[0] = tsr_scratch_take(&run->e, sizeof *systems[0]);
+    for (uint32_t i = 0; i < COPIES; i++)
+        systems[i] = &run->systems[i];
     if (!put_down(run, group, systems[0]))
         return false;
-    memcpy(first, systems[0], sizeof *first);
-    for (struct store_group *each = group->next; each && count < COPIES && first->divisions; each = each->next) {
-        if (!may_join(group, each))
-            continue;
-        systems[count] = tsr_scratch_take(&run->e, sizeof *systems[count]);
+    memcpy(alone, systems[0], sizeof *alone);
+    for (struct store_group *each = group->next; each && count < COPIES && alone->divisions; each = each->next) {
         members[count] = each;
-        if (put_down(run, each, systems[count]) && each->size == group->size)
+        if (may_join(group, each) && put_down(run, each, systems[count]) && each->size == group->size)
             count++;
     }
     uint32_t of = count > 1 ? tsr_lattice_join(&run->e, systems, count) : 1;
     const struct tsr_symbol *base = tsr_symbol_at(&run->e, group->base);
     if (of == 1 || !solve(run, base, systems[0], group->size))
-        return solve(run, base, first, group->size);
+        return solve(run, base, alone, group->size);
     for (uint32_t i = 1; i < of; i++)
         members[i]->is_told = true;
     return true;
@@ -662,13 +661,10 @@ static bool joined(struct run *run, struct store_group *group)
 static void overwritten_by(struct run *run, struct store_group *group)
 {
     const struct tsr_symbol *base = tsr_symbol_at(&run->e, group->base);
-    char *before = run->e.next;
     bool is_told = group->is_told || joined(run, group);
-    struct tsr_lattice *system = tsr_scratch_take(&run->e, sizeof *system);
     for (const struct distance *each = group->distances; each && !is_told; each = each->next)
-        if (tsr_must_write(run->must, group->access, group->offset, each->bytes, NULL, 0, system))
-            solve(run, base, system, group->access->size);
-    run->e.next = before;
+        if (tsr_must_write(run->must, group->access, group->offset, each->bytes, NULL, 0, run->systems))
+            solve(run, base, run->systems, group->access->size);
 }
 
 static bool is_same_place(const struct tsr_access_range *a, const struct tsr_access_range *b)
@@ -723,6 +719,7 @@ static __attribute__((noinline)) void find_overwritten(struct run *run)
     if (run->e.coarse || is_unknown || _setjmp(run->e.out) != 0)
         return;
     run->must = tsr_must_start(&run->e);
+    run->systems = tsr_scratch_take(&run->e, (COPIES + 1) * sizeof *run->systems);
     if (!run->overwritten)
         run->overwritten = tsr_scratch_take(&run->e, OVERWRITTEN * sizeof *run->overwritten);
     for (run->at = 0; run->at < header->accesses; run->at++)
@@ -859,15 +856,6 @@ static void finish_part(struct run *run)
     find_overwritten(run);
 }
 
-static bool is_part(const struct run *run)
-{
-    const struct tsr_part *part = &run->e.part;
-    bool is_all = true;
-    for (int axis = 0; axis < 3; axis++)
-        is_all &= part->first[axis] == 0 && part->last[axis] == run->e.launch->grid[axis] - 1;
-    return !is_all;
-}
-
 /* After an evaluation was left: two parts instead of one, or the whole grid as one. False: that is what was tried. */
 static bool try_again(struct run *run)
 {
@@ -877,7 +865,7 @@ static bool try_again(struct run *run)
         run->waiting[run->parts++] = run->e.part;
         return true;
     }
-    if (!run->e.is_split && !is_part(run))
+    if (!run->splits)
         return false;
     run->splits = false;
     start_grid(run);

@@ -23,6 +23,7 @@ GO_ON = "add.u32 %r3, %r3, %r6; setp.lt.u32 %p4, %r3, %r5; @%p4 bra LOOP;"
 LOAD = "cvt.u64.u32 %a4, %r3; add.u64 %a5, %a2, %a4; ld.global.u8 %r7, [%a5]; setp.gt.u32 %p3, %r7, 9;"
 COUNT = "mov.u32 %r7, 0; LOOP:"
 AGAIN = "add.u32 %r7, %r7, 1; setp.lt.u32 %p4, %r7, 3; @%p4 bra LOOP;"
+NOT_FIRST = "setp.ne.u32 %p2, %r4, 0; mov.u32 %r7, %tid.x; setp.ne.u32 %p3, %r7, 0; and.pred %p4, %p2, %p3;"
 SPARSE = "shl.b32 %r7, %r3, 3; cvt.u64.u32 %a4, %r7; add.u64 %a3, %a1, %a4;"
 # r3 is the thread's number in the x-dimension of the grid, a3 its place, p1 says whether that is below n = 90 of 96.
 # By name: what runs, and how many bytes are overwritten; those are all that is written.
@@ -48,11 +49,7 @@ TOLD = {
         f"div.u32 %r7, %r3, 12; rem.u32 %r8, %r3, 12; mad.lo.u32 %r3, %r8, 8, %r7; {PLACE} {STORE}",
         384,
     ),
-    "first_of_row": (
-        "setp.ne.u32 %p2, %r4, 0; mov.u32 %r7, %tid.x; setp.ne.u32 %p3, %r7, 0; and.pred %p4, %p2, %p3; "
-        f"@%p4 bra END; {STORE} END:",
-        12,
-    ),
+    "first_of_row": (f"{NOT_FIRST} @%p4 bra END; {STORE} END:", 12),
     "smaller": (f"min.u32 %r7, %r4, 70; setp.lt.u32 %p2, %r3, %r7; @%p2 {STORE}", 280),
 }
 BY_RECIPROCAL = {"divided"}  # as ptxas divides, which machine code's analysis takes for any value
