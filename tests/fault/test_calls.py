@@ -42,7 +42,7 @@ def copies(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
 COPIED = [(APPLICATION, f"{number}:cuEventRecord") for number in (28, 30, 33, 36)]
 COPIED += [(APPLICATION, f"{number}:cuMemcpyDtoDAsync_v2") for number in (1, 9)]
 COPIED += [(APPLICATION, f"{number}:cuStreamGetDevice") for number in (1, 5)]
-COPIED += [(EXECUTOR, f"{number}:cuMemcpyDtoDAsync_v2") for number in (1, 4)]
+COPIED += [(EXECUTOR, f"{number}:cuMemcpyDtoDAsync_v2") for number in (1, 2)]
 
 
 @pytest.mark.parametrize(("process", "number"), COPIED)
