@@ -10,6 +10,7 @@ It handles SIGINT, as an interactive program does: it says "interrupted" and goe
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import sys
 from pathlib import Path
@@ -45,7 +46,7 @@ def say(text: object) -> None:
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, lambda *_: say("interrupted"))
+    signal.signal(signal.SIGINT, lambda *_: os.write(1, b"interrupted\n"))  # also while it says something else
     say("started")
     for line in sys.stdin:
         if line == "end\n":
