@@ -259,7 +259,8 @@ def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Ch
         by_device = ran.report.get("launches", {}).get("by_device", {})
         counted += sum(by_device.values())
         away += sum(count for device, count in by_device.items() if device != "0")
-        copies = ran.report.get("copies") or {}
+        # Without a policy the report's copies are those of the emulated machine: a list.
+        copies = (ran.report.get("copies") or {}) if policy.rules else {}
         pulls += sum(copies.get("pulls", {}).values())
         brought_home += copies.get("brought_home", 0)
         done += len(ran.digests)
