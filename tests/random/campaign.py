@@ -259,8 +259,9 @@ def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Ch
         by_device = ran.report.get("launches", {}).get("by_device", {})
         counted += sum(by_device.values())
         away += sum(count for device, count in by_device.items() if device != "0")
-        # Without a policy the report's copies are those of the emulated machine: a list.
-        copies = (ran.report.get("copies") or {}) if policy.rules else {}
+        # Where memory has one copy they are those of the emulated machine: a list.
+        found = ran.report.get("copies")
+        copies: dict[str, Any] = found if isinstance(found, dict) else {}
         pulls += sum(copies.get("pulls", {}).values())
         brought_home += copies.get("brought_home", 0)
         done += len(ran.digests)
