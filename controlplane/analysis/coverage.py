@@ -41,7 +41,8 @@ class Evaluated:
     that is only known as its allocation; `unplaced`: those of them whose pointer is not 0 and lies in no allocation of
     the trace, so that they are taken to touch nothing through it; `unknown`: those that may touch anything, by reason;
     `followed`: those that are known because earlier launches stored the pointers that they load. `written_bytes`: of
-    those that are known, what they may write, atomics included; `overwritten_bytes`: what of it they write in any case.
+    those that are known, what they may write, atomics included, but for scratch; `overwritten_bytes`: what of it they
+    write in any case.
     """
 
     launches: int = 0
@@ -67,7 +68,8 @@ class Evaluated:
         if result.unknown:
             self.unknown[result.unknown[0][1]] += 1
             return
-        self.written_bytes += sum(_size(each) for each in result.touched if each.kind is not AccessKind.READ)
+        written = (each for each in result.touched if each.kind is not AccessKind.READ and not each.scratch)
+        self.written_bytes += sum(_size(each) for each in written)
         self.overwritten_bytes += sum(_size(each) for each in result.ranges if each.overwritten)
 
 
