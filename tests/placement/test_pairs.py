@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.placement.test_copies import BYTES, LAYERS, RANDOM, REQUESTS, THREADS, guest, serve
+from tests.placement.test_copies import BYTES, LAYERS, RANDOM, REQUESTS, THREADS, TRIES, guest, serve
 from tests.random.campaign import NONE, POLICIES, Setting, run
 
 RELAY = Path(__file__).with_name("relay_guest.py")
@@ -54,13 +54,17 @@ def test_what_goes_through_host_memory_arrives(streams: int, size: int, native_b
     """Many chunks, several streams at once, and more streams than have host memory of their own."""
     native, program = native_build / "native", [str(RELAY), str(streams), str(size)]
     guest(native, tmp_path, "copies", EVERYTHING_AWAY, program, NO_PEER)
-    ran = guest(native, tmp_path, "copies", EVERYTHING_AWAY, program, NO_PEER)
-    took_ms, right = ran.output.split()
-    assert right == "right"
-    assert ran.report["memory_copies"]["through_host_bytes"]["1"] >= streams * size
-    assert ran.report["memory_copies"]["through_host_bytes"]["0"] >= streams * size
-    one_way_ms = size / PCIE5_BYTES_PER_MS
-    assert streams > 1 or one_way_ms < float(took_ms) < 1.6 * one_way_ms  # both halves of the way at once
+    one_way_ms, least = size / PCIE5_BYTES_PER_MS, float("inf")
+    for _ in range(TRIES):
+        ran = guest(native, tmp_path, "copies", EVERYTHING_AWAY, program, NO_PEER)
+        took_ms, right = ran.output.split()
+        assert right == "right"
+        assert ran.report["memory_copies"]["through_host_bytes"]["1"] >= streams * size
+        assert ran.report["memory_copies"]["through_host_bytes"]["0"] >= streams * size
+        least = min(least, float(took_ms))
+        if streams > 1 or least < 1.6 * one_way_ms:
+            break
+    assert streams > 1 or one_way_ms < least < 1.6 * one_way_ms  # both halves of the way at once
 
 
 @pytest.mark.parametrize("programs", [15, pytest.param(60, marks=pytest.mark.full)])
