@@ -146,12 +146,18 @@ void tessera_library_operands_wanted(void)
     __atomic_store_n(&wanted, true, __ATOMIC_RELAXED);
 }
 
+/* It has given the GPU work. */
+static bool has_begun(const struct tsr_call_thread *thread)
+{
+    return thread->done.all || thread->done.count;
+}
+
 void tessera_library_enqueued(void)
 {
     struct tsr_call_thread *thread = is_looked_at ? tsr_call_thread() : NULL;
     if (!thread || thread->done.all)
         return;
-    thread->done.anything = thread->done.all = true;
+    thread->done.all = true;
     tsr_operands_later(&thread->operands, &thread->done, &thread->later);
 }
 
@@ -165,7 +171,6 @@ void tessera_library_enqueued_bytes(uint64_t address, uint64_t bytes)
         tessera_library_enqueued();
         return;
     }
-    done->anything = true;
     done->pieces[done->count].first = address;
     done->pieces[done->count++].end = address + bytes;
     tsr_operands_later(&thread->operands, done, &thread->later);
@@ -189,8 +194,7 @@ static int32_t tell_nothing(const char **why)
 int32_t tessera_library_operands(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
 {
     const struct tsr_call_thread *thread = is_looked_at ? tsr_call_thread() : NULL;
-    return thread ? tell(thread->done.anything ? &thread->later : &thread->operands, ranges, other_gpus, why)
-                  : tell_nothing(why);
+    return thread ? tell(has_begun(thread) ? &thread->later : &thread->operands, ranges, other_gpus, why) : tell_nothing(why);
 }
 
 int32_t tessera_library_newest(const struct tsr_access_range **ranges, uint32_t *other_gpus, const char **why)
@@ -206,7 +210,7 @@ void tessera_library_memory(uint64_t address, uint64_t bytes)
     tsr_memory_made(entries[outermost - 1].family, address, bytes, makes_handle(outermost - 1) ? &outermost : NULL);
     if (is_looked_at)
         tsr_operands_add_bytes(&tsr_call_thread()->operands, TSR_OPERAND_BOTH, address, bytes);
-    if (is_looked_at && tsr_call_thread()->done.anything)
+    if (is_looked_at && has_begun(tsr_call_thread()))
         tsr_operands_add_bytes(&tsr_call_thread()->later, TSR_OPERAND_BOTH, address, bytes);
 }
 

@@ -41,8 +41,7 @@ struct tsr_operands {
 /* What a call has done so far. */
 #define TSR_CALL_PIECES 8u
 struct tsr_call_done {
-    bool anything; /* it has given the GPU work */
-    bool all;      /* that may have touched anything; else it set these pieces of memory: */
+    bool all; /* work that may have touched anything; else it set these pieces of memory, if any: */
     uint32_t count;
     struct {
         uint64_t first, end;
