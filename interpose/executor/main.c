@@ -28,13 +28,13 @@
 #include "executor/mirror.h"
 #include "executor/prove.h"
 #include "executor/share.h"
-#include "executor/vigil.h"
+#include "executor/watchdog.h"
 
 #define LOOK_MS 20 /* between looks whether a worker is idle */
 
 #define WORKERS 64 /* applications at a time */
 #define GREETING_MS 2000
-#define END_MS (TSR_VIGIL_MS + 200) /* for workers, once nobody will come any more */
+#define END_MS (TSR_WATCHDOG_MS + 200) /* for workers, once nobody will come any more */
 
 enum state { NONE, STARTING, IDLE, BUSY };
 
@@ -191,10 +191,10 @@ static int work(const struct arguments *arguments, int listener, struct worker *
             continue;
         }
         become(self, BUSY);
-        struct tsr_vigil *vigil = tsr_vigil_start(guest);
+        struct tsr_watchdog *watchdog = tsr_watchdog_start(guest);
         serve(guest, device, context);
         CUresult left = cuCtxSynchronize();
-        tsr_vigil_end(vigil);
+        tsr_watchdog_end(watchdog);
         close(guest);
         if (left != CUDA_SUCCESS) /* broken by what it ran: the next application gets another worker */
             break;
@@ -229,15 +229,15 @@ static void start_worker(const struct arguments *arguments, int listener, struct
     become(self, STARTING);
     pid_t pid = fork();
     if (pid == 0)
-        exit(tsr_vigil_over_parent(parent) ? work(arguments, listener, self) : 1);
+        exit(tsr_watchdog_over_parent(parent) ? work(arguments, listener, self) : 1);
     if (pid < 0)
         become(self, NONE);
     else
         self->pid = pid;
 }
 
-/* Takes note of a worker that has ended. False: it could not even start, and so no other will. */
-static int bury(struct worker *workers)
+/* Takes note of a worker that has ended, if one has. False: it could not even start, and so no other will. */
+static int reap_worker(struct worker *workers)
 {
     pid_t pid = waitpid(-1, NULL, WNOHANG);
     struct worker *ended = pid > 0 ? worker_with(workers, pid) : NULL;
@@ -279,7 +279,7 @@ int main(int count, char **values)
                 "(started by tessera-run)\n");
         return 2;
     }
-    if (!tsr_vigil_over_parent(arguments.owner))
+    if (!tsr_watchdog_over_parent(arguments.owner))
         return 1;
     int listener = arguments.listener;
     struct worker *workers = mmap(NULL, WORKERS * sizeof *workers, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -296,7 +296,7 @@ int main(int count, char **values)
             break;
         if (ready > 0 && busy && (wait[1].revents & POLLIN))
             start_worker(&arguments, listener, workers);
-        if (!bury(workers))
+        if (!reap_worker(workers))
             return 1;
     }
     end_workers(workers);

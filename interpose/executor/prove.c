@@ -15,7 +15,7 @@
 #include <tessera/policy.h>
 
 #include "base/os.h"
-#include "executor/vigil.h"
+#include "executor/watchdog.h"
 
 #define GPUS 16u
 #define BYTES (64u << 20)
@@ -261,7 +261,7 @@ int tsr_prove(int count, char **arguments)
 {
     int descriptor = count >= 1 ? (int)strtol(arguments[0], NULL, 10) : -1;
     pid_t owner = count == 3 && strcmp(arguments[1], "--owner") == 0 ? (pid_t)strtol(arguments[2], NULL, 10) : 0;
-    if (owner <= 0 || !tsr_vigil_over_parent(owner))
+    if (owner <= 0 || !tsr_watchdog_over_parent(owner))
         return 2;
     table = mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (table == MAP_FAILED || table->magic != TSR_POLICY_MAGIC || table->version != TSR_POLICY_VERSION)
@@ -269,7 +269,7 @@ int tsr_prove(int count, char **arguments)
     list_gpus();
     pid_t self = getpid(), child = fork();
     if (child == 0) {
-        if (tsr_vigil_over_parent(self))
+        if (tsr_watchdog_over_parent(self))
             prove_all();
         _exit(0);
     }

@@ -115,7 +115,7 @@ static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_st
     stream->slot = TSR_STREAM_NO_SLOT;
     __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELAXED);
     stream->pending = NULL;
-    stream->worker = NULL;
+    stream->queue = NULL;
     stream->orphan = false;
     __atomic_store_n(&stream->touched, false, __ATOMIC_RELAXED);
     stream->priority = 0;

@@ -20,7 +20,7 @@
 #include "object/assigned.h"
 
 struct tsr_lane_client;
-struct tsr_worker;
+struct tsr_ticket_queue;
 
 enum tsr_stream_kind {
     TSR_STREAM_LEGACY, /* the default stream of a context: it and the blocking ones wait for each other */
@@ -50,9 +50,9 @@ struct tsr_stream {
     uint32_t slot;                /* lock; TSR_STREAM_NO_SLOT: none */
     struct tsr_lane_client *lane; /* lock; where its last work went; NULL: home */
     struct tsr_lane_client
-        *pending;              /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
-    uint64_t pending_value;    /* lock */
-    struct tsr_worker *worker; /* lock; who its work counts as (memory/tickets.h); NULL: not known */
+        *pending;           /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
+    uint64_t pending_value; /* lock */
+    struct tsr_ticket_queue *queue; /* lock; who its work counts as (memory/tickets.h); NULL: not known */
     struct tsr_assigned assigned;
 };
 

@@ -152,7 +152,7 @@ void tsr_repeat_keep(const struct tsr_repeat *repeat, const struct tsr_launch *l
                      const struct tsr_copies_proof *proof)
 {
     struct tsr_repeat_entry *entry = repeat->entry;
-    if (!entry || !proof->worker)
+    if (!entry || !proof->queue)
         return;
     struct asked asked = ask(launch, lane);
     entry->hash = repeat->hash;

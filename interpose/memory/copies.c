@@ -181,11 +181,11 @@ void tsr_copies_forget(void)
     tsr_copies_failed = CUDA_SUCCESS;
     tsr_copies_change(&tsr_copies_generation);
     __atomic_store_n(&tsr_copies_away, 0, __ATOMIC_RELEASE);
-    tsr_copies_loose_worker = 0;
+    tsr_copies_loose_queue = 0;
     if (pages)
         memset(pages, 0, PAGES * sizeof pages[0]);
     tsr_tickets_forget();
-    tsr_copies_ferry_forget();
+    tsr_copies_pull_stream_forget();
     tsr_replicas_forget();
 }
 
@@ -206,7 +206,7 @@ void tsr_copies_settle(void)
 {
     tsr_tickets_part_from_streams();
     pthread_mutex_lock(&tsr_copies_lock);
-    tsr_tickets_forget_workers_locked();
+    tsr_tickets_forget_queues_locked();
     for (size_t i = 0; i < tsr_copies_all.count; i++)
         tsr_directory_settle(&tsr_copies_all.data[i]->directory);
     tsr_copies_change(&tsr_copies_generation);

@@ -35,11 +35,11 @@ struct tsr_touch {
 
 /*
  * That a use needed nothing and changed nothing, or would not if it came again: while nothing has changed it need not be looked at. Of a stream's
- * worker (tickets.h), and the state of each extent that was touched.
+ * queue (tickets.h), and the state of each extent that was touched.
  */
 #define TSR_PROOF_EXTENTS 6u
 struct tsr_copies_proof {
-    struct tsr_worker *worker; /* NULL: there is no proof */
+    struct tsr_ticket_queue *queue; /* NULL: there is no proof */
     uint64_t generation;
     uint32_t count;
     struct {
@@ -93,7 +93,7 @@ CUresult tsr_copies_enter_all(CUstream stream, bool per_thread, struct tsr_order
 /* For a call that may wait on the host, and so holds nothing (tsr_order_enter_loose): until tsr_copies_loose_end, whatever came out. */
 CUresult tsr_copies_loose_slow(const struct tsr_copies_use *use);
 void tsr_copies_loose_end_slow(void);
-extern __thread uint32_t tsr_copies_loose_worker __attribute__((visibility("hidden")));
+extern __thread uint32_t tsr_copies_loose_queue __attribute__((visibility("hidden")));
 
 static inline CUresult tsr_copies_loose(const struct tsr_copies_use *use)
 {
@@ -102,7 +102,7 @@ static inline CUresult tsr_copies_loose(const struct tsr_copies_use *use)
 
 static inline void tsr_copies_loose_end(void)
 {
-    if (__builtin_expect(tsr_copies_loose_worker != 0, 0))
+    if (__builtin_expect(tsr_copies_loose_queue != 0, 0))
         tsr_copies_loose_end_slow();
 }
 

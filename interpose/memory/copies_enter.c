@@ -22,10 +22,10 @@
 #define DRAIN_NS 500000000ull /* until whoever was giving a GPU work when the first work elsewhere begins has done so */
 #define QUIET_NS 5000000ull   /* until nothing runs */
 
-__thread uint32_t tsr_copies_loose_worker; /* 1 + its place */
+__thread uint32_t tsr_copies_loose_queue; /* 1 + its place */
 
-static CUstream ferry; /* lock; pulls for streams of other devices; NULL: none has come yet */
-static CUcontext ferry_context;
+static CUstream pull_stream; /* lock; pulls for streams of other devices; NULL: none has come yet */
+static CUcontext pull_stream_context;
 
 /* Attempts that fail make the next one rarer. */
 static bool is_time(void)
@@ -44,10 +44,10 @@ static CUresult begin_locked_memory(void)
 {
     __atomic_store_n(&tsr_order_strict, true, __ATOMIC_RELEASE);
     __atomic_store_n(&tsr_copies_away, 1, __ATOMIC_SEQ_CST);
-    return tsr_gate_drain(DRAIN_NS) ? tsr_tickets_bury_all() : CUDA_ERROR_NOT_READY;
+    return tsr_gate_drain(DRAIN_NS) ? tsr_tickets_retire_all() : CUDA_ERROR_NOT_READY;
 }
 
-/* There are too many tsr_tickets.workers: at a quiet moment they are forgotten. */
+/* There are too many tsr_tickets.queues: at a quiet moment they are forgotten. */
 static CUresult tidy_locked_memory(void)
 {
     CUresult result = CUDA_ERROR_NOT_READY;
@@ -99,7 +99,7 @@ CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
         return result;
     result = ask_with_copies(use, &waits);
     for (uint32_t i = 0; i < waits.count && result == CUDA_SUCCESS; i++)
-        result = tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, waits.workers[i]);
+        result = tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, waits.queues[i]);
     return result;
 }
 
@@ -125,22 +125,22 @@ static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order
 }
 
 /* An event after what has to be pulled for the use of a stream of another device, which cannot pull itself. */
-static CUresult ferry_pulls(const struct tsr_copies_use *use, CUevent *event)
+static CUresult pull_elsewhere(const struct tsr_copies_use *use, CUevent *event)
 {
     struct tsr_order_hold hold;
-    struct tsr_copies_use ferried = *use;
+    struct tsr_copies_use elsewhere = *use;
     pthread_mutex_lock(&tsr_copies_lock);
-    CUresult result = ferry ? CUDA_SUCCESS : tsr_real.cuStreamCreate(&ferry, CU_STREAM_NON_BLOCKING);
-    ferry_context = tsr_tickets_context();
+    CUresult result = pull_stream ? CUDA_SUCCESS : tsr_real.cuStreamCreate(&pull_stream, CU_STREAM_NON_BLOCKING);
+    pull_stream_context = tsr_tickets_context();
     pthread_mutex_unlock(&tsr_copies_lock);
     if (result != CUDA_SUCCESS)
         return result;
-    ferried.stream = ferry;
-    ferried.per_thread = false;
-    result = enter_at_home(&ferried, &hold);
+    elsewhere.stream = pull_stream;
+    elsewhere.per_thread = false;
+    result = enter_at_home(&elsewhere, &hold);
     if (result != CUDA_SUCCESS)
         return result;
-    result = tsr_worker_record(&(struct tsr_worker){.handle = ferry}, event);
+    result = tsr_ticket_queue_record(&(struct tsr_ticket_queue){.handle = pull_stream}, event);
     tsr_order_leave(&hold);
     return result;
 }
@@ -149,9 +149,9 @@ static CUresult ferry_pulls(const struct tsr_copies_use *use, CUevent *event)
 static CUcontext some_context(void)
 {
     pthread_mutex_lock(&tsr_copies_lock);
-    CUcontext context = ferry_context;
-    for (size_t i = 0; i < tsr_tickets.workers.count && !context; i++)
-        context = tsr_tickets.workers.data[i]->dead ? NULL : tsr_tickets.workers.data[i]->context;
+    CUcontext context = pull_stream_context;
+    for (size_t i = 0; i < tsr_tickets.queues.count && !context; i++)
+        context = tsr_tickets.queues.data[i]->dead ? NULL : tsr_tickets.queues.data[i]->context;
     pthread_mutex_unlock(&tsr_copies_lock);
     return context;
 }
@@ -166,7 +166,7 @@ static CUresult enter_elsewhere(const struct tsr_copies_use *use, struct tsr_ord
     CUresult result = tsr_real.cuCtxPushCurrent_v2(context);
     if (result != CUDA_SUCCESS)
         return result;
-    result = ferry_pulls(use, &event);
+    result = pull_elsewhere(use, &event);
     tsr_real.cuCtxPopCurrent_v2(&popped);
     if (result != CUDA_SUCCESS)
         return result;
@@ -202,11 +202,11 @@ CUresult tsr_copies_loose_slow(const struct tsr_copies_use *use)
     if (result != CUDA_SUCCESS)
         return result;
     pthread_mutex_lock(&tsr_copies_lock);
-    uint32_t place = hold.stream ? tsr_worker_find_locked(named) : TSR_NO_WORKER; /* of another device: none */
-    if (place != TSR_NO_WORKER)
-        tsr_tickets.workers.data[place]->loose++;
+    uint32_t place = hold.stream ? tsr_ticket_queue_find_locked(named) : TSR_NO_QUEUE; /* of another device: none */
+    if (place != TSR_NO_QUEUE)
+        tsr_tickets.queues.data[place]->loose++;
     pthread_mutex_unlock(&tsr_copies_lock);
-    tsr_copies_loose_worker = place + 1;
+    tsr_copies_loose_queue = place + 1;
     tsr_order_leave(&hold);
     return CUDA_SUCCESS;
 }
@@ -214,10 +214,10 @@ CUresult tsr_copies_loose_slow(const struct tsr_copies_use *use)
 void tsr_copies_loose_end_slow(void)
 {
     pthread_mutex_lock(&tsr_copies_lock);
-    if (tsr_copies_loose_worker <= tsr_tickets.workers.count)
-        tsr_tickets.workers.data[tsr_copies_loose_worker - 1]->loose--;
+    if (tsr_copies_loose_queue <= tsr_tickets.queues.count)
+        tsr_tickets.queues.data[tsr_copies_loose_queue - 1]->loose--;
     pthread_mutex_unlock(&tsr_copies_lock);
-    tsr_copies_loose_worker = 0;
+    tsr_copies_loose_queue = 0;
 }
 
 CUresult tsr_copies_loose_all(CUstream stream, bool per_thread)
@@ -244,16 +244,16 @@ CUresult tsr_copies_loose_rows(CUstream stream, bool per_thread, uint64_t to, ui
     return tsr_copies_loose(&use);
 }
 
-void tsr_copies_ferry_gone_locked(CUcontext context)
+void tsr_copies_pull_stream_gone_locked(CUcontext context)
 {
-    if (context != ferry_context)
+    if (context != pull_stream_context)
         return;
-    ferry = NULL;
-    ferry_context = NULL;
+    pull_stream = NULL;
+    pull_stream_context = NULL;
 }
 
-void tsr_copies_ferry_forget(void)
+void tsr_copies_pull_stream_forget(void)
 {
-    ferry = NULL;
-    ferry_context = NULL;
+    pull_stream = NULL;
+    pull_stream_context = NULL;
 }

@@ -70,21 +70,21 @@ void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool 
 /* All work is complete, and nobody is inside: no use comes after any before it. */
 void tsr_copies_settle(void);
 
-/* Workers whose work a use does not come after yet, and must. Errors: as tsr_copies_prepare. */
+/* Queue whose work a use does not come after yet, and must. Errors: as tsr_copies_prepare. */
 #ifndef TSR_COPIES_MOST_WAITS
 #define TSR_COPIES_MOST_WAITS 64u /* beyond that, it begins again */
 #endif
 struct tsr_copies_waits {
     struct tsr_asker asker;
-    uint32_t workers[TSR_COPIES_MOST_WAITS];
+    uint32_t queues[TSR_COPIES_MOST_WAITS];
     uint32_t count;
     CUdeviceptr missing; /* an extent of which the GPU has no copy yet; 0: none */
 };
 CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_waits *out);
 
 /* The stream of home that pulled for another device's (copies_enter.c). */
-void tsr_copies_ferry_gone_locked(CUcontext context);
-void tsr_copies_ferry_forget(void);
+void tsr_copies_pull_stream_gone_locked(CUcontext context);
+void tsr_copies_pull_stream_forget(void);
 
 static inline void tsr_copies_count(uint64_t *counter, uint64_t more)
 {

@@ -5,10 +5,10 @@
 
 bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
 {
-    if (!hold->stream || !proof->worker || hold->stream->worker != proof->worker ||
-        __atomic_load_n(&proof->worker->gone, __ATOMIC_RELAXED))
+    if (!hold->stream || !proof->queue || hold->stream->queue != proof->queue ||
+        __atomic_load_n(&proof->queue->gone, __ATOMIC_RELAXED))
         return false;
-    tsr_ticket_number(proof->worker);
+    tsr_ticket_number(proof->queue);
     if (__atomic_load_n(&tsr_copies_generation, __ATOMIC_SEQ_CST) != proof->generation)
         return false;
     for (uint32_t i = 0; i < proof->count; i++)
@@ -19,8 +19,8 @@ bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_or
 
 void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold)
 {
-    if (proof && hold->stream && proof->worker)
-        hold->stream->worker = proof->worker;
+    if (proof && hold->stream && proof->queue)
+        hold->stream->queue = proof->queue;
 }
 
 void tsr_copies_look_again(void)

@@ -19,7 +19,7 @@ uint64_t tsr_copies_uses;
 
 static uint64_t cells; /* lock; of all directories */
 
-struct hearing {
+struct inquiry {
     struct tsr_copies_waits waits;
     const struct tsr_copies_use *use;
     const struct tsr_copies *copies;
@@ -31,66 +31,66 @@ struct hearing {
     CUresult result;
 };
 
-static void hear_wait(void *context, uint64_t ticket)
+static void note_wait(void *context, uint64_t ticket)
 {
-    struct hearing *hearing = context;
+    struct inquiry *inquiry = context;
     if (ticket != tsr_tickets.before_all && tsr_tickets.before_all)
-        hear_wait(context, tsr_tickets.before_all);
-    struct tsr_copies_waits *waits = &hearing->waits;
-    uint32_t worker = tsr_ticket_worker(ticket);
+        note_wait(context, tsr_tickets.before_all);
+    struct tsr_copies_waits *waits = &inquiry->waits;
+    uint32_t queue = tsr_ticket_queue_of(ticket);
     if (tsr_ticket_is_met_locked(&waits->asker, ticket))
         return;
     for (uint32_t i = 0; i < waits->count; i++)
-        if (waits->workers[i] == worker)
+        if (waits->queues[i] == queue)
             return;
     if (waits->count < TSR_COPIES_MOST_WAITS)
-        waits->workers[waits->count++] = worker;
+        waits->queues[waits->count++] = queue;
 }
 
-static void hear_no_wait(void *context, uint64_t ticket)
+static void ignore_wait(void *context, uint64_t ticket)
 {
     (void)context;
     (void)ticket;
 }
 
-static void hear_no_pull(void *context, const struct tsr_pull *pull)
+static void ignore_pull(void *context, const struct tsr_pull *pull)
 {
     (void)context;
     (void)pull;
 }
 
-static CUresult relay_pull(struct hearing *hearing, const struct tsr_relay_pull *pull, uint32_t from)
+static CUresult relay_pull(struct inquiry *inquiry, const struct tsr_relay_pull *pull, uint32_t from)
 {
     struct tsr_relay_pull relayed = *pull;
-    relayed.stream = hearing->use->stream;
-    relayed.per_thread = hearing->use->per_thread;
-    relayed.puller = hearing->use->lane;
+    relayed.stream = inquiry->use->stream;
+    relayed.per_thread = inquiry->use->per_thread;
+    relayed.puller = inquiry->use->lane;
     relayed.holder = from ? tsr_session()->lanes[from - 1] : NULL;
-    return tsr_relay_pull(&hearing->relay, &relayed);
+    return tsr_relay_pull(&inquiry->relay, &relayed);
 }
 
-static void hear_pull(void *context, const struct tsr_pull *pull)
+static void issue_pull(void *context, const struct tsr_pull *pull)
 {
-    struct hearing *hearing = context;
-    const struct tsr_copies_use *use = hearing->use;
+    struct inquiry *inquiry = context;
+    const struct tsr_copies_use *use = inquiry->use;
     uint64_t bytes = pull->end - pull->first;
-    CUdeviceptr at = hearing->copies->address + pull->first;
+    CUdeviceptr at = inquiry->copies->address + pull->first;
     CUdeviceptr to = tsr_window_at(pull->to, at), from = tsr_window_at(pull->from, at);
     CUresult result = CUDA_SUCCESS;
     if (!tsr_pair_is_direct(use->lane ? tsr_lane_number(use->lane) + 1 : 0, pull->from)) {
-        hearing->through_host += bytes;
-        result = relay_pull(hearing, &(struct tsr_relay_pull){.to = to, .from = from, .bytes = bytes}, pull->from);
+        inquiry->through_host += bytes;
+        result = relay_pull(inquiry, &(struct tsr_relay_pull){.to = to, .from = from, .bytes = bytes}, pull->from);
     } else if (use->lane) {
         struct tsr_lane_copy what = {.to = to, .from = from, .width = bytes, .height = 1};
-        struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .stream = hearing->slot, .param_bytes = sizeof what};
+        struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .stream = inquiry->slot, .param_bytes = sizeof what};
         result = tsr_lane_post(use->lane, &record, &what);
     } else {
         result = tsr_real.cuMemcpyDtoDAsync_v2(to, from, bytes, tsr_stream_named(use->stream, use->per_thread));
     }
-    if (hearing->result == CUDA_SUCCESS)
-        hearing->result = result;
-    hearing->pulls++;
-    hearing->bytes += bytes;
+    if (inquiry->result == CUDA_SUCCESS)
+        inquiry->result = result;
+    inquiry->pulls++;
+    inquiry->bytes += bytes;
 }
 
 static uint8_t copy_of(const struct tsr_copies *copies, const struct tsr_copies_use *use)
@@ -98,10 +98,10 @@ static uint8_t copy_of(const struct tsr_copies *copies, const struct tsr_copies_
     return use->lane ? copies->replicas.used_by[tsr_lane_number(use->lane) + 1] : 0;
 }
 
-typedef void visit_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing);
+typedef void visit_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry);
 
 /* Each extent's part of a touch. */
-static void split_locked(const struct tsr_touch *touch, struct hearing *hearing, uint64_t ticket, visit_locked *visit)
+static void split_locked(const struct tsr_touch *touch, struct inquiry *inquiry, uint64_t ticket, visit_locked *visit)
 {
     for (uint64_t at = touch->first; at < touch->end && at - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES;) {
         struct tsr_copies *copies = tsr_copies_at_locked(at);
@@ -110,45 +110,45 @@ static void split_locked(const struct tsr_touch *touch, struct hearing *hearing,
             struct tsr_use part = {.first = at - copies->address,
                                    .end = (end < touch->end ? end : touch->end) - copies->address,
                                    .ticket = ticket,
-                                   .copy = copy_of(copies, hearing->use),
+                                   .copy = copy_of(copies, inquiry->use),
                                    .pulls = touch->pulls || (touch->stride && (at != touch->first || end < touch->end)),
                                    .writes = touch->writes,
-                                   .repeats = hearing->use->proof != NULL,
+                                   .repeats = inquiry->use->proof != NULL,
                                    .stride = touch->stride,
                                    .width = touch->width};
-            visit(copies, &part, hearing);
+            visit(copies, &part, inquiry);
         }
         at = end;
     }
 }
 
-static bool is_full_locked(struct tsr_copies *copies, const struct hearing *hearing)
+static bool is_full_locked(struct tsr_copies *copies, const struct inquiry *inquiry)
 {
-    return !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * (hearing->use->count + 1));
+    return !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * (inquiry->use->count + 1));
 }
 
 /* Whether the GPU that is to use it can, now or when it has a copy. */
-static bool is_usable_locked(struct tsr_copies *copies, struct hearing *hearing)
+static bool is_usable_locked(struct tsr_copies *copies, struct inquiry *inquiry)
 {
-    uint32_t gpu = hearing->use->lane ? tsr_lane_number(hearing->use->lane) + 1 : 0;
+    uint32_t gpu = inquiry->use->lane ? tsr_lane_number(inquiry->use->lane) + 1 : 0;
     copies->used_at[gpu] = tsr_copies_uses;
-    if (hearing->use->lane && (copies->fixed || copies->refused >> gpu & 1))
-        hearing->result = CUDA_ERROR_NOT_SUPPORTED;
+    if (inquiry->use->lane && (copies->fixed || copies->refused >> gpu & 1))
+        inquiry->result = CUDA_ERROR_NOT_SUPPORTED;
     else if (!(copies->replicas.ready >> gpu & 1))
-        hearing->waits.missing = copies->address;
+        inquiry->waits.missing = copies->address;
     else
         return true;
     return false;
 }
 
-static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
+static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
-    struct tsr_directory_listener waits = {.pull = hear_no_pull, .wait = hear_wait, .context = hearing};
-    if (!is_usable_locked(copies, hearing))
+    struct tsr_directory_listener waits = {.pull = ignore_pull, .wait = note_wait, .context = inquiry};
+    if (!is_usable_locked(copies, inquiry))
         return;
-    if (hearing->use->lane && tsr_tickets.before_all)
-        hear_wait(hearing, tsr_tickets.before_all);
-    copies->full = is_full_locked(copies, hearing);
+    if (inquiry->use->lane && tsr_tickets.before_all)
+        note_wait(inquiry, tsr_tickets.before_all);
+    copies->full = is_full_locked(copies, inquiry);
     if (!copies->full)
         tsr_directory_ask(&copies->directory, use, &waits);
     else
@@ -163,61 +163,61 @@ static void freeze_locked(struct tsr_copies *copies)
 }
 
 /* What is about to be done. */
-static void announce_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
+static void announce_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
-    if (!is_usable_locked(copies, hearing))
+    if (!is_usable_locked(copies, inquiry))
         return;
     enum tsr_directory_change change =
-        is_full_locked(copies, hearing) ? TSR_DIRECTORY_HOLDS : tsr_directory_look(&copies->directory, use);
+        is_full_locked(copies, inquiry) ? TSR_DIRECTORY_HOLDS : tsr_directory_look(&copies->directory, use);
     if (change == TSR_DIRECTORY_HOLDS)
         freeze_locked(copies);
-    hearing->changes |= change != TSR_DIRECTORY_SAME;
-    ask_locked(copies, use, hearing);
+    inquiry->changes |= change != TSR_DIRECTORY_SAME;
+    ask_locked(copies, use, inquiry);
 }
 
-static void apply_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
+static void apply_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
-    struct tsr_directory_listener pulls = {.pull = hear_pull, .wait = hear_no_wait, .context = hearing};
-    hearing->copies = copies;
+    struct tsr_directory_listener pulls = {.pull = issue_pull, .wait = ignore_wait, .context = inquiry};
+    inquiry->copies = copies;
     cells -= copies->directory.cells.count;
-    uint64_t before = hearing->bytes;
+    uint64_t before = inquiry->bytes;
     if (copies->full)
         tsr_directory_gather(&copies->directory, use->copy, use->ticket, &pulls);
-    hearing->gathered += hearing->bytes - before;
+    inquiry->gathered += inquiry->bytes - before;
     copies->full = false;
     tsr_directory_apply(&copies->directory, use, &pulls);
     cells += copies->directory.cells.count;
 }
 
 /* What is only overwritten comes last: the launch may also read it. */
-static void each_locked(struct hearing *hearing, uint64_t ticket, visit_locked *visit)
+static void each_locked(struct inquiry *inquiry, uint64_t ticket, visit_locked *visit)
 {
-    const struct tsr_copies_use *use = hearing->use;
+    const struct tsr_copies_use *use = inquiry->use;
     for (int pulling = 1; pulling >= 0; pulling--)
         for (uint32_t i = 0; i < use->count; i++)
             if (use->touches[i].pulls == pulling)
-                split_locked(&use->touches[i], hearing, ticket, visit);
+                split_locked(&use->touches[i], inquiry, ticket, visit);
 }
 
-static void announce_everything_locked(struct hearing *hearing)
+static void announce_everything_locked(struct inquiry *inquiry)
 {
     for (size_t i = 0; i < tsr_copies_all.count; i++)
         freeze_locked(tsr_copies_all.data[i]);
-    hearing->changes = true;
+    inquiry->changes = true;
 }
 
-static void ask_everything_locked(struct hearing *hearing)
+static void ask_everything_locked(struct inquiry *inquiry)
 {
-    struct tsr_directory_listener waits = {.pull = hear_no_pull, .wait = hear_wait, .context = hearing};
+    struct tsr_directory_listener waits = {.pull = ignore_pull, .wait = note_wait, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++)
         tsr_directory_ask_all(&tsr_copies_all.data[i]->directory, 0, &waits);
 }
 
-static void apply_everything_locked(struct hearing *hearing, uint64_t ticket)
+static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
 {
-    struct tsr_directory_listener pulls = {.pull = hear_pull, .wait = hear_no_wait, .context = hearing};
+    struct tsr_directory_listener pulls = {.pull = issue_pull, .wait = ignore_wait, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
-        hearing->copies = tsr_copies_all.data[i];
+        inquiry->copies = tsr_copies_all.data[i];
         cells -= tsr_copies_all.data[i]->directory.cells.count;
         tsr_directory_gather(&tsr_copies_all.data[i]->directory, 0, ticket, &pulls);
         cells += 1;
@@ -225,68 +225,68 @@ static void apply_everything_locked(struct hearing *hearing, uint64_t ticket)
 }
 
 /* Who is asking; false: no memory to know it. */
-static bool begin_locked(struct hearing *hearing, const struct tsr_copies_use *use, uint32_t slot)
+static bool begin_locked(struct inquiry *inquiry, const struct tsr_copies_use *use, uint32_t slot)
 {
     tsr_copies_uses++;
-    *hearing = (struct hearing){.use = use, .slot = slot, .result = tsr_copies_failed};
-    return tsr_asker_init_locked(&hearing->waits.asker, tsr_stream_named(use->stream, use->per_thread));
+    *inquiry = (struct inquiry){.use = use, .slot = slot, .result = tsr_copies_failed};
+    return tsr_asker_init_locked(&inquiry->waits.asker, tsr_stream_named(use->stream, use->per_thread));
 }
 
-/* Of its ticket only the worker is known. */
-static uint64_t no_ticket(const struct hearing *hearing)
+/* Of its ticket only the queue is known. */
+static uint64_t no_ticket(const struct inquiry *inquiry)
 {
-    return (uint64_t)hearing->waits.asker.worker << TSR_TICKET_SHIFT;
+    return (uint64_t)inquiry->waits.asker.queue << TSR_TICKET_SHIFT;
 }
 
-static void find_waits_locked(struct hearing *hearing)
+static void find_waits_locked(struct inquiry *inquiry)
 {
-    if (hearing->use->everything)
-        ask_everything_locked(hearing);
+    if (inquiry->use->everything)
+        ask_everything_locked(inquiry);
     else
-        each_locked(hearing, no_ticket(hearing), ask_locked);
+        each_locked(inquiry, no_ticket(inquiry), ask_locked);
 }
 
-static void report_locked(const struct hearing *hearing)
+static void report_locked(const struct inquiry *inquiry)
 {
     struct tsr_session *session = tsr_session();
     struct tsr_policy *policy = session->policy;
-    const struct tsr_copies_use *use = hearing->use;
+    const struct tsr_copies_use *use = inquiry->use;
     uint32_t gpu = use->lane ? session->lane_device[tsr_lane_number(use->lane)] : policy->home;
-    if (!hearing->pulls)
+    if (!inquiry->pulls)
         return;
-    tsr_copies_count(&policy->pulls[gpu % 16], hearing->pulls);
-    tsr_copies_count(&policy->pulled_bytes[gpu % 16], hearing->bytes);
-    tsr_copies_count(&policy->through_host_bytes[gpu % 16], hearing->through_host);
-    tsr_copies_count(&policy->pulled_for[use->everything ? TSR_PULL_UNKNOWN : use->cause], hearing->bytes - hearing->gathered);
-    tsr_copies_count(&policy->pulled_for[TSR_PULL_DIRECTORY], hearing->gathered);
+    tsr_copies_count(&policy->pulls[gpu % 16], inquiry->pulls);
+    tsr_copies_count(&policy->pulled_bytes[gpu % 16], inquiry->bytes);
+    tsr_copies_count(&policy->through_host_bytes[gpu % 16], inquiry->through_host);
+    tsr_copies_count(&policy->pulled_for[use->everything ? TSR_PULL_UNKNOWN : use->cause], inquiry->bytes - inquiry->gathered);
+    tsr_copies_count(&policy->pulled_for[TSR_PULL_DIRECTORY], inquiry->gathered);
     if (use->everything) {
         tsr_copies_count(&policy->brought_home, 1);
-        tsr_copies_count(&policy->brought_home_bytes, hearing->bytes);
+        tsr_copies_count(&policy->brought_home_bytes, inquiry->bytes);
     }
     __atomic_store_n(&policy->directory_cells, cells, __ATOMIC_RELAXED);
     __atomic_store_n(&policy->directory_bytes, cells * sizeof(struct tsr_cell), __ATOMIC_RELAXED);
 }
 
 /* The same, of what is done unless there are any: who repeats uses hears of it first. */
-static void find_last_waits_locked(struct hearing *hearing)
+static void find_last_waits_locked(struct inquiry *inquiry)
 {
-    if (hearing->use->everything) {
-        announce_everything_locked(hearing);
-        ask_everything_locked(hearing);
+    if (inquiry->use->everything) {
+        announce_everything_locked(inquiry);
+        ask_everything_locked(inquiry);
     } else {
-        each_locked(hearing, no_ticket(hearing), announce_locked);
+        each_locked(inquiry, no_ticket(inquiry), announce_locked);
     }
 }
 
-static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use, struct hearing *hearing)
+static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
-    struct tsr_copies_proof *proof = hearing->use->proof;
+    struct tsr_copies_proof *proof = inquiry->use->proof;
     uint64_t page = tsr_copies_page(copies->address);
     uint32_t at = 0;
     while (at < proof->count && proof->extents[at].page != page)
         at++;
     if (at == TSR_PROOF_EXTENTS || tsr_directory_look(&copies->directory, use) != TSR_DIRECTORY_SAME) {
-        proof->worker = NULL;
+        proof->queue = NULL;
         return;
     }
     proof->extents[at].page = page;
@@ -295,55 +295,55 @@ static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use
 }
 
 /* From here on the use needs nothing, unless it changed more than it asked for. */
-static void fill_proof_locked(struct hearing *hearing)
+static void fill_proof_locked(struct inquiry *inquiry)
 {
-    struct tsr_copies_proof *proof = hearing->use->proof;
-    proof->worker = tsr_tickets.workers.data[hearing->waits.asker.worker];
+    struct tsr_copies_proof *proof = inquiry->use->proof;
+    proof->queue = tsr_tickets.queues.data[inquiry->waits.asker.queue];
     proof->generation = tsr_copies_generation;
     proof->count = 0;
-    each_locked(hearing, no_ticket(hearing), remember_locked);
+    each_locked(inquiry, no_ticket(inquiry), remember_locked);
 }
 
-static CUresult pull_locked(struct hearing *hearing)
+static CUresult pull_locked(struct inquiry *inquiry)
 {
-    if (hearing->result != CUDA_SUCCESS)
-        return hearing->result;
-    find_last_waits_locked(hearing);
-    if (hearing->result != CUDA_SUCCESS || hearing->waits.count || hearing->waits.missing)
-        return hearing->result != CUDA_SUCCESS ? hearing->result : CUDA_ERROR_NOT_READY;
-    uint64_t ticket = tsr_ticket_take_locked(&hearing->waits.asker);
-    if (hearing->use->everything)
-        apply_everything_locked(hearing, ticket);
-    else if (hearing->changes)
-        each_locked(hearing, ticket, apply_locked);
-    CUresult ended = tsr_relay_end(&hearing->relay);
-    if (hearing->result == CUDA_SUCCESS)
-        hearing->result = ended;
-    report_locked(hearing);
-    if (hearing->result != CUDA_SUCCESS)
-        tsr_copies_fail_locked(hearing->result, "bytes could not be pulled");
-    else if (hearing->use->proof)
-        fill_proof_locked(hearing);
-    return hearing->result;
+    if (inquiry->result != CUDA_SUCCESS)
+        return inquiry->result;
+    find_last_waits_locked(inquiry);
+    if (inquiry->result != CUDA_SUCCESS || inquiry->waits.count || inquiry->waits.missing)
+        return inquiry->result != CUDA_SUCCESS ? inquiry->result : CUDA_ERROR_NOT_READY;
+    uint64_t ticket = tsr_ticket_take_locked(&inquiry->waits.asker);
+    if (inquiry->use->everything)
+        apply_everything_locked(inquiry, ticket);
+    else if (inquiry->changes)
+        each_locked(inquiry, ticket, apply_locked);
+    CUresult ended = tsr_relay_end(&inquiry->relay);
+    if (inquiry->result == CUDA_SUCCESS)
+        inquiry->result = ended;
+    report_locked(inquiry);
+    if (inquiry->result != CUDA_SUCCESS)
+        tsr_copies_fail_locked(inquiry->result, "bytes could not be pulled");
+    else if (inquiry->use->proof)
+        fill_proof_locked(inquiry);
+    return inquiry->result;
 }
 
 CUresult tsr_copies_pull(const struct tsr_copies_use *use, uint32_t slot)
 {
-    struct hearing hearing;
+    struct inquiry inquiry;
     pthread_mutex_lock(&tsr_copies_lock);
-    CUresult result = begin_locked(&hearing, use, slot) ? pull_locked(&hearing) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = begin_locked(&inquiry, use, slot) ? pull_locked(&inquiry) : CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_unlock(&tsr_copies_lock);
     return result;
 }
 
 CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_waits *out)
 {
-    struct hearing hearing;
+    struct inquiry inquiry;
     pthread_mutex_lock(&tsr_copies_lock);
-    bool known = begin_locked(&hearing, use, 0);
+    bool known = begin_locked(&inquiry, use, 0);
     if (known)
-        find_waits_locked(&hearing);
+        find_waits_locked(&inquiry);
     pthread_mutex_unlock(&tsr_copies_lock);
-    *out = hearing.waits;
-    return known ? hearing.result : CUDA_ERROR_OUT_OF_MEMORY;
+    *out = inquiry.waits;
+    return known ? inquiry.result : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -59,11 +59,11 @@ static void tell_writers(const struct tsr_directory_listener *listener, const st
         listener->wait(listener->context, cell->writers[i]);
 }
 
-/* Where the worker is among the writers, or has room; TSR_DIRECTORY_WRITERS: there is none. */
-static uint32_t writer_at(const struct tsr_cell *cell, uint32_t worker)
+/* Where the queue is among the writers, or has room; TSR_DIRECTORY_WRITERS: there is none. */
+static uint32_t writer_at(const struct tsr_cell *cell, uint32_t queue)
 {
     uint32_t at = 0;
-    while (at < TSR_DIRECTORY_WRITERS && cell->writers[at] && tsr_ticket_worker(cell->writers[at]) != worker)
+    while (at < TSR_DIRECTORY_WRITERS && cell->writers[at] && tsr_ticket_queue_of(cell->writers[at]) != queue)
         at++;
     return at;
 }
@@ -71,7 +71,8 @@ static uint32_t writer_at(const struct tsr_cell *cell, uint32_t worker)
 /* Who writes where others have, with no room to remember them, comes after them. */
 static bool must_follow_writers(const struct tsr_cell *cell, const struct tsr_use *use)
 {
-    return use->writes && cell->source == use->copy && writer_at(cell, tsr_ticket_worker(use->ticket)) == TSR_DIRECTORY_WRITERS;
+    return use->writes && cell->source == use->copy &&
+           writer_at(cell, tsr_ticket_queue_of(use->ticket)) == TSR_DIRECTORY_WRITERS;
 }
 
 /* Pulls of neighbouring cells from one copy are one. */
@@ -179,7 +180,7 @@ static void join(struct tsr_directory *directory, size_t begin, size_t end)
 /* Who repeats still does, whatever else of his comes. */
 static void note_writer(struct tsr_cell *cell, const struct tsr_use *use)
 {
-    uint32_t at = writer_at(cell, tsr_ticket_worker(use->ticket));
+    uint32_t at = writer_at(cell, tsr_ticket_queue_of(use->ticket));
     if (cell->source != use->copy || at == TSR_DIRECTORY_WRITERS) {
         memset(cell->writers, 0, sizeof cell->writers);
         at = 0;
@@ -235,7 +236,7 @@ static enum tsr_directory_change change_of(const struct tsr_cell *cell, const st
         return TSR_DIRECTORY_HOLDS;
     if (!use->writes)
         return TSR_DIRECTORY_SAME;
-    uint32_t at = writer_at(cell, tsr_ticket_worker(use->ticket));
+    uint32_t at = writer_at(cell, tsr_ticket_queue_of(use->ticket));
     if (at == TSR_DIRECTORY_WRITERS)
         return TSR_DIRECTORY_HOLDS;
     return (cell->writers[at] & TSR_TICKET_LATEST) == TSR_TICKET_LATEST ? TSR_DIRECTORY_SAME : TSR_DIRECTORY_WRITES;
@@ -253,7 +254,7 @@ enum tsr_directory_change tsr_directory_look(const struct tsr_directory *directo
     return most;
 }
 
-void tsr_directory_freeze(struct tsr_directory *directory, uint64_t (*last)(uint32_t worker))
+void tsr_directory_freeze(struct tsr_directory *directory, uint64_t (*last)(uint32_t queue))
 {
     if (!directory->repeats)
         return;
@@ -261,7 +262,7 @@ void tsr_directory_freeze(struct tsr_directory *directory, uint64_t (*last)(uint
         uint64_t *writers = directory->cells.data[i].writers;
         for (uint32_t at = 0; at < TSR_DIRECTORY_WRITERS && writers[at]; at++)
             if ((writers[at] & TSR_TICKET_LATEST) == TSR_TICKET_LATEST)
-                writers[at] = (writers[at] & ~TSR_TICKET_LATEST) | last(tsr_ticket_worker(writers[at]));
+                writers[at] = (writers[at] & ~TSR_TICKET_LATEST) | last(tsr_ticket_queue_of(writers[at]));
     }
     directory->repeats = false;
 }

@@ -6,11 +6,11 @@
  * earlier pieces of work it must come after although the program does not order them: the writers of what it pulls, since what is
  * known of launches are over-approximations, and pulls that are on their way into its own copy.
  *
- * A piece of work is a ticket, never 0: a worker, whose pieces of work come one after the other, and a number of the worker's that grows. Pieces
- * of different workers may write the same bytes of one copy, as far as anybody knows: a cell knows its last ticket of each of a few.
+ * A piece of work is a ticket, never 0: a queue, whose pieces of work come one after the other, and a number of the queue's that grows. Pieces
+ * of different queues may write the same bytes of one copy, as far as anybody knows: a cell knows its last ticket of each of a few.
  *
  * Who repeats the same use again and again need not say so each time, as long as tsr_directory_look would find that it changes nothing: its
- * ticket then stands for all of its worker's until tsr_directory_freeze says which was the last.
+ * ticket then stands for all of its queue's until tsr_directory_freeze says which was the last.
  *
  * There are TSR_DIRECTORY_CELLS cells at most: a use that would need more brings the whole extent together where it runs.
  */
@@ -28,7 +28,7 @@
 #define TSR_DIRECTORY_CELLS 4096u
 #endif
 #define TSR_DIRECTORY_WRITERS 4u
-#define TSR_TICKET_SHIFT 48                        /* a ticket: the worker above it, the number below */
+#define TSR_TICKET_SHIFT 48                        /* a ticket: the queue above it, the number below */
 #define TSR_TICKET_LATEST ((1ull << TSR_TICKET_SHIFT) - 1) /* the number of a writer who repeats */
 
 struct tsr_cell {
@@ -78,12 +78,12 @@ struct tsr_directory_listener {
 bool tsr_directory_start(struct tsr_directory *directory, uint64_t bytes, uint16_t holders);
 void tsr_directory_fini(struct tsr_directory *directory);
 
-static inline uint32_t tsr_ticket_worker(uint64_t ticket)
+static inline uint32_t tsr_ticket_queue_of(uint64_t ticket)
 {
     return (uint32_t)(ticket >> TSR_TICKET_SHIFT);
 }
 
-/* What of the cells the use would change. Of its ticket only the worker matters, here and in what it asks. */
+/* What of the cells the use would change. Of its ticket only the queue matters, here and in what it asks. */
 enum tsr_directory_change {
     TSR_DIRECTORY_SAME,
     TSR_DIRECTORY_WRITES, /* only who wrote: another who repeats can go on */
@@ -91,8 +91,8 @@ enum tsr_directory_change {
 };
 enum tsr_directory_change tsr_directory_look(const struct tsr_directory *directory, const struct tsr_use *use);
 
-/* Nobody repeats any more: the number of each worker's last ticket so far. */
-void tsr_directory_freeze(struct tsr_directory *directory, uint64_t (*last)(uint32_t worker));
+/* Nobody repeats any more: the number of each queue's last ticket so far. */
+void tsr_directory_freeze(struct tsr_directory *directory, uint64_t (*last)(uint32_t queue));
 
 /* All work is complete: nobody comes after it any more. */
 void tsr_directory_settle(struct tsr_directory *directory);

@@ -1,4 +1,4 @@
-/* See tickets.h. Workers and their tickets. */
+/* See tickets.h. Queue and their tickets. */
 #include "memory/tickets.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "memory/copies.h"
 #include "memory/copies_parts.h"
 
-#ifndef TSR_TICKETS_MOST_WORKERS
-#define TSR_TICKETS_MOST_WORKERS 4096u
+#ifndef TSR_TICKETS_MOST_QUEUES
+#define TSR_TICKETS_MOST_QUEUES 4096u
 #endif
 #define MOST_PLACES ((1u << (64 - TSR_TICKET_SHIFT)) - 1)
 #define OWN_IDS 0x10000u /* of threads' own streams: from here on */
@@ -24,39 +24,39 @@ CUcontext tsr_tickets_context(void)
     return context;
 }
 
-static struct tsr_worker *new_locked(CUstream handle, CUcontext context)
+static struct tsr_ticket_queue *new_locked(CUstream handle, CUcontext context)
 {
-    struct tsr_worker *worker = tsr_tickets.free;
-    if (worker)
-        tsr_tickets.free = worker->free;
+    struct tsr_ticket_queue *queue = tsr_tickets.free;
+    if (queue)
+        tsr_tickets.free = queue->free;
     else
-        worker = aligned_alloc(_Alignof(struct tsr_worker), sizeof *worker);
-    if (worker)
-        *worker = (struct tsr_worker){.handle = handle, .context = context};
-    return worker;
+        queue = aligned_alloc(_Alignof(struct tsr_ticket_queue), sizeof *queue);
+    if (queue)
+        *queue = (struct tsr_ticket_queue){.handle = handle, .context = context};
+    return queue;
 }
 
-struct tsr_worker *tsr_worker_add_locked(CUstream handle, CUcontext context)
+struct tsr_ticket_queue *tsr_ticket_queue_add_locked(CUstream handle, CUcontext context)
 {
-    if (tsr_tickets.workers.count >= MOST_PLACES || !tsr_vec_reserve(&tsr_tickets.workers, tsr_tickets.workers.count + 1))
+    if (tsr_tickets.queues.count >= MOST_PLACES || !tsr_vec_reserve(&tsr_tickets.queues, tsr_tickets.queues.count + 1))
         return NULL;
-    struct tsr_worker *worker = new_locked(handle, context);
-    if (!worker)
+    struct tsr_ticket_queue *queue = new_locked(handle, context);
+    if (!queue)
         return NULL;
-    tsr_tickets.workers.data[tsr_tickets.workers.count] = worker;
-    __atomic_store_n(&tsr_tickets.workers.count, tsr_tickets.workers.count + 1, __ATOMIC_RELEASE);
-    return worker;
+    tsr_tickets.queues.data[tsr_tickets.queues.count] = queue;
+    __atomic_store_n(&tsr_tickets.queues.count, tsr_tickets.queues.count + 1, __ATOMIC_RELEASE);
+    return queue;
 }
 
 static void take_back_locked(void)
 {
-    struct tsr_worker *worker = tsr_tickets.workers.data[tsr_tickets.workers.count - 1];
-    __atomic_store_n(&tsr_tickets.workers.count, tsr_tickets.workers.count - 1, __ATOMIC_RELEASE);
-    worker->free = tsr_tickets.free;
-    tsr_tickets.free = worker;
+    struct tsr_ticket_queue *queue = tsr_tickets.queues.data[tsr_tickets.queues.count - 1];
+    __atomic_store_n(&tsr_tickets.queues.count, tsr_tickets.queues.count - 1, __ATOMIC_RELEASE);
+    queue->free = tsr_tickets.free;
+    tsr_tickets.free = queue;
 }
 
-uint32_t tsr_worker_find_locked(CUstream named)
+uint32_t tsr_ticket_queue_find_locked(CUstream named)
 {
     bool is_default = tsr_stream_is_default(named);
     CUcontext context = is_default ? tsr_tickets_context() : NULL;
@@ -66,26 +66,26 @@ uint32_t tsr_worker_find_locked(CUstream named)
         return place - 1;
     if (!is_default)
         tsr_real.cuStreamGetCtx(named, &context);
-    if (!tsr_worker_add_locked(is_default ? CU_STREAM_LEGACY : named, context))
-        return TSR_NO_WORKER;
-    if (!tsr_map_set(&tsr_tickets.places, key, (void *)tsr_tickets.workers.count)) {
+    if (!tsr_ticket_queue_add_locked(is_default ? CU_STREAM_LEGACY : named, context))
+        return TSR_NO_QUEUE;
+    if (!tsr_map_set(&tsr_tickets.places, key, (void *)tsr_tickets.queues.count)) {
         take_back_locked();
-        return TSR_NO_WORKER;
+        return TSR_NO_QUEUE;
     }
-    return (uint32_t)tsr_tickets.workers.count - 1;
+    return (uint32_t)tsr_tickets.queues.count - 1;
 }
 
 bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named)
 {
     bool own = named == CU_STREAM_PER_THREAD;
-    uint32_t worker = tsr_worker_find_locked(named);
-    *asker = (struct tsr_asker){worker, own, own ? OWN_IDS + (uint32_t)tsr_stream_thread() : worker};
-    return worker != TSR_NO_WORKER;
+    uint32_t queue = tsr_ticket_queue_find_locked(named);
+    *asker = (struct tsr_asker){queue, own, own ? OWN_IDS + (uint32_t)tsr_stream_thread() : queue};
+    return queue != TSR_NO_QUEUE;
 }
 
 uint64_t tsr_ticket_take_locked(const struct tsr_asker *asker)
 {
-    return (uint64_t)asker->worker << TSR_TICKET_SHIFT | tsr_ticket_number(tsr_tickets.workers.data[asker->worker]);
+    return (uint64_t)asker->queue << TSR_TICKET_SHIFT | tsr_ticket_number(tsr_tickets.queues.data[asker->queue]);
 }
 
 uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier)
@@ -93,40 +93,39 @@ uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier)
     return (later + 1ull) << 32 | (earlier + 1ull);
 }
 
-uint64_t tsr_ticket_last_locked(uint32_t worker)
+uint64_t tsr_ticket_last_locked(uint32_t queue)
 {
-    return worker < tsr_tickets.workers.count ? __atomic_load_n(&tsr_tickets.workers.data[worker]->last, __ATOMIC_SEQ_CST) : 0;
+    return queue < tsr_tickets.queues.count ? __atomic_load_n(&tsr_tickets.queues.data[queue]->last, __ATOMIC_SEQ_CST) : 0;
 }
 
 bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket)
 {
-    uint32_t worker = tsr_ticket_worker(ticket);
+    uint32_t queue = tsr_ticket_queue_of(ticket);
     uint64_t number = ticket & TSR_TICKET_LATEST;
-    if (worker >= tsr_tickets.workers.count || (worker == asker->worker && !asker->own) ||
-        tsr_tickets.workers.data[worker]->dead)
+    if (queue >= tsr_tickets.queues.count || (queue == asker->queue && !asker->own) || tsr_tickets.queues.data[queue]->dead)
         return true;
     if (number == TSR_TICKET_LATEST)
-        number = tsr_ticket_last_locked(worker);
-    return (uint64_t)(uintptr_t)tsr_map_find(&tsr_tickets.after, tsr_ticket_pair(asker->id, worker)) >= number;
+        number = tsr_ticket_last_locked(queue);
+    return (uint64_t)(uintptr_t)tsr_map_find(&tsr_tickets.after, tsr_ticket_pair(asker->id, queue)) >= number;
 }
 
 bool tsr_tickets_are_crowded(void)
 {
-    return tsr_tickets_count() > TSR_TICKETS_MOST_WORKERS;
+    return tsr_tickets_count() > TSR_TICKETS_MOST_QUEUES;
 }
 
 void tsr_tickets_part_from_streams(void)
 {
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
         pthread_mutex_lock(&at->lock);
-        at->worker = NULL;
+        at->queue = NULL;
         pthread_mutex_unlock(&at->lock);
     }
 }
 
-void tsr_tickets_forget_workers_locked(void)
+void tsr_tickets_forget_queues_locked(void)
 {
-    while (tsr_tickets.workers.count)
+    while (tsr_tickets.queues.count)
         take_back_locked();
     tsr_map_fini(&tsr_tickets.places);
     tsr_map_fini(&tsr_tickets.after);
@@ -138,7 +137,7 @@ void tsr_tickets_forget_workers_locked(void)
 static bool is_of(uint64_t key, const void *value, const void *context)
 {
     (void)key;
-    return tsr_tickets.workers.data[(uintptr_t)value - 1]->context == context;
+    return tsr_tickets.queues.data[(uintptr_t)value - 1]->context == context;
 }
 
 void tsr_copies_context_gone(CUcontext context)
@@ -146,21 +145,21 @@ void tsr_copies_context_gone(CUcontext context)
     pthread_mutex_lock(&tsr_copies_lock);
     struct tsr_map_entries entries = tsr_map_remove_if(&tsr_tickets.places, is_of, context);
     tsr_vec_fini(&entries);
-    for (size_t i = 0; i < tsr_tickets.workers.count; i++)
-        tsr_tickets.workers.data[i]->dead |= tsr_tickets.workers.data[i]->context == context;
-    tsr_copies_ferry_gone_locked(context);
-    for (size_t i = 0; context == tsr_tickets.graveyard.context && i < tsr_tickets.workers.count; i++)
-        tsr_tickets.workers.data[i]->dead |= tsr_tickets.workers.data[i]->gone;
-    if (context == tsr_tickets.graveyard.context)
-        tsr_tickets.graveyard = (struct tsr_worker){0};
+    for (size_t i = 0; i < tsr_tickets.queues.count; i++)
+        tsr_tickets.queues.data[i]->dead |= tsr_tickets.queues.data[i]->context == context;
+    tsr_copies_pull_stream_gone_locked(context);
+    for (size_t i = 0; context == tsr_tickets.retired.context && i < tsr_tickets.queues.count; i++)
+        tsr_tickets.queues.data[i]->dead |= tsr_tickets.queues.data[i]->gone;
+    if (context == tsr_tickets.retired.context)
+        tsr_tickets.retired = (struct tsr_ticket_queue){0};
     pthread_mutex_unlock(&tsr_copies_lock);
 }
 
 void tsr_tickets_forget(void)
 {
     pthread_rwlock_init(&tsr_tickets.ends, NULL);
-    tsr_tickets.workers.count = 0;
+    tsr_tickets.queues.count = 0;
     tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
     tsr_tickets.before_all = 0;
-    tsr_tickets.graveyard = (struct tsr_worker){0};
+    tsr_tickets.retired = (struct tsr_ticket_queue){0};
 }

@@ -1,7 +1,7 @@
 /*
- * Which work comes after which (a part of copies.h). A worker is a stream of the application that work is in; a ticket is a piece of work of
- * one: its worker and a number that grows. A ticket is met for who asks if the program, or a wait that was added, already orders him
- * after it. Streams that end, and work from before tickets were given, are followed by the graveyard, a stream of ours that waits for them.
+ * Which work comes after which (a part of copies.h). A queue is a stream of the application that work is in; a ticket is a piece of work of
+ * one: its queue and a number that grows. A ticket is met for who asks if the program, or a wait that was added, already orders him
+ * after it. Streams that end, and work from before tickets were given, are followed by `retired`, a stream of ours that waits for them.
  *
  * Locks: tsr_tickets.ends, then tsr_copies_lock.
  */
@@ -19,18 +19,18 @@
 #include "base/vec.h"
 #include "memory/directory.h"
 
-#define TSR_NO_WORKER UINT32_MAX
+#define TSR_NO_QUEUE UINT32_MAX
 
 /* Per-thread default streams count as the legacy one, which waits for them. Stays where it is; used again. */
-struct tsr_worker {
-    TSR_APART uint64_t last; /* atomic; number of its last ticket */
-    struct tsr_worker *free; /* next one that can be used again */
+struct tsr_ticket_queue {
+    TSR_APART uint64_t last;       /* atomic; number of its last ticket */
+    struct tsr_ticket_queue *free; /* next one that can be used again */
     CUstream handle;
     CUcontext context; /* its own */
     CUevent event; /* after its work up to `recorded`, from before a capture during which it must not be asked; NULL: none */
     uint64_t recorded;
     uint32_t loose; /* calls that hold nothing and have not come back */
-    bool gone;      /* destroyed: whoever comes after it waits for `graveyard` */
+    bool gone;      /* destroyed: whatever comes after it waits for `retired` */
     bool dead;      /* with its context: all its work is complete */
 };
 
@@ -39,31 +39,31 @@ extern pthread_mutex_t tsr_copies_lock; /* of all that copies know */
 struct tsr_tickets {
     pthread_rwlock_t ends; /* held to write where a stream ends, to read by who asks it */
     struct {
-        struct tsr_worker **data;
+        struct tsr_ticket_queue **data;
         size_t count, capacity; /* count: atomic */
-    } workers;                  /* by place */
-    struct tsr_worker *free;
-    struct tsr_map places;       /* of workers that are not gone: 1 + place, by handle, or by the context of a default stream */
-    struct tsr_map after;        /* by pair of workers (comes after, came before): the number up to which it is known to */
-    uint64_t before_all;         /* atomic; ticket of all work from before uses were noted; 0: no work elsewhere has begun */
-    struct tsr_worker graveyard; /* handle NULL: none yet */
+    } queues;                   /* by place */
+    struct tsr_ticket_queue *free;
+    struct tsr_map places; /* of queues that are not gone: 1 + place, by handle, or by the context of a default stream */
+    struct tsr_map after;  /* by pair of queues (comes after, came before): the number up to which it is known to */
+    uint64_t before_all;   /* atomic; ticket of all work from before uses were noted; 0: no work elsewhere has begun */
+    struct tsr_ticket_queue retired; /* handle NULL: none yet */
 };
 
 extern struct tsr_tickets tsr_tickets; /* tsr_copies_lock */
 
 /* Whose work a use comes after by itself; a thread's own default stream after nobody's. */
 struct tsr_asker {
-    uint32_t worker;
-    bool own;    /* a thread's own default stream: others that count as the same worker are not */
+    uint32_t queue;
+    bool own;    /* a thread's own default stream: others that count as the same queue are not */
     uint32_t id; /* among those who come after others */
 };
 
 CUcontext tsr_tickets_context(void); /* the calling thread's */
 
-/* The worker of a stream (never NULL). Its place; TSR_NO_WORKER: no memory. */
-uint32_t tsr_worker_find_locked(CUstream named);
+/* The queue of a stream (never NULL). Its place; TSR_NO_QUEUE: no memory. */
+uint32_t tsr_ticket_queue_find_locked(CUstream named);
 /* Of no stream that could be found. NULL: no memory. */
-struct tsr_worker *tsr_worker_add_locked(CUstream handle, CUcontext context);
+struct tsr_ticket_queue *tsr_ticket_queue_add_locked(CUstream handle, CUcontext context);
 /* False: no memory. */
 bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named);
 
@@ -72,33 +72,33 @@ bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named);
  * so before he looks whether he can, and who ends that looks at the number afterwards.
  */
 uint64_t tsr_ticket_take_locked(const struct tsr_asker *asker);
-static inline uint64_t tsr_ticket_number(struct tsr_worker *worker)
+static inline uint64_t tsr_ticket_number(struct tsr_ticket_queue *queue)
 {
-    return __atomic_add_fetch(&worker->last, 1, __ATOMIC_SEQ_CST);
+    return __atomic_add_fetch(&queue->last, 1, __ATOMIC_SEQ_CST);
 }
 bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket);
-uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier); /* key of tsr_tickets.after: an asker's id, a worker */
-/* Number of the worker's last ticket; 0: it has been forgotten. */
-uint64_t tsr_ticket_last_locked(uint32_t worker);
+uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier); /* key of tsr_tickets.after: an asker's id, a queue */
+/* Number of the queue's last ticket; 0: it has been forgotten. */
+uint64_t tsr_ticket_last_locked(uint32_t queue);
 
 /* There are too many: at a quiet moment, when all work is complete and no call is under way, streams part from them and they are forgotten. */
 bool tsr_tickets_are_crowded(void);
 void tsr_tickets_part_from_streams(void);
-void tsr_tickets_forget_workers_locked(void);
+void tsr_tickets_forget_queues_locked(void);
 /* In a child of fork, everything is. */
 void tsr_tickets_forget(void);
 
-/* Makes a stream, which the asker is in, come after all that a worker was given. Errors: NOT_READY, an unfinished call of another thread. */
+/* Makes a stream, which the asker is in, come after all that a queue was given. Errors: NOT_READY, an unfinished call of another thread. */
 CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct tsr_asker *asker, uint32_t place);
 /* Into *event, which is made if there is none. The stream is held. */
-CUresult tsr_worker_record(const struct tsr_worker *of, CUevent *event);
-/* What has been enqueued so far counts as one worker's, who is gone; it may have written anything. Memory lock. */
-CUresult tsr_tickets_bury_all(void);
+CUresult tsr_ticket_queue_record(const struct tsr_ticket_queue *of, CUevent *event);
+/* What has been enqueued so far counts as one queue's, who is gone; it may have written anything. Memory lock. */
+CUresult tsr_tickets_retire_all(void);
 
-/* Workers; with the lock not held, a hint. */
+/* Queue; with the lock not held, a hint. */
 static inline size_t tsr_tickets_count(void)
 {
-    return __atomic_load_n(&tsr_tickets.workers.count, __ATOMIC_RELAXED);
+    return __atomic_load_n(&tsr_tickets.queues.count, __ATOMIC_RELAXED);
 }
 
 static inline bool tsr_tickets_have_begun(void)

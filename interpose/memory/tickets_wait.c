@@ -1,4 +1,4 @@
-/* See tickets.h. How a stream comes after others: by events, recorded in them or, when they have ended, in the graveyard. */
+/* See tickets.h. How a stream comes after others: by events, recorded in them or, when they have ended, in the stream `retired`. */
 #include "memory/tickets.h"
 
 #include "base/os.h"
@@ -17,24 +17,24 @@
 static bool is_loose(uint32_t place)
 {
     pthread_mutex_lock(&tsr_copies_lock);
-    bool loose = place < tsr_tickets.workers.count && tsr_tickets.workers.data[place]->loose != 0;
+    bool loose = place < tsr_tickets.queues.count && tsr_tickets.queues.data[place]->loose != 0;
     pthread_mutex_unlock(&tsr_copies_lock);
     return loose;
 }
 
 /* As it is now. One that has been forgotten is dead: its work is complete. */
-static struct tsr_worker snapshot(uint32_t place)
+static struct tsr_ticket_queue snapshot(uint32_t place)
 {
-    struct tsr_worker now = {.dead = true};
+    struct tsr_ticket_queue now = {.dead = true};
     pthread_mutex_lock(&tsr_copies_lock);
-    const struct tsr_worker *worker = place < tsr_tickets.workers.count ? tsr_tickets.workers.data[place] : &now;
-    now = (struct tsr_worker){.last = __atomic_load_n(&worker->last, __ATOMIC_SEQ_CST),
-                              .handle = worker->handle,
-                              .context = worker->context,
-                              .event = worker->event,
-                              .recorded = worker->recorded,
-                              .gone = worker->gone,
-                              .dead = worker->dead};
+    const struct tsr_ticket_queue *queue = place < tsr_tickets.queues.count ? tsr_tickets.queues.data[place] : &now;
+    now = (struct tsr_ticket_queue){.last = __atomic_load_n(&queue->last, __ATOMIC_SEQ_CST),
+                                    .handle = queue->handle,
+                                    .context = queue->context,
+                                    .event = queue->event,
+                                    .recorded = queue->recorded,
+                                    .gone = queue->gone,
+                                    .dead = queue->dead};
     pthread_mutex_unlock(&tsr_copies_lock);
     return now;
 }
@@ -52,7 +52,7 @@ static CUresult await_loose(uint32_t place)
 }
 
 /* Into *event, which is made if there is none. */
-CUresult tsr_worker_record(const struct tsr_worker *of, CUevent *event)
+CUresult tsr_ticket_queue_record(const struct tsr_ticket_queue *of, CUevent *event)
 {
     CUevent made = NULL;
     CUresult result = *event ? CUDA_SUCCESS : tsr_real.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING);
@@ -65,21 +65,21 @@ CUresult tsr_worker_record(const struct tsr_worker *of, CUevent *event)
     return result;
 }
 
-/* An event after all that a worker was given, joined home. */
-static CUresult record(const struct tsr_worker *worker, CUevent *event)
+/* An event after all that a queue was given, joined home. */
+static CUresult record(const struct tsr_ticket_queue *queue, CUevent *event)
 {
     struct tsr_order_hold hold = {0};
     CUcontext popped;
-    const struct tsr_worker *of = worker->gone ? &tsr_tickets.graveyard : worker;
+    const struct tsr_ticket_queue *of = queue->gone ? &tsr_tickets.retired : queue;
     bool push = of->context && of->context != tsr_tickets_context();
     CUresult result = push ? tsr_real.cuCtxPushCurrent_v2(of->context) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         return result;
-    if (!worker->gone)
+    if (!queue->gone)
         result = tsr_order_enter(of->handle, false, &hold);
     if (result == CUDA_SUCCESS) {
-        result = tsr_worker_record(of, event);
-        if (!worker->gone)
+        result = tsr_ticket_queue_record(of, event);
+        if (!queue->gone)
             tsr_order_leave(&hold);
     }
     if (push)
@@ -98,23 +98,23 @@ static bool is_blocking(CUstream named)
 }
 
 /* A stream that is captured must not be asked, nor a legacy one while a stream is captured that it would wait for. */
-static bool is_forbidden(const struct tsr_worker *worker)
+static bool is_forbidden(const struct tsr_ticket_queue *queue)
 {
-    bool legacy = worker->handle == CU_STREAM_LEGACY;
-    return !worker->gone && (legacy ? tsr_is_any_capture() && __atomic_load_n(&blocking_captured, __ATOMIC_ACQUIRE)
-                                    : tsr_is_capturing(worker->handle));
+    bool legacy = queue->handle == CU_STREAM_LEGACY;
+    return !queue->gone && (legacy ? tsr_is_any_capture() && __atomic_load_n(&blocking_captured, __ATOMIC_ACQUIRE)
+                                   : tsr_is_capturing(queue->handle));
 }
 
 /*
  * The same, also during captures: then it is the event from before. Of threads' own default streams there is none that comes after what
  * they were given meanwhile: only those may wait for that whom the program has made to.
  */
-static CUresult find_event(const struct tsr_worker *worker, CUevent *event, bool *made)
+static CUresult find_event(const struct tsr_ticket_queue *queue, CUevent *event, bool *made)
 {
     tsr_captures_hold();
-    *made = !is_forbidden(worker);
-    *event = *made ? NULL : worker->event;
-    CUresult result = *made ? record(worker, event) : CUDA_SUCCESS;
+    *made = !is_forbidden(queue);
+    *event = *made ? NULL : queue->event;
+    CUresult result = *made ? record(queue, event) : CUDA_SUCCESS;
     tsr_captures_release();
     return result;
 }
@@ -138,7 +138,7 @@ CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct t
     if (result != CUDA_SUCCESS)
         return result;
     pthread_rwlock_rdlock(&tsr_tickets.ends);
-    struct tsr_worker earlier = snapshot(place);
+    struct tsr_ticket_queue earlier = snapshot(place);
     if (!earlier.dead)
         result = find_event(&earlier, &event, &made);
     pthread_rwlock_unlock(&tsr_tickets.ends);
@@ -154,24 +154,24 @@ CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct t
 }
 
 /* Who comes after what is gone comes after the event, too. The context is one of the home GPU. */
-static CUresult bury(CUcontext context, CUevent event)
+static CUresult retire(CUcontext context, CUevent event)
 {
     CUresult result = CUDA_SUCCESS;
     CUcontext popped;
     pthread_mutex_lock(&tsr_copies_lock);
-    if (!tsr_tickets.graveyard.handle && (result = tsr_real.cuCtxPushCurrent_v2(context)) == CUDA_SUCCESS) {
-        result = tsr_real.cuStreamCreate(&tsr_tickets.graveyard.handle, CU_STREAM_NON_BLOCKING);
-        tsr_tickets.graveyard.context = context;
+    if (!tsr_tickets.retired.handle && (result = tsr_real.cuCtxPushCurrent_v2(context)) == CUDA_SUCCESS) {
+        result = tsr_real.cuStreamCreate(&tsr_tickets.retired.handle, CU_STREAM_NON_BLOCKING);
+        tsr_tickets.retired.context = context;
         tsr_real.cuCtxPopCurrent_v2(&popped);
     }
     if (result == CUDA_SUCCESS)
-        result = tsr_real.cuStreamWaitEvent(tsr_tickets.graveyard.handle, event, 0);
+        result = tsr_real.cuStreamWaitEvent(tsr_tickets.retired.handle, event, 0);
     pthread_mutex_unlock(&tsr_copies_lock);
     return result;
 }
 
 /* All streams of the context. */
-static CUresult bury_context(CUcontext context)
+static CUresult retire_context(CUcontext context)
 {
     CUevent event;
     CUcontext popped;
@@ -182,29 +182,29 @@ static CUresult bury_context(CUcontext context)
     if (result == CUDA_SUCCESS) {
         result = tsr_real.cuCtxRecordEvent(context, event);
         if (result == CUDA_SUCCESS)
-            result = bury(context, event);
+            result = retire(context, event);
         tsr_real.cuEventDestroy_v2(event);
     }
     tsr_real.cuCtxPopCurrent_v2(&popped);
     return result;
 }
 
-/* What has been enqueued so far counts as one worker's, who is gone; it may have written anything. */
-CUresult tsr_tickets_bury_all(void)
+/* What has been enqueued so far counts as one queue's, who is gone; it may have written anything. */
+CUresult tsr_tickets_retire_all(void)
 {
     CUcontext contexts[TSR_MEMORY_CONTEXTS];
     unsigned found = 0;
     CUresult result = tsr_memory_contexts_locked(contexts, &found) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
     for (unsigned i = 0; i < found && result == CUDA_SUCCESS; i++)
-        result = bury_context(contexts[i]);
+        result = retire_context(contexts[i]);
     pthread_mutex_lock(&tsr_copies_lock);
-    struct tsr_worker *gone = result == CUDA_SUCCESS ? tsr_worker_add_locked(NULL, NULL) : NULL;
+    struct tsr_ticket_queue *gone = result == CUDA_SUCCESS ? tsr_ticket_queue_add_locked(NULL, NULL) : NULL;
     if (result == CUDA_SUCCESS && !gone)
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (gone) {
         gone->gone = true;
         gone->last = 1;
-        __atomic_store_n(&tsr_tickets.before_all, (uint64_t)(tsr_tickets.workers.count - 1) << TSR_TICKET_SHIFT | gone->last,
+        __atomic_store_n(&tsr_tickets.before_all, (uint64_t)(tsr_tickets.queues.count - 1) << TSR_TICKET_SHIFT | gone->last,
                          __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&tsr_copies_lock);
@@ -215,16 +215,16 @@ CUresult tsr_tickets_bury_all(void)
 static void remember_work(CUstream named)
 {
     for (uint32_t i = 0; i < tsr_tickets_count(); i++) {
-        struct tsr_worker worker = snapshot(i);
-        bool concerned = worker.handle == named || worker.handle == CU_STREAM_LEGACY;
-        CUevent event = worker.event; /* the same, so that whoever has just found it may still wait for it */
-        if (!concerned || worker.gone || worker.dead || worker.recorded == worker.last || is_forbidden(&worker) ||
-            record(&worker, &event) != CUDA_SUCCESS)
+        struct tsr_ticket_queue queue = snapshot(i);
+        bool concerned = queue.handle == named || queue.handle == CU_STREAM_LEGACY;
+        CUevent event = queue.event; /* the same, so that whoever has just found it may still wait for it */
+        if (!concerned || queue.gone || queue.dead || queue.recorded == queue.last || is_forbidden(&queue) ||
+            record(&queue, &event) != CUDA_SUCCESS)
             continue;
         pthread_mutex_lock(&tsr_copies_lock);
-        if (i < tsr_tickets_count() && tsr_tickets.workers.data[i]->handle == worker.handle) { /* it has not been forgotten */
-            tsr_tickets.workers.data[i]->event = event;
-            tsr_tickets.workers.data[i]->recorded = worker.last;
+        if (i < tsr_tickets_count() && tsr_tickets.queues.data[i]->handle == queue.handle) { /* it has not been forgotten */
+            tsr_tickets.queues.data[i]->event = event;
+            tsr_tickets.queues.data[i]->recorded = queue.last;
         }
         pthread_mutex_unlock(&tsr_copies_lock);
     }
@@ -263,15 +263,15 @@ void tsr_copies_stream_ends(CUstream stream)
     pthread_mutex_lock(&tsr_copies_lock);
     uint32_t place = (uint32_t)(uintptr_t)tsr_map_find(&tsr_tickets.places, (uintptr_t)stream) - 1;
     pthread_mutex_unlock(&tsr_copies_lock);
-    struct tsr_worker worker = snapshot(place);
-    CUresult result = worker.gone || worker.dead ? CUDA_SUCCESS : find_event(&worker, &event, &made);
+    struct tsr_ticket_queue queue = snapshot(place);
+    CUresult result = queue.gone || queue.dead ? CUDA_SUCCESS : find_event(&queue, &event, &made);
     if (result == CUDA_SUCCESS && event)
-        result = bury(worker.context, event);
+        result = retire(queue.context, event);
     if (made && event)
         tsr_real.cuEventDestroy_v2(event);
     pthread_mutex_lock(&tsr_copies_lock);
-    if (place < tsr_tickets.workers.count) {
-        __atomic_store_n(&tsr_tickets.workers.data[place]->gone, true, __ATOMIC_RELAXED);
+    if (place < tsr_tickets.queues.count) {
+        __atomic_store_n(&tsr_tickets.queues.data[place]->gone, true, __ATOMIC_RELAXED);
         tsr_map_remove(&tsr_tickets.places, (uintptr_t)stream);
     }
     if (result != CUDA_SUCCESS)

@@ -9,14 +9,14 @@
 
 #define BYTES 96u
 #define COPIES 4u
-#define WORKERS 6u
+#define QUEUES 6u
 #define STEPS 300000u
 
 struct byte {
     uint32_t value[COPIES]; /* of each copy */
     uint32_t truth;         /* what the program wrote last; 0: nothing that matters */
     bool holds[COPIES];
-    uint64_t writers[WORKERS]; /* last ticket of each that may have written the source */
+    uint64_t writers[QUEUES]; /* last ticket of each that may have written the source */
     unsigned source;
     uint64_t arrivals[COPIES];
 };
@@ -82,7 +82,7 @@ static uint64_t bit_of(uint64_t ticket)
 static uint64_t writers_bits(const struct byte *byte)
 {
     uint64_t bits = 0;
-    for (unsigned i = 0; i < WORKERS; i++)
+    for (unsigned i = 0; i < QUEUES; i++)
         bits |= bit_of(byte->writers[i]);
     return bits;
 }
@@ -91,10 +91,10 @@ static uint64_t writers_bits(const struct byte *byte)
 static bool is_one_too_many(const struct byte *byte, const struct tsr_use *use)
 {
     unsigned writers = 0;
-    for (unsigned i = 0; i < WORKERS; i++)
+    for (unsigned i = 0; i < QUEUES; i++)
         writers += byte->writers[i] != 0;
     return use->writes && byte->source == use->copy && writers == TSR_DIRECTORY_WRITERS &&
-           !byte->writers[tsr_ticket_worker(use->ticket)];
+           !byte->writers[tsr_ticket_queue_of(use->ticket)];
 }
 
 /* The needs of a use by the book, byte for byte. */
@@ -133,7 +133,7 @@ static void note_write(struct byte *byte, const struct tsr_use *use, bool alone)
 {
     if (alone || byte->source != use->copy || is_one_too_many(byte, use))
         memset(byte->writers, 0, sizeof byte->writers);
-    byte->writers[tsr_ticket_worker(use->ticket)] = use->ticket;
+    byte->writers[tsr_ticket_queue_of(use->ticket)] = use->ticket;
     byte->source = use->copy;
 }
 
@@ -181,7 +181,7 @@ static void run(struct model *model, const struct tsr_use *use)
 static struct tsr_use draw_use(struct model *model)
 {
     struct tsr_use use = {.first = draw(model, BYTES), .copy = (uint8_t)draw(model, COPIES)};
-    use.ticket = (uint64_t)draw(model, WORKERS) << TSR_TICKET_SHIFT | ++model->tickets;
+    use.ticket = (uint64_t)draw(model, QUEUES) << TSR_TICKET_SHIFT | ++model->tickets;
     use.end = use.first + 1 + draw(model, draw(model, 4) ? 12 : BYTES);
     use.end = use.end < BYTES ? use.end : BYTES;
     use.writes = draw(model, 2);
@@ -294,14 +294,14 @@ struct heard {
     uint64_t ticket;
 };
 
-static void hear_pull(void *context, const struct tsr_pull *pull)
+static void issue_pull(void *context, const struct tsr_pull *pull)
 {
     struct heard *heard = context;
     heard->pulls++;
     heard->last = *pull;
 }
 
-static void hear_wait(void *context, uint64_t ticket)
+static void note_wait(void *context, uint64_t ticket)
 {
     struct heard *heard = context;
     heard->waits++;
@@ -312,7 +312,7 @@ static void hear_wait(void *context, uint64_t ticket)
 static struct heard use(struct tsr_directory *directory, struct tsr_use of)
 {
     struct heard heard = {0};
-    struct tsr_directory_listener hears = {.pull = hear_pull, .wait = hear_wait, .context = &heard};
+    struct tsr_directory_listener hears = {.pull = issue_pull, .wait = note_wait, .context = &heard};
     tsr_directory_apply(directory, &of, &hears);
     return heard;
 }
@@ -362,19 +362,19 @@ TEST(reading_again_adds_no_cells)
     tsr_directory_fini(&directory);
 }
 
-static uint64_t ticket_of(uint64_t worker, uint64_t number)
+static uint64_t ticket_of(uint64_t queue, uint64_t number)
 {
-    return worker << TSR_TICKET_SHIFT | number;
+    return queue << TSR_TICKET_SHIFT | number;
 }
 
 TEST(a_pull_comes_after_all_who_may_have_written_whatever_their_order)
 {
     struct tsr_directory directory;
     REQUIRE(tsr_directory_start(&directory, 1000, 3));
-    for (uint64_t worker = 1; worker <= 3; worker++)
+    for (uint64_t queue = 1; queue <= 3; queue++)
         use(&directory,
             (struct tsr_use){
-                .first = 0, .end = 100, .ticket = ticket_of(worker, 1 << worker), .copy = 1, .pulls = true, .writes = true});
+                .first = 0, .end = 100, .ticket = ticket_of(queue, 1 << queue), .copy = 1, .pulls = true, .writes = true});
     struct tsr_use read = {.first = 0, .end = 100, .ticket = ticket_of(9, 1), .copy = 0, .pulls = true};
     struct heard heard = use(&directory, read);
     CHECK_EQ(heard.waits, 3);
@@ -382,9 +382,9 @@ TEST(a_pull_comes_after_all_who_may_have_written_whatever_their_order)
     tsr_directory_fini(&directory);
 }
 
-static uint64_t last_number(uint32_t worker)
+static uint64_t last_number(uint32_t queue)
 {
-    return 100 + worker;
+    return 100 + queue;
 }
 
 TEST(who_repeats_a_use_changes_nothing_until_another_gpu_has_a_part_in_it)
@@ -414,8 +414,8 @@ TEST(one_writer_more_than_can_be_remembered_comes_after_the_others)
     struct tsr_directory directory;
     REQUIRE(tsr_directory_start(&directory, 1000, 1));
     struct tsr_use write = {.first = 0, .end = 1000, .writes = true};
-    for (uint64_t worker = 0; worker < TSR_DIRECTORY_WRITERS; worker++) {
-        write.ticket = ticket_of(worker, 1);
+    for (uint64_t queue = 0; queue < TSR_DIRECTORY_WRITERS; queue++) {
+        write.ticket = ticket_of(queue, 1);
         CHECK_EQ(use(&directory, write).waits, 0);
     }
     write.ticket = ticket_of(TSR_DIRECTORY_WRITERS, 1);
