@@ -53,10 +53,10 @@ static void count(uint64_t *counter)
 
 static void launch(struct worker *worker, CUfunction function, struct place *place, CUstream stream)
 {
-    uint32_t salt = draw(worker, 1000), spin = 0;
+    uint32_t salt = draw(worker, 1000), spin = 0, words = draw(worker, 4) ? WORDS : 1 + draw(worker, WORDS);
     void *params[] = {&place->memory.address, &shared_source, &salt, &spin};
-    CU(cuLaunchKernel(function, 1, 1, 1, WORDS, 1, 1, 0, stream, params, NULL));
-    for (uint32_t i = 0; i < WORDS; i++)
+    CU(cuLaunchKernel(function, 1, 1, 1, words, 1, 1, 0, stream, params, NULL));
+    for (uint32_t i = 0; i < words; i++)
         place->expected[i] = place->expected[i] * 3 + source[(i + 1) % WORDS] * 5 + salt + i;
     count(&launches);
 }
