@@ -18,6 +18,7 @@
 #define PLACES 16u
 #define MOST_THREADS 8u
 #define REPORT_SECONDS 10
+#define SOURCE_BYTES (2u << 20) /* too many to share memory with what is exported */
 
 struct place {
     const struct memory_kind *kind; /* NULL: empty */
@@ -221,7 +222,7 @@ static void prepare(void)
         CU(cuModuleGetFunction(&functions[i], module, names[i]));
     for (uint32_t i = 0; i < WORDS; i++)
         source[i] = i * 7 + 1;
-    CU(cuMemAlloc(&shared_source, sizeof source));
+    CU(cuMemAlloc(&shared_source, SOURCE_BYTES));
     CU(cuMemcpyHtoD(shared_source, source, sizeof source));
 }
 
