@@ -110,11 +110,11 @@ static bool is_forbidden(const struct tsr_ticket_queue *queue)
  * The same, also during captures: then it is the event from before. Of threads' own default streams there is none that comes after what
  * they were given meanwhile: only those may wait for that whom the program has made to.
  */
-static CUresult find_event(const struct tsr_ticket_queue *queue, CUevent *event, bool *made)
+static CUresult find_event(uint32_t place, const struct tsr_ticket_queue *queue, CUevent *event, bool *made)
 {
     tsr_captures_hold();
     *made = !is_forbidden(queue);
-    *event = *made ? NULL : queue->event;
+    *event = *made ? NULL : snapshot(place).event; /* a capture may have begun since */
     CUresult result = *made ? record(queue, event) : CUDA_SUCCESS;
     tsr_captures_release();
     return result;
@@ -141,7 +141,7 @@ CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct t
     pthread_rwlock_rdlock(&tsr_tickets.ends);
     struct tsr_ticket_queue earlier = snapshot(place);
     if (!earlier.dead)
-        result = find_event(&earlier, &event, &made);
+        result = find_event(place, &earlier, &event, &made);
     if (result == CUDA_SUCCESS && event)
         result = wait_for(stream, per_thread, event);
     pthread_rwlock_unlock(&tsr_tickets.ends);
@@ -282,7 +282,7 @@ void tsr_copies_stream_ends(CUstream stream)
     uint32_t place = (uint32_t)(uintptr_t)tsr_map_find(&tsr_tickets.places, (uintptr_t)stream) - 1;
     pthread_mutex_unlock(&tsr_copies_lock);
     struct tsr_ticket_queue queue = snapshot(place);
-    CUresult result = queue.gone || queue.dead ? CUDA_SUCCESS : find_event(&queue, &event, &made);
+    CUresult result = queue.gone || queue.dead ? CUDA_SUCCESS : find_event(place, &queue, &event, &made);
     if (result == CUDA_SUCCESS && event)
         result = retire(queue.context, event);
     if (made && event)

@@ -99,7 +99,7 @@ def role(pid: int, program: Path) -> str | None:
         return None
     if words[0] == bytes(program):
         return "program"
-    if words[0].endswith(b"tessera-executor"):
+    if words[0].endswith(b"tessera-executor") and b"--device" in words:  # others prove pairs of GPUs
         parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
         served = Path(f"/proc/{parent}/comm").read_text().startswith("tessera-exec")
         return f"executor {words[words.index(b'--device') + 1].decode()}" if served else None
