@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.commands.lab import faults
+from tests.fault.call_faults import APPLICATION, CALL, EXECUTOR
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +25,9 @@ def test_another_process_takes_the_memory_that_copies_need(setting: faults.Setti
 
 
 @pytest.mark.parametrize("function", faults.MEMORY_CALLS[:2])
-@pytest.mark.parametrize("process", [faults.EXECUTOR, faults.APPLICATION])
+@pytest.mark.parametrize("process", [EXECUTOR, APPLICATION])
 def test_a_call_for_a_copy_s_memory_fails(process: str, function: str, setting: faults.Setting) -> None:
-    run = faults.failing(setting, 0, "memory", process, faults.CALL, function)
+    run = faults.failing(setting, 0, "memory", process, CALL, function)
     assert run.wrong == ""
 
 
