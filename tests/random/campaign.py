@@ -44,6 +44,7 @@ class Policy:
     link: str = ""
     far_gib: float = 0.0
     limit: str = ""  # of memory of each executor
+    without: str = ""  # features that no program uses
 
     def files(self, folder: Path) -> list[str]:
         machine = folder / f"{self.name}-machine.yaml"
@@ -70,7 +71,10 @@ VARIANT = re.compile(r"([a-z-]+)(?:\+([a-z0-9]+))?(?:@(\d))?((?::[a-z-]+)*)")
 WAYS: dict[str, dict[str, Any]] = {  # of a machine, after its policy's name
     "no-peer": {"link": "pcie5-no-peer"},
     "pcie": {"link": "pcie5"},
-    "full": {"far_gib": 0.0625},
+    "full": {
+        "far_gib": 0.0625,
+        "without": "peer",
+    },  # their own memory there finds no room beside copies
     "limited": {"limit": "80MiB"},
 }
 
@@ -131,7 +135,7 @@ POLICIES = {
         Policy("given", 3, (GIVEN,)),
         Policy("given-threads", 2, (GIVEN.replace("by_stream", "by_thread"),), "follow, move_after: 0"),
         Policy("copies-given", 3, (GIVEN,), "copies"),
-        Policy("copies-full", 3, NTH, "copies", far_gib=0.0625),
+        Policy("copies-full", 3, NTH, "copies", far_gib=0.0625, without="peer"),
         Policy("copies-limited", 3, NTH, "copies", limit="80MiB"),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
         Policy("pcie", 3, NTH, link="pcie5"),
@@ -157,6 +161,10 @@ class Setting:
     @property
     def program(self) -> Path:
         return self.build / "random" / "random_programs"
+
+    def for_policy(self, policy: Policy) -> Setting:
+        """The same without what programs do not use under the policy."""
+        return replace(self, without=",".join(filter(None, (self.without, policy.without))))
 
 
 @dataclass(slots=True)
@@ -239,8 +247,8 @@ class Row:
 
 @dataclass(slots=True)
 class Chunk:
-    """`unknown`: launches that stayed home because it is not known what they touch. `full`: processes in which a GPU had
-    no room for copies. `done`: what programs did, how often (run_tell in tests/random/run.c).
+    """`unknown`: launches that stayed home because it is not known what they touch. `full`: processes in which a GPU
+    had no room for copies. `done`: what programs did, how often (run_tell in tests/random/run.c).
     """
 
     programs: int
@@ -277,6 +285,7 @@ def fails_again(setting: Setting, policy: Policy, seed: int, digest: str) -> int
 
 def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Chunk:
     started = time.monotonic()
+    setting = setting.for_policy(policy)
     right: dict[int, str] = {}
     failures: list[Failure] = []
     for at, ran in _runs(setting, POLICIES[NONE], first, programs):
