@@ -70,6 +70,7 @@ class RangeFlag(IntFlag):
 
     OVERWRITTEN = 256
     SCRATCH = 512
+    CARRIED = 1024
 
 
 class EntryKind(IntEnum):

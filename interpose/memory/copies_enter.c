@@ -44,7 +44,12 @@ static CUresult begin_locked_memory(void)
 {
     __atomic_store_n(&tsr_order_strict, true, __ATOMIC_RELEASE);
     __atomic_store_n(&tsr_copies_away, 1, __ATOMIC_SEQ_CST);
-    return tsr_gate_drain(DRAIN_NS) ? tsr_tickets_retire_all() : CUDA_ERROR_NOT_READY;
+    if (!tsr_gate_drain(DRAIN_NS))
+        return CUDA_ERROR_NOT_READY;
+    tsr_captures_hold(); /* who asks for all work of a context ends the captures there */
+    CUresult result = tsr_is_any_capture() ? CUDA_ERROR_NOT_READY : tsr_tickets_retire_all();
+    tsr_captures_release();
+    return result;
 }
 
 /* There are too many tsr_tickets.queues: at a quiet moment they are forgotten. */
