@@ -14,7 +14,7 @@ from controlplane.policy import Launches
 from controlplane.policy.table import Copies
 
 if TYPE_CHECKING:
-    from controlplane.report.statistics import Report
+    from controlplane.report.statistics import AnalysisReport, Report
     from controlplane.run.checks import CheckReport
 
 LARGEST_KERNELS = 20
@@ -93,7 +93,11 @@ def collect(machine: Machine, file: MachineFile) -> Summary:
 
 
 def to_json(
-    summary: Summary | None, launches: Launches | None, report: Report | None, checks: CheckReport | None
+    summary: Summary | None,
+    launches: Launches | None,
+    report: Report | None,
+    checks: CheckReport | None,
+    analysis: AnalysisReport | None,
 ) -> str:
     """One object: the summary's keys, if the GPUs were emulated, and the report's, if there were statistics.
 
@@ -112,6 +116,8 @@ def to_json(
             "by_device": by_device,
             "kept_home": launches.kept_home,
         }
+    if report is None and analysis is not None:
+        data["analysis"] = asdict(analysis)
     if launches is not None:
         data["placement"] = {
             "created_bytes": {str(device): count for device, count in launches.created_bytes.items()},

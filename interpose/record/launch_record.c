@@ -195,6 +195,12 @@ static void measure_overhead(const struct tsr_launch *launch)
     __atomic_fetch_add(&journal->overhead_samples, 1, __ATOMIC_RELAXED);
 }
 
+void tsr_launch_define(struct tsr_launch *launch)
+{
+    if (!launch->known || !__atomic_load_n(&launch->known->number, __ATOMIC_ACQUIRE))
+        launch->known = tsr_function_define(launch->function);
+}
+
 void tsr_launch_record(struct tsr_launch *launch, CUresult result)
 {
     if (!launch->thread)
@@ -204,8 +210,8 @@ void tsr_launch_record(struct tsr_launch *launch, CUresult result)
     bool launched = result == CUDA_SUCCESS;
     if (launch->pair)
         tsr_timing_mark(launch->pair, launch->stream, launched);
-    if (launched && (!launch->known || !__atomic_load_n(&launch->known->number, __ATOMIC_ACQUIRE)))
-        launch->known = tsr_function_define(launch->function);
+    if (launched)
+        tsr_launch_define(launch);
     if (launched && launch->known && __atomic_load_n(&launch->known->launches, __ATOMIC_RELAXED) < TSR_TIMING_FIRST)
         __atomic_fetch_add(&launch->known->launches, 1, __ATOMIC_RELAXED);
     uint8_t device = launch->taken ? (uint8_t)launch->gpu : tsr_context_device(launch->context);

@@ -60,9 +60,10 @@ def serve(
     more: Sequence[str] = (),
     link: str = "pcie5",
     requests: int = REQUESTS,
+    asked: Sequence[str] = (),
 ) -> Ran:
-    """more: further arguments of the server."""
-    return guest(native, place, memory, rules, [str(SERVER), str(THREADS), str(requests), *more], link)
+    """more: further arguments of the server; asked: of tessera-run."""
+    return guest(native, place, memory, rules, [str(SERVER), str(THREADS), str(requests), *more], link, asked=asked)
 
 
 def guest(
@@ -73,6 +74,7 @@ def guest(
     program: list[str],
     link: str = "pcie5",
     executor: str = "1",
+    asked: Sequence[str] = (),
 ) -> Ran:
     """On the emulated machine; without `memory` on one GPU."""
     (place / "machine.yaml").write_text(f"{MACHINE}{link}\n")
@@ -80,7 +82,7 @@ def guest(
     (place / "policy.yaml").write_text(f"{head}memory: {{place: {memory}}}\n{rules}")
     policy = [] if memory is None else ["--policy", str(place / "policy.yaml")]
     report = place / "report.json"
-    options = ["--emulate", str(place / "machine.yaml"), "--json", str(report), *policy]
+    options = ["--emulate", str(place / "machine.yaml"), "--json", str(report), *policy, *asked]
     done = subprocess.run(
         [str(TESSERA_RUN), *options, "--", sys.executable, *program],
         text=True,
@@ -110,6 +112,18 @@ def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -
     assert ran.report["memory_copies"]["needed_bytes"] == sum(ran.report["memory_copies"]["pulled_bytes"].values())
     assert alone.virtual_ns / ran.virtual_ns > 1.4  # the first requests bring the weights
     assert ran.virtual_ns < afar.virtual_ns
+
+
+def test_a_policy_that_has_to_know_kernels_does_not_have_launches_recorded(native_build: Path, tmp_path: Path) -> None:
+    """Recording costs each launch more than all that copies do."""
+    native = native_build / "native"
+    serve(native, tmp_path, "copies")
+    plain = serve(native, tmp_path, "copies").report
+    counted = serve(native, tmp_path, "copies", asked=["--stats"]).report
+    assert plain["analysis"]["known"] == counted["analysis"]["known"] == plain["analysis"]["functions"] > 0
+    assert "overhead_ns_per_launch" not in plain
+    assert counted["overhead_ns_per_launch"] > 0
+    assert plain["launches"]["by_device"] == counted["launches"]["by_device"]
 
 
 @pytest.mark.parametrize("rules", [STREAMS, NTH], ids=["by stream", "by turns"])
