@@ -137,6 +137,17 @@ TEST(waiting_is_refused_meanwhile)
     OK(cuStreamDestroy(stream));
 }
 
+TEST(flags_of_a_captured_stream_are_not_told)
+{
+    CUstream stream = new_stream();
+    CUgraph graph = NULL;
+    unsigned flags = 0;
+    NEED_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_SURE(cuStreamGetFlags(stream, &flags), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_SURE(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    OK(cuStreamDestroy(stream));
+}
+
 TEST(legacy_stream_cannot_be_captured)
 {
     EXPECT_SURE(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
