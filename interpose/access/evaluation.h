@@ -444,6 +444,7 @@ struct tsr_lattice_piece {
     int64_t first, stride, count, width;
 };
 
+void tsr_lattice_copy(struct tsr_lattice *to, const struct tsr_lattice *from);
 uint32_t tsr_lattice_solve(struct tsr_evaluation *e, struct tsr_lattice *lattice, int64_t size,
                            struct tsr_lattice_piece *pieces, uint32_t capacity);
 
