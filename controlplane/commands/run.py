@@ -311,7 +311,9 @@ def _report(
     if explanation and (options.summary or options.stats):
         sys.stderr.write(f"\n{NAME}: {explanation}\n")
     elif options.summary and (result is not None or outcome.launches is not None):
-        tables = summary.to_text(result, outcome.launches, with_kernels=outcome.report is None)
+        waited_ns = None if outcome.report is None else outcome.report.waited_ns
+        with_kernels = outcome.report is None
+        tables = summary.to_text(result, outcome.launches, with_kernels=with_kernels, waited_ns=waited_ns)
         sys.stderr.write(f"\n{NAME}: {tables}")
     if options.trace is not None and options.summary and outcome.report is not None:
         sys.stderr.write(_trace_line(outcome.report))

@@ -279,6 +279,25 @@ TEST(dependencies_are_told_and_changed)
     OK(cuMemFree(a));
 }
 
+TEST(contexts_are_not_asked_meanwhile)
+{
+    CUstream stream = new_stream();
+    CUcontext context = NULL;
+    CUgraph graph = NULL;
+    CUevent event = NULL;
+    NEED_OK(cuCtxGetCurrent(&context));
+    NEED_OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    NEED_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_GUESS(cuCtxRecordEvent(context, event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_GUESS(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    OK(cuCtxRecordEvent(context, event));
+    NEED_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_GUESS(cuCtxWaitEvent(context, event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_GUESS(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    OK(cuEventDestroy(event));
+    OK(cuStreamDestroy(stream));
+}
+
 TEST(into_an_existing_graph)
 {
     CUdeviceptr a = device_words(64, 0);

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
+from tests.fault.fault_driver import build, delays
 from tests.random.campaign import NONE, POLICIES, Setting, run
 
 SERVER = Path(__file__).with_name("server_guest.py")
@@ -18,6 +19,7 @@ RING = Path(__file__).with_name("ring_guest.py")
 SIZES = Path(__file__).with_name("sizes_guest.py")
 CROWD = Path(__file__).with_name("crowd_guest.py")
 CAPTURE = Path(__file__).with_name("capture_guest.py")
+JOIN = Path(__file__).with_name("join_guest.py")
 THREADS, REQUESTS, MANY, LAYERS, BYTES = 4, 48, 200, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: "
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
@@ -225,6 +227,34 @@ def test_a_capture_keeps_nobody_from_coming_after_others(writer: str, native_bui
             check=False,
         )
         assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "slow_call", "microseconds"),
+    [
+        *((kind, "cuStreamIsCapturing", 4_000) for kind in ("free", "legacy", "pool")),
+        ("first", "cuThreadExchangeStreamCaptureMode", 100_000),
+    ],
+)
+def test_a_stream_joins_a_capture_before_or_after_it_is_asked(
+    kind: str, slow_call: str, microseconds: int, native_build: Path, tmp_path: Path
+) -> None:
+    """Not between the look whether it is captured and the question, between which a driver takes long."""
+    native, policy = native_build / "native", tmp_path / "policy.yaml"
+    devices = "devices: {home: 0, executors: [1]}\nmemory: {place: copies}\n"
+    policy.write_text(f"version: 1\n{devices}rules:\n  - {{match: {{function: store}}, device: 1}}\n")
+    slow = delays(native, build(native, native_build / "cuda-headers", tmp_path), 1, slow_call, microseconds)
+    command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy)]
+    for variables in (with_native(native), {**with_native(native), **slow}):  # the first learns what launches touch
+        done = subprocess.run(
+            [*command, "--", sys.executable, str(JOIN), kind],
+            text=True,
+            capture_output=True,
+            env={**variables, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
 @pytest.mark.full
