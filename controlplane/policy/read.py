@@ -25,6 +25,7 @@ from controlplane.policy.language import (
     Log,
     Match,
     Nth,
+    Order,
     Policy,
     Rule,
     Share,
@@ -75,10 +76,19 @@ def policy_of(root: Value) -> Policy:
     consent = Consent(entries["disassemble"].choice(CONSENTS)) if "disassemble" in entries else Consent.OPEN
     observed = "analysis" in entries and _uses_observed(entries["analysis"])
     line = entries["devices"].line
+    order = _order(entries["order"]) if "order" in entries else Order.STREAM
     policy = Policy(
-        root.file, home, executors, rules, default, verify, log, verify_limit, *memory, consent, observed, line
+        root.file, home, executors, rules, default, verify, log, verify_limit, *memory, order, consent, observed, line
     )
-    return policy if says_memory else replace(policy, memory_place=usual_memory(policy), says_memory=False)
+    if not says_memory:
+        policy = replace(policy, memory_place=usual_memory(policy), says_memory=False)
+    if order is Order.DATA and policy.memory_place != COPIES:
+        raise entries["order"].error("GPUs with one copy of memory are in stream order", "memory: {place: copies}")
+    return policy
+
+
+def _order(value: Value) -> Order:
+    return Order(value.choice(frozenset(order.value for order in Order)))
 
 
 def _uses_observed(value: Value) -> bool:

@@ -18,6 +18,7 @@ from controlplane.policy.table import (
     live_devices,
     live_library_calls,
     live_memory,
+    live_order,
     live_verify,
     replace_rules,
 )
@@ -80,6 +81,13 @@ class Watcher:
                 raise ConfigError(
                     "where memory lies cannot change while the program runs",
                     expected="the memory that the run began with",
+                    file=self._file,
+                )
+            order = live_order(self._table)
+            if policy.order is not order:
+                raise ConfigError(
+                    "the order of launches cannot change while the program runs",
+                    expected=f"order: {order.value}, as the run began with",
                     file=self._file,
                 )
             if policy.marks_library_calls and not live_library_calls(self._table):

@@ -185,6 +185,8 @@ def _copies(copies: Copies) -> Iterator[str]:
         f"{amount(count)} in {copies.pulls[gpu]} on GPU {gpu}" for gpu, count in copies.pulled_bytes.items()
     )
     yield f"  pulled from other GPUs' copies of memory: {pulled or 'nothing'}; waits for another stream: {copies.waits}"
+    if copies.ties:
+        yield f"  a stream's work on one GPU waited for its work on another: {copies.ties}"
     if len(copies.pulled_for) > 1:
         parts = (f"{PULLS[cause]} {amount(count)}" for cause, count in copies.pulled_for.items())
         yield f"  of that for {', '.join(parts)}"
