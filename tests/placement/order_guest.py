@@ -219,7 +219,9 @@ class Program:
     def replace(self, stream: int) -> None:
         """A buffer goes, straight after it was used, and another comes that may be where it was."""
         buffer = self._draw.randrange(BUFFERS)
-        self._order(buffer, stream)
+        for earlier in self._used[buffer] - {stream}:
+            self._wait(earlier, stream)
+        self._used[buffer] = {stream}
         if self._draw.random() < 0.5 or stream == 3:
             call(driver.cuMemFree(self._buffers[buffer]))
             self._buffers[buffer] = self._allocate()
