@@ -345,16 +345,21 @@ static void tie_locked(struct inquiry *inquiry)
     if (!stream || tsr_tickets.strands == 1 || asker->own)
         return;
     stream->queue = tsr_tickets.queues.data[asker->queue];
-    for (uint32_t strand = 0; strand < tsr_tickets.strands && inquiry->shared; strand++) {
-        uint64_t place = asker->queue + strand, last = place << TSR_TICKET_SHIFT | tsr_ticket_last_locked((uint32_t)place);
-        note_tie(inquiry, last);
-    }
+    for (uint32_t strand = 0; strand < tsr_tickets.strands && inquiry->shared; strand++)
+        note_tie(inquiry, (uint64_t)(asker->queue + strand) << TSR_TICKET_SHIFT | stream->queue->strands[strand].shared);
     for (uint32_t strand = 0; strand < tsr_tickets.strands && inquiry->result == CUDA_SUCCESS; strand++) {
         if (!(inquiry->ties >> strand & 1))
             continue;
         inquiry->result = tsr_tickets_tie_locked(asker, stream, strand);
         tsr_copies_count(&tsr_session()->policy->ties, 1);
     }
+}
+
+static void note_shared_locked(const struct inquiry *inquiry, uint64_t ticket)
+{
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    if (inquiry->shared)
+        tsr_tickets.queues.data[asker->queue]->strands[asker->strand].shared = ticket & TSR_TICKET_LATEST;
 }
 
 static CUresult pull_locked(struct inquiry *inquiry)
@@ -368,6 +373,7 @@ static CUresult pull_locked(struct inquiry *inquiry)
     if (inquiry->result != CUDA_SUCCESS)
         return inquiry->result;
     uint64_t ticket = tsr_ticket_take_locked(&inquiry->waits.asker);
+    note_shared_locked(inquiry, ticket);
     if (inquiry->use->everything)
         apply_everything_locked(inquiry, ticket);
     else if (inquiry->changes)

@@ -26,6 +26,7 @@
 struct tsr_ticket_strand {
     TSR_APART uint64_t last;     /* atomic; number of its last ticket */
     uint64_t joined;             /* all that the stream is given from now on comes after it up to here */
+    uint64_t shared;             /* its last ticket that used memory which no directory knows */
     uint64_t after[TSR_STRANDS]; /* what it is given from now on comes after others of the stream's up to here */
 };
 

@@ -68,9 +68,10 @@ static CUresult signal_lane(struct tsr_stream *stream, uint32_t number)
 CUresult tsr_strands_signal(struct tsr_stream *stream)
 {
     CUresult result = CUDA_SUCCESS;
-    for EACH_LANE (number, stream->unsignalled)
-        if (result == CUDA_SUCCESS)
-            result = signal_lane(stream, number);
+    for
+        EACH_LANE(number, stream->unsignalled)
+    if (result == CUDA_SUCCESS)
+        result = signal_lane(stream, number);
     if (result == CUDA_SUCCESS) {
         set(&stream->forked, 0);
         __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELEASE);
@@ -88,9 +89,10 @@ void tsr_strands_settle(struct tsr_stream *stream, uint32_t lanes)
 static unsigned add_waits(const struct tsr_stream *stream, uint32_t lanes, CUstreamBatchMemOpParams *operations)
 {
     unsigned count = 0;
-    for EACH_LANE (number, lanes)
-        operations[count++] =
-            tsr_order_wait_operation(tsr_lane_away_fence(stream->slot, lane_at(number)), stream->signalled[number]);
+    for
+        EACH_LANE(number, lanes)
+    operations[count++] =
+        tsr_order_wait_operation(tsr_lane_away_fence(stream->slot, lane_at(number)), stream->signalled[number]);
     return count;
 }
 
@@ -111,9 +113,10 @@ CUresult tsr_strands_join(struct tsr_stream *stream)
 
 void tsr_strands_settle_complete(struct tsr_stream *stream)
 {
-    for EACH_LANE (number, stream->away & ~stream->unsignalled)
-        if (tsr_lane_away_value(stream->slot, lane_at(number)) >= stream->signalled[number])
-            tsr_strands_settle(stream, 1u << number);
+    for
+        EACH_LANE(number, stream->away & ~stream->unsignalled)
+    if (tsr_lane_away_value(stream->slot, lane_at(number)) >= stream->signalled[number])
+        tsr_strands_settle(stream, 1u << number);
 }
 
 CUresult tsr_strands_join_for(struct tsr_stream *stream, const struct tsr_stream *waiter)

@@ -75,7 +75,14 @@ CHASE = """
     add.u32 %r5, %r5, 1;
     st.global.u32 [%a3], %r5;
 """
-BODIES = {**{f"mix_{n}": MIX for n in "abc"}, "take_a": TAKE, "take_b": TAKE, "fill_a": FILL, "fill_b": FILL, "chase": CHASE}
+BODIES = {
+    **{f"mix_{n}": MIX for n in "abc"},
+    "take_a": TAKE,
+    "take_b": TAKE,
+    "fill_a": FILL,
+    "fill_b": FILL,
+    "chase": CHASE,
+}
 KERNELS = ("mix_a", "mix_b", "mix_c", "take_a", "take_b", "fill_a", "fill_b")
 WORDS, BUFFERS = 4096, 6
 FEATURES = ("streams", "legacy", "copies", "sets", "host", "chase", "graphs", "replace", "pinned", "values", "waits")
@@ -115,7 +122,9 @@ class Program:
         self._digest = hashlib.sha256()
         several = "streams" in features and self._draw.random() < 0.7
         choices = [0, 1, 4] + ([2, 3] if "legacy" in features else [])
-        self._choices = self._draw.sample(choices, self._draw.randint(2, len(choices))) if several else [self._draw.choice(choices)]
+        self._choices = (
+            self._draw.sample(choices, self._draw.randint(2, len(choices))) if several else [self._draw.choice(choices)]
+        )
 
     def _allocate(self) -> int:
         address = int(call(driver.cuMemAlloc(4 * WORDS)))
@@ -163,7 +172,11 @@ class Program:
 
     def _launch_on(self, stream: Any, to: int, source: int, words: int, name: str) -> None:
         parameters = ((to, source, words, self._draw.randrange(2**31)), (ctypes.c_uint64,) * 2 + (ctypes.c_uint32,) * 2)
-        call(driver.cuLaunchKernel(self._machine.functions[name], -(-words // 128), 1, 1, 128, 1, 1, 0, stream, parameters, 0))
+        call(
+            driver.cuLaunchKernel(
+                self._machine.functions[name], -(-words // 128), 1, 1, 128, 1, 1, 0, stream, parameters, 0
+            )
+        )
 
     def launch(self, stream: int) -> None:
         to, source, words = self._two(stream)
@@ -185,9 +198,17 @@ class Program:
         values = numpy.full(words, self._draw.randrange(2**31), numpy.uint32)
         self._host.append(values)
         if self._draw.random() < 0.5:
-            call(driver.cuMemcpyHtoDAsync(self._buffers[buffer] + 4 * begin, values, values.nbytes, self._machine.streams[stream]))
+            call(
+                driver.cuMemcpyHtoDAsync(
+                    self._buffers[buffer] + 4 * begin, values, values.nbytes, self._machine.streams[stream]
+                )
+            )
             return
-        call(driver.cuMemcpyDtoHAsync(values, self._buffers[buffer] + 4 * begin, values.nbytes, self._machine.streams[stream]))
+        call(
+            driver.cuMemcpyDtoHAsync(
+                values, self._buffers[buffer] + 4 * begin, values.nbytes, self._machine.streams[stream]
+            )
+        )
         call(driver.cuStreamSynchronize(self._machine.streams[stream]))
         self._digest.update(values.tobytes())
 
