@@ -145,6 +145,7 @@ class Policy:
     use_observed: bool = False
     devices_line: int = field(default=1, compare=False)
     says_memory: bool = field(default=True, compare=False)
+    says_order: bool = field(default=True, compare=False)
     signature: Signature | None = field(default=None, compare=False)
 
     @property

@@ -33,6 +33,7 @@ from controlplane.policy.language import (
 )
 from controlplane.policy.library_calls import library_calls
 from controlplane.policy.pattern import PatternError, glob_matches, regex, unclosed
+from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
 
 T = TypeVar("T")
@@ -76,15 +77,41 @@ def policy_of(root: Value) -> Policy:
     consent = Consent(entries["disassemble"].choice(CONSENTS)) if "disassemble" in entries else Consent.OPEN
     observed = "analysis" in entries and _uses_observed(entries["analysis"])
     line = entries["devices"].line
-    order = _order(entries["order"]) if "order" in entries else Order.STREAM
     policy = Policy(
-        root.file, home, executors, rules, default, verify, log, verify_limit, *memory, order, consent, observed, line
+        root.file,
+        home,
+        executors,
+        rules,
+        default,
+        verify,
+        log,
+        verify_limit,
+        *memory,
+        disassemble=consent,
+        use_observed=observed,
+        devices_line=line,
+        says_order="order" in entries,
     )
     if not says_memory:
         policy = replace(policy, memory_place=usual_memory(policy), says_memory=False)
-    if order is Order.DATA and policy.memory_place != COPIES:
-        raise entries["order"].error("GPUs with one copy of memory are in stream order", "memory: {place: copies}")
-    return policy
+    return in_order(policy, _order(entries["order"]), entries["order"].line) if "order" in entries else policy
+
+
+def in_order(policy: Policy, order: Order, line: int | None = None) -> Policy:
+    """The same with another order; data order has copies of memory if the policy does not say where that lies.
+
+    line: that says so. Raises ConfigError if it says another place.
+    """
+    if order is Order.STREAM or policy.memory_place == COPIES:
+        return replace(policy, order=order)
+    if policy.says_memory:
+        raise ConfigError(
+            "GPUs that share one copy of memory keep stream order",
+            expected="memory: {place: copies}",
+            file=policy.file,
+            line=line,
+        )
+    return replace(policy, order=order, memory_place=COPIES)
 
 
 def _order(value: Value) -> Order:

@@ -204,9 +204,9 @@ class Copies:
     bytes: memory of copies on other GPUs than home at the end, by GPU. pulls, pulled_bytes: bytes that a launch or copy
     on that GPU used and the GPU did not have; pulled_for: the same bytes by cause, and needed_bytes all but those for
     want of room in the directory. brought_home, brought_home_bytes: of these, all that home did not have, for work of
-    which nothing was known. waits: for another stream, before a pull;
-    ties: of a stream's work on one GPU to its work on another, under data order. cells, directory_bytes: of the directory, at the
-    last pull. through_host_bytes: of pulled_bytes, those that went through host memory. pairs: of GPUs, each way.
+    which nothing was known. waits: for another stream, before a pull; ties: of a stream's work on one GPU to its work
+    on another, under data order. cells, directory_bytes: of the directory, at the last pull. through_host_bytes: of
+    pulled_bytes, those that went through host memory. pairs: of GPUs, each way.
     """
 
     bytes: dict[int, int]

@@ -1,7 +1,7 @@
 """Chains of launches in one stream: `chains_guest.py CHAINS STEPS KIB`.
 
-Chain n adds, step by step, its buffer to itself with the kernel `step_n`; chains share a buffer of constants that all read. Prints the
-sum of each chain's buffer.
+Chain n changes its buffer, step by step, with the kernel `step_n`; chains share a buffer of constants that all read.
+Prints the sum of each chain's buffer.
 """
 
 import ctypes

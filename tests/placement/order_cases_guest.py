@@ -1,7 +1,8 @@
 """One stream's work on several GPUs that must wait for each other, each case with a reason of its own to.
 
-Kernels called home_*, one_* and two_* are to run on these GPUs. A *slow* launch does what it does late, so that who should have
-waited for it and has not sees, or destroys, other bytes. Prints, for each case, its name and a sum of what it was to leave behind.
+Kernels called home_*, one_* and two_* are to run on these GPUs. A *slow* launch does what it does late, so that who
+should have waited for it and has not sees, or destroys, other bytes. Prints, for each case, its name and a sum of what
+it was to leave behind.
 """
 
 import ctypes
@@ -67,8 +68,8 @@ def case(function: Callable[["Program"], int]) -> Callable[["Program"], int]:
 
 
 class Program:
-    """Buffers x, y and z of each case are new, hold small numbers, and were written in stream s, so that nothing but what the case is about
-    makes anybody wait. They stay where they are: freed memory may have been pulled for another stream. Pinned memory is one.
+    """Buffers x, y and z of each case are new, hold small numbers, and were written in stream s, so that nothing but
+    what the case is about makes anybody wait. They stay: freed memory may have been pulled for another stream.
     """
 
     def __init__(self) -> None:
@@ -80,7 +81,7 @@ class Program:
         self._functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in names}
         self.s, self.t, self.blocking = (call(driver.cuStreamCreate(flags)) for flags in (1, 1, 0))
         self.pinned = int(call(driver.cuMemHostAlloc(4 * WORDS, 2)))
-        self.host = numpy.frombuffer((ctypes.c_uint32 * WORDS).from_address(self.pinned), numpy.uint32)
+        self.host = numpy.ctypeslib.as_array((ctypes.c_uint32 * WORDS).from_address(self.pinned))
         self.x = self.y = self.z = 0
         self.begin()
         for place in PLACES:  # functions and copies are there when a case begins

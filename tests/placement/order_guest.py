@@ -1,8 +1,8 @@
-"""Random programs of few buffers and streams that hardly ever wait: `order_guest.py FIRST COUNT OPERATIONS [FEATURE,...]`.
+"""Random programs of few buffers and streams that hardly ever wait: `order_guest.py FIRST COUNT OPS [FEATURE,...]`.
 
-Launches read and write parts of buffers, one straight after the other, in a few streams; whatever two streams share, they order by events, by
-what CUDA orders anyway, or by a word in memory. Prints, for each of COUNT programs from seed FIRST on, a digest of all bytes at
-its end. FEATURE: what programs may do besides launching; all if none is named.
+Launches read and write parts of buffers, one straight after the other, in a few streams; whatever two streams share,
+they order by events, by what CUDA orders anyway, or by a word in memory. Prints, for each of COUNT programs from seed
+FIRST on, a digest of all bytes at its end. FEATURE: what programs may do besides launching; all if none is named.
 """
 
 import ctypes
@@ -116,7 +116,7 @@ class Program:
         self._pinned = 0
         if "pinned" in features and self._draw.random() < 0.5:
             self._pinned = int(call(driver.cuMemHostAlloc(4 * WORDS, 2)))
-            numpy.frombuffer((ctypes.c_uint32 * WORDS).from_address(self._pinned), numpy.uint32)[:] = 1
+            numpy.ctypeslib.as_array((ctypes.c_uint32 * WORDS).from_address(self._pinned))[:] = 1
             self._buffers.append(int(call(driver.cuMemHostGetDevicePointer(self._pinned, 0))))
         self._used: list[set[int]] = [set() for _ in self._buffers]
         self._digest = hashlib.sha256()
@@ -252,14 +252,14 @@ class Program:
             self._buffers[buffer] = int(call(driver.cuMemAllocAsync(4 * WORDS, handle)))
             call(driver.cuMemsetD32Async(self._buffers[buffer], self._draw.randrange(2**31), WORDS, handle))
 
-    def pinned(self, stream: int) -> None:
+    def pinned(self, _stream: int) -> None:
         """The host looks at, or changes, its own memory that kernels use."""
         if not self._pinned:
             return
         for earlier in self._used[-1]:
             call(driver.cuStreamSynchronize(self._machine.streams[earlier]))
         self._used[-1] = set()
-        values = numpy.frombuffer((ctypes.c_uint32 * WORDS).from_address(self._pinned), numpy.uint32)
+        values = numpy.ctypeslib.as_array((ctypes.c_uint32 * WORDS).from_address(self._pinned))
         self._digest.update(values.tobytes())
         values[self._draw.randrange(WORDS)] += 1
 

@@ -1,4 +1,4 @@
-"""Data order: strands of one stream on several GPUs wait for each other where data flows between them, and only there."""
+"""Data order: strands of one stream on several GPUs wait for each other where data flows, and only there."""
 
 import json
 import subprocess
@@ -95,7 +95,8 @@ MACHINES = {
 @pytest.fixture(scope="module")
 def sums(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     """What each case left behind, by machine; `alone`: on one GPU."""
-    native, place, program = native_build / "native", tmp_path_factory.mktemp("cases"), [str(HERE / "order_cases_guest.py")]
+    native, place = native_build / "native", tmp_path_factory.mktemp("cases")
+    program = [str(HERE / "order_cases_guest.py")]
     ran = {"alone": run(native, place, Machine(3), program)}
     for name, machine in MACHINES.items():
         ran[name] = trained(native, place, machine, program, BY_NAME)
