@@ -142,18 +142,18 @@ def a_pull_is_over_before_an_executor_overwrites_its_source(p: Program) -> int:
     p.add("home", p.y, p.y, slow=True)
     p.add("home", p.z, p.x)
     p.add("one", p.x, p.x)
-    p.fill("one", p.x)
     return p.sum(p.z)
 
 
 @case
 def a_pull_is_over_before_another_pull_replaces_its_source(p: Program) -> int:
+    other = p.allocate(3)
     p.fill("one", p.x)
     p.add("one", p.x, p.x)
     p.add("home", p.y, p.y, slow=True)
     p.add("home", p.z, p.x)
     p.fill("two", p.x)
-    p.add("one", p.x, p.x)
+    p.add("one", other, p.x)
     return p.sum(p.z)
 
 
@@ -267,6 +267,16 @@ def memory_is_freed_after_all_strands(p: Program) -> int:
     total = p.sum(p.z) + p.sum(p.y)
     call(driver.cuMemFree(again))
     return total
+
+
+@case
+def memory_goes_back_to_the_driver_after_all_strands(p: Program) -> int:
+    buffer = int(call(driver.cuMemAlloc(4 << 20)))
+    call(driver.cuMemsetD32Async(buffer, 9, 1 << 20, p.s))
+    p.add("one", p.y, p.y, slow=True)
+    p.add("one", p.z, buffer)
+    call(driver.cuMemFree(buffer))
+    return p.sum(p.z)
 
 
 @case
