@@ -147,7 +147,8 @@ def a_pull_is_over_before_an_executor_overwrites_its_source(p: Program) -> int:
 
 @case
 def a_pull_is_over_before_another_pull_replaces_its_source(p: Program) -> int:
-    other = p.allocate(3)
+    other, unused = p.allocate(3), p.allocate(4)
+    p.fill("two", unused)
     p.fill("one", p.x)
     p.add("one", p.x, p.x)
     p.add("home", p.y, p.y, slow=True)
