@@ -50,13 +50,17 @@ struct tsr_ticket_queue {
 extern pthread_mutex_t tsr_copies_lock; /* of all that copies know */
 
 struct tsr_tickets {
-    pthread_rwlock_t ends; /* held to write where a stream ends, to read by who asks it */
+    pthread_rwlock_t ends; /* held to write where a stream ends, to read by who asks it and waits for the answer */
     struct {
         struct tsr_ticket_queue **data;
         size_t count, capacity; /* count: atomic */
     } queues;                   /* by place: each as often as it has strands */
     uint32_t strands;           /* of a queue; constant for a session */
     struct tsr_ticket_queue *free;
+    struct {
+        CUevent *data;
+        size_t count, capacity;
+    } dropped; /* events of queues, to be destroyed */
     struct tsr_map
         places; /* of queues that are not gone: 1 + place of strand 0, by handle, or by the context of a default stream */
     struct tsr_map
@@ -89,9 +93,11 @@ bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named, const struct
  * so before he looks whether he can, and who ends that looks at the number afterwards.
  */
 uint64_t tsr_ticket_take_locked(const struct tsr_asker *asker);
+extern __thread uint64_t tsr_ticket_taken
+    __attribute__((visibility("hidden"), tls_model("initial-exec"))); /* the last number */
 static inline uint64_t tsr_ticket_number(struct tsr_ticket_queue *queue, uint32_t strand)
 {
-    return __atomic_add_fetch(&queue->strands[strand].last, 1, __ATOMIC_SEQ_CST);
+    return tsr_ticket_taken = __atomic_add_fetch(&queue->strands[strand].last, 1, __ATOMIC_SEQ_CST);
 }
 /* Of the asker's own stream: whether the program's order says so, unless the two are different strands. */
 bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket);
@@ -116,6 +122,9 @@ void tsr_tickets_forget(void);
 
 /* Makes a stream, which the asker is in, come after all that a queue was given. Errors: NOT_READY, an unfinished call of another thread. */
 CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct tsr_asker *asker, uint32_t place);
+/* Whoever has just seen the queue's event may still wait for it. Destroyed later: tsr_tickets.ends is held to write. */
+void tsr_ticket_queue_drop_event_locked(struct tsr_ticket_queue *queue);
+void tsr_tickets_destroy_dropped_locked(void);
 /* Into *event, which is made if there is none. The stream is held. */
 CUresult tsr_ticket_queue_record(const struct tsr_ticket_queue *of, CUevent *event);
 /* What has been enqueued so far counts as one queue's, who is gone; it may have written anything. Memory lock. */

@@ -126,9 +126,7 @@ static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *h
     bool captured =
         tsr_is_capturing(tsr_stream_named(handle, per_thread)); /* then it is home, and is not to be asked anything */
     struct tsr_stream *stream = captured ? NULL : tsr_stream_find(handle, per_thread);
-    if (!stream || stream->elsewhere)
-        return CUDA_SUCCESS;
-    return enter_held(hold, stream, tracked);
+    return stream && !stream->elsewhere ? enter_held(hold, stream, tracked) : CUDA_SUCCESS;
 }
 
 static CUresult enter_gated(CUstream handle, bool per_thread, struct tsr_order_hold *hold, bool tracked)
@@ -149,6 +147,20 @@ CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold
 CUresult tsr_order_enter_tracked(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
 {
     return enter_gated(handle, per_thread, hold, true);
+}
+
+bool tsr_order_enter_found(const struct tsr_stream_found *found, bool tracked, struct tsr_order_hold *hold)
+{
+    if (!found->stream || tsr_is_any_capture())
+        return false;
+    *hold = (struct tsr_order_hold){.gated = tsr_gate_enter()};
+    if (enter_held(hold, found->stream, tracked) == CUDA_SUCCESS) {
+        if (tsr_stream_is_same(found) && !found->stream->elsewhere)
+            return true;
+        release(hold);
+    }
+    tsr_gate_leave(hold->gated);
+    return false;
 }
 
 CUresult tsr_order_enter_loose(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
