@@ -23,7 +23,7 @@ SHARES = (
     "{match: {share: {fraction: 0.5, seed: 3}}, device: 3}",
 )
 HALF = ("{match: {share: {fraction: 0.5, seed: 1}}, device: 1}",)
-STEPS, KIB = 200, 64
+STEPS, KIB = 600, 64
 WANTED = 1.8
 
 
