@@ -53,6 +53,14 @@ static void tell_wait(const struct tsr_directory_listener *listener, uint64_t ti
         listener->wait(listener->context, ticket);
 }
 
+/* Whoever has pulled from the copy. */
+static void tell_guards(const struct tsr_directory_listener *listener, const struct tsr_cell *cell, uint8_t copy)
+{
+    for (unsigned other = 0; listener->guard && other < TSR_DIRECTORY_COPIES; other++)
+        if (cell->origins[other] >> copy & 1 && cell->arrivals[other])
+            listener->guard(listener->context, cell->arrivals[other]);
+}
+
 static void tell_writers(const struct tsr_directory_listener *listener, const struct tsr_cell *cell)
 {
     for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && cell->writers[i]; i++)
@@ -97,6 +105,8 @@ static void ask_range(const struct tsr_directory *directory, uint64_t first, uin
         const struct tsr_cell *cell = &directory->cells.data[i];
         tell_wait(listener, cell->arrivals[copy]);
         bool missing = pulls && !has(cell, copy);
+        if (missing || use->writes)
+            tell_guards(listener, cell, copy);
         if (missing || must_follow_writers(cell, use))
             tell_writers(listener, cell);
         if (!missing)
@@ -159,7 +169,7 @@ static size_t split(struct tsr_directory *directory, uint64_t offset)
 static bool is_like(const struct tsr_cell *a, const struct tsr_cell *b)
 {
     return a->holders == b->holders && a->source == b->source && memcmp(a->writers, b->writers, sizeof a->writers) == 0 &&
-           memcmp(a->arrivals, b->arrivals, sizeof a->arrivals) == 0;
+           memcmp(a->arrivals, b->arrivals, sizeof a->arrivals) == 0 && memcmp(a->origins, b->origins, sizeof a->origins) == 0;
 }
 
 /* Like neighbours among the cells from `begin` to `end`, and at its edges, become one. */
@@ -193,8 +203,10 @@ static void note_writer(struct tsr_cell *cell, const struct tsr_use *use)
 
 static void change(struct tsr_cell *cell, const struct tsr_use *use, bool pulled)
 {
-    if (pulled && !has(cell, use->copy))
+    if (pulled && !has(cell, use->copy)) {
         cell->arrivals[use->copy] = use->ticket;
+        cell->origins[use->copy] |= (uint16_t)(1u << cell->source);
+    }
     cell->holders |= (uint16_t)(1u << use->copy);
     if (!use->writes)
         return;
@@ -226,8 +238,10 @@ void tsr_directory_gather(struct tsr_directory *directory, uint8_t copy, uint64_
     struct tsr_cell *cells = directory->cells.data;
     tsr_directory_ask_all(directory, copy, listener);
     cells[0] = (struct tsr_cell){.writers = {ticket}, .holders = (uint16_t)(1u << copy), .source = copy};
-    for (unsigned other = 0; other < TSR_DIRECTORY_COPIES; other++)
+    for (unsigned other = 0; other < TSR_DIRECTORY_COPIES; other++) {
         cells[0].arrivals[other] = ticket;
+        cells[0].origins[other] = UINT16_MAX;
+    }
     directory->cells.count = 1;
 }
 
@@ -274,6 +288,7 @@ void tsr_directory_settle(struct tsr_directory *directory)
         struct tsr_cell *cell = &directory->cells.data[i];
         memset(cell->writers, 0, sizeof cell->writers);
         memset(cell->arrivals, 0, sizeof cell->arrivals);
+        memset(cell->origins, 0, sizeof cell->origins);
     }
     directory->repeats = false;
     join(directory, 0, directory->cells.count);
@@ -330,6 +345,7 @@ void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy)
         struct tsr_cell *cell = &directory->cells.data[i];
         cell->holders &= (uint16_t)~(1u << copy);
         cell->arrivals[copy] = 0;
+        cell->origins[copy] = 0;
         if (cell->source == copy)
             cell->source = (uint8_t)__builtin_ctz(cell->holders);
     }

@@ -36,8 +36,9 @@ struct tsr_cell {
     uint64_t writers[TSR_DIRECTORY_WRITERS]; /* of the source: the last ticket of each; from the first 0 on, none */
     uint64_t
         arrivals[TSR_DIRECTORY_COPIES]; /* by copy: ticket of the last pull into it, whether or not it still holds; 0: none */
-    uint16_t holders;                   /* bit n: copy n */
-    uint8_t source;                     /* a holder: the last writer's copy */
+    uint16_t origins[TSR_DIRECTORY_COPIES]; /* by copy: bit n: pulls into it came from copy n, since all work was complete */
+    uint16_t holders;                       /* bit n: copy n */
+    uint8_t source;                         /* a holder: the last writer's copy */
 };
 
 struct tsr_directory {
@@ -72,6 +73,8 @@ struct tsr_pull {
 struct tsr_directory_listener {
     void (*pull)(void *context, const struct tsr_pull *pull);
     void (*wait)(void *context, uint64_t ticket);
+    /* The same of pulls from bytes that the use is to change, which the program orders before it. NULL: nobody needs to know. */
+    void (*guard)(void *context, uint64_t ticket);
     void *context;
 };
 

@@ -45,6 +45,7 @@ class Policy:
     far_gib: float = 0.0
     limit: str = ""  # of memory of each executor
     without: str = ""  # features that no program uses
+    order: str = "stream"
 
     def files(self, folder: Path) -> list[str]:
         machine = folder / f"{self.name}-machine.yaml"
@@ -60,7 +61,7 @@ class Policy:
             rules = "".join(f"  - {rule}\n" for rule in self.rules)
             policy.write_text(
                 f"version: 1\ndevices: {{home: 0, executors: [{executors}]}}\n"
-                f"memory: {{place: {self.memory}}}\nrules:\n{rules}default: home\n"
+                f"memory: {{place: {self.memory}}}\norder: {self.order}\nrules:\n{rules}default: home\n"
             )
             arguments += ["--policy", str(policy)]
         return arguments
@@ -135,6 +136,12 @@ POLICIES = {
         Policy("given", 3, (GIVEN,)),
         Policy("given-threads", 2, (GIVEN.replace("by_stream", "by_thread"),), "follow, move_after: 0"),
         Policy("copies-given", 3, (GIVEN,), "copies"),
+        Policy("data", 2, ("{match: {nth: {every: 2, offset: 1}}, device: 1}",), "copies", order="data"),
+        Policy("data-nth", 3, NTH, "copies", order="data"),
+        Policy("data-share", 4, SHARES, "copies", order="data"),
+        Policy("data-name", 3, BY_NAME, "copies", order="data"),
+        Policy("data-limited", 3, NTH, "copies", limit="80MiB", order="data"),
+        Policy("data-no-peer", 3, NTH, "copies", link="pcie5-no-peer", order="data"),
         Policy("copies-full", 3, NTH, "copies", far_gib=0.0625, without="peer"),
         Policy("copies-limited", 3, NTH, "copies", limit="80MiB"),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
