@@ -16,7 +16,10 @@ from ptxtools.native import records
 LIBRARY = "schedule/libtessera_place.so.1"
 _FUNCTIONS = """
 void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *options);
-struct tsr_place_answer tsr_place_next(struct tsr_place *place, const struct tsr_place_launch *launch);
+void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *launch, struct tsr_place_choice *choice);
+struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr_place_launch *launch,
+                                       struct tsr_place_choice *choice, uint32_t gpu, uint64_t ticket);
+void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu);
 void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns);
 void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns);
 double tsr_place_end(const struct tsr_place *place);
@@ -78,7 +81,6 @@ class Answer(NamedTuple):
     finish_ns: float
     single_ns: float
     pulled: int
-    fetches: int
 
 
 class Place:
@@ -97,6 +99,7 @@ class Place:
                 link.fence_ns, link.copy_ns, link.ns_per_byte = rule.fence_ns, rule.copy_ns, 1 / rule.bytes_per_ns
         self._place = _new(ffi, "struct tsr_place *")
         self._launch = _new(ffi, "struct tsr_place_launch *")
+        self._choice = _new(ffi, "struct tsr_place_choice *")
         self._library.functions.tsr_place_init(self._place, options)
 
     def next(
@@ -114,7 +117,7 @@ class Place:
     ) -> Answer:
         """allowed: set of GPUs; all by default. constants: bytes that each GPU lacks."""
         launch = self._launch
-        launch.ticket, launch.last, launch.now_ns, launch.written = ticket, last, now_ns, written
+        launch.last, launch.now_ns, launch.written = last, now_ns, written
         launch.allowed = self._everywhere if allowed is None else allowed
         launch.stays = stays
         launch.ns = [ns] * self.gpus
@@ -124,8 +127,10 @@ class Place:
         for place, part in enumerate(some):
             to = launch.parts[place]
             to.writer, to.bytes, to.holders = part
-        found = self._library.functions.tsr_place_next(self._place, launch)
-        return Answer(found.gpu, found.start_ns, found.finish_ns, found.single_ns, found.pulled, found.fetches)
+        choice, functions = self._choice, self._library.functions
+        functions.tsr_place_choose(self._place, launch, choice)
+        found = functions.tsr_place_take(self._place, launch, choice, choice.gpu, ticket)
+        return Answer(choice.gpu, found.start_ns, found.finish_ns, found.single_ns, found.pulled)
 
     def ended(self, ticket: int, at_ns: float) -> None:
         self._library.functions.tsr_place_ended(self._place, ticket, at_ns)

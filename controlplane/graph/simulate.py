@@ -99,7 +99,7 @@ class _Run:
         node, out = self.found.program.nodes[number], self.out
         called = self.called(node)
         if node.what is What.FORGET:
-            answer = Answer(FIRST, called, called, called, 0, FIRST)
+            answer = Answer(FIRST, called, called, called, 0)
         else:
             answer = self.run(number, node, called)
             self.host[node.thread] = called + self.rule.host_ns

@@ -181,7 +181,7 @@ static uint32_t choose(const struct question *question, uint32_t way, uint32_t a
 }
 
 static void ask(struct question *question, struct tsr_place *place, const struct tsr_place_launch *launch,
-                struct tsr_place_known *known[TSR_PLACE_PARTS + 1], uint32_t number)
+                struct tsr_place_known *known[], uint32_t number)
 {
     const struct tsr_place_known *last = known[TSR_PLACE_PARTS];
     question->place = place;
@@ -275,75 +275,98 @@ static void pay(struct tsr_place *place, const struct tsr_place_launch *launch, 
     place->credit_ns[gpu] = later(place->credit_ns[gpu] - constants_ns(place, launch, gpu), 0);
 }
 
-/* Of a launch on the GPU that would have run on another one; where its constants are fetched, or home. */
-static uint32_t settle(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu, uint32_t wanted)
+/* Of a launch that would run on another GPU if its constants were there; whether they are to be fetched. */
+static bool earns(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t wanted)
 {
-    uint32_t home = place->options.home;
-    if (gpu != home && launch->constants[gpu])
-        pay(place, launch, gpu);
-    if (gpu != home || wanted == home || launch->stays)
-        return home;
-    place->credit_ns[wanted] += launch->ns[wanted];
     double cost_ns = constants_ns(place, launch, wanted);
-    if (!launch->constants[wanted] || cost_ns > place->credit_ns[wanted])
-        return home;
-    pay(place, launch, wanted);
-    double *link_ns = &place->courses[TSR_PLACE_ACTUAL].link_ns[wanted][home];
-    *link_ns = later(*link_ns, launch->now_ns) + cost_ns;
-    return wanted;
+    place->credit_ns[wanted] += launch->ns[wanted];
+    return launch->constants[wanted] && cost_ns <= place->credit_ns[wanted];
 }
 
-/* One course goes on with the launch. */
-static struct option advance(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t number,
-                             struct tsr_place_known *known[TSR_PLACE_PARTS + 1], struct tsr_place_known *own)
+static void look_up(struct tsr_place *place, const struct tsr_place_launch *launch, struct tsr_place_known *known[])
 {
-    struct tsr_place_course *course = &place->courses[number];
-    bool actual = number == TSR_PLACE_ACTUAL;
-    struct question question;
-    ask(&question, place, launch, known, number);
-    course->single_ns = later(course->single_ns, question.now_ns) + launch->ns[place->options.home];
-    struct option option;
-    uint32_t allowed = actual ? affordable(place, launch) : launch->allowed;
-    uint32_t gpu = choose(&question, actual ? place->way : number, allowed, &option);
-    if (option.copies)
-        look(&question, gpu, course->link_ns[gpu]);
-    course->free_ns[gpu] = option.finish_ns;
-    for (uint32_t i = 0; i < launch->part_count; i++)
-        if (known[i])
-            known[i]->holders[number] |= (uint16_t)(1u << gpu);
-    own->finish_ns[number] = option.finish_ns;
-    own->holders[number] = (uint16_t)(1u << gpu);
-    own->gpu[number] = (uint8_t)gpu;
-    return option;
-}
-
-struct tsr_place_answer tsr_place_next(struct tsr_place *place, const struct tsr_place_launch *launch)
-{
-    struct tsr_place_known *known[TSR_PLACE_PARTS + 1], own = {.ticket = launch->ticket};
-    uint32_t home = place->options.home;
     for (uint32_t i = 0; i < launch->part_count; i++)
         known[i] = find(place, launch->parts[i].writer);
     known[TSR_PLACE_PARTS] = find(place, launch->last);
-    for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++)
-        if (place->options.ways >> way & 1)
-            advance(place, launch, way, known, &own);
-    struct option option = advance(place, launch, TSR_PLACE_ACTUAL, known, &own);
-    uint32_t gpu = own.gpu[TSR_PLACE_ACTUAL];
-    uint32_t fetches = settle(place, launch, gpu, own.gpu[place->way]);
+}
+
+/* The course goes on with the launch on the GPU. */
+static void advance(struct tsr_place *place, const struct question *question, uint32_t number, uint32_t gpu,
+                    const struct option *option, struct tsr_place_known *known[], struct tsr_place_known *own)
+{
+    struct tsr_place_course *course = &place->courses[number];
+    if (option->copies)
+        look(question, gpu, course->link_ns[gpu]);
+    course->free_ns[gpu] = option->finish_ns;
+    for (uint32_t i = 0; i < question->launch->part_count; i++)
+        if (known[i])
+            known[i]->holders[number] |= (uint16_t)(1u << gpu);
+    own->finish_ns[number] = option->finish_ns;
+    own->holders[number] = (uint16_t)(1u << gpu);
+    own->gpu[number] = (uint8_t)gpu;
+}
+
+/* It comes to the course. */
+static void begin(struct question *question, struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t number,
+                  struct tsr_place_known *known[])
+{
+    struct tsr_place_course *course = &place->courses[number];
+    ask(question, place, launch, known, number);
+    course->single_ns = later(course->single_ns, question->now_ns) + launch->ns[place->options.home];
+}
+
+void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *launch, struct tsr_place_choice *choice)
+{
+    struct tsr_place_known *known[TSR_PLACE_PARTS + 1];
+    uint32_t home = place->options.home;
+    struct question question;
+    struct option option;
+    choice->own = (struct tsr_place_known){0};
+    look_up(place, launch, known);
+    for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
+        if (!(place->options.ways >> way & 1))
+            continue;
+        begin(&question, place, launch, way, known);
+        uint32_t gpu = choose(&question, way, launch->allowed, &option);
+        advance(place, &question, way, gpu, &option, known, &choice->own);
+    }
+    begin(&question, place, launch, TSR_PLACE_ACTUAL, known);
+    choice->gpu = choose(&question, place->way, affordable(place, launch), &option);
+    uint32_t wanted = choice->own.gpu[place->way];
+    bool earning = choice->gpu == home && wanted != home && !launch->stays;
+    choice->fetches = earning && earns(place, launch, wanted) ? wanted : home;
     place->single_ns = later(place->single_ns, launch->now_ns + place->single_behind_ns) + launch->ns[home];
-    own.single_ns = place->single_ns;
-    own.shift_ns = place->shift_ns[gpu];
-    place->decided[gpu]++;
-    if (launch->ticket)
-        *slot_of(place, launch->ticket) = own;
+    choice->own.single_ns = place->single_ns;
     if (++place->launches % EVERY == 0)
         compare(place);
-    return (struct tsr_place_answer){gpu,
-                                     option.start_ns,
-                                     option.finish_ns,
-                                     place->single_ns,
-                                     option.missing + (gpu == home ? 0 : launch->constants[gpu]),
-                                     fetches};
+}
+
+struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr_place_launch *launch,
+                                       struct tsr_place_choice *choice, uint32_t gpu, uint64_t ticket)
+{
+    struct tsr_place_known *known[TSR_PLACE_PARTS + 1];
+    uint32_t home = place->options.home;
+    struct question question;
+    look_up(place, launch, known);
+    ask(&question, place, launch, known, TSR_PLACE_ACTUAL);
+    struct option option = look(&question, gpu, NULL);
+    advance(place, &question, TSR_PLACE_ACTUAL, gpu, &option, known, &choice->own);
+    if (gpu != home && launch->constants[gpu])
+        pay(place, launch, gpu);
+    place->decided[gpu]++;
+    choice->own.ticket = ticket;
+    choice->own.shift_ns = place->shift_ns[gpu];
+    if (ticket)
+        *slot_of(place, ticket) = choice->own;
+    return (struct tsr_place_answer){option.start_ns, option.finish_ns, choice->own.single_ns,
+                                     option.missing + (gpu == home ? 0 : launch->constants[gpu])};
+}
+
+void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu)
+{
+    double *link_ns = &place->courses[TSR_PLACE_ACTUAL].link_ns[gpu][place->options.home];
+    *link_ns = later(*link_ns, launch->now_ns) + constants_ns(place, launch, gpu);
+    pay(place, launch, gpu);
 }
 
 void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns)

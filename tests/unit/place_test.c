@@ -31,10 +31,20 @@ static void start(uint32_t gpus, double bytes_per_ns)
 
 static struct tsr_place_launch made(double now_ns, double ns)
 {
-    struct tsr_place_launch launch = {.ticket = ++tickets, .now_ns = now_ns, .allowed = (1u << place.options.gpus) - 1};
+    struct tsr_place_launch launch = {.now_ns = now_ns, .allowed = (1u << place.options.gpus) - 1};
     for (uint32_t gpu = 0; gpu < TSR_GPUS; gpu++)
         launch.ns[gpu] = ns;
     return launch;
+}
+
+/* It goes where it should. Its ticket is the next one. */
+static struct tsr_place_choice go(const struct tsr_place_launch *launch, struct tsr_place_answer *answer)
+{
+    struct tsr_place_answer ignored;
+    struct tsr_place_choice choice;
+    tsr_place_choose(&place, launch, &choice);
+    *(answer ? answer : &ignored) = tsr_place_take(&place, launch, &choice, choice.gpu, ++tickets);
+    return choice;
 }
 
 static void add_part(struct tsr_place_launch *launch, uint64_t writer, uint64_t bytes, uint32_t holders)
@@ -51,9 +61,9 @@ static uint32_t chain(unsigned count, double ns, double now_ns, uint64_t *last)
         launch.last = *last;
         launch.written = MB;
         if (i)
-            add_part(&launch, launch.ticket - 1, MB, 1u << gpu);
-        gpu = tsr_place_next(&place, &launch).gpu;
-        *last = launch.ticket;
+            add_part(&launch, tickets, MB, 1u << gpu);
+        gpu = go(&launch, NULL).gpu;
+        *last = tickets;
     }
     return gpu;
 }
@@ -103,12 +113,12 @@ TEST(a_gpu_that_is_not_allowed_gets_nothing)
     for (unsigned i = 0; i < 100; i++) {
         struct tsr_place_launch launch = made(0, MS);
         launch.allowed = 1u << 0 | 1u << 2;
-        CHECK(tsr_place_next(&place, &launch).gpu != 1);
+        CHECK(go(&launch, NULL).gpu != 1);
     }
     CHECK_EQ(place.decided[0] + place.decided[2], 100);
     struct tsr_place_launch pinned = made(0, MS);
     pinned.allowed = 1u << 1;
-    CHECK_EQ(tsr_place_next(&place, &pinned).gpu, 1);
+    CHECK_EQ(go(&pinned, NULL).gpu, 1);
 }
 
 TEST(a_slower_gpu_gets_less)
@@ -118,7 +128,7 @@ TEST(a_slower_gpu_gets_less)
     for (unsigned i = 0; i < 3000; i++) {
         struct tsr_place_launch launch = made(0, 100 * US);
         launch.ns[1] = 200 * US;
-        share[tsr_place_next(&place, &launch).gpu]++;
+        share[go(&launch, NULL).gpu]++;
     }
     CHECK(share[0] > 1900 && share[0] < 2100);
 }
@@ -129,7 +139,7 @@ TEST(who_stays_goes_home_and_ways_go_on)
     for (unsigned i = 0; i < 100; i++) {
         struct tsr_place_launch launch = made(0, MS);
         launch.stays = true;
-        CHECK_EQ(tsr_place_next(&place, &launch).gpu, 0);
+        CHECK_EQ(go(&launch, NULL).gpu, 0);
     }
     CHECK(place.courses[TSR_PLACE_ACTUAL].free_ns[0] == 100 * MS);
     CHECK(place.courses[TSR_PLACE_STAY].free_ns[0] < 60 * MS);
@@ -140,7 +150,7 @@ TEST(what_is_late_moves_what_comes_after_it_once)
     start(1, NVLINK);
     for (unsigned i = 0; i < 3; i++) {
         struct tsr_place_launch launch = made(0, MS);
-        tsr_place_next(&place, &launch);
+        go(&launch, NULL);
     }
     tsr_place_ended(&place, 1, 1.5 * MS); /* half a millisecond late: so are all */
     CHECK(tsr_place_end(&place) == 3.5 * MS);
@@ -174,8 +184,10 @@ TEST(constants_are_copied_for_what_lacking_them_has_cost)
     for (unsigned i = 0; i < 200; i++) {
         struct tsr_place_launch launch = made(0, 100 * US);
         launch.constants[1] = missing;
-        struct tsr_place_answer answer = tsr_place_next(&place, &launch);
-        if (answer.gpu == 1 || answer.fetches == 1) {
+        struct tsr_place_choice choice = go(&launch, NULL);
+        if (choice.fetches == 1)
+            tsr_place_fetched(&place, &launch, 1);
+        if (choice.gpu == 1 || choice.fetches == 1) {
             copied += missing;
             CHECK((double)copied / PCIE <= 100 * US * (i + 1));
             missing = 0;
@@ -238,16 +250,17 @@ static void run_random(unsigned seed, uint32_t gpus, double bytes_per_ns, double
         }
         launch.last = number - 1;
         launch.written = 4 * MB;
-        struct tsr_place_answer answer = tsr_place_next(&place, &launch);
-        double start_ns = run(&model, &launch, answer.gpu, bytes_per_ns);
-        if (!CHECK(answer.start_ns == start_ns && answer.gpu < gpus))
+        struct tsr_place_answer answer;
+        uint32_t gpu = go(&launch, &answer).gpu;
+        double start_ns = run(&model, &launch, gpu, bytes_per_ns);
+        if (!CHECK(answer.start_ns == start_ns && gpu < gpus))
             return;
-        model.free_ns[answer.gpu] = model.done_ns[number] = start_ns + launch.ns[0];
-        model.gpu[number] = answer.gpu;
+        model.free_ns[gpu] = model.done_ns[number] = start_ns + launch.ns[0];
+        model.gpu[number] = gpu;
         for (uint32_t i = 0; i < count; i++)
-            model.holders[read[i]] |= 1u << answer.gpu;
+            model.holders[read[i]] |= 1u << gpu;
         model.writer[written] = number;
-        model.holders[written] = 1u << answer.gpu;
+        model.holders[written] = 1u << gpu;
     }
     CHECK(tsr_place_end(&place) <= 1.03 * place.single_ns);
 }
@@ -259,26 +272,27 @@ TEST(starts_are_those_of_plain_clocks_and_nothing_is_lost)
 }
 
 /* A chain, and beside each of its launches one of old bytes that could start at once elsewhere, but whose result the chain needs next. */
+static void tempting(uint64_t back, uint64_t more)
+{
+    static uint32_t holders[2 * LAUNCHES + 2];
+    struct tsr_place_launch launch = made(0, 20 * US);
+    uint64_t own = tickets + 1, read[] = {own - back, own - more};
+    launch.written = 8 * MB;
+    for (uint32_t i = 0; i < 2; i++)
+        if (read[i] < own)
+            add_part(&launch, read[i], 8 * MB, holders[read[i]]);
+    holders[own] = 1u << go(&launch, NULL).gpu;
+    for (uint32_t i = 0; i < launch.part_count; i++)
+        holders[launch.parts[i].writer] |= holders[own];
+}
+
 static double tempt(bool careful)
 {
-    static uint32_t holders[2 * LAUNCHES + 1];
     start_with(2, PCIE, 2);
     place.options.careful = careful;
     for (uint64_t i = 1; i <= LAUNCHES; i++) {
-        struct tsr_place_launch chained = made(0, 20 * US), beside = made(0, 20 * US);
-        chained.written = beside.written = 8 * MB;
-        if (i > 1)
-            add_part(&chained, chained.ticket - 2, 8 * MB, holders[chained.ticket - 2]);
-        if (i > 1)
-            add_part(&chained, chained.ticket - 1, 8 * MB, holders[chained.ticket - 1]);
-        if (i > 20)
-            add_part(&beside, chained.ticket - 40, 8 * MB, holders[chained.ticket - 40]);
-        holders[chained.ticket] = 1u << tsr_place_next(&place, &chained).gpu;
-        for (uint32_t part = 0; part < chained.part_count; part++)
-            holders[chained.parts[part].writer] |= holders[chained.ticket];
-        holders[beside.ticket] = 1u << tsr_place_next(&place, &beside).gpu;
-        for (uint32_t part = 0; part < beside.part_count; part++)
-            holders[beside.parts[part].writer] |= holders[beside.ticket];
+        tempting(i > 1 ? 2 : 0, i > 1 ? 1 : 0);
+        tempting(i > 20 ? 41 : 0, 0);
     }
     return place.single_ns / tsr_place_end(&place);
 }

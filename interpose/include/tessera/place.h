@@ -59,10 +59,9 @@ struct tsr_place_part {
 };
 
 struct tsr_place_launch {
-    uint64_t ticket; /* its own; 0: nobody will wait for it */
-    uint64_t last;   /* of its stream's last launch; 0: none */
-    double now_ns;   /* of the host */
-    double ns[16];   /* its time, by GPU */
+    uint64_t last; /* of its stream's last launch; 0: none */
+    double now_ns; /* of the host */
+    double ns[16]; /* its time, by GPU */
     uint64_t written;
     uint64_t constants[16]; /* bytes that each GPU lacks */
     uint32_t allowed;       /* set of GPUs */
@@ -71,12 +70,26 @@ struct tsr_place_launch {
     struct tsr_place_part parts[12]; /* TSR_PLACE_PARTS */
 };
 
-struct tsr_place_answer {
+/* A launch that others may read from. By course. */
+struct tsr_place_known {
+    uint64_t ticket;
+    double finish_ns[3], single_ns, shift_ns;
+    uint16_t holders[3];
+    uint8_t gpu[3];
+};
+
+/* Where a launch should go. The rest is for who tells where it went. */
+struct tsr_place_choice {
     uint32_t gpu;
-    double start_ns, finish_ns; /* as expected */
-    double single_ns;           /* when it would be done on a machine with one GPU */
-    uint64_t pulled;            /* bytes that it has to copy, constants too */
-    uint32_t fetches;           /* the GPU to which its constants are to be copied in the background; home: to none */
+    uint32_t fetches; /* the GPU to which its constants are to be copied in the background, if it goes home; home: to none */
+    struct tsr_place_known own;
+};
+
+/* What is expected of a launch that has been given to a GPU. */
+struct tsr_place_answer {
+    double start_ns, finish_ns;
+    double single_ns; /* when it would be done on a machine with one GPU */
+    uint64_t pulled;  /* bytes that it has to copy, constants too */
 };
 
 struct tsr_place_course {
@@ -85,14 +98,6 @@ struct tsr_place_course {
     double behind_ns;           /* what the host of this course lags behind the real one */
     double single_ns;           /* when one GPU would have done it all; at most slack_ns after the course */
     double lost_ns, checked_ns; /* its end's advance, the longer ago the less; and its end, when last compared */
-};
-
-/* A launch that others may read from. By course. */
-struct tsr_place_known {
-    uint64_t ticket;
-    double finish_ns[3], single_ns, shift_ns;
-    uint16_t holders[3];
-    uint8_t gpu[3];
 };
 
 struct tsr_place {
@@ -128,7 +133,14 @@ struct tsr_guard {
 #define TSR_PLACE_API __attribute__((visibility("default"))) /* exported by libtessera_place.so.1 only */
 
 TSR_PLACE_API void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *options);
-TSR_PLACE_API struct tsr_place_answer tsr_place_next(struct tsr_place *place, const struct tsr_place_launch *launch);
+/* Where the launch should go. The ways' courses go on with it. */
+TSR_PLACE_API void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *launch,
+                                    struct tsr_place_choice *choice);
+/* It was given to the GPU, which may be another one. ticket: its own; 0: nobody will wait for it. */
+TSR_PLACE_API struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr_place_launch *launch,
+                                                     struct tsr_place_choice *choice, uint32_t gpu, uint64_t ticket);
+/* Its constants are being copied to the GPU, as chosen. */
+TSR_PLACE_API void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu);
 /* A launch was seen to end. */
 TSR_PLACE_API void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns);
 /* The host began to wait for a launch, and went on. */
