@@ -359,3 +359,60 @@ bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, 
             return false;
     return true;
 }
+
+static void add_part(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, uint16_t holders)
+{
+    struct tsr_place_part *parts = survey->parts;
+    for (uint32_t i = 0; i < survey->part_count; i++)
+        if (parts[i].writer == writer && parts[i].holders == holders) {
+            parts[i].bytes += bytes;
+            return;
+        }
+    if (survey->part_count < TSR_PLACE_PARTS) {
+        parts[survey->part_count++] = (struct tsr_place_part){writer, bytes, holders};
+        return;
+    }
+    struct tsr_place_part *last = &parts[TSR_PLACE_PARTS - 1];
+    if (bytes > last->bytes)
+        last->writer = writer;
+    last->bytes += bytes;
+    last->holders &= holders;
+}
+
+static void survey_cell(const struct tsr_cell *cell, uint64_t bytes, const struct tsr_survey_of *of, struct tsr_survey *survey)
+{
+    bool fresh = false;
+    for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && cell->writers[i]; i++) {
+        if (!of->is_fresh(of->context, cell->writers[i]))
+            continue;
+        add_part(survey, cell->writers[i], fresh ? 0 : bytes, fresh ? of->copies : cell->holders & of->copies);
+        fresh = true;
+    }
+    for (uint32_t lacking = fresh ? 0 : of->copies & ~cell->holders; lacking; lacking &= lacking - 1)
+        survey->constants[__builtin_ctz(lacking)] += bytes;
+}
+
+static void survey_range(const struct tsr_directory *directory, uint64_t first, uint64_t end, const struct tsr_survey_of *of,
+                         struct tsr_survey *survey)
+{
+    for (size_t i = find(directory, first); i < directory->cells.count && directory->cells.data[i].first < end; i++) {
+        const struct tsr_cell *cell = &directory->cells.data[i];
+        uint64_t last = end_of(directory, i), begin = cell->first > first ? cell->first : first;
+        survey_cell(cell, (last < end ? last : end) - begin, of, survey);
+    }
+}
+
+void tsr_directory_survey(const struct tsr_directory *directory, const struct tsr_use *use, const struct tsr_survey_of *of,
+                          struct tsr_survey *survey)
+{
+    if (use->first >= use->end || !(use->pulls || has_gaps(use)))
+        return;
+    if (!has_gaps(use) || (use->end - use->first) / use->stride > MOST_GAPS) {
+        survey_range(directory, use->first, use->end, of, survey);
+        return;
+    }
+    for (uint64_t at = use->first + use->width; at < use->end; at += use->stride) {
+        uint64_t gap = use->stride - use->width, left = use->end - at;
+        survey_range(directory, at, at + (gap < left ? gap : left), of, survey);
+    }
+}

@@ -21,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tessera/place.h>
+
 #include "base/vec.h"
 
 #define TSR_DIRECTORY_COPIES 16u
@@ -128,6 +130,27 @@ void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy);
 
 /* Whether the copy holds all bytes of the use, and no pull into it is recorded. */
 bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy);
+
+/*
+ * What a use would find that may run on any of some copies' GPUs (which are numbered like the copies): what was written lately, by writer and
+ * holders, whether or not a copy lacks it; and how many bytes of the rest each copy lacks. Of several writers of a cell, the bytes count for the
+ * first, and the others have none. With more than there is room for, the last part stands for several: it is held where all of them are.
+ */
+struct tsr_survey {
+    uint32_t part_count;
+    struct tsr_place_part parts[TSR_PLACE_PARTS];
+    uint64_t constants[TSR_DIRECTORY_COPIES];
+};
+
+struct tsr_survey_of {
+    uint16_t copies;                                  /* set of those that are asked for */
+    bool (*is_fresh)(void *context, uint64_t ticket); /* whether that piece of work was lately */
+    void *context;
+};
+
+/* Adds to the survey. Of the use its ticket and copy do not matter. */
+void tsr_directory_survey(const struct tsr_directory *directory, const struct tsr_use *use, const struct tsr_survey_of *of,
+                          struct tsr_survey *survey);
 
 /* Memory that the cells take. */
 static inline uint64_t tsr_directory_memory(const struct tsr_directory *directory)
