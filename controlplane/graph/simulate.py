@@ -2,8 +2,10 @@
 
 The rule: a launch belongs to the GPU that holds most of what it reads of freshly made bytes; if nothing is fresh, to
 the GPU where the last one went. It leaves only if it would finish elsewhere earlier by more than `lead_ns`, the way
-there and back, and the copying of what is missing there. Each GPU runs its launches one after another. Constants lie
-everywhere. An operation that may touch anything waits for all GPUs and runs on the first one.
+there and back, and the copying of what is missing there; and not alone: what uses its results has to go along, or it
+and those that do are as much work as the lead. For that the rule looks at what is called within the lead; meanwhile the
+launch can wait, since it leaves a GPU that has still more to do. Each GPU runs its launches one after another.
+Constants lie everywhere. An operation that may touch anything waits for all GPUs and runs on the first one.
 
 Pure: the same program gives the same schedule.
 """
@@ -131,8 +133,38 @@ class _Run:
             score = starts[gpu] + ns + 2 * rule.fence_ns + 2 * missing[gpu] / rule.bytes_per_ns + rule.lead_ns
             if gpu != own and score < best_score:
                 best, best_score = gpu, score
+        if best != own and not self.pays(number, own, best):
+            best = own
         self.take(number, best)
         return starts[best], best, missing[best]
+
+    def pays(self, number: int, own: int, other: int) -> bool:
+        """Whether it pays to leave the own GPU with what follows. What would not go along is bound by bytes that the
+        own GPU is about to make, directly or by what it reads of other operations that are.
+        """
+        nodes, rule = self.found.program.nodes, self.rule
+        along, bound, work_ns = {number}, set[int](), nodes[number].ns
+        late_ns = self.free[own] - 3 * rule.fence_ns - rule.copy_ns - rule.lead_ns
+        for later in range(number + 1, min(number + 1 + int(rule.lead_ns / rule.host_ns), len(nodes))):
+            if work_ns >= rule.lead_ns:
+                break
+            needs = [need for need in self.found.fresh[later] if self.counts(later, need[2])]
+            is_along = any(writer in along for *_, writer in needs)
+            if any(need[3] in bound or self.binds(need, other, number, late_ns) for need in needs):
+                if is_along:
+                    return False
+                bound.add(later)
+            elif is_along:
+                along.add(later)
+                work_ns += nodes[later].ns
+        return True
+
+    def binds(self, need: tuple[int, int, Why, int], other: int, before: int, late_ns: float) -> bool:
+        """Whether bytes of an operation before this one would get to the other GPU too late for a launch to leave."""
+        piece, size, _, writer = need
+        if writer >= before or self.holding(piece) >> other & 1:
+            return False
+        return self.out.end_ns[writer] + 3 * size / self.rule.bytes_per_ns >= late_ns
 
     def options(self, number: int, called: float) -> tuple[list[float], list[int], bool]:
         """By GPU: when the operation could start, and bytes that it would lack; whether it reads anything fresh."""
@@ -160,18 +192,20 @@ class _Run:
 
     def holders(self, piece: int) -> int:
         """A piece is held where what it was cut from was held, which nobody has used since."""
-        chain = []
+        held = self.holding(piece)
+        while piece not in self.held:
+            self.held[piece] = held
+            piece = self.found.parents[piece]
+        return held
+
+    def holding(self, piece: int) -> int:
+        """As holders, of bytes that may still be cut: nothing is kept."""
         while piece not in self.held:
             parent = self.found.parents[piece]
             if parent == piece:
-                self.held[piece] = 1 << self.out.gpu[self.found.writers[piece]]
-                break
-            chain.append(piece)
+                return 1 << self.out.gpu[self.found.writers[piece]]
             piece = parent
-        held = self.held[piece]
-        for each in chain:
-            self.held[each] = held
-        return held
+        return self.held[piece]
 
     def take(self, number: int, gpu: int) -> None:
         """It runs there, and what it needs is there from then on."""
