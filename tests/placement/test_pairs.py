@@ -7,6 +7,7 @@ import pytest
 
 from tests.placement.test_copies import BYTES, LAYERS, RANDOM, REQUESTS, THREADS, TRIES, guest, serve
 from tests.random.campaign import NONE, POLICIES, Setting, run
+from tests.sample import sampled
 
 RELAY = Path(__file__).with_name("relay_guest.py")
 NO_PEER, CORRUPT = "pcie5-no-peer", "{type: pcie5, corrupts: true}"
@@ -72,8 +73,8 @@ def test_what_goes_through_host_memory_arrives(streams: int, size: int, native_b
     assert streams > 1 or one_way_ms < least < 1.6 * one_way_ms  # both halves of the way at once
 
 
-@pytest.mark.parametrize("programs", [15, pytest.param(60, marks=pytest.mark.full)])
-@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("programs", sampled([10, 60], [10]))
+@pytest.mark.parametrize("name", sampled(RANDOM, ["copies-share", "copies-stream", "copies-limited"]))
 def test_random_programs_give_the_same_bytes_without_peer_access(
     name: str, programs: int, native_build: Path, tmp_path: Path
 ) -> None:
