@@ -1,8 +1,10 @@
-"""Parametrisations of which a sample runs by default, and the rest with `-m full`."""
+"""Parametrisations of which a sample runs by default, and the rest with `-m full`; a share of that rest."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -17,3 +19,17 @@ def sampled(values: Iterable[Any], sample: Collection[Any]) -> list[Any]:
         pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=() if each in sample else pytest.mark.full)
         for each in values
     ]
+
+
+def share(text: str) -> Fraction:
+    """`1/N` or another part of a whole."""
+    part = Fraction(text)
+    if not 0 < part <= 1:
+        raise ValueError(text)
+    return part
+
+
+def is_in_share(name: str, part: Fraction, seed: int) -> bool:
+    """Drawn by name and seed, so that a new test changes nothing for the others."""
+    digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
+    return Fraction(int.from_bytes(digest[:8], "big"), 1 << 64) < part
