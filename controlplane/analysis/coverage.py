@@ -41,8 +41,8 @@ class Evaluated:
     that is only known as its allocation; `unplaced`: those of them whose pointer is not 0 and lies in no allocation of
     the trace, so that they are taken to touch nothing through it; `unknown`: those that may touch anything, by reason;
     `followed`: those that are known because earlier launches stored the pointers that they load. `written_bytes`: of
-    those that are known, what they may write, atomics included, but for scratch; `overwritten_bytes`: what of it they
-    write in any case.
+    those that are known, what they may write, atomics included, but for scratch and what the library call around them
+    has overwritten before; `overwritten_bytes`: what of it they write in any case.
     """
 
     launches: int = 0
@@ -68,8 +68,8 @@ class Evaluated:
         if result.unknown:
             self.unknown[result.unknown[0][1]] += 1
             return
-        written = (each for each in result.touched if each.kind is not AccessKind.READ and not each.scratch)
-        self.written_bytes += sum(_size(each) for each in written)
+        written = (each for each in result.touched if each.kind is not AccessKind.READ)
+        self.written_bytes += sum(_size(each) for each in written if not each.scratch and not each.carried)
         self.overwritten_bytes += sum(_size(each) for each in result.ranges if each.overwritten)
 
 

@@ -39,8 +39,9 @@ def _narrowed(own: Range, operands: list[Range]) -> Iterator[Range]:
 
 
 def _marked(own: Range, operands: list[Range]) -> Range:
-    scratch = own.variable is None and any(each.scratch and _holds(each, own) for each in operands)
-    return replace(own, scratch=True) if scratch else own
+    holding = [each for each in operands if own.variable is None and _holds(each, own)]
+    scratch, carried = any(each.scratch for each in holding), any(each.carried for each in holding)
+    return replace(own, scratch=scratch, carried=carried) if scratch or carried else own
 
 
 def _is_left_over(own: Range, operands: list[Range]) -> bool:

@@ -28,7 +28,7 @@ from ptxtools.errors import ConfigError, TesseraError
 from ptxtools.machine.consent import Consent
 
 if TYPE_CHECKING:
-    from controlplane.report.statistics import Report
+    from controlplane.report.statistics import AnalysisReport, Report
     from controlplane.run.observation import Observation
 
 NAME = "tessera-run"
@@ -37,12 +37,15 @@ JSON, STATS = "--json ", "--stats="  # before the name of a file
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The program's exit code, what the policy did if there was one, statistics and checks if they were asked for."""
+    """The program's exit code, what the policy did if there was one, statistics and checks if they were asked for, and
+    what the analysis knew if there was one.
+    """
 
     code: int
     launches: Launches | None
     report: Report | None
     checks: CheckReport | None
+    analysis: AnalysisReport | None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -202,6 +205,7 @@ def _run(options: argparse.Namespace) -> int:
         if policy is None:
             raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
         policy = replace(policy, verify=options.verify)
+    calls = _is_observed(options)
     if policy is not None and policy.memory_place == COPIES:
         options.analyze = True  # launches go elsewhere only if it is known what they touch
     if policy is not None and policy.verify and policy.memory_place == COPIES:
@@ -214,8 +218,8 @@ def _run(options: argparse.Namespace) -> int:
         output.check()
     if not launch.is_there(options.command[0]):
         return launch.NOT_FOUND
-    outcome = _execute(emulation, policy, options)
-    missing = unchecked(outcome.launches, outcome.checks, outcome.report, options.verify)
+    outcome = _execute(emulation, policy, options, calls)
+    missing = unchecked(outcome.launches, outcome.checks, outcome.analysis, options.verify)
     _report(emulation, outcome, options, outputs)
     for each in missing:
         print(f"{NAME}: {each}", file=sys.stderr)
@@ -231,7 +235,8 @@ def _outputs(options: argparse.Namespace) -> list[Output]:
     return [Output(option, file) for option, file in files.items() if file is not None]
 
 
-def _execute(emulation: Emulation | None, policy: Policy | None, options: argparse.Namespace) -> Outcome:
+def _execute(emulation: Emulation | None, policy: Policy | None, options: argparse.Namespace, calls: bool) -> Outcome:
+    """calls: whether somebody wants to know what the program calls."""
     layers = [] if emulation is None else [emulation.change()]
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
     observed_run = _is_observed(options)
@@ -260,14 +265,23 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
             consent = _consent(policy, options.disassemble) if options.analyze else None
             clones = options.check_accesses is not None
             observation = stack.enter_context(
-                Observation(options.trace, records=observed_run, policy=watched, disassemble=consent, clones=clones)
+                Observation(
+                    options.trace,
+                    records=observed_run,
+                    calls=calls,
+                    policy=watched,
+                    disassemble=consent,
+                    clones=clones,
+                )
             )
             layers.append(observation.change(options.timing, parameters=options.trace_parameters))
         layers.append(present().change())
         code = launch.run(options.command, launch.compose(layers, os.environ))
         launches = None if redirection is None or policy is None else redirection.launches()
         report = None if observation is None else observation.finish()
-        return Outcome(code, launches, report, None if checks is None else checks.report())
+        analysis = None if report is None else report.analysis
+        checked = None if checks is None else checks.report()
+        return Outcome(code, launches, report if calls else None, checked, analysis)
 
 
 def _present(
@@ -301,7 +315,7 @@ def _report(
     emulation: Emulation | None, outcome: Outcome, options: argparse.Namespace, outputs: Sequence[Output]
 ) -> None:
     result = None if emulation is None else emulation.summary()
-    text = summary.to_json(result, outcome.launches, outcome.report, outcome.checks)
+    text = summary.to_json(result, outcome.launches, outcome.report, outcome.checks, outcome.analysis)
     for output in outputs:
         if output.option == JSON:
             output.write(text)
@@ -311,12 +325,14 @@ def _report(
     if explanation and (options.summary or options.stats):
         sys.stderr.write(f"\n{NAME}: {explanation}\n")
     elif options.summary and (result is not None or outcome.launches is not None):
-        tables = summary.to_text(result, outcome.launches, with_kernels=outcome.report is None)
+        waited_ns = None if outcome.report is None else outcome.report.waited_ns
+        with_kernels = outcome.report is None
+        tables = summary.to_text(result, outcome.launches, with_kernels=with_kernels, waited_ns=waited_ns)
         sys.stderr.write(f"\n{NAME}: {tables}")
     if options.trace is not None and options.summary and outcome.report is not None:
         sys.stderr.write(_trace_line(outcome.report))
-    if options.analyze and options.summary and outcome.report is not None:
-        sys.stderr.write(_analysis_line(outcome.report))
+    if options.summary and outcome.analysis is not None:
+        sys.stderr.write(_analysis_line(outcome.analysis))
     if options.summary and outcome.checks is not None:
         from controlplane.run import checks_text
 
@@ -335,10 +351,7 @@ def _write_statistics(output: Output, text: str) -> None:
         print(f"{NAME}: {error.message}", file=sys.stderr)
 
 
-def _analysis_line(report: Report) -> str:
-    found = report.analysis
-    if found is None:
-        return ""
+def _analysis_line(found: AnalysisReport) -> str:
     pending = found.functions - found.known - found.unknown
     return (
         f"{NAME}: of {found.functions} functions, what {found.known} read and write is known, "

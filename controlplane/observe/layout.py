@@ -50,6 +50,7 @@ class Kind(IntEnum):
     RANGE = 20
     TENSOR = 21
     BYTES = 22
+    PULL = 23
 
 
 class Flag(IntFlag):
@@ -69,6 +70,7 @@ class RangeFlag(IntFlag):
 
     OVERWRITTEN = 256
     SCRATCH = 512
+    CARRIED = 1024
 
 
 class EntryKind(IntEnum):
@@ -145,6 +147,18 @@ def reason_name(reason: int) -> str:
     ffi, _ = records.header(HEADER)
     names = ffi.typeof("enum tsr_reason").elements
     return names[reason].removeprefix("TSR_REASON_").lower() if reason in names else f"reason {reason}"
+
+
+@cache
+def _pull_causes() -> dict[int, str]:
+    ffi, _ = records.header("policy.h")
+    names: dict[int, str] = ffi.typeof("enum tsr_pull_cause").elements
+    return {number: name.removeprefix("TSR_PULL_").lower() for number, name in names.items()}
+
+
+def pull_cause(cause: int) -> str:
+    """Why bytes were pulled from another GPU's copy, in the words of enum tsr_pull_cause."""
+    return _pull_causes().get(cause, f"cause {cause}")
 
 
 @cache

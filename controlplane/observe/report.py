@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from controlplane.observe.layout import GPUS, call_name, reason_name
+from controlplane.observe.layout import GPUS, call_name, pull_cause, reason_name
 from controlplane.observe.memory import MemoryUse
-from controlplane.observe.stats import ProcessStats, Statistics, Tally, settle
+from controlplane.observe.stats import ProcessStats, PullTally, Statistics, Tally, settle
 from controlplane.report.statistics import (
     CallReport,
     CopyReport,
@@ -14,6 +14,7 @@ from controlplane.report.statistics import (
     LaunchReport,
     MemoryReport,
     ProgramReport,
+    PullReport,
     RecordReport,
     Report,
     TraceReport,
@@ -109,6 +110,7 @@ def report(statistics: Statistics, trace: TraceReport | None = None) -> Report:
         ),
         overhead_ns_per_launch=_overhead(all_stats),
         programs=tuple(_program(stats) for stats in all_stats),
+        pulls=_pulls(all_stats),
         trace=trace,
     )
 
@@ -176,6 +178,20 @@ def _copies(all_stats: list[ProcessStats]) -> tuple[CopyReport, ...]:
     for (device, direction), tallies in sorted(found.items()):
         call = _call(direction, tallies)
         rows.append(CopyReport(None if device < 0 else device, direction, call.count, call.bytes, call.host_ns))
+    return tuple(rows)
+
+
+def _pulls(all_stats: list[ProcessStats]) -> tuple[PullReport, ...]:
+    found: dict[tuple[int, int, int], list[PullTally]] = {}
+    for stats in all_stats:
+        for key, tally in stats.pulls.items():
+            found.setdefault(key, []).append(tally)
+    rows = []
+    for (device, source, cause), tallies in sorted(found.items()):
+        count, timed = sum(tally.count for tally in tallies), sum(tally.timed for tally in tallies)
+        gpu_ns = _estimate(sum(tally.gpu_ns for tally in tallies), timed, count)
+        size = sum(tally.bytes for tally in tallies)
+        rows.append(PullReport(device, source, pull_cause(cause), count, size, timed, gpu_ns))
     return tuple(rows)
 
 

@@ -85,7 +85,7 @@ class RingHistory:
 
     def __init__(self) -> None:
         self.number = np.zeros(HISTORY, np.uint64)  # of the record, plus one; 0: none
-        self.row = np.zeros(HISTORY, np.int64)  # of the launch table; -1: not one kernel's
+        self.row = np.zeros(HISTORY, np.int64)  # of the launch table; -1: not one kernel's; below: of a PullTally
         self.start = np.zeros(HISTORY, np.uint64)
 
 
@@ -96,6 +96,17 @@ class Tally:
     count: int = 0
     bytes: int = 0
     ticks: int = 0
+
+
+@dataclass(slots=True)
+class PullTally:
+    """Of pulls from one GPU's copy to another's for one cause. row: below -1, of times that arrive later."""
+
+    row: int
+    count: int = 0
+    bytes: int = 0
+    timed: int = 0
+    gpu_ns: int = 0
 
 
 @dataclass
@@ -117,6 +128,7 @@ class ProcessStats:
     graphs: Tally = field(default_factory=Tally)
     graph_kernels: int = 0
     synchronisations: dict[int, Tally] = field(default_factory=dict)  # by call
+    pulls: dict[tuple[int, int, int], PullTally] = field(default_factory=dict)  # by GPU, source, cause
     failures: Counter[tuple[int, int]] = field(default_factory=Counter)  # by call, result
     memory: MemoryUse = field(default_factory=MemoryUse)
     host_memory: MemoryUse = field(default_factory=lambda: MemoryUse(of_host=True))
@@ -259,12 +271,28 @@ def _count(tally: Tally, records: Records, size: int) -> None:
     tally.ticks += int(_ticks(records).sum())
 
 
+def _add_pulls(stats: ProcessStats, batch: Batch, chosen: NDArray[np.intp]) -> None:
+    pulls = batch.records[chosen]
+    columns = [pulls[f"pull.{name}"].astype(np.int64) for name in ("to", "from", "cause")]
+    keys = columns[0] << 16 | columns[1] << 8 | columns[2]
+    rows = np.zeros(len(chosen), np.int64)
+    for key in np.unique(keys).tolist():
+        place = (key >> 16, key >> 8 & 255, key & 255)
+        tally = stats.pulls.setdefault(place, PullTally(-2 - len(stats.pulls)))
+        some = pulls[keys == key]
+        tally.count += len(some)
+        tally.bytes += int(some["pull.bytes"].sum(dtype=object))
+        rows[keys == key] = tally.row
+    _remember(stats, batch, chosen, rows)
+
+
 ADDERS = {
     Kind.LAUNCH: _add_launches,
     Kind.GRAPH: _add_graphs,
     Kind.COPY: _add_copies,
     Kind.MEMSET: _add_memsets,
     Kind.SYNCHRONIZE: _add_synchronisations,
+    Kind.PULL: _add_pulls,
 }
 
 
@@ -281,6 +309,15 @@ def _add_times(stats: ProcessStats, times: Records) -> None:
         stats.late_times += len(of_ring) - int(found.sum())
         of_kernel = found & (history.row[places] >= 0)
         _add_kernel_times(stats, of_ring[of_kernel], history, places[of_kernel])
+        of_pull = found & (history.row[places] < -1)
+        _add_pull_times(stats, of_ring[of_pull], history.row[places[of_pull]])
+
+
+def _add_pull_times(stats: ProcessStats, times: Records, rows: Ints) -> None:
+    duration = np.minimum(times["time.ns"], np.uint64(2**50)).astype(np.int64)
+    for tally in stats.pulls.values():
+        tally.timed += int((rows == tally.row).sum())
+        tally.gpu_ns += int(duration[rows == tally.row].sum())
 
 
 def _add_kernel_times(stats: ProcessStats, times: Records, history: RingHistory, places: NDArray[np.intp]) -> None:

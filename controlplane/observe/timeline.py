@@ -12,7 +12,10 @@ import numpy as np
 from controlplane.observe.describe import Describer
 from controlplane.observe.layout import Kind
 from controlplane.observe.memory import MemoryUse, host_calls
-from controlplane.observe.trace import Calls, Trace, TracedProcess, calls
+from controlplane.observe.pulls import PullSlices
+from controlplane.observe.trace import Calls, Trace, TracedProcess, calls_and_pulls
+
+PULLS = "pulls"  # a track's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +86,31 @@ class Window:
 def build(trace: Trace, window: Window | None = None) -> Timeline:
     """All of the trace, or what lies at least partly in a window of it."""
     window = window or Window()
-    all_calls = [(traced, calls(traced)) for traced in trace.processes]
-    starts = [int(found.start_ns.min()) for _, found in all_calls if len(found.records)]
+    all_calls = [(traced, *calls_and_pulls(traced)) for traced in trace.processes]
+    starts = [int(found.start_ns.min()) for _, found, _, _ in all_calls if len(found.records)]
     result = Timeline(origin_ns=min(starts, default=0))
-    for traced, found in all_calls:
+    for traced, found, pulls, consumers in all_calls:
         first = traced.clock.first
         result.realtime_ns = result.realtime_ns or first.realtime_ns + result.origin_ns - first.monotonic_ns
-        _Builder(result, traced, found, window).build()
+        _Builder(result, traced, found, PullSlices(found, pulls, consumers), window).build()
     return result
 
 
 class _Builder:
     """Adds one process to the timeline."""
 
-    def __init__(self, timeline: Timeline, traced: TracedProcess, found: Calls, window: Window) -> None:
+    def __init__(
+        self, timeline: Timeline, traced: TracedProcess, found: Calls, pulls: PullSlices, window: Window
+    ) -> None:
         self._timeline, self._traced, self._calls, self._window = timeline, traced, found, window
+        self._pulls = pulls
         # A GPU clock of its own begins with its first time.
-        own = traced.process.own_gpu_clock and bool(found.timed.any())
-        self._gpu_origin = int(found.gpu_start_ns[found.timed].min()) if own else timeline.origin_ns
+        times = np.concatenate([some.gpu_start_ns[some.timed] for some in (found, pulls.records)])
+        own = traced.process.own_gpu_clock and bool(len(times))
+        self._gpu_origin = int(times.min()) if own else timeline.origin_ns
         self._host_slices: dict[int, tuple[Track, Slice]] = {}  # by row of the calls
         self._gpu_slices: dict[int, tuple[Track, Slice]] = {}
+        self._pull_slices: dict[int, tuple[Track, Slice]] = {}  # by row of the pulls
         self._describe = Describer(traced, found)
 
     def build(self) -> None:
@@ -117,6 +125,7 @@ class _Builder:
                 if row in self._host_slices:
                     self._timeline.flows.append(Flow("launch", self._host_slices[row], target))
         self._timeline.flows += self._event_flows()
+        self._timeline.flows += self._pull_flows()
 
     def _add_threads(self, host: Group) -> None:
         found, origin = self._calls, self._timeline.origin_ns
@@ -140,7 +149,8 @@ class _Builder:
         start = found.gpu_start_ns - self._gpu_origin
         shown = found.timed & (start + found.gpu_ns >= self._window.begin_ns) & (start <= self._window.end_ns)
         devices = self._devices()
-        for device in np.unique(devices[shown]).tolist():
+        pulls = self._shown_pulls()
+        for device in sorted({*devices[shown].tolist(), *pulls}):
             model = self._traced.devices.get(device, "")
             clock = ", own clock" if self._traced.process.own_gpu_clock else ""
             group = Group(f"GPU {device} {model}{clock} of {name}", self._traced.process.pid, device)
@@ -154,7 +164,31 @@ class _Builder:
                 tracks.setdefault(self._describe.stream(row), []).append((row, slice_))
             for track, slices in sorted(tracks.items()):
                 self._gpu_slices |= _lay(group, track, slices)
+            self._pull_slices |= _lay(group, PULLS, pulls.get(device, []))
             self._add_queue(group, rows)
+
+    def _shown_pulls(self) -> dict[int, list[tuple[int, Slice]]]:
+        """Those that were timed, by the GPU that pulled."""
+        some = self._pulls.records
+        result: dict[int, list[tuple[int, Slice]]] = {}
+        start = some.gpu_start_ns - self._gpu_origin
+        shown = some.timed & (start + some.gpu_ns >= self._window.begin_ns) & (start <= self._window.end_ns)
+        rows = np.flatnonzero(shown)
+        for row in rows[np.lexsort((-some.gpu_ns[rows], start[rows]))].tolist():
+            begin = int(start[row])
+            name, details = self._pulls.describe(row)
+            slice_ = Slice(begin, begin + int(some.gpu_ns[row]), name, "pull", details)
+            result.setdefault(int(some.records["pull.to"][row]), []).append((row, slice_))
+        return result
+
+    def _pull_flows(self) -> Iterator[Flow]:
+        """From the launch that wrote the bytes to the pull, and from there to what they were pulled for."""
+        for row, pull in self._pull_slices.items():
+            writer, reader = self._pulls.writer(row), self._pulls.reader(row)
+            if writer in self._gpu_slices:
+                yield Flow("written", self._gpu_slices[writer], pull)
+            if reader in self._gpu_slices:
+                yield Flow("pulled for", pull, self._gpu_slices[reader])
 
     def _devices(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The GPU of each call's work: told by launches, that of the context otherwise."""

@@ -17,7 +17,7 @@ from ptxtools.errors import ConfigError
 
 NO_CALLS = (
     *(Kind.THREAD, Kind.ATTRIBUTE, Kind.TIME, Kind.PARAMETERS),
-    *(Kind.LIBRARY, Kind.RANGE, Kind.TENSOR, Kind.BYTES),
+    *(Kind.LIBRARY, Kind.RANGE, Kind.TENSOR, Kind.BYTES, Kind.PULL),
 )  # records that do not stand for a call of the driver
 NO_CLOCK = Clock(Anchor(0, 0, 0), Anchor(0, 0, 0))
 
@@ -59,7 +59,7 @@ class TracedProcess:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """The records of one process that stand for calls, in the order of their rings; a row each.
+    """The records of one process that stand for calls, in the order of their rings; a row each. (Also its pulls.)
 
     thread: id of the caller. start_ns, end_ns: CLOCK_MONOTONIC. gpu_start_ns, gpu_ns: of what the call enqueued,
     where timed is true; see Process.own_gpu_clock.
@@ -171,6 +171,38 @@ def _define(traced: TracedProcess, entry: Entry) -> None:
 
 def calls(traced: TracedProcess) -> Calls:
     """The process' calls with their times on the GPU, where these are known."""
+    found = _all(traced)
+    return _chosen(found, np.isin(found.records["kind"], NO_CALLS, invert=True))
+
+
+def calls_and_pulls(traced: TracedProcess) -> tuple[Calls, Calls, NDArray[np.intp]]:
+    """The same; the pulls; and the row, of the calls, of the one that each pull was for: -1 where it is not known."""
+    found = _all(traced)
+    kinds = found.records["kind"]
+    is_call, is_pull = np.isin(kinds, NO_CALLS, invert=True), kinds == Kind.PULL
+    pulled = np.flatnonzero(is_pull)
+    rows: NDArray[np.intp] = np.cumsum(is_call) - is_call  # of the calls before each record: of the next call
+    after = np.minimum(rows[pulled], max(int(is_call.sum()) - 1, 0))
+    of_calls, of_pulls = _chosen(found, is_call), _chosen(found, is_pull)
+    if not len(of_calls.records):
+        return of_calls, of_pulls, np.full(len(pulled), -1, np.intp)
+    inside = (of_calls.start_ns[after] <= of_pulls.start_ns) & (of_pulls.start_ns <= of_calls.end_ns[after])
+    return of_calls, of_pulls, np.where(inside & (rows[pulled] == after), after, -1).astype(np.intp)
+
+
+def _chosen(found: Calls, kept: NDArray[np.bool_]) -> Calls:
+    return Calls(
+        found.records[kept],
+        found.thread[kept],
+        found.start_ns[kept],
+        found.end_ns[kept],
+        found.timed[kept],
+        found.gpu_start_ns[kept],
+        found.gpu_ns[kept],
+    )
+
+
+def _all(traced: TracedProcess) -> Calls:
     pieces = sorted(traced.pieces, key=lambda piece: (piece.ring, piece.first))
     records = joined([piece.records for piece in pieces])
     rings = np.concatenate([np.full(len(piece.records), piece.ring) for piece in pieces] or [np.empty(0, np.int64)])
@@ -182,10 +214,7 @@ def calls(traced: TracedProcess) -> Calls:
     timed, gpu_start_ns, gpu_ns = _times(records, rings, numbers)
     start_ns = traced.clock.nanoseconds(records["start"])
     end_ns = traced.clock.nanoseconds(records["start"] + records["ticks"])
-    kept = np.isin(records["kind"], NO_CALLS, invert=True)
-    return Calls(
-        records[kept], threads[kept], start_ns[kept], end_ns[kept], timed[kept], gpu_start_ns[kept], gpu_ns[kept]
-    )
+    return Calls(records, threads, start_ns, end_ns, timed, gpu_start_ns, gpu_ns)
 
 
 def _threads(traced: TracedProcess, records: Records, rings: NDArray[np.int64]) -> NDArray[np.int64]:

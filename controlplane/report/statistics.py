@@ -90,6 +90,21 @@ class GraphReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PullReport:
+    """Bytes that a GPU pulled from another one's copy of memory, for one cause. gpu_ns: what the streams that they were
+    pulled in waited for them, estimated.
+    """
+
+    device: int
+    source: int
+    cause: str
+    pulls: int
+    bytes: int
+    timed: int
+    gpu_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class FailureReport:
     """Calls that returned this CUresult."""
 
@@ -163,8 +178,15 @@ class Report:
     records: RecordReport
     overhead_ns_per_launch: float | None
     programs: tuple[ProgramReport, ...]
+    pulls: tuple[PullReport, ...] = ()
     trace: TraceReport | None = None
     analysis: AnalysisReport | None = None
+
+    @property
+    def waited_ns(self) -> int | None:
+        """What streams waited for pulls, all together; None if no pull was timed."""
+        known = [pull.gpu_ns for pull in self.pulls if pull.gpu_ns is not None]
+        return sum(known) if known or not self.pulls else None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -188,6 +210,7 @@ def _report(data: Mapping[str, object]) -> Report:
         "synchronisations": CallReport,
         "failures": FailureReport,
         "programs": ProgramReport,
+        "pulls": PullReport,
     }
     parts: dict[str, object] = dict(data)
     for name, kind in single.items():

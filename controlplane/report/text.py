@@ -16,7 +16,7 @@ def to_text(report: Report) -> str:
             "no process used CUDA where the shim could see it: the program used no GPU, or it reached the driver "
             "in a way of its own\n"
         )
-    parts = (part(report) for part in (_launches, _kernels, _copies, _waiting, _failures, _programs))
+    parts = (part(report) for part in (_launches, _kernels, _copies, _pulls, _waiting, _failures, _programs))
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
 
@@ -101,6 +101,16 @@ def _copies(report: Report) -> list[str]:
     if report.memsets.count:
         rows.append(("-", "memset", str(report.memsets.count), amount(report.memsets.bytes)))
     return table([("GPU", "copies", "count", "bytes"), *rows], right=(0, 2, 3)) if rows else []
+
+
+def _pulls(report: Report) -> list[str]:
+    """Of memory that GPUs have copies of."""
+    rows = [
+        (str(pull.device), str(pull.source), pull.cause, str(pull.pulls), amount(pull.bytes), duration(pull.gpu_ns))
+        for pull in report.pulls
+    ]
+    heading = ("GPU", "pulled from", "for", "pulls", "bytes", "waited")
+    return table([heading, *rows], right=(0, 1, 3, 4, 5)) if rows else []
 
 
 def _waiting(report: Report) -> list[str]:

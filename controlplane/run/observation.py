@@ -30,9 +30,9 @@ WAITING_PROCESSES = 4096  # that have connected before the control plane process
 class Observation:
     """Runs from entering the context on. Raises ConfigError when the trace cannot be written.
 
-    records: whether programs are observed; policy: one whose edits take effect; disassemble: what kernels read and
-    write is found out while the program runs, and this is whose machine code may be for that; None: it is not; clones:
-    functions' clones are made, too.
+    records: whether programs are observed; calls: and not only what they load and which functions they launch; policy:
+    one whose edits take effect; disassemble: what kernels read and write is found out while the program runs, and this
+    is whose machine code may be for that; None: it is not; clones: functions' clones are made, too.
     """
 
     def __init__(
@@ -40,12 +40,14 @@ class Observation:
         trace: Path | None,
         *,
         records: bool = True,
+        calls: bool = True,
         policy: WatchedPolicy | None = None,
         disassemble: Consent | None = None,
         clones: bool = False,
     ) -> None:
         self._trace, self._records, self._policy = trace, records, policy
         self._templates = -1 if disassemble is None else _create_templates()
+        self._calls = calls
         self._disassemble, self._clones = disassemble or Consent.OPEN, clones
         self._listener: Listener | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -111,7 +113,7 @@ class Observation:
         """
         if self._listener is None:
             return Change()
-        variables = {"TESSERA_RECORDS": self._listener.name}
+        variables = {"TESSERA_RECORDS": self._listener.name, "TESSERA_CALLS": str(int(self._calls))}
         if timing is not None:
             variables["TESSERA_TIMING"] = timing
         if parameters:

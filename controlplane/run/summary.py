@@ -14,7 +14,7 @@ from controlplane.policy import Launches
 from controlplane.policy.table import Copies
 
 if TYPE_CHECKING:
-    from controlplane.report.statistics import Report
+    from controlplane.report.statistics import AnalysisReport, Report
     from controlplane.run.checks import CheckReport
 
 LARGEST_KERNELS = 20
@@ -93,7 +93,11 @@ def collect(machine: Machine, file: MachineFile) -> Summary:
 
 
 def to_json(
-    summary: Summary | None, launches: Launches | None, report: Report | None, checks: CheckReport | None
+    summary: Summary | None,
+    launches: Launches | None,
+    report: Report | None,
+    checks: CheckReport | None,
+    analysis: AnalysisReport | None,
 ) -> str:
     """One object: the summary's keys, if the GPUs were emulated, and the report's, if there were statistics.
 
@@ -112,6 +116,8 @@ def to_json(
             "by_device": by_device,
             "kept_home": launches.kept_home,
         }
+    if report is None and analysis is not None:
+        data["analysis"] = asdict(analysis)
     if launches is not None:
         data["placement"] = {
             "created_bytes": {str(device): count for device, count in launches.created_bytes.items()},
@@ -119,7 +125,8 @@ def to_json(
             "moved_bytes": launches.moved_bytes,
         }
         if launches.shared is not None:
-            data["memory_copies"] = asdict(launches.shared)
+            waited_ns = None if report is None else report.waited_ns
+            data["memory_copies"] = {**asdict(launches.shared), "waited_ns": waited_ns}
         if launches.given_streams or launches.given_threads:
             data["given"] = {"streams": launches.given_streams, "threads": launches.given_threads}
         data["kept_home_by_reason"] = launches.kept_reasons
@@ -143,8 +150,10 @@ def _with_virtual_time(report: Report, summary: Summary) -> list[dict[str, objec
     ]
 
 
-def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels: bool) -> str:
-    """The tables that tessera-run prints."""
+def to_text(
+    summary: Summary | None, launches: Launches | None, *, with_kernels: bool, waited_ns: int | None = None
+) -> str:
+    """The tables that tessera-run prints. waited_ns: what streams waited for pulls."""
     parts = [*_machine(summary, with_kernels=with_kernels)] if summary is not None else []
     if launches is not None:
         parts += [""] if parts else []
@@ -165,7 +174,7 @@ def to_text(summary: Summary | None, launches: Launches | None, *, with_kernels:
                 f"moved to another GPU, {amount(launches.moved_bytes)}"
             )
         if launches.shared is not None:
-            parts += _copies(launches.shared)
+            parts += _copies(launches.shared, waited_ns)
         if launches.verified or launches.not_verified:
             parts.append(
                 f"  verified, run at home too: {launches.verified}, of which {launches.different} gave other bytes; "
@@ -180,11 +189,13 @@ PAIRS = {
 }
 
 
-def _copies(copies: Copies) -> Iterator[str]:
+def _copies(copies: Copies, waited_ns: int | None) -> Iterator[str]:
     pulled = ", ".join(
         f"{amount(count)} in {copies.pulls[gpu]} on GPU {gpu}" for gpu, count in copies.pulled_bytes.items()
     )
     yield f"  pulled from other GPUs' copies of memory: {pulled or 'nothing'}; waits for another stream: {copies.waits}"
+    if copies.pulled_bytes and waited_ns is not None:
+        yield f"  what streams waited for that, all together: {duration(waited_ns)}"
     if len(copies.pulled_for) > 1:
         parts = (f"{PULLS[cause]} {amount(count)}" for cause, count in copies.pulled_for.items())
         yield f"  of that for {', '.join(parts)}"

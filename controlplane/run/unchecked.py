@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 from controlplane.policy import Launches
 
 if TYPE_CHECKING:
-    from controlplane.report.statistics import Report
+    from controlplane.report.statistics import AnalysisReport
     from controlplane.run.checks import CheckReport
 
 EXIT_CODE = 3  # of a run in which that is so, if the program itself ended with 0
 
 
 def unchecked(
-    launches: Launches | None, checks: CheckReport | None, report: Report | None, verify: int | None
+    launches: Launches | None, checks: CheckReport | None, analysis: AnalysisReport | None, verify: int | None
 ) -> list[str]:
     """One sentence or two for each option that checked nothing; verify: what the command line asked for."""
     found: list[str] = []
     if launches is not None and verify and not launches.verified:
         found.append(f"--verify: nothing was verified: {'; '.join(_verify(launches, verify))}")
     if checks is not None and checks.writes and not checks.checked:
-        found.append(f"--check-writes: nothing was checked: {_checks(checks, report)}")
+        found.append(f"--check-writes: nothing was checked: {_checks(checks, analysis)}")
     if checks is not None and checks.accesses and not checks.tested_launches:
-        found.append(f"--check-accesses: nothing was tested: {_checks(checks, report)}")
+        found.append(f"--check-accesses: nothing was tested: {_checks(checks, analysis)}")
     return found
 
 
@@ -50,19 +50,18 @@ def _verify(launches: Launches, every: int) -> Iterator[str]:
         )
 
 
-def _checks(checks: CheckReport, report: Report | None) -> str:
+def _checks(checks: CheckReport, analysis: AnalysisReport | None) -> str:
     seen = checks.known + checks.unknown
     if not seen:
         return "the program launched nothing on the first GPU outside graphs"
     if not checks.known:
-        return f"of {seen} launches none was known when it came; {_how_to_know(report)}"
+        return f"of {seen} launches none was known when it came; {_how_to_know(analysis)}"
     if checks.checked or checks.untested or checks.skipped:
         return f"of {seen} launches, {checks.known} were known; why none was is said above and in --json (check)"
     return f"of {checks.known} known launches none was drawn; without a number, each one is"
 
 
-def _how_to_know(report: Report | None) -> str:
-    found = None if report is None else report.analysis
+def _how_to_know(found: AnalysisReport | None) -> str:
     if found is None or not found.functions:
         return "no function was analysed; TESSERA_LOG=debug says more"
     if found.unknown == found.functions:

@@ -4,7 +4,7 @@
  *
  * Pointers, sizes and strides that lie in tables belong together: an index that is a block's decides all of them. What would multiply a
  * size by a coordinate is affine as soon as the size is a number. So the grid is split there, into parts in which the elements are the
- * same, or numbers that are affine in the block index; each part is evaluated on its own (ranges.c).
+ * same, or numbers that are affine in the block index; each part is evaluated on its own (run.c).
  */
 #include "access/evaluation.h"
 

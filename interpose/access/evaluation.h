@@ -4,7 +4,7 @@
  *
  * All memory is taken from the caller's scratch, forms from below and symbols from above, and given back within an evaluation only where
  * nothing was kept of it. When it or the budget of steps is used up, or values depend on each other too deeply, the evaluation is left by a
- * jump to ranges.c, which gives coarser ranges for the accesses that are left (whole.c). Nothing is held that the jump would lose.
+ * jump to run.c, which gives coarser ranges for the accesses that are left (whole.c). Nothing is held that the jump would lose.
  */
 #ifndef TESSERA_ACCESS_EVALUATION_H
 #define TESSERA_ACCESS_EVALUATION_H
@@ -448,7 +448,7 @@ struct tsr_must *tsr_must_start(struct tsr_evaluation *e);
 bool tsr_must_write(struct tsr_must *must, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t first,
                     const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice *system);
 
-/* ranges.c */
+/* run.c */
 
 #define TSR_RANGES_SCRATCH 4096u /* the least that it works with */
 

@@ -21,9 +21,12 @@
 enum tsr_role {
     TSR_RECORDING = 1,   /* calls are recorded for the control plane */
     TSR_REDIRECTING = 2, /* launches may run on other GPUs */
-    TSR_COUNTING = 4     /* there is a policy, but launches cannot leave: they are counted only */
+    TSR_COUNTING = 4,    /* there is a policy, but launches cannot leave: they are counted only */
+    TSR_DEFINING =
+        8 /* the control plane is told what the program loads, and which functions it launches; always when recording */
 };
 #define TSR_DECIDING ((enum tsr_role)(TSR_REDIRECTING | TSR_COUNTING)) /* either */
+#define TSR_OBSERVED ((enum tsr_role)(TSR_RECORDING | TSR_DEFINING))
 
 /* What every launch reads stands together. */
 #define TSR_HOT __attribute__((section(".tsr_hot")))

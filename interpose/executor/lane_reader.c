@@ -207,7 +207,7 @@ static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_lane_
     struct tsr_lane_pair *pair = count ? NULL : tsr_lane_times_begin(reader->times, record, stream);
     CUresult result = count ? operate(reader, operations, count, stream) : tsr_carry_out(&driver, record, function, stream);
     if (pair)
-        tsr_lane_times_end(reader->times, pair, stream, result == CUDA_SUCCESS);
+        tsr_lane_times_end(reader->times, pair, record, stream, result == CUDA_SUCCESS);
     unsigned given = count ? count : 1;
     tsr_backlog_given(reader->backlog, record->stream, stream, given);
     uint32_t *count_given = &reader->lane->given[record->stream]; /* only this thread writes it */

@@ -10,10 +10,10 @@
 #define BUSY_NS 1000000ull   /* between looks while launches are timed, */
 #define IDLE_NS 100000000ull /* and while none is */
 
-enum { FREE, PENDING };
+enum { FREE, BEGUN, FAILED, PENDING };
 
 struct tsr_lane_pair {
-    uint32_t state;     /* atomic; PENDING: the reading thread's */
+    uint32_t state;     /* atomic; PENDING: the reading thread's; BEGUN, FAILED: what is timed ends with another record */
     CUevent begin, end; /* NULL: not made yet */
     struct tsr_times_asked asked;
 };
@@ -112,30 +112,59 @@ static bool is_usable(struct tsr_lane_times *times, struct tsr_lane_pair *pair)
 {
     if (!times->runs)
         times->runs = tsr_os_thread_start(&times->thread, "tessera-times", keep_reading, times);
-    return times->runs && __atomic_load_n(&pair->state, __ATOMIC_ACQUIRE) == FREE &&
+    return times->runs && __atomic_load_n(&pair->state, __ATOMIC_ACQUIRE) != PENDING &&
            (pair->begin || cuEventCreate(&pair->begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS) &&
            (pair->end || cuEventCreate(&pair->end, CU_EVENT_DEFAULT) == CUDA_SUCCESS);
 }
 
+static bool may_be_timed(const struct tsr_lane_record *record)
+{
+    return record->kind == TSR_LANE_LAUNCH || record->kind == TSR_LANE_COPY;
+}
+
+static bool begin(struct tsr_lane_times *times, struct tsr_lane_pair *pair, CUstream stream)
+{
+    if (!is_usable(times, pair))
+        return false;
+    pair->asked.asked_ns = tsr_os_monotonic_ns();
+    if (cuEventRecord(pair->begin, stream) != CUDA_SUCCESS)
+        return false;
+    pair->asked.begun_ns = tsr_os_monotonic_ns();
+    return true;
+}
+
+/* An earlier record has begun it; all of it was enqueued at once, and nobody left the GPU idle in between. */
+static bool end_begun(struct tsr_lane_pair *pair)
+{
+    bool begun = __atomic_load_n(&pair->state, __ATOMIC_ACQUIRE) == BEGUN;
+    __atomic_store_n(&pair->state, FREE, __ATOMIC_RELEASE);
+    return begun;
+}
+
 struct tsr_lane_pair *tsr_lane_times_begin(struct tsr_lane_times *times, const struct tsr_lane_record *record, CUstream stream)
 {
-    if (record->kind != TSR_LANE_LAUNCH || !record->time || record->time > TSR_LANE_TIMES || !times)
+    unsigned place = record->time & TSR_LANE_TIME_PLACE;
+    if (!may_be_timed(record) || !place || place > TSR_LANE_TIMES || !times)
         return NULL;
-    struct tsr_lane_pair *pair = &times->pairs[record->time - 1];
-    if (is_usable(times, pair)) {
-        pair->asked.asked_ns = tsr_os_monotonic_ns();
-        if (cuEventRecord(pair->begin, stream) == CUDA_SUCCESS) {
-            pair->asked.begun_ns = tsr_os_monotonic_ns();
-            return pair;
-        }
-    }
-    answer(times, pair, false, 0, 0);
+    struct tsr_lane_pair *pair = &times->pairs[place - 1];
+    if (record->time & TSR_LANE_TIME_ENDS ? end_begun(pair) : begin(times, pair, stream))
+        return pair;
+    if (record->time & TSR_LANE_TIME_BEGINS) /* the answer is for the end */
+        __atomic_store_n(&pair->state, FAILED, __ATOMIC_RELEASE);
+    else
+        answer(times, pair, false, 0, 0);
     return NULL;
 }
 
-void tsr_lane_times_end(struct tsr_lane_times *times, struct tsr_lane_pair *pair, CUstream stream, bool launched)
+void tsr_lane_times_end(struct tsr_lane_times *times, struct tsr_lane_pair *pair, const struct tsr_lane_record *record,
+                        CUstream stream, bool launched)
 {
-    pair->asked.launched_ns = tsr_os_monotonic_ns();
+    if (!(record->time & TSR_LANE_TIME_ENDS))
+        pair->asked.launched_ns = tsr_os_monotonic_ns();
+    if (record->time & TSR_LANE_TIME_BEGINS) {
+        __atomic_store_n(&pair->state, launched ? BEGUN : FAILED, __ATOMIC_RELEASE);
+        return;
+    }
     if (!launched || cuEventRecord(pair->end, stream) != CUDA_SUCCESS) {
         answer(times, pair, false, 0, 0);
         return;

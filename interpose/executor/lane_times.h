@@ -1,5 +1,5 @@
 /*
- * Time on the GPU of launches on a lane that ask for it: an event before and one after, in the launch's stream, read by a thread of their own,
+ * Time on the GPU of launches and copies on a lane that ask for it: an event before and one after, in the launch's stream, read by a thread of their own,
  * which writes the answer into the lane. See tessera/lane.h.
  */
 #ifndef TSR_EXECUTOR_LANE_TIMES_H
@@ -18,8 +18,9 @@ struct tsr_lane_times *tsr_lane_times_create(struct tsr_lane *lane, CUcontext co
 /* Nothing is launched any more, and all is complete; with the context current. NULL: nothing. */
 void tsr_lane_times_destroy(struct tsr_lane_times *times);
 
-/* On the lane's thread, right before a launch; NULL: it is not timed. And right after it. */
+/* On the lane's thread, right before one; NULL: it is not timed. And right after it. */
 struct tsr_lane_pair *tsr_lane_times_begin(struct tsr_lane_times *times, const struct tsr_lane_record *record, CUstream stream);
-void tsr_lane_times_end(struct tsr_lane_times *times, struct tsr_lane_pair *pair, CUstream stream, bool launched);
+void tsr_lane_times_end(struct tsr_lane_times *times, struct tsr_lane_pair *pair, const struct tsr_lane_record *record,
+                        CUstream stream, bool launched);
 
 #endif

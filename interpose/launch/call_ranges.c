@@ -113,7 +113,7 @@ static void narrow(const struct operands *operands, struct tsr_access_result *re
         result->ranges[index] = result->ranges[--result->count];
 }
 
-/* Marks it if it is scratch. False: it is not read when the code is called like this. */
+/* Marks it if it is scratch or carried. False: it is not read when the code is called like this. */
 static bool mark(const struct operands *operands, struct tsr_access_range *own)
 {
     struct tsr_access_range found;
@@ -122,6 +122,7 @@ static bool mark(const struct operands *operands, struct tsr_access_range *own)
         if (!operand(operands, i, &found))
             continue;
         own->scratch |= found.scratch && holds(&found, own);
+        own->carried |= found.carried && holds(&found, own);
         output |= found.overwritten && holds(&found, own);
         input |= found.kind == TSR_ACCESS_READ && meet(&found, own);
     }

@@ -51,6 +51,18 @@ void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool 
                              more ? copies->bytes : -copies->bytes);
 }
 
+void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone)
+{
+    struct tsr_policy *policy = tsr_session()->policy;
+    uint64_t cells = gone ? 0 : copies->directory.cells.count, bytes = gone ? 0 : tsr_directory_memory(&copies->directory);
+    if (cells != copies->told_cells)
+        tsr_copies_count(&policy->directory_cells, cells - copies->told_cells);
+    if (bytes != copies->told_bytes)
+        tsr_copies_count(&policy->directory_bytes, bytes - copies->told_bytes);
+    copies->told_cells = cells;
+    copies->told_bytes = bytes;
+}
+
 /* Nobody knows what new memory holds: all GPUs hold that. */
 static uint16_t first_holders(void)
 {
@@ -69,6 +81,7 @@ static bool note_locked(struct tsr_copies *copies)
     for (uint64_t at = 0; at < copies->bytes; at += TSR_ARENA_PAGE)
         pages[tsr_copies_page(copies->address + at)] = copies;
     tsr_copies_change(&tsr_copies_generation);
+    tsr_copies_tell_directory_locked(copies, false);
     return true;
 }
 
@@ -111,6 +124,7 @@ static void drop(struct tsr_extent *extent)
     for (uint64_t at = 0; at < copies->bytes; at += TSR_ARENA_PAGE)
         pages[tsr_copies_page(copies->address + at)] = NULL;
     tsr_copies_change(&tsr_copies_generation);
+    tsr_copies_tell_directory_locked(copies, true);
     tsr_vec_remove_swap(&tsr_copies_all, copies->place);
     if (copies->place < tsr_copies_all.count)
         tsr_copies_all.data[copies->place]->place = copies->place;
@@ -209,6 +223,8 @@ void tsr_copies_settle(void)
     tsr_tickets_forget_queues_locked();
     for (size_t i = 0; i < tsr_copies_all.count; i++)
         tsr_directory_settle(&tsr_copies_all.data[i]->directory);
+    for (size_t i = 0; i < tsr_copies_all.count; i++)
+        tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
     tsr_copies_change(&tsr_copies_generation);
     pthread_mutex_unlock(&tsr_copies_lock);
 }
@@ -217,18 +233,19 @@ CUresult tsr_copies_fix(struct tsr_extent *extent)
 {
     struct tsr_copies *copies = extent->copies;
     struct tsr_touch touch = {.first = extent->address, .end = extent->address + extent->bytes, .pulls = true, .writes = true};
-    struct tsr_copies_use use = {
-        .touches = &touch, .count = 1, .locked = true, .stream = CU_STREAM_LEGACY, .cause = TSR_PULL_GIVEN};
+    struct tsr_copies_use use = {.touches = &touch, .count = 1, .locked = true, .cause = TSR_PULL_GIVEN};
     struct tsr_order_hold hold;
     bool matters = tsr_copies_matter() && !copies->fixed;
     pthread_mutex_lock(&tsr_copies_lock);
     copies->fixed = true;
     tsr_copies_change(&tsr_copies_generation);
     pthread_mutex_unlock(&tsr_copies_lock);
-    CUresult result = matters ? tsr_copies_enter(&use, &hold) : CUDA_SUCCESS;
+    CUresult result = matters ? tsr_copies_pull_stream(&use.stream) : CUDA_SUCCESS; /* the legacy one might join a capture */
+    if (matters && result == CUDA_SUCCESS)
+        result = tsr_copies_enter(&use, &hold);
     if (matters && result == CUDA_SUCCESS) {
         tsr_order_leave(&hold);
-        result = tsr_real.cuStreamSynchronize(CU_STREAM_LEGACY);
+        result = tsr_real.cuStreamSynchronize(use.stream);
     }
     if (result != CUDA_SUCCESS) {
         tsr_error("memory that others are to use could not be brought home (error %d)", (int)result);

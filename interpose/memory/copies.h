@@ -20,7 +20,6 @@
 
 #include <tessera/policy.h>
 
-#include "object/capture.h"
 #include "order/order.h"
 
 struct tsr_extent;
@@ -116,13 +115,8 @@ void tsr_copies_stream_ends(CUstream stream);
 
 /* A capture is about to begin in the stream (tsr_captures_change_begin). */
 void tsr_copies_capture_begins(CUstream stream, bool per_thread);
-/* A stream is about to wait for an event while there is a capture, which it may then be part of. */
+/* A stream is about to wait for an event, and may then be part of a capture (the same). */
 void tsr_copies_may_join_capture(CUstream stream, bool per_thread);
-static inline void tsr_copies_waits_for_event(CUstream stream, bool per_thread)
-{
-    if (tsr_is_any_capture())
-        tsr_copies_may_join_capture(stream, per_thread);
-}
 /* The context has been destroyed, and its streams with it. */
 void tsr_copies_context_gone(CUcontext context);
 

@@ -44,7 +44,12 @@ static CUresult begin_locked_memory(void)
 {
     __atomic_store_n(&tsr_order_strict, true, __ATOMIC_RELEASE);
     __atomic_store_n(&tsr_copies_away, 1, __ATOMIC_SEQ_CST);
-    return tsr_gate_drain(DRAIN_NS) ? tsr_tickets_retire_all() : CUDA_ERROR_NOT_READY;
+    if (!tsr_gate_drain(DRAIN_NS))
+        return CUDA_ERROR_NOT_READY;
+    tsr_captures_hold(); /* who asks for all work of a context ends the captures there */
+    CUresult result = tsr_is_any_capture() ? CUDA_ERROR_NOT_READY : tsr_tickets_retire_all();
+    tsr_captures_release();
+    return result;
 }
 
 /* There are too many tsr_tickets.queues: at a quiet moment they are forgotten. */
@@ -124,23 +129,30 @@ static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order
     return result;
 }
 
+CUresult tsr_copies_pull_stream(CUstream *out)
+{
+    pthread_mutex_lock(&tsr_copies_lock);
+    CUresult result = pull_stream ? CUDA_SUCCESS : tsr_real.cuStreamCreate(&pull_stream, CU_STREAM_NON_BLOCKING);
+    if (result == CUDA_SUCCESS && !pull_stream_context)
+        pull_stream_context = tsr_tickets_context();
+    *out = pull_stream;
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return result;
+}
+
 /* An event after what has to be pulled for the use of a stream of another device, which cannot pull itself. */
 static CUresult pull_elsewhere(const struct tsr_copies_use *use, CUevent *event)
 {
     struct tsr_order_hold hold;
     struct tsr_copies_use elsewhere = *use;
-    pthread_mutex_lock(&tsr_copies_lock);
-    CUresult result = pull_stream ? CUDA_SUCCESS : tsr_real.cuStreamCreate(&pull_stream, CU_STREAM_NON_BLOCKING);
-    pull_stream_context = tsr_tickets_context();
-    pthread_mutex_unlock(&tsr_copies_lock);
+    CUresult result = tsr_copies_pull_stream(&elsewhere.stream);
     if (result != CUDA_SUCCESS)
         return result;
-    elsewhere.stream = pull_stream;
     elsewhere.per_thread = false;
     result = enter_at_home(&elsewhere, &hold);
     if (result != CUDA_SUCCESS)
         return result;
-    result = tsr_ticket_queue_record(&(struct tsr_ticket_queue){.handle = pull_stream}, event);
+    result = tsr_ticket_queue_record(&(struct tsr_ticket_queue){.handle = elsewhere.stream}, event);
     tsr_order_leave(&hold);
     return result;
 }

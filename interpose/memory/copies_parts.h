@@ -23,7 +23,8 @@ struct tsr_copies {
     uint64_t used_at
         [TSR_DIRECTORY_COPIES];   /* lock; by GPU, numbered as copies: tsr_copies_uses when it used it last, but for repeats */
     struct tsr_replicas replicas; /* changed with both locks */
-    struct tsr_directory directory; /* lock */
+    struct tsr_directory directory;  /* lock */
+    uint64_t told_cells, told_bytes; /* lock; of these, what the policy's table has been told */
 };
 
 /* All there are. */
@@ -67,6 +68,9 @@ extern uint64_t tsr_copies_uses; /* lock; that have been looked at */
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
 void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more);
 
+/* Tells how much the directory holds now; gone: nothing. */
+void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone);
+
 /* All work is complete, and nobody is inside: no use comes after any before it. */
 void tsr_copies_settle(void);
 
@@ -82,7 +86,8 @@ struct tsr_copies_waits {
 };
 CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_waits *out);
 
-/* The stream of home that pulled for another device's (copies_enter.c). */
+/* A stream of ours at home, made with the first use: pulls for another device's, and for nobody's (copies_enter.c). */
+CUresult tsr_copies_pull_stream(CUstream *out);
 void tsr_copies_pull_stream_gone_locked(CUcontext context);
 void tsr_copies_pull_stream_forget(void);
 

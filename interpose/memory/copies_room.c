@@ -76,8 +76,8 @@ static void look_at_uses(uint32_t copy)
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes)
 {
     bool made = false;
-    if (spare_bytes(copy) >= bytes && !tsr_is_any_capture() && tsr_gate_close(QUIET_NS)) {
-        made = tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS;
+    if (spare_bytes(copy) >= bytes && tsr_gate_close(QUIET_NS)) {
+        made = !tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS; /* from here on none begins */
         if (made)
             give_up_spare(copy, bytes);
         tsr_gate_open();

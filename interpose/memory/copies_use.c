@@ -10,14 +10,14 @@
 #include "memory/arena.h"
 #include "memory/copies_parts.h"
 #include "memory/pairs.h"
+#include "memory/pull_seen.h"
 #include "memory/relay.h"
 #include "object/session.h"
 
 #define CELLS_PER_TOUCH 2u /* that it may add */
 
 uint64_t tsr_copies_uses;
-
-static uint64_t cells; /* lock; of all directories */
+const struct tsr_pull_listener *tsr_pull_listener;
 
 struct inquiry {
     struct tsr_copies_waits waits;
@@ -26,6 +26,7 @@ struct inquiry {
     uint32_t slot;
     uint64_t pulls, bytes, through_host;
     uint64_t gathered;      /* bytes: of these, for lack of room in a directory */
+    bool gathers;           /* for that now */
     bool changes;           /* something of what the directories know */
     struct tsr_relay relay; /* of pulls from GPUs whose memory this one does not see */
     CUresult result;
@@ -69,24 +70,57 @@ static CUresult relay_pull(struct inquiry *inquiry, const struct tsr_relay_pull 
     return tsr_relay_pull(&inquiry->relay, &relayed);
 }
 
+static uint32_t gpu_of_copy(uint32_t copy)
+{
+    return copy ? tsr_session()->lane_device[copy - 1] : tsr_session()->policy->home;
+}
+
+static enum tsr_pull_cause cause_of(const struct inquiry *inquiry)
+{
+    return inquiry->gathers ? TSR_PULL_DIRECTORY : inquiry->use->everything ? TSR_PULL_UNKNOWN : inquiry->use->cause;
+}
+
+/* What is told of a pull. */
+static struct tsr_pull_seen seen_locked(const struct inquiry *inquiry, const struct tsr_pull *pull)
+{
+    const struct tsr_copies_use *use = inquiry->use;
+    uint32_t writer = tsr_ticket_queue_of(pull->writer);
+    bool known = pull->writer && writer < tsr_tickets.queues.count;
+    return (struct tsr_pull_seen){.address = inquiry->copies->address + pull->first,
+                                  .bytes = pull->end - pull->first,
+                                  .from = gpu_of_copy(pull->from),
+                                  .to = gpu_of_copy(use->lane ? tsr_lane_number(use->lane) + 1 : 0),
+                                  .cause = cause_of(inquiry),
+                                  .stream = tsr_stream_named(use->stream, use->per_thread),
+                                  .lane = use->lane,
+                                  .writer = known ? (uintptr_t)tsr_tickets.queues.data[writer]->handle : 0,
+                                  .ticket = (uint16_t)pull->writer};
+}
+
 static void issue_pull(void *context, const struct tsr_pull *pull)
 {
     struct inquiry *inquiry = context;
     const struct tsr_copies_use *use = inquiry->use;
+    struct tsr_pull_seen seen = seen_locked(inquiry, pull);
     uint64_t bytes = pull->end - pull->first;
     CUdeviceptr at = inquiry->copies->address + pull->first;
     CUdeviceptr to = tsr_window_at(pull->to, at), from = tsr_window_at(pull->from, at);
     CUresult result = CUDA_SUCCESS;
-    if (!tsr_pair_is_direct(use->lane ? tsr_lane_number(use->lane) + 1 : 0, pull->from)) {
+    seen.through_host = !tsr_pair_is_direct(use->lane ? tsr_lane_number(use->lane) + 1 : 0, pull->from);
+    tsr_pull_begins(&seen);
+    if (seen.through_host) {
         inquiry->through_host += bytes;
-        result = relay_pull(inquiry, &(struct tsr_relay_pull){.to = to, .from = from, .bytes = bytes}, pull->from);
+        struct tsr_relay_pull relayed = {.to = to, .from = from, .bytes = bytes, .time = seen.time};
+        result = relay_pull(inquiry, &relayed, pull->from);
     } else if (use->lane) {
         struct tsr_lane_copy what = {.to = to, .from = from, .width = bytes, .height = 1};
-        struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .stream = inquiry->slot, .param_bytes = sizeof what};
+        struct tsr_lane_record record = {
+            .kind = TSR_LANE_COPY, .time = seen.time, .stream = inquiry->slot, .param_bytes = sizeof what};
         result = tsr_lane_post(use->lane, &record, &what);
     } else {
         result = tsr_real.cuMemcpyDtoDAsync_v2(to, from, bytes, tsr_stream_named(use->stream, use->per_thread));
     }
+    tsr_pull_ended(&seen, result);
     if (inquiry->result == CUDA_SUCCESS)
         inquiry->result = result;
     inquiry->pulls++;
@@ -179,14 +213,15 @@ static void apply_locked(struct tsr_copies *copies, const struct tsr_use *use, s
 {
     struct tsr_directory_listener pulls = {.pull = issue_pull, .wait = ignore_wait, .context = inquiry};
     inquiry->copies = copies;
-    cells -= copies->directory.cells.count;
     uint64_t before = inquiry->bytes;
+    inquiry->gathers = copies->full;
     if (copies->full)
         tsr_directory_gather(&copies->directory, use->copy, use->ticket, &pulls);
+    inquiry->gathers = false;
     inquiry->gathered += inquiry->bytes - before;
     copies->full = false;
     tsr_directory_apply(&copies->directory, use, &pulls);
-    cells += copies->directory.cells.count;
+    tsr_copies_tell_directory_locked(copies, false);
 }
 
 /* What is only overwritten comes last: the launch may also read it. */
@@ -218,9 +253,8 @@ static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
     struct tsr_directory_listener pulls = {.pull = issue_pull, .wait = ignore_wait, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
         inquiry->copies = tsr_copies_all.data[i];
-        cells -= tsr_copies_all.data[i]->directory.cells.count;
         tsr_directory_gather(&tsr_copies_all.data[i]->directory, 0, ticket, &pulls);
-        cells += 1;
+        tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
     }
 }
 
@@ -263,8 +297,6 @@ static void report_locked(const struct inquiry *inquiry)
         tsr_copies_count(&policy->brought_home, 1);
         tsr_copies_count(&policy->brought_home_bytes, inquiry->bytes);
     }
-    __atomic_store_n(&policy->directory_cells, cells, __ATOMIC_RELAXED);
-    __atomic_store_n(&policy->directory_bytes, cells * sizeof(struct tsr_cell), __ATOMIC_RELAXED);
 }
 
 /* The same, of what is done unless there are any: who repeats uses hears of it first. */

@@ -102,7 +102,8 @@ static void ask_range(const struct tsr_directory *directory, uint64_t first, uin
         if (!missing)
             continue;
         uint64_t last = end_of(directory, i);
-        struct tsr_pull more = {cell->first > first ? cell->first : first, last < end ? last : end, cell->source, copy};
+        struct tsr_pull more = {cell->first > first ? cell->first : first, last < end ? last : end, cell->source, copy,
+                                cell->writers[0]};
         pull_more(&open, &more, listener);
     }
     if (open.end > open.first)

@@ -65,6 +65,7 @@ struct tsr_use {
 struct tsr_pull {
     uint64_t first, end;
     uint8_t from, to; /* copies */
+    uint64_t writer;  /* ticket of one that wrote the first of them; 0: unknown */
 };
 
 /* Who hears of what a use needs. `wait` may hear of a ticket several times. */

@@ -155,16 +155,17 @@ static CUresult open_holder(struct tsr_relay *relay, struct tsr_lane_client *hol
 }
 
 static CUresult copy(const struct tsr_relay *relay, struct tsr_lane_client *at, CUdeviceptr to, CUdeviceptr from,
-                     uint64_t bytes)
+                     uint64_t bytes, uint16_t time)
 {
     if (!at)
         return tsr_real.cuMemcpyAsync(to, from, bytes, relay->handle);
     struct tsr_lane_copy what = {.to = to, .from = from, .width = bytes, .height = 1};
-    struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .stream = relay->stream->slot, .param_bytes = sizeof what};
+    struct tsr_lane_record record = {
+        .kind = TSR_LANE_COPY, .time = time, .stream = relay->stream->slot, .param_bytes = sizeof what};
     return tsr_lane_post(at, &record, &what);
 }
 
-static CUresult chunk(struct tsr_relay *relay, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
+static CUresult chunk(struct tsr_relay *relay, CUdeviceptr to, CUdeviceptr from, uint64_t bytes, uint16_t time)
 {
     struct tsr_stream *stream = relay->stream;
     CUdeviceptr place = place_of(relay);
@@ -174,13 +175,13 @@ static CUresult chunk(struct tsr_relay *relay, CUdeviceptr to, CUdeviceptr from,
     if (relay->chunks >= 2)
         result = tsr_tie_await(stream, relay->puller, relay->holder, *released);
     if (result == CUDA_SUCCESS)
-        result = copy(relay, relay->holder, place, from, bytes);
+        result = copy(relay, relay->holder, place, from, bytes, 0);
     if (result == CUDA_SUCCESS)
         result = tsr_tie_signal(stream, relay->holder, relay->puller, &there);
     if (result == CUDA_SUCCESS)
         result = tsr_tie_await(stream, relay->holder, relay->puller, there);
     if (result == CUDA_SUCCESS)
-        result = copy(relay, relay->puller, to, place, bytes);
+        result = copy(relay, relay->puller, to, place, bytes, time);
     if (result == CUDA_SUCCESS)
         result = tsr_tie_signal(stream, relay->puller, relay->holder, released);
     relay->chunks++;
@@ -197,6 +198,16 @@ static CUresult begin(struct tsr_relay *relay, const struct tsr_relay_pull *pull
     return result;
 }
 
+/* The part of the pull's time that a chunk is to note. */
+static uint16_t time_of(const struct tsr_relay_pull *pull, uint64_t at)
+{
+    bool first = at == 0, last = pull->bytes - at <= CHUNK_BYTES;
+    unsigned part = (first ? TSR_LANE_TIME_BEGINS : 0u) | (last ? TSR_LANE_TIME_ENDS : 0u);
+    if (!pull->time || !part)
+        return 0;
+    return (uint16_t)(first && last ? pull->time : pull->time | part);
+}
+
 CUresult tsr_relay_pull(struct tsr_relay *relay, const struct tsr_relay_pull *pull)
 {
     CUresult result = relay->stream ? CUDA_SUCCESS : begin(relay, pull);
@@ -206,7 +217,7 @@ CUresult tsr_relay_pull(struct tsr_relay *relay, const struct tsr_relay_pull *pu
         result = open_holder(relay, pull->holder);
     for (uint64_t at = 0; at < pull->bytes && result == CUDA_SUCCESS; at += CHUNK_BYTES) {
         uint64_t left = pull->bytes - at;
-        result = chunk(relay, pull->to + at, pull->from + at, left < CHUNK_BYTES ? left : CHUNK_BYTES);
+        result = chunk(relay, pull->to + at, pull->from + at, left < CHUNK_BYTES ? left : CHUNK_BYTES, time_of(pull, at));
     }
     return result;
 }

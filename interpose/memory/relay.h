@@ -31,6 +31,7 @@ struct tsr_relay_pull {
     CUstream stream;
     bool per_thread;
     struct tsr_lane_client *puller, *holder;
+    uint16_t time; /* for the puller's lane, from its first chunk to its last; 0: it is not timed */
 };
 
 /* Makes the host memory, once. Memory lock held, a current context. False: it cannot be had. */

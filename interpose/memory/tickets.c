@@ -15,6 +15,7 @@
 #define MOST_PLACES ((1u << (64 - TSR_TICKET_SHIFT)) - 1)
 #define OWN_IDS 0x10000u /* of threads' own streams: from here on */
 
+__thread uint64_t tsr_ticket_taken;
 struct tsr_tickets tsr_tickets = {.ends = PTHREAD_RWLOCK_INITIALIZER};
 
 CUcontext tsr_tickets_context(void)
@@ -123,10 +124,25 @@ void tsr_tickets_part_from_streams(void)
     }
 }
 
+void tsr_ticket_queue_drop_event_locked(struct tsr_ticket_queue *queue)
+{
+    if (queue->event && !queue->dead && tsr_vec_reserve(&tsr_tickets.dropped, tsr_tickets.dropped.count + 1))
+        tsr_tickets.dropped.data[tsr_tickets.dropped.count++] = queue->event;
+    queue->event = NULL;
+}
+
+void tsr_tickets_destroy_dropped_locked(void)
+{
+    while (tsr_tickets.dropped.count)
+        tsr_real.cuEventDestroy_v2(tsr_tickets.dropped.data[--tsr_tickets.dropped.count]);
+}
+
 void tsr_tickets_forget_queues_locked(void)
 {
-    while (tsr_tickets.queues.count)
+    while (tsr_tickets.queues.count) {
+        tsr_ticket_queue_drop_event_locked(tsr_tickets.queues.data[tsr_tickets.queues.count - 1]);
         take_back_locked();
+    }
     tsr_map_fini(&tsr_tickets.places);
     tsr_map_fini(&tsr_tickets.after);
     tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
@@ -158,7 +174,7 @@ void tsr_copies_context_gone(CUcontext context)
 void tsr_tickets_forget(void)
 {
     pthread_rwlock_init(&tsr_tickets.ends, NULL);
-    tsr_tickets.queues.count = 0;
+    tsr_tickets.queues.count = tsr_tickets.dropped.count = 0;
     tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
     tsr_tickets.before_all = 0;
     tsr_tickets.retired = (struct tsr_ticket_queue){0};

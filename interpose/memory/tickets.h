@@ -37,12 +37,16 @@ struct tsr_ticket_queue {
 extern pthread_mutex_t tsr_copies_lock; /* of all that copies know */
 
 struct tsr_tickets {
-    pthread_rwlock_t ends; /* held to write where a stream ends, to read by who asks it */
+    pthread_rwlock_t ends; /* held to write where a stream ends, to read by who asks it and waits for the answer */
     struct {
         struct tsr_ticket_queue **data;
         size_t count, capacity; /* count: atomic */
     } queues;                   /* by place */
     struct tsr_ticket_queue *free;
+    struct {
+        CUevent *data;
+        size_t count, capacity;
+    } dropped;             /* events of queues, to be destroyed */
     struct tsr_map places; /* of queues that are not gone: 1 + place, by handle, or by the context of a default stream */
     struct tsr_map after;  /* by pair of queues (comes after, came before): the number up to which it is known to */
     uint64_t before_all;   /* atomic; ticket of all work from before uses were noted; 0: no work elsewhere has begun */
@@ -72,9 +76,11 @@ bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named);
  * so before he looks whether he can, and who ends that looks at the number afterwards.
  */
 uint64_t tsr_ticket_take_locked(const struct tsr_asker *asker);
+extern __thread uint64_t tsr_ticket_taken
+    __attribute__((visibility("hidden"), tls_model("initial-exec"))); /* the last number */
 static inline uint64_t tsr_ticket_number(struct tsr_ticket_queue *queue)
 {
-    return __atomic_add_fetch(&queue->last, 1, __ATOMIC_SEQ_CST);
+    return tsr_ticket_taken = __atomic_add_fetch(&queue->last, 1, __ATOMIC_SEQ_CST);
 }
 bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket);
 uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier); /* key of tsr_tickets.after: an asker's id, a queue */
@@ -90,6 +96,9 @@ void tsr_tickets_forget(void);
 
 /* Makes a stream, which the asker is in, come after all that a queue was given. Errors: NOT_READY, an unfinished call of another thread. */
 CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct tsr_asker *asker, uint32_t place);
+/* Whoever has just seen the queue's event may still wait for it. Destroyed later: tsr_tickets.ends is held to write. */
+void tsr_ticket_queue_drop_event_locked(struct tsr_ticket_queue *queue);
+void tsr_tickets_destroy_dropped_locked(void);
 /* Into *event, which is made if there is none. The stream is held. */
 CUresult tsr_ticket_queue_record(const struct tsr_ticket_queue *of, CUevent *event);
 /* What has been enqueued so far counts as one queue's, who is gone; it may have written anything. Memory lock. */

@@ -12,6 +12,7 @@
 #include "order/order.h"
 
 #define LOOSE_LOOK_NS 20000ull /* between looks whether a call has come back that holds nothing, */
+#define MOST_DROPPED 64u       /* events that wait to be destroyed */
 #define LOOSE_LOOKS 100000u    /* and how many */
 
 static bool is_loose(uint32_t place)
@@ -109,11 +110,11 @@ static bool is_forbidden(const struct tsr_ticket_queue *queue)
  * The same, also during captures: then it is the event from before. Of threads' own default streams there is none that comes after what
  * they were given meanwhile: only those may wait for that whom the program has made to.
  */
-static CUresult find_event(const struct tsr_ticket_queue *queue, CUevent *event, bool *made)
+static CUresult find_event(uint32_t place, const struct tsr_ticket_queue *queue, CUevent *event, bool *made)
 {
     tsr_captures_hold();
     *made = !is_forbidden(queue);
-    *event = *made ? NULL : queue->event;
+    *event = *made ? NULL : snapshot(place).event; /* a capture may have begun since */
     CUresult result = *made ? record(queue, event) : CUDA_SUCCESS;
     tsr_captures_release();
     return result;
@@ -140,10 +141,10 @@ CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct t
     pthread_rwlock_rdlock(&tsr_tickets.ends);
     struct tsr_ticket_queue earlier = snapshot(place);
     if (!earlier.dead)
-        result = find_event(&earlier, &event, &made);
-    pthread_rwlock_unlock(&tsr_tickets.ends);
+        result = find_event(place, &earlier, &event, &made);
     if (result == CUDA_SUCCESS && event)
         result = wait_for(stream, per_thread, event);
+    pthread_rwlock_unlock(&tsr_tickets.ends);
     if (made && event)
         tsr_real.cuEventDestroy_v2(event);
     if (result == CUDA_SUCCESS &&
@@ -211,23 +212,40 @@ CUresult tsr_tickets_retire_all(void)
     return result;
 }
 
+/* Unless somebody may still wait for them. */
+static void destroy_dropped(void)
+{
+    if (tsr_tickets.dropped.count < MOST_DROPPED || pthread_rwlock_trywrlock(&tsr_tickets.ends) != 0)
+        return;
+    pthread_mutex_lock(&tsr_copies_lock);
+    tsr_tickets_destroy_dropped_locked();
+    pthread_mutex_unlock(&tsr_copies_lock);
+    pthread_rwlock_unlock(&tsr_tickets.ends);
+}
+
 /* The stream is about to be captured: whoever has to come after what it, or the legacy one, was given can still do so. */
 static void remember_work(CUstream named)
 {
     for (uint32_t i = 0; i < tsr_tickets_count(); i++) {
         struct tsr_ticket_queue queue = snapshot(i);
         bool concerned = queue.handle == named || queue.handle == CU_STREAM_LEGACY;
-        CUevent event = queue.event; /* the same, so that whoever has just found it may still wait for it */
+        CUevent event = NULL; /* a new one: whoever has just found the old one may still wait for that */
         if (!concerned || queue.gone || queue.dead || queue.recorded == queue.last || is_forbidden(&queue) ||
             record(&queue, &event) != CUDA_SUCCESS)
             continue;
         pthread_mutex_lock(&tsr_copies_lock);
-        if (i < tsr_tickets_count() && tsr_tickets.queues.data[i]->handle == queue.handle) { /* it has not been forgotten */
-            tsr_tickets.queues.data[i]->event = event;
-            tsr_tickets.queues.data[i]->recorded = queue.last;
+        struct tsr_ticket_queue *now = i < tsr_tickets_count() ? tsr_tickets.queues.data[i] : &queue;
+        bool known = now != &queue && now->handle == queue.handle && !now->gone; /* it has not been forgotten */
+        if (known) {
+            tsr_ticket_queue_drop_event_locked(now);
+            now->event = event;
+            now->recorded = queue.last;
         }
         pthread_mutex_unlock(&tsr_copies_lock);
+        if (!known)
+            tsr_real.cuEventDestroy_v2(event);
     }
+    destroy_dropped();
 }
 
 void tsr_copies_capture_begins(CUstream stream, bool per_thread)
@@ -264,7 +282,7 @@ void tsr_copies_stream_ends(CUstream stream)
     uint32_t place = (uint32_t)(uintptr_t)tsr_map_find(&tsr_tickets.places, (uintptr_t)stream) - 1;
     pthread_mutex_unlock(&tsr_copies_lock);
     struct tsr_ticket_queue queue = snapshot(place);
-    CUresult result = queue.gone || queue.dead ? CUDA_SUCCESS : find_event(&queue, &event, &made);
+    CUresult result = queue.gone || queue.dead ? CUDA_SUCCESS : find_event(place, &queue, &event, &made);
     if (result == CUDA_SUCCESS && event)
         result = retire(queue.context, event);
     if (made && event)
@@ -272,6 +290,8 @@ void tsr_copies_stream_ends(CUstream stream)
     pthread_mutex_lock(&tsr_copies_lock);
     if (place < tsr_tickets.queues.count) {
         __atomic_store_n(&tsr_tickets.queues.data[place]->gone, true, __ATOMIC_RELAXED);
+        tsr_ticket_queue_drop_event_locked(tsr_tickets.queues.data[place]);
+        tsr_tickets_destroy_dropped_locked();
         tsr_map_remove(&tsr_tickets.places, (uintptr_t)stream);
     }
     if (result != CUDA_SUCCESS)

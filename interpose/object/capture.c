@@ -14,7 +14,7 @@ uint32_t tsr_captures TSR_HOT;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t open_captures[MOST_CAPTURES];                 /* lock; the first tsr_captures: streams, see key_of */
-static pthread_rwlock_t changes = PTHREAD_RWLOCK_INITIALIZER; /* exclusive while a capture begins or ends */
+static pthread_rwlock_t changes = PTHREAD_RWLOCK_INITIALIZER; /* exclusive while a capture begins, grows or ends */
 
 /* Each thread's own default stream has the same handle. */
 static uint64_t key_of(CUstream stream)

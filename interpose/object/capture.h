@@ -24,12 +24,15 @@ static inline bool tsr_is_capturing(CUstream stream)
     return tsr_is_any_capture() && tsr_ask_capturing(stream);
 }
 
-/* In between no capture begins or ends: who asks another thread's stream would end a capture that began after it looked. The memory lock is
-   taken before, locks of streams after it. */
+/*
+ * In between no capture begins or ends, and no stream becomes part of one: who asks another thread's stream would end a capture that began
+ * after it looked, and an event that it records there would be part of it. The memory lock and the gate are taken before, locks of streams after
+ * it.
+ */
 void tsr_captures_hold(void);
 void tsr_captures_release(void);
 
-/* The same while a capture begins or ends: nobody else holds it meanwhile. */
+/* The same while one does: nobody else holds it meanwhile. */
 void tsr_captures_change_begin(void);
 void tsr_captures_change_end(void);
 

@@ -182,6 +182,14 @@ static CUresult hold_joined(struct tsr_order_hold *hold, struct tsr_stream *stre
     return result;
 }
 
+static CUresult enter_record(struct tsr_stream *stream, struct tsr_order_hold *hold)
+{
+    CUresult result = hold_joined(hold, stream);
+    if (result == CUDA_SUCCESS && (result = join_locked(stream)) != CUDA_SUCCESS)
+        release(hold);
+    return result;
+}
+
 static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
 {
     *hold = (struct tsr_order_hold){0};
@@ -192,12 +200,7 @@ static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *h
     bool captured =
         tsr_is_capturing(tsr_stream_named(handle, per_thread)); /* then it is home, and is not to be asked anything */
     struct tsr_stream *stream = captured ? NULL : tsr_stream_find(handle, per_thread);
-    if (!stream || stream->elsewhere)
-        return CUDA_SUCCESS;
-    CUresult result = hold_joined(hold, stream);
-    if (result == CUDA_SUCCESS && (result = join_locked(stream)) != CUDA_SUCCESS)
-        release(hold);
-    return result;
+    return stream && !stream->elsewhere ? enter_record(stream, hold) : CUDA_SUCCESS;
 }
 
 CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
@@ -208,6 +211,20 @@ CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold
     if (result != CUDA_SUCCESS)
         tsr_gate_leave(gated);
     return result;
+}
+
+bool tsr_order_enter_found(const struct tsr_stream_found *found, struct tsr_order_hold *hold)
+{
+    if (!found->stream || tsr_is_any_capture())
+        return false;
+    *hold = (struct tsr_order_hold){.gated = tsr_gate_enter()};
+    if (enter_record(found->stream, hold) == CUDA_SUCCESS) {
+        if (tsr_stream_is_same(found) && !found->stream->elsewhere)
+            return true;
+        release(hold);
+    }
+    tsr_gate_leave(hold->gated);
+    return false;
 }
 
 CUresult tsr_order_enter_loose(CUstream handle, bool per_thread, struct tsr_order_hold *hold)

@@ -43,6 +43,11 @@ CUresult tsr_order_enter(CUstream stream, bool per_thread, struct tsr_order_hold
 CUresult tsr_order_enter_loose(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
 void tsr_order_leave(struct tsr_order_hold *hold);
 
+/* The same as tsr_order_enter for a stream whose record has been found before, all of whose work is noted (tsr_order_strict). False: that has to
+   be asked; nothing is held. */
+struct tsr_stream_found;
+bool tsr_order_enter_found(const struct tsr_stream_found *found, struct tsr_order_hold *hold);
+
 /* Before something waits for the stream's work, or asks for it, at home. Errors as above. */
 CUresult tsr_order_join(CUstream stream, bool per_thread);
 CUresult tsr_order_join_all(void);
@@ -62,7 +67,6 @@ CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_clie
                           struct tsr_order_hold *hold);
 
 /* The same for a stream (never NULL) whose record has been found before. */
-struct tsr_stream_found;
 CUresult tsr_order_depart_found(const struct tsr_stream_found *found, CUstream stream, struct tsr_lane_client *lane,
                                 uint32_t *slot, struct tsr_order_hold *hold);
 

@@ -4,6 +4,7 @@
 #include "object/capture.h"
 #include "record/definitions.h"
 #include "launch/launch.h"
+#include "memory/tickets.h"
 #include "object/place.h"
 #include "record/operand_record.h"
 #include "record/recorder.h"
@@ -17,15 +18,6 @@
 #define MOST_ATTRIBUTES 64u
 #define MEASURE_ONE_OF 16u /* a power of two */
 #define PIECE_BYTES ((uint32_t)sizeof((struct tsr_record *)0)->u.parameters)
-
-static uint32_t next_random(struct tsr_thread *thread)
-{
-    uint32_t random = thread->random;
-    random ^= random << 13;
-    random ^= random >> 17;
-    random ^= random << 5;
-    return thread->random = random;
-}
 
 void tsr_launch_note(struct tsr_launch *launch)
 {
@@ -58,7 +50,7 @@ static bool is_sample(const struct tsr_launch *launch, uint32_t random)
 void tsr_launch_time_away(struct tsr_launch *launch, struct tsr_lane_client *lane)
 {
     struct tsr_thread *thread = tsr_timing_mode == TSR_TIMING_OFF ? NULL : tsr_thread();
-    if (!thread || !is_sample(launch, next_random(thread)) || may_overlap(launch))
+    if (!thread || !is_sample(launch, tsr_thread_random(thread)) || may_overlap(launch))
         return;
     launch->lane = lane;
     launch->time = tsr_timing_away_begin(lane);
@@ -77,7 +69,7 @@ void tsr_launch_prepare(struct tsr_launch *launch)
     tsr_launch_note(launch);
     if (!launch->thread)
         return;
-    uint32_t random = next_random(launch->thread);
+    uint32_t random = tsr_thread_random(launch->thread);
     if (is_sample(launch, random) && !launch->taken && !tsr_is_any_capture() && !may_overlap(launch))
         launch->pair = tsr_timing_begin(launch->thread, launch->stream, launch->context);
     if ((random >> 8) % MEASURE_ONE_OF == 0)
@@ -180,7 +172,9 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
                      .device = device,
                      .attributes = (uint8_t)attributes,
                      .shared_bytes = launch->shared_bytes,
-                     .reason = launch->reason}};
+                     .reason = (uint16_t)launch->reason,
+                     .ticket = launch->captured ? 0 : (uint16_t)tsr_ticket_taken}};
+    tsr_ticket_taken = 0;
     if (attributes)
         write_attributes(launch, attributes, record);
     if (pieces)
@@ -201,6 +195,12 @@ static void measure_overhead(const struct tsr_launch *launch)
     __atomic_fetch_add(&journal->overhead_samples, 1, __ATOMIC_RELAXED);
 }
 
+void tsr_launch_define(struct tsr_launch *launch)
+{
+    if (!launch->known || !__atomic_load_n(&launch->known->number, __ATOMIC_ACQUIRE))
+        launch->known = tsr_function_define(launch->function);
+}
+
 void tsr_launch_record(struct tsr_launch *launch, CUresult result)
 {
     if (!launch->thread)
@@ -210,8 +210,8 @@ void tsr_launch_record(struct tsr_launch *launch, CUresult result)
     bool launched = result == CUDA_SUCCESS;
     if (launch->pair)
         tsr_timing_mark(launch->pair, launch->stream, launched);
-    if (launched && (!launch->known || !__atomic_load_n(&launch->known->number, __ATOMIC_ACQUIRE)))
-        launch->known = tsr_function_define(launch->function);
+    if (launched)
+        tsr_launch_define(launch);
     if (launched && launch->known && __atomic_load_n(&launch->known->launches, __ATOMIC_RELAXED) < TSR_TIMING_FIRST)
         __atomic_fetch_add(&launch->known->launches, 1, __ATOMIC_RELAXED);
     uint8_t device = launch->taken ? (uint8_t)launch->gpu : tsr_context_device(launch->context);

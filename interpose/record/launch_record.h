@@ -18,5 +18,7 @@ void tsr_launch_time_away(struct tsr_launch *launch, struct tsr_lane_client *lan
 void tsr_launch_prepare(struct tsr_launch *launch);
 /* After it, once the driver has answered. */
 void tsr_launch_record(struct tsr_launch *launch, CUresult result);
+/* In the place of all that where calls are not recorded: a function is defined with its first launch. */
+void tsr_launch_define(struct tsr_launch *launch);
 
 #endif

@@ -5,6 +5,7 @@
 #include "object/capture.h"
 #include "record/definitions.h"
 #include "record/operand_record.h"
+#include "record/pull_record.h"
 #include "driver/real.h"
 #include "record/timing.h"
 #include "record/writer.h"
@@ -19,7 +20,7 @@ static bool wanted(void)
 
 struct tsr_anchor tsr_recorder_before_init(void)
 {
-    if (!wanted() || tsr_has_role(TSR_RECORDING))
+    if (!wanted() || tsr_has_role(TSR_DEFINING))
         return (struct tsr_anchor){0};
     tsr_ticks_choose();
     return tsr_ticks_anchor();
@@ -27,12 +28,14 @@ struct tsr_anchor tsr_recorder_before_init(void)
 
 void tsr_recorder_start(struct tsr_anchor before_init)
 {
-    if (!wanted() || tsr_has_role(TSR_RECORDING) || !tsr_writer_start(tsr_options()->records, before_init, tsr_timing_start()))
+    if (!wanted() || tsr_has_role(TSR_DEFINING) || !tsr_writer_start(tsr_options()->records, before_init, tsr_timing_start()))
         return;
     tsr_record_parameters = tsr_options()->parameters;
     tsr_definitions_start();
     tsr_operand_records_start();
-    tsr_engage(TSR_RECORDING);
+    if (tsr_options()->calls)
+        tsr_pull_records_start();
+    tsr_engage(tsr_options()->calls ? TSR_OBSERVED : TSR_DEFINING);
 }
 
 static uint16_t current_context(struct tsr_thread *thread)

@@ -129,7 +129,7 @@ static void renew_journal_locked(void)
     if (journal)
         journal->last = tsr_ticks_anchor();
     if (tsr_writer_is_alone())
-        tsr_disengage(TSR_RECORDING);
+        tsr_disengage(TSR_OBSERVED);
 }
 
 static void *keep_harvesting(void *unused)

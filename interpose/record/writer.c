@@ -79,7 +79,7 @@ static struct tsr_ring *add_ring_locked(void)
         return NULL;
     bool sent = send_locked(TSR_RECORDS_RING, ring_count, descriptor);
     if (!sent && errno != EAGAIN)
-        tsr_disengage(TSR_RECORDING);
+        tsr_disengage(TSR_OBSERVED);
     close(descriptor);
     if (!sent) {
         tsr_ring_destroy(ring);

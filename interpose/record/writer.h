@@ -33,6 +33,7 @@ struct tsr_thread {
     uint32_t ring;           /* number */
     uint32_t random;         /* state of a xorshift */
     uint32_t others;         /* graphs and copies, of which timing takes samples */
+    uint32_t pulls;          /* the same */
     uint64_t context_handle; /* the context seen last, */
     uint32_t context_epoch;  /* under this epoch of the handles, */
     uint16_t context;        /* and its number */
@@ -47,6 +48,15 @@ static inline struct tsr_thread *tsr_thread(void)
 {
     struct tsr_thread *thread = tsr_thread_current;
     return __builtin_expect(thread != NULL, 1) ? thread : tsr_thread_begin();
+}
+
+static inline uint32_t tsr_thread_random(struct tsr_thread *thread)
+{
+    uint32_t random = thread->random;
+    random ^= random << 13;
+    random ^= random >> 17;
+    random ^= random << 5;
+    return thread->random = random;
 }
 
 /* Once cuInit has succeeded. first: when it was called. False: nobody wants records, or there is no memory. */

@@ -1,4 +1,4 @@
-/* The wrappers that begin and end captures. */
+/* The wrappers that begin and end captures, and make streams part of them. */
 #include "object/capture.h"
 
 #include "driver/engaged.h"
@@ -35,15 +35,21 @@ static __attribute__((noinline)) CUresult ended(uint64_t start, enum tsr_row row
     return result;
 }
 
+static inline void nothing_before(CUstream stream, bool per_thread)
+{
+    (void)stream;
+    (void)per_thread;
+}
+
 /* Parameters, and their names for the call, in parentheses. */
-#define CAPTURE(symbol, per_thread, after, parameters, arguments)                                                              \
+#define CAPTURE(symbol, per_thread, before, after, parameters, arguments)                                                      \
     TSR_ENGAGED(symbol) parameters                                                      \
     {                                                                                                                          \
         uint64_t start = tsr_record_start();                                                                                   \
         bool gated = tsr_gate_enter();                                                                                         \
         tsr_captures_change_begin();                                                                                             \
         CUresult result = tsr_order_join(hStream, per_thread);                                                                 \
-        tsr_copies_capture_begins(hStream, per_thread);                                                                        \
+        before(hStream, per_thread);                                                                        \
         if (result == CUDA_SUCCESS)                                                                                            \
             result = tsr_real.symbol arguments;                                                                                \
         result = after(start, TSR_ROW_##symbol, result, tsr_stream_named(hStream, per_thread));                                \
@@ -57,11 +63,49 @@ static __attribute__((noinline)) CUresult ended(uint64_t start, enum tsr_row row
      size_t numDependencies, CUstreamCaptureMode mode)
 #define TO_GRAPH_NAMES (hStream, hGraph, dependencies, dependencyData, numDependencies, mode)
 
-CAPTURE(cuStreamBeginCapture, false, begun, (CUstream hStream), (hStream))
-CAPTURE(cuStreamBeginCapture_ptsz, true, begun, (CUstream hStream), (hStream))
-CAPTURE(cuStreamBeginCapture_v2, false, begun, (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode))
-CAPTURE(cuStreamBeginCapture_v2_ptsz, true, begun, (CUstream hStream, CUstreamCaptureMode mode), (hStream, mode))
-CAPTURE(cuStreamBeginCaptureToGraph, false, begun, TO_GRAPH, TO_GRAPH_NAMES)
-CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, begun, TO_GRAPH, TO_GRAPH_NAMES)
-CAPTURE(cuStreamEndCapture, false, ended, (CUstream hStream, CUgraph *phGraph), (hStream, phGraph))
-CAPTURE(cuStreamEndCapture_ptsz, true, ended, (CUstream hStream, CUgraph *phGraph), (hStream, phGraph))
+CAPTURE(cuStreamBeginCapture, false, tsr_copies_capture_begins, begun, (CUstream hStream), (hStream))
+CAPTURE(cuStreamBeginCapture_ptsz, true, tsr_copies_capture_begins, begun, (CUstream hStream), (hStream))
+CAPTURE(cuStreamBeginCapture_v2, false, tsr_copies_capture_begins, begun, (CUstream hStream, CUstreamCaptureMode mode),
+        (hStream, mode))
+CAPTURE(cuStreamBeginCapture_v2_ptsz, true, tsr_copies_capture_begins, begun, (CUstream hStream, CUstreamCaptureMode mode),
+        (hStream, mode))
+CAPTURE(cuStreamBeginCaptureToGraph, false, tsr_copies_capture_begins, begun, TO_GRAPH, TO_GRAPH_NAMES)
+CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true, tsr_copies_capture_begins, begun, TO_GRAPH, TO_GRAPH_NAMES)
+CAPTURE(cuStreamEndCapture, false, nothing_before, ended, (CUstream hStream, CUgraph *phGraph), (hStream, phGraph))
+CAPTURE(cuStreamEndCapture_ptsz, true, nothing_before, ended, (CUstream hStream, CUgraph *phGraph), (hStream, phGraph))
+
+static CUresult wait_in(CUstream stream, bool per_thread, CUevent event, unsigned flags)
+{
+    struct tsr_order_hold hold;
+    CUresult result = tsr_order_enter(stream, per_thread, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_real.cuStreamWaitEvent(tsr_stream_named(stream, per_thread), event, flags);
+    tsr_order_leave(&hold);
+    return result == CUDA_SUCCESS ? tsr_order_state() : result;
+}
+
+/* A stream that waits for an event of a capture becomes part of it. */
+static CUresult wait_for_event(CUstream stream, bool per_thread, CUevent event, unsigned flags)
+{
+    bool may_join = tsr_is_any_capture() && !tsr_is_capturing(tsr_stream_named(stream, per_thread));
+    if (!may_join)
+        return wait_in(stream, per_thread, event, flags);
+    bool gated = tsr_gate_enter();
+    tsr_captures_change_begin();
+    tsr_copies_may_join_capture(stream, per_thread);
+    CUresult result = wait_in(stream, per_thread, event, flags);
+    tsr_captures_change_end();
+    tsr_gate_leave(gated);
+    return result;
+}
+
+TSR_REDIRECTED(cuStreamWaitEvent)(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+    return wait_for_event(hStream, false, hEvent, Flags);
+}
+
+TSR_REDIRECTED(cuStreamWaitEvent_ptsz)(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+    return wait_for_event(hStream, true, hEvent, Flags);
+}

@@ -251,7 +251,6 @@ OTHERS = {
 # Before the driver is called, in a process whose launches may run elsewhere.
 BEFOREHAND = {
     "cuStreamDestroy": "tsr_pool_stream_ends(hStream), tsr_copies_stream_ends(hStream);",
-    "cuStreamWaitEvent": "tsr_copies_waits_for_event(hStream, {per_thread});",
 }
 # After a success: handles that the driver may give out again, settings that the executors are to have, too, and memory
 # that may be a library's.

@@ -31,7 +31,7 @@ static void forget_if_inactive(CUdevice device)
 #define ENDS(symbol, forget, end, type, name)                                                                                      \
     TSR_ENGAGED(symbol)(type name)                                                                                             \
     {                                                                                                                          \
-        bool recording = tsr_has_role(TSR_RECORDING);                                                                                   \
+        bool recording = tsr_has_role(TSR_DEFINING);                                                                                   \
         CUresult result = tsr_order_destroy_contexts();                                                                        \
         if (recording)                                                                                                             \
             tsr_timing_pause();                                                                                                \

@@ -138,10 +138,7 @@ def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
         ]
     else:
         lines = [f"    CUresult outcome = tsr_real.{arguments};"]
-    per_thread = "true" if row.base else "false"
-    first = (
-        ["    if (tsr_has_role(TSR_REDIRECTING))", f"        {before.format(per_thread=per_thread)}"] if before else []
-    )
+    first = ["    if (tsr_has_role(TSR_REDIRECTING))", f"        {before}"] if before else []
     return first + lines + (["    if (outcome == CUDA_SUCCESS)", f"        {after}"] if after else [])
 
 

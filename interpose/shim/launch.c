@@ -33,6 +33,8 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
         tsr_redirect_finish(launch, result);
     if (launch->start)
         tsr_launch_record(launch, result);
+    else if (result == CUDA_SUCCESS && tsr_has_role(TSR_DEFINING))
+        tsr_launch_define(launch);
     if (__builtin_expect(launch->due != TSR_CHECK_DUE_NONE, 0))
         tsr_check_finish(launch, result);
     tsr_call_enqueued();
@@ -167,6 +169,8 @@ static void count_each(uint64_t start, const CUDA_LAUNCH_PARAMS *list, unsigned 
         if (start) {
             tsr_launch_note(&launch);
             tsr_launch_record(&launch, CUDA_SUCCESS);
+        } else if (tsr_has_role(TSR_DEFINING)) {
+            tsr_launch_define(&launch);
         }
     }
 }

@@ -29,7 +29,7 @@ static __attribute__((noinline)) CUresult loaded(uint64_t start, enum tsr_row ro
         tsr_module_keep(module, image);
     else if (module && path)
         tsr_module_keep_file(module, path);
-    if (module && start)
+    if (module && tsr_has_role(TSR_DEFINING))
         tsr_module_define(module, image, path ? path : "", caller);
     record(start, row, result, result == CUDA_SUCCESS ? *handle : NULL, image);
     return result;

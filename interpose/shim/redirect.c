@@ -275,7 +275,7 @@ static CUresult enter_with_pulls(struct tsr_launch *launch, bool known, struct t
 /* It ran there before, and needed nothing. False: that may not be so any more; nothing is held. */
 static bool enter_again(struct tsr_launch *launch, const struct tsr_copies_proof *last)
 {
-    if (!last || tsr_order_enter(launch->stream, false, &launch->hold) != CUDA_SUCCESS)
+    if (!last || !tsr_order_enter_found(&launch->place, &launch->hold))
         return false;
     bool stands = tsr_copies_repeat(last, &launch->hold);
     if (!stands)

@@ -137,6 +137,17 @@ TEST(waiting_is_refused_meanwhile)
     OK(cuStreamDestroy(stream));
 }
 
+TEST(flags_of_a_captured_stream_are_not_told)
+{
+    CUstream stream = new_stream();
+    CUgraph graph = NULL;
+    unsigned flags = 0;
+    NEED_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_SURE(cuStreamGetFlags(stream, &flags), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_SURE(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    OK(cuStreamDestroy(stream));
+}
+
 TEST(legacy_stream_cannot_be_captured)
 {
     EXPECT_SURE(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -266,6 +277,25 @@ TEST(dependencies_are_told_and_changed)
     TRUE(device_holds(a + 128, 32, 2));
     OK(cuStreamDestroy(stream));
     OK(cuMemFree(a));
+}
+
+TEST(contexts_are_not_asked_meanwhile)
+{
+    CUstream stream = new_stream();
+    CUcontext context = NULL;
+    CUgraph graph = NULL;
+    CUevent event = NULL;
+    NEED_OK(cuCtxGetCurrent(&context));
+    NEED_OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    NEED_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_GUESS(cuCtxRecordEvent(context, event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_GUESS(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    OK(cuCtxRecordEvent(context, event));
+    NEED_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_GUESS(cuCtxWaitEvent(context, event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_GUESS(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    OK(cuEventDestroy(event));
+    OK(cuStreamDestroy(stream));
 }
 
 TEST(into_an_existing_graph)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
+from tests.fault.fault_driver import build, delays
 from tests.random.campaign import NONE, POLICIES, Setting, run
 from tests.sample import sampled
 
@@ -19,6 +20,7 @@ RING = Path(__file__).with_name("ring_guest.py")
 SIZES = Path(__file__).with_name("sizes_guest.py")
 CROWD = Path(__file__).with_name("crowd_guest.py")
 CAPTURE = Path(__file__).with_name("capture_guest.py")
+JOIN = Path(__file__).with_name("join_guest.py")
 THREADS, REQUESTS, MANY, LAYERS, BYTES = 4, 48, 200, 3, 65536
 MACHINE = "devices:\n  - {gpu: h200, count: 2, sm_count: 4}\nlink: "
 STREAMS = "rules:\n  - {match: {stream: 2}, device: 1}\n  - {match: {stream: 4}, device: 1}\n"
@@ -59,9 +61,10 @@ def serve(
     more: Sequence[str] = (),
     link: str = "pcie5",
     requests: int = REQUESTS,
+    asked: Sequence[str] = (),
 ) -> Ran:
-    """more: further arguments of the server."""
-    return guest(native, place, memory, rules, [str(SERVER), str(THREADS), str(requests), *more], link)
+    """more: further arguments of the server; asked: of tessera-run."""
+    return guest(native, place, memory, rules, [str(SERVER), str(THREADS), str(requests), *more], link, asked=asked)
 
 
 def guest(
@@ -72,6 +75,7 @@ def guest(
     program: list[str],
     link: str = "pcie5",
     executor: str = "1",
+    asked: Sequence[str] = (),
 ) -> Ran:
     """On the emulated machine; without `memory` on one GPU."""
     (place / "machine.yaml").write_text(f"{MACHINE}{link}\n")
@@ -79,7 +83,7 @@ def guest(
     (place / "policy.yaml").write_text(f"{head}memory: {{place: {memory}}}\n{rules}")
     policy = [] if memory is None else ["--policy", str(place / "policy.yaml")]
     report = place / "report.json"
-    options = ["--emulate", str(place / "machine.yaml"), "--json", str(report), *policy]
+    options = ["--emulate", str(place / "machine.yaml"), "--json", str(report), *policy, *asked]
     done = subprocess.run(
         [str(TESSERA_RUN), *options, "--", sys.executable, *program],
         text=True,
@@ -109,6 +113,18 @@ def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -
     assert ran.report["memory_copies"]["needed_bytes"] == sum(ran.report["memory_copies"]["pulled_bytes"].values())
     assert alone.virtual_ns / ran.virtual_ns > 1.4  # the first requests bring the weights
     assert ran.virtual_ns < afar.virtual_ns
+
+
+def test_a_policy_that_has_to_know_kernels_does_not_have_launches_recorded(native_build: Path, tmp_path: Path) -> None:
+    """Recording costs each launch more than all that copies do."""
+    native = native_build / "native"
+    serve(native, tmp_path, "copies")
+    plain = serve(native, tmp_path, "copies").report
+    counted = serve(native, tmp_path, "copies", asked=["--stats"]).report
+    assert plain["analysis"]["known"] == counted["analysis"]["known"] == plain["analysis"]["functions"] > 0
+    assert "overhead_ns_per_launch" not in plain
+    assert counted["overhead_ns_per_launch"] > 0
+    assert plain["launches"]["by_device"] == counted["launches"]["by_device"]
 
 
 @pytest.mark.parametrize("rules", [STREAMS, NTH], ids=["by stream", "by turns"])
@@ -226,6 +242,34 @@ def test_a_capture_keeps_nobody_from_coming_after_others(writer: str, native_bui
             check=False,
         )
         assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "slow_call", "microseconds"),
+    [
+        *((kind, "cuStreamIsCapturing", 4_000) for kind in ("free", "legacy", "pool")),
+        ("first", "cuThreadExchangeStreamCaptureMode", 100_000),
+    ],
+)
+def test_a_stream_joins_a_capture_before_or_after_it_is_asked(
+    kind: str, slow_call: str, microseconds: int, native_build: Path, tmp_path: Path
+) -> None:
+    """Not between the look whether it is captured and the question, between which a driver takes long."""
+    native, policy = native_build / "native", tmp_path / "policy.yaml"
+    devices = "devices: {home: 0, executors: [1]}\nmemory: {place: copies}\n"
+    policy.write_text(f"version: 1\n{devices}rules:\n  - {{match: {{function: store}}, device: 1}}\n")
+    slow = delays(native, build(native, native_build / "cuda-headers", tmp_path), 1, slow_call, microseconds)
+    command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy)]
+    for variables in (with_native(native), {**with_native(native), **slow}):  # the first learns what launches touch
+        done = subprocess.run(
+            [*command, "--", sys.executable, str(JOIN), kind],
+            text=True,
+            capture_output=True,
+            env={**variables, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
 @pytest.mark.full

@@ -18,6 +18,7 @@
 #define PLACES 16u
 #define MOST_THREADS 8u
 #define REPORT_SECONDS 10
+#define SOURCE_BYTES (2u << 20) /* too many to share memory with what is exported */
 
 struct place {
     const struct memory_kind *kind; /* NULL: empty */
@@ -53,10 +54,10 @@ static void count(uint64_t *counter)
 
 static void launch(struct worker *worker, CUfunction function, struct place *place, CUstream stream)
 {
-    uint32_t salt = draw(worker, 1000), spin = 0;
+    uint32_t salt = draw(worker, 1000), spin = 0, words = draw(worker, 4) ? WORDS : 1 + draw(worker, WORDS);
     void *params[] = {&place->memory.address, &shared_source, &salt, &spin};
-    CU(cuLaunchKernel(function, 1, 1, 1, WORDS, 1, 1, 0, stream, params, NULL));
-    for (uint32_t i = 0; i < WORDS; i++)
+    CU(cuLaunchKernel(function, 1, 1, 1, words, 1, 1, 0, stream, params, NULL));
+    for (uint32_t i = 0; i < words; i++)
         place->expected[i] = place->expected[i] * 3 + source[(i + 1) % WORDS] * 5 + salt + i;
     count(&launches);
 }
@@ -221,7 +222,7 @@ static void prepare(void)
         CU(cuModuleGetFunction(&functions[i], module, names[i]));
     for (uint32_t i = 0; i < WORDS; i++)
         source[i] = i * 7 + 1;
-    CU(cuMemAlloc(&shared_source, sizeof source));
+    CU(cuMemAlloc(&shared_source, SOURCE_BYTES));
     CU(cuMemcpyHtoD(shared_source, source, sizeof source));
 }
 

@@ -97,9 +97,10 @@ struct tsr_lane_pair *tsr_lane_times_begin(struct tsr_lane_times *times, const s
     return NULL;
 }
 
-void tsr_lane_times_end(struct tsr_lane_times *times, struct tsr_lane_pair *pair, CUstream stream, bool launched)
+void tsr_lane_times_end(struct tsr_lane_times *times, struct tsr_lane_pair *pair, const struct tsr_lane_record *record,
+                        CUstream stream, bool launched)
 {
-    (void)times, (void)pair, (void)stream, (void)launched;
+    (void)times, (void)pair, (void)record, (void)stream, (void)launched;
 }
 
 static CUresult made_current(CUcontext context)

@@ -8,8 +8,6 @@ import pytest
 
 from controlplane.commands.run import _analysis_line
 from controlplane.machine import doctor
-from controlplane.observe.report import report
-from controlplane.observe.stats import Statistics
 from controlplane.policy import Launches
 from controlplane.report.statistics import AnalysisReport
 from controlplane.run import unchecked
@@ -42,8 +40,7 @@ def test_verifying(launches: Launches, verify: int | None, said: str | None) -> 
 @pytest.mark.parametrize("missing", [[], ["zstandard"], ["zstandard", "nvidia-cuda-nvdisasm"]])
 def test_packages_without_which_little_is_known(missing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "installed", lambda name: None if name in missing else "1.0")
-    empty = report(Statistics(), None)
-    unknown = _analysis_line(replace(empty, analysis=AnalysisReport(2, 0, 2, 0, 2)))
+    unknown = _analysis_line(AnalysisReport(2, 0, 2, 0, 2))
     assert [name for name in doctor.OPTIONAL if f"{name} is not installed: " in unknown] == sorted(missing)
     assert unknown.count("\n") == 1 + len(missing)
-    assert _analysis_line(replace(empty, analysis=AnalysisReport(2, 2, 0, 0, 2))).count("\n") == 1
+    assert _analysis_line(AnalysisReport(2, 2, 0, 0, 2)).count("\n") == 1

@@ -57,10 +57,14 @@ CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 {
     CUresult result;
     struct tsr_stream *stream = look_up(hStream, &result);
-    if (stream && flags)
+    if (stream && flags) {
+        tsr_engine_lock();
+        result = tsr_capture_refuse_locked(stream); /* of all properties only this one may not be asked for */
+        tsr_engine_unlock();
         *flags = stream->flags;
-    else if (stream)
+    } else if (stream) {
         result = CUDA_ERROR_INVALID_VALUE;
+    }
     if (stream)
         tsr_stream_put(stream);
     return result;

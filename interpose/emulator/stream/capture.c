@@ -218,6 +218,15 @@ CUresult tsr_capture_refuse_locked(struct tsr_stream *stream)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+CUresult tsr_capture_refuse_all_locked(struct tsr_streams *streams)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (struct tsr_stream *stream = streams->first; stream; stream = stream->next)
+        if (stream->capture)
+            result = tsr_capture_refuse_locked(stream);
+    return result;
+}
+
 CUresult tsr_capture_add_locked(struct tsr_stream *stream, struct tsr_work *work)
 {
     struct tsr_capture *capture = stream->capture;

@@ -37,6 +37,8 @@ CUresult tsr_capture_record_locked(struct tsr_stream *stream, struct tsr_event *
 CUresult tsr_capture_wait_locked(struct tsr_stream *stream, struct tsr_event *event);
 /* For calls that a capturing stream does not allow: invalidates its capture. SUCCESS when it does not capture. */
 CUresult tsr_capture_refuse_locked(struct tsr_stream *stream);
+/* The same for calls that are about all streams of a context, of which one captures: invalidates all their captures. */
+CUresult tsr_capture_refuse_all_locked(struct tsr_streams *streams);
 /* The same for the host waiting for an event recorded in a capture: CAPTURED_EVENT. */
 CUresult tsr_capture_invalidate_event_locked(struct tsr_event *event);
 /* STREAM_CAPTURE_IMPLICIT for the legacy stream while a blocking stream of its context captures. */

@@ -187,7 +187,9 @@ CUresult tsr_event_record_context(struct tsr_event *event, struct tsr_context *c
     tsr_host_clock_enter();
     tsr_engine_lock();
     tsr_event_retain(event);
-    result = event->context == context ? context_item_locked(streams, &work, &item) : CUDA_ERROR_INVALID_HANDLE;
+    result = event->context == context ? tsr_capture_refuse_all_locked(streams) : CUDA_ERROR_INVALID_HANDLE;
+    if (!result)
+        result = context_item_locked(streams, &work, &item);
     if (!result) {
         result = after_all_locked(item, streams);
         tsr_event_name_locked(event, item);
@@ -211,7 +213,9 @@ CUresult tsr_event_wait_context(struct tsr_event *event, struct tsr_context *con
     tsr_host_clock_enter();
     tsr_engine_lock();
     tsr_event_retain(event);
-    result = event->capture ? CUDA_ERROR_CAPTURED_EVENT : context_item_locked(streams, &work, &item);
+    result = event->capture ? CUDA_ERROR_CAPTURED_EVENT : tsr_capture_refuse_all_locked(streams);
+    if (!result)
+        result = context_item_locked(streams, &work, &item);
     if (!result) {
         result = after_all_locked(item, streams);
         if (!tsr_event_before_locked(event, item))

@@ -18,12 +18,12 @@
 #include <tessera/apart.h>
 #include <tessera/gpus.h>
 
-#define TSR_LANE_VERSION 8u
+#define TSR_LANE_VERSION 9u
 #define TSR_LANE_RINGS 16u               /* of records: a stream's go to number `stream % TSR_LANE_RINGS` */
 #define TSR_LANE_RING_BYTES (256u << 10) /* of records; a power of two, and more than twice the largest one */
 #define TSR_LANE_FRONT_BYTES (128u << 10) /* before the rings; what GPUs read and write lies there */
 #define TSR_LANE_STREAMS 1024u            /* streams that may have work on an executor at a time */
-#define TSR_LANE_TIMES 2048u              /* launches that are being timed at a time */
+#define TSR_LANE_TIMES 2048u              /* launches and pulls that are being timed at a time */
 
 /*
  * The same places in both processes: of the lane, so that its semaphores have one address; of the arena; of the application's own
@@ -126,7 +126,7 @@ struct tsr_lane_set {
 struct tsr_lane_record {
     uint64_t stamp; /* atomic; its position + 1 once all of it is written */
     uint16_t kind;
-    uint16_t time;   /* LAUNCH: 1 + its place among the times, or 0: it is not timed */
+    uint16_t time;   /* LAUNCH, COPY: 1 + its place among the times, or 0: it is not timed; enum tsr_lane_time_part */
     uint32_t bytes;  /* of the whole record */
     uint32_t stream; /* slot */
     uint32_t function;
@@ -148,7 +148,10 @@ static inline uint64_t tsr_lane_shape(uint32_t param_bytes, uint32_t attributes)
     return (uint64_t)param_bytes << 32 | attributes;
 }
 
-/* A launch's time on the GPU. The shim has it open before it posts the launch; the executor answers once. */
+/* What is timed begins or ends with another record of the stream. */
+enum tsr_lane_time_part { TSR_LANE_TIME_BEGINS = 0x4000, TSR_LANE_TIME_ENDS = 0x8000, TSR_LANE_TIME_PLACE = 0x3fff };
+
+/* Time of a launch or pull on the GPU. The shim has it open before it posts that; the executor answers once. */
 struct tsr_lane_time {
     uint32_t state; /* atomic; enum tsr_lane_time_state */
     uint32_t reserved;

@@ -26,7 +26,7 @@
 #include <tessera/gpus.h>
 
 #define TSR_RECORDS_MAGIC 0x4452434552525354ull
-#define TSR_RECORDS_VERSION 7u
+#define TSR_RECORDS_VERSION 8u
 #define TSR_RING_RECORDS 16384u          /* a power of two */
 #define TSR_RING_RECORDS_OFFSET 4096u    /* of the first record in the ring's file */
 #define TSR_JOURNAL_ENTRIES_OFFSET 4096u /* of the first entry in the journal's file */
@@ -112,12 +112,13 @@ enum tsr_record_kind {
     TSR_RECORD_HOST,         /* a host function, a memory operation or another thing enqueued in a stream */
     TSR_RECORD_SYNCHRONIZE,  /* the host waited: for a stream, an event, a context */
     TSR_RECORD_CAPTURE,      /* begin or end of a stream's capture: by `call` */
-    TSR_RECORD_TIME,         /* when an earlier launch of this process ran on its GPU */
+    TSR_RECORD_TIME,         /* when an earlier launch or pull of this process ran on its GPU */
     TSR_RECORD_PARAMETERS,   /* of the launch before it, behind its attributes, in order; as many bytes as its `detail` says */
     TSR_RECORD_LIBRARY,      /* of the launch before it, behind its parameters: the library call that it happens in */
     TSR_RECORD_RANGE,        /* of that call's operands, behind LIBRARY; as many as its u.library.ranges */
     TSR_RECORD_TENSOR,       /* a tensor map was encoded; BYTES follow: the map's 128, and extent and stride of each axis */
-    TSR_RECORD_BYTES         /* the next bytes that the LIBRARY (behind its ranges) or TENSOR before it announces, in order */
+    TSR_RECORD_BYTES,        /* the next bytes that the LIBRARY (behind its ranges) or TENSOR before it announces, in order */
+    TSR_RECORD_PULL /* bytes that another GPU's copy held were pulled for the call that is recorded after it, in which it began */
 };
 
 enum tsr_record_flags {
@@ -134,7 +135,8 @@ enum tsr_record_flags {
 
 enum tsr_record_range { /* its other bits */
                         TSR_RECORD_RANGE_OVERWRITTEN = 256,
-                        TSR_RECORD_RANGE_SCRATCH = 512
+                        TSR_RECORD_RANGE_SCRATCH = 512,
+                        TSR_RECORD_RANGE_CARRIED = 1024
 };
 
 enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
@@ -186,7 +188,8 @@ struct tsr_record {
             uint8_t device;     /* GPU that ran it */
             uint8_t attributes; /* ATTRIBUTE records that follow */
             uint32_t shared_bytes;
-            uint32_t reason; /* of KEPT_HOME: enum tsr_reason */
+            uint16_t reason; /* of KEPT_HOME: enum tsr_reason */
+            uint16_t ticket; /* where GPUs have copies: last digits of its number among the work of its stream; 0: none */
         } launch;
         uint8_t attribute[32];  /* the first bytes of the CUlaunchAttributeValue */
         uint8_t parameters[32]; /* the next bytes of the parameter block */
@@ -233,11 +236,19 @@ struct tsr_record {
             uint32_t id;
         } thread;
         struct {
-            uint64_t number; /* of the launch's record in its ring */
-            uint32_t ring;   /* the launch's ring */
+            uint64_t number; /* of the launch's, or pull's, record in its ring */
+            uint32_t ring;   /* that ring */
             uint32_t reserved;
             uint64_t start_ns, ns; /* see gpu_clock */
         } time;
+        struct {
+            uint64_t address, bytes;
+            uint64_t writer;      /* stream of the work that wrote the first of these bytes last; 0: unknown */
+            uint16_t ticket;      /* last digits of that work's number (launch.ticket) */
+            uint8_t from, to;     /* GPUs */
+            uint8_t cause;        /* enum tsr_pull_cause (tessera/policy.h) */
+            uint8_t through_host; /* 1: these GPUs have no peer access */
+        } pull;
     } u;
 };
 

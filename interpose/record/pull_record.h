@@ -1,0 +1,8 @@
+/* What is recorded of pulls (memory/pull_seen.h): each, and of a sample when it ran on its GPU. */
+#ifndef TSR_RECORD_PULL_RECORD_H
+#define TSR_RECORD_PULL_RECORD_H
+
+/* Before recording begins. */
+void tsr_pull_records_start(void);
+
+#endif
