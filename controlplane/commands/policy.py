@@ -19,7 +19,7 @@ from controlplane.policy.explain import (
     explain_rule,
     findings,
 )
-from controlplane.policy.language import COPIES, FOLLOW, GIVEN, Order
+from controlplane.policy.language import AUTO, COPIES, FOLLOW, GIVEN, Order
 from controlplane.policy.schema import SCHEMA
 from controlplane.run import shim
 from ptxtools.errors import WireError
@@ -111,7 +111,7 @@ def _launches(count: int) -> str:
 
 
 def _device(device: int) -> int | str:
-    return next((name for name, value in GIVEN.items() if value == device), device)
+    return next((name for name, value in {**GIVEN, "auto": AUTO}.items() if value == device), device)
 
 
 def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> str:

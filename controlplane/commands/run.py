@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from controlplane.commands.split import STATS_FILE, split
 from controlplane.machine.emulate import SPEC
 from controlplane.policy import Launches, Policy, amount_of, read_policy
-from controlplane.policy.language import COPIES, Order
-from controlplane.policy.read import in_order
+from controlplane.policy.language import COPIES, EXECUTORS, Order
+from controlplane.policy.read import in_order, scheduled
 from controlplane.run import launch, shim, summary
 from controlplane.run.checks import Asked, CheckReport, Checks, home_policy
 from controlplane.run.emulation import Emulation
@@ -85,6 +85,12 @@ def _size(text: str) -> int:
 def _add_place(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--emulate", metavar="SPEC", help=f"run on emulated GPUs: {SPEC}")
     group.add_argument("--policy", metavar="FILE", type=Path, help="run launches on the GPUs that a policy names")
+    group.add_argument(
+        "--gpus",
+        metavar="GPUS",
+        help="place each launch by itself on several GPUs, without a policy (experimental): all, numbers such as 0,1 of "
+        "which the first is the program's, or how many",
+    )
     group.add_argument(
         "--verify",
         metavar="N",
@@ -208,6 +214,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.disassemble is not None and not options.analyze:
         raise ConfigError("--disassemble is about what kernels read and write", expected="--analyze")
     policy = None if options.policy is None else read_policy(options.policy)
+    emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
+    if options.gpus is not None:
+        if policy is not None:
+            raise ConfigError("--gpus takes the place of a policy", expected="--policy with schedule: auto in its file")
+        policy = _scheduled(options.gpus, emulation)
     if options.verify is not None:
         if policy is None:
             raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
@@ -223,7 +234,6 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("launches are not verified while GPUs have copies of memory", expected="another memory.place")
     if options.bounds and policy is None and not _is_checked(options):
         raise ConfigError("--bounds is about memory that a policy serves", expected="--policy with a policy file")
-    emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
     outputs = _outputs(options)
     for output in outputs:
         output.check()
@@ -273,7 +283,7 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
             from controlplane.run.observation import Observation  # only here: a plain run starts faster without it
 
             asked = options.verify, options.order
-            watched = None if redirection is None or policy is None else redirection.watched(*asked)
+            watched = None if redirection is None or options.policy is None else redirection.watched(*asked)
             consent = _consent(policy, options.disassemble) if options.analyze else None
             clones = options.check_accesses is not None
             observation = stack.enter_context(
@@ -294,6 +304,25 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
         analysis = None if report is None else report.analysis
         checked = None if checks is None else checks.report()
         return Outcome(code, launches, report if calls else None, checked, analysis)
+
+
+def _scheduled(words: str, emulation: Emulation | None) -> Policy:
+    """The policy that --gpus stands for. Raises ConfigError."""
+    numbers = [int(word) for word in words.split(",") if word.strip().isdigit()]
+    if words != "all" and len(numbers) != len(words.split(",")):
+        raise ConfigError(f"--gpus {words!r} names no GPUs", expected="all, numbers such as 0,1, or how many")
+    if "," not in words:
+        with ExitStack() as stack:
+            driver = shim.system_driver() if emulation is None else emulation.change().driver or shim.system_driver()
+            found = _present(emulation, driver, [], stack)()
+        others = [gpu for gpu in range(len(found.gpus)) if gpu != found.first]
+        most = len(found.gpus) if words == "all" else numbers[0]
+        if not 0 < most <= len(found.gpus):
+            raise ConfigError(f"--gpus {words}: this machine has {len(found.gpus)}", expected="all, or as many as there are")
+        numbers = [found.first, *others[: most - 1]]
+    if len(set(numbers)) != len(numbers) or len(numbers) > EXECUTORS + 1 or max(numbers) > EXECUTORS:
+        raise ConfigError(f"--gpus {words!r} does not name GPUs", expected=f"each once, numbers up to {EXECUTORS}")
+    return scheduled(numbers[0], numbers[1:])
 
 
 def _present(

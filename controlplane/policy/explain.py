@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from controlplane.policy.language import (
+    AUTO,
     BY_STREAM,
     COPIES,
     FOLLOW,
-    GIVEN,
     MOST,
+    SEVERAL,
     Executor,
     Interval,
     Match,
@@ -66,10 +67,12 @@ def explain_default(policy: Policy) -> str:
 
 
 def _where(policy: Policy, device: int) -> str:
-    if device not in GIVEN.values():
+    if device not in SEVERAL:
         return f"{'stay' if device == policy.home else 'run'} on {place(policy, device)}"
     whose = "stream" if device == BY_STREAM else "thread"
     gpus = ", ".join(place(policy, gpu) for gpu in policy.gpus)
+    if device == AUTO:
+        return f"are placed one by one on {gpus}"
     return f"run on their {whose}'s GPU: each new {whose} is given the one with the least to do of {gpus}"
 
 
@@ -85,7 +88,7 @@ def explain_consent(policy: Policy) -> str:
 def main_gpu(policy: Policy) -> int:
     """Where launches run that no rule with a condition takes: as far as one can tell, most of them."""
     device = next((rule.device for rule in policy.rules if implies(Match(), rule.match)), policy.default)
-    return policy.home if device in GIVEN.values() else device
+    return policy.home if device in SEVERAL else device
 
 
 def used_gpus(policy: Policy) -> frozenset[int]:
@@ -103,7 +106,7 @@ def used_gpus(policy: Policy) -> frozenset[int]:
 
 def _gpus_of(policy: Policy, devices: Iterable[int]) -> frozenset[int]:
     """Of rules' devices."""
-    return frozenset(gpu for device in devices for gpu in (policy.gpus if device in GIVEN.values() else (device,)))
+    return frozenset(gpu for device in devices for gpu in (policy.gpus if device in SEVERAL else (device,)))
 
 
 def usual_memory(policy: Policy) -> int:

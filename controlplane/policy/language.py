@@ -18,6 +18,8 @@ MOVE_AFTER = 16
 BY_STREAM = -1  # as the device of a rule
 BY_THREAD = -2  # as the device of a rule
 GIVEN = {"by_stream": BY_STREAM, "by_thread": BY_THREAD}
+AUTO = -3  # as the default: each launch goes where the rule says (docs/schedule.md)
+SEVERAL = frozenset((*GIVEN.values(), AUTO))  # devices that stand for any of the policy's GPUs
 
 Signature: TypeAlias = tuple[int, int, int]  # of a file's state: what changes when it is edited or replaced
 
@@ -119,7 +121,7 @@ class Rule:
 @dataclass(frozen=True, slots=True)
 class Policy:
     """`home` is the GPU the application uses; the first rule that matches a launch, or `default`, decides.
-    `default` is a device as rules have one.
+    `default` is a device as rules have one, or AUTO.
 
     Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to
     look at exceeds verify_limit_bytes. Memory that the application allocates on its GPU lies on GPU `memory_place`, or,

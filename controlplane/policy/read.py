@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +11,7 @@ from controlplane.base.yamlfile import Value, read
 from controlplane.policy import schema
 from controlplane.policy.explain import usual_memory
 from controlplane.policy.language import (
+    AUTO,
     COPIES,
     EXECUTORS,
     FOLLOW,
@@ -94,7 +95,25 @@ def policy_of(root: Value) -> Policy:
     )
     if not says_memory:
         policy = replace(policy, memory_place=usual_memory(policy), says_memory=False)
+    if "schedule" in entries:
+        return _scheduled(policy, entries)
     return in_order(policy, _order(entries["order"]), entries["order"].line) if "order" in entries else policy
+
+
+def scheduled(home: int, others: Sequence[int]) -> Policy:
+    """Without a file: launches are placed one by one on these GPUs."""
+    executors = tuple(Executor(gpu) for gpu in others)
+    return Policy(Path(), home, executors, (), AUTO, memory_place=COPIES, order=Order.DATA)
+
+
+def _scheduled(policy: Policy, entries: Mapping[str, Value]) -> Policy:
+    schedule = entries["schedule"]
+    schedule.choice(frozenset(("auto",)))
+    if "default" in entries:
+        raise entries["default"].error("launches that no rule matches are placed one by one", "no default")
+    if "order" in entries and _order(entries["order"]) is Order.STREAM:
+        raise entries["order"].error("launches that are placed one by one wait where data flows", "order: data")
+    return in_order(replace(policy, default=AUTO, says_order=True), Order.DATA, schedule.line)
 
 
 def in_order(policy: Policy, order: Order, line: int | None = None) -> Policy:

@@ -178,6 +178,11 @@ SCHEMA: dict[str, Json] = {
                 "only where data flows between them, with memory: {place: copies} (stream).",
                 enum=[each.value for each in Order],
             ),
+            "schedule": _described(
+                "auto, instead of default: launches that no rule matches are placed one by one, with order: data "
+                "(docs/schedule.md; experimental).",
+                const="auto",
+            ),
             "log": _described("decisions: log what is first decided for each function.", enum=["off", "decisions"]),
             "disassemble": _described(
                 "Whose machine code --analyze may disassemble; open: all but NVIDIA's closed libraries (open).",

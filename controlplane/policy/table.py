@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from controlplane.base.demangle import demangle, plain
 from controlplane.policy.explain import main_gpu
-from controlplane.policy.language import COPIES, GPUS, Interval, Log, Match, Order, Policy, Rule
+from controlplane.policy.language import AUTO, COPIES, GPUS, Interval, Log, Match, Order, Policy, Rule
 from ptxtools.errors import ConfigError
 from ptxtools.native import records
 
@@ -54,6 +54,12 @@ def live_order(buffer: Any) -> Order:
     ffi, text = records.header(HEADER)
     record: Any = ffi.from_buffer("struct tsr_policy *", buffer)
     return {number: order for order, number in _orders(text).items()}[int(record.order)]
+
+
+def live_is_scheduled(buffer: Any) -> bool:
+    """Whether launches that no rule matches are placed one by one in the run of a live record."""
+    record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
+    return int(record.tables[record.generation % 2].default_device) == AUTO
 
 
 def replace_rules(buffer: Any, policy: Policy) -> int:

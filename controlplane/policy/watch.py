@@ -11,13 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from controlplane.policy.language import Order, Signature
+from controlplane.policy.language import AUTO, Order, Signature
 from controlplane.policy.read import read_policy, signature
 from controlplane.policy.table import (
     devices_of,
     live_devices,
     live_library_calls,
     live_memory,
+    live_is_scheduled,
     live_order,
     live_verify,
     replace_rules,
@@ -91,6 +92,12 @@ class Watcher:
                 raise ConfigError(
                     "the order of launches cannot change while the program runs",
                     expected=f"order: {order.value}, as the run began with",
+                    file=self._file,
+                )
+            if (policy.default == AUTO) is not live_is_scheduled(self._table):
+                raise ConfigError(
+                    "whether launches are placed one by one cannot change while the program runs",
+                    expected="schedule as the run began with",
                     file=self._file,
                 )
             if policy.marks_library_calls and not live_library_calls(self._table):

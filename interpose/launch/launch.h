@@ -53,6 +53,8 @@ struct tsr_launch {
 
     /* The decision. */
     bool decided; /* a rule was chosen for it */
+    bool automatic; /* none held: the session places it (schedule/automatic.h), and is to be told where it went */
+    uint64_t ticket; /* then: of its use of memory (memory/copies.h); 0: it has none */
     uint32_t gpu; /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
 
     /* The outcome. */

@@ -58,6 +58,7 @@ struct tsr_copies_use {
     bool per_thread;
     struct tsr_lane_client *lane;   /* NULL: it runs at home */
     struct tsr_copies_proof *proof; /* to be filled in by who will repeat the use; NULL: nobody will */
+    uint64_t *ticket;               /* gets the use's ticket (directory.h), if it is given one; NULL: nobody asks */
 };
 
 extern uint32_t tsr_copies_away __attribute__((visibility("hidden"))); /* atomic; not 0: other GPUs than home may hold bytes */
@@ -83,6 +84,14 @@ CUresult tsr_copies_pull(const struct tsr_copies_use *use, const struct tsr_orde
 bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold);
 /* The stream is still held since the use that was to be proved; NULL: none was. */
 void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold);
+
+/* So that uses are noted from now on, and not only from the first work elsewhere, if this is the moment. */
+void tsr_copies_begin(void);
+/* What work that touches this would find (directory.h). Adds to the survey. */
+struct tsr_survey;
+struct tsr_survey_of;
+void tsr_copies_survey(const struct tsr_touch *touches, uint32_t count, const struct tsr_survey_of *of,
+                       struct tsr_survey *survey);
 
 /* No proof stands any more: what was known of launches may be wrong. */
 void tsr_copies_look_again(void);

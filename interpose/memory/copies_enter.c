@@ -79,6 +79,12 @@ static CUresult begin_or_tidy(void)
     return tsr_tickets_have_begun() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+void tsr_copies_begin(void)
+{
+    if (!tsr_tickets_have_begun())
+        begin_or_tidy();
+}
+
 static bool is_under_way(const struct tsr_copies_use *use)
 {
     return (tsr_tickets_have_begun() || !use->lane) && (use->locked || !tsr_tickets_are_crowded());

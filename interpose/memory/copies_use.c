@@ -31,6 +31,8 @@ struct inquiry {
     bool changes;           /* something of what the directories know */
     bool shared;            /* it uses memory that other strands of its stream may use as well, which no directory knows */
     uint32_t ties;          /* bit n: to strand n */
+    const struct tsr_survey_of *survey_of;
+    struct tsr_survey *survey;
     struct tsr_relay relay; /* of pulls from GPUs whose memory this one does not see */
     CUresult result;
 };
@@ -406,6 +408,8 @@ static CUresult pull_locked(struct inquiry *inquiry)
         return inquiry->result;
     uint64_t ticket = tsr_ticket_take_locked(&inquiry->waits.asker);
     note_shared_locked(inquiry, ticket);
+    if (inquiry->use->ticket)
+        *inquiry->use->ticket = ticket;
     if (inquiry->use->everything)
         apply_everything_locked(inquiry, ticket);
     else if (inquiry->changes)
@@ -428,6 +432,20 @@ CUresult tsr_copies_pull(const struct tsr_copies_use *use, const struct tsr_orde
     CUresult result = begin_locked(&inquiry, use, hold, slot) ? pull_locked(&inquiry) : CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_unlock(&tsr_copies_lock);
     return result;
+}
+
+static void survey_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
+{
+    tsr_directory_survey(&copies->directory, use, inquiry->survey_of, inquiry->survey);
+}
+
+void tsr_copies_survey(const struct tsr_touch *touches, uint32_t count, const struct tsr_survey_of *of, struct tsr_survey *survey)
+{
+    struct tsr_copies_use use = {.touches = touches, .count = count};
+    struct inquiry inquiry = {.use = &use, .survey_of = of, .survey = survey};
+    pthread_mutex_lock(&tsr_copies_lock);
+    each_locked(&inquiry, 0, survey_locked);
+    pthread_mutex_unlock(&tsr_copies_lock);
 }
 
 CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_waits *out)

@@ -242,6 +242,8 @@ static struct tsr_assignment place_of(const struct tsr_session *session, const s
     int32_t device = device_of(rules, rule);
     if (device == TSR_POLICY_BY_STREAM || device == TSR_POLICY_BY_THREAD)
         return tsr_assign(session, device, launch);
+    if (device == TSR_POLICY_AUTO)
+        return (struct tsr_assignment){0};
     return rule ? (struct tsr_assignment){.lane = rule->lane, .leaves = rule->leaves}
                 : (struct tsr_assignment){.lane = rules->default_lane, .leaves = rules->default_leaves};
 }
@@ -264,6 +266,7 @@ struct tsr_decision tsr_decide(struct tsr_session *session, struct tsr_function_
     struct tsr_assignment place = place_of(session, rules, rule, launch);
     decision.lane = place.lane;
     decision.leaves = place.leaves;
+    decision.automatic = device_of(rules, rule) == TSR_POLICY_AUTO;
     if (decision.lane) {
         decision.lane_number = tsr_lane_number(decision.lane);
         decision.device = session->lane_device[decision.lane_number];

@@ -29,6 +29,7 @@ struct tsr_decision {
     struct tsr_lane_client *lane; /* NULL: home */
     uint32_t lane_number;
     bool leaves;     /* it is to run elsewhere; without a lane it cannot */
+    bool automatic;  /* no rule holds, and the session places such launches itself (automatic.h) */
     uint32_t device; /* of the lane */
     bool verify;     /* it is this launch's turn to be verified */
     uint64_t verify_limit_bytes;

@@ -251,6 +251,7 @@ OTHERS = {
 # Before the driver is called, in a process whose launches may run elsewhere.
 BEFOREHAND = {
     "cuStreamDestroy": "tsr_pool_stream_ends(hStream), tsr_copies_stream_ends(hStream);",
+    **dict.fromkeys(("cuCtxSynchronize", "cuStreamSynchronize", "cuMemcpyDtoH"), "tsr_automatic_wait_begins();"),
 }
 # After a success: handles that the driver may give out again, settings that the executors are to have, too, and memory
 # that may be a library's.
@@ -273,7 +274,7 @@ AFTERWARDS = {
     "cuMemFreeAsync": _GAVE.format("dptr"),
     "cuMemFreeHost": _GAVE.format("(uintptr_t)p"),
     "cuMemUnmap": _GAVE.format("ptr"),
-    **dict.fromkeys(
-        ("cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuMemcpyDtoH"), "tsr_migrate_consider();"
-    ),
+    "cuEventSynchronize": "tsr_migrate_consider();",
+    **dict.fromkeys(("cuCtxSynchronize", "cuMemcpyDtoH"), "tsr_migrate_consider(), tsr_automatic_waited(NULL);"),
+    "cuStreamSynchronize": "tsr_migrate_consider(), tsr_automatic_waited({stream});",
 }

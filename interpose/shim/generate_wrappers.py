@@ -46,6 +46,7 @@ INCLUDES = """#include "launch/copy_shape.h"
 #include "driver/stream_handle.h"
 #include "record/recorder.h"
 #include "record/timing.h"
+#include "schedule/automatic.h"
 """
 # A fence of a failed executor may close once more for a moment: its error is told all the same.
 QUERY = [
@@ -119,6 +120,9 @@ def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
     arguments = f"{row.symbol}({', '.join(prototype.arguments)})"
     order = order_of(row, prototype)
     before, after = BEFOREHAND.get(name_of(row)), AFTERWARDS.get(name_of(row))
+    if after is not None:
+        named = f"tsr_stream_named({stream_of(prototype)}, {'true' if row.base else 'false'})"
+        after = after.replace("{stream}", named)
     if redirected:
         redirect = f"tsr_has_role(TSR_REDIRECTING) ? redirected_{arguments} : tsr_real.{arguments}"
         lines = [f"    CUresult outcome = {redirect};"]

@@ -16,6 +16,7 @@
 #include "check/check.h"
 #include "object/collective.h"
 #include "object/capture.h"
+#include "schedule/automatic.h"
 #include "schedule/decide.h"
 #include "calls/calls.h"
 #include "lane/functions.h"
@@ -136,7 +137,7 @@ static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_clien
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     struct tsr_copies_use use = {
-        .touches = touches.all, .count = touches.count, .stream = launch->stream, .lane = lane, .proof = proof};
+        .touches = touches.all, .count = touches.count, .stream = launch->stream, .lane = lane, .proof = proof, .ticket = &launch->ticket};
     CUresult result =
         tsr_order_is_there(launch->place.stream, lane) ? tsr_copies_prepare_lightly(&use) : tsr_copies_prepare(&use);
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
@@ -165,6 +166,8 @@ static bool post_again(const struct tsr_launch *launch, struct tsr_lane_client *
 
 static CUresult post_with_copies(struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record)
 {
+    if (launch->automatic) /* whoever repeats has no ticket of his own */
+        return post_with_pulls(launch, lane, record, NULL);
     struct tsr_repeat repeat = tsr_repeat_find(launch, lane);
     struct tsr_copies_proof proof = {0};
     CUresult result;
@@ -206,11 +209,39 @@ static struct tsr_decide_launch asked_of(const struct tsr_launch *launch)
                                       .captured = launch->captured};
 }
 
+/* Where no rule holds. What cannot leave is told nevertheless: others read what it writes. */
+static void place(struct tsr_launch *launch, struct tsr_decision *decision)
+{
+    struct tsr_touches touches;
+    struct tsr_automatic_launch automatic = {.function = launch->known,
+                                             .grid = launch->grid,
+                                             .block = launch->block,
+                                             .shared_bytes = launch->shared_bytes,
+                                             .stream = launch->stream};
+    if (launch->captured || !tsr_automatic_is_on)
+        return;
+    launch->automatic = true;
+    if (tsr_launch_gather(launch) && tsr_touches_of(launch, &touches)) {
+        automatic.touches = touches.all;
+        automatic.count = touches.count;
+        automatic.stays = hindrance_of_request(launch, false) != TSR_REASON_NONE ||
+                          tsr_home_only_scan(launch->gathered->values, launch->gathered->bytes) != TSR_REASON_NONE;
+    }
+    decision->lane = tsr_automatic_choose(&automatic);
+    if (!decision->lane)
+        return;
+    decision->lane_number = tsr_lane_number(decision->lane);
+    decision->device = launch->session->lane_device[decision->lane_number];
+    decision->leaves = true;
+}
+
 static CUresult take(struct tsr_launch *launch)
 {
     struct tsr_decide_launch asked = asked_of(launch);
     struct tsr_decision decision = tsr_decide(launch->session, launch->known, &asked);
     launch->decided = true;
+    if (decision.automatic)
+        place(launch, &decision);
     if (!decision.lane) {
         if (decision.leaves && launch->captured)
             launch->reason = TSR_REASON_CAPTURE;
@@ -242,6 +273,8 @@ static CUresult take(struct tsr_launch *launch)
     }
     launch->taken = true;
     launch->gpu = decision.device;
+    if (launch->automatic)
+        tsr_automatic_went(decision.lane, launch->ticket);
     uint32_t counts_for = result == CUDA_SUCCESS ? tsr_heat_weight() : 0;
     if (counts_for)
         tsr_heat_count(launch->gathered->values, launch->gathered->bytes, counts_for, decision.device);
@@ -271,7 +304,7 @@ static bool is_tracked(const struct tsr_launch *launch)
 static CUresult enter_with_pulls(struct tsr_launch *launch, bool known, struct tsr_copies_proof *proof)
 {
     struct tsr_touches touches;
-    struct tsr_copies_use use = {.touches = touches.all, .stream = launch->stream, .proof = proof};
+    struct tsr_copies_use use = {.touches = touches.all, .stream = launch->stream, .proof = proof, .ticket = &launch->ticket};
     use.everything = !known || !tsr_touches_of(launch, &touches);
     use.count = use.everything ? 0 : touches.count;
     use.tracked = !use.everything && is_tracked(launch);
@@ -297,6 +330,8 @@ static bool enter_again(struct tsr_launch *launch, const struct tsr_copies_proof
 static CUresult enter_with_copies(struct tsr_launch *launch, bool ours)
 {
     bool known = ours && tsr_launch_gather(launch);
+    if (launch->automatic)
+        return enter_with_pulls(launch, known, NULL);
     struct tsr_repeat repeat = known ? tsr_repeat_find(launch, NULL) : (struct tsr_repeat){0};
     struct tsr_copies_proof proof = {0};
     if (enter_again(launch, repeat.last))
@@ -336,7 +371,12 @@ CUresult tsr_redirect(struct tsr_launch *launch)
         return result;
     if (launch->gpu == launch->session->policy->home)
         look_at(launch, ours ? launch->known : NULL);
-    return enter(launch, ours);
+    result = enter(launch, ours);
+    if (launch->automatic && result == CUDA_SUCCESS) {
+        tsr_automatic_went(NULL, launch->ticket);
+        tsr_automatic_begins(launch->stream);
+    }
+    return result;
 }
 
 /* A function that came in a way the shim does not know. The driver has just launched it, and so knows the handle. */
@@ -365,6 +405,8 @@ static enum tsr_reason late_reason(struct tsr_launch *launch)
 void tsr_redirect_finish(struct tsr_launch *launch, CUresult result)
 {
     const struct tsr_session *session = launch->session;
+    if (launch->automatic && !launch->taken)
+        tsr_automatic_ends(launch->stream);
     if (result != CUDA_SUCCESS)
         return;
     if (!launch->decided && launch->gpu == session->policy->home)

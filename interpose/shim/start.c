@@ -24,6 +24,7 @@
 #include "order/order.h"
 #include "order/strands.h"
 #include "schedule/assign.h"
+#include "schedule/automatic.h"
 
 static struct tsr_session *current; /* lock; the last one that was made, perhaps in the parent process */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -96,6 +97,7 @@ static void prepare(struct tsr_session *session)
     tsr_gate_start(may_move || session->checks || policy->tables[policy->generation % 2].verify_every != 0);
     tsr_arena_start(policy);
     open_lanes(session);
+    tsr_automatic_start(session, *tsr_options()->machine != 0);
 }
 
 static struct tsr_session *create(void)

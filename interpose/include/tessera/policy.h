@@ -27,6 +27,7 @@
 
 #define TSR_POLICY_BY_STREAM (-1) /* as a rule's device: each stream is given one (schedule/assign.h) */
 #define TSR_POLICY_BY_THREAD (-2) /* as a rule's device: each thread is given one */
+#define TSR_POLICY_AUTO (-3)      /* as the default device: each launch goes where the rule of tessera/place.h says */
 
 /* cffi: begin */
 struct tsr_policy_executor {

@@ -1,0 +1,316 @@
+/* See automatic.h. */
+#include "schedule/automatic.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <tessera/place.h>
+
+#include "base/os.h"
+#include "driver/real.h"
+#include "lane/lane_client.h"
+#include "memory/directory.h"
+#include "object/registry.h"
+#include "object/session.h"
+#include "schedule/classes.h"
+
+#define HOME 0u            /* GPUs are numbered as copies are: home, then lanes */
+#define STREAMS 256u       /* that are told from each other; a power of two */
+#define SAMPLES 16u        /* under way */
+#define LOOK_EVERY 8u      /* launches between looks at samples */
+#define LEAD_NS 500e3
+#define SLACK_NS 10e6
+#define FENCE_NS 8e3
+#define COPY_NS 3e3
+#define BYTES_PER_NS 390.0   /* of a pair of GPUs whose copies were not measured */
+#define RELAYED_PER_NS 10.0  /* of one that copies through the host */
+#define WINDOW_NS 20e6
+#define LONGEST_REST_NS 10e9
+#define LEAST_GAIN 0.01
+#define BUDGET_NS 1e6
+
+/* What is known of a stream: the tickets of its last launch, and of the one that will be done last. */
+struct stream {
+    CUstream handle; /* NULL: none, or all */
+    uint64_t last, latest;
+    double latest_ns;
+};
+
+struct sample {
+    CUevent begin, end;
+    struct tsr_class_of of;
+    bool busy;
+};
+
+/* A piece of work that was told to the rule: its place among all. */
+struct recent {
+    uint64_t ticket, number;
+};
+
+static struct {
+    struct tsr_place place;
+    struct tsr_guard guard;
+    struct tsr_classes classes;
+    struct recent recent[TSR_PLACE_KNOWN];
+    struct stream streams[STREAMS], all;
+    struct sample samples[SAMPLES];
+    uint64_t launches;
+    uint32_t under_way; /* samples */
+    CUcontext context;  /* of the samples' events */
+    bool no_samples, stays;
+} *state; /* lock */
+
+bool tsr_automatic_is_on;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool frozen;      /* the host's time stands still but where it waits: emulated GPUs have a time of their own */
+static double frozen_ns; /* lock; that time */
+static uint32_t copies;  /* set of GPUs */
+
+/* A thread's launch between being asked for and being told. */
+static __thread struct tsr_place_launch asked;
+static __thread struct tsr_place_choice choice;
+static __thread struct tsr_class_of class;
+static __thread CUstream asked_stream;
+static __thread struct sample *sample;
+static __thread double wait_began_ns;
+
+static double now_ns_locked(void)
+{
+    return frozen ? frozen_ns : (double)tsr_os_monotonic_ns();
+}
+
+static struct stream *stream_of_locked(CUstream handle)
+{
+    struct stream *stream = &state->streams[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 12) % STREAMS];
+    if (stream->handle != handle)
+        *stream = (struct stream){.handle = handle};
+    return stream;
+}
+
+static struct recent *recent_of(uint64_t ticket)
+{
+    return &state->recent[(ticket + (ticket >> TSR_TICKET_SHIFT) * 40503u) % TSR_PLACE_KNOWN];
+}
+
+static bool is_fresh(void *context, uint64_t ticket)
+{
+    (void)context;
+    const struct recent *recent = recent_of(ticket);
+    return recent->ticket == ticket && state->launches - recent->number < TSR_PLACE_OLD;
+}
+
+static void look_at_samples_locked(void)
+{
+    for (uint32_t i = 0; i < SAMPLES && state->under_way; i++) {
+        struct sample *one = &state->samples[i];
+        float ms = 0;
+        if (!one->busy || tsr_real.cuEventQuery(one->end) == CUDA_ERROR_NOT_READY)
+            continue;
+        if (tsr_real.cuEventElapsedTime(&ms, one->begin, one->end) == CUDA_SUCCESS)
+            tsr_class_tell(&state->classes, &one->of, HOME, (double)ms * 1e6);
+        else
+            state->no_samples = true;
+        one->busy = false;
+        state->under_way--;
+    }
+}
+
+static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *bytes)
+{
+    struct tsr_survey survey = {0};
+    struct tsr_survey_of of = {.copies = (uint16_t)copies, .is_fresh = is_fresh};
+    tsr_copies_survey(launch->touches, launch->count, &of, &survey);
+    asked.part_count = survey.part_count;
+    for (uint32_t i = 0; i < survey.part_count; i++)
+        asked.parts[i] = survey.parts[i];
+    for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
+        asked.constants[gpu] = survey.constants[gpu];
+    asked.written = *bytes = 0;
+    for (uint32_t i = 0; i < launch->count; i++) {
+        uint64_t size = launch->touches[i].end - launch->touches[i].first;
+        asked.written += launch->touches[i].writes ? size : 0;
+        *bytes += size;
+    }
+}
+
+static void ask_locked(const struct tsr_automatic_launch *launch)
+{
+    uint64_t bytes = 0;
+    bool may_leave = launch->touches && !launch->stays;
+    asked.now_ns = now_ns_locked();
+    asked.last = stream_of_locked(launch->stream)->last;
+    asked.allowed = may_leave ? copies : 1u << HOME;
+    asked.stays = may_leave && state->stays;
+    if (launch->touches) {
+        survey_locked(launch, &bytes);
+    } else { /* it comes after everything */
+        double end_ns = tsr_place_end(&state->place);
+        asked.now_ns = end_ns > asked.now_ns ? end_ns : asked.now_ns;
+        asked.part_count = 0;
+        asked.written = 0;
+        for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
+            asked.constants[gpu] = 0;
+    }
+    class = tsr_class_find(&state->classes, (uintptr_t)launch->function, launch->grid, launch->block, launch->shared_bytes);
+    double ns = tsr_class_ns(&state->classes, &class, HOME, bytes);
+    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
+        asked.ns[gpu] = ns;
+}
+
+struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch)
+{
+    if (!tsr_copies_matter())
+        tsr_copies_begin();
+    pthread_mutex_lock(&lock);
+    asked_stream = launch->stream;
+    if (++state->launches % LOOK_EVERY == 0)
+        look_at_samples_locked();
+    ask_locked(launch);
+    tsr_place_choose(&state->place, &asked, &choice);
+    pthread_mutex_unlock(&lock);
+    return choice.gpu == HOME ? NULL : tsr_session()->lanes[choice.gpu - 1];
+}
+
+static void note_locked(struct stream *stream, uint64_t ticket, double finish_ns)
+{
+    stream->last = ticket;
+    if (finish_ns >= stream->latest_ns) {
+        stream->latest = ticket;
+        stream->latest_ns = finish_ns;
+    }
+}
+
+void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
+{
+    uint32_t gpu = lane ? 1 + tsr_lane_number(lane) : HOME;
+    pthread_mutex_lock(&lock);
+    struct tsr_place_answer answer = tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
+    if (ticket)
+        *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->launches};
+    note_locked(stream_of_locked(asked_stream), ticket, answer.finish_ns);
+    note_locked(&state->all, ticket, answer.finish_ns);
+    state->stays = tsr_guard_next(&state->guard, answer.single_ns, tsr_place_end(&state->place));
+    pthread_mutex_unlock(&lock);
+}
+
+/* NULL: there is none now. */
+static struct sample *free_sample_locked(void)
+{
+    CUcontext current = NULL;
+    if (state->no_samples || state->under_way == SAMPLES || tsr_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
+        return NULL;
+    if (!state->context)
+        state->context = current;
+    if (state->context != current)
+        return NULL;
+    struct sample *one = state->samples;
+    while (one->busy)
+        one++;
+    if (!one->begin && tsr_real.cuEventCreate(&one->begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
+        return NULL;
+    return one->end || tsr_real.cuEventCreate(&one->end, CU_EVENT_DEFAULT) == CUDA_SUCCESS ? one : NULL;
+}
+
+void tsr_automatic_begins(CUstream stream)
+{
+    sample = NULL;
+    if (!tsr_class_is_due(&class, HOME))
+        return;
+    pthread_mutex_lock(&lock);
+    struct sample *one = free_sample_locked();
+    if (one && tsr_real.cuEventRecord(one->begin, stream) == CUDA_SUCCESS) {
+        one->of = class;
+        one->busy = true;
+        state->under_way++;
+        sample = one;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_automatic_ends(CUstream stream)
+{
+    if (!sample)
+        return;
+    pthread_mutex_lock(&lock);
+    if (tsr_real.cuEventRecord(sample->end, stream) != CUDA_SUCCESS) {
+        sample->busy = false;
+        state->under_way--;
+        state->no_samples = true;
+    }
+    pthread_mutex_unlock(&lock);
+    sample = NULL;
+}
+
+void tsr_automatic_wait_begins(void)
+{
+    if (!tsr_automatic_is_on)
+        return;
+    pthread_mutex_lock(&lock);
+    wait_began_ns = now_ns_locked();
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_automatic_waited(CUstream stream)
+{
+    if (!tsr_automatic_is_on)
+        return;
+    pthread_mutex_lock(&lock);
+    struct stream *of = stream ? stream_of_locked(stream) : &state->all;
+    look_at_samples_locked();
+    if (frozen && of->latest_ns > frozen_ns)
+        frozen_ns = of->latest_ns;
+    if (of->latest)
+        tsr_place_waited(&state->place, of->latest, wait_began_ns, now_ns_locked());
+    of->latest = 0;
+    of->latest_ns = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+static struct tsr_place_link link_between(const struct tsr_policy *policy, uint32_t from, uint32_t to)
+{
+    const struct tsr_policy_pair *pair = &policy->pairs[16 * to + from];
+    uint32_t proof = __atomic_load_n(&pair->proof, __ATOMIC_ACQUIRE);
+    double rate = proof == TSR_PROOF_RIGHT && pair->bytes_per_s            ? (double)pair->bytes_per_s / 1e9
+                  : proof == TSR_PROOF_RIGHT || proof == TSR_PROOF_PENDING ? BYTES_PER_NS
+                                                                           : RELAYED_PER_NS;
+    return (struct tsr_place_link){.fence_ns = FENCE_NS, .copy_ns = COPY_NS, .ns_per_byte = 1 / rate};
+}
+
+static void start_place(const struct tsr_session *session)
+{
+    const struct tsr_guard_options guard = {.window_ns = WINDOW_NS,
+                                            .rest_ns = WINDOW_NS,
+                                            .longest_rest_ns = LONGEST_REST_NS,
+                                            .least = LEAST_GAIN,
+                                            .budget_ns = BUDGET_NS};
+    struct tsr_place_options options = {.gpus = 1 + session->lane_count,
+                                        .home = HOME,
+                                        .ways = (1u << TSR_PLACE_WAYS) - 1,
+                                        .lead_ns = LEAD_NS,
+                                        .slack_ns = SLACK_NS,
+                                        .careful = true};
+    uint32_t numbers[TSR_GPUS] = {session->policy->home};
+    for (uint32_t i = 0; i < session->lane_count; i++)
+        numbers[1 + i] = session->lane_device[i];
+    for (uint32_t from = 0; from < options.gpus; from++)
+        for (uint32_t to = 0; to < options.gpus; to++)
+            options.links[from][to] = link_between(session->policy, numbers[from], numbers[to]);
+    tsr_place_init(&state->place, &options);
+    tsr_guard_init(&state->guard, &guard);
+    copies = (1u << options.gpus) - 1;
+}
+
+void tsr_automatic_start(const struct tsr_session *session, bool emulated)
+{
+    const struct tsr_policy *policy = session->policy;
+    bool asks = policy->tables[policy->generation % 2].default_device == TSR_POLICY_AUTO;
+    pthread_mutex_init(&lock, NULL);
+    free(state); /* a parent process' */
+    state = asks && session->lane_count ? calloc(1, sizeof *state) : NULL;
+    tsr_automatic_is_on = state != NULL;
+    if (!state)
+        return;
+    frozen = emulated;
+    frozen_ns = 0;
+    start_place(session);
+}

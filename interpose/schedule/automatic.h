@@ -1,0 +1,49 @@
+/*
+ * Launches that no rule of the policy places, under `schedule: auto`: what the rule of tessera/place.h is asked and told in a program's process.
+ * It knows launches only: not copies, memsets, events, or launches whose function nobody knows. For programs that launch from one thread:
+ * others are served, one at a time.
+ */
+#ifndef TSR_SCHEDULE_AUTOMATIC_H
+#define TSR_SCHEDULE_AUTOMATIC_H
+
+#include "api/driver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "memory/copies.h"
+
+struct tsr_function_record;
+struct tsr_lane_client;
+struct tsr_session;
+
+/* Constant for a session. */
+extern bool tsr_automatic_is_on __attribute__((visibility("hidden")));
+
+struct tsr_automatic_launch {
+    const struct tsr_function_record *function;
+    const uint32_t *grid, *block; /* three each */
+    uint32_t shared_bytes;
+    CUstream stream;
+    const struct tsr_touch *touches; /* NULL: it may touch anything, or cannot leave: it stays home */
+    uint32_t count;
+    bool stays; /* what it touches is told, but it cannot leave */
+};
+
+/* Where the launch goes; NULL: home. The same thread tells next where it went. */
+struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch);
+/* lane: as above. ticket: of its use (memory/copies.h); 0: it has none. */
+void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket);
+
+/* Around the launch just told of, at home: whether it is a sample, whose time is taken. The stream's GPU is home. */
+void tsr_automatic_begins(CUstream stream);
+void tsr_automatic_ends(CUstream stream);
+
+/* Around a call in which the host waits for all that is in the stream; NULL: for all there is. */
+void tsr_automatic_wait_begins(void);
+void tsr_automatic_waited(CUstream stream);
+
+/* A process' session begins. */
+void tsr_automatic_start(const struct tsr_session *session, bool emulated);
+
+#endif

@@ -1,0 +1,108 @@
+"""Programs of one thread and one stream: `automatic_guest.py requests|guidance|chain TIMES STEPS KIB`.
+
+requests: so many chains of steps, one after another, each over its own buffer; their results are kept. guidance: two such
+chains begin from the same buffer, and are joined in it, again and again. chain: all in one. Steps read weights that all share.
+A chain comes first, and is waited for. Prints the sum of each result.
+"""
+
+import ctypes
+import sys
+from pathlib import Path
+
+import numpy
+from cuda.bindings import driver
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.bindings import call
+
+KERNEL = b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry step(.param .u64 out, .param .u64 in, .param .u64 other, .param .u32 count)
+{
+    .reg .b64 %a<5>;
+    .reg .b32 %r<7>;
+    .reg .pred %p;
+    ld.param.u64 %a1, [out];
+    ld.param.u64 %a2, [in];
+    ld.param.u64 %a3, [other];
+    ld.param.u32 %r1, [count];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.u32 %r2, %r2, %r3, %r4;
+    setp.ge.u32 %p, %r2, %r1;
+    @%p bra done;
+    mul.wide.u32 %a4, %r2, 4;
+    add.u64 %a1, %a1, %a4;
+    add.u64 %a2, %a2, %a4;
+    add.u64 %a3, %a3, %a4;
+    ld.global.u32 %r1, [%a2];
+    ld.global.u32 %r5, [%a3];
+    mad.lo.u32 %r1, %r1, 3, %r5;
+    st.global.u32 [%a1], %r1;
+done:
+    ret;
+}
+"""
+WEIGHTS = 4
+
+
+class Program:
+    def __init__(self, steps: int, kib: int) -> None:
+        call(driver.cuInit(0))
+        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+        self.function = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(KERNEL)), b"step"))
+        self.stream = call(driver.cuStreamCreate(1))
+        self.steps, self.count = steps, kib * 256
+        self.weights = [self.buffer(number) for number in range(WEIGHTS)]
+
+    def buffer(self, first: int) -> int:
+        numbers = numpy.arange(first, self.count + first, dtype=numpy.uint32)
+        buffer = call(driver.cuMemAlloc(numbers.nbytes))
+        call(driver.cuMemcpyHtoD(buffer, numbers, numbers.nbytes))
+        return buffer
+
+    def step(self, out: int, given: int, other: int) -> None:
+        parameters = ((out, given, other, self.count), (None, None, None, ctypes.c_uint32))
+        blocks = -(-self.count // 256)
+        call(driver.cuLaunchKernel(self.function, blocks, 1, 1, 256, 1, 1, 0, self.stream, parameters, 0))
+
+    def chain(self, out: int, given: int) -> None:
+        for number in range(self.steps):
+            self.step(out, out if number else given, self.weights[number % WEIGHTS])
+
+    def print(self, *buffers: int) -> None:
+        call(driver.cuStreamSynchronize(self.stream))
+        for buffer in buffers:
+            numbers = numpy.zeros(self.count, numpy.uint32)
+            call(driver.cuMemcpyDtoH(numbers, buffer, numbers.nbytes))
+            print(int(numbers.sum()))
+
+
+def main() -> None:
+    what = sys.argv[1]
+    times, steps, kib = map(int, sys.argv[2:])
+    program = Program(steps, kib)
+    buffers = [program.buffer(number) for number in range(times if what == "requests" else 3)]
+    first = program.buffer(1)
+    program.chain(first, first)
+    call(driver.cuStreamSynchronize(program.stream))
+    if what == "requests":
+        for buffer in buffers:
+            program.chain(buffer, buffer)
+    elif what == "guidance":
+        for _ in range(times):
+            program.chain(buffers[1], buffers[0])
+            program.chain(buffers[2], buffers[0])
+            program.step(buffers[0], buffers[1], buffers[2])
+    else:
+        for _ in range(times):
+            program.chain(buffers[0], buffers[0])
+    program.print(first, *buffers)
+
+
+if __name__ == "__main__":
+    main()
