@@ -13,6 +13,7 @@
 
 #define LOOSE_LOOK_NS 20000ull /* between looks whether a call has come back that holds nothing, */
 #define MOST_DROPPED 64u       /* events that wait to be destroyed */
+#define MOMENT_NS 50000u
 #define LOOSE_LOOKS 100000u    /* and how many */
 
 static bool is_loose(uint32_t place)
@@ -151,6 +152,19 @@ static CUresult wait_for(CUstream stream, bool per_thread, CUevent event)
     return result;
 }
 
+/*
+ * Under data order: whether it is complete, or is within a moment. Then nothing has to wait for it, which would join all strands of the stream
+ * and make them fork behind what it has been given.
+ */
+static bool is_over(CUevent event)
+{
+    uint64_t end_ns = tsr_os_monotonic_ns() + MOMENT_NS;
+    CUresult result = CUDA_ERROR_NOT_READY;
+    while (tsr_order_by_data && result == CUDA_ERROR_NOT_READY && tsr_os_monotonic_ns() < end_ns)
+        result = tsr_real.cuEventQuery(event);
+    return result == CUDA_SUCCESS;
+}
+
 CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct tsr_asker *asker, uint32_t place)
 {
     CUevent event = NULL;
@@ -162,7 +176,7 @@ CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct t
     struct tsr_ticket_queue earlier = snapshot(place);
     if (!earlier.dead)
         result = find_event(place, &earlier, &event, &made);
-    if (result == CUDA_SUCCESS && event)
+    if (result == CUDA_SUCCESS && event && !(made && is_over(event)))
         result = wait_for(stream, per_thread, event);
     pthread_rwlock_unlock(&tsr_tickets.ends);
     if (made && event)

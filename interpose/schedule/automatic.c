@@ -171,6 +171,11 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     return choice.gpu == HOME ? NULL : tsr_session()->lanes[choice.gpu - 1];
 }
 
+bool tsr_automatic_may_leave(void)
+{
+    return !asked.stays && asked.allowed != 1u << HOME;
+}
+
 static void note_locked(struct stream *stream, uint64_t ticket, double finish_ns)
 {
     stream->last = ticket;
@@ -298,6 +303,8 @@ static void start_place(const struct tsr_session *session)
     tsr_place_init(&state->place, &options);
     tsr_guard_init(&state->guard, &guard);
     copies = (1u << options.gpus) - 1;
+    for (uint32_t gpu = 0; gpu < options.gpus; gpu++) /* or the first launch of what could run there stays, and all with it */
+        state->place.credit_ns[gpu] = LEAD_NS;
 }
 
 void tsr_automatic_start(const struct tsr_session *session, bool emulated)

@@ -35,6 +35,9 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
 /* lane: as above. ticket: of its use (memory/copies.h); 0: it has none. */
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket);
 
+/* Whether launches like it may go elsewhere now; it has been chosen that this one does not. */
+bool tsr_automatic_may_leave(void);
+
 /* Around the launch just told of, at home: whether it is a sample, whose time is taken. The stream's GPU is home. */
 void tsr_automatic_begins(CUstream stream);
 void tsr_automatic_ends(CUstream stream);

@@ -354,6 +354,23 @@ static CUresult enter(struct tsr_launch *launch, bool ours)
     return enter_with_copies(launch, ours);
 }
 
+/* Other GPUs come after what the stream has been given so far, before it is given more: not after that too, when they get something. */
+static CUresult fork_early(const struct tsr_launch *launch)
+{
+    const struct tsr_session *session = launch->session;
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < session->lane_count && result == CUDA_SUCCESS; i++) {
+        struct tsr_order_hold hold;
+        uint32_t slot;
+        if (tsr_order_is_there(launch->place.stream, session->lanes[i]))
+            continue;
+        result = tsr_order_depart_found(&launch->place, launch->stream, session->lanes[i], &slot, &hold);
+        if (result == CUDA_SUCCESS)
+            tsr_order_leave(&hold);
+    }
+    return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS : result;
+}
+
 CUresult tsr_redirect(struct tsr_launch *launch)
 {
     bool redirecting = tsr_has_role(TSR_REDIRECTING);
@@ -371,7 +388,10 @@ CUresult tsr_redirect(struct tsr_launch *launch)
         return result;
     if (launch->gpu == launch->session->policy->home)
         look_at(launch, ours ? launch->known : NULL);
-    result = enter(launch, ours);
+    if (launch->automatic && result == CUDA_SUCCESS && tsr_copies_matter() && tsr_automatic_may_leave())
+        result = fork_early(launch);
+    if (result == CUDA_SUCCESS)
+        result = enter(launch, ours);
     if (launch->automatic && result == CUDA_SUCCESS) {
         tsr_automatic_went(NULL, launch->ticket);
         tsr_automatic_begins(launch->stream);
