@@ -318,7 +318,9 @@ def _scheduled(words: str, emulation: Emulation | None) -> Policy:
         others = [gpu for gpu in range(len(found.gpus)) if gpu != found.first]
         most = len(found.gpus) if words == "all" else numbers[0]
         if not 0 < most <= len(found.gpus):
-            raise ConfigError(f"--gpus {words}: this machine has {len(found.gpus)}", expected="all, or as many as there are")
+            raise ConfigError(
+                f"--gpus {words}: this machine has {len(found.gpus)}", expected="all, or as many as there are"
+            )
         numbers = [found.first, *others[: most - 1]]
     if len(set(numbers)) != len(numbers) or len(numbers) > EXECUTORS + 1 or max(numbers) > EXECUTORS:
         raise ConfigError(f"--gpus {words!r} does not name GPUs", expected=f"each once, numbers up to {EXECUTORS}")

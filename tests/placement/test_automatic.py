@@ -1,0 +1,109 @@
+"""Launches placed one by one (schedule: auto): unmodified programs of one thread and one stream, without rules."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command import TESSERA_RUN, with_native
+
+GUEST = Path(__file__).parent / "automatic_guest.py"
+REQUESTS = ("requests", "12", "800", "64")
+CHAIN = ("chain", "6", "600", "64")
+ALL = ("--gpus", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    lines: list[str]
+    report: dict[str, Any]
+
+    @property
+    def virtual_ns(self) -> int:
+        ns: int = self.report["virtual_ns"]
+        return ns
+
+    @property
+    def by_device(self) -> dict[str, int]:
+        counts: dict[str, int] = self.report["launches"]["by_device"]
+        return counts
+
+
+def run(native: Path, place: Path, gpus: int, program: tuple[str, ...], options: tuple[str, ...] = ()) -> Ran:
+    machine, report = place / f"machine-{gpus}.yaml", place / "report.json"
+    machine.write_text(f"devices:\n  - {{gpu: h200, count: {gpus}, sm_count: 4}}\nlink: nvlink4\n")
+    words = ["--emulate", str(machine), "--json", str(report), "--no-summary", *options]
+    done = subprocess.run(
+        [str(TESSERA_RUN), *words, "--", sys.executable, str(GUEST), *program],
+        text=True,
+        capture_output=True,
+        env={**with_native(native), "XDG_CACHE_HOME": str(place / "cache")},
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Ran(done.stdout.splitlines(), json.loads(report.read_text()))
+
+
+def placed(native: Path, place: Path, gpus: int, program: tuple[str, ...]) -> tuple[Ran, Ran]:
+    """On one GPU without a policy, and placed: the second run, the first learns what launches touch."""
+    alone = run(native, place, gpus, program)
+    first = run(native, place, gpus, program, ALL)
+    assert first.lines == alone.lines
+    again = run(native, place, gpus, program, ALL)
+    assert again.lines == alone.lines
+    return alone, again
+
+
+@pytest.mark.parametrize(("gpus", "wanted"), [(2, 1.6), (4, 2.2)])
+def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus: int, wanted: float) -> None:
+    """One after another in one stream; thirteen with the first, which is waited for."""
+    alone, ran = placed(native_build / "native", tmp_path, gpus, REQUESTS)
+    assert len(ran.by_device) == gpus
+    assert alone.virtual_ns / ran.virtual_ns > wanted
+
+
+def test_a_chain_stays_where_it_is(native_build: Path, tmp_path: Path) -> None:
+    alone, ran = placed(native_build / "native", tmp_path, 2, CHAIN)
+    assert alone.virtual_ns / ran.virtual_ns > 0.95
+
+
+def test_rules_come_first(native_build: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "version: 1\ndevices: {home: 0, executors: [1]}\nschedule: auto\n"
+        "rules:\n  - {match: {function: step}, device: home}\n"
+    )
+    alone = run(native_build / "native", tmp_path, 2, ("requests", "4", "400", "64"))
+    for _ in range(2):
+        ran = run(native_build / "native", tmp_path, 2, ("requests", "4", "400", "64"), ("--policy", str(policy)))
+        assert ran.lines == alone.lines
+        assert ran.by_device["1"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--gpus", "3"), "--gpus 3: this machine has 2"),
+        (("--gpus", "some"), "names no GPUs"),
+        (("--gpus", "0,0"), "does not name GPUs"),
+        (("--gpus", "all", "--policy", "p.yaml"), "--gpus takes the place of a policy"),
+    ],
+)
+def test_words_that_name_no_gpus(native_build: Path, tmp_path: Path, words: tuple[str, ...], text: str) -> None:
+    (tmp_path / "p.yaml").write_text("version: 1\ndevices: {home: 0, executors: [1]}\n")
+    done = subprocess.run(
+        [str(TESSERA_RUN), "--emulate", "2", *words, "--", "true"],
+        text=True,
+        capture_output=True,
+        env=with_native(native_build / "native"),
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert text in done.stderr
