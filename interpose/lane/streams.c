@@ -103,6 +103,12 @@ static bool is_home(uint32_t gpu)
     return session && gpu == session->policy->home;
 }
 
+void tsr_stream_drop_marks(struct tsr_stream *stream)
+{
+    for (uint32_t strand = 0; stream->marks && strand <= TSR_LANES; strand++)
+        stream->marks[strand].count = 0;
+}
+
 static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_stream_kind kind, CUcontext context, uint32_t gpu)
 {
     pthread_mutex_lock(&stream->lock);
@@ -120,6 +126,7 @@ static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_st
     stream->queue = NULL;
     stream->orphan = false;
     __atomic_store_n(&stream->touched, false, __ATOMIC_RELAXED);
+    tsr_stream_drop_marks(stream);
     stream->priority = 0;
     stream->assigned = (struct tsr_assigned){0};
     __atomic_store_n(&stream->live, true, __ATOMIC_RELEASE);

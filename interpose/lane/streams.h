@@ -33,6 +33,18 @@ enum tsr_stream_kind {
 
 #define TSR_STREAM_NO_SLOT UINT32_MAX
 
+/* A place in a strand (order/strands.h): at home all lanes' home fences get the value there, in a lane its away fence. */
+#define TSR_STREAM_MARKS 64u /* a power of two */
+struct tsr_stream_mark {
+    uint64_t number; /* of the strand's last work before */
+    uint64_t value;
+};
+
+struct tsr_stream_marks {
+    uint32_t count; /* since the queue or the slot is another one; the last ones are kept */
+    struct tsr_stream_mark all[TSR_STREAM_MARKS];
+};
+
 struct tsr_stream {
     TSR_APART struct tsr_stream *next; /* of all records; written once */
     struct tsr_stream *free;           /* next record that can be used again, under the list's lock */
@@ -56,8 +68,13 @@ struct tsr_stream {
     uint32_t forked;      /* of these: what it is given comes after all at home that it must come after by the stream's order */
     uint64_t signalled[TSR_LANES];  /* lock; the last signal of lanes that are away and not among `unsignalled` */
     struct tsr_ticket_queue *queue; /* lock; who its work counts as (memory/tickets.h); NULL: not known */
+    struct tsr_stream_marks *marks; /* lock; by strand; NULL: there have never been any */
+    uint32_t marks_slot;            /* lock */
     struct tsr_assigned assigned;
 };
+
+/* The stream's queue or slot is another one; its lock is held, or nobody else knows it. */
+void tsr_stream_drop_marks(struct tsr_stream *stream);
 
 /* The record of a stream (NULL: the default one, the thread's own if per_thread). NULL: no such stream, or no memory. */
 struct tsr_stream *tsr_stream_find(CUstream stream, bool per_thread);

@@ -93,6 +93,9 @@ struct tsr_survey_of;
 void tsr_copies_survey(const struct tsr_touch *touches, uint32_t count, const struct tsr_survey_of *of,
                        struct tsr_survey *survey);
 
+/* Work has just been given to the stream, which is held: other GPUs can come after it, and not after what comes next (order/strands.h). */
+CUresult tsr_copies_mark(const struct tsr_order_hold *hold, const struct tsr_lane_client *lane);
+
 /* No proof stands any more: what was known of launches may be wrong. */
 void tsr_copies_look_again(void);
 

@@ -23,6 +23,11 @@ void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_ord
         hold->stream->queue = proof->queue;
 }
 
+CUresult tsr_copies_mark(const struct tsr_order_hold *hold, const struct tsr_lane_client *lane)
+{
+    return hold->stream ? tsr_tickets_mark(hold->stream, tsr_strand_of(lane)) : CUDA_SUCCESS;
+}
+
 void tsr_copies_look_again(void)
 {
     tsr_copies_change(&tsr_copies_generation);

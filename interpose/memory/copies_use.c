@@ -26,11 +26,12 @@ struct inquiry {
     const struct tsr_order_hold *hold; /* of its stream; NULL: it is not held, and only asks */
     uint32_t slot;
     uint64_t pulls, bytes, through_host;
-    uint64_t gathered;      /* bytes: of these, for lack of room in a directory */
-    bool gathers;           /* for that now */
-    bool changes;           /* something of what the directories know */
-    bool shared;            /* it uses memory that other strands of its stream may use as well, which no directory knows */
-    uint32_t ties;          /* bit n: to strand n */
+    uint64_t gathered;          /* bytes: of these, for lack of room in a directory */
+    bool gathers;               /* for that now */
+    bool changes;               /* something of what the directories know */
+    bool shared;                /* it uses memory that other strands of its stream may use as well, which no directory knows */
+    uint32_t ties;              /* bit n: to strand n */
+    uint64_t tied[TSR_STRANDS]; /* by strand: number up to which */
     const struct tsr_survey_of *survey_of;
     struct tsr_survey *survey;
     struct tsr_relay relay; /* of pulls from GPUs whose memory this one does not see */
@@ -41,9 +42,13 @@ struct inquiry {
 static bool note_tie(struct inquiry *inquiry, uint64_t ticket)
 {
     uint32_t strand = tsr_ticket_other_strand_locked(&inquiry->waits.asker, ticket);
-    if (strand < TSR_STRANDS && inquiry->hold && !tsr_ticket_is_tied_locked(&inquiry->waits.asker, ticket))
-        inquiry->ties |= 1u << strand;
-    return strand < TSR_STRANDS;
+    if (strand == TSR_STRANDS || !inquiry->hold || tsr_ticket_is_tied_locked(&inquiry->waits.asker, ticket))
+        return strand < TSR_STRANDS;
+    uint64_t number = tsr_ticket_number_of_locked(ticket);
+    inquiry->ties |= 1u << strand;
+    if (inquiry->tied[strand] < number)
+        inquiry->tied[strand] = number;
+    return true;
 }
 
 /* Streams are in order with each other, and each strand in itself: only strands of one stream are not. */
@@ -384,7 +389,7 @@ static void tie_locked(struct inquiry *inquiry)
     for (uint32_t strand = 0; strand < tsr_tickets.strands && inquiry->result == CUDA_SUCCESS; strand++) {
         if (!(inquiry->ties >> strand & 1))
             continue;
-        inquiry->result = tsr_tickets_tie_locked(asker, stream, strand);
+        inquiry->result = tsr_tickets_tie_locked(asker, stream, strand, inquiry->tied[strand]);
         tsr_copies_count(&tsr_session()->policy->ties, 1);
     }
 }
@@ -439,7 +444,8 @@ static void survey_locked(struct tsr_copies *copies, const struct tsr_use *use, 
     tsr_directory_survey(&copies->directory, use, inquiry->survey_of, inquiry->survey);
 }
 
-void tsr_copies_survey(const struct tsr_touch *touches, uint32_t count, const struct tsr_survey_of *of, struct tsr_survey *survey)
+void tsr_copies_survey(const struct tsr_touch *touches, uint32_t count, const struct tsr_survey_of *of,
+                       struct tsr_survey *survey)
 {
     struct tsr_copies_use use = {.touches = touches, .count = count};
     struct inquiry inquiry = {.use = &use, .survey_of = of, .survey = survey};

@@ -115,7 +115,7 @@ uint64_t tsr_ticket_last_locked(uint32_t place)
     return queue ? last_of(queue, place - queue->place) : 0;
 }
 
-static uint64_t number_locked(uint64_t ticket)
+uint64_t tsr_ticket_number_of_locked(uint64_t ticket)
 {
     uint64_t number = ticket & TSR_TICKET_LATEST;
     return number == TSR_TICKET_LATEST ? tsr_ticket_last_locked(tsr_ticket_queue_of(ticket)) : number;
@@ -128,7 +128,8 @@ bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket)
         return true;
     const struct tsr_ticket_queue *queue = tsr_tickets.queues.data[place];
     return (queue->place == asker->queue && !asker->own) || queue->dead ||
-           (uint64_t)(uintptr_t)tsr_map_find(&tsr_tickets.after, tsr_ticket_pair(asker->id, place)) >= number_locked(ticket);
+           (uint64_t)(uintptr_t)tsr_map_find(&tsr_tickets.after, tsr_ticket_pair(asker->id, place)) >=
+               tsr_ticket_number_of_locked(ticket);
 }
 
 uint32_t tsr_ticket_other_strand_locked(const struct tsr_asker *asker, uint64_t ticket)
@@ -144,18 +145,31 @@ bool tsr_ticket_is_tied_locked(const struct tsr_asker *asker, uint64_t ticket)
 {
     uint32_t other = tsr_ticket_queue_of(ticket) - asker->queue;
     const struct tsr_ticket_queue *queue = tsr_tickets.queues.data[asker->queue];
-    uint64_t number = number_locked(ticket);
+    uint64_t number = tsr_ticket_number_of_locked(ticket);
     return queue->strands[other].joined >= number || queue->strands[asker->strand].after[other] >= number;
 }
 
-CUresult tsr_tickets_tie_locked(const struct tsr_asker *asker, struct tsr_stream *stream, uint32_t strand)
+CUresult tsr_tickets_tie_locked(const struct tsr_asker *asker, struct tsr_stream *stream, uint32_t strand, uint64_t number)
 {
     struct tsr_ticket_queue *queue = tsr_tickets.queues.data[asker->queue];
     uint64_t last = last_of(queue, strand);
-    CUresult result = tsr_strands_tie(stream, strand, asker->strand);
+    CUresult result = CUDA_SUCCESS;
+    uint64_t marked = stream->queue != queue ? 0 : tsr_strands_after_mark(stream, strand, number, asker->strand, &result);
+    if (marked) {
+        if (result == CUDA_SUCCESS)
+            queue->strands[asker->strand].after[strand] = marked;
+        return result;
+    }
+    result = tsr_strands_tie(stream, strand, asker->strand);
     if (result == CUDA_SUCCESS)
         queue->strands[asker->strand].after[strand] = last;
     return result;
+}
+
+CUresult tsr_tickets_mark(struct tsr_stream *stream, uint32_t strand)
+{
+    bool apart = stream->queue && tsr_strands_are_apart(stream);
+    return apart ? tsr_strands_mark(stream, strand, last_of(stream->queue, strand)) : CUDA_SUCCESS;
 }
 
 /* Per-thread default streams give strand 0 of the legacy one's queue numbers meanwhile: of these it does not matter who has been joined. */
@@ -190,6 +204,7 @@ void tsr_tickets_part_from_streams(void)
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
         pthread_mutex_lock(&at->lock);
         at->queue = NULL;
+        tsr_stream_drop_marks(at);
         pthread_mutex_unlock(&at->lock);
     }
 }

@@ -105,8 +105,15 @@ bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket);
 bool tsr_ticket_is_tied_locked(const struct tsr_asker *asker, uint64_t ticket);
 /* Its strand, if it is another one of the asker's stream; else TSR_STRANDS. */
 uint32_t tsr_ticket_other_strand_locked(const struct tsr_asker *asker, uint64_t ticket);
-/* Ties the asker's strand to all that another one has been given; the stream is held. Errors: the driver's, the executors'. */
-CUresult tsr_tickets_tie_locked(const struct tsr_asker *asker, struct tsr_stream *stream, uint32_t strand);
+/* The ticket's number, or that of the last one, if its writer repeats. */
+uint64_t tsr_ticket_number_of_locked(uint64_t ticket);
+/*
+ * Ties the asker's strand to another one's work up to the number, or to all that it has been given; the stream is held. Errors: the
+ * driver's, the executors'.
+ */
+CUresult tsr_tickets_tie_locked(const struct tsr_asker *asker, struct tsr_stream *stream, uint32_t strand, uint64_t number);
+/* The stream is held, and so is all work that the strand was given a number for: whoever comes after it need not come after what is next. */
+CUresult tsr_tickets_mark(struct tsr_stream *stream, uint32_t strand);
 uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier); /* key of tsr_tickets.after: an asker's id, a queue */
 /* Number of the strand's last ticket; 0: it has been forgotten. */
 uint64_t tsr_ticket_last_locked(uint32_t place);

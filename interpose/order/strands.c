@@ -1,6 +1,8 @@
 /* See strands.h. */
 #include "order/strands.h"
 
+#include <stdlib.h>
+
 #include "driver/real.h"
 #include "object/session.h"
 #include "order/order_parts.h"
@@ -203,6 +205,72 @@ CUresult tsr_strands_tie(struct tsr_stream *stream, uint32_t from, uint32_t to)
     if (result != CUDA_SUCCESS)
         return result;
     return to ? tie_to_lane(stream, from - 1, to - 1) : tie_to_home(stream, from - 1);
+}
+
+static bool has_marks(struct tsr_stream *stream)
+{
+    if (stream->slot == TSR_STREAM_NO_SLOT)
+        return false;
+    if (!stream->marks)
+        stream->marks = calloc(TSR_STRANDS, sizeof *stream->marks);
+    if (stream->marks_slot != stream->slot)
+        tsr_stream_drop_marks(stream);
+    stream->marks_slot = stream->slot;
+    return stream->marks;
+}
+
+static CUresult mark_home(struct tsr_stream *stream, uint64_t value)
+{
+    CUstreamBatchMemOpParams operations[TSR_LANES];
+    uint32_t count = 0;
+    for
+        EACH_LANE(number, stream->forked)
+    operations[count++] = tsr_order_write_operation(tsr_lane_home_fence(stream->slot, lane_at(number)), value);
+    return count == tsr_session()->lane_count ? tsr_order_operate_locked(stream, count, operations) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number)
+{
+    if (!has_marks(stream) || (strand && !(stream->unsignalled >> (strand - 1) & 1)))
+        return CUDA_SUCCESS;
+    uint64_t value = strand ? 0 : tsr_slot_next_value(stream->slot);
+    CUresult result = strand ? signal_lane(stream, strand - 1) : mark_home(stream, value);
+    struct tsr_stream_marks *marks = &stream->marks[strand];
+    if (result == CUDA_SUCCESS)
+        marks->all[marks->count++ % TSR_STREAM_MARKS] =
+            (struct tsr_stream_mark){number, strand ? stream->signalled[strand - 1] : value};
+    return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS : result;
+}
+
+static const struct tsr_stream_mark *find_mark(const struct tsr_stream *stream, uint32_t strand, uint64_t number)
+{
+    const struct tsr_stream_mark *found = NULL;
+    if (!stream->marks || stream->marks_slot != stream->slot)
+        return NULL;
+    const struct tsr_stream_marks *marks = &stream->marks[strand];
+    for (uint32_t i = 1; i <= marks->count && i <= TSR_STREAM_MARKS; i++) {
+        const struct tsr_stream_mark *mark = &marks->all[(marks->count - i) % TSR_STREAM_MARKS];
+        if (mark->number < number)
+            break;
+        found = mark;
+    }
+    return found;
+}
+
+uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64_t number, uint32_t to, CUresult *result)
+{
+    const struct tsr_stream_mark *mark = find_mark(stream, from, number);
+    if (!mark)
+        return 0;
+    if (to) {
+        struct tsr_lane_record wait = {.kind = TSR_LANE_WAIT, .stream = stream->slot, .function = from, .value = mark->value};
+        *result = tsr_lane_post(lane_at(to - 1), &wait, NULL);
+    } else {
+        CUstreamBatchMemOpParams wait =
+            tsr_order_wait_operation(tsr_lane_away_fence(stream->slot, lane_at(from - 1)), mark->value);
+        *result = tsr_order_operate_locked(stream, 1, &wait);
+    }
+    return mark->number;
 }
 
 void tsr_strands_listen(const struct tsr_strands_listener *heard)

@@ -66,6 +66,13 @@ struct tsr_strands_listener {
     void (*joined)(struct tsr_stream *stream);
     void (*forked)(struct tsr_stream *stream, uint32_t strand);
 };
+/*
+ * A mark: who comes after a strand's work up to a number need not come after all that it has been given since. Of the strand at home only
+ * while all lanes have forked. after_mark: a tie by the first mark that will do; gives its number. 0: there is none.
+ */
+CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number);
+uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64_t number, uint32_t to, CUresult *result);
+
 void tsr_strands_listen(const struct tsr_strands_listener *listener);
 
 /* A session begins: nothing is away. */

@@ -18,6 +18,7 @@
 #define STREAMS 256u       /* that are told from each other; a power of two */
 #define SAMPLES 16u        /* under way */
 #define LOOK_EVERY 8u      /* launches between looks at samples */
+#define MARK_NS 100e3       /* of launches */
 #define LEAD_NS 500e3
 #define SLACK_NS 10e6
 #define FENCE_NS 8e3
@@ -171,9 +172,25 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     return choice.gpu == HOME ? NULL : tsr_session()->lanes[choice.gpu - 1];
 }
 
+static uint32_t gpu_of(const struct tsr_lane_client *lane)
+{
+    return lane ? 1 + tsr_lane_number(lane) : HOME;
+}
+
 bool tsr_automatic_may_leave(void)
 {
     return !asked.stays && asked.allowed != 1u << HOME;
+}
+
+bool tsr_automatic_marks(const struct tsr_lane_client *lane)
+{
+    static __thread double unmarked_ns[TSR_GPUS];
+    uint32_t gpu = gpu_of(lane);
+    unmarked_ns[gpu] += asked.ns[gpu];
+    if (unmarked_ns[gpu] < MARK_NS || !tsr_automatic_may_leave())
+        return false;
+    unmarked_ns[gpu] = 0;
+    return true;
 }
 
 static void note_locked(struct stream *stream, uint64_t ticket, double finish_ns)
@@ -187,7 +204,7 @@ static void note_locked(struct stream *stream, uint64_t ticket, double finish_ns
 
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
 {
-    uint32_t gpu = lane ? 1 + tsr_lane_number(lane) : HOME;
+    uint32_t gpu = gpu_of(lane);
     pthread_mutex_lock(&lock);
     struct tsr_place_answer answer = tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
     if (ticket)

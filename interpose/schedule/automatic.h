@@ -38,6 +38,9 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket);
 /* Whether launches like it may go elsewhere now; it has been chosen that this one does not. */
 bool tsr_automatic_may_leave(void);
 
+/* Whether others are to be able to come after it, and not after what its GPU is given next: now and then. */
+bool tsr_automatic_marks(const struct tsr_lane_client *lane);
+
 /* Around the launch just told of, at home: whether it is a sample, whose time is taken. The stream's GPU is home. */
 void tsr_automatic_begins(CUstream stream);
 void tsr_automatic_ends(CUstream stream);

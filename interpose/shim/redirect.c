@@ -117,6 +117,8 @@ static CUresult post_found(const struct tsr_stream_found *place, const struct ts
         tsr_copies_prove(use->proof, &hold);
     if (result == CUDA_SUCCESS)
         result = tsr_lane_post(lane, record, launch->gathered->values);
+    if (result == CUDA_SUCCESS && launch->automatic && tsr_automatic_marks(lane))
+        result = tsr_copies_mark(&hold, lane);
     tsr_order_leave(&hold);
     return result;
 }
@@ -136,8 +138,12 @@ static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_clien
         launch->reason = TSR_REASON_RANGES;
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    struct tsr_copies_use use = {
-        .touches = touches.all, .count = touches.count, .stream = launch->stream, .lane = lane, .proof = proof, .ticket = &launch->ticket};
+    struct tsr_copies_use use = {.touches = touches.all,
+                                 .count = touches.count,
+                                 .stream = launch->stream,
+                                 .lane = lane,
+                                 .proof = proof,
+                                 .ticket = &launch->ticket};
     CUresult result =
         tsr_order_is_there(launch->place.stream, lane) ? tsr_copies_prepare_lightly(&use) : tsr_copies_prepare(&use);
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
@@ -399,6 +405,13 @@ CUresult tsr_redirect(struct tsr_launch *launch)
     return result;
 }
 
+void tsr_redirect_launched(struct tsr_launch *launch)
+{
+    tsr_automatic_ends(launch->stream);
+    if (tsr_copies_matter() && tsr_automatic_marks(NULL))
+        tsr_copies_mark(&launch->hold, NULL); /* an error is the next call's */
+}
+
 /* A function that came in a way the shim does not know. The driver has just launched it, and so knows the handle. */
 static struct tsr_function_record *note_unseen(CUfunction handle)
 {
@@ -425,8 +438,6 @@ static enum tsr_reason late_reason(struct tsr_launch *launch)
 void tsr_redirect_finish(struct tsr_launch *launch, CUresult result)
 {
     const struct tsr_session *session = launch->session;
-    if (launch->automatic && !launch->taken)
-        tsr_automatic_ends(launch->stream);
     if (result != CUDA_SUCCESS)
         return;
     if (!launch->decided && launch->gpu == session->policy->home)

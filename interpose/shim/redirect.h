@@ -9,6 +9,9 @@ struct tsr_launch;
 /* Posts the launch if it is to run elsewhere; else makes sure that it may run at home, and holds its stream until tsr_order_leave. Errors: the driver's, or the executor's. */
 CUresult tsr_redirect(struct tsr_launch *launch);
 
+/* The driver has taken a launch that the session placed at home; its stream is still held. */
+void tsr_redirect_launched(struct tsr_launch *launch);
+
 /* After the driver has answered: counts it, and finds out what kept it at home if nothing has yet. */
 void tsr_redirect_finish(struct tsr_launch *launch, CUresult result);
 
