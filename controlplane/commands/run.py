@@ -88,8 +88,8 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--gpus",
         metavar="GPUS",
-        help="place each launch by itself on several GPUs, without a policy (experimental): all, numbers such as 0,1 of "
-        "which the first is the program's, or how many",
+        help="place each launch by itself on several GPUs, without a policy (experimental): all, how many, or numbers "
+        "such as 0,1, of which the first is the program's",
     )
     group.add_argument(
         "--verify",

@@ -16,9 +16,9 @@ from controlplane.policy.read import read_policy, signature
 from controlplane.policy.table import (
     devices_of,
     live_devices,
+    live_is_scheduled,
     live_library_calls,
     live_memory,
-    live_is_scheduled,
     live_order,
     live_verify,
     replace_rules,

@@ -6,6 +6,7 @@
 
 #include <tessera/place.h>
 
+#include "base/options.h"
 #include "base/os.h"
 #include "driver/real.h"
 #include "lane/lane_client.h"
@@ -18,8 +19,8 @@
 #define STREAMS 256u       /* that are told from each other; a power of two */
 #define SAMPLES 16u        /* under way */
 #define LOOK_EVERY 8u      /* launches between looks at samples */
-#define MARK_NS 100e3       /* of launches */
-#define LEAD_NS 500e3
+#define MARKS_PER_LEAD 0.2   /* a mark after launches of this share of it */
+#define CREDIT_NS 500e3 /* to begin with */
 #define SLACK_NS 10e6
 #define FENCE_NS 8e3
 #define COPY_NS 3e3
@@ -187,7 +188,7 @@ bool tsr_automatic_marks(const struct tsr_lane_client *lane)
     static __thread double unmarked_ns[TSR_GPUS];
     uint32_t gpu = gpu_of(lane);
     unmarked_ns[gpu] += asked.ns[gpu];
-    if (unmarked_ns[gpu] < MARK_NS || !tsr_automatic_may_leave())
+    if (unmarked_ns[gpu] < MARKS_PER_LEAD * (double)tsr_options()->lead || !tsr_automatic_may_leave())
         return false;
     unmarked_ns[gpu] = 0;
     return true;
@@ -308,7 +309,7 @@ static void start_place(const struct tsr_session *session)
     struct tsr_place_options options = {.gpus = 1 + session->lane_count,
                                         .home = HOME,
                                         .ways = (1u << TSR_PLACE_WAYS) - 1,
-                                        .lead_ns = LEAD_NS,
+                                        .lead_ns = (double)tsr_options()->lead,
                                         .slack_ns = SLACK_NS,
                                         .careful = true};
     uint32_t numbers[TSR_GPUS] = {session->policy->home};
@@ -321,7 +322,7 @@ static void start_place(const struct tsr_session *session)
     tsr_guard_init(&state->guard, &guard);
     copies = (1u << options.gpus) - 1;
     for (uint32_t gpu = 0; gpu < options.gpus; gpu++) /* or the first launch of what could run there stays, and all with it */
-        state->place.credit_ns[gpu] = LEAD_NS;
+        state->place.credit_ns[gpu] = CREDIT_NS;
 }
 
 void tsr_automatic_start(const struct tsr_session *session, bool emulated)

@@ -1,8 +1,8 @@
 """Programs of one thread and one stream: `automatic_guest.py requests|guidance|chain TIMES STEPS KIB`.
 
-requests: so many chains of steps, one after another, each over its own buffer; their results are kept. guidance: two such
-chains begin from the same buffer, and are joined in it, again and again. chain: all in one. Steps read weights that all share.
-A chain comes first, and is waited for. Prints the sum of each result.
+requests: so many chains of steps, one after another, each over its own buffer; their results are kept. guidance: two
+such chains begin from the same buffer, and are joined in it, again and again. chain: all in one. Steps read weights
+that all share. A chain comes first, and is waited for. Prints the sum of each result.
 """
 
 import ctypes

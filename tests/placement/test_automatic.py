@@ -11,9 +11,11 @@ import pytest
 
 from tests.command import TESSERA_RUN, with_native
 
-GUEST = Path(__file__).parent / "automatic_guest.py"
-REQUESTS = ("requests", "12", "800", "64")
-CHAIN = ("chain", "6", "600", "64")
+HERE = Path(__file__).parent
+GUEST = HERE / "automatic_guest.py"
+REQUESTS = ("requests", "12", "400", "256")
+GUIDANCE = ("guidance", "8", "400", "256")
+CHAIN = ("chain", "4", "400", "256")
 ALL = ("--gpus", "all")
 
 
@@ -33,15 +35,24 @@ class Ran:
         return counts
 
 
-def run(native: Path, place: Path, gpus: int, program: tuple[str, ...], options: tuple[str, ...] = ()) -> Ran:
+def run(
+    native: Path,
+    place: Path,
+    gpus: int,
+    program: tuple[str, ...],
+    options: tuple[str, ...] = (),
+    *,
+    guest: Path = GUEST,
+    variables: dict[str, str] | None = None,
+) -> Ran:
     machine, report = place / f"machine-{gpus}.yaml", place / "report.json"
     machine.write_text(f"devices:\n  - {{gpu: h200, count: {gpus}, sm_count: 4}}\nlink: nvlink4\n")
     words = ["--emulate", str(machine), "--json", str(report), "--no-summary", *options]
     done = subprocess.run(
-        [str(TESSERA_RUN), *words, "--", sys.executable, str(GUEST), *program],
+        [str(TESSERA_RUN), *words, "--", sys.executable, str(guest), *program],
         text=True,
         capture_output=True,
-        env={**with_native(native), "XDG_CACHE_HOME": str(place / "cache")},
+        env={**with_native(native), "XDG_CACHE_HOME": str(place / "cache"), **(variables or {})},
         timeout=100,
         check=False,
     )
@@ -65,6 +76,31 @@ def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus:
     alone, ran = placed(native_build / "native", tmp_path, gpus, REQUESTS)
     assert len(ran.by_device) == gpus
     assert alone.virtual_ns / ran.virtual_ns > wanted
+
+
+def test_branches_of_a_step_run_at_the_same_time(native_build: Path, tmp_path: Path) -> None:
+    """Two at a time, joined in each step; what begins the next one waits for the join, and not for the other branch."""
+    alone, ran = placed(native_build / "native", tmp_path, 2, GUIDANCE)
+    assert alone.virtual_ns / ran.virtual_ns > 1.6
+
+
+@pytest.mark.parametrize("programs", [8, pytest.param(60, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("gpus", "features"), [(2, ""), (4, "copies,sets")])
+def test_random_programs_in_disorder_give_the_same_bytes(
+    gpus: int, features: str, programs: int, native_build: Path, tmp_path: Path
+) -> None:
+    """Without a lead launches go to and fro."""
+    native, program = (
+        native_build / "native",
+        (str(1000 * gpus), str(programs), "100", *([features] if features else [])),
+    )
+    guest = HERE / "order_guest.py"
+    alone = run(native, tmp_path, gpus, program, guest=guest)
+    for disorder in range(3):  # the first run learns what launches touch
+        variables = {"TESSERA_LEAD": "0", "TESSERA_DISORDER": str(disorder)}
+        ran = run(native, tmp_path, gpus, program, ALL, guest=guest, variables=variables)
+        assert ran.lines == alone.lines
+    assert min(ran.by_device.values()) > 10 * programs
 
 
 def test_a_chain_stays_where_it_is(native_build: Path, tmp_path: Path) -> None:
