@@ -52,10 +52,10 @@ struct tsr_launch {
     bool captured;                     /* goes into a graph */
 
     /* The decision. */
-    bool decided; /* a rule was chosen for it */
-    bool automatic; /* none held: the session places it (schedule/automatic.h), and is to be told where it went */
+    bool decided;    /* a rule was chosen for it */
+    bool automatic;  /* none held: the session places it (schedule/automatic.h), and is to be told where it went */
     uint64_t ticket; /* then: of its use of memory (memory/copies.h); 0: it has none */
-    uint32_t gpu; /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
+    uint32_t gpu;    /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
 
     /* The outcome. */
     struct tsr_order_hold hold; /* of the stream, while the launch is forwarded */
