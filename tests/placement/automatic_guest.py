@@ -61,7 +61,7 @@ class Program:
 
     def buffer(self, first: int) -> int:
         numbers = numpy.arange(first, self.count + first, dtype=numpy.uint32)
-        buffer = call(driver.cuMemAlloc(numbers.nbytes))
+        buffer = int(call(driver.cuMemAlloc(numbers.nbytes)))
         call(driver.cuMemcpyHtoD(buffer, numbers, numbers.nbytes))
         return buffer
 
