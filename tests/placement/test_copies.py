@@ -39,6 +39,7 @@ RANDOM = {
     "copies-limited": 590_000,
 }
 MEBIBYTES = 8
+LEARNING = 6  # runs at most until what a program loads is analysed: on a busy machine it may end before
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +77,33 @@ def guest(
     executor: str = "1",
     asked: Sequence[str] = (),
 ) -> Ran:
-    """On the emulated machine; without `memory` on one GPU."""
+    """On the emulated machine; without `memory` on one GPU. With copies, until all that is loaded is analysed."""
     (place / "machine.yaml").write_text(f"{MACHINE}{link}\n")
     head = f"version: 1\ndevices: {{home: 0, executors: [{executor}]}}\n"
     (place / "policy.yaml").write_text(f"{head}memory: {{place: {memory}}}\n{rules}")
     policy = [] if memory is None else ["--policy", str(place / "policy.yaml")]
     report = place / "report.json"
     options = ["--emulate", str(place / "machine.yaml"), "--json", str(report), *policy, *asked]
-    done = subprocess.run(
-        [str(TESSERA_RUN), *options, "--", sys.executable, *program],
-        text=True,
-        capture_output=True,
-        env={**with_native(native), "XDG_CACHE_HOME": str(place / "cache")},
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return Ran(done.stdout, done.stderr, json.loads(report.read_text()))
+    for _ in range(LEARNING):
+        done = subprocess.run(
+            [str(TESSERA_RUN), *options, "--", sys.executable, *program],
+            text=True,
+            capture_output=True,
+            env={**with_native(native), "XDG_CACHE_HOME": str(place / "cache")},
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        ran = Ran(done.stdout, done.stderr, json.loads(report.read_text()))
+        if memory != "copies" or is_analysed(ran.report):
+            return ran
+    raise AssertionError(f"not analysed after {LEARNING} runs: {ran.report['analysis']}")
+
+
+def is_analysed(report: dict[str, Any]) -> bool:
+    """All functions of the run: the next one knows them from the beginning."""
+    analysis = report["analysis"]
+    return bool(analysis["known"] + analysis["unknown"] == analysis["functions"])
 
 
 def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -> None:
@@ -199,13 +210,19 @@ def test_a_full_gpu_gives_up_what_it_holds_nothing_of(native_build: Path, tmp_pa
 @pytest.mark.parametrize("programs", [15, pytest.param(60, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_programs_give_the_same_bytes(name: str, programs: int, native_build: Path, tmp_path: Path) -> None:
-    """The first run learns what their functions touch."""
+    """The first runs learn what their functions touch."""
     setting = Setting(native_build, tmp_path, variables={"XDG_CACHE_HOME": str(tmp_path / "cache")})
     asked = ["--seed", str(RANDOM[name]), "--programs", str(programs)]
     plain = run(setting, POLICIES[NONE], asked, programs)
-    first, second = (run(setting, POLICIES[name], asked, programs) for _ in range(2))
-    assert (plain.bad, first.bad, second.bad) == ("", "", "")
-    assert plain.digests == first.digests == second.digests
+    assert plain.bad == ""
+    for _ in range(LEARNING):
+        first = run(setting, POLICIES[name], asked, programs)
+        assert (first.bad, first.digests) == ("", plain.digests)
+        if is_analysed(first.report):
+            break
+    second = run(setting, POLICIES[name], asked, programs)
+    assert (second.bad, second.digests) == ("", plain.digests)
+    assert is_analysed(first.report)
     assert sum(second.report["memory_copies"]["pulls"].values()) > 10
 
 
