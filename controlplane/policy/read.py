@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from controlplane.base.yamlfile import Value, read
 from controlplane.policy import schema
-from controlplane.policy.explain import usual_memory
+from controlplane.policy.explain import with_usual_memory
 from controlplane.policy.language import (
     COPIES,
     EXECUTORS,
@@ -78,7 +78,7 @@ def policy_of(root: Value) -> Policy:
     policy = Policy(
         root.file, home, executors, rules, default, verify, log, verify_limit, *memory, consent, observed, line
     )
-    return policy if says_memory else replace(policy, memory_place=usual_memory(policy), says_memory=False)
+    return policy if says_memory else with_usual_memory(replace(policy, says_memory=False))
 
 
 def _uses_observed(value: Value) -> bool:

@@ -15,7 +15,7 @@ from tests.command import TESSERA_RUN, with_native
 from tests.e2e.build import BuildError
 
 TIMEOUT_S = 120
-HEAD = "version: 1\ndevices: {{home: 0, executors: [{executors}]}}\nrules:\n"
+HEAD = "version: 1\ndevices: {{home: 0, executors: [{executors}]}}\nmemory: {{place: follow}}\nrules:\n"
 EVERY_SECOND = HEAD.format(executors="1") + "  - {match: {nth: {every: 2, offset: 1}}, device: 1}\n"
 BY_NAME = (
     HEAD.format(executors="1, 2, 3")

@@ -19,9 +19,10 @@ LARGE, SMALL = 2 * MIB, 1000
 ELEMENTS = 4096  # of a large buffer that a launch touches
 TOUCHED = 2 * 4 * ELEMENTS  # bytes read and written
 HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\n"
+FOLLOW = "memory: {place: follow}\n"
 ALL = HEAD + 'rules:\n  - {match: {function: "*"}, device: 1}\n'
-ALPHA = HEAD + 'rules:\n  - {match: {function: "alpha"}, device: 1}\n'
-ALTERNATE = HEAD + "rules:\n  - {match: {nth: {every: 2, offset: 1}}, device: 1}\n"
+ALPHA = HEAD + FOLLOW + 'rules:\n  - {match: {function: "alpha"}, device: 1}\n'
+ALTERNATE = HEAD + FOLLOW + "rules:\n  - {match: {nth: {every: 2, offset: 1}}, device: 1}\n"
 WAYS = ("context", "stream", "event", "copy")
 Step = dict[str, Any]
 
