@@ -138,6 +138,18 @@ def test_gpus_have_copies_if_nothing_is_said(native_build: Path, tmp_path: Path)
     assert "no copies" not in ran.errors
 
 
+def test_a_gpu_that_is_hidden_from_the_program_uses_home_s_memory(
+    native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    first, ran = (serve(native_build / "native", tmp_path, UNSAID) for _ in range(2))
+    assert first.output == ran.output
+    assert ran.report["devices"][1]["launches"] == LAYERS * (REQUESTS + 1) * THREADS // 2
+    assert ran.report["devices"][1]["local_bytes"] == 0
+    assert ran.errors.count("CUDA_VISIBLE_DEVICES hides GPU 1 from the program: it has no copies of memory") == 1
+    assert "has no room" not in ran.errors
+
+
 @pytest.mark.parametrize(
     ("option", "why", "refused"),
     [
