@@ -20,7 +20,7 @@ from controlplane.policy.explain import (
     findings,
     with_usual_memory,
 )
-from controlplane.policy.language import COPIES, FOLLOW, GIVEN
+from controlplane.policy.language import COPIES, FOLLOW, GIVEN, Order
 from controlplane.policy.schema import SCHEMA
 from controlplane.run import shim
 from controlplane.run.unchecked import absent_packages
@@ -90,6 +90,8 @@ def _text(policy: Policy, found: Sequence[Finding], there: Sequence[Gpu] | None,
     lines.append(f"default: {explain_default(policy)}")
     lines += [_taken(trial, None, trial.default)] if trial else []
     lines.append(f"memory: {explain_memory(policy)}")
+    if policy.order is Order.DATA:
+        lines.append("order: launches of a stream that run on different GPUs wait only where data flows between them")
     if trial:
         lines += [f"not decided: {_launches(trial.elsewhere)} on other GPUs"] if trial.elsewhere else []
     if policy.verify:
@@ -131,6 +133,7 @@ def _json(policy: Policy, found: Sequence[Finding], trial: "Trial | None") -> st
             "place": {FOLLOW: "follow", COPIES: "copies"}.get(policy.memory_place, policy.memory_place),
             "text": explain_memory(policy),
         },
+        "order": policy.order.value,
         "verify": policy.verify,
         "disassemble": policy.disassemble.value,
         "analysis": {"observed": "use" if policy.use_observed else "ignore"},

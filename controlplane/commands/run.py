@@ -16,7 +16,8 @@ from controlplane.commands.split import STATS_FILE, split
 from controlplane.machine.emulate import SPEC
 from controlplane.policy import Launches, Policy, amount_of, read_policy
 from controlplane.policy.explain import with_usual_memory
-from controlplane.policy.language import COPIES
+from controlplane.policy.language import COPIES, Order
+from controlplane.policy.read import in_order
 from controlplane.run import launch, shim, summary
 from controlplane.run.checks import Asked, CheckReport, Checks, home_policy
 from controlplane.run.emulation import Emulation
@@ -90,6 +91,12 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         type=_count,
         help="run every N-th launch that runs elsewhere at home too and compare; --verify: every one",
+    )
+    group.add_argument(
+        "--order",
+        choices=[each.value for each in Order],
+        help="what launches of one stream that run on different GPUs wait for: those before them, or only where data "
+        "flows, with copies of memory (default: what the policy says, else stream)",
     )
     group.add_argument(
         "--bounds",
@@ -204,6 +211,8 @@ def _run(options: argparse.Namespace) -> int:
     policy = None if options.policy is None else _policy(options)
     if options.verify is not None and policy is None:
         raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
+    if options.order is not None and policy is None:
+        raise ConfigError("--order is about launches that run elsewhere", expected="--policy with a policy file")
     calls = _is_observed(options)
     if policy is not None and policy.memory_place == COPIES:
         options.analyze = True  # launches go elsewhere only if it is known what they touch
@@ -228,6 +237,8 @@ def _policy(options: argparse.Namespace) -> Policy:
     policy = read_policy(options.policy)
     if options.verify is not None:
         policy = replace(policy, verify=options.verify)
+    if options.order is not None:
+        policy = in_order(policy, Order(options.order))
     if not policy.says_memory:
         policy = with_usual_memory(policy, _against_copies(options))
     if policy.verify and policy.memory_place == COPIES:
@@ -284,7 +295,8 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
         if observed_run or redirection is not None:
             from controlplane.run.observation import Observation  # only here: a plain run starts faster without it
 
-            watched = None if redirection is None or policy is None else redirection.watched(options.verify)
+            asked = options.verify, options.order
+            watched = None if redirection is None or policy is None else redirection.watched(*asked)
             consent = _consent(policy, options.disassemble) if options.analyze else None
             clones = options.check_accesses is not None
             observation = stack.enter_context(

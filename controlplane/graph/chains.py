@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from controlplane.graph.nodes import UNSURE, Program, Why
 from controlplane.graph.paths import Path, by_bytes, only_sure
-from controlplane.graph.simulate import Counts, Rule, Schedule, simulate
+from controlplane.graph.rule import Rule
+from controlplane.graph.simulate import Counts, Schedule, simulate
 from controlplane.graph.versions import Dependencies, dependencies
 
 # Of the kernels and reasons that chain most, as many are simulated and looked at; fewer in long programs.

@@ -1,9 +1,8 @@
-"""How long a program takes on some GPUs when its launches go where their bytes are, and not where streams send them.
+"""How long a program takes on some GPUs when its launches go where the rule sends them, and not where streams do.
 
-The rule: a launch belongs to the GPU that holds most of what it reads of freshly made bytes; if nothing is fresh, to
-the GPU where the last one went. It leaves only if it would finish elsewhere earlier by more than `lead_ns`, the way
-there and back, and the copying of what is missing there. Each GPU runs its launches one after another. Constants lie
-everywhere. An operation that may touch anything waits for all GPUs and runs on the first one.
+The rule and its clocks are those of the application's process (controlplane/graph/rule.py, tessera/place.h). Each GPU
+runs its launches one after another; copies from one GPU to another do, too. Constants lie everywhere. An operation that
+may touch anything waits for all GPUs and runs on the first one.
 
 Pure: the same program gives the same schedule.
 """
@@ -13,29 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controlplane.graph.nodes import What, Why
+from controlplane.graph.nodes import Node, What, Why
+from controlplane.graph.rule import Answer, Guard, GuardRule, Part, Place, Rule
 from controlplane.graph.versions import Dependencies
 
 FIRST = 0  # the GPU that the program believes it uses
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Figures of two H200s over NVLink. host_ns: between a thread's calls; fence_ns: until another GPU sees that work
-    is done; copy_ns: before a copy's first byte; bytes_per_ns: of the link.
-    """
-
-    lead_ns: float = 500e3
-    host_ns: float = 5e3
-    fence_ns: float = 8e3
-    copy_ns: float = 3e3
-    bytes_per_ns: float = 390.0
-
-
 @dataclass(slots=True)
 class Schedule:
     """By operation: its GPU, when it begins and ends, and the bytes that are copied to its GPU for it. marked_ns: when
-    everything up to `mark` was done.
+    everything up to `mark` was done. rested: launches that the guard kept at home.
     """
 
     gpus: int
@@ -44,6 +31,7 @@ class Schedule:
     end_ns: list[float] = field(default_factory=list)
     moved: list[int] = field(default_factory=list)
     marked_ns: float = 0.0
+    rested: int = 0
 
     @property
     def length_ns(self) -> float:
@@ -60,103 +48,109 @@ class Schedule:
 
 
 Counts = Callable[[int, Why], bool]  # whether an operation's need for such a reason counts
+Pins = Callable[[int], int | None]  # the GPU on which an operation must run
 
 
 def everything(number: int, why: Why) -> bool:  # noqa: ARG001
     return True
 
 
+def anywhere(number: int) -> int | None:  # noqa: ARG001
+    return None
+
+
 def simulate(
-    found: Dependencies, gpus: int, rule: Rule | None = None, counts: Counts = everything, mark: int = -1
+    found: Dependencies,
+    gpus: int,
+    rule: Rule | None = None,
+    counts: Counts = everything,
+    mark: int = -1,
+    *,
+    pins: Pins = anywhere,
+    guard: GuardRule | None = None,
 ) -> Schedule:
-    """mark: the last operation before what is measured; by default all is."""
-    run = _Run(found, gpus, rule or Rule(), counts)
+    """mark: the last operation before what is measured; by default all is. guard: None: there is none."""
+    run = _Run(found, gpus, rule or Rule(), counts, pins, guard)
     for number in range(len(found.program.nodes)):
         run.step(number)
         if number == mark:
             run.out.marked_ns = run.out.length_ns
+    run.out.rested = run.guard.rested if run.guard is not None else 0
     return run.out
 
 
 class _Run:
-    def __init__(self, found: Dependencies, gpus: int, rule: Rule, counts: Counts) -> None:
-        self.found, self.rule, self.counts = found, rule, counts
+    def __init__(
+        self, found: Dependencies, gpus: int, rule: Rule, counts: Counts, pins: Pins, guard: GuardRule | None
+    ) -> None:
+        self.found, self.rule, self.counts, self.pins = found, rule, counts, pins
         self.out = Schedule(gpus)
-        self.free = [0.0] * gpus  # when each GPU has done what it was given
+        self.place = Place(gpus, rule)
+        self.guard = Guard(guard) if guard is not None else None
+        self.stays = False
         self.host: dict[int, float] = {}  # when each thread calls next
-        self.done: dict[str, float] = {}  # of each stream
-        self.stream_done: list[float] = []  # of the stream of each operation, up to it
+        self.last: dict[str, int] = {}  # number of each stream's last operation that ran
+        self.before: list[int] = []  # at each operation: of its stream, up to it
         self.held: dict[int, int] = {}  # bits: GPUs that hold a piece
-        self.last = FIRST
+        self.everywhere = (1 << gpus) - 1
         self.has_fences = any(node.unknown for node in found.program.nodes)
 
     def step(self, number: int) -> None:
         node, out = self.found.program.nodes[number], self.out
-        waited = [self.stream_done[each] for each in node.waits] + [out.end_ns[each] for each in node.returned]
-        called = max([self.host.get(node.thread, 0.0), *waited])
+        called = self.called(node)
         if node.what is What.FORGET:
-            start, gpu, missing, end = called, FIRST, 0, called
+            answer = Answer(FIRST, called, called, called, 0)
         else:
-            start, gpu, missing = self.everywhere(called) if self.is_fence(number) else self.choose(number, called)
-            end = start + node.ns
-            self.free[gpu] = end
+            answer = self.run(number, node, called)
             self.host[node.thread] = called + self.rule.host_ns
-            self.last = gpu
-        out.gpu.append(gpu)
-        out.start_ns.append(start)
-        out.end_ns.append(end)
-        out.moved.append(missing)
-        self.done[node.stream] = max(self.done.get(node.stream, 0.0), end)
-        self.stream_done.append(self.done[node.stream])
+            self.last[node.stream] = number
+        out.gpu.append(answer.gpu)
+        out.start_ns.append(answer.start_ns)
+        out.end_ns.append(answer.finish_ns)
+        out.moved.append(answer.pulled)
+        self.before.append(self.last.get(node.stream, -1))
 
-    def is_fence(self, number: int) -> bool:
-        return bool(self.found.program.nodes[number].unknown) and self.counts(number, Why.ANYTHING)
+    def called(self, node: Node) -> float:
+        """When the host calls it, having waited for what it waits for."""
+        called = self.host.get(node.thread, 0.0)
+        waited = [self.before[each] for each in node.waits if self.before[each] >= 0] + list(node.returned)
+        for each in sorted(waited, key=self.out.end_ns.__getitem__):
+            if self.out.end_ns[each] > called:
+                self.place.waited(each + 1, called, self.out.end_ns[each])
+                called = self.out.end_ns[each]
+        return called
 
-    def everywhere(self, called: float) -> tuple[float, int, int]:
-        start = max(called, *self.free) if len(self.free) > 1 else max(called, self.free[0])
-        self.free = [start] * len(self.free)
-        return start, FIRST, 0
+    def run(self, number: int, node: Node, called: float) -> Answer:
+        parts, allowed = self.parts(number), self.pins(number)
+        if node.unknown and self.counts(number, Why.ANYTHING):
+            called, allowed = max(called, self.place.end_ns), FIRST
+        answer = self.place.next(
+            number + 1,
+            self.last.get(node.stream, -1) + 1,
+            called,
+            node.ns,
+            parts,
+            written=sum(write.span.end - write.span.first for write in node.writes),
+            allowed=None if allowed is None else 1 << allowed,
+            stays=self.stays,
+        )
+        if self.guard is not None:
+            self.stays = self.guard.stays(answer.single_ns, self.place.end_ns)
+        self.take(number, answer.gpu)
+        return answer
 
-    def choose(self, number: int, called: float) -> tuple[float, int, int]:
-        """Start, GPU, and bytes that it lacks there."""
-        rule, ns = self.rule, self.found.program.nodes[number].ns
-        starts, missing, is_fresh = self.options(number, called)
-        gpus = range(len(starts))
-        least = min(missing)
-        own = self.last
-        if is_fresh and missing[own] != least:
-            own = min(gpus, key=lambda gpu: (missing[gpu], starts[gpu]))
-        best, best_score = own, starts[own] + ns
-        for gpu in gpus:
-            score = starts[gpu] + ns + 2 * rule.fence_ns + 2 * missing[gpu] / rule.bytes_per_ns + rule.lead_ns
-            if gpu != own and score < best_score:
-                best, best_score = gpu, score
-        self.take(number, best)
-        return starts[best], best, missing[best]
-
-    def options(self, number: int, called: float) -> tuple[list[float], list[int], bool]:
-        """By GPU: when the operation could start, and bytes that it would lack; whether it reads anything fresh."""
-        found, rule, counts, end_ns, where = self.found, self.rule, self.counts, self.out.end_ns, self.out.gpu
-        starts = [max(called, free) for free in self.free]
-        missing, is_fresh = [0] * len(starts), False
-        for piece, size, why, writer in found.fresh[number]:
-            if not counts(number, why):
-                continue
-            is_fresh = True
-            held, end, home = self.holders(piece), end_ns[writer], where[writer]
-            for gpu in range(len(starts)):
-                if held >> gpu & 1:
-                    ready = end if home == gpu else end + rule.fence_ns
-                else:
-                    missing[gpu] += size
-                    ready = end + rule.fence_ns + rule.copy_ns + size / rule.bytes_per_ns
-                if ready > starts[gpu]:
-                    starts[gpu] = ready
+    def parts(self, number: int) -> list[Part]:
+        """What it reads of freshly made bytes."""
+        counts, sizes = self.counts, dict[tuple[int, int], int]()
+        for piece, size, why, writer in self.found.fresh[number]:
+            if counts(number, why):
+                key = (writer, self.holders(piece))
+                sizes[key] = sizes.get(key, 0) + size
+        parts = [Part(writer + 1, size, held) for (writer, held), size in sizes.items()]
         if self.has_fences:
-            for writer, why in found.raw[number]:
-                if why is Why.ANYTHING and counts(writer, why):
-                    starts = [max(start, end_ns[writer]) for start in starts]
-        return starts, missing, is_fresh
+            fences = (writer for writer, why in self.found.raw[number] if why is Why.ANYTHING and counts(writer, why))
+            parts += [Part(writer + 1, 0, self.everywhere) for writer in fences]
+        return parts
 
     def holders(self, piece: int) -> int:
         """A piece is held where what it was cut from was held, which nobody has used since."""

@@ -13,7 +13,8 @@ from controlplane.graph.chains import Chains, chains, ratio
 from controlplane.graph.groups import Fan, Parts, Steps
 from controlplane.graph.nodes import What
 from controlplane.graph.paths import Path, by_bytes, by_streams, only_sure
-from controlplane.graph.simulate import Rule, Schedule, simulate
+from controlplane.graph.rule import Rule
+from controlplane.graph.simulate import Schedule, simulate
 from controlplane.graph.versions import Dependencies
 
 

@@ -15,6 +15,7 @@ from controlplane.policy.language import (
     Interval,
     Match,
     Nth,
+    Order,
     Policy,
     Rule,
 )
@@ -109,6 +110,8 @@ def with_usual_memory(policy: Policy, against: str = "") -> Policy:
     """Memory where it usually lies, unless the policy says where. against: what of the run keeps GPUs from copies."""
     if policy.says_memory:
         return policy
+    if policy.order is Order.DATA:
+        return replace(policy, memory_place=COPIES, why_no_copies="")
     several = len(used_gpus(policy)) > 1
     why = (_against_copies(policy) or against) if several else ""
     return replace(policy, memory_place=COPIES if several and not why else FOLLOW, why_no_copies=why)

@@ -29,6 +29,13 @@ class Log(Enum):
     DECISIONS = "decisions"
 
 
+class Order(Enum):
+    """What launches of one stream that go to different GPUs wait for: those before them, or only where data flows."""
+
+    STREAM = "stream"
+    DATA = "data"
+
+
 @dataclass(frozen=True, slots=True)
 class Executor:
     """A further GPU; limits are None where there is none."""
@@ -117,7 +124,8 @@ class Policy:
     Every `verify`-th redirected launch is run at home too and compared, 0: none, unless the memory that this has to
     look at exceeds verify_limit_bytes. Memory that the application allocates on its GPU lies on GPU `memory_place`, or,
     if that is FOLLOW, on the GPU whose launches use it: it moves when another GPU has used it `move_after` times more;
-    if it is COPIES, each GPU has a copy of what its launches use.
+    if it is COPIES, each GPU has a copy of what its launches use. order: of a stream's launches on different GPUs, with
+    COPIES.
     disassemble: whose machine code may be, when launches are analysed. use_observed: what probes saw of a launch counts
     as known of it. says_memory: whether the file says where memory lies; why_no_copies: if not, and launches use
     several GPUs, what keeps these from having copies.
@@ -133,11 +141,13 @@ class Policy:
     verify_limit_bytes: int | None = None
     memory_place: int = FOLLOW
     move_after: int = MOVE_AFTER
+    order: Order = Order.STREAM
     disassemble: Consent = Consent.OPEN
     use_observed: bool = False
     devices_line: int = field(default=1, compare=False)
     says_memory: bool = field(default=True, compare=False)
     why_no_copies: str = field(default="", compare=False)
+    says_order: bool = field(default=True, compare=False)
     signature: Signature | None = field(default=None, compare=False)
 
     @property

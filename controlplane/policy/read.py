@@ -25,6 +25,7 @@ from controlplane.policy.language import (
     Log,
     Match,
     Nth,
+    Order,
     Policy,
     Rule,
     Share,
@@ -32,6 +33,7 @@ from controlplane.policy.language import (
 )
 from controlplane.policy.library_calls import library_calls
 from controlplane.policy.pattern import PatternError, glob_matches, regex, unclosed
+from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
 
 T = TypeVar("T")
@@ -76,9 +78,41 @@ def policy_of(root: Value) -> Policy:
     observed = "analysis" in entries and _uses_observed(entries["analysis"])
     line = entries["devices"].line
     policy = Policy(
-        root.file, home, executors, rules, default, verify, log, verify_limit, *memory, consent, observed, line
+        root.file,
+        home,
+        executors,
+        rules,
+        default,
+        verify,
+        log,
+        verify_limit,
+        *memory,
+        disassemble=consent,
+        use_observed=observed,
+        devices_line=line,
+        says_order="order" in entries,
     )
-    return policy if says_memory else with_usual_memory(replace(policy, says_memory=False))
+    policy = policy if says_memory else with_usual_memory(replace(policy, says_memory=False))
+    return in_order(policy, _order(entries["order"]), entries["order"].line) if "order" in entries else policy
+
+
+def in_order(policy: Policy, order: Order, line: int | None = None) -> Policy:
+    """The same with another order; data order has copies of memory if the policy does not say where that lies.
+
+    line: that says so. Raises ConfigError if it says another place.
+    """
+    if order is Order.DATA and policy.says_memory and policy.memory_place != COPIES:
+        raise ConfigError(
+            "GPUs that share one copy of memory keep stream order",
+            expected="memory: {place: copies}",
+            file=policy.file,
+            line=line,
+        )
+    return with_usual_memory(replace(policy, order=order))
+
+
+def _order(value: Value) -> Order:
+    return Order(value.choice(frozenset(order.value for order in Order)))
 
 
 def _uses_observed(value: Value) -> bool:

@@ -6,7 +6,7 @@ pattern compiles) it checks itself.
 
 from typing import TypeAlias
 
-from controlplane.policy.language import EXECUTORS, GIVEN, GPUS, PATTERN_BYTES, RULES
+from controlplane.policy.language import EXECUTORS, GIVEN, GPUS, PATTERN_BYTES, RULES, Order
 from ptxtools.machine.consent import Consent
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -173,6 +173,11 @@ SCHEMA: dict[str, Json] = {
                 anyOf=[{"type": "integer", "minimum": 0}, _VERIFY],
             ),
             "memory": _described("The program's memory.", **_MEMORY),
+            "order": _described(
+                "What launches of one stream that run on different GPUs wait for: stream: for those before them; data: "
+                "only where data flows between them, with memory: {place: copies} (stream).",
+                enum=[each.value for each in Order],
+            ),
             "log": _described("decisions: log what is first decided for each function.", enum=["off", "decisions"]),
             "disassemble": _described(
                 "Whose machine code --analyze may disassemble; open: all but NVIDIA's closed libraries (open).",

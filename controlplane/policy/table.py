@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from controlplane.base.demangle import demangle, plain
 from controlplane.policy.explain import main_gpu
-from controlplane.policy.language import COPIES, GPUS, Interval, Log, Match, Policy, Rule
+from controlplane.policy.language import COPIES, GPUS, Interval, Log, Match, Order, Policy, Rule
 from ptxtools.errors import ConfigError
 from ptxtools.native import records
 
@@ -34,6 +34,7 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
     record.generation = FIRST_GENERATION
     record.library_calls = policy.marks_library_calls
     record.memory_place = policy.memory_place
+    record.order = _orders(text)[policy.order]
     record.memory_first = main_gpu(policy)
     record.memory_move_after = policy.move_after
     _write_rules(record.tables[FIRST_GENERATION % 2], policy)
@@ -42,6 +43,17 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
         for target, source in permutations(policy.gpus, 2):
             record.pairs[target * GPUS + source].proof = pending
     return bytes(ffi.buffer(record))
+
+
+def _orders(text: str) -> dict[Order, int]:
+    return {order: records.constant(text, f"TSR_POLICY_ORDER_{order.name}", HEADER) for order in Order}
+
+
+def live_order(buffer: Any) -> Order:
+    """What launches of one stream wait for in the run of a live record."""
+    ffi, text = records.header(HEADER)
+    record: Any = ffi.from_buffer("struct tsr_policy *", buffer)
+    return {number: order for order, number in _orders(text).items()}[int(record.order)]
 
 
 def replace_rules(buffer: Any, policy: Policy) -> int:
@@ -192,8 +204,9 @@ class Copies:
     bytes: memory of copies on other GPUs than home at the end, by GPU. pulls, pulled_bytes: bytes that a launch or copy
     on that GPU used and the GPU did not have; pulled_for: the same bytes by cause, and needed_bytes all but those for
     want of room in the directory. brought_home, brought_home_bytes: of these, all that home did not have, for work of
-    which nothing was known. waits: for another stream, before a pull. cells, directory_bytes: of the directory, at the
-    last pull. through_host_bytes: of pulled_bytes, those that went through host memory. pairs: of GPUs, each way.
+    which nothing was known. waits: for another stream, before a pull; ties: of a stream's work on one GPU to its work
+    on another, under data order. cells, directory_bytes: of the directory, at the last pull. through_host_bytes: of
+    pulled_bytes, those that went through host memory. pairs: of GPUs, each way.
     """
 
     bytes: dict[int, int]
@@ -204,6 +217,7 @@ class Copies:
     brought_home: int
     brought_home_bytes: int
     waits: int
+    ties: int
     cells: int
     directory_bytes: int
     through_host_bytes: dict[int, int]
@@ -281,6 +295,7 @@ def _copies(record: Any, policy: Policy) -> Copies:
         int(record.brought_home),
         int(record.brought_home_bytes),
         int(record.waits),
+        int(record.ties),
         int(record.directory_cells),
         int(record.directory_bytes),
         _by_gpu(record.through_host_bytes),

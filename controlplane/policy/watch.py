@@ -11,13 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from controlplane.policy.language import Signature
+from controlplane.policy.language import Order, Signature
 from controlplane.policy.read import read_policy, signature
 from controlplane.policy.table import (
     devices_of,
     live_devices,
     live_library_calls,
     live_memory,
+    live_order,
     live_verify,
     replace_rules,
 )
@@ -31,7 +32,7 @@ class Watcher:
     """Keeps the rules of a live decision table (a writable mapping) as the policy's file has them.
 
     used: the state of the file whose rules the table holds. verify: what the command line asked for, which an edit does
-    not change; None: the file decides. disassemble: what the file said when the run began.
+    not change; None: the file decides; order: the same. disassemble: what the file said when the run began.
     """
 
     def __init__(
@@ -42,9 +43,10 @@ class Watcher:
         say: Callable[[str], None],
         verify: int | None = None,
         disassemble: Consent = Consent.OPEN,
+        order: Order | None = None,
     ) -> None:
         self._file, self._table, self._say, self._verify = file, table, say, verify
-        self._disassemble = disassemble
+        self._disassemble, self._order = disassemble, order
         self._used = self._last = used
         self._may_verify = live_verify(table) != 0
 
@@ -80,6 +82,15 @@ class Watcher:
                 raise ConfigError(
                     "where memory lies cannot change while the program runs",
                     expected="the memory that the run began with",
+                    file=self._file,
+                )
+            order = live_order(self._table)
+            if not policy.says_order or self._order is not None:
+                policy = replace(policy, order=order)
+            if policy.order is not order:
+                raise ConfigError(
+                    "the order of launches cannot change while the program runs",
+                    expected=f"order: {order.value}, as the run began with",
                     file=self._file,
                 )
             if policy.marks_library_calls and not live_library_calls(self._table):

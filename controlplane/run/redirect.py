@@ -111,11 +111,11 @@ class Redirection:
         marks = (native.file(shim.MARKS),) if self.policy.marks_library_calls else ()
         return replace(front, variables={**front.variables, "TESSERA_POLICY": table}, preload=marks)
 
-    def watched(self, verify: int | None) -> WatchedPolicy:
-        """What the control plane process is told, so that edits of the policy take effect. verify: see there."""
+    def watched(self, verify: int | None, order: str | None) -> WatchedPolicy:
+        """What the control plane process is told, so that edits of the policy take effect. verify, order: see there."""
         policy = self.policy
         return WatchedPolicy(
-            str(policy.file.absolute()), policy.signature, self._table, verify, policy.disassemble.value
+            str(policy.file.absolute()), policy.signature, self._table, verify, policy.disassemble.value, order
         )
 
     def launches(self) -> Launches:

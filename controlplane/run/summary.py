@@ -196,6 +196,8 @@ def _copies(copies: Copies, waited_ns: int | None) -> Iterator[str]:
         f"{amount(count)} in {copies.pulls[gpu]} on GPU {gpu}" for gpu, count in copies.pulled_bytes.items()
     )
     yield f"  pulled from other GPUs' copies of memory: {pulled or 'nothing'}; waits for another stream: {copies.waits}"
+    if copies.ties:
+        yield f"  a stream's work on one GPU waited for its work on another: {copies.ties}"
     if copies.pulled_bytes and waited_ns is not None:
         yield f"  what streams waited for that, all together: {duration(waited_ns)}"
     if len(copies.pulled_for) > 1:

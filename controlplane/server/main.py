@@ -75,12 +75,14 @@ class _Abandoned:
 
 
 def _watcher(policy: WatchedPolicy) -> Service:
+    from controlplane.policy.language import Order
     from controlplane.policy.watch import Watcher
     from ptxtools.machine.consent import Consent
 
     used = None if policy.signature is None else (policy.signature[0], policy.signature[1], policy.signature[2])
     consent = Consent(policy.disassemble)
-    return Watcher(Path(policy.file), used, mmap.mmap(policy.table, 0), complain, policy.verify, consent)
+    order = None if policy.order is None else Order(policy.order)
+    return Watcher(Path(policy.file), used, mmap.mmap(policy.table, 0), complain, policy.verify, consent, order)
 
 
 def _allow_many_descriptors() -> None:

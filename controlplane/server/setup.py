@@ -13,7 +13,7 @@ READY = b"\n"  # the first byte on the control socket: records are read from now
 class WatchedPolicy:
     """A policy whose edits take effect: its file, its state when it was read, the live decision table's descriptor.
 
-    verify: what the command line asked for; None: the file decides. disassemble: what the file said.
+    verify, order: what the command line asked for; None: the file decides. disassemble: what the file said.
     """
 
     file: str
@@ -21,6 +21,7 @@ class WatchedPolicy:
     table: int
     verify: int | None
     disassemble: str
+    order: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,29 +17,43 @@ struct tsr_access {
     struct tsr_input items[];
 };
 
-/* The number of the input that a node is, which is listed if it was not. */
-static uint32_t input_of(struct tsr_access *access, const struct tsr_access_node *node)
+struct read {
+    struct tsr_input input;
+    uint32_t node;
+};
+
+static int by_place(const void *a, const void *b)
 {
-    uint32_t i = 0, *count = &access->inputs.count;
-    while (i < *count && (access->items[i].offset != node->number || access->items[i].size != node->width / 8u))
-        i++;
-    if (i == *count)
-        access->items[(*count)++] = (struct tsr_input){(uint32_t)node->number, node->width / 8u};
-    return i;
+    const struct tsr_input *x = &((const struct read *)a)->input, *y = &((const struct read *)b)->input;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    return (x->size > y->size) - (x->size < y->size);
 }
 
-static bool list_inputs(struct tsr_access *access)
+/* The inputs, by offset and size, and which of them each node is. */
+static bool list_inputs(struct tsr_access *access, uint32_t most)
 {
     const struct tsr_sections *template = &access->inputs.template;
+    struct read *reads = calloc(most + 1u, sizeof *reads);
+    uint32_t count = 0;
     access->of_node = calloc(template->header->nodes + 1u, sizeof *access->of_node);
-    for (uint32_t i = 0; access->of_node && i < template->header->nodes; i++)
-        if (template->nodes[i].op == TSR_OP_PARAMETER)
-            access->of_node[i] = input_of(access, &template->nodes[i]);
-        else
-            access->inputs.has_elements |= template->nodes[i].op == TSR_OP_ELEMENT;
+    for (uint32_t i = 0; access->of_node && reads && i < template->header->nodes; i++) {
+        const struct tsr_access_node *node = &template->nodes[i];
+        access->inputs.has_elements |= node->op == TSR_OP_ELEMENT;
+        if (node->op == TSR_OP_PARAMETER)
+            reads[count++] = (struct read){{(uint32_t)node->number, node->width / 8u}, i};
+    }
+    if (count)
+        qsort(reads, count, sizeof *reads, by_place);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == 0 || by_place(&reads[i - 1], &reads[i]) != 0)
+            access->items[access->inputs.count++] = reads[i].input;
+        access->of_node[reads[i].node] = access->inputs.count - 1;
+    }
+    free(reads);
     access->inputs.items = access->items;
     access->inputs.of_node = access->of_node;
-    return access->of_node;
+    return access->of_node && reads;
 }
 
 /* False: there is no bit for it. */
@@ -97,13 +111,14 @@ struct tsr_access *tsr_access_create(const void *bytes, size_t size, uint32_t me
     memcpy(copy, bytes, size); /* what is checked is what is used: the bytes may be in shared memory */
     if (!tsr_template_read(copy, size, &sections))
         goto no_template;
-    struct tsr_access *access = calloc(1, sizeof *access + parameter_nodes(&sections) * sizeof access->items[0]);
+    uint32_t most = parameter_nodes(&sections);
+    struct tsr_access *access = calloc(1, sizeof *access + most * sizeof access->items[0]);
     if (!access)
         goto no_template;
     access->bytes = copy;
     access->inputs.template = sections;
     list_writes(access);
-    if (list_inputs(access) && tsr_memo_init(&access->memo, memo_entries, &access->inputs))
+    if (list_inputs(access, most) && tsr_memo_init(&access->memo, memo_entries, &access->inputs))
         return access;
     free(access->of_node);
     free(access);
@@ -255,10 +270,25 @@ static uint64_t pointer_at(const struct tsr_access_launch *launch, uint32_t offs
     return pointer;
 }
 
-/* The ranges with their bases, as far as there is room for them. */
-static void hand_over(const struct tsr_access *access, const struct tsr_access_launch *launch, struct tsr_found *found,
-                      struct tsr_access_result *result)
+static bool has_tensors(const struct tsr_found *found)
 {
+    for (uint32_t i = 0; i < found->count; i++)
+        if (found->ranges[i].tensor)
+            return true;
+    return false;
+}
+
+/*
+ * The ranges with their bases, as far as there is room for them. What was found may stand where the result is to stand; tensors, which become
+ * more ranges, are told from `room` then, which has as much.
+ */
+static void hand_over(const struct tsr_access *access, const struct tsr_access_launch *launch, struct tsr_found *found,
+                      struct tsr_access_range *room, struct tsr_access_result *result)
+{
+    if (found->ranges == result->ranges && has_tensors(found)) {
+        memcpy(room, found->ranges, found->count * sizeof *room);
+        found->ranges = room;
+    }
     const struct tsr_sections *template = &access->inputs.template;
     result->level = found->level;
     if (found->count > result->capacity) {
@@ -281,7 +311,8 @@ static void hand_over(const struct tsr_access *access, const struct tsr_access_l
             fail(result, TSR_WHY_BUDGET);
             return;
         }
-        *to = found->ranges[i];
+        if (to != &found->ranges[i])
+            *to = found->ranges[i];
         if (to->symbol >= 0)
             to->base = launch->symbols ? launch->symbols[to->symbol] : 0;
         else if (to->parameter >= 0)
@@ -301,11 +332,12 @@ static bool is_launchable(const struct tsr_access_launch *launch)
 void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_launch *launch, void *scratch, size_t scratch_bytes,
                          struct tsr_access_result *result)
 {
-    struct tsr_found found = {.every = result->every, .room = result->room};
-    uint32_t inputs = access->memo.width;
-    size_t words = (TSR_MEMO_SHAPE + 2 * (size_t)inputs) * sizeof(uint64_t);
-    size_t used = (words + sizeof(struct tsr_access_range) * TSR_MEMO_RANGES + 15) & ~(size_t)15;
-    uint64_t *key = scratch, *seen = key + TSR_MEMO_SHAPE + inputs;
+    struct tsr_found found = {.ranges = result->ranges, .every = result->every, .room = result->room};
+    const struct tsr_sections *template = &access->inputs.template;
+    uint32_t inputs = access->inputs.count + template->header->symbols;
+    size_t used = (inputs * sizeof(struct tsr_seen) + access->memo.most * sizeof(uint64_t) + 15) & ~(size_t)15;
+    struct tsr_seen *seen = scratch;
+    uint64_t *key = (uint64_t *)(seen + inputs);
     bool may_remember = !(launch->options & (TSR_ACCESS_NO_MEMO | TSR_ACCESS_ALL_REASONS));
     result->count = result->level = result->remembered = result->whys = result->steps = 0;
     if (!is_launchable(launch))
@@ -314,8 +346,8 @@ void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_laun
         fail(result, TSR_WHY_BUDGET);
         return;
     }
-    struct tsr_access_range *ranges = (struct tsr_access_range *)(seen + inputs);
-    if (may_remember && tsr_memo_find(&access->memo, launch, key, &found, ranges)) {
+    uint32_t room = (uint32_t)((scratch_bytes - used) / sizeof(struct tsr_access_range));
+    if (may_remember && tsr_memo_find(&access->memo, launch, key, room < result->capacity ? room : result->capacity, &found)) {
         result->remembered = 1;
         if (found.whys && found.room) /* the memo keeps the first */
             found.every[0] = found.why;
@@ -325,5 +357,5 @@ void tsr_access_evaluate(struct tsr_access *access, const struct tsr_access_laun
         if (may_remember)
             tsr_memo_add(&access->memo, launch, key, seen, &found);
     }
-    hand_over(access, launch, &found, result);
+    hand_over(access, launch, &found, (struct tsr_access_range *)((char *)scratch + used), result);
 }

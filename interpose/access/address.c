@@ -20,9 +20,9 @@ static bool is_allocated(struct tsr_run *run, struct tsr_symbol *symbol)
 {
     uint64_t begin, end;
     const struct tsr_access_launch *launch = run->e.launch;
-    symbol->seen = true;
     if (symbol->variable >= 0)
         return run->e.template->symbols[symbol->variable].size != 0;
+    symbol->asked |= TSR_ASKED_ALLOCATED;
     return launch->allocation && launch->allocation(launch->allocation_context, (uint64_t)symbol->low, &begin, &end);
 }
 

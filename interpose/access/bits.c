@@ -34,6 +34,23 @@ static bool aligned(struct tsr_evaluation *e, const struct tsr_form *form, tsr_w
     return true;
 }
 
+/* The form with the low bits of parameters in their places: those above a mask do not reach into it. */
+static const struct tsr_form *with_low_bits(struct tsr_evaluation *e, const struct tsr_form *form, tsr_wide mask)
+{
+    struct tsr_form *rest = tsr_form_room(e, form->constant, form->count);
+    tsr_wide below = tsr_wide_below(mask);
+    for (uint32_t i = 0; i < form->count; i++) {
+        struct tsr_symbol *symbol = tsr_symbol_at(e, form->terms[i].symbol);
+        if (symbol->slot < 0) {
+            rest->terms[rest->count++] = form->terms[i];
+            continue;
+        }
+        symbol->seen_bits |= (uint64_t)below;
+        rest->constant += (tsr_wide)((tsr_uwide)form->terms[i].coefficient * (tsr_uwide)symbol->low & (tsr_uwide)below);
+    }
+    return rest->count < form->count ? rest : form;
+}
+
 static const struct tsr_form *masked(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct tsr_form *form,
                                      tsr_wide mask)
 {
@@ -44,6 +61,8 @@ static const struct tsr_form *masked(struct tsr_evaluation *e, const struct tsr_
         return tsr_form_number(e, form->constant & mask);
     if (mask < ALIGNMENT && aligned(e, form, mask, &known))
         return tsr_form_number(e, known);
+    if (mask < ALIGNMENT)
+        form = with_low_bits(e, form, mask);
     tsr_wide bits = tsr_form_mask(e, form);
     bool fits = bits >= 0 && bits >> node->width == 0;
     if (fits && (bits & ~mask) == 0)
@@ -63,8 +82,35 @@ static const struct tsr_form *masked(struct tsr_evaluation *e, const struct tsr_
     return tsr_form_times(e, tsr_divide_remainder(e, tsr_divide_quotient(e, form, low), count + 1), low);
 }
 
+static bool has_parameter(const struct tsr_evaluation *e, const struct tsr_form *form)
+{
+    for (uint32_t i = 0; i < form->count; i++)
+        if (tsr_symbol_at(e, form->terms[i].symbol)->slot >= 0)
+            return true;
+    return false;
+}
+
+/* Low bits of an address that was shifted: those of the address that come to lie there. NULL: it is something else. */
+static const struct tsr_form *bits_of_shifted(struct tsr_evaluation *e, const struct tsr_access_node *node, uint32_t position,
+                                              const struct tsr_form *mask)
+{
+    const struct tsr_access_node *shift = &e->template->nodes[tsr_node_operand(e, node, position)];
+    if (shift->op != TSR_OP_SHR || shift->width != 64 || mask->count || mask->constant <= 0 || mask->constant >= ALIGNMENT)
+        return NULL;
+    const struct tsr_form *value = argument(e, shift, 0), *amount = argument(e, shift, 1);
+    if (!has_parameter(e, value) || amount->count || amount->constant < 0 || amount->constant >= 12 ||
+        mask->constant << amount->constant >= ALIGNMENT)
+        return NULL;
+    value = masked(e, shift, value, mask->constant << amount->constant);
+    return tsr_divide_quotient(e, value, (tsr_wide)1 << amount->constant);
+}
+
 static const struct tsr_form *both_bits(struct tsr_evaluation *e, const struct tsr_access_node *node)
 {
+    uint32_t number_at = e->template->nodes[tsr_node_operand(e, node, 1)].op == TSR_OP_NUMBER;
+    const struct tsr_form *shifted = bits_of_shifted(e, node, 1 - number_at, argument(e, node, number_at));
+    if (shifted)
+        return shifted;
     const struct tsr_form *a = argument(e, node, 0), *b = argument(e, node, 1);
     tsr_wide number;
     if (a->count == 0 && b->count) /* a pointer's value is not asked for when the other side is plainly a number */

@@ -150,27 +150,45 @@ static inline void balance(int64_t a, int64_t b, struct step *step)
     step->multiple = (int64_t)tsr_wide_divide(a, common);
 }
 
-/*
- * Whether a step with the fact may lower the bound. It takes away at most the fact's value with the terms that the form has, of the same
- * sign, at their greatest, and with all others at their least.
- */
-static bool may_help(struct tsr_evaluation *e, const struct scaled *form, const struct tsr_form *fact, uint32_t *places)
+/* The same with numbers that do not fit. */
+static __attribute__((noinline)) bool may_help_wide(struct tsr_evaluation *e, const struct scaled *form,
+                                                    const struct tsr_form *fact, const uint32_t *places)
 {
     tsr_wide most = fact->constant;
     bool more = false, less = false; /* without a bound */
     for (uint32_t i = 0; i < fact->count; i++) {
         const struct tsr_term *term = &fact->terms[i];
-        struct tsr_symbol *symbol = tsr_symbol_at(e, term->symbol);
+        const struct tsr_symbol *symbol = tsr_symbol_at(e, term->symbol);
         bool rises = term->coefficient > 0;
-        places[i] = place_of(form, term->symbol);
         bool is_shared = places[i] != ABSENT && (form->coefficients[places[i]] > 0) == rises;
-        symbol->seen = true;
         tsr_wide part = tsr_bound_times(term->coefficient, rises == is_shared ? symbol->high : symbol->low);
         more |= part >= TSR_INFINITE;
         less |= part <= -TSR_INFINITE;
         most = tsr_bound_plus(most, part);
     }
     return more || (!less && most > 0);
+}
+
+/*
+ * Whether a step with the fact may lower the bound. It takes away at most the fact's value with the terms that the form has, of the same
+ * sign, at their greatest, and with all others at their least.
+ */
+static bool may_help(struct tsr_evaluation *e, const struct scaled *form, const struct tsr_form *fact, uint32_t *places)
+{
+    int64_t most = (int64_t)fact->constant, part;
+    bool fits = is_short(fact->constant);
+    for (uint32_t i = 0; i < fact->count; i++) {
+        const struct tsr_term *term = &fact->terms[i];
+        struct tsr_symbol *symbol = tsr_symbol_at(e, term->symbol);
+        bool rises = term->coefficient > 0;
+        places[i] = place_of(form, term->symbol);
+        bool is_shared = places[i] != ABSENT && (form->coefficients[places[i]] > 0) == rises;
+        tsr_wide bound = rises == is_shared ? symbol->high : symbol->low;
+        symbol->seen = true;
+        fits = fits && is_short(term->coefficient) && is_short(bound) &&
+               times((int64_t)term->coefficient, (int64_t)bound, &part) && plus(most, part, &most);
+    }
+    return fits ? most > 0 : may_help_wide(e, form, fact, places);
 }
 
 /* The best step with a fact that has terms of the same signs as the form. */

@@ -53,11 +53,12 @@ static const struct tsr_form *parameter(struct tsr_evaluation *e, const struct t
     __builtin_memcpy(&bits, (const char *)e->launch->parameters + node->number, size);
     tsr_wide value = tsr_node_is_signed(node) && size ? tsr_wide_wrap(bits, 8 * size) : (tsr_wide)bits;
     if (size < 8) {
-        e->seen[e->inputs->of_node[node - e->template->nodes]] = UINT64_MAX;
+        e->seen[e->inputs->of_node[node - e->template->nodes]].bits = UINT64_MAX;
         return tsr_form_number(e, value);
     }
     struct tsr_symbol symbol = tsr_symbol_new(value, value, 0);
     symbol.slot = node->number;
+    symbol.input = e->inputs->of_node[node - e->template->nodes];
     return named(e, &symbol);
 }
 

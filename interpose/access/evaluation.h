@@ -53,6 +53,17 @@ struct tsr_inputs {
     bool has_elements; /* tables are read with an index */
 };
 
+enum tsr_asked {
+    TSR_ASKED_NULL = 1,     /* whether the value is 0 */
+    TSR_ASKED_ALLOCATED = 2 /* whether it is an address in an allocation */
+};
+
+/* What an evaluation depends on of an input. */
+struct tsr_seen {
+    uint64_t bits;  /* of its value */
+    uint32_t asked; /* enum tsr_asked */
+};
+
 /* The value of an input, or a symbol's address. 0: the launch has none. */
 static inline uint64_t tsr_input_value(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, uint32_t number)
 {
@@ -118,6 +129,8 @@ struct tsr_symbol {
     bool loaded;        /* from memory */
     bool seen;          /* its bounds were looked at */
     uint64_t seen_bits; /* of its value that were looked at otherwise */
+    uint32_t asked;     /* enum tsr_asked */
+    uint32_t input;     /* that it is the value of, if it is one's */
     uint32_t reach;     /* symbols that its facts, and theirs, are about, itself included; as in tsr_signs */
     struct tsr_fact_link *facts, *last_fact;
     const struct tsr_form *zero;   /* a form that is 0; its first term is what was divided */
@@ -182,7 +195,7 @@ struct tsr_evaluation {
     const struct tsr_sections *template;
     const struct tsr_inputs *inputs;
     const struct tsr_access_launch *launch;
-    uint64_t *seen;            /* of each input, the bits that were looked at; of pointers, see the symbols */
+    struct tsr_seen *seen;     /* of each input, what was looked at; of pointers, see the symbols */
     char *next;                /* free scratch from here */
     struct tsr_symbol *lowest; /* to here; symbol n is top[-1 - n] */
     struct tsr_symbol *top;
@@ -357,6 +370,7 @@ const struct tsr_facts *tsr_phi_facts(struct tsr_evaluation *e, const struct tsr
 
 /* predicates.c */
 const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t node, bool truth); /* NULL: cannot be so */
+bool tsr_predicate_is_null_test(struct tsr_evaluation *e, const struct tsr_access_node *node, bool *equal);
 void tsr_predicate_sides(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct tsr_form *sides[2]);
 extern const uint8_t tsr_compare_opposite[]; /* by enum tsr_access_compare, up to TSR_COMPARE_NE */
 
@@ -430,6 +444,7 @@ struct tsr_lattice_piece {
     int64_t first, stride, count, width;
 };
 
+void tsr_lattice_copy(struct tsr_lattice *to, const struct tsr_lattice *from);
 uint32_t tsr_lattice_solve(struct tsr_evaluation *e, struct tsr_lattice *lattice, int64_t size,
                            struct tsr_lattice_piece *pieces, uint32_t capacity);
 
@@ -462,10 +477,8 @@ struct tsr_found {
     uint32_t room;
 };
 
-/*
- * Evaluates; `seen` gets, for each parameter of the list and then for each symbol, the bits of its value that mattered.
- */
+/* Evaluates; `seen` gets, for each parameter of the list and then for each symbol, what of it mattered. */
 void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch,
-                     size_t scratch_bytes, struct tsr_found *found, uint64_t *seen);
+                     size_t scratch_bytes, struct tsr_found *found, struct tsr_seen *seen);
 
 #endif

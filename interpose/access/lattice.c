@@ -482,7 +482,7 @@ static void look_at_cases(struct solver *s, const struct tsr_lattice *l, struct 
     char *kept = s->e->next;
     for (int64_t value = choice.always; value < choice.sometimes; value++) {
         struct tsr_lattice *copy = tsr_scratch_take(s->e, sizeof *copy);
-        __builtin_memcpy(copy, l, sizeof *copy);
+        tsr_lattice_copy(copy, l);
         if (fix(copy, choice.column, value))
             finish(s, copy, depth + 1);
         s->e->next = kept;
@@ -513,6 +513,18 @@ static void finish(struct solver *s, struct tsr_lattice *l, int depth)
         n = UINT32_MAX; /* from the beginning: others are simpler now */
     }
     emit(s, l);
+}
+
+/* Columns, rows and divisions as far as there are any: few of them, mostly. */
+void tsr_lattice_copy(struct tsr_lattice *to, const struct tsr_lattice *from)
+{
+    to->columns = from->columns;
+    to->rows = from->rows;
+    to->divisions = from->divisions;
+    __builtin_memcpy(to->column, from->column, from->columns * sizeof from->column[0]);
+    __builtin_memcpy(to->use, from->use, from->rows * sizeof from->use[0]);
+    __builtin_memcpy(to->row, from->row, from->rows * sizeof from->row[0]);
+    __builtin_memcpy(to->division, from->division, from->divisions * sizeof from->division[0]);
 }
 
 /* Pieces of `size` bytes at every address; all of them, or fewer. */

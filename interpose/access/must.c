@@ -222,6 +222,9 @@ static bool require_compared(struct tsr_must *c, const struct tsr_access_node *n
     struct tsr_evaluation *e = c->e;
     const struct tsr_form *sides[2];
     uint8_t code = truth ? node->code : tsr_compare_opposite[node->code];
+    bool equal;
+    if (tsr_predicate_is_null_test(e, node, &equal))
+        return equal == (code == TSR_COMPARE_EQ);
     tsr_predicate_sides(e, node, sides);
     loops &= e->template->blocks[node->block];
     if (code == TSR_COMPARE_NE)

@@ -5,8 +5,6 @@
 #include "access/run.h"
 #include "access/memo.h"
 
-#include <string.h>
-
 #define PIECES 32u /* that a store overwrites */
 #define DIGITS 4u  /* of the places of stores that are alike */
 
@@ -174,7 +172,7 @@ static bool joined(struct tsr_run *run, struct tsr_store_group *group)
         systems[i] = &run->systems[i];
     if (!put_down(run, group, systems[0]))
         return false;
-    memcpy(alone, systems[0], sizeof *alone);
+    tsr_lattice_copy(alone, systems[0]);
     for (struct tsr_store_group *each = group->next; each && count < TSR_RUN_COPIES && alone->divisions; each = each->next) {
         members[count] = each;
         if (may_join(group, each) && put_down(run, each, systems[count]) && each->size == group->size)

@@ -62,6 +62,38 @@ void tsr_predicate_sides(struct tsr_evaluation *e, const struct tsr_access_node 
         sides[i] = tsr_node_viewed(e, tsr_node_operand(e, node, i), node->width, is_signed, node->condition);
 }
 
+static bool is_zero(const struct tsr_form *form)
+{
+    return form->count == 0 && form->constant == 0;
+}
+
+/* A parameter of eight bytes alone; NULL: it is something else. */
+static struct tsr_symbol *only_parameter(const struct tsr_evaluation *e, const struct tsr_form *form)
+{
+    if (form->count != 1 || form->constant != 0 || form->terms[0].coefficient != 1)
+        return NULL;
+    struct tsr_symbol *symbol = tsr_symbol_at(e, form->terms[0].symbol);
+    return symbol->slot >= 0 ? symbol : NULL;
+}
+
+/*
+ * Whether a parameter is compared with 0, as pointers are that may be left out; nothing else of its value matters then. `equal`: whether it
+ * is 0.
+ */
+bool tsr_predicate_is_null_test(struct tsr_evaluation *e, const struct tsr_access_node *node, bool *equal)
+{
+    if (node->width != 64 || (node->code != TSR_COMPARE_EQ && node->code != TSR_COMPARE_NE))
+        return false;
+    const struct tsr_form *a = tsr_node_value(e, tsr_node_operand(e, node, 0));
+    const struct tsr_form *b = tsr_node_value(e, tsr_node_operand(e, node, 1));
+    struct tsr_symbol *symbol = is_zero(b) ? only_parameter(e, a) : is_zero(a) ? only_parameter(e, b) : NULL;
+    if (!symbol)
+        return false;
+    symbol->asked |= TSR_ASKED_NULL;
+    *equal = symbol->low == 0;
+    return true;
+}
+
 /* A single fact, strengthened; NULL: it cannot hold. */
 static const struct tsr_facts *add_fact(struct tsr_evaluation *e, struct tsr_facts *facts, const struct tsr_form *form)
 {
@@ -90,6 +122,9 @@ static const struct tsr_facts *compared(struct tsr_evaluation *e, const struct t
 {
     const struct tsr_form *sides[2];
     uint8_t code = truth ? node->code : tsr_compare_opposite[node->code];
+    bool equal;
+    if (tsr_predicate_is_null_test(e, node, &equal))
+        return equal == (code == TSR_COMPARE_EQ) ? &tsr_facts_none : NULL;
     tsr_predicate_sides(e, node, sides);
     if (code == TSR_COMPARE_NE)
         return different(e, tsr_form_apart(e, sides[0], sides[1], false, 0));

@@ -39,7 +39,7 @@ static void take_room(struct tsr_run *run)
 }
 
 static void start(struct tsr_run *run, const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, char *scratch,
-                  size_t scratch_bytes, struct tsr_found *found, uint64_t *seen)
+                  size_t scratch_bytes, struct tsr_found *found, struct tsr_seen *seen)
 {
     uintptr_t end = (uintptr_t)(scratch + scratch_bytes) & ~(uintptr_t)15;
     memset(run, 0, sizeof *run);
@@ -90,16 +90,13 @@ static void start_grid(struct tsr_run *run)
 }
 
 /* Of pointers, what was looked at of their symbols. */
-static void note_seen(const struct tsr_run *run, const struct tsr_inputs *inputs, uint64_t *seen)
+static void note_seen(const struct tsr_run *run, const struct tsr_inputs *inputs, struct tsr_seen *seen)
 {
-    for (uint32_t number = 0; number < run->e.symbol_count; number++) {
-        const struct tsr_symbol *symbol = tsr_symbol_at(&run->e, number);
-        uint64_t bits = symbol->seen ? UINT64_MAX : symbol->seen_bits;
-        if (symbol->variable >= 0)
-            seen[inputs->count + (uint32_t)symbol->variable] |= bits;
-        for (uint32_t i = 0; symbol->slot >= 0 && i < inputs->count; i++)
-            if (inputs->items[i].offset == symbol->slot && inputs->items[i].size == 8)
-                seen[i] |= bits;
+    for (const struct tsr_named *each = run->e.named; each; each = each->next) {
+        const struct tsr_symbol *symbol = tsr_symbol_at(&run->e, each->form->terms[0].symbol);
+        struct tsr_seen *of = &seen[symbol->variable >= 0 ? inputs->count + (uint32_t)symbol->variable : symbol->input];
+        of->bits |= symbol->seen ? UINT64_MAX : symbol->seen_bits;
+        of->asked |= symbol->asked;
     }
 }
 
@@ -170,7 +167,7 @@ static void evaluate_part(struct tsr_run *run)
 }
 
 void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch,
-                     size_t scratch_bytes, struct tsr_found *found, uint64_t *seen)
+                     size_t scratch_bytes, struct tsr_found *found, struct tsr_seen *seen)
 {
     const struct tsr_sections *template = &inputs->template;
     struct tsr_run *run = scratch;

@@ -170,7 +170,7 @@ bool tsr_input_is_allocated(struct tsr_evaluation *e, uint32_t input)
 {
     const struct tsr_access_launch *launch = e->launch;
     uint64_t begin, end;
-    e->seen[input] = UINT64_MAX;
+    e->seen[input].asked |= TSR_ASKED_ALLOCATED;
     return launch->allocation &&
            launch->allocation(launch->allocation_context, tsr_input_value(e->inputs, launch, input), &begin, &end);
 }

@@ -33,6 +33,7 @@ struct batch {
 
 struct tsr_lane_reader {
     struct tsr_lane *lane;
+    struct tsr_lane *others[TSR_LANES]; /* of which only fences are here; NULL: none. Before records that wait for them */
     pthread_mutex_t watching;    /* held while streams are asked that no record refers to: they must not be replaced then */
     bool busy[TSR_LANE_STREAMS]; /* thread; has been given work that was not seen to be complete */
     uint64_t bytes;
@@ -115,12 +116,15 @@ static bool is_operation(const struct tsr_lane_record *record)
     return tsr_lane_is_fence(record->kind);
 }
 
-static CUstreamBatchMemOpParams operation_of(const struct tsr_lane *lane, const struct tsr_lane_record *record)
+static CUstreamBatchMemOpParams operation_of(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
+    const struct tsr_lane *lane = reader->lane;
     CUstreamBatchMemOpParams operation = {0};
     if (record->kind == TSR_LANE_WAIT) {
+        const uint64_t *fence =
+            record->function ? &reader->others[record->function - 1]->away[record->stream] : &lane->home[record->stream];
         operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
-        operation.waitValue.address = (CUdeviceptr)(uintptr_t)&lane->home[record->stream];
+        operation.waitValue.address = (CUdeviceptr)(uintptr_t)fence;
         operation.waitValue.value64 = record->value;
         operation.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
     } else {
@@ -178,8 +182,10 @@ static void note(const struct tsr_lane_reader *reader)
     const struct batch *batch = &reader->batch;
     for (unsigned i = 0; i < batch->count; i++) {
         const struct tsr_lane_record *operation = &batch->operations[i];
-        uint64_t *says = operation->kind == TSR_LANE_WAIT ? lane->follows : lane->settles;
-        __atomic_store_n(&says[operation->stream], operation->value, __ATOMIC_RELEASE);
+        if (operation->kind == TSR_LANE_WAIT)
+            __atomic_store_n(&lane->follows[operation->stream], tsr_lane_follow(operation), __ATOMIC_RELEASE);
+        else
+            __atomic_store_n(&lane->settles[operation->stream], operation->value, __ATOMIC_RELEASE);
     }
     if (tsr_carry_is_work(&batch->first.record))
         __atomic_store_n(&lane->settles[batch->first.record.stream], TSR_LANE_UNSETTLED, __ATOMIC_RELEASE);
@@ -190,8 +196,14 @@ static CUresult operate(const struct tsr_lane_reader *reader, const struct tsr_l
 {
     CUstreamBatchMemOpParams operations[MOST_OPERATIONS];
     for (unsigned i = 0; i < count; i++)
-        operations[i] = operation_of(reader->lane, &records[i]);
+        operations[i] = operation_of(reader, &records[i]);
     return cuStreamBatchMemOp(stream, count, operations, 0);
+}
+
+static bool sees(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
+{
+    return record->kind != TSR_LANE_WAIT || !record->function ||
+           (record->function <= TSR_LANES && reader->others[record->function - 1]);
 }
 
 /* Gives the driver a record, which may be the first of several operations of its stream. */
@@ -203,6 +215,9 @@ static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_lane_
         record->kind == TSR_LANE_LAUNCH ? tsr_mirror_function(reader->mirror, record->function) : NULL;
     if (!stream || (record->kind == TSR_LANE_LAUNCH && !function))
         return CUDA_ERROR_INVALID_HANDLE;
+    for (unsigned i = 0; i < count; i++)
+        if (!sees(reader, &operations[i]))
+            return CUDA_ERROR_INVALID_VALUE;
     reader->busy[record->stream] = true;
     struct tsr_lane_pair *pair = count ? NULL : tsr_lane_times_begin(reader->times, record, stream);
     CUresult result = count ? operate(reader, operations, count, stream) : tsr_carry_out(&driver, record, function, stream);
@@ -399,6 +414,26 @@ void tsr_lane_reader_change(struct tsr_lane_reader *reader, const struct tsr_mes
     pthread_mutex_unlock(&reader->watching);
 }
 
+CUresult tsr_lane_reader_meet(struct tsr_lane_reader *reader, const struct tsr_message *message, int descriptor)
+{
+    uint64_t offset = message->address - TSR_LANE_ADDRESS, number = offset / TSR_LANE_SPACING;
+    if (message->bytes != TSR_LANE_FRONT_BYTES || offset % TSR_LANE_SPACING || number >= TSR_LANES ||
+        message->address == (uint64_t)(uintptr_t)reader->lane || reader->others[number] ||
+        !tsr_os_is_sealed(descriptor, F_SEAL_SHRINK, TSR_LANE_SPACING))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct tsr_lane *other =
+        tsr_os_map((void *)(uintptr_t)message->address, TSR_LANE_FRONT_BYTES, PROT_READ | PROT_WRITE, descriptor, 0);
+    if (!other)
+        return CUDA_ERROR_MAP_FAILED;
+    CUresult result =
+        cuMemHostRegister(other, TSR_LANE_FRONT_BYTES, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result == CUDA_SUCCESS)
+        reader->others[number] = other;
+    else
+        tsr_os_unmap(other, TSR_LANE_FRONT_BYTES);
+    return result;
+}
+
 static bool is_lane(const struct tsr_message *hello, int descriptor)
 {
     uint64_t offset = hello->address - TSR_LANE_ADDRESS;
@@ -449,18 +484,42 @@ drop:
     return result;
 }
 
+/* The application is gone: whatever still waits for its fences, or another executor's, must not keep this process. */
+static void open_fences(struct tsr_lane_reader *reader)
+{
+    for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {
+        __atomic_store_n(&reader->lane->home[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
+        for (uint32_t other = 0; other < TSR_LANES; other++)
+            if (reader->others[other])
+                __atomic_store_n(&reader->others[other]->away[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
+    }
+}
+
+static void part(struct tsr_lane_reader *reader)
+{
+    for (uint32_t other = 0; other < TSR_LANES; other++) {
+        if (!reader->others[other])
+            continue;
+        cuMemHostUnregister(reader->others[other]);
+        tsr_os_unmap(reader->others[other], TSR_LANE_FRONT_BYTES);
+    }
+}
+
 void tsr_lane_reader_stop(struct tsr_lane_reader *reader)
 {
-    /* The application is gone: whatever still waits for its fences must not keep this process. */
-    for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
-        __atomic_store_n(&reader->lane->home[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
+    open_fences(reader);
     __atomic_store_n(&reader->stop, 1, __ATOMIC_RELEASE);
     tsr_os_futex_wake(&reader->lane->sleeping, 1, true);
     pthread_join(reader->thread, NULL);
     pthread_join(reader->pulse, NULL);
+    while (!watch(reader)) { /* the other executor may still write a smaller value */
+        open_fences(reader);
+        tsr_os_futex_wait(&reader->lane->never, 0, DRAIN_LOOK_NS, true);
+    }
     cuCtxSynchronize();
     tsr_lane_times_destroy(reader->times);
     tsr_backlog_destroy(reader->backlog);
+    part(reader);
     cuMemHostUnregister(reader->lane);
     tsr_os_unmap(reader->lane, reader->bytes);
     free(reader);

@@ -126,6 +126,8 @@ static void answer(struct guest *guest, CUdevice device, CUcontext context, cons
                        message->kind == TSR_MESSAGE_STREAM; /* by launches that were posted before it */
         if (noticed)
             tsr_lane_reader_change(guest->reader, message, descriptor, reply);
+        else if (message->kind == TSR_MESSAGE_LANE)
+            reply->result = (int32_t)tsr_lane_reader_meet(guest->reader, message, descriptor);
         else
             tsr_mirror_apply(guest->mirror, message, descriptor, reply);
     }

@@ -33,7 +33,7 @@ struct item {
 /* Records of one stream. */
 struct queue {
     struct item *first, **end;
-    uint64_t follows; /* the home fence that the first one waits for */
+    uint64_t follows; /* what the first one waits for: tsr_lane_follow() */
     CUstream stream;  /* of work that is under way; NULL: none */
     CUevent begun;
     uint64_t since_ns; /* when it was enqueued; 0: it has begun */
@@ -200,6 +200,14 @@ static void close_stream(struct queue *queue)
     queue->begun = NULL;
 }
 
+static bool is_passed(const struct tsr_lane *lane, uint32_t slot, uint64_t follows)
+{
+    uint64_t of = follows >> TSR_LANE_FOLLOW_SHIFT, value = follows & ((1ull << TSR_LANE_FOLLOW_SHIFT) - 1);
+    const uint64_t *fence =
+        of && of <= tsr_session()->lane_count ? &tsr_session()->lanes[of - 1]->lane->away[slot] : &lane->home[slot];
+    return __atomic_load_n(fence, __ATOMIC_ACQUIRE) >= value;
+}
+
 static CUresult advance(struct failover *self, uint32_t slot)
 {
     struct queue *queue = &self->queues[slot];
@@ -215,8 +223,8 @@ static CUresult advance(struct failover *self, uint32_t slot)
     while (queue->first) {
         const struct tsr_lane_record *record = &queue->first->record;
         if (record->kind == TSR_LANE_WAIT)
-            queue->follows = record->value;
-        else if (__atomic_load_n(&lane->home[slot], __ATOMIC_ACQUIRE) < queue->follows)
+            queue->follows = tsr_lane_follow(record);
+        else if (!is_passed(lane, slot, queue->follows))
             break;
         else if (record->kind == TSR_LANE_SIGNAL)
             __atomic_store_n(&lane->away[slot], record->value, __ATOMIC_RELEASE);

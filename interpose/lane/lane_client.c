@@ -97,7 +97,7 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t
     int memory = tsr_os_memfd("tessera-lane", TSR_LANE_SPACING);
     if (!client || memory < 0 || !tsr_os_seal(memory, F_SEAL_SHRINK | F_SEAL_GROW))
         goto drop_memory;
-    *client = (struct tsr_lane_client){.number = number, .socket = -1};
+    *client = (struct tsr_lane_client){.number = number, .socket = -1, .memory = -1};
     pthread_mutex_init(&client->ask_lock, NULL);
     pthread_mutex_init(&client->fence_lock, NULL);
     client->lane =
@@ -115,7 +115,7 @@ struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t
     if (ask(client, &hello, memory, &reply) != CUDA_SUCCESS || tsr_lane_is_lost(client))
         goto stop_watching;
     __atomic_store_n(&client->process, reply.flags, __ATOMIC_RELEASE);
-    close(memory);
+    client->memory = memory;
     return client;
 
 stop_watching:
@@ -128,6 +128,25 @@ drop_memory:
         close(memory);
     free(client);
     return NULL;
+}
+
+static CUresult introduce(struct tsr_lane_client *to, const struct tsr_lane_client *other)
+{
+    struct tsr_message message = {
+        .kind = TSR_MESSAGE_LANE, .address = (uint64_t)(uintptr_t)other->lane, .bytes = TSR_LANE_FRONT_BYTES};
+    return to == other ? CUDA_SUCCESS : tsr_lane_ask(to, &message, other->memory);
+}
+
+CUresult tsr_lane_introduce(struct tsr_lane_client *const *lanes, uint32_t count, bool tell)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t other = 0; tell && other < count && result == CUDA_SUCCESS; other++)
+            result = introduce(lanes[other], lanes[i]);
+        close(lanes[i]->memory);
+        lanes[i]->memory = -1;
+    }
+    return result;
 }
 
 struct tsr_lane_time *tsr_lane_times(const struct tsr_lane_client *lane)

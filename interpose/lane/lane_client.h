@@ -18,6 +18,9 @@ struct tsr_lane_client;
    answer, or another user does. */
 struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t number);
 
+/* Of new lanes: `tell`: each executor sees the fences of all others. Errors: an executor's. */
+CUresult tsr_lane_introduce(struct tsr_lane_client *const *lanes, uint32_t count, bool tell);
+
 /* Sends, waits for the answer. descriptor -1: none. Errors: the executor's CUresult. Success when it is lost without harm: then
    nothing goes to it any more (tsr_lane_enter). */
 CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor);

@@ -24,6 +24,7 @@ struct tsr_lane_client {
 
     TSR_APART pthread_mutex_t ask_lock;
     int socket;          /* ask_lock */
+    int memory;          /* until other executors have been told of the lane; -1: none */
     int registered;      /* atomic */
     uint32_t asking;     /* atomic; 1 while an answer is awaited */
     uint32_t decided;    /* atomic; 1: what it means for its work that it is lost has been decided */

@@ -114,7 +114,9 @@ static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_st
     stream->elsewhere = !is_home(gpu);
     stream->slot = TSR_STREAM_NO_SLOT;
     __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELAXED);
-    stream->pending = NULL;
+    __atomic_store_n(&stream->away, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&stream->unsignalled, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&stream->forked, 0, __ATOMIC_RELAXED);
     stream->queue = NULL;
     stream->orphan = false;
     __atomic_store_n(&stream->touched, false, __ATOMIC_RELAXED);
@@ -262,7 +264,7 @@ void tsr_stream_forget_settled(bool orphans_only)
         bool keeps = orphans_only ? !tsr_stream_is(at, TSR_STREAM_OWN) : __atomic_load_n(&at->assigned.place, __ATOMIC_RELAXED);
         if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || keeps || pthread_mutex_trylock(&at->lock) != 0)
             continue;
-        if (at->live && !at->lane && !at->pending && (at->orphan || !orphans_only))
+        if (at->live && !at->away && (at->orphan || !orphans_only))
             forget_locked(at);
         pthread_mutex_unlock(&at->lock);
     }
@@ -276,7 +278,7 @@ void tsr_stream_forget_of(CUcontext context)
         if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || __atomic_load_n(&at->context, __ATOMIC_RELAXED) != context)
             continue;
         pthread_mutex_lock(&at->lock);
-        if (at->live && at->context == context && !at->lane && !at->pending)
+        if (at->live && at->context == context && !at->away)
             forget_locked(at);
         pthread_mutex_unlock(&at->lock);
     }
@@ -335,7 +337,7 @@ static bool take_idle_locked(struct tsr_stream *stream)
         struct tsr_stream *owner = slots[i].owner;
         if (!owner || owner == stream || pthread_mutex_trylock(&owner->lock) != 0)
             continue;
-        bool idle = !owner->lane && !owner->pending && is_drained(i);
+        bool idle = !owner->away && is_drained(i);
         if (idle)
             owner->slot = TSR_STREAM_NO_SLOT;
         pthread_mutex_unlock(&owner->lock);
@@ -392,7 +394,7 @@ bool tsr_slots_busy(const struct tsr_lane_client *lane)
 bool tsr_streams_are_with(const struct tsr_lane_client *lane)
 {
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
-        if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && __atomic_load_n(&at->lane, __ATOMIC_ACQUIRE) == lane)
+        if (__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && tsr_stream_lanes(&at->unsignalled) >> tsr_lane_number(lane) & 1)
             return true;
     return tsr_slots_busy(lane);
 }

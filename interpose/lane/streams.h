@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include <tessera/apart.h>
+#include <tessera/lane.h>
 
 #include "object/assigned.h"
 
@@ -48,10 +49,12 @@ struct tsr_stream {
     int priority;
     uint64_t thread;              /* OWN */
     uint32_t slot;                /* lock; TSR_STREAM_NO_SLOT: none */
-    struct tsr_lane_client *lane; /* lock; where its last work went; NULL: home */
-    struct tsr_lane_client
-        *pending;           /* lock; OWN: work there has been signalled, but the stream at home does not wait for it yet */
-    uint64_t pending_value; /* lock */
+    struct tsr_lane_client *lane; /* atomic; where its last work went; NULL: home. A hint */
+    /* Bit k: lane k. Atomic, written under the lock. */
+    uint32_t away;        /* has work that the stream at home has not been made to wait for */
+    uint32_t unsignalled; /* of these: has work after the last signal */
+    uint32_t forked;      /* of these: what it is given comes after all at home that it must come after by the stream's order */
+    uint64_t signalled[TSR_LANES];  /* lock; the last signal of lanes that are away and not among `unsignalled` */
     struct tsr_ticket_queue *queue; /* lock; who its work counts as (memory/tickets.h); NULL: not known */
     struct tsr_assigned assigned;
 };
@@ -85,6 +88,12 @@ void tsr_stream_forget_of(CUcontext context);
 void tsr_stream_reset(void);
 /* Number of the calling thread, never used again. */
 uint64_t tsr_stream_thread(void);
+
+/* Without the lock, a hint: work at home must join, or other streams wait for it. */
+static inline uint32_t tsr_stream_lanes(const uint32_t *which)
+{
+    return __atomic_load_n(which, __ATOMIC_ACQUIRE);
+}
 
 /* Slots. The caller holds the stream's lock. */
 bool tsr_slot_take(struct tsr_stream *stream);      /* false: all are busy */

@@ -33,7 +33,7 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
         *result = tsr_order_depart(handle, per_thread, lane, &record->stream, &hold);
     if (*result == CUDA_SUCCESS) {
         if (tsr_copies_are_on())
-            *result = tsr_copies_pull(use, record->stream);
+            *result = tsr_copies_pull(use, &hold, record->stream);
         if (*result == CUDA_SUCCESS)
             *result = tsr_lane_post(lane, record, what);
         tsr_order_leave(&hold);

@@ -169,7 +169,9 @@ static CUresult give_locked_memory(struct tsr_extent *extent, uint32_t copy)
     pthread_mutex_lock(&tsr_copies_lock);
     if (result == CUDA_SUCCESS)
         copies->replicas = replicas;
-    else
+    if (result == CUDA_SUCCESS && !(replicas.own >> copy & 1)) /* it uses home's */
+        tsr_copies_change(&tsr_copies_generation);
+    if (result != CUDA_SUCCESS)
         copies->refused |= (uint16_t)(1u << copy);
     pthread_mutex_unlock(&tsr_copies_lock);
     if (!(replicas.own >> copy & 1))
@@ -261,8 +263,9 @@ CUresult tsr_copies_fix(struct tsr_extent *extent)
     return result;
 }
 
-void tsr_copies_start(void)
+void tsr_copies_start(uint32_t strands)
 {
     static const struct tsr_backing_copies copies = {.begin = begin, .drop = drop, .fix = tsr_copies_fix};
     tsr_backing_have_copies(&copies);
+    tsr_tickets_start(strands);
 }

@@ -40,6 +40,7 @@ struct tsr_touch {
 struct tsr_copies_proof {
     struct tsr_ticket_queue *queue; /* NULL: there is no proof */
     uint64_t generation;
+    uint32_t strand; /* of the queue's stream (order/strands.h) */
     uint32_t count;
     struct {
         uint64_t page, state;
@@ -50,6 +51,7 @@ struct tsr_copies_use {
     const struct tsr_touch *touches;
     uint32_t count;
     bool everything; /* it may touch anything; only at home */
+    bool tracked;    /* all it touches is told, and nobody sees when it has happened but by what the stream does later */
     enum tsr_pull_cause cause;
     bool locked; /* the caller has the memory lock: nobody is forgotten now */
     CUstream stream;
@@ -75,7 +77,7 @@ bool tsr_copies_are_on(void);
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use);
 /* The same for who can easily begin again: usually there is nothing to come after, and tsr_copies_pull looks, too. */
 CUresult tsr_copies_prepare_lightly(const struct tsr_copies_use *use);
-CUresult tsr_copies_pull(const struct tsr_copies_use *use, uint32_t slot);
+CUresult tsr_copies_pull(const struct tsr_copies_use *use, const struct tsr_order_hold *hold, uint32_t slot);
 
 /* The stream is held. Whether a use that was proved is as it was: then it is noted, and that is all. */
 bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold);
@@ -120,8 +122,8 @@ void tsr_copies_may_join_capture(CUstream stream, bool per_thread);
 /* The context has been destroyed, and its streams with it. */
 void tsr_copies_context_gone(CUcontext context);
 
-/* Before there is memory. */
-void tsr_copies_start(void);
+/* Before there is memory. strands: of each stream (order/strands.h). */
+void tsr_copies_start(uint32_t strands);
 
 /* The rest with the memory lock held. */
 

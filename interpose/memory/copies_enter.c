@@ -119,10 +119,11 @@ static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_ERROR_NOT_READY; i++) {
         result = i ? tsr_copies_prepare(use) : tsr_copies_prepare_lightly(use);
         if (result == CUDA_SUCCESS)
-            result = tsr_order_enter(use->stream, use->per_thread, hold);
+            result = use->tracked ? tsr_order_enter_tracked(use->stream, use->per_thread, hold)
+                                  : tsr_order_enter(use->stream, use->per_thread, hold);
         if (result != CUDA_SUCCESS)
             continue;
-        result = tsr_copies_pull(use, 0);
+        result = tsr_copies_pull(use, hold, 0);
         if (result != CUDA_SUCCESS)
             tsr_order_leave(hold);
     }

@@ -8,7 +8,7 @@ bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_or
     if (!hold->stream || !proof->queue || hold->stream->queue != proof->queue ||
         __atomic_load_n(&proof->queue->gone, __ATOMIC_RELAXED))
         return false;
-    tsr_ticket_number(proof->queue);
+    tsr_ticket_number(proof->queue, proof->strand);
     if (__atomic_load_n(&tsr_copies_generation, __ATOMIC_SEQ_CST) != proof->generation)
         return false;
     for (uint32_t i = 0; i < proof->count; i++)

@@ -23,24 +23,44 @@ struct inquiry {
     struct tsr_copies_waits waits;
     const struct tsr_copies_use *use;
     const struct tsr_copies *copies;
+    const struct tsr_order_hold *hold; /* of its stream; NULL: it is not held, and only asks */
     uint32_t slot;
     uint64_t pulls, bytes, through_host;
     uint64_t gathered;      /* bytes: of these, for lack of room in a directory */
     bool gathers;           /* for that now */
     bool changes;           /* something of what the directories know */
+    bool shared;            /* it uses memory that other strands of its stream may use as well, which no directory knows */
+    uint32_t ties;          /* bit n: to strand n */
     struct tsr_relay relay; /* of pulls from GPUs whose memory this one does not see */
     CUresult result;
 };
 
+/* False: not of the stream's own, on another GPU. */
+static bool note_tie(struct inquiry *inquiry, uint64_t ticket)
+{
+    uint32_t strand = tsr_ticket_other_strand_locked(&inquiry->waits.asker, ticket);
+    if (strand < TSR_STRANDS && inquiry->hold && !tsr_ticket_is_tied_locked(&inquiry->waits.asker, ticket))
+        inquiry->ties |= 1u << strand;
+    return strand < TSR_STRANDS;
+}
+
+/* Streams are in order with each other, and each strand in itself: only strands of one stream are not. */
+static void note_guard(void *context, uint64_t ticket)
+{
+    note_tie(context, ticket);
+}
+
 static void note_wait(void *context, uint64_t ticket)
 {
     struct inquiry *inquiry = context;
+    if (note_tie(inquiry, ticket))
+        return;
     if (ticket != tsr_tickets.before_all && tsr_tickets.before_all)
         note_wait(context, tsr_tickets.before_all);
     struct tsr_copies_waits *waits = &inquiry->waits;
-    uint32_t queue = tsr_ticket_queue_of(ticket);
     if (tsr_ticket_is_met_locked(&waits->asker, ticket))
         return;
+    uint32_t queue = tsr_tickets.queues.data[tsr_ticket_queue_of(ticket)]->place;
     for (uint32_t i = 0; i < waits->count; i++)
         if (waits->queues[i] == queue)
             return;
@@ -151,9 +171,12 @@ static void split_locked(const struct tsr_touch *touch, struct inquiry *inquiry,
                                    .stride = touch->stride,
                                    .width = touch->width};
             visit(copies, &part, inquiry);
+        } else {
+            inquiry->shared = true;
         }
         at = end;
     }
+    inquiry->shared |= touch->first - TSR_ARENA_ADDRESS >= TSR_ARENA_BYTES || touch->end - TSR_ARENA_ADDRESS > TSR_ARENA_BYTES;
 }
 
 static bool is_full_locked(struct tsr_copies *copies, const struct inquiry *inquiry)
@@ -175,11 +198,19 @@ static bool is_usable_locked(struct tsr_copies *copies, struct inquiry *inquiry)
     return false;
 }
 
+/* A GPU that has no room uses home's copy. */
+static bool is_shared(const struct tsr_copies *copies)
+{
+    return (copies->replicas.ready & ~copies->replicas.own) != 0;
+}
+
 static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
-    struct tsr_directory_listener waits = {.pull = ignore_pull, .wait = note_wait, .context = inquiry};
+    struct tsr_directory_listener waits = {
+        .pull = ignore_pull, .wait = note_wait, .guard = tsr_order_by_data ? note_guard : NULL, .context = inquiry};
     if (!is_usable_locked(copies, inquiry))
         return;
+    inquiry->shared |= is_shared(copies);
     if (inquiry->use->lane && tsr_tickets.before_all)
         note_wait(inquiry, tsr_tickets.before_all);
     copies->full = is_full_locked(copies, inquiry);
@@ -259,17 +290,18 @@ static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
 }
 
 /* Who is asking; false: no memory to know it. */
-static bool begin_locked(struct inquiry *inquiry, const struct tsr_copies_use *use, uint32_t slot)
+static bool begin_locked(struct inquiry *inquiry, const struct tsr_copies_use *use, const struct tsr_order_hold *hold,
+                         uint32_t slot)
 {
     tsr_copies_uses++;
-    *inquiry = (struct inquiry){.use = use, .slot = slot, .result = tsr_copies_failed};
-    return tsr_asker_init_locked(&inquiry->waits.asker, tsr_stream_named(use->stream, use->per_thread));
+    *inquiry = (struct inquiry){.use = use, .hold = hold, .slot = slot, .result = tsr_copies_failed};
+    return tsr_asker_init_locked(&inquiry->waits.asker, tsr_stream_named(use->stream, use->per_thread), use->lane);
 }
 
 /* Of its ticket only the queue is known. */
 static uint64_t no_ticket(const struct inquiry *inquiry)
 {
-    return (uint64_t)inquiry->waits.asker.queue << TSR_TICKET_SHIFT;
+    return (uint64_t)(inquiry->waits.asker.queue + inquiry->waits.asker.strand) << TSR_TICKET_SHIFT;
 }
 
 static void find_waits_locked(struct inquiry *inquiry)
@@ -330,10 +362,36 @@ static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use
 static void fill_proof_locked(struct inquiry *inquiry)
 {
     struct tsr_copies_proof *proof = inquiry->use->proof;
-    proof->queue = tsr_tickets.queues.data[inquiry->waits.asker.queue];
+    proof->queue = inquiry->shared && tsr_order_by_data ? NULL : tsr_tickets.queues.data[inquiry->waits.asker.queue];
+    proof->strand = inquiry->waits.asker.strand;
     proof->generation = tsr_copies_generation;
     proof->count = 0;
     each_locked(inquiry, no_ticket(inquiry), remember_locked);
+}
+
+/* What strands of the stream share without a directory's knowing is used in the stream's order. */
+static void tie_locked(struct inquiry *inquiry)
+{
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    struct tsr_stream *stream = inquiry->hold->stream;
+    if (!stream || tsr_tickets.strands == 1 || asker->own)
+        return;
+    stream->queue = tsr_tickets.queues.data[asker->queue];
+    for (uint32_t strand = 0; strand < tsr_tickets.strands && inquiry->shared; strand++)
+        note_tie(inquiry, (uint64_t)(asker->queue + strand) << TSR_TICKET_SHIFT | stream->queue->strands[strand].shared);
+    for (uint32_t strand = 0; strand < tsr_tickets.strands && inquiry->result == CUDA_SUCCESS; strand++) {
+        if (!(inquiry->ties >> strand & 1))
+            continue;
+        inquiry->result = tsr_tickets_tie_locked(asker, stream, strand);
+        tsr_copies_count(&tsr_session()->policy->ties, 1);
+    }
+}
+
+static void note_shared_locked(const struct inquiry *inquiry, uint64_t ticket)
+{
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    if (inquiry->shared)
+        tsr_tickets.queues.data[asker->queue]->strands[asker->strand].shared = ticket & TSR_TICKET_LATEST;
 }
 
 static CUresult pull_locked(struct inquiry *inquiry)
@@ -343,7 +401,11 @@ static CUresult pull_locked(struct inquiry *inquiry)
     find_last_waits_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS || inquiry->waits.count || inquiry->waits.missing)
         return inquiry->result != CUDA_SUCCESS ? inquiry->result : CUDA_ERROR_NOT_READY;
+    tie_locked(inquiry);
+    if (inquiry->result != CUDA_SUCCESS)
+        return inquiry->result;
     uint64_t ticket = tsr_ticket_take_locked(&inquiry->waits.asker);
+    note_shared_locked(inquiry, ticket);
     if (inquiry->use->everything)
         apply_everything_locked(inquiry, ticket);
     else if (inquiry->changes)
@@ -359,11 +421,11 @@ static CUresult pull_locked(struct inquiry *inquiry)
     return inquiry->result;
 }
 
-CUresult tsr_copies_pull(const struct tsr_copies_use *use, uint32_t slot)
+CUresult tsr_copies_pull(const struct tsr_copies_use *use, const struct tsr_order_hold *hold, uint32_t slot)
 {
     struct inquiry inquiry;
     pthread_mutex_lock(&tsr_copies_lock);
-    CUresult result = begin_locked(&inquiry, use, slot) ? pull_locked(&inquiry) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = begin_locked(&inquiry, use, hold, slot) ? pull_locked(&inquiry) : CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_unlock(&tsr_copies_lock);
     return result;
 }
@@ -372,7 +434,7 @@ CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_wait
 {
     struct inquiry inquiry;
     pthread_mutex_lock(&tsr_copies_lock);
-    bool known = begin_locked(&inquiry, use, 0);
+    bool known = begin_locked(&inquiry, use, NULL, 0);
     if (known)
         find_waits_locked(&inquiry);
     pthread_mutex_unlock(&tsr_copies_lock);

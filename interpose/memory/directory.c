@@ -53,6 +53,14 @@ static void tell_wait(const struct tsr_directory_listener *listener, uint64_t ti
         listener->wait(listener->context, ticket);
 }
 
+/* Whoever has pulled from the copy. */
+static void tell_guards(const struct tsr_directory_listener *listener, const struct tsr_cell *cell, uint8_t copy)
+{
+    for (unsigned other = 0; listener->guard && other < TSR_DIRECTORY_COPIES; other++)
+        if (cell->origins[other] >> copy & 1 && cell->arrivals[other])
+            listener->guard(listener->context, cell->arrivals[other]);
+}
+
 static void tell_writers(const struct tsr_directory_listener *listener, const struct tsr_cell *cell)
 {
     for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && cell->writers[i]; i++)
@@ -97,6 +105,8 @@ static void ask_range(const struct tsr_directory *directory, uint64_t first, uin
         const struct tsr_cell *cell = &directory->cells.data[i];
         tell_wait(listener, cell->arrivals[copy]);
         bool missing = pulls && !has(cell, copy);
+        if (missing || use->writes)
+            tell_guards(listener, cell, copy);
         if (missing || must_follow_writers(cell, use))
             tell_writers(listener, cell);
         if (!missing)
@@ -159,7 +169,7 @@ static size_t split(struct tsr_directory *directory, uint64_t offset)
 static bool is_like(const struct tsr_cell *a, const struct tsr_cell *b)
 {
     return a->holders == b->holders && a->source == b->source && memcmp(a->writers, b->writers, sizeof a->writers) == 0 &&
-           memcmp(a->arrivals, b->arrivals, sizeof a->arrivals) == 0;
+           memcmp(a->arrivals, b->arrivals, sizeof a->arrivals) == 0 && memcmp(a->origins, b->origins, sizeof a->origins) == 0;
 }
 
 /* Like neighbours among the cells from `begin` to `end`, and at its edges, become one. */
@@ -193,8 +203,10 @@ static void note_writer(struct tsr_cell *cell, const struct tsr_use *use)
 
 static void change(struct tsr_cell *cell, const struct tsr_use *use, bool pulled)
 {
-    if (pulled && !has(cell, use->copy))
+    if (pulled && !has(cell, use->copy)) {
         cell->arrivals[use->copy] = use->ticket;
+        cell->origins[use->copy] |= (uint16_t)(1u << cell->source);
+    }
     cell->holders |= (uint16_t)(1u << use->copy);
     if (!use->writes)
         return;
@@ -226,8 +238,10 @@ void tsr_directory_gather(struct tsr_directory *directory, uint8_t copy, uint64_
     struct tsr_cell *cells = directory->cells.data;
     tsr_directory_ask_all(directory, copy, listener);
     cells[0] = (struct tsr_cell){.writers = {ticket}, .holders = (uint16_t)(1u << copy), .source = copy};
-    for (unsigned other = 0; other < TSR_DIRECTORY_COPIES; other++)
+    for (unsigned other = 0; other < TSR_DIRECTORY_COPIES; other++) {
         cells[0].arrivals[other] = ticket;
+        cells[0].origins[other] = UINT16_MAX;
+    }
     directory->cells.count = 1;
 }
 
@@ -274,6 +288,7 @@ void tsr_directory_settle(struct tsr_directory *directory)
         struct tsr_cell *cell = &directory->cells.data[i];
         memset(cell->writers, 0, sizeof cell->writers);
         memset(cell->arrivals, 0, sizeof cell->arrivals);
+        memset(cell->origins, 0, sizeof cell->origins);
     }
     directory->repeats = false;
     join(directory, 0, directory->cells.count);
@@ -330,6 +345,7 @@ void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy)
         struct tsr_cell *cell = &directory->cells.data[i];
         cell->holders &= (uint16_t)~(1u << copy);
         cell->arrivals[copy] = 0;
+        cell->origins[copy] = 0;
         if (cell->source == copy)
             cell->source = (uint8_t)__builtin_ctz(cell->holders);
     }
@@ -342,4 +358,61 @@ bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, 
         if (!has(&directory->cells.data[i], copy) || directory->cells.data[i].arrivals[copy])
             return false;
     return true;
+}
+
+static void add_part(struct tsr_survey *survey, uint64_t writer, uint64_t bytes, uint16_t holders)
+{
+    struct tsr_place_part *parts = survey->parts;
+    for (uint32_t i = 0; i < survey->part_count; i++)
+        if (parts[i].writer == writer && parts[i].holders == holders) {
+            parts[i].bytes += bytes;
+            return;
+        }
+    if (survey->part_count < TSR_PLACE_PARTS) {
+        parts[survey->part_count++] = (struct tsr_place_part){writer, bytes, holders};
+        return;
+    }
+    struct tsr_place_part *last = &parts[TSR_PLACE_PARTS - 1];
+    if (bytes > last->bytes)
+        last->writer = writer;
+    last->bytes += bytes;
+    last->holders &= holders;
+}
+
+static void survey_cell(const struct tsr_cell *cell, uint64_t bytes, const struct tsr_survey_of *of, struct tsr_survey *survey)
+{
+    bool fresh = false;
+    for (uint32_t i = 0; i < TSR_DIRECTORY_WRITERS && cell->writers[i]; i++) {
+        if (!of->is_fresh(of->context, cell->writers[i]))
+            continue;
+        add_part(survey, cell->writers[i], fresh ? 0 : bytes, fresh ? of->copies : cell->holders & of->copies);
+        fresh = true;
+    }
+    for (uint32_t lacking = fresh ? 0 : of->copies & ~cell->holders; lacking; lacking &= lacking - 1)
+        survey->constants[__builtin_ctz(lacking)] += bytes;
+}
+
+static void survey_range(const struct tsr_directory *directory, uint64_t first, uint64_t end, const struct tsr_survey_of *of,
+                         struct tsr_survey *survey)
+{
+    for (size_t i = find(directory, first); i < directory->cells.count && directory->cells.data[i].first < end; i++) {
+        const struct tsr_cell *cell = &directory->cells.data[i];
+        uint64_t last = end_of(directory, i), begin = cell->first > first ? cell->first : first;
+        survey_cell(cell, (last < end ? last : end) - begin, of, survey);
+    }
+}
+
+void tsr_directory_survey(const struct tsr_directory *directory, const struct tsr_use *use, const struct tsr_survey_of *of,
+                          struct tsr_survey *survey)
+{
+    if (use->first >= use->end || !(use->pulls || has_gaps(use)))
+        return;
+    if (!has_gaps(use) || (use->end - use->first) / use->stride > MOST_GAPS) {
+        survey_range(directory, use->first, use->end, of, survey);
+        return;
+    }
+    for (uint64_t at = use->first + use->width; at < use->end; at += use->stride) {
+        uint64_t gap = use->stride - use->width, left = use->end - at;
+        survey_range(directory, at, at + (gap < left ? gap : left), of, survey);
+    }
 }

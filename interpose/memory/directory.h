@@ -21,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tessera/place.h>
+
 #include "base/vec.h"
 
 #define TSR_DIRECTORY_COPIES 16u
@@ -36,8 +38,9 @@ struct tsr_cell {
     uint64_t writers[TSR_DIRECTORY_WRITERS]; /* of the source: the last ticket of each; from the first 0 on, none */
     uint64_t
         arrivals[TSR_DIRECTORY_COPIES]; /* by copy: ticket of the last pull into it, whether or not it still holds; 0: none */
-    uint16_t holders;                   /* bit n: copy n */
-    uint8_t source;                     /* a holder: the last writer's copy */
+    uint16_t origins[TSR_DIRECTORY_COPIES]; /* by copy: bit n: pulls into it came from copy n, since all work was complete */
+    uint16_t holders;                       /* bit n: copy n */
+    uint8_t source;                         /* a holder: the last writer's copy */
 };
 
 struct tsr_directory {
@@ -72,6 +75,8 @@ struct tsr_pull {
 struct tsr_directory_listener {
     void (*pull)(void *context, const struct tsr_pull *pull);
     void (*wait)(void *context, uint64_t ticket);
+    /* The same of pulls from bytes that the use is to change, which the program orders before it. NULL: nobody needs to know. */
+    void (*guard)(void *context, uint64_t ticket);
     void *context;
 };
 
@@ -125,6 +130,27 @@ void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy);
 
 /* Whether the copy holds all bytes of the use, and no pull into it is recorded. */
 bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy);
+
+/*
+ * What a use would find that may run on any of some copies' GPUs (which are numbered like the copies): what was written lately, by writer and
+ * holders, whether or not a copy lacks it; and how many bytes of the rest each copy lacks. Of several writers of a cell, the bytes count for the
+ * first, and the others have none. With more than there is room for, the last part stands for several: it is held where all of them are.
+ */
+struct tsr_survey {
+    uint32_t part_count;
+    struct tsr_place_part parts[TSR_PLACE_PARTS];
+    uint64_t constants[TSR_DIRECTORY_COPIES];
+};
+
+struct tsr_survey_of {
+    uint16_t copies;                                  /* set of those that are asked for */
+    bool (*is_fresh)(void *context, uint64_t ticket); /* whether that piece of work was lately */
+    void *context;
+};
+
+/* Adds to the survey. Of the use its ticket and copy do not matter. */
+void tsr_directory_survey(const struct tsr_directory *directory, const struct tsr_use *use, const struct tsr_survey_of *of,
+                          struct tsr_survey *survey);
 
 /* Memory that the cells take. */
 static inline uint64_t tsr_directory_memory(const struct tsr_directory *directory)

@@ -31,8 +31,9 @@ static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER; /* changing */
 static uint64_t ranges_version;                                 /* atomic; odd while something changes */
 static struct array *ranges;                                    /* atomic; lock to change */
 static size_t range_count;                                      /* atomic; lock to change */
-static bool unflagged; /* atomic; lock to change; pages of a range may not have the flag */
-static bool overflown; /* atomic; lock to change; a range could not be noted */
+static uint64_t lowest TSR_HOT, highest TSR_HOT; /* atomic; lock to change; all ranges lie from one up to the other */
+static bool unflagged TSR_HOT;                   /* atomic; lock to change; pages of a range may not have the flag */
+static bool overflown TSR_HOT;                   /* atomic; lock to change; a range could not be noted */
 
 static struct range get(const struct array *in, size_t at)
 {
@@ -69,8 +70,20 @@ static void begin_change_locked(void)
     __atomic_store_n(&ranges_version, ranges_version + 1, __ATOMIC_RELAXED); /* seen by whoever sees what is stored after it */
 }
 
+/*
+ * Who looks beside a change may see the end of one state and the beginning of another. Of a range that was there all the time, both contain
+ * it.
+ */
+static void set_ends_locked(void)
+{
+    struct range last = range_count ? get(ranges, range_count - 1) : (struct range){0};
+    __atomic_store_n(&lowest, range_count ? get(ranges, 0).address : 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&highest, last.address + last.bytes, __ATOMIC_RELEASE);
+}
+
 static void end_change_locked(void)
 {
+    set_ends_locked();
     __atomic_store_n(&ranges_version, ranges_version + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&tsr_home_only_count, (uint32_t)range_count + overflown, __ATOMIC_RELEASE);
 }
@@ -207,13 +220,31 @@ enum tsr_reason tsr_home_only_reason(uint64_t address)
     return may_be ? exact(address) : TSR_REASON_NONE;
 }
 
+static uint64_t word_at(const void *parameters, size_t number)
+{
+    uint64_t word;
+    memcpy(&word, (const char *)parameters + number * sizeof word, sizeof word);
+    return word;
+}
+
+#define TOGETHER 8u
+
+/* Nearly all words lie outside of where ranges are at all, and are looked at eight at a time. */
 enum tsr_reason tsr_home_only_scan_slow(const void *parameters, size_t bytes)
 {
+    size_t words = bytes / sizeof(uint64_t), at = 0;
+    if (__builtin_expect(__atomic_load_n(&overflown, __ATOMIC_ACQUIRE), 0))
+        return words ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_NONE;
+    uint64_t low = __atomic_load_n(&lowest, __ATOMIC_ACQUIRE), span = __atomic_load_n(&highest, __ATOMIC_ACQUIRE) - low;
     enum tsr_reason reason = TSR_REASON_NONE;
-    for (size_t offset = 0; offset + sizeof(uint64_t) <= bytes && reason == TSR_REASON_NONE; offset += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, (const char *)parameters + offset, sizeof word);
-        reason = tsr_home_only_reason(word);
+    while (at < words && reason == TSR_REASON_NONE) {
+        size_t end = at + TOGETHER < words ? at + TOGETHER : words;
+        bool any = false;
+        for (size_t i = at; i < end; i++)
+            any |= word_at(parameters, i) - low < span;
+        for (; any && at < end && reason == TSR_REASON_NONE; at++)
+            reason = tsr_home_only_reason(word_at(parameters, at));
+        at = any ? at : end;
     }
     return reason;
 }

@@ -33,7 +33,7 @@ struct tsr_pull_listener {
     void (*end)(struct tsr_pull_seen *pull, bool done);
 };
 
-/* NULL: nobody listens. Constant once recording has begun. */
+/* NULL: nobody listens. Set before any memory has copies. */
 extern const struct tsr_pull_listener *tsr_pull_listener __attribute__((visibility("hidden")));
 
 static inline void tsr_pull_begins(struct tsr_pull_seen *pull)

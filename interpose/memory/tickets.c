@@ -13,10 +13,11 @@
 #define TSR_TICKETS_MOST_QUEUES 4096u
 #endif
 #define MOST_PLACES ((1u << (64 - TSR_TICKET_SHIFT)) - 1)
+#define LAST_QUEUES 64u /* that may still come until there is a quiet moment */
 #define OWN_IDS 0x10000u /* of threads' own streams: from here on */
 
+struct tsr_tickets tsr_tickets = {.ends = PTHREAD_RWLOCK_INITIALIZER, .strands = 1};
 __thread uint64_t tsr_ticket_taken;
-struct tsr_tickets tsr_tickets = {.ends = PTHREAD_RWLOCK_INITIALIZER};
 
 CUcontext tsr_tickets_context(void)
 {
@@ -39,20 +40,23 @@ static struct tsr_ticket_queue *new_locked(CUstream handle, CUcontext context)
 
 struct tsr_ticket_queue *tsr_ticket_queue_add_locked(CUstream handle, CUcontext context)
 {
-    if (tsr_tickets.queues.count >= MOST_PLACES || !tsr_vec_reserve(&tsr_tickets.queues, tsr_tickets.queues.count + 1))
+    size_t place = tsr_tickets.queues.count, end = place + tsr_tickets.strands;
+    if (end > MOST_PLACES || !tsr_vec_reserve(&tsr_tickets.queues, end))
         return NULL;
     struct tsr_ticket_queue *queue = new_locked(handle, context);
     if (!queue)
         return NULL;
-    tsr_tickets.queues.data[tsr_tickets.queues.count] = queue;
-    __atomic_store_n(&tsr_tickets.queues.count, tsr_tickets.queues.count + 1, __ATOMIC_RELEASE);
+    queue->place = (uint32_t)place;
+    for (size_t at = place; at < end; at++)
+        tsr_tickets.queues.data[at] = queue;
+    __atomic_store_n(&tsr_tickets.queues.count, end, __ATOMIC_RELEASE);
     return queue;
 }
 
 static void take_back_locked(void)
 {
     struct tsr_ticket_queue *queue = tsr_tickets.queues.data[tsr_tickets.queues.count - 1];
-    __atomic_store_n(&tsr_tickets.queues.count, tsr_tickets.queues.count - 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&tsr_tickets.queues.count, queue->place, __ATOMIC_RELEASE);
     queue->free = tsr_tickets.free;
     tsr_tickets.free = queue;
 }
@@ -67,26 +71,32 @@ uint32_t tsr_ticket_queue_find_locked(CUstream named)
         return place - 1;
     if (!is_default)
         tsr_real.cuStreamGetCtx(named, &context);
-    if (!tsr_ticket_queue_add_locked(is_default ? CU_STREAM_LEGACY : named, context))
+    const struct tsr_ticket_queue *queue = tsr_ticket_queue_add_locked(is_default ? CU_STREAM_LEGACY : named, context);
+    if (!queue)
         return TSR_NO_QUEUE;
-    if (!tsr_map_set(&tsr_tickets.places, key, (void *)tsr_tickets.queues.count)) {
+    place = queue->place;
+    if (!tsr_map_set(&tsr_tickets.places, key, (void *)(uintptr_t)(place + 1))) {
         take_back_locked();
         return TSR_NO_QUEUE;
     }
-    return (uint32_t)tsr_tickets.queues.count - 1;
+    return place;
 }
 
-bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named)
+bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named, const struct tsr_lane_client *lane)
 {
     bool own = named == CU_STREAM_PER_THREAD;
     uint32_t queue = tsr_ticket_queue_find_locked(named);
-    *asker = (struct tsr_asker){queue, own, own ? OWN_IDS + (uint32_t)tsr_stream_thread() : queue};
+    *asker = (struct tsr_asker){.queue = queue,
+                                .strand = own || tsr_tickets.strands == 1 ? 0 : tsr_strand_of(lane),
+                                .own = own,
+                                .id = own ? OWN_IDS + (uint32_t)tsr_stream_thread() : queue};
     return queue != TSR_NO_QUEUE;
 }
 
 uint64_t tsr_ticket_take_locked(const struct tsr_asker *asker)
 {
-    return (uint64_t)asker->queue << TSR_TICKET_SHIFT | tsr_ticket_number(tsr_tickets.queues.data[asker->queue]);
+    return (uint64_t)(asker->queue + asker->strand) << TSR_TICKET_SHIFT |
+           tsr_ticket_number(tsr_tickets.queues.data[asker->queue], asker->strand);
 }
 
 uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier)
@@ -94,25 +104,85 @@ uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier)
     return (later + 1ull) << 32 | (earlier + 1ull);
 }
 
-uint64_t tsr_ticket_last_locked(uint32_t queue)
+static uint64_t last_of(const struct tsr_ticket_queue *queue, uint32_t strand)
 {
-    return queue < tsr_tickets.queues.count ? __atomic_load_n(&tsr_tickets.queues.data[queue]->last, __ATOMIC_SEQ_CST) : 0;
+    return __atomic_load_n(&queue->strands[strand].last, __ATOMIC_SEQ_CST);
+}
+
+uint64_t tsr_ticket_last_locked(uint32_t place)
+{
+    const struct tsr_ticket_queue *queue = place < tsr_tickets.queues.count ? tsr_tickets.queues.data[place] : NULL;
+    return queue ? last_of(queue, place - queue->place) : 0;
+}
+
+static uint64_t number_locked(uint64_t ticket)
+{
+    uint64_t number = ticket & TSR_TICKET_LATEST;
+    return number == TSR_TICKET_LATEST ? tsr_ticket_last_locked(tsr_ticket_queue_of(ticket)) : number;
 }
 
 bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket)
 {
-    uint32_t queue = tsr_ticket_queue_of(ticket);
-    uint64_t number = ticket & TSR_TICKET_LATEST;
-    if (queue >= tsr_tickets.queues.count || (queue == asker->queue && !asker->own) || tsr_tickets.queues.data[queue]->dead)
+    uint32_t place = tsr_ticket_queue_of(ticket);
+    if (place >= tsr_tickets.queues.count)
         return true;
-    if (number == TSR_TICKET_LATEST)
-        number = tsr_ticket_last_locked(queue);
-    return (uint64_t)(uintptr_t)tsr_map_find(&tsr_tickets.after, tsr_ticket_pair(asker->id, queue)) >= number;
+    const struct tsr_ticket_queue *queue = tsr_tickets.queues.data[place];
+    return (queue->place == asker->queue && !asker->own) || queue->dead ||
+           (uint64_t)(uintptr_t)tsr_map_find(&tsr_tickets.after, tsr_ticket_pair(asker->id, place)) >= number_locked(ticket);
+}
+
+uint32_t tsr_ticket_other_strand_locked(const struct tsr_asker *asker, uint64_t ticket)
+{
+    uint32_t place = tsr_ticket_queue_of(ticket);
+    if (place >= tsr_tickets.queues.count || asker->own || tsr_tickets.queues.data[place]->place != asker->queue ||
+        place == asker->queue + asker->strand)
+        return TSR_STRANDS;
+    return place - asker->queue;
+}
+
+bool tsr_ticket_is_tied_locked(const struct tsr_asker *asker, uint64_t ticket)
+{
+    uint32_t other = tsr_ticket_queue_of(ticket) - asker->queue;
+    const struct tsr_ticket_queue *queue = tsr_tickets.queues.data[asker->queue];
+    uint64_t number = number_locked(ticket);
+    return queue->strands[other].joined >= number || queue->strands[asker->strand].after[other] >= number;
+}
+
+CUresult tsr_tickets_tie_locked(const struct tsr_asker *asker, struct tsr_stream *stream, uint32_t strand)
+{
+    struct tsr_ticket_queue *queue = tsr_tickets.queues.data[asker->queue];
+    uint64_t last = last_of(queue, strand);
+    CUresult result = tsr_strands_tie(stream, strand, asker->strand);
+    if (result == CUDA_SUCCESS)
+        queue->strands[asker->strand].after[strand] = last;
+    return result;
+}
+
+/* Per-thread default streams give strand 0 of the legacy one's queue numbers meanwhile: of these it does not matter who has been joined. */
+static void joined(struct tsr_stream *stream)
+{
+    struct tsr_ticket_queue *queue = stream->queue;
+    for (uint32_t strand = 0; queue && strand < tsr_tickets.strands; strand++)
+        queue->strands[strand].joined = last_of(queue, strand);
+}
+
+static void forked(struct tsr_stream *stream, uint32_t strand)
+{
+    if (stream->queue)
+        stream->queue->strands[strand].after[0] = last_of(stream->queue, 0);
+}
+
+void tsr_tickets_start(uint32_t strands)
+{
+    static const struct tsr_strands_listener listener = {.joined = joined, .forked = forked};
+    tsr_tickets.strands = strands;
+    tsr_strands_listen(&listener);
 }
 
 bool tsr_tickets_are_crowded(void)
 {
-    return tsr_tickets_count() > TSR_TICKETS_MOST_QUEUES;
+    size_t most = (size_t)TSR_TICKETS_MOST_QUEUES * tsr_tickets.strands, room = (size_t)LAST_QUEUES * tsr_tickets.strands;
+    return tsr_tickets_count() > (most < MOST_PLACES - room ? most : MOST_PLACES - room);
 }
 
 void tsr_tickets_part_from_streams(void)

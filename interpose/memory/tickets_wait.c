@@ -26,18 +26,38 @@ static bool is_loose(uint32_t place)
 /* As it is now. One that has been forgotten is dead: its work is complete. */
 static struct tsr_ticket_queue snapshot(uint32_t place)
 {
-    struct tsr_ticket_queue now = {.dead = true};
+    struct tsr_ticket_queue now = {.place = place, .dead = true};
     pthread_mutex_lock(&tsr_copies_lock);
     const struct tsr_ticket_queue *queue = place < tsr_tickets.queues.count ? tsr_tickets.queues.data[place] : &now;
-    now = (struct tsr_ticket_queue){.last = __atomic_load_n(&queue->last, __ATOMIC_SEQ_CST),
+    now = (struct tsr_ticket_queue){.place = queue->place,
                                     .handle = queue->handle,
                                     .context = queue->context,
                                     .event = queue->event,
                                     .recorded = queue->recorded,
                                     .gone = queue->gone,
                                     .dead = queue->dead};
+    for (uint32_t strand = 0; strand < tsr_tickets.strands; strand++)
+        now.strands[strand].last = __atomic_load_n(&queue->strands[strand].last, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&tsr_copies_lock);
     return now;
+}
+
+static uint64_t given_to(const struct tsr_ticket_queue *queue)
+{
+    uint64_t given = 0;
+    for (uint32_t strand = 0; strand < tsr_tickets.strands; strand++)
+        given += queue->strands[strand].last;
+    return given;
+}
+
+/* All strands have been joined, and all of the asker's come after that. */
+static bool note_after(const struct tsr_asker *asker, const struct tsr_ticket_queue *earlier)
+{
+    bool noted = true;
+    for (uint32_t strand = 0; strand < tsr_tickets.strands; strand++)
+        noted &= tsr_map_set(&tsr_tickets.after, tsr_ticket_pair(asker->id, earlier->place + strand),
+                             (void *)(uintptr_t)earlier->strands[strand].last);
+    return noted;
 }
 
 /* A call of another thread that holds nothing enqueues soon; until then nobody can come after it. */
@@ -147,8 +167,7 @@ CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct t
     pthread_rwlock_unlock(&tsr_tickets.ends);
     if (made && event)
         tsr_real.cuEventDestroy_v2(event);
-    if (result == CUDA_SUCCESS &&
-        !tsr_map_set(&tsr_tickets.after, tsr_ticket_pair(asker->id, place), (void *)(uintptr_t)earlier.last))
+    if (result == CUDA_SUCCESS && !note_after(asker, &earlier))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     tsr_copies_count(&tsr_session()->policy->waits, 1);
     return result;
@@ -204,8 +223,8 @@ CUresult tsr_tickets_retire_all(void)
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (gone) {
         gone->gone = true;
-        gone->last = 1;
-        __atomic_store_n(&tsr_tickets.before_all, (uint64_t)(tsr_tickets.queues.count - 1) << TSR_TICKET_SHIFT | gone->last,
+        gone->strands[0].last = 1;
+        __atomic_store_n(&tsr_tickets.before_all, (uint64_t)gone->place << TSR_TICKET_SHIFT | gone->strands[0].last,
                          __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&tsr_copies_lock);
@@ -230,8 +249,8 @@ static void remember_work(CUstream named)
         struct tsr_ticket_queue queue = snapshot(i);
         bool concerned = queue.handle == named || queue.handle == CU_STREAM_LEGACY;
         CUevent event = NULL; /* a new one: whoever has just found the old one may still wait for that */
-        if (!concerned || queue.gone || queue.dead || queue.recorded == queue.last || is_forbidden(&queue) ||
-            record(&queue, &event) != CUDA_SUCCESS)
+        if (!concerned || queue.gone || queue.dead || queue.place != i || queue.recorded == given_to(&queue) ||
+            is_forbidden(&queue) || record(&queue, &event) != CUDA_SUCCESS)
             continue;
         pthread_mutex_lock(&tsr_copies_lock);
         struct tsr_ticket_queue *now = i < tsr_tickets_count() ? tsr_tickets.queues.data[i] : &queue;
@@ -239,7 +258,7 @@ static void remember_work(CUstream named)
         if (known) {
             tsr_ticket_queue_drop_event_locked(now);
             now->event = event;
-            now->recorded = queue.last;
+            now->recorded = given_to(&queue);
         }
         pthread_mutex_unlock(&tsr_copies_lock);
         if (!known)

@@ -14,42 +14,13 @@
 #include "lane/streams.h"
 #include "lane/watch.h"
 #include "order/order_parts.h"
+#include "order/strands.h"
 #include "driver/stream_handle.h"
 
 #define FOR_EVER UINT64_MAX
 
 static TSR_APART pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
-static struct {
-    TSR_APART uint32_t kinds[TSR_STREAM_KINDS]; /* atomic; streams with a lane or something pending, by kind */
-    uint32_t all;                               /* atomic; their sum */
-} away;
-
 bool tsr_order_strict;
-
-static void count(const struct tsr_stream *stream, bool was, bool is)
-{
-    if (was == is)
-        return;
-    uint32_t step = is ? 1 : UINT32_MAX;
-    __atomic_fetch_add(&away.kinds[stream->kind], step, __ATOMIC_SEQ_CST);
-    __atomic_fetch_add(&away.all, step, __ATOMIC_SEQ_CST);
-}
-
-static bool is_away(const struct tsr_stream *stream)
-{
-    return stream->lane || stream->pending;
-}
-
-static bool any_away(void)
-{
-    return __atomic_load_n(&away.all, __ATOMIC_SEQ_CST) != 0;
-}
-
-/* Another thread cannot enqueue in a thread's own stream. */
-static bool is_foreign(const struct tsr_stream *stream)
-{
-    return stream->kind == TSR_STREAM_OWN && (stream->orphan || stream->thread != tsr_stream_thread());
-}
 
 /* Default streams are those of the current context. */
 CUresult tsr_order_operate_locked(const struct tsr_stream *stream, unsigned operations, CUstreamBatchMemOpParams *what)
@@ -63,57 +34,6 @@ CUresult tsr_order_operate_locked(const struct tsr_stream *stream, unsigned oper
     if (push)
         tsr_real.cuCtxPopCurrent_v2(&popped);
     return result;
-}
-
-/* The executor's stream signals; what must wait for it at home is pending. */
-static CUresult signal_locked(struct tsr_stream *stream)
-{
-    if (!stream->lane)
-        return CUDA_SUCCESS;
-    uint64_t value = tsr_slot_next_value(stream->slot);
-    struct tsr_lane_record signal = {.kind = TSR_LANE_SIGNAL, .stream = stream->slot, .value = value};
-    tsr_slot_set_signalled(stream->slot, stream->lane, value);
-    CUresult result = tsr_lane_post(stream->lane, &signal, NULL);
-    if (result != CUDA_SUCCESS)
-        return result;
-    stream->pending = stream->lane;
-    stream->pending_value = value;
-    __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELEASE);
-    return CUDA_SUCCESS;
-}
-
-static void settle_locked(struct tsr_stream *stream)
-{
-    stream->pending = NULL;
-    count(stream, true, false);
-}
-
-static CUresult join_locked(struct tsr_stream *stream)
-{
-    CUresult result = signal_locked(stream);
-    if (result != CUDA_SUCCESS || !stream->pending || is_foreign(stream))
-        return result;
-    CUstreamBatchMemOpParams wait =
-        tsr_order_wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
-    result = tsr_order_operate_locked(stream, 1, &wait);
-    if (result == CUDA_SUCCESS)
-        settle_locked(stream);
-    return result;
-}
-
-/* The same for a stream that `waiter` waits for: one of another thread cannot be made to wait itself. */
-static CUresult join_for_locked(struct tsr_stream *stream, const struct tsr_stream *waiter)
-{
-    CUresult result = join_locked(stream);
-    if (result != CUDA_SUCCESS || !stream->pending)
-        return result;
-    if (tsr_lane_away_value(stream->slot, stream->pending) >= stream->pending_value) {
-        settle_locked(stream);
-        return CUDA_SUCCESS;
-    }
-    CUstreamBatchMemOpParams wait =
-        tsr_order_wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
-    return tsr_order_operate_locked(waiter, 1, &wait);
 }
 
 static bool waits_for(const struct tsr_stream *stream, const struct tsr_stream *other)
@@ -132,8 +52,8 @@ static CUresult join_related_locked(struct tsr_stream *stream)
         if (at == stream || !__atomic_load_n(&at->live, __ATOMIC_ACQUIRE))
             continue;
         pthread_mutex_lock(&at->lock);
-        if (at->live && is_away(at) && waits_for(stream, at))
-            result = join_for_locked(at, stream);
+        if (at->live && at->away && waits_for(stream, at))
+            result = tsr_strands_join_for(at, stream);
         pthread_mutex_unlock(&at->lock);
     }
     return result;
@@ -141,9 +61,8 @@ static CUresult join_related_locked(struct tsr_stream *stream)
 
 static uint32_t away_related_to(const struct tsr_stream *stream)
 {
-    return stream->kind == TSR_STREAM_LEGACY ? __atomic_load_n(&away.kinds[TSR_STREAM_BLOCKING], __ATOMIC_SEQ_CST) +
-                                                   __atomic_load_n(&away.kinds[TSR_STREAM_OWN], __ATOMIC_SEQ_CST)
-                                             : __atomic_load_n(&away.kinds[TSR_STREAM_LEGACY], __ATOMIC_SEQ_CST);
+    return stream->kind == TSR_STREAM_LEGACY ? tsr_strands_away_of(TSR_STREAM_BLOCKING) + tsr_strands_away_of(TSR_STREAM_OWN)
+                                             : tsr_strands_away_of(TSR_STREAM_LEGACY);
 }
 
 static void hold_stream(struct tsr_order_hold *hold, struct tsr_stream *stream)
@@ -182,43 +101,60 @@ static CUresult hold_joined(struct tsr_order_hold *hold, struct tsr_stream *stre
     return result;
 }
 
-static CUresult enter_record(struct tsr_stream *stream, struct tsr_order_hold *hold)
+/* Before tracked work (strands.h) the stream's own strands are not joined. */
+static CUresult enter_held(struct tsr_order_hold *hold, struct tsr_stream *stream, bool tracked)
 {
     CUresult result = hold_joined(hold, stream);
-    if (result == CUDA_SUCCESS && (result = join_locked(stream)) != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!tracked || !tsr_strands_are_apart(stream))
+        result = tsr_strands_join(stream);
+    else if (stream->lane)
+        __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELEASE);
+    if (result != CUDA_SUCCESS)
         release(hold);
     return result;
 }
 
-static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
+static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold, bool tracked)
 {
     *hold = (struct tsr_order_hold){0};
-    if (!any_away() && !__atomic_load_n(&tsr_order_strict, __ATOMIC_ACQUIRE)) {
+    if (!tsr_strands_any_away() && !__atomic_load_n(&tsr_order_strict, __ATOMIC_ACQUIRE)) {
         *hold = (struct tsr_order_hold){.loose = true, .handle = handle, .per_thread = per_thread};
         return CUDA_SUCCESS;
     }
     bool captured =
         tsr_is_capturing(tsr_stream_named(handle, per_thread)); /* then it is home, and is not to be asked anything */
     struct tsr_stream *stream = captured ? NULL : tsr_stream_find(handle, per_thread);
-    return stream && !stream->elsewhere ? enter_record(stream, hold) : CUDA_SUCCESS;
+    return stream && !stream->elsewhere ? enter_held(hold, stream, tracked) : CUDA_SUCCESS;
 }
 
-CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
+static CUresult enter_gated(CUstream handle, bool per_thread, struct tsr_order_hold *hold, bool tracked)
 {
     bool gated = tsr_gate_enter();
-    CUresult result = enter(handle, per_thread, hold);
+    CUresult result = enter(handle, per_thread, hold, tracked);
     hold->gated = gated && result == CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         tsr_gate_leave(gated);
     return result;
 }
 
-bool tsr_order_enter_found(const struct tsr_stream_found *found, struct tsr_order_hold *hold)
+CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
+{
+    return enter_gated(handle, per_thread, hold, false);
+}
+
+CUresult tsr_order_enter_tracked(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
+{
+    return enter_gated(handle, per_thread, hold, true);
+}
+
+bool tsr_order_enter_found(const struct tsr_stream_found *found, bool tracked, struct tsr_order_hold *hold)
 {
     if (!found->stream || tsr_is_any_capture())
         return false;
     *hold = (struct tsr_order_hold){.gated = tsr_gate_enter()};
-    if (enter_record(found->stream, hold) == CUDA_SUCCESS) {
+    if (enter_held(hold, found->stream, tracked) == CUDA_SUCCESS) {
         if (tsr_stream_is_same(found) && !found->stream->elsewhere)
             return true;
         release(hold);
@@ -257,7 +193,7 @@ void tsr_order_leave(struct tsr_order_hold *hold)
 {
     if (hold->stream)
         release(hold);
-    else if (hold->loose && any_away())
+    else if (hold->loose && tsr_strands_any_away())
         leave_mark(hold);
     tsr_gate_leave(hold->gated);
 }
@@ -265,7 +201,7 @@ void tsr_order_leave(struct tsr_order_hold *hold)
 CUresult tsr_order_join(CUstream handle, bool per_thread)
 {
     struct tsr_order_hold hold;
-    CUresult result = enter(handle, per_thread, &hold);
+    CUresult result = enter(handle, per_thread, &hold, false);
     if (hold.stream)
         release(&hold);
     return result;
@@ -278,8 +214,8 @@ static CUresult join_all_locked(void)
         if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE))
             continue;
         pthread_mutex_lock(&at->lock);
-        if (at->live && is_away(at))
-            result = join_locked(at);
+        if (at->live && at->away)
+            result = tsr_strands_join(at);
         pthread_mutex_unlock(&at->lock);
     }
     return result;
@@ -299,22 +235,33 @@ static CUresult await(struct tsr_lane_client *lane, uint32_t slot, uint64_t valu
     return tsr_lane_state(lane);
 }
 
-/* Waits, on the host and holding nothing, for work of a stream that nobody here can enqueue in. */
-static CUresult await_foreign(struct tsr_stream *stream, uint64_t deadline_ns)
+/* Waits, on the host and holding nothing, for one lane's work of a stream that nobody here can enqueue in. */
+static CUresult await_foreign_on(struct tsr_stream *stream, uint32_t number, uint64_t deadline_ns)
 {
+    struct tsr_lane_client *lane = tsr_session()->lanes[number];
     pthread_mutex_lock(&stream->lock);
-    bool awaited = stream->live && stream->pending && is_foreign(stream);
-    struct tsr_lane_client *lane = stream->pending;
-    uint64_t value = stream->pending_value;
+    bool awaited = stream->live && (stream->away & ~stream->unsignalled) >> number & 1 && tsr_strands_are_foreign(stream);
+    uint64_t value = stream->signalled[number];
     uint32_t slot = stream->slot;
     pthread_mutex_unlock(&stream->lock);
     if (!awaited)
         return CUDA_SUCCESS;
     CUresult result = await(lane, slot, value, deadline_ns);
     pthread_mutex_lock(&stream->lock);
-    if (result == CUDA_SUCCESS && stream->live && stream->pending == lane && stream->pending_value == value)
-        settle_locked(stream);
+    bool same = stream->live && stream->slot == slot && (stream->away & ~stream->unsignalled) >> number & 1 &&
+                stream->signalled[number] == value;
+    if (result == CUDA_SUCCESS && same)
+        tsr_strands_settle(stream, 1u << number);
     pthread_mutex_unlock(&stream->lock);
+    return result;
+}
+
+static CUresult await_foreign(struct tsr_stream *stream, uint64_t deadline_ns)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t number = 0; number < TSR_LANES && result == CUDA_SUCCESS; number++)
+        if (tsr_stream_lanes(&stream->away) >> number & 1)
+            result = await_foreign_on(stream, number, deadline_ns);
     return result;
 }
 
@@ -325,12 +272,12 @@ CUresult tsr_order_join_all(void)
 
 CUresult tsr_order_join_all_until(uint64_t deadline_ns)
 {
-    if (!any_away())
+    if (!tsr_strands_any_away())
         return CUDA_SUCCESS;
     pthread_rwlock_wrlock(&related);
     CUresult result = join_all_locked();
     pthread_rwlock_unlock(&related);
-    for (struct tsr_stream *at = tsr_stream_first(); at && result == CUDA_SUCCESS && any_away(); at = at->next)
+    for (struct tsr_stream *at = tsr_stream_first(); at && result == CUDA_SUCCESS && tsr_strands_any_away(); at = at->next)
         if (tsr_stream_is(at, TSR_STREAM_OWN))
             result = await_foreign(at, deadline_ns);
     return result;
@@ -365,10 +312,11 @@ CUresult tsr_order_destroy_contexts(void)
 static bool drop_work(struct tsr_stream *stream, const struct tsr_lane_client *lane, CUcontext context)
 {
     pthread_mutex_lock(&stream->lock);
-    bool with_lane = stream->live && (stream->lane == lane || stream->pending == lane);
+    uint32_t bit = 1u << tsr_lane_number(lane);
+    bool with_lane = stream->live && (stream->away & bit);
     if (with_lane && stream->context == context) {
-        stream->lane = NULL;
-        settle_locked(stream);
+        __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELEASE);
+        tsr_strands_settle(stream, bit);
     }
     pthread_mutex_unlock(&stream->lock);
     return with_lane;
@@ -416,60 +364,33 @@ CUresult tsr_order_open_locked(const struct tsr_stream *stream, struct tsr_lane_
     return CUDA_SUCCESS;
 }
 
-/* From home, or from another lane by way of home: one batch there, then the executor's wait. */
-static CUresult depart_locked(struct tsr_stream *stream, struct tsr_lane_client *lane)
-{
-    bool was_away = is_away(stream);
-    CUresult result = stream->lane == lane ? CUDA_SUCCESS : signal_locked(stream);
-    if (result == CUDA_SUCCESS && !tsr_slot_take(stream))
-        result = CUDA_ERROR_NOT_SUPPORTED;
-    if (result == CUDA_SUCCESS)
-        result = tsr_order_open_locked(stream, lane);
-    if (result != CUDA_SUCCESS)
-        return result;
-    CUstreamBatchMemOpParams operations[2];
-    unsigned operation_count = 0;
-    if (stream->pending)
-        operations[operation_count++] =
-            tsr_order_wait_operation(tsr_lane_away_fence(stream->slot, stream->pending), stream->pending_value);
-    uint64_t value = tsr_slot_next_value(stream->slot);
-    operations[operation_count++] = tsr_order_write_operation(tsr_lane_home_fence(stream->slot, lane), value);
-    __atomic_store_n(&stream->touched, false, __ATOMIC_RELEASE);
-    result = tsr_order_operate_locked(stream, operation_count, operations);
-    struct tsr_lane_record wait = {.kind = TSR_LANE_WAIT, .stream = stream->slot, .value = value};
-    if (result == CUDA_SUCCESS)
-        result = tsr_lane_post(lane, &wait, NULL);
-    if (result != CUDA_SUCCESS)
-        return result;
-    stream->pending = NULL;
-    __atomic_store_n(&stream->lane, lane, __ATOMIC_RELEASE);
-    count(stream, was_away, true);
-    return CUDA_SUCCESS;
-}
-
 static CUresult depart_if_possible_locked(struct tsr_stream *stream, struct tsr_lane_client *lane)
 {
     CUresult state = tsr_lane_state(lane);
     if (!tsr_lane_enter(lane))
-        return stream->lane == lane && state != CUDA_SUCCESS ? state : CUDA_ERROR_NOT_SUPPORTED;
-    CUresult result = depart_locked(stream, lane);
+        return stream->away >> tsr_lane_number(lane) & 1 && state != CUDA_SUCCESS ? state : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = tsr_strands_depart(stream, lane);
     tsr_lane_leave(lane);
     return result;
 }
 
+static bool is_there(const struct tsr_stream *stream, const struct tsr_lane_client *lane)
+{
+    return tsr_stream_lanes(&stream->forked) >> tsr_lane_number(lane) & 1 &&
+           !__atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE) && !tsr_lane_is_lost(lane);
+}
+
 /*
- * Holds a stream whose last work went to the lane, and which nothing at home has touched since, by its own lock alone. It counts as away, so a
- * related stream that departs meanwhile takes `related` and this lock to join it; and it goes on only if no related one was away before.
+ * Holds a stream that has forked to the lane (in stream order: whose last work went there), and which nothing at home has touched since, by its
+ * own lock alone. It counts as away, so a related stream that departs meanwhile takes `related` and this lock to join it; and it goes on only
+ * if no related one was away before.
  */
-static bool hold_there(const struct tsr_stream_found *found, const struct tsr_lane_client *lane, struct tsr_order_hold *hold)
+static bool hold_there(const struct tsr_stream_found *found, struct tsr_lane_client *lane, struct tsr_order_hold *hold)
 {
     struct tsr_stream *stream = found->stream;
-    if (!stream || __atomic_load_n(&stream->lane, __ATOMIC_ACQUIRE) != lane)
-        return false;
     pthread_mutex_lock(&stream->lock);
-    bool stays = tsr_stream_is_same(found) && stream->live && stream->lane == lane &&
-                 !__atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE) &&
-                 (stream->kind == TSR_STREAM_FREE || !away_related_to(stream)) && !tsr_lane_is_lost(lane);
+    bool stays = tsr_stream_is_same(found) && stream->live && is_there(stream, lane) &&
+                 (stream->kind == TSR_STREAM_FREE || !away_related_to(stream));
     if (stays)
         hold->stream = stream;
     else
@@ -482,11 +403,12 @@ static bool goes_on(const struct tsr_stream_found *found, struct tsr_lane_client
                     struct tsr_order_hold *hold)
 {
     *hold = (struct tsr_order_hold){0};
-    if (!found->stream || __atomic_load_n(&found->stream->lane, __ATOMIC_RELAXED) != lane)
+    if (!found->stream || !is_there(found->stream, lane))
         return false;
     tsr_lane_await_stream(lane, &found->stream->slot);
     if (!hold_there(found, lane, hold))
         return false;
+    tsr_strands_go_on(found->stream, lane);
     *slot = found->stream->slot;
     return true;
 }
@@ -499,8 +421,10 @@ static CUresult depart(CUstream handle, struct tsr_lane_client *lane, uint32_t *
     CUresult result = hold_joined(hold, stream);
     if (result != CUDA_SUCCESS)
         return result;
-    if (stream->lane != lane || __atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE) || tsr_lane_is_lost(lane))
+    if (!is_there(stream, lane))
         result = depart_if_possible_locked(stream, lane);
+    else
+        tsr_strands_go_on(stream, lane);
     if (result == CUDA_SUCCESS)
         *slot = stream->slot;
     else
@@ -527,9 +451,14 @@ CUresult tsr_order_depart_found(const struct tsr_stream_found *found, CUstream h
     return result;
 }
 
+bool tsr_order_is_there(const struct tsr_stream *stream, const struct tsr_lane_client *lane)
+{
+    return stream && is_there(stream, lane);
+}
+
 struct tsr_lane_client *tsr_order_lane(CUstream handle, bool per_thread)
 {
-    const struct tsr_stream *stream = any_away() ? tsr_stream_seen(handle, per_thread) : NULL;
+    const struct tsr_stream *stream = tsr_strands_any_away() ? tsr_stream_seen(handle, per_thread) : NULL;
     return stream ? __atomic_load_n(&stream->lane, __ATOMIC_RELAXED) : NULL;
 }
 
@@ -540,10 +469,8 @@ static void forget_orphans(void)
         if (!tsr_stream_is(at, TSR_STREAM_OWN))
             continue;
         pthread_mutex_lock(&at->lock);
-        bool complete =
-            at->live && at->orphan && at->pending && tsr_lane_away_value(at->slot, at->pending) >= at->pending_value;
-        if (complete)
-            settle_locked(at);
+        if (at->live && at->orphan && !at->unsignalled)
+            tsr_strands_settle_complete(at);
         pthread_mutex_unlock(&at->lock);
     }
     tsr_stream_forget_settled(true);
@@ -555,20 +482,18 @@ static void end_own(struct tsr_stream *stream)
     if (!tsr_session())
         return;
     pthread_mutex_lock(&stream->lock);
-    bool same = stream->live && stream->kind == TSR_STREAM_OWN && !is_foreign(stream);
+    bool same = stream->live && stream->kind == TSR_STREAM_OWN && !tsr_strands_are_foreign(stream);
     stream->orphan |= same;
     if (same)
-        signal_locked(stream);
+        tsr_strands_signal(stream);
     pthread_mutex_unlock(&stream->lock);
     forget_orphans();
 }
 
-void tsr_order_start(void)
+void tsr_order_start(bool by_data)
 {
     pthread_rwlock_init(&related, NULL);
-    for (unsigned i = 0; i < TSR_STREAM_KINDS; i++)
-        away.kinds[i] = 0;
-    away.all = 0;
+    tsr_strands_start(by_data);
     tsr_order_strict = false;
     tsr_stream_reset();
     tsr_watch_reset();

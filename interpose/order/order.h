@@ -39,14 +39,16 @@ extern bool tsr_order_strict __attribute__((visibility("hidden")));
 /* Before work is enqueued at home in the stream (NULL: the default one, the thread's own if per_thread); tsr_order_leave after it, whatever
    came out. Errors: the executor's, when it has failed; then nothing is held. */
 CUresult tsr_order_enter(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
+/* The same for tracked work (order/strands.h): under data order it comes after work elsewhere only by ties. */
+CUresult tsr_order_enter_tracked(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
 /* The same for a call that may wait on the host. */
 CUresult tsr_order_enter_loose(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
 void tsr_order_leave(struct tsr_order_hold *hold);
 
-/* The same as tsr_order_enter for a stream whose record has been found before, all of whose work is noted (tsr_order_strict). False: that has to
+/* The same as tsr_order_enter, or tsr_order_enter_tracked, for a stream whose record has been found before, all of whose work is noted (tsr_order_strict). False: that has to
    be asked; nothing is held. */
 struct tsr_stream_found;
-bool tsr_order_enter_found(const struct tsr_stream_found *found, struct tsr_order_hold *hold);
+bool tsr_order_enter_found(const struct tsr_stream_found *found, bool tracked, struct tsr_order_hold *hold);
 
 /* Before something waits for the stream's work, or asks for it, at home. Errors as above. */
 CUresult tsr_order_join(CUstream stream, bool per_thread);
@@ -70,6 +72,9 @@ CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_clie
 CUresult tsr_order_depart_found(const struct tsr_stream_found *found, CUstream stream, struct tsr_lane_client *lane,
                                 uint32_t *slot, struct tsr_order_hold *hold);
 
+/* Whether the stream can be given more on the lane as it is (stream NULL: no). Only a hint. */
+bool tsr_order_is_there(const struct tsr_stream *stream, const struct tsr_lane_client *lane);
+
 /* The lane of the stream's last work; NULL: home. Only a hint. */
 struct tsr_lane_client *tsr_order_lane(CUstream stream, bool per_thread);
 
@@ -77,6 +82,6 @@ struct tsr_lane_client *tsr_order_lane(CUstream stream, bool per_thread);
 CUresult tsr_order_state(void);
 
 /* A process' session begins: nothing is away. */
-void tsr_order_start(void);
+void tsr_order_start(bool by_data);
 
 #endif

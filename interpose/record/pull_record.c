@@ -68,5 +68,6 @@ static void end(struct tsr_pull_seen *pull, bool done)
 void tsr_pull_records_start(void)
 {
     static const struct tsr_pull_listener listener = {.begin = begin, .end = end};
-    tsr_pull_listener = &listener;
+    if (tsr_has_role(TSR_RECORDING))
+        tsr_pull_listener = &listener;
 }

@@ -2,7 +2,7 @@
 #ifndef TSR_RECORD_PULL_RECORD_H
 #define TSR_RECORD_PULL_RECORD_H
 
-/* Before recording begins. */
+/* Once recording has begun, if it has. */
 void tsr_pull_records_start(void);
 
 #endif

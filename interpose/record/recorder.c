@@ -5,7 +5,6 @@
 #include "object/capture.h"
 #include "record/definitions.h"
 #include "record/operand_record.h"
-#include "record/pull_record.h"
 #include "driver/real.h"
 #include "record/timing.h"
 #include "record/writer.h"
@@ -33,8 +32,6 @@ void tsr_recorder_start(struct tsr_anchor before_init)
     tsr_record_parameters = tsr_options()->parameters;
     tsr_definitions_start();
     tsr_operand_records_start();
-    if (tsr_options()->calls)
-        tsr_pull_records_start();
     tsr_engage(tsr_options()->calls ? TSR_OBSERVED : TSR_DEFINING);
 }
 

@@ -5,6 +5,7 @@
 
 #include "driver/gpus.h"
 #include "driver/real.h"
+#include "record/pull_record.h"
 #include "record/recorder.h"
 #include "shim/redirect.h"
 #include "shim/seen.h"
@@ -34,6 +35,7 @@ static void start(struct tsr_anchor before_init)
     tsr_registry_listen(tsr_functions_unload);
     tsr_registry_listen(tsr_constants_free);
     tsr_recorder_start(before_init);
+    tsr_pull_records_start();
     tsr_templates_start();
     tsr_redirect_start();
     tsr_session_start();

@@ -12,6 +12,7 @@
 #include "launch/attributes.h"
 #include "launch/repeats.h"
 #include "launch/touches.h"
+#include "carry/record.h"
 #include "check/check.h"
 #include "object/collective.h"
 #include "object/capture.h"
@@ -110,7 +111,7 @@ static CUresult post_found(const struct tsr_stream_found *place, const struct ts
     if (result != CUDA_SUCCESS)
         return result;
     if (use)
-        result = tsr_copies_pull(use, record->stream);
+        result = tsr_copies_pull(use, &hold, record->stream);
     if (use && result == CUDA_SUCCESS)
         tsr_copies_prove(use->proof, &hold);
     if (result == CUDA_SUCCESS)
@@ -136,8 +137,8 @@ static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_clien
     }
     struct tsr_copies_use use = {
         .touches = touches.all, .count = touches.count, .stream = launch->stream, .lane = lane, .proof = proof};
-    bool is_there = launch->place.stream && __atomic_load_n(&launch->place.stream->lane, __ATOMIC_RELAXED) == lane;
-    CUresult result = is_there ? tsr_copies_prepare_lightly(&use) : tsr_copies_prepare(&use);
+    CUresult result =
+        tsr_order_is_there(launch->place.stream, lane) ? tsr_copies_prepare_lightly(&use) : tsr_copies_prepare(&use);
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
         tsr_stream_place(launch->stream, &place); /* coming after others may have moved it */
         result = post_found(&place, launch, lane, record, &use);
@@ -257,6 +258,15 @@ static void look_at(struct tsr_launch *launch, struct tsr_function_record *funct
         tsr_check_begin(launch);
 }
 
+/* Nothing but the bytes that it writes tells that it has run: no event is recorded with it, and nothing is compared. */
+static bool is_tracked(const struct tsr_launch *launch)
+{
+    for (uint32_t i = 0; i < launch->attribute_count; i++)
+        if (!tsr_record_attribute_goes(launch->attributes[i].id))
+            return false;
+    return !launch->due;
+}
+
 /* Before it runs at home: other GPUs may have copies of what it touches. */
 static CUresult enter_with_pulls(struct tsr_launch *launch, bool known, struct tsr_copies_proof *proof)
 {
@@ -264,6 +274,7 @@ static CUresult enter_with_pulls(struct tsr_launch *launch, bool known, struct t
     struct tsr_copies_use use = {.touches = touches.all, .stream = launch->stream, .proof = proof};
     use.everything = !known || !tsr_touches_of(launch, &touches);
     use.count = use.everything ? 0 : touches.count;
+    use.tracked = !use.everything && is_tracked(launch);
     if (use.everything)
         use.proof = NULL;
     CUresult result = tsr_copies_enter(&use, &launch->hold);
@@ -275,7 +286,7 @@ static CUresult enter_with_pulls(struct tsr_launch *launch, bool known, struct t
 /* It ran there before, and needed nothing. False: that may not be so any more; nothing is held. */
 static bool enter_again(struct tsr_launch *launch, const struct tsr_copies_proof *last)
 {
-    if (!last || !tsr_order_enter_found(&launch->place, &launch->hold))
+    if (!last || !tsr_order_enter_found(&launch->place, is_tracked(launch), &launch->hold))
         return false;
     bool stands = tsr_copies_repeat(last, &launch->hold);
     if (!stands)

@@ -22,6 +22,7 @@
 #include "object/session.h"
 #include "order/gate.h"
 #include "order/order.h"
+#include "order/strands.h"
 #include "schedule/assign.h"
 
 static struct tsr_session *current; /* lock; the last one that was made, perhaps in the parent process */
@@ -66,6 +67,16 @@ static void open_lanes(struct tsr_session *session)
         session->lane_device[i] = policy->executors[i].device;
         session->lane_count = i + 1;
     }
+    if (tsr_lane_introduce(session->lanes, session->lane_count, tsr_order_by_data) != CUDA_SUCCESS) {
+        tsr_error("the executors cannot see each other's fences; all launches stay home");
+        session->lane_count = 0;
+    }
+}
+
+/* Whether strands wait for each other only where data flows. */
+static bool is_by_data(const struct tsr_policy *policy)
+{
+    return policy->order == TSR_POLICY_ORDER_DATA && policy->memory_place == TSR_POLICY_COPIES;
 }
 
 static void prepare(struct tsr_session *session)
@@ -76,7 +87,7 @@ static void prepare(struct tsr_session *session)
                  policy->home);
         return;
     }
-    tsr_order_start();
+    tsr_order_start(is_by_data(policy));
     tsr_assign_start();
     bool may_move = policy->memory_place != (int32_t)policy->home;
     session->checks = tsr_checks_start();
@@ -108,7 +119,7 @@ void tsr_session_start(void)
     if (!current || current->owner != getpid())
         tsr_session_set(current = create());
     if (current)
-        tsr_copies_start();
+        tsr_copies_start(tsr_order_by_data ? 1 + current->lane_count : 1);
     if (current)
         tsr_engage(current->lane_count || (current->checks && !current->policy->executor_count) ? TSR_REDIRECTING
                                                                                                 : TSR_COUNTING);

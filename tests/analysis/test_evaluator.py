@@ -165,6 +165,37 @@ def test_what_is_remembered_is_right() -> None:
     assert remembered >= 100
 
 
+def test_what_is_remembered_is_what_is_found_anew() -> None:
+    """Whatever changes from one launch to the next: addresses, their low bits, null, not allocated, numbers, shapes."""
+    chance = random.Random(7)
+    remembered = 0
+    for kernel, template in corpus():
+        evaluator = Evaluator(template, memo=True)
+        known = [random_launch(kernel, chance) for _ in range(2)]
+        for _ in range(16):
+            launch = changed(kernel, chance.choice(known), chance)
+            assert same(evaluator.evaluate(launch), evaluate(template, launch)), kernel.name
+            remembered += evaluator.remembered
+            known = [*known[-4:], launch]
+    assert remembered >= 400
+
+
+def changed(kernel: Kernel, launch: Launch, chance: random.Random) -> Launch:
+    """A launch that has much in common with another."""
+    block = bytearray(launch.parameters)
+    for offset in kernel.pointers:
+        way = chance.randrange(8)
+        address = chance.randrange(1, 7) * 2 * BUFFER + BUFFER // 2 + chance.choice((0, 0, 0, 4, 8, 256))
+        if way < 4:  # else as it was
+            block[offset : offset + 8] = struct.pack("<Q", (0, 5 << 40, address, address)[way])
+    other = random_launch(kernel, chance)
+    if chance.random() < 0.2 and len(block) > 4:
+        at = 4 * chance.randrange(len(block) // 4)
+        block[at : at + 4] = other.parameters[at : at + 4]
+    grid = other.grid if chance.random() < 0.1 else launch.grid
+    return Launch(bytes(block), grid, launch.block, buffers)
+
+
 def moved_pointers(kernel: Kernel, launch: Launch, chance: random.Random) -> bytes:
     """The same parameters with other addresses."""
     block = bytearray(launch.parameters)
@@ -199,6 +230,78 @@ def test_what_a_launch_does_not_look_at_does_not_count() -> None:
         assert same(evaluator.evaluate(launch), evaluate(template, launch)), values
         remembered.append(evaluator.remembered)
     assert remembered == [False, True, False, False, *[True] * 8]
+
+
+# A weight that may be left out, as in PyTorch's layer normalisation.
+LEFT_OUT = """.version 8.0
+.target sm_80
+.entry k(.param .u64 p, .param .u64 weight) {
+    .reg .pred %p<2>; .reg .b64 %rd<5>; .reg .b32 %r<9>;
+    ld.param.u64 %rd1, [p]; ld.param.u64 %rd2, [weight]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 4;
+    setp.eq.s64 %p1, %rd2, 0; @%p1 bra DONE;
+    add.u64 %rd4, %rd2, %rd3; ld.global.u32 %r2, [%rd4];
+DONE:
+    add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r2; ret; }"""
+
+# The first thread of a group of four by where it begins, as PyTorch's reductions have it.
+ALIGNED_FIRST = """.version 8.0
+.target sm_80
+.entry k(.param .u64 p, .param .u64 q) {
+    .reg .b64 %rd<9>; .reg .b32 %r<9>;
+    ld.param.u64 %rd1, [p]; ld.param.u64 %rd2, [q]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 4;
+    add.u64 %rd4, %rd1, %rd3; shr.u64 %rd5, %rd4, 2; and.b64 %rd6, %rd5, 3; shl.b64 %rd7, %rd6, 2;
+    add.u64 %rd8, %rd2, %rd7; st.global.u32 [%rd8], 1; ret; }"""
+
+# Of two addresses in a sum, that which points into an allocation is the pointer.
+TWO_IN_A_SUM = """.version 8.0
+.target sm_80
+.entry k(.param .u64 p, .param .u64 q) {
+    .reg .b64 %rd<5>;
+    ld.param.u64 %rd1, [p]; ld.param.u64 %rd2, [q]; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 1; ret; }"""
+
+
+def remembering(text: str, launches: list[tuple[int, int]]) -> list[bool]:
+    """Which of the launches, with two addresses each, were remembered. All are as they are found anew."""
+    module = read(text)
+    template = build(module, module.functions["k"])
+    evaluator = Evaluator(template, memo=True)
+    found = []
+    for addresses in launches:
+        launch = Launch(struct.pack("<2Q", *addresses), (2, 1, 1), (32, 1, 1), buffers)
+        assert same(evaluator.evaluate(launch), evaluate(template, launch)), addresses
+        found.append(evaluator.remembered)
+    return found
+
+
+def test_of_a_pointer_that_may_be_left_out_only_that_counts() -> None:
+    first, second, third = (number * 2 * BUFFER for number in (1, 2, 3))
+    launches = [(first, second), (second, third), (first, 0), (third, 0), (second, first)]
+    assert remembering(LEFT_OUT, launches) == [False, True, False, True, True]
+
+
+def test_of_an_address_that_is_shifted_and_masked_only_these_bits_count() -> None:
+    first, second, third = (number * 2 * BUFFER for number in (1, 2, 3))
+    launches = [(first, second), (third, first), (third + 4, first), (first + 4, second), (second + 16, third)]
+    assert remembering(ALIGNED_FIRST, launches) == [False, True, False, True, True]
+
+
+def test_which_of_two_addresses_is_a_pointer_is_asked_of_each_launch() -> None:
+    first, second = 2 * BUFFER, 4 * BUFFER
+    assert remembering(TWO_IN_A_SUM, [(first, 64), (second, 64), (64, first), (64, second)])[1::2] == [True, True]
+
+
+def test_an_address_that_is_not_allocated_any_more_is_no_pointer_any_more() -> None:
+    module = read(TWO_IN_A_SUM)
+    template = build(module, module.functions["k"])
+    evaluator = Evaluator(template, memo=True)
+    parameters = struct.pack("<2Q", 2 * BUFFER, 4 * BUFFER)
+    for there in (2, 4):
+
+        def only(address: int, begin: int = there * BUFFER) -> tuple[int, int] | None:
+            return (begin, begin + BUFFER) if begin <= address < begin + BUFFER else None
+
+        launch = Launch(parameters, (1, 1, 1), (1, 1, 1), only)
+        assert same(evaluator.evaluate(launch), evaluate(template, launch)), there
 
 
 def test_launches_take_each_others_places_when_there_are_many() -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """A policy by name: `one`, `half`, `name`, or `random-SEED`; `NAME+PLACE`: with memory placed so."""
+    """A policy by name: `one`, `half`, `name`, `random-SEED` or `drawn-SEED`; `NAME+PLACE`: with memory placed so.
+
+    random-: a share of the launches, drawn by that seed. drawn-: so are the rules themselves.
+    """
 
     name: str
 
@@ -77,6 +81,8 @@ class Placing:
                 '{match: {function_regex: "^(_Z[0-9]*)?[a-m]"}, device: 1}',
                 f'{{match: {{function: "*"}}, device: {gpus - 1}}}',
             ]
+        if rules.startswith("drawn-"):
+            return drawn_rules(int(rules.removeprefix("drawn-")), gpus)
         seed = int(rules.removeprefix("random-"))
         return [
             f"{{match: {{share: {{fraction: {1 / (gpus - k + 1)}, seed: {seed * 16 + k}}}}}, device: {k}}}"
@@ -91,6 +97,29 @@ class Placing:
         devices = f"devices: {{home: 0, executors: {list(range(1, gpus))}}}\n"
         path.write_text(f"version: 1\n{devices}{place}rules:\n{rules}default: home\n")
         return path
+
+
+def drawn_rules(seed: int, gpus: int) -> list[str]:
+    """One to three rules of any sort, and one by which some launches surely run on GPU 1."""
+    rng = random.Random(seed)
+
+    def device() -> int:
+        return rng.randrange(gpus)
+
+    def letters() -> str:
+        first, last = sorted(rng.sample("abcdefghijklmnopqrstuvwxyz", 2))
+        return f"[{first}-{last}]"
+
+    sorts: list[Callable[[], str]] = [
+        lambda: f"{{match: {{share: {{fraction: {rng.uniform(0.1, 0.6):.2f}, seed: {seed}}}}}, device: {device()}}}",
+        lambda: f"{{match: {{nth: {{every: {2 + rng.randrange(5)}, offset: 1}}}}, device: {device()}}}",
+        lambda: f'{{match: {{function_regex: "^(_Z[0-9]*)?{letters()}"}}, device: {device()}}}',
+        lambda: f'{{match: {{function: "*{letters()}", nth: {{every: 2}}}}, device: by_stream}}',
+        lambda: f"{{match: {{nth: {{every: 3, offset: {rng.randrange(3)}}}}}, device: by_thread}}",
+    ]
+    found = [rng.choice(sorts)() for _ in range(rng.randint(1, 3))]
+    rest = f"{{match: {{share: {{fraction: {rng.uniform(0.2, 0.9):.2f}, seed: {seed + 1000}}}}}, device: 1}}"
+    return [*found, rest]
 
 
 MACHINES = tuple(Machine(gpus, peer) for gpus in (2, 4) for peer in (True, False))

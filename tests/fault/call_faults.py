@@ -14,6 +14,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections import Counter
 from collections.abc import Mapping
 from itertools import product
@@ -23,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
 from tests.command import TESSERA_RUN  # noqa: E402
-from tests.fault.executor_faults import COPIES, FOLLOW, POLICY, learn, left_behind  # noqa: E402
+from tests.fault.executor_faults import COPIES, FOLLOW, POLICY, Outcome, learn, left_behind  # noqa: E402
 from tests.fault.fault_driver import build  # noqa: E402
 
 ROUNDS, LONGEST_SECONDS = 5, 60.0
@@ -42,7 +44,20 @@ def run(
     variables: Mapping[str, str] | None = None,
 ) -> str:
     """The program's last line, or what is wrong with its end. `number`: with `:FUNCTION`, of its calls alone."""
-    mark = tree.parent / "mark"
+    return outcome_of(native, tree, policy, process, number, sort, variables, tree.parent / "mark").said
+
+
+def outcome_of(
+    native: Path,
+    tree: Path,
+    policy: Path,
+    process: str,
+    number: int | str,
+    sort: str,
+    variables: Mapping[str, str] | None,
+    mark: Path,
+) -> Outcome:
+    """The same, and how long it took from the fault, which leaves the mark, to the last line."""
     mark.unlink(missing_ok=True)
     command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), str(ROUNDS), "churn"]
@@ -55,19 +70,27 @@ def run(
         "TESSERA_FAULT_MARK": str(mark),
         **({"LD_PRELOAD": str(tree.parent / "fault_alloc.so")} if sort == ALLOCATION else {}),
     }
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    ) as running:
-        try:
-            out, complaints = running.communicate(timeout=LONGEST_SECONDS)
-        except subprocess.TimeoutExpired:
-            running.terminate()
-            return "HANG"
-    said = (out.strip().splitlines() or ["nothing"])[-1]
+    with tempfile.TemporaryFile("w+") as log:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, start_new_session=True
+        ) as running:
+            started = time.monotonic()
+            watchdog = threading.Timer(LONGEST_SECONDS, running.terminate)
+            watchdog.start()
+            assert running.stdout is not None
+            said, at = "nothing", time.time()
+            for line in running.stdout:
+                said, at = line.strip() or said, time.time()
+            running.wait()
+            watchdog.cancel()
+        log.seek(0)
+        complaints = log.read()
+    seconds = max(0.0, at - mark.stat().st_mtime) if mark.exists() else 0.0
     ended = {"right": 0, "error": 3}.get(said.split()[0])
     if running.returncode != ended:
-        return f"EXIT {running.returncode} after {said!r}: {complaints.strip()}"
-    return left_behind(running.pid) or said
+        how = "HANG" if time.monotonic() - started > LONGEST_SECONDS else f"EXIT {running.returncode}"
+        return Outcome(f"{how} after {said!r}: {complaints.strip()}", seconds, complaints, "")
+    return Outcome(left_behind(running.pid) or said, seconds, complaints, "")
 
 
 def is_right(outcome: str) -> bool:

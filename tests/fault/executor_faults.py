@@ -12,13 +12,14 @@ import argparse
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -44,8 +45,10 @@ rules:
 default: home
 """
 FOLLOW, COPIES = "memory: {place: follow}\n", "memory: {place: copies}\n"  # after a policy
+EMULATED = ("--emulate", "4")  # the machine; nothing: this one
 BOUND_SECONDS = 1.0
 SLACK_SECONDS = 1.0  # of a loaded machine, and the end of the program
+SLOWEST = re.compile(r"^slowest round (\d+) us$", re.MULTILINE)
 LONGEST_SECONDS = 30.0
 MOVED = "launches that it had not taken ran at home"
 
@@ -58,6 +61,12 @@ class Outcome:
     seconds: float
     log: str
     left: str
+
+    @property
+    def answer_seconds(self) -> float:
+        """From the fault to the error, or what the slowest round of a program took whose results are right."""
+        slowest = SLOWEST.search(self.log)
+        return int(slowest[1]) / 1e6 if self.said == "right" and slowest else self.seconds
 
 
 def processes_under(parent: int, name: str) -> list[int]:
@@ -118,18 +127,25 @@ class Fault:
     idle: bool = False
 
 
-def learn(native: Path, policy: Path, cache: Path) -> dict[str, str]:
+def learn(native: Path, policy: Path, cache: Path, machine: Sequence[str] = EMULATED) -> dict[str, str]:
     """Variables with which it is known from the first launch on what the worker's touch."""
     variables = {"XDG_CACHE_HOME": str(cache)}
-    command = [str(TESSERA_RUN), "--emulate", "4", "--no-summary", "--policy", str(policy), "--"]
+    command = [str(TESSERA_RUN), *machine, "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), "3"]
     subprocess.run(command, env={**with_native(native), **variables}, stdout=subprocess.DEVNULL, check=True)
     return variables
 
 
-def run(native: Path, policy: Path, rounds: int, fault: Fault, variables: Mapping[str, str] | None = None) -> Outcome:
+def run(
+    native: Path,
+    policy: Path,
+    rounds: int,
+    fault: Fault,
+    variables: Mapping[str, str] | None = None,
+    machine: Sequence[str] = EMULATED,
+) -> Outcome:
     """Runs the worker and lets the fault happen."""
-    command = [str(TESSERA_RUN), "--emulate", "4", "--no-summary", "--policy", str(policy), "--"]
+    command = [str(TESSERA_RUN), *machine, "--no-summary", "--policy", str(policy), "--"]
     command += [str(native.parent / "fault" / "fault_worker"), str(rounds), *(["wait"] if fault.idle else [])]
     environment, pipe = {**with_native(native), "TESSERA_LOG": "info", **(variables or {})}, subprocess.PIPE
     with subprocess.Popen(
@@ -209,11 +225,17 @@ def name_of(fault: Fault) -> str:
 
 
 def one(
-    native: Path, variables: Mapping[str, str], policy: Path, seed: str, three: bool
+    native: Path,
+    variables: Mapping[str, str],
+    policy: Path,
+    seed: str,
+    three: bool,
+    machine: Sequence[str] = EMULATED,
+    rounds: int = 300,
 ) -> tuple[Fault, Outcome, str | None]:
     """One run with a fault that the seed decides."""
     fault = random_fault(random.Random(seed), 3 if three else 1)
-    outcome = run(native, policy, 300, fault, variables)
+    outcome = run(native, policy, rounds, fault, variables, machine)
     return fault, outcome, judge(outcome, 1.0 + (fault.resumes_after or 0.0))
 
 

@@ -39,7 +39,7 @@ def test_an_executor_that_fails_while_there_are_copies(
 @pytest.mark.parametrize("device", [1, 3])
 def test_one_of_three_executors_that_fails(device: int, native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY_OF_THREE)
+    policy.write_text(POLICY_OF_THREE + FOLLOW)
     outcome = run(native_build / "native", policy, ROUNDS, Fault(signal.SIGKILL, 0.02, device))
     assert judge(outcome, WORK_SECONDS) is None, outcome
 

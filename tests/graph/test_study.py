@@ -11,7 +11,8 @@ import pytest
 
 from controlplane.graph import output, page, text
 from controlplane.graph.nodes import Node, Program, Read, Span, What, Why, Write
-from controlplane.graph.simulate import Rule, simulate
+from controlplane.graph.rule import Rule
+from controlplane.graph.simulate import simulate
 from controlplane.graph.study import Study, as_graph, study
 from controlplane.graph.versions import dependencies
 from tests.graph.programs import guided, requests, small, tensor, training
@@ -46,7 +47,7 @@ def test_branches_are_found_between_updates() -> None:
 def test_a_program_that_is_one_chain_gains_little() -> None:
     """Its optimiser's launches alone need nothing of each other."""
     found = studied(training())
-    assert found.gain == pytest.approx(1.1, abs=0.1)
+    assert 0.99 <= found.gain < 1.2
     assert not found.requests
     assert found.steps is not None
     assert found.chains.links == []

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from tests.command import TESSERA_RUN
 PATIENCE_PER_PROGRAM, LEAST_SECONDS = 1 / 15, 120.0  # on average a program takes a fraction of the patience
 ALONE = 3  # times that a seed which failed is run alone
 PROGRAM_LINE = re.compile(r"^(\d+) ([0-9a-f]{16})$", re.MULTILINE)
+DONE_LINE = re.compile(r"^done:(.*)$", re.MULTILINE)
+NO_ROOM = "has no room for more copies"
 BAD_LINE = re.compile(r"^(\d+) ((?:error|hang).*)$", re.MULTILINE)
 NONE = "none"
 CHECKED_NOTHING = 3  # exit status of tessera-run
@@ -41,6 +44,8 @@ class Policy:
     link: str = ""
     far_gib: float = 0.0
     limit: str = ""  # of memory of each executor
+    without: str = ""  # features that no program uses
+    order: str = "stream"
 
     def files(self, folder: Path) -> list[str]:
         machine = folder / f"{self.name}-machine.yaml"
@@ -56,27 +61,40 @@ class Policy:
             rules = "".join(f"  - {rule}\n" for rule in self.rules)
             policy.write_text(
                 f"version: 1\ndevices: {{home: 0, executors: [{executors}]}}\n"
-                f"memory: {{place: {self.memory}}}\nrules:\n{rules}default: home\n"
+                f"memory: {{place: {self.memory}}}\norder: {self.order}\nrules:\n{rules}default: home\n"
             )
             arguments += ["--policy", str(policy)]
         return arguments
 
 
 DEVICE = re.compile(r"device: (\d+)")
-VARIANT = re.compile(r"([a-z-]+)(?:\+([a-z0-9]+))?(?:@(\d))?")
+VARIANT = re.compile(r"([a-z-]+)(?:\+([a-z0-9]+))?(?:@(\d))?((?::[a-z-]+)*)")
+WAYS: dict[str, dict[str, Any]] = {  # of a machine, after its policy's name
+    "no-peer": {"link": "pcie5-no-peer"},
+    "pcie": {"link": "pcie5"},
+    "full": {
+        "far_gib": 0.0625,
+        "without": "peer",
+    },  # their own memory there finds no room beside copies
+    "limited": {"limit": "80MiB"},
+}
 
 
 def named(name: str) -> Policy | None:
-    """`NAME[+PLACE][@GPUS]`: the policy with another place of memory, on so many GPUs; None: there is none."""
+    """`NAME[+PLACE][@GPUS][:WAY...]`: the policy with another place of memory, on so many GPUs; None: there is none."""
     parts = VARIANT.fullmatch(name)
+    ways = parts[4].split(":")[1:] if parts else []
     policy = POLICIES.get(parts[1]) if parts else None
     if parts is None or policy is None or (not policy.rules and (parts[2] or parts[3])):
         return None
+    if not set(ways) <= set(WAYS):
+        return None
+    changes = {key: value for way in ways for key, value in WAYS[way].items()}
     gpus = int(parts[3] or policy.gpus)
     if gpus < 2:
         return None
     rules = tuple(DEVICE.sub(lambda found: f"device: {1 + (int(found[1]) - 1) % (gpus - 1)}", r) for r in policy.rules)
-    return replace(policy, name=name, gpus=gpus, rules=rules, memory=parts[2] or policy.memory)
+    return replace(policy, name=name, gpus=gpus, rules=rules, memory=parts[2] or policy.memory, **changes)
 
 
 def _share(fraction: float, seed: int, device: int) -> str:
@@ -118,7 +136,13 @@ POLICIES = {
         Policy("given", 3, (GIVEN,)),
         Policy("given-threads", 2, (GIVEN.replace("by_stream", "by_thread"),), "follow, move_after: 0"),
         Policy("copies-given", 3, (GIVEN,), "copies"),
-        Policy("copies-full", 3, NTH, "copies", far_gib=0.0625),
+        Policy("data", 2, ("{match: {nth: {every: 2, offset: 1}}, device: 1}",), "copies", order="data"),
+        Policy("data-nth", 3, NTH, "copies", order="data"),
+        Policy("data-share", 4, SHARES, "copies", order="data"),
+        Policy("data-name", 3, BY_NAME, "copies", order="data"),
+        Policy("data-limited", 3, NTH, "copies", limit="80MiB", order="data"),
+        Policy("data-no-peer", 3, NTH, "copies", link="pcie5-no-peer", order="data"),
+        Policy("copies-full", 3, NTH, "copies", far_gib=0.0625, without="peer"),
         Policy("copies-limited", 3, NTH, "copies", limit="80MiB"),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
         Policy("pcie", 3, NTH, link="pcie5"),
@@ -144,6 +168,10 @@ class Setting:
     @property
     def program(self) -> Path:
         return self.build / "random" / "random_programs"
+
+    def for_policy(self, policy: Policy) -> Setting:
+        """The same without what programs do not use under the policy."""
+        return replace(self, without=",".join(filter(None, (self.without, policy.without))))
 
 
 @dataclass(slots=True)
@@ -219,17 +247,26 @@ class Row:
     away: int = 0
     pulls: int = 0
     brought_home: int = 0
+    unknown: int = 0
+    full: int = 0
     seconds: float = 0.0
 
 
 @dataclass(slots=True)
 class Chunk:
+    """`unknown`: launches that stayed home because it is not known what they touch. `full`: processes in which a GPU
+    had no room for copies. `done`: what programs did, how often (run_tell in tests/random/run.c).
+    """
+
     programs: int
     failures: list[Failure]
     launches: int
     away: int
     pulls: int
     brought_home: int
+    unknown: int
+    full: int
+    done: Counter[str]
     seconds: float
 
 
@@ -255,6 +292,7 @@ def fails_again(setting: Setting, policy: Policy, seed: int, digest: str) -> int
 
 def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Chunk:
     started = time.monotonic()
+    setting = setting.for_policy(policy)
     right: dict[int, str] = {}
     failures: list[Failure] = []
     for at, ran in _runs(setting, POLICIES[NONE], first, programs):
@@ -262,7 +300,8 @@ def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Ch
         if ran.bad:
             seed = ran.digests[-1][0] + 1 if ran.digests else at
             failures.append(Failure(seed, NONE, ran.bad, 0, at, ran.output[-2000:]))
-    counted = away = pulls = brought_home = done = 0
+    counted = away = pulls = brought_home = done = unknown = full = 0
+    did = Counter[str]()
     for at, ran in _runs(setting, policy, first, programs):
         by_device = ran.report.get("launches", {}).get("by_device", {})
         counted += sum(by_device.values())
@@ -270,6 +309,10 @@ def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Ch
         copies = ran.report.get("memory_copies") or {}
         pulls += sum(copies.get("pulls", {}).values())
         brought_home += copies.get("brought_home", 0)
+        unknown += ran.report.get("kept_home_by_reason", {}).get("ranges", 0)
+        full += NO_ROOM in ran.output
+        for line in DONE_LINE.findall(ran.output):
+            did.update({what: int(count) for what, count in (each.split("=") for each in line.split())})
         done += len(ran.digests)
         wrong = [
             (seed, f"{digest}, not {right[seed]}") for seed, digest in ran.digests if right.get(seed, digest) != digest
@@ -279,13 +322,15 @@ def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Ch
         for seed, what in wrong:
             again = fails_again(setting, policy, seed, right.get(seed, ""))
             failures.append(Failure(seed, policy.name, what, again, at, ran.output[-2000:]))
-    return Chunk(done, failures, counted, away, pulls, brought_home, time.monotonic() - started)
+    seconds = time.monotonic() - started
+    return Chunk(done, failures, counted, away, pulls, brought_home, unknown, full, did, seconds)
 
 
 @dataclass(slots=True)
 class Campaign:
     rows: dict[str, Row] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
 
     def add(self, policy: Policy, chunk: Chunk) -> None:
         row = self.rows.setdefault(policy.name, Row())
@@ -295,6 +340,9 @@ class Campaign:
         row.away += chunk.away
         row.pulls += chunk.pulls
         row.brought_home += chunk.brought_home
+        row.unknown += chunk.unknown
+        row.full += chunk.full
+        self.done += chunk.done
         row.seconds += chunk.seconds
         self.failures += chunk.failures
 

@@ -288,6 +288,7 @@ static void make(struct worker *worker, struct slot *slot, struct draw *from)
     slot->bytes = slot->offset + 4 * (slot->words + GUARD_WORDS) + draw(from, (uint32_t)kind->more_bytes / 2);
     slot->kind = kind;
     if (kind->make(worker, slot, stream, from)) {
+        tally(kind->name);
         if (kind->make == make_async || kind->make == make_pooled)
             slot->sync.writer = (uint8_t)stream; /* it exists in this order only */
         say(worker, "slot %u: %s, %zu bytes, window of %u words at %zu, %s", slot_number(worker, slot), kind->name, slot->bytes,

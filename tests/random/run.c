@@ -60,10 +60,41 @@ bool succeeded(struct worker *worker, CUresult result, const char *call)
     return false;
 }
 
+#define TALLIES 128u
+static struct {
+    const char *what;
+    uint64_t count;
+} tallies[TALLIES];
+static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread const char *executing; /* the operation, until it has said that it does something */
+
+void tally(const char *what)
+{
+    pthread_mutex_lock(&tallies_lock);
+    for (uint32_t i = 0; i < TALLIES; i++)
+        if (!tallies[i].what || strcmp(tallies[i].what, what) == 0) {
+            tallies[i].what = what;
+            tallies[i].count++;
+            break;
+        }
+    pthread_mutex_unlock(&tallies_lock);
+}
+
+void run_tell(void)
+{
+    fprintf(stderr, "done:");
+    for (uint32_t i = 0; i < TALLIES && tallies[i].what; i++)
+        fprintf(stderr, " %s=%lu", tallies[i].what, (unsigned long)tallies[i].count);
+    fprintf(stderr, "\n");
+}
+
 void say(struct worker *worker, const char *format, ...)
 {
     char line[256];
     va_list arguments;
+    if (executing)
+        tally(executing);
+    executing = NULL;
     if (!printing)
         return;
     int bytes = snprintf(line, sizeof line, "%u.%u.%u ", worker->number, worker->phase, worker->op);
@@ -128,8 +159,11 @@ static void execute(struct worker *worker)
     uint32_t at = draw(&from, total_weight), i = 0;
     for (; at >= weights[i]; i++)
         at -= weights[i];
-    if (wanted(worker))
-        ops[i].execute(worker, &from);
+    if (!wanted(worker))
+        return;
+    executing = ops[i].name;
+    ops[i].execute(worker, &from);
+    executing = NULL;
 }
 
 static void hand_over_all(struct worker *worker)

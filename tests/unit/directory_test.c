@@ -287,6 +287,70 @@ TEST(without_memory_the_extent_is_brought_together)
     tsr_directory_fini(&model.directory);
 }
 
+/* ---- the survey ---- */
+
+#define LATELY 25u /* tickets */
+
+static bool was_lately(void *context, uint64_t ticket)
+{
+    const struct model *model = context;
+    return (ticket & TSR_TICKET_LATEST) + LATELY > model->tickets;
+}
+
+static bool is_fresh(struct model *model, const struct byte *byte)
+{
+    for (unsigned queue = 0; queue < QUEUES; queue++)
+        if (byte->writers[queue] && was_lately(model, byte->writers[queue]))
+            return true;
+    return false;
+}
+
+/* Which bytes each copy lacks of what the use reads; the survey says so by part, and in the sum. */
+static void check_survey(struct model *model, const struct tsr_use *use)
+{
+    struct tsr_survey survey = {0};
+    struct tsr_survey_of of = {(1u << COPIES) - 1, was_lately, model};
+    uint64_t fresh[COPIES] = {0}, constant[COPIES] = {0}, all_fresh = 0, found = 0, writers = 0, told = 0;
+    for (uint64_t i = use->first; i < use->end; i++) {
+        struct byte *byte = &model->bytes[i];
+        if (!must_pull(use, i))
+            continue;
+        bool lately = is_fresh(model, byte);
+        all_fresh += lately;
+        for (unsigned queue = 0; queue < QUEUES; queue++)
+            if (lately && byte->writers[queue] && was_lately(model, byte->writers[queue]))
+                writers |= bit_of(byte->writers[queue]);
+        for (unsigned copy = 0; copy < COPIES; copy++)
+            *(lately ? &fresh[copy] : &constant[copy]) += !byte->holds[copy];
+    }
+    tsr_directory_survey(&model->directory, use, &of, &survey);
+    for (uint32_t i = 0; i < survey.part_count; i++) {
+        found += survey.parts[i].bytes;
+        told |= bit_of(survey.parts[i].writer);
+    }
+    CHECK_EQ(found, all_fresh);
+    for (unsigned copy = 0; copy < COPIES; copy++) {
+        uint64_t lacking = 0;
+        for (uint32_t i = 0; i < survey.part_count; i++)
+            lacking += survey.parts[i].holders >> copy & 1 ? 0 : survey.parts[i].bytes;
+        CHECK_EQ(survey.constants[copy], constant[copy]);
+        CHECK(survey.part_count == TSR_PLACE_PARTS ? lacking >= fresh[copy] : lacking == fresh[copy]);
+    }
+    CHECK(survey.part_count == TSR_PLACE_PARTS || told == writers);
+}
+
+TEST(the_survey_says_what_each_copy_lacks)
+{
+    struct model model;
+    start(&model, BYTES + SPLITS, 3);
+    for (unsigned i = 0; i < STEPS / 4 && check_failures == 0; i++) {
+        step(&model);
+        struct tsr_use use = draw_use(&model);
+        check_survey(&model, &use);
+    }
+    tsr_directory_fini(&model.directory);
+}
+
 struct heard {
     unsigned pulls, waits;
     uint64_t tickets; /* sum of numbers */

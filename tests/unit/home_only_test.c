@@ -78,3 +78,29 @@ TEST(ranges_are_found_at_any_address)
     CHECK_EQ(tsr_home_only_reason(1ull << 52), TSR_REASON_NONE);
     tsr_home_only_forget();
 }
+
+/* The first word in a range, wherever ranges begin and end by then. */
+TEST(a_scan_is_that_of_each_word)
+{
+    enum { PLACES = 24, WORDS = 21 };
+    bool is_there[PLACES] = {false};
+    uint64_t state = 1;
+    for (int round = 0; round < 5000; round++) {
+        uint64_t words[WORDS] = {0}, place = (state = state * 6364136223846793005ull + 1442695040888963407ull) >> 40;
+        bool *changed = &is_there[place % PLACES], expected = false;
+        uint64_t address = 0x7f0000000000 + (place % PLACES << 21);
+        if (*changed)
+            tsr_home_only_take(address);
+        else
+            tsr_home_only_add(address, 0x1000, TSR_REASON_MEMORY_MANAGED);
+        *changed = !*changed;
+        for (int i = 0; i < 3; i++) {
+            uint64_t other = (state = state * 6364136223846793005ull + 1442695040888963407ull) >> 40;
+            words[other / PLACES % WORDS] = 0x7f0000000000 + (other % PLACES << 21) + other % 0xfff;
+        }
+        for (int i = 0; i < WORDS; i++)
+            expected |= words[i] && is_there[(words[i] - 0x7f0000000000) >> 21];
+        CHECK_EQ(tsr_home_only_scan(words, sizeof words), expected ? TSR_REASON_MEMORY_MANAGED : TSR_REASON_NONE);
+    }
+    tsr_home_only_forget();
+}

@@ -24,7 +24,8 @@ from controlplane.policy import (
     schema,
 )
 from controlplane.policy.explain import explain_memory, used_gpus, with_usual_memory
-from controlplane.policy.language import BY_STREAM, BY_THREAD, COPIES, FOLLOW, GPUS
+from controlplane.policy.language import BY_STREAM, BY_THREAD, COPIES, FOLLOW, GPUS, Order
+from controlplane.policy.read import in_order
 from controlplane.policy.table import RuleUse
 from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
@@ -183,6 +184,17 @@ log: decisions
 disassemble: none
 analysis: {observed: use}
 """
+
+
+def test_data_order_has_copies_of_memory(tmp_path: Path) -> None:
+    policy = read_policy(written(tmp_path, SMALLEST + "order: data\n"))
+    assert (policy.order, policy.memory_place) == (Order.DATA, COPIES)
+    with pytest.raises(ConfigError, match="keep stream order"):
+        read_policy(written(tmp_path, SMALLEST + "order: data\nmemory: {place: home}\n"))
+    plain = read_policy(written(tmp_path, SMALLEST))
+    assert (plain.order, plain.memory_place, in_order(plain, Order.DATA).memory_place) == (Order.STREAM, FOLLOW, COPIES)
+    assert with_usual_memory(in_order(plain, Order.DATA), "of this run").memory_place == COPIES
+    assert in_order(policy, Order.STREAM).memory_place == FOLLOW
 
 
 def test_every_key_is_understood(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def test_a_replaced_file_is_an_edit(run: Run) -> None:
         (POLICY.replace("device: 1", "device: 7"), ":4: '7' is not a place to run"),
         (POLICY.replace("match", "mach"), ":4: unknown key 'mach', did you mean 'match'?"),
         (POLICY.replace("[1]", "[1, 2]"), ":2: the devices cannot change while the program runs"),
+        (POLICY + "order: data\nmemory: {place: copies}\n", "cannot change while the program runs"),
         (POLICY + "memory: {place: home}\n", "where memory lies cannot change while the program runs"),
         (
             POLICY.replace("function", "library_call").replace("old", "cublasGemmEx"),

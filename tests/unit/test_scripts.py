@@ -74,3 +74,23 @@ def test_the_evaluators_benchmark_builds_and_runs(tmp_path: Path, native_build: 
     done = script("scripts/bench/evaluator", *words, "tests/corpus/ptx/nvcc_scan.ptx")
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(json.loads(result.read_text())) == {"memo", "no memo", "no memo, warm", "in the shim"}
+
+
+def test_the_schedules_benchmark_tells_the_ways_apart(tmp_path: Path, native_build: Path) -> None:  # noqa: ARG001
+    """Requests that are chains, written to the same memory: round robin and the rule win, by as much."""
+    chain = [
+        [0, 20.0, "code", [["read", at, at + 64, False], ["write", at + 64, at + 128, False]]]
+        for at in range(0, 6400, 64)
+    ]
+    first = [0, 20.0, "code", [["write", 0, 64, False]]]
+    request = [first, *chain]
+    recorded = {"functions": ["k"], "markers": [101 * turn for turn in range(21)], "launches": request * 20 + [first]}
+    file, result = tmp_path / "requests.json", tmp_path / "rows.json"
+    file.write_text(json.dumps(recorded))
+    done = script("scripts/bench/schedule", "--gpus", "2", "--json", str(result), str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    for row in json.loads(result.read_text()):
+        assert row["gains"]["home"] == 1.0
+        assert row["gains"]["robin"] > 1.9
+        assert row["gains"]["rule"] > 1.8
+        assert row["least"] > 0.93

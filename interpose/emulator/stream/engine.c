@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include "engine_object.h"
+#include "disorder.h"
 #include "stream_object.h"
 
 struct tsr_engine tsr_engine_state = {
@@ -47,13 +48,14 @@ void tsr_engine_completed_locked(void)
 void tsr_engine_push_ready_locked(struct tsr_item *item)
 {
     item->state = TSR_ITEM_READY;
+    item->turn = tsr_disorder_draw(item->sequence, item->sequence);
     if (!tsr_vec_push(&tsr_engine_state.ready, item)) {
         tsr_context_fail(item->streams->context, CUDA_ERROR_OUT_OF_MEMORY);
         tsr_item_complete_locked(item, item->ready_ns);
         return;
     }
     size_t index = tsr_engine_state.ready.count - 1;
-    while (index && tsr_engine_state.ready.data[(index - 1) / 2]->sequence > item->sequence) {
+    while (index && tsr_engine_state.ready.data[(index - 1) / 2]->turn > item->turn) {
         tsr_engine_state.ready.data[index] = tsr_engine_state.ready.data[(index - 1) / 2];
         index = (index - 1) / 2;
     }

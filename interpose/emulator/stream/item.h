@@ -21,6 +21,7 @@ struct tsr_item {
     struct tsr_work work;                     /* owned until the item is complete */
     struct tsr_streams *streams;              /* its context's part; valid until the item is complete */
     uint64_t sequence;                        /* order of submission in this process, from 1 */
+    uint64_t turn;                            /* lock; of those that are ready the lowest is next: the sequence, or drawn */
     unsigned references;                      /* atomic */
     unsigned blockers;                        /* lock; incomplete predecessors, plus one until it is submitted */
     enum tsr_item_state state;                /* lock */

@@ -3,12 +3,14 @@
 #include "../machine/clock.h"
 #include "base/os.h"
 #include "callback.h"
+#include "disorder.h"
 #include "engine.h"
 #include "engine_object.h"
 #include "run.h"
 #include "stream_object.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define QUANTUM_NS 20000000u
@@ -41,9 +43,9 @@ static struct tsr_item *pop_ready_locked(void)
     size_t index = 0, child;
     while ((child = 2 * index + 1) < tsr_engine_state.ready.count) {
         if (child + 1 < tsr_engine_state.ready.count &&
-            tsr_engine_state.ready.data[child + 1]->sequence < tsr_engine_state.ready.data[child]->sequence)
+            tsr_engine_state.ready.data[child + 1]->turn < tsr_engine_state.ready.data[child]->turn)
             child++;
-        if (tsr_engine_state.ready.data[child]->sequence > last->sequence)
+        if (tsr_engine_state.ready.data[child]->turn > last->turn)
             break;
         tsr_engine_state.ready.data[index] = tsr_engine_state.ready.data[child];
         index = child;
@@ -148,7 +150,13 @@ static void step_host_locked(struct tsr_item *item)
 
 static void step_locked(struct tsr_item *item)
 {
+    uint64_t pause_ns = tsr_disorder_pause_ns(item->sequence);
     item->state = TSR_ITEM_RUNNING;
+    if (pause_ns) {
+        tsr_engine_unlock();
+        nanosleep(&(struct timespec){.tv_nsec = (long)pause_ns}, NULL);
+        tsr_engine_lock();
+    }
     switch (item->work.kind) {
     case TSR_WORK_KERNEL:
         step_kernel_locked(item, QUANTUM_NS);

@@ -239,9 +239,8 @@ struct tsr_access_range {
     int32_t parameter; /* index of the kernel parameter that holds the base; -1: none does */
     int32_t symbol;    /* the module's variable that is the base; -1: none. Without either the base is 0 */
     uint32_t offset;   /* of the base in the parameter block; of a tensor, of its map */
-    uint32_t tensor;   /* 1: the base is that of a tensor */
-    uint32_t
-        carried; /* 1: the library call has overwritten these bytes before this launch of it, or they are scratch to the whole of it */
+    uint16_t tensor;   /* 1: the base is that of a tensor */
+    uint16_t carried;  /* 1: the library call has overwritten these bytes before this launch, or they are scratch to it */
     uint64_t base;
     int64_t first, last;
     int64_t stride, width;

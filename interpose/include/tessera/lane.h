@@ -70,6 +70,7 @@ enum tsr_message_kind {
     TSR_MESSAGE_LIMIT,     /* detail: CUlimit; bytes: its value */
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute, TSR_ATTRIBUTE_CACHE: CUfunc_cache; value */
     TSR_MESSAGE_STREAM, /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
+    TSR_MESSAGE_LANE,   /* descriptor: the lane of another executor; address, bytes: of what GPUs see of it */
     TSR_MESSAGE_BOUNDS  /* descriptor: struct tsr_bounds (tessera/bounds.h); bytes: its size. Without one: none any more */
 };
 
@@ -131,7 +132,7 @@ struct tsr_lane_record {
     uint32_t stream; /* slot */
     uint32_t function;
     uint64_t
-        value; /* WAIT: go on when home[stream] >= value. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
+        value; /* WAIT: go on when home[stream] >= value, or, with `function` n not 0, away[stream] of lane n - 1. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
     union {
         struct {
             uint32_t grid[3], block[3];
@@ -193,7 +194,7 @@ struct tsr_lane {
             /* What has been taken, by stream; atomic; written by the executor before `taken`. */
             /* Its work is complete when away[stream] >= this; TSR_LANE_UNSETTLED: no signal follows it yet. */
             uint64_t settles[TSR_LANE_STREAMS];
-            uint64_t follows[TSR_LANE_STREAMS]; /* what comes next in it waits until home[stream] >= this */
+            uint64_t follows[TSR_LANE_STREAMS]; /* what comes next in it waits for this: tsr_lane_follow() */
             struct tsr_lane_time times[TSR_LANE_TIMES];
             uint32_t
                 given[TSR_LANE_STREAMS]; /* atomic; records of the stream that the driver was given; written by the executor */
@@ -204,6 +205,13 @@ struct tsr_lane {
 };
 
 #define TSR_LANE_UNIT 64u
+
+/* What a WAIT waits for: a value, and of which fence: 0: home's, n: the away fence of lane n - 1. */
+#define TSR_LANE_FOLLOW_SHIFT 56
+static inline uint64_t tsr_lane_follow(const struct tsr_lane_record *wait)
+{
+    return wait->value | (uint64_t)wait->function << TSR_LANE_FOLLOW_SHIFT;
+}
 
 enum tsr_lane_time_state { TSR_LANE_TIME_OPEN, TSR_LANE_TIME_KNOWN, TSR_LANE_TIME_UNKNOWN };
 

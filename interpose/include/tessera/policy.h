@@ -16,11 +16,14 @@
 #include <tessera/gpus.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 10u
+#define TSR_POLICY_VERSION 11u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 #define TSR_POLICY_FOLLOW (-1) /* as memory_place: on the GPU whose launches use it */
 #define TSR_POLICY_COPIES (-2) /* as memory_place: a copy on each GPU whose launches use it */
+
+#define TSR_POLICY_ORDER_STREAM 0u /* as order: launches of a stream run one after the other */
+#define TSR_POLICY_ORDER_DATA 1u   /* as order: on different GPUs only where data flows between them; needs copies */
 
 #define TSR_POLICY_BY_STREAM (-1) /* as a rule's device: each stream is given one (schedule/assign.h) */
 #define TSR_POLICY_BY_THREAD (-2) /* as a rule's device: each thread is given one */
@@ -117,6 +120,7 @@ struct tsr_policy {
     uint32_t library_calls;     /* 1: they are marked in this run */
     int32_t memory_place;       /* GPU where the application's memory lies; TSR_POLICY_FOLLOW; TSR_POLICY_COPIES */
     uint32_t memory_first;      /* TSR_POLICY_FOLLOW: the GPU where memory is created of which nothing is known */
+    uint32_t order;             /* TSR_POLICY_ORDER_STREAM or TSR_POLICY_ORDER_DATA */
     uint32_t memory_move_after; /* TSR_POLICY_FOLLOW: so many more uses by another GPU before it moves */
     struct tsr_policy_table tables[2];
     struct tsr_policy_pair pairs[16 * 16]; /* [16 * to + from]: GPU `to` copies memory of GPU `from` */
@@ -135,6 +139,7 @@ struct tsr_policy {
     uint64_t brought_home;                /* of the home GPU's: pulls for work of which it is not known what it touches */
     uint64_t brought_home_bytes;
     uint64_t waits;                            /* for other streams, before a pull */
+    uint64_t ties;                             /* of a stream's work on one GPU to its work on another */
     uint64_t directory_bytes, directory_cells; /* of the directory, at the last change */
 
     uint64_t given_streams[16], given_threads[16]; /* streams and threads that rules gave a GPU, by GPU */

@@ -1,14 +1,16 @@
 """Runs the programs of tests/frameworks on this machine's GPUs without and with the shim, and compares.
 
     scripts/hardware frameworks [--seeds N] [--memory PLACE] [--json FILE] [--logs DIR] [--jobs N] [--check] [NAME...]
+    scripts/hardware frameworks --policies 20 --memory copies [--first-seed S] ...
 
 Each program prints a digest of its results. It runs twice natively (if digests differ then, nothing is shown), under
 `tessera-run`, with --stats and --trace, and, where there are two GPUs, under policies: `one` sends all launches to
 GPU 1, `half` every second, `name` by name, `random-SEED` at random. All digests must be the same; under a policy
 launches must have run on GPU 1, and under `one` less than 2 % may stay home (captured ones do not run and do not
-count). Programs in PyTorch run once more with --stats and with CUPTI counting kernels: the launches that the shim
-counted, and the kernels in launched graphs, must be as many. --check only compiles the programs and says whether
-their packages are here. Exit status 0 when all held.
+count). --policies N: only natively and under N policies whose rules are drawn, from the seed on that --first-seed says.
+Programs in PyTorch run once more with --stats and with CUPTI counting kernels: the launches that the shim counted, and
+the kernels in launched graphs, must be as many. --check only compiles the programs and says whether their packages are
+here. Exit status 0 when all held.
 """
 
 import importlib.util
@@ -225,6 +227,8 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--modes", help="comma-separated; for looking into one")
     parser.add_argument("--memory", help="where memory lies under the policies, as in their `memory: place`")
     parser.add_argument("--seeds", type=int, default=2, help="policies that draw launches at random")
+    parser.add_argument("--policies", type=int, metavar="N", help="only N policies whose rules are drawn, and natively")
+    parser.add_argument("--first-seed", type=int, default=1, help="of --policies")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(ALL)}; all by default")
     arguments = parser.parse_args(words)
     names = arguments.names or list(ALL)
@@ -237,8 +241,13 @@ def main(words: Sequence[str]) -> int:
     for name in (name for name in names if ALL[name].gpus > gpus):
         print(f"not run: {name} needs {ALL[name].gpus} GPUs, there are {gpus}")
     place = f"+{arguments.memory}" if arguments.memory else ""
-    policies = [f"{placing.name}{place}" for placing in placings(arguments.seeds)]
+    named = [placing.name for placing in placings(arguments.seeds)]
+    if arguments.policies:
+        named = [f"drawn-{arguments.first_seed + number}" for number in range(arguments.policies)]
+    policies = [f"{name}{place}" for name in named]
     modes = arguments.modes.split(",") if arguments.modes else [*MODES, *policies]
+    if arguments.policies and not arguments.modes:
+        modes = ["native", "again", *policies]
     with ThreadPoolExecutor(arguments.jobs) as pool:
         pending = {
             program.name: {

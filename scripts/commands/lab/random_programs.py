@@ -1,7 +1,7 @@
 """Random programs whose launches run on other GPUs, compared byte for byte with the same programs without a policy.
 
     scripts/lab random-programs [--programs N] [--seed S] [--policies NAME,...] [--jobs N] [--json FILE] ...
-    scripts/lab random-programs --memory copies --gpus 2,3,4 [--programs N] ...
+    scripts/lab random-programs --all-copies --programs 50000 --jobs 28 [--json FILE]
     scripts/lab random-programs --shrink SEED --policies NAME [--tries N]
 
 Programs are made from seeds (tests/random/program.h): threads, streams, events, memory of all kinds, graphs, modules
@@ -10,8 +10,12 @@ table says how many were equal. Of a failure it says the seed, and with --shrink
 enough, and the command that runs them. Exit status 1 if a program differs, fails or hangs. Needs a build tree with
 tests (build/native, or --build).
 
-A policy's name can be followed by another place of memory and another number of GPUs, nth+copies@4; --memory and --gpus
-run each of the policies with that place and on each of these numbers.
+A policy's name can be followed by another place of memory, another number of GPUs and ways in which the machine is
+different, nth+copies@4:no-peer:full (no-peer, pcie; full: little memory on other GPUs; limited: by memory_limit);
+--memory, --gpus and --ways run each of the policies with that place, on each of these numbers, and in each of the ways.
+--all-copies stands for --memory copies --gpus 2,3,4 --ways plain,no-peer,full,limited,no-peer:full. Below the table is
+what the programs did, by operation and kind of memory, and a campaign that never did one of some (replacing memory,
+pools, lending it to another process) fails.
 """
 
 import argparse
@@ -24,10 +28,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scripts.commands.dispatch import parser_of
-from tests.random.campaign import ALONE, POLICIES, Campaign, Failure, Policy, Setting, Shrinker, named, run_campaign
+from tests.random.campaign import (
+    ALONE,
+    POLICIES,
+    WAYS,
+    Campaign,
+    Failure,
+    Policy,
+    Setting,
+    Shrinker,
+    named,
+    run_campaign,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRESS_SECONDS = 15.0
+WANTED = ("replace", "lend", "async", "pool", "scatter", "chase", "copy", "graph_launch")
 PLACED = ("all", "name", "nth", "share", "stream")  # that make sense with any place of memory
 
 
@@ -40,6 +56,8 @@ def arguments_of(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--memory", help="place of memory instead of the policies' own: copies, follow, home or a GPU")
     parser.add_argument("--gpus", help="numbers of GPUs instead of the policies' own, for example 2,3,4")
+    parser.add_argument("--ways", help=f"ways of machines, plain or some of {', '.join(WAYS)} each: plain,no-peer:full")
+    parser.add_argument("--all-copies", action="store_true", help="copies of memory in all ways that there are")
     parser.add_argument("--without", default="", help="features that no program uses, for example indirect,heap")
     parser.add_argument("--chunk", type=int, default=100, help="programs of a process")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
@@ -51,13 +69,18 @@ def arguments_of(words: Sequence[str]) -> argparse.Namespace:
         "--shrink", type=int, metavar="SEED", help="make this program small under the first of --policies"
     )
     parser.add_argument("--tries", type=int, default=3, help="with --shrink: runs in which a smaller program may fail")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    if options.all_copies:
+        options.memory, options.gpus = options.memory or "copies", options.gpus or "2,3,4"
+        options.ways = options.ways or "plain,no-peer,full,limited,no-peer:full"
+    return options
 
 
 def policies_of(options: argparse.Namespace) -> list[Policy]:
     bases = (options.policies or ",".join(PLACED if options.memory else POLICIES)).split(",")
     place = f"+{options.memory}" if options.memory else ""
-    names = [base + place + gpus for gpus in _on(options.gpus) for base in bases]
+    ways = ["" if way == "plain" else f":{way}" for way in (options.ways or "plain").split(",")]
+    names = [base + place + gpus + way for way in ways for gpus in _on(options.gpus) for base in bases]
     policies = [named(name) for name in names]
     if unknown := [name for name, policy in zip(names, policies, strict=True) if policy is None]:
         sys.exit(f"no such policy: {', '.join(unknown)}; there are {', '.join(POLICIES)}")
@@ -86,12 +109,30 @@ def describe(failure: Failure) -> str:
 
 
 def table(campaign: Campaign) -> str:
-    names = f"{'policy':20} {'programs':>9} {'failed':>7} {'launches':>10} {'elsewhere':>10} {'pulls':>8}"
-    lines = [f"{names} {'brought home':>13} {'seconds':>8}"]
+    names = (
+        f"{'policy':28} {'programs':>9} {'failed':>7} {'launches':>10} {'elsewhere':>10} {'unknown':>8} {'pulls':>8}"
+    )
+    lines = [f"{names} {'brought home':>13} {'full':>5} {'seconds':>8}"]
     for name, row in sorted(campaign.rows.items()):
-        counts = f"{row.launches:10} {row.away:10} {row.pulls:8} {row.brought_home:13}"
-        lines.append(f"{name:20} {row.programs:9} {row.failed:7} {counts} {row.seconds:8.0f}")
+        counts = f"{row.launches:10} {row.away:10} {row.unknown:8} {row.pulls:8} {row.brought_home:13} {row.full:5}"
+        lines.append(f"{name:28} {row.programs:9} {row.failed:7} {counts} {row.seconds:8.0f}")
+    done = ", ".join(f"{what} {count}" for what, count in campaign.done.most_common())
+    lines += [f"what they did: {done}"] if done else []
     return "\n".join([*lines, f"{campaign.programs} programs ran, {len(campaign.failures)} failed"])
+
+
+def missing(campaign: Campaign, options: argparse.Namespace) -> list[str]:
+    """What --all-copies is to show and did not happen."""
+    if not options.all_copies:
+        return []
+    rows = campaign.rows.values()
+    sums = {
+        "launches of which nothing is known": sum(row.unknown + row.brought_home for row in rows),
+        "pulls": sum(row.pulls for row in rows),
+        "GPUs without room": sum(row.full for row in rows),
+        **{f"operation {what}": campaign.done[what] for what in WANTED},
+    }
+    return [what for what, count in sums.items() if not count]
 
 
 def compare(setting: Setting, options: argparse.Namespace) -> int:
@@ -110,20 +151,25 @@ def compare(setting: Setting, options: argparse.Namespace) -> int:
         setting, policies_of(options), seeds, chunk=options.chunk, jobs=options.jobs, progress=progress
     )
     print(table(campaign))
+    absent = missing(campaign, options)
+    if absent:
+        print(f"never happened: {', '.join(absent)}")
     if options.json:
         found = {
             "programs": campaign.programs,
             "seconds": round(time.monotonic() - started, 1),
             "policies": {name: dataclasses.asdict(row) for name, row in campaign.rows.items()},
+            "done": campaign.done,
+            "never_happened": absent,
             "failures": [dataclasses.asdict(failure) for failure in campaign.failures],
         }
         options.json.write_text(json.dumps(found, indent=2) + "\n")
-    return 1 if campaign.failures or campaign.programs != options.programs else 0
+    return 1 if campaign.failures or absent or campaign.programs != options.programs else 0
 
 
 def shrink(setting: Setting, options: argparse.Namespace) -> int:
     policy = policies_of(options)[0]
-    shrinker = Shrinker(setting, policy, options.shrink, options.tries)
+    shrinker = Shrinker(setting.for_policy(policy), policy, options.shrink, options.tries)
     left = shrinker.shrink(lambda ops: print(f"{len(ops)} operations are enough", flush=True))
     if left is None:
         print(f"seed {options.shrink} does not fail under {policy.name} in {options.tries} runs")

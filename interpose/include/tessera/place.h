@@ -1,0 +1,155 @@
+/*
+ * Where does the next launch go, if no policy says so? Decides only: knows neither driver nor machine clock nor locks, and allocates nothing.
+ * The process that launches asks it, and so do simulations in Python, which see the same functions through cffi.
+ *
+ * It keeps a virtual clock per GPU and per link. A launch starts when its GPU has done what it was given, when the writers of what it
+ * reads are done, and when what its GPU does not hold has been copied. There are two ways to choose:
+ *
+ * - STAY: a launch belongs to the GPU that lacks least of what it reads of freshly made bytes; if nothing is fresh, to the GPU of its
+ *   stream's last launch. It leaves only if it ends elsewhere earlier by `lead_ns` and the way there and back. The time for which a GPU
+ *   would wait for others in order to run it counts twice more, for it is lost to what comes later.
+ * - EARLIEST: it goes where it ends first. Better for programs that are one chain with short branches, worse for all with independent
+ *   work further away: that is torn apart.
+ *
+ * Both are run along in virtual time (a *course* each), with every launch; launches follow the one that gets ahead, STAY until then. In
+ * either, a launch leaves home only if its results could be back home by the time at which one GPU, alone, would have them: so no chain of
+ * choices, each of which looks good, ends later than everything at home. What was gained before may be lost again up to `slack_ns`.
+ *
+ * The ways are run along as if bytes of long ago (constants) were everywhere. Really, they are copied as credit allows: the time of each
+ * launch that stays home although it would run elsewhere in the way that is followed. So all copying of constants together takes no longer
+ * than the work that not having them has kept home. They are fetched behind such launches' backs, or pulled by the first that can pay.
+ *
+ * Times are nanoseconds from any one origin. Not for several threads at a time.
+ */
+#ifndef TESSERA_PLACE_H
+#define TESSERA_PLACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/gpus.h>
+
+#define TSR_PLACE_OLD 3000u   /* launches after which what was written counts as constant */
+#define TSR_PLACE_PARTS 12u   /* of what a launch reads */
+#define TSR_PLACE_KNOWN 8192u /* a power of two: launches that are remembered */
+
+/* cffi: begin */
+enum tsr_place_way { TSR_PLACE_STAY, TSR_PLACE_EARLIEST, TSR_PLACE_WAYS };
+enum { TSR_PLACE_ACTUAL = 2, TSR_PLACE_COURSES = 3 }; /* the courses: one of each way, and what happens */
+
+struct tsr_place_link {
+    double fence_ns; /* until the other GPU sees that work is done */
+    double copy_ns;  /* before a copy's first byte is there */
+    double ns_per_byte;
+};
+
+struct tsr_place_options {
+    uint32_t gpus, home;
+    uint32_t ways; /* set of those that may be followed */
+    double lead_ns, slack_ns;
+    bool careful;                        /* home in time, as above */
+    struct tsr_place_link links[16][16]; /* from, to */
+};
+
+/* Fresh bytes of one writer that the launch reads. A writer that is not remembered counts as done. */
+struct tsr_place_part {
+    uint64_t writer; /* ticket */
+    uint64_t bytes;
+    uint32_t holders; /* bit n: GPU n */
+};
+
+struct tsr_place_launch {
+    uint64_t last; /* of its stream's last launch; 0: none */
+    double now_ns; /* of the host */
+    double ns[16]; /* its time, by GPU */
+    uint64_t written;
+    uint64_t constants[16]; /* bytes that each GPU lacks */
+    uint32_t allowed;       /* set of GPUs */
+    bool stays;             /* it really goes home, whatever the ways say */
+    uint32_t part_count;
+    struct tsr_place_part parts[12]; /* TSR_PLACE_PARTS */
+};
+
+/* A launch that others may read from. By course. */
+struct tsr_place_known {
+    uint64_t ticket;
+    double finish_ns[3], single_ns, shift_ns;
+    uint16_t holders[3];
+    uint8_t gpu[3];
+};
+
+/* Where a launch should go. The rest is for who tells where it went. */
+struct tsr_place_choice {
+    uint32_t gpu;
+    uint32_t fetches; /* the GPU to which its constants are to be copied in the background, if it goes home; home: to none */
+    struct tsr_place_known own;
+};
+
+/* What is expected of a launch that has been given to a GPU. */
+struct tsr_place_answer {
+    double start_ns, finish_ns;
+    double single_ns; /* when it would be done on a machine with one GPU */
+    uint64_t pulled;  /* bytes that it has to copy, constants too */
+};
+
+struct tsr_place_course {
+    double free_ns[16];         /* when each GPU has done what it was given */
+    double link_ns[16][16];     /* when each link has: to, from */
+    double behind_ns;           /* what the host of this course lags behind the real one */
+    double single_ns;           /* when one GPU would have done it all; at most slack_ns after the course */
+    double lost_ns, checked_ns; /* its end's advance, the longer ago the less; and its end, when last compared */
+};
+
+struct tsr_place {
+    struct tsr_place_options options;
+    struct tsr_place_course courses[3];
+    double single_ns, single_behind_ns; /* the clock and the host of a machine with one GPU */
+    double shift_ns[16];                /* what is known of each GPU's lateness */
+    double credit_ns[16];               /* for copying constants */
+    uint32_t way, launches, ahead;      /* that is followed; since the last comparison; comparisons that another was ahead */
+    uint64_t decided[16];               /* launches, by GPU */
+    struct tsr_place_known known[8192]; /* TSR_PLACE_KNOWN */
+};
+
+/*
+ * The guard: is anything gained at all? Compares, window by window, when all would be done on one GPU with when it will be; where a
+ * window is not won, all launches are issued at home for a time that grows with each such window. At once where much is lost.
+ */
+struct tsr_guard_options {
+    double window_ns, rest_ns, longest_rest_ns;
+    double least;     /* share of a window that must be won */
+    double budget_ns; /* that a window may lose before it ends */
+};
+
+struct tsr_guard {
+    struct tsr_guard_options options;
+    double began_ns, lag_ns; /* the window, on one GPU's clock; how much later all was done than on one GPU, when it began */
+    double until_ns, rest_ns;
+    bool rests;
+    uint64_t windows, won, rested; /* rested: launches */
+};
+/* cffi: end */
+
+#define TSR_PLACE_API __attribute__((visibility("default"))) /* exported by libtessera_place.so.1 only */
+
+TSR_PLACE_API void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *options);
+/* Where the launch should go. The ways' courses go on with it. */
+TSR_PLACE_API void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *launch,
+                                    struct tsr_place_choice *choice);
+/* It was given to the GPU, which may be another one. ticket: its own; 0: nobody will wait for it. */
+TSR_PLACE_API struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr_place_launch *launch,
+                                                     struct tsr_place_choice *choice, uint32_t gpu, uint64_t ticket);
+/* Its constants are being copied to the GPU, as chosen. */
+TSR_PLACE_API void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu);
+/* A launch was seen to end. */
+TSR_PLACE_API void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns);
+/* The host began to wait for a launch, and went on. */
+TSR_PLACE_API void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns);
+/* When all that was given to GPUs is done. */
+TSR_PLACE_API double tsr_place_end(const struct tsr_place *place);
+
+TSR_PLACE_API void tsr_guard_init(struct tsr_guard *guard, const struct tsr_guard_options *options);
+/* Whether the next launch stays home, with the clocks of one GPU and of all. */
+TSR_PLACE_API bool tsr_guard_next(struct tsr_guard *guard, double single_ns, double end_ns);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * How long launches of a class take on each GPU. A class is a function with a shape (grid, block, dynamic shared memory).
+ *
+ * Some launches are samples: the first ones of a class on a GPU, and then ever rarer ones; somebody measures them (record/timing.h) and tells.
+ * Of what was never measured there is an estimate: from the class on another GPU and how the GPUs' times compare; else from the function's
+ * other classes, by their threads; else from the bytes that the launch touches.
+ *
+ * Any number of threads look up and ask; one at a time tells. No locks, and no memory but what is given. Counts are evidence, not accounts: what two
+ * threads count at once may be lost. With TSR_CLASSES classes no more are remembered: launches of others are estimated by their function.
+ */
+#ifndef TSR_SCHEDULE_CLASSES_H
+#define TSR_SCHEDULE_CLASSES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera/gpus.h>
+
+#define TSR_CLASSES 8192u /* a power of two */
+#define TSR_CLASS_PROBES 16u
+
+struct tsr_class {
+    uint64_t key;             /* atomic; 0: free */
+    uint32_t threads;         /* of its grid, at most 2^32 - 1; its first launch's */
+    uint32_t asked[TSR_GPUS]; /* relaxed; launches */
+    uint32_t told[TSR_GPUS];  /* relaxed; samples */
+    float ns[TSR_GPUS];       /* relaxed */
+};
+
+struct tsr_classes {
+    float
+        speed[TSR_GPUS]; /* relaxed; times on the GPU over those on the first that has one, of the same classes; 0: not known */
+    uint32_t used;       /* atomic */
+    struct tsr_class entries[TSR_CLASSES]; /* of shapes, and of functions as a whole */
+};
+
+struct tsr_class_of {
+    struct tsr_class *shape;    /* NULL: there is no room */
+    struct tsr_class *function; /* the same */
+    uint32_t threads;
+};
+
+/* Of a launch. function: what stands for it, not 0. */
+struct tsr_class_of tsr_class_find(struct tsr_classes *classes, uint64_t function, const uint32_t grid[3],
+                                   const uint32_t block[3], uint32_t shared_bytes);
+
+/* Counts a launch on the GPU. Whether it is to be a sample. */
+bool tsr_class_is_due(const struct tsr_class_of *of, uint32_t gpu);
+
+/* A launch that touches so many bytes. */
+double tsr_class_ns(const struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, uint64_t bytes);
+
+/* What a sample took. One thread at a time. */
+void tsr_class_tell(struct tsr_classes *classes, const struct tsr_class_of *of, uint32_t gpu, double ns);
+
+#endif

@@ -1,0 +1,396 @@
+/* See tessera/place.h. */
+#include <tessera/place.h>
+
+#include <string.h>
+
+#define GAP_WEIGHT 2.0    /* of time for which a GPU waits for others: */
+#define GAP_LEADS 8.0     /* up to so many leads, or one that has long had nothing to do would never get anything */
+#define WAY_BACK 2.0      /* a copy, and one back */
+#define EVERY 256u        /* launches between comparisons of the ways */
+#define FADES 0.9         /* what came before a comparison, at the next one */
+#define AHEAD 0.9         /* who ends so much earlier is ahead */
+#define AHEAD_FOR 3u      /* comparisons, before launches follow */
+#define WIDE 4u           /* of more GPUs, those that hold nothing are alike */
+#define TICKET_SPREAD 40503u
+
+_Static_assert(TSR_PLACE_COURSES == sizeof((struct tsr_place *)0)->courses / sizeof(struct tsr_place_course), "courses");
+_Static_assert(TSR_PLACE_KNOWN == sizeof((struct tsr_place *)0)->known / sizeof(struct tsr_place_known), "known");
+_Static_assert(TSR_PLACE_PARTS == sizeof((struct tsr_place_launch *)0)->parts / sizeof(struct tsr_place_part), "parts");
+
+/* A launch on one GPU. */
+struct option {
+    double start_ns, finish_ns;
+    double pull_ns; /* copying fresh bytes */
+    double gap_ns;  /* for which the GPU waits */
+    uint64_t missing;
+    bool copies; /* something, constants too */
+};
+
+/* What a launch reads, in one course. */
+struct read {
+    double done_ns;
+    uint64_t bytes;
+    uint32_t holders, gpu;
+};
+
+struct question {
+    const struct tsr_place *place;
+    const struct tsr_place_course *course;
+    const struct tsr_place_launch *launch;
+    double now_ns;
+    bool constants; /* count */
+    uint32_t count, last;
+    struct read reads[TSR_PLACE_PARTS];
+};
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static struct tsr_place_known *slot_of(struct tsr_place *place, uint64_t ticket)
+{
+    uint64_t queue = ticket >> 48;
+    return &place->known[(ticket + queue * TICKET_SPREAD) % TSR_PLACE_KNOWN];
+}
+
+static struct tsr_place_known *find(struct tsr_place *place, uint64_t ticket)
+{
+    struct tsr_place_known *known = slot_of(place, ticket);
+    return ticket && known->ticket == ticket ? known : NULL;
+}
+
+void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *options)
+{
+    memset(place, 0, sizeof *place);
+    place->options = *options;
+    place->way = options->ways & 1u << TSR_PLACE_STAY ? TSR_PLACE_STAY : TSR_PLACE_EARLIEST;
+}
+
+/* Copies into one GPU from another come one after the other. Writes when the links to the GPU have done, if asked. */
+static struct option look(const struct question *question, uint32_t gpu, double *links)
+{
+    const struct tsr_place_link(*of)[TSR_GPUS] = question->place->options.links;
+    double free_ns = later(question->course->free_ns[gpu], question->now_ns), busy[TSR_GPUS];
+    struct option option = {.start_ns = free_ns};
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < question->count; i++) {
+        const struct read *read = &question->reads[i];
+        const struct tsr_place_link *link = &of[read->gpu][gpu];
+        double ready_ns = read->gpu == gpu ? read->done_ns : read->done_ns + link->fence_ns;
+        if (!(read->holders >> gpu & 1)) {
+            double copy_ns = (double)read->bytes * link->ns_per_byte;
+            double begin_ns = used >> read->gpu & 1 ? busy[read->gpu] : question->course->link_ns[gpu][read->gpu];
+            busy[read->gpu] = later(begin_ns, later(ready_ns, question->now_ns)) + copy_ns;
+            used |= 1u << read->gpu;
+            ready_ns = busy[read->gpu] + link->copy_ns;
+            option.pull_ns += copy_ns;
+            option.missing += read->bytes;
+        }
+        option.start_ns = later(option.start_ns, ready_ns);
+    }
+    uint32_t home = question->place->options.home;
+    if (question->constants && question->launch->constants[gpu] && gpu != home) {
+        double begin_ns = used >> home & 1 ? busy[home] : question->course->link_ns[gpu][home];
+        busy[home] = later(begin_ns, question->now_ns) + (double)question->launch->constants[gpu] * of[home][gpu].ns_per_byte;
+        used |= 1u << home;
+        option.start_ns = later(option.start_ns, busy[home] + of[home][gpu].copy_ns);
+    }
+    option.copies = used != 0;
+    for (; links && used; used &= used - 1)
+        links[__builtin_ctz(used)] = busy[__builtin_ctz(used)];
+    option.gap_ns = option.start_ns - free_ns;
+    option.finish_ns = option.start_ns + question->launch->ns[gpu];
+    return option;
+}
+
+/* Of many GPUs those that hold nothing of it and were not used last differ in their clocks alone. */
+static uint32_t worth_a_look(const struct question *question, uint32_t allowed)
+{
+    if ((uint32_t)__builtin_popcount(allowed) <= WIDE)
+        return allowed;
+    uint32_t some = 1u << question->last | 1u << question->place->options.home, best = TSR_GPUS;
+    double best_ns = 0;
+    for (uint32_t i = 0; i < question->count; i++)
+        some |= question->reads[i].holders;
+    some &= allowed;
+    for (uint32_t left = allowed & ~some; left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        double end_ns = later(question->course->free_ns[gpu], question->now_ns) + question->launch->ns[gpu];
+        if (best == TSR_GPUS || end_ns < best_ns)
+            best = gpu, best_ns = end_ns;
+    }
+    return best == TSR_GPUS ? some : some | 1u << best;
+}
+
+/* What it leaves could be back home before one GPU would be done with it. */
+static bool is_home_in_time(const struct question *question, uint32_t gpu, double finish_ns)
+{
+    const struct tsr_place_options *options = &question->place->options;
+    const struct tsr_place_link *link = &options->links[gpu][options->home];
+    double back_ns = link->fence_ns + link->copy_ns + (double)question->launch->written * link->ns_per_byte;
+    return !options->careful || gpu == options->home || finish_ns + back_ns <= question->course->single_ns;
+}
+
+/* The GPU where it belongs. */
+static uint32_t own_of(const struct question *question, const struct option options[TSR_GPUS], uint32_t gpus)
+{
+    uint32_t own = gpus >> question->last & 1 ? question->last : (uint32_t)__builtin_ctz(gpus);
+    if (!question->count)
+        return own;
+    for (uint32_t left = gpus; left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        const struct option *other = &options[gpu], *best = &options[own];
+        if (other->missing < best->missing ||
+            (other->missing == best->missing && own != question->last && other->finish_ns < best->finish_ns))
+            own = gpu;
+    }
+    return own;
+}
+
+static double score_of(const struct question *question, const struct option *option, uint32_t gpu, uint32_t own)
+{
+    const struct tsr_place_options *options = &question->place->options;
+    double most_ns = GAP_LEADS * options->lead_ns, gap_ns = option->gap_ns < most_ns ? option->gap_ns : most_ns;
+    double score = option->finish_ns + WAY_BACK * option->pull_ns + GAP_WEIGHT * gap_ns;
+    return gpu == own ? score : score + 2 * options->links[own][gpu].fence_ns + options->lead_ns;
+}
+
+static uint32_t choose(const struct question *question, uint32_t way, uint32_t allowed, struct option *chosen)
+{
+    struct option options[TSR_GPUS];
+    uint32_t gpus = worth_a_look(question, allowed), best = TSR_GPUS, earliest = TSR_GPUS;
+    for (uint32_t left = gpus; left; left &= left - 1)
+        options[__builtin_ctz(left)] = look(question, (uint32_t)__builtin_ctz(left), NULL);
+    uint32_t own = way == TSR_PLACE_STAY ? own_of(question, options, gpus) : 0;
+    double best_score = 0;
+    for (uint32_t left = gpus; left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        double finish_ns = options[gpu].finish_ns;
+        if (earliest == TSR_GPUS || finish_ns < options[earliest].finish_ns)
+            earliest = gpu;
+        if (!is_home_in_time(question, gpu, finish_ns))
+            continue;
+        double score = way == TSR_PLACE_STAY ? score_of(question, &options[gpu], gpu, own) : finish_ns;
+        if (best == TSR_GPUS || score < best_score)
+            best = gpu, best_score = score;
+    }
+    best = best == TSR_GPUS ? earliest : best;
+    *chosen = options[best];
+    return best;
+}
+
+static void ask(struct question *question, struct tsr_place *place, const struct tsr_place_launch *launch,
+                struct tsr_place_known *known[], uint32_t number)
+{
+    const struct tsr_place_known *last = known[TSR_PLACE_PARTS];
+    question->place = place;
+    question->course = &place->courses[number];
+    question->launch = launch;
+    question->now_ns = launch->now_ns + question->course->behind_ns;
+    question->constants = number == TSR_PLACE_ACTUAL;
+    question->last = last ? last->gpu[number] : place->options.home;
+    question->count = 0;
+    for (uint32_t i = 0; i < launch->part_count; i++) {
+        const struct tsr_place_known *writer = known[i];
+        const struct tsr_place_part *part = &launch->parts[i];
+        if (!writer && number != TSR_PLACE_ACTUAL)
+            continue;
+        question->reads[question->count++] = (struct read){
+            .done_ns = writer ? writer->finish_ns[number] : 0,
+            .bytes = part->bytes,
+            .holders = number == TSR_PLACE_ACTUAL ? part->holders : writer->holders[number],
+            .gpu = writer ? writer->gpu[number] : (uint32_t)__builtin_ctz(part->holders | 1u << (TSR_GPUS - 1)),
+        };
+    }
+}
+
+static double end_of(const struct tsr_place_course *course, uint32_t gpus)
+{
+    double end_ns = 0;
+    for (uint32_t gpu = 0; gpu < gpus; gpu++)
+        end_ns = later(end_ns, course->free_ns[gpu]);
+    return end_ns;
+}
+
+double tsr_place_end(const struct tsr_place *place)
+{
+    return end_of(&place->courses[TSR_PLACE_ACTUAL], place->options.gpus);
+}
+
+/* What has been gained is not to be lost again, but for the slack. */
+static void tighten(struct tsr_place *place)
+{
+    for (uint32_t number = 0; number < TSR_PLACE_COURSES; number++) {
+        struct tsr_place_course *course = &place->courses[number];
+        double most_ns = end_of(course, place->options.gpus) + place->options.slack_ns;
+        if (course->single_ns > most_ns)
+            course->single_ns = most_ns;
+    }
+}
+
+/* Another way is followed when it has been ahead for some time. */
+static void compare(struct tsr_place *place)
+{
+    uint32_t best = place->way;
+    tighten(place);
+    if (place->options.ways != (1u << TSR_PLACE_WAYS) - 1)
+        return;
+    for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
+        struct tsr_place_course *course = &place->courses[way];
+        double end_ns = end_of(course, place->options.gpus) - course->behind_ns;
+        course->lost_ns = course->lost_ns * FADES + end_ns - course->checked_ns;
+        course->checked_ns = end_ns;
+        if (course->lost_ns < AHEAD * place->courses[best].lost_ns)
+            best = way;
+    }
+    place->ahead = best == place->way ? 0 : place->ahead + 1;
+    if (place->ahead < AHEAD_FOR)
+        return;
+    place->way = best;
+    place->ahead = 0;
+}
+
+static double constants_ns(const struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu)
+{
+    return (double)launch->constants[gpu] * place->options.links[place->options.home][gpu].ns_per_byte;
+}
+
+/* GPUs that have its constants, or can pay for them. */
+static uint32_t affordable(const struct tsr_place *place, const struct tsr_place_launch *launch)
+{
+    uint32_t home = place->options.home, some = 0;
+    if (launch->stays)
+        return 1u << home;
+    for (uint32_t left = launch->allowed; left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        if (gpu == home || constants_ns(place, launch, gpu) <= place->credit_ns[gpu])
+            some |= 1u << gpu;
+    }
+    return some ? some : launch->allowed;
+}
+
+static void pay(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu)
+{
+    place->credit_ns[gpu] = later(place->credit_ns[gpu] - constants_ns(place, launch, gpu), 0);
+}
+
+/* Of a launch that would run on another GPU if its constants were there; whether they are to be fetched. */
+static bool earns(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t wanted)
+{
+    double cost_ns = constants_ns(place, launch, wanted);
+    place->credit_ns[wanted] += launch->ns[wanted];
+    return launch->constants[wanted] && cost_ns <= place->credit_ns[wanted];
+}
+
+static void look_up(struct tsr_place *place, const struct tsr_place_launch *launch, struct tsr_place_known *known[])
+{
+    for (uint32_t i = 0; i < launch->part_count; i++)
+        known[i] = find(place, launch->parts[i].writer);
+    known[TSR_PLACE_PARTS] = find(place, launch->last);
+}
+
+/* The course goes on with the launch on the GPU. */
+static void advance(struct tsr_place *place, const struct question *question, uint32_t number, uint32_t gpu,
+                    const struct option *option, struct tsr_place_known *known[], struct tsr_place_known *own)
+{
+    struct tsr_place_course *course = &place->courses[number];
+    if (option->copies)
+        look(question, gpu, course->link_ns[gpu]);
+    course->free_ns[gpu] = option->finish_ns;
+    for (uint32_t i = 0; i < question->launch->part_count; i++)
+        if (known[i])
+            known[i]->holders[number] |= (uint16_t)(1u << gpu);
+    own->finish_ns[number] = option->finish_ns;
+    own->holders[number] = (uint16_t)(1u << gpu);
+    own->gpu[number] = (uint8_t)gpu;
+}
+
+/* It comes to the course. */
+static void begin(struct question *question, struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t number,
+                  struct tsr_place_known *known[])
+{
+    struct tsr_place_course *course = &place->courses[number];
+    ask(question, place, launch, known, number);
+    course->single_ns = later(course->single_ns, question->now_ns) + launch->ns[place->options.home];
+}
+
+void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *launch, struct tsr_place_choice *choice)
+{
+    struct tsr_place_known *known[TSR_PLACE_PARTS + 1];
+    uint32_t home = place->options.home;
+    struct question question;
+    struct option option;
+    choice->own = (struct tsr_place_known){0};
+    look_up(place, launch, known);
+    for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
+        if (!(place->options.ways >> way & 1))
+            continue;
+        begin(&question, place, launch, way, known);
+        uint32_t gpu = choose(&question, way, launch->allowed, &option);
+        advance(place, &question, way, gpu, &option, known, &choice->own);
+    }
+    begin(&question, place, launch, TSR_PLACE_ACTUAL, known);
+    choice->gpu = choose(&question, place->way, affordable(place, launch), &option);
+    uint32_t wanted = choice->own.gpu[place->way];
+    bool earning = choice->gpu == home && wanted != home && !launch->stays;
+    choice->fetches = earning && earns(place, launch, wanted) ? wanted : home;
+    place->single_ns = later(place->single_ns, launch->now_ns + place->single_behind_ns) + launch->ns[home];
+    choice->own.single_ns = place->single_ns;
+    if (++place->launches % EVERY == 0)
+        compare(place);
+}
+
+struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr_place_launch *launch,
+                                       struct tsr_place_choice *choice, uint32_t gpu, uint64_t ticket)
+{
+    struct tsr_place_known *known[TSR_PLACE_PARTS + 1];
+    uint32_t home = place->options.home;
+    struct question question;
+    look_up(place, launch, known);
+    ask(&question, place, launch, known, TSR_PLACE_ACTUAL);
+    struct option option = look(&question, gpu, NULL);
+    advance(place, &question, TSR_PLACE_ACTUAL, gpu, &option, known, &choice->own);
+    if (gpu != home && launch->constants[gpu])
+        pay(place, launch, gpu);
+    place->decided[gpu]++;
+    choice->own.ticket = ticket;
+    choice->own.shift_ns = place->shift_ns[gpu];
+    if (ticket)
+        *slot_of(place, ticket) = choice->own;
+    return (struct tsr_place_answer){option.start_ns, option.finish_ns, choice->own.single_ns,
+                                     option.missing + (gpu == home ? 0 : launch->constants[gpu])};
+}
+
+void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu)
+{
+    double *link_ns = &place->courses[TSR_PLACE_ACTUAL].link_ns[gpu][place->options.home];
+    *link_ns = later(*link_ns, launch->now_ns) + constants_ns(place, launch, gpu);
+    pay(place, launch, gpu);
+}
+
+void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns)
+{
+    struct tsr_place_known *known = find(place, ticket);
+    if (!known)
+        return;
+    uint32_t gpu = known->gpu[TSR_PLACE_ACTUAL];
+    /* What was seen between its choice and now moved its end as well. */
+    double error_ns = at_ns - (known->finish_ns[TSR_PLACE_ACTUAL] + place->shift_ns[gpu] - known->shift_ns);
+    known->finish_ns[TSR_PLACE_ACTUAL] = at_ns;
+    known->shift_ns = place->shift_ns[gpu] += error_ns;
+    place->courses[TSR_PLACE_ACTUAL].free_ns[gpu] = later(place->courses[TSR_PLACE_ACTUAL].free_ns[gpu] + error_ns, at_ns);
+}
+
+void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns)
+{
+    const struct tsr_place_known *known = find(place, ticket);
+    if (!known)
+        return;
+    for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
+        struct tsr_place_course *course = &place->courses[way];
+        course->behind_ns = later(began_ns + course->behind_ns, known->finish_ns[way]) - ended_ns;
+    }
+    place->single_behind_ns = later(began_ns + place->single_behind_ns, known->single_ns) - ended_ns;
+    tsr_place_ended(place, ticket, ended_ns);
+}

@@ -1,0 +1,304 @@
+"""Random programs of few buffers and streams that hardly ever wait: `order_guest.py FIRST COUNT OPS [FEATURE,...]`.
+
+Launches read and write parts of buffers, one straight after the other, in a few streams; whatever two streams share,
+they order by events, by what CUDA orders anyway, or by a word in memory. Prints, for each of COUNT programs from seed
+FIRST on, a digest of all bytes at its end. FEATURE: what programs may do besides launching; all if none is named.
+"""
+
+import ctypes
+import hashlib
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy
+from cuda.bindings import driver
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.bindings import call
+
+HEADER = ".version 7.0\n.target sm_70\n.address_size 64\n"
+BEGIN = """
+.visible .entry {name}(.param .u64 to, .param .u64 from, .param .u32 count, .param .u32 salt)
+{{
+    .reg .b64 %a<6>;
+    .reg .b32 %r<9>;
+    .reg .pred %p;
+    ld.param.u64 %a1, [to];
+    ld.param.u64 %a3, [from];
+    ld.param.u32 %r1, [count];
+    ld.param.u32 %r6, [salt];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.u32 %r2, %r2, %r3, %r4;
+    setp.ge.u32 %p, %r2, %r1;
+    @%p bra done;
+    mul.wide.u32 %a2, %r2, 4;
+"""
+END = """
+done:
+    ret;
+}}
+"""
+MIX = """
+    add.u64 %a1, %a1, %a2;
+    add.u64 %a3, %a3, %a2;
+    ld.global.u32 %r1, [%a1];
+    ld.global.u32 %r5, [%a3];
+    mad.lo.u32 %r1, %r1, 1664525, %r5;
+    add.u32 %r1, %r1, %r6;
+    st.global.u32 [%a1], %r1;
+"""
+TAKE = """
+    add.u64 %a1, %a1, %a2;
+    add.u64 %a3, %a3, %a2;
+    ld.global.u32 %r5, [%a3];
+    mad.lo.u32 %r5, %r5, 22695477, %r6;
+    st.global.u32 [%a1], %r5;
+"""
+FILL = """
+    add.u64 %a1, %a1, %a2;
+    mad.lo.u32 %r5, %r2, 134775813, %r6;
+    st.global.u32 [%a1], %r5;
+"""
+CHASE = """
+    ld.global.u64 %a3, [%a3];
+    add.u64 %a1, %a1, %a2;
+    add.u64 %a3, %a3, %a2;
+    ld.global.u32 %r1, [%a1];
+    add.u32 %r1, %r1, %r6;
+    st.global.u32 [%a1], %r1;
+    ld.global.u32 %r5, [%a3];
+    add.u32 %r5, %r5, 1;
+    st.global.u32 [%a3], %r5;
+"""
+BODIES = {
+    **{f"mix_{n}": MIX for n in "abc"},
+    "take_a": TAKE,
+    "take_b": TAKE,
+    "fill_a": FILL,
+    "fill_b": FILL,
+    "chase": CHASE,
+}
+KERNELS = ("mix_a", "mix_b", "mix_c", "take_a", "take_b", "fill_a", "fill_b")
+WORDS, BUFFERS = 4096, 6
+FEATURES = ("streams", "legacy", "copies", "sets", "host", "chase", "graphs", "replace", "pinned", "values", "waits")
+LEGACY, OWN = driver.CUstream(1), driver.CUstream(2)
+RELAXED = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class Machine:
+    """What all programs of a process share."""
+
+    def __init__(self) -> None:
+        call(driver.cuInit(0))
+        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+        code = HEADER + "".join((BEGIN + body + END).format(name=name) for name, body in BODIES.items())
+        module = call(driver.cuModuleLoadData(code.encode()))
+        self.functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in BODIES}
+        self.streams = [call(driver.cuStreamCreate(1)), call(driver.cuStreamCreate(0)), LEGACY, OWN]
+        self.streams.append(call(driver.cuStreamCreate(1)))
+        self.flags = call(driver.cuMemAlloc(64))
+        call(driver.cuMemsetD8(self.flags, 0, 64))
+        self.flag_value = 0
+
+
+class Program:
+    """buffers: address and words; used: by buffer, the streams that used it since it was last waited for."""
+
+    def __init__(self, machine: Machine, seed: int, features: frozenset[str]) -> None:
+        self._machine, self._draw, self._features = machine, random.Random(seed), features
+        self._host: list[Any] = []
+        self._buffers = [self._allocate() for _ in range(BUFFERS)]
+        self._pinned = 0
+        if "pinned" in features and self._draw.random() < 0.5:
+            self._pinned = int(call(driver.cuMemHostAlloc(4 * WORDS, 2)))
+            numpy.ctypeslib.as_array((ctypes.c_uint32 * WORDS).from_address(self._pinned))[:] = 1
+            self._buffers.append(int(call(driver.cuMemHostGetDevicePointer(self._pinned, 0))))
+        self._used: list[set[int]] = [set() for _ in self._buffers]
+        self._digest = hashlib.sha256()
+        several = "streams" in features and self._draw.random() < 0.7
+        choices = [0, 1, 4] + ([2, 3] if "legacy" in features else [])
+        self._choices = (
+            self._draw.sample(choices, self._draw.randint(2, len(choices))) if several else [self._draw.choice(choices)]
+        )
+
+    def _allocate(self) -> int:
+        address = int(call(driver.cuMemAlloc(4 * WORDS)))
+        values = numpy.arange(WORDS, dtype=numpy.uint32) * numpy.uint32(self._draw.randrange(1, 1000))
+        call(driver.cuMemcpyHtoD(address, values, values.nbytes))
+        return address
+
+    def _is_ordered(self, earlier: int, later: int) -> bool:
+        blocking = (1, 3)
+        return earlier == later or (earlier == 2 and later in blocking) or (later == 2 and earlier in blocking)
+
+    def _order(self, buffer: int, stream: int) -> None:
+        for earlier in self._used[buffer]:
+            if not self._is_ordered(earlier, stream):
+                self._wait(earlier, stream)
+        self._used[buffer] = {stream}
+
+    def _wait(self, earlier: int, later: int) -> None:
+        machine, streams = self._machine, self._machine.streams
+        if "values" in self._features and self._draw.random() < 0.2:
+            machine.flag_value += 1
+            flag = int(machine.flags) + 8 * earlier
+            call(driver.cuStreamWriteValue64(streams[earlier], flag, machine.flag_value, 0))
+            call(driver.cuStreamWaitValue64(streams[later], flag, machine.flag_value, 0))
+            return
+        event = call(driver.cuEventCreate(2))
+        call(driver.cuEventRecord(event, streams[earlier]))
+        call(driver.cuStreamWaitEvent(streams[later], event, 0))
+        call(driver.cuEventDestroy(event))
+
+    def _part(self) -> tuple[int, int]:
+        """First word and words: mostly all, or halves."""
+        if self._draw.random() < 0.5:
+            return 0, WORDS
+        words = self._draw.choice((WORDS // 2, WORDS // 4, 64))
+        return self._draw.randrange(0, WORDS - words + 1, 64), words
+
+    def _two(self, stream: int) -> tuple[int, int, int]:
+        """Addresses of parts of two buffers that the stream may use, and their words."""
+        to, source = self._draw.sample(range(len(self._buffers)), 2)
+        for buffer in (to, source):
+            self._order(buffer, stream)
+        (begin, words), (other, less) = self._part(), self._part()
+        return self._buffers[to] + 4 * begin, self._buffers[source] + 4 * other, min(words, less)
+
+    def _launch_on(self, stream: Any, to: int, source: int, words: int, name: str) -> None:
+        parameters = ((to, source, words, self._draw.randrange(2**31)), (ctypes.c_uint64,) * 2 + (ctypes.c_uint32,) * 2)
+        call(
+            driver.cuLaunchKernel(
+                self._machine.functions[name], -(-words // 128), 1, 1, 128, 1, 1, 0, stream, parameters, 0
+            )
+        )
+
+    def launch(self, stream: int) -> None:
+        to, source, words = self._two(stream)
+        self._launch_on(self._machine.streams[stream], to, source, words, self._draw.choice(KERNELS))
+
+    def copies(self, stream: int) -> None:
+        to, source, words = self._two(stream)
+        call(driver.cuMemcpyDtoDAsync(to, source, 4 * words, self._machine.streams[stream]))
+
+    def sets(self, stream: int) -> None:
+        to, _, words = self._two(stream)
+        call(driver.cuMemsetD32Async(to, self._draw.randrange(2**31), words, self._machine.streams[stream]))
+
+    def host(self, stream: int) -> None:
+        """A copy to or from pageable memory, in the stream."""
+        buffer = self._draw.randrange(BUFFERS)
+        self._order(buffer, stream)
+        begin, words = self._part()
+        values = numpy.full(words, self._draw.randrange(2**31), numpy.uint32)
+        self._host.append(values)
+        if self._draw.random() < 0.5:
+            call(
+                driver.cuMemcpyHtoDAsync(
+                    self._buffers[buffer] + 4 * begin, values, values.nbytes, self._machine.streams[stream]
+                )
+            )
+            return
+        call(
+            driver.cuMemcpyDtoHAsync(
+                values, self._buffers[buffer] + 4 * begin, values.nbytes, self._machine.streams[stream]
+            )
+        )
+        call(driver.cuStreamSynchronize(self._machine.streams[stream]))
+        self._digest.update(values.tobytes())
+
+    def chase(self, stream: int) -> None:
+        """A kernel that follows a pointer in memory: nobody knows what it touches."""
+        to, target, words = self._two(stream)
+        place = int(self._machine.flags) + 48
+        for earlier in range(len(self._machine.streams)):
+            if not self._is_ordered(earlier, stream):
+                self._wait(earlier, stream)
+        call(driver.cuMemcpyHtoDAsync(place, numpy.array([target], numpy.uint64), 8, self._machine.streams[stream]))
+        self._launch_on(self._machine.streams[stream], to, place, words, "chase")
+        call(driver.cuStreamSynchronize(self._machine.streams[stream]))
+
+    def graphs(self, stream: int) -> None:
+        if stream == 2:
+            return
+        to, source, words = self._two(stream)
+        handle = self._machine.streams[stream]
+        call(driver.cuStreamBeginCapture(handle, RELAXED))
+        for name in self._draw.sample(KERNELS, 2):
+            self._launch_on(handle, to, source, words, name)
+        graph = call(driver.cuStreamEndCapture(handle))
+        instance = call(driver.cuGraphInstantiate(graph, 0))
+        call(driver.cuGraphLaunch(instance, handle))
+        call(driver.cuGraphExecDestroy(instance))
+        call(driver.cuGraphDestroy(graph))
+
+    def replace(self, stream: int) -> None:
+        """A buffer goes, straight after it was used, and another comes that may be where it was."""
+        buffer = self._draw.randrange(BUFFERS)
+        for earlier in self._used[buffer] - {stream}:
+            self._wait(earlier, stream)
+        self._used[buffer] = {stream}
+        if self._draw.random() < 0.5 or stream == 3:
+            call(driver.cuMemFree(self._buffers[buffer]))
+            self._buffers[buffer] = self._allocate()
+        else:
+            handle = self._machine.streams[stream]
+            call(driver.cuMemFreeAsync(self._buffers[buffer], handle))
+            self._buffers[buffer] = int(call(driver.cuMemAllocAsync(4 * WORDS, handle)))
+            call(driver.cuMemsetD32Async(self._buffers[buffer], self._draw.randrange(2**31), WORDS, handle))
+
+    def pinned(self, _stream: int) -> None:
+        """The host looks at, or changes, its own memory that kernels use."""
+        if not self._pinned:
+            return
+        for earlier in self._used[-1]:
+            call(driver.cuStreamSynchronize(self._machine.streams[earlier]))
+        self._used[-1] = set()
+        values = numpy.ctypeslib.as_array((ctypes.c_uint32 * WORDS).from_address(self._pinned))
+        self._digest.update(values.tobytes())
+        values[self._draw.randrange(WORDS)] += 1
+
+    def waits(self, stream: int) -> None:
+        if self._draw.random() < 0.3:
+            call(driver.cuCtxSynchronize())
+        else:
+            call(driver.cuStreamSynchronize(self._machine.streams[stream]))
+
+    def values(self, stream: int) -> None:
+        """Only between streams."""
+
+    def run(self, operations: int) -> str:
+        others = [f for f in FEATURES if f in self._features and f not in ("streams", "legacy")]
+        rare = {"chase": 0.05, "graphs": 0.1, "waits": 0.1, "host": 0.2, "replace": 0.15, "pinned": 0.1}
+        for _ in range(operations):
+            stream = self._draw.choice(self._choices)
+            other = self._draw.choice(others) if others else "launch"
+            is_other = self._draw.random() < 0.3 * rare.get(other, 1.0)
+            getattr(self, other if is_other else "launch")(stream)
+        call(driver.cuCtxSynchronize())
+        for buffer in self._buffers[:BUFFERS]:
+            numbers = numpy.zeros(WORDS, numpy.uint32)
+            call(driver.cuMemcpyDtoH(numbers, buffer, numbers.nbytes))
+            self._digest.update(numbers.tobytes())
+            call(driver.cuMemFree(buffer))
+        if self._pinned:
+            self.pinned(0)
+            call(driver.cuMemFreeHost(self._pinned))
+        return self._digest.hexdigest()[:16]
+
+
+def main() -> None:
+    first, count, operations = map(int, sys.argv[1:4])
+    features = frozenset(sys.argv[4].split(",") if len(sys.argv) > 4 else FEATURES)
+    machine = Machine()
+    for seed in range(first, first + count):
+        print(seed, Program(machine, seed, features).run(operations), flush=True)
+
+
+if __name__ == "__main__":
+    main()

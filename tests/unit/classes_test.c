@@ -1,0 +1,117 @@
+/* Times of classes of launches: samples, estimates, bounds. */
+#include "schedule/classes.c"
+
+#include <pthread.h>
+
+#include "check.h"
+
+static struct tsr_classes classes; /* large */
+static const uint32_t block[3] = {256, 1, 1};
+
+static struct tsr_class_of of(uint64_t function, uint32_t blocks)
+{
+    return tsr_class_find(&classes, function, (uint32_t[]){blocks, 1, 1}, block, 0);
+}
+
+static bool is_about(double value, double expected)
+{
+    return value > 0.99 * expected && value < 1.01 * expected;
+}
+
+static void start(void)
+{
+    memset(&classes, 0, sizeof classes);
+}
+
+TEST(samples_are_frequent_at_first_and_rare_later)
+{
+    unsigned first = 0, all = 0;
+    start();
+    struct tsr_class_of some = of(1, 10);
+    for (unsigned i = 0; i < 100000; i++) {
+        bool due = tsr_class_is_due(&some, 0);
+        first += due && i < 4;
+        all += due;
+    }
+    CHECK_EQ(first, 4);
+    CHECK(all >= 100 && all <= 110);   /* 97 of 1,024 each, and the powers of two before */
+    CHECK(tsr_class_is_due(&some, 1)); /* each GPU has its own */
+}
+
+TEST(shapes_of_a_function_have_times_of_their_own)
+{
+    start();
+    struct tsr_class_of small = of(1, 10), large = of(1, 1000), other = of(2, 10);
+    tsr_class_tell(&classes, &small, 0, 5e3);
+    tsr_class_tell(&classes, &large, 0, 80e3);
+    CHECK(is_about(tsr_class_ns(&classes, &small, 0, 0), 5e3));
+    CHECK(is_about(tsr_class_ns(&classes, &large, 0, 0), 80e3));
+    CHECK(is_about(tsr_class_ns(&classes, &other, 0, 10000000), 12e3)); /* by its bytes */
+    CHECK(of(1, 10).shape == small.shape && of(1, 10).function == large.function);
+}
+
+TEST(a_new_shape_is_estimated_by_its_threads_and_another_gpu_by_how_it_compares)
+{
+    start();
+    struct tsr_class_of known = of(1, 100), larger = of(1, 200), elsewhere = of(3, 7);
+    for (unsigned i = 0; i < 3; i++) {
+        tsr_class_tell(&classes, &known, 0, 10e3);
+        tsr_class_tell(&classes, &known, 1, 20e3);
+    }
+    CHECK(is_about(tsr_class_ns(&classes, &larger, 0, 0), 20e3));
+    CHECK(is_about(tsr_class_ns(&classes, &larger, 1, 0), 40e3));
+    tsr_class_tell(&classes, &elsewhere, 0, 50e3);
+    CHECK(is_about(tsr_class_ns(&classes, &elsewhere, 1, 0), 100e3));
+}
+
+TEST(what_interrupts_a_sample_does_not_count_for_long)
+{
+    start();
+    struct tsr_class_of some = of(1, 100);
+    tsr_class_tell(&classes, &some, 0, 900e3); /* the first one may load code */
+    for (unsigned i = 0; i < 10; i++)
+        tsr_class_tell(&classes, &some, 0, 10e3);
+    tsr_class_tell(&classes, &some, 0, 5e9);
+    CHECK(tsr_class_ns(&classes, &some, 0, 0) < 18e3);
+    for (unsigned i = 0; i < 20; i++)
+        tsr_class_tell(&classes, &some, 0, 10e3);
+    CHECK(is_about(tsr_class_ns(&classes, &some, 0, 0), 10e3));
+}
+
+TEST(a_full_table_still_knows_functions)
+{
+    start();
+    struct tsr_class_of first = of(1, 1), last = first;
+    tsr_class_tell(&classes, &first, 0, 33e3);
+    for (uint32_t blocks = 2; blocks < 4 * TSR_CLASSES; blocks++)
+        last = of(1, blocks);
+    CHECK(classes.used <= TSR_CLASSES && classes.used > TSR_CLASSES / 2);
+    CHECK(last.function == first.function);
+    struct tsr_class_of none = {.function = first.function, .threads = first.threads};
+    CHECK(is_about(tsr_class_ns(&classes, &none, 0, 0), 33e3));
+    CHECK(tsr_class_is_due(&none, 0));
+    CHECK(!tsr_class_is_due(&(struct tsr_class_of){0}, 0));
+}
+
+static void *look_up(void *argument)
+{
+    struct tsr_class_of *found = argument;
+    for (uint32_t i = 0; i < 2000; i++)
+        found[i] = of(i % 50 + 1, i);
+    return NULL;
+}
+
+TEST(threads_find_the_same_entries)
+{
+    static struct tsr_class_of found[4][2000];
+    pthread_t threads[4];
+    start();
+    for (unsigned i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, look_up, found[i]);
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    for (uint32_t i = 0; i < 2000; i++)
+        for (unsigned other = 1; other < 4; other++)
+            CHECK(found[0][i].shape == found[other][i].shape && found[0][i].function == found[other][i].function);
+    CHECK_EQ(classes.used, 2050);
+}

@@ -1,0 +1,344 @@
+/* Where launches go: the rule and its guard, on programs made by hand, and against clocks kept by a plain model. */
+#include "schedule/guard.c"
+#include "schedule/place.c"
+
+#include <stdlib.h>
+
+#include "check.h"
+
+#define MS 1e6
+#define US 1e3
+#define MB (1ull << 20)
+#define NVLINK 390.0
+#define PCIE 25.0
+
+static struct tsr_place place; /* large */
+static uint64_t tickets;
+
+static void start_with(uint32_t gpus, double bytes_per_ns, uint32_t ways)
+{
+    struct tsr_place_options options = {.gpus = gpus, .ways = ways, .lead_ns = 500 * US, .slack_ns = 10 * MS, .careful = true};
+    for (uint32_t i = 0; i < TSR_GPUS * TSR_GPUS; i++)
+        options.links[i / TSR_GPUS][i % TSR_GPUS] = (struct tsr_place_link){8 * US, 3 * US, 1 / bytes_per_ns};
+    tsr_place_init(&place, &options);
+    tickets = 0;
+}
+
+static void start(uint32_t gpus, double bytes_per_ns)
+{
+    start_with(gpus, bytes_per_ns, 3);
+}
+
+static struct tsr_place_launch made(double now_ns, double ns)
+{
+    struct tsr_place_launch launch = {.now_ns = now_ns, .allowed = (1u << place.options.gpus) - 1};
+    for (uint32_t gpu = 0; gpu < TSR_GPUS; gpu++)
+        launch.ns[gpu] = ns;
+    return launch;
+}
+
+/* It goes where it should. Its ticket is the next one. */
+static struct tsr_place_choice go(const struct tsr_place_launch *launch, struct tsr_place_answer *answer)
+{
+    struct tsr_place_answer ignored;
+    struct tsr_place_choice choice;
+    tsr_place_choose(&place, launch, &choice);
+    *(answer ? answer : &ignored) = tsr_place_take(&place, launch, &choice, choice.gpu, ++tickets);
+    return choice;
+}
+
+static void add_part(struct tsr_place_launch *launch, uint64_t writer, uint64_t bytes, uint32_t holders)
+{
+    launch->parts[launch->part_count++] = (struct tsr_place_part){writer, bytes, holders};
+}
+
+/* A chain of launches in the stream of `last`, each of which reads what the one before wrote. The last one's GPU; its ticket. */
+static uint32_t chain(unsigned count, double ns, double now_ns, uint64_t *last)
+{
+    uint32_t gpu = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct tsr_place_launch launch = made(now_ns, ns);
+        launch.last = *last;
+        launch.written = MB;
+        if (i)
+            add_part(&launch, tickets, MB, 1u << gpu);
+        gpu = go(&launch, NULL).gpu;
+        *last = tickets;
+    }
+    return gpu;
+}
+
+TEST(a_chain_stays_where_it_began)
+{
+    uint64_t last = 0;
+    start(4, NVLINK);
+    chain(2000, 20 * US, 0, &last);
+    CHECK_EQ(place.decided[0], 2000);
+    CHECK(tsr_place_end(&place) == 2000 * 20 * US);
+}
+
+TEST(requests_take_turns_and_move_nothing)
+{
+    uint64_t last = 0;
+    start(2, NVLINK);
+    for (unsigned request = 0; request < 40; request++)
+        chain(100, 20 * US, 0, &last);
+    CHECK(tsr_place_end(&place) <= 21 * 100 * 20 * US);
+    CHECK(place.single_ns == 40 * 100 * 20 * US);
+}
+
+TEST(sixteen_gpus_are_all_used)
+{
+    uint64_t last = 0;
+    start(16, PCIE);
+    for (unsigned request = 0; request < 160; request++)
+        chain(100, 20 * US, 0, &last);
+    for (uint32_t gpu = 0; gpu < 16; gpu++)
+        CHECK(place.decided[gpu] >= 9 * 100 && place.decided[gpu] <= 11 * 100);
+}
+
+TEST(without_a_lead_nothing_leaves)
+{
+    uint64_t last = 0;
+    start(2, NVLINK);
+    chain(1, 400 * US, 0, &last);
+    CHECK_EQ(chain(1, 20 * US, 0, &last), 0); /* it would be done 400 us earlier elsewhere */
+    chain(1, 200 * US, 0, &last);
+    CHECK_EQ(chain(1, 20 * US, 0, &last), 1);
+}
+
+TEST(a_gpu_that_is_not_allowed_gets_nothing)
+{
+    start(3, NVLINK);
+    for (unsigned i = 0; i < 100; i++) {
+        struct tsr_place_launch launch = made(0, MS);
+        launch.allowed = 1u << 0 | 1u << 2;
+        CHECK(go(&launch, NULL).gpu != 1);
+    }
+    CHECK_EQ(place.decided[0] + place.decided[2], 100);
+    struct tsr_place_launch pinned = made(0, MS);
+    pinned.allowed = 1u << 1;
+    CHECK_EQ(go(&pinned, NULL).gpu, 1);
+}
+
+TEST(a_slower_gpu_gets_less)
+{
+    uint64_t share[2] = {0};
+    start(2, NVLINK);
+    for (unsigned i = 0; i < 3000; i++) {
+        struct tsr_place_launch launch = made(0, 100 * US);
+        launch.ns[1] = 200 * US;
+        share[go(&launch, NULL).gpu]++;
+    }
+    CHECK(share[0] > 1900 && share[0] < 2100);
+}
+
+TEST(who_stays_goes_home_and_ways_go_on)
+{
+    start(2, NVLINK);
+    for (unsigned i = 0; i < 100; i++) {
+        struct tsr_place_launch launch = made(0, MS);
+        launch.stays = true;
+        CHECK_EQ(go(&launch, NULL).gpu, 0);
+    }
+    CHECK(place.courses[TSR_PLACE_ACTUAL].free_ns[0] == 100 * MS);
+    CHECK(place.courses[TSR_PLACE_STAY].free_ns[0] < 60 * MS);
+}
+
+TEST(what_is_late_moves_what_comes_after_it_once)
+{
+    start(1, NVLINK);
+    for (unsigned i = 0; i < 3; i++) {
+        struct tsr_place_launch launch = made(0, MS);
+        go(&launch, NULL);
+    }
+    tsr_place_ended(&place, 1, 1.5 * MS); /* half a millisecond late: so are all */
+    CHECK(tsr_place_end(&place) == 3.5 * MS);
+    tsr_place_ended(&place, 2, 2.5 * MS);
+    CHECK(tsr_place_end(&place) == 3.5 * MS);
+    tsr_place_ended(&place, 3, 3 * MS);
+    CHECK(tsr_place_end(&place) == 3 * MS);
+    tsr_place_ended(&place, 77, 9 * MS); /* nobody knows it */
+    CHECK(tsr_place_end(&place) == 3 * MS);
+}
+
+TEST(a_host_that_waits_would_wait_longer_for_one_gpu)
+{
+    uint64_t last = 0;
+    start(2, NVLINK);
+    for (unsigned step = 0; step < 10; step++) {
+        double now_ns = tsr_place_end(&place);
+        chain(100, 20 * US, now_ns, &last);
+        chain(100, 20 * US, now_ns, &last);
+        tsr_place_waited(&place, last, now_ns, tsr_place_end(&place));
+    }
+    CHECK(place.single_ns == 10 * 200 * 20 * US);
+    CHECK(tsr_place_end(&place) < 0.6 * place.single_ns);
+}
+
+/* What is missing of constants is copied, and no more of it than has cost. */
+TEST(constants_are_copied_for_what_lacking_them_has_cost)
+{
+    uint64_t copied = 0, missing = 40 * MB;
+    start(2, PCIE);
+    for (unsigned i = 0; i < 200; i++) {
+        struct tsr_place_launch launch = made(0, 100 * US);
+        launch.constants[1] = missing;
+        struct tsr_place_choice choice = go(&launch, NULL);
+        if (choice.fetches == 1)
+            tsr_place_fetched(&place, &launch, 1);
+        if (choice.gpu == 1 || choice.fetches == 1) {
+            copied += missing;
+            CHECK((double)copied / PCIE <= 100 * US * (i + 1));
+            missing = 0;
+        }
+    }
+    CHECK_EQ(copied, 40 * MB);
+    CHECK(place.decided[1] > 50);
+}
+
+/* ---- random programs against plain clocks ---- */
+
+#define LAUNCHES 4000u
+#define BUFFERS 24u
+
+struct model {
+    double free_ns[TSR_GPUS], link_ns[TSR_GPUS][TSR_GPUS], done_ns[LAUNCHES + 1];
+    uint32_t gpu[LAUNCHES + 1], holders[BUFFERS];
+    uint64_t writer[BUFFERS];
+    unsigned short seed[3];
+};
+
+static unsigned draw(struct model *model, unsigned below)
+{
+    return (unsigned)(nrand48(model->seed) % below);
+}
+
+/* When the launch starts on the GPU; its copies take place. */
+static double run(struct model *model, const struct tsr_place_launch *launch, uint32_t gpu, double bytes_per_ns)
+{
+    double start_ns = later(launch->now_ns, model->free_ns[gpu]);
+    for (uint32_t i = 0; i < launch->part_count; i++) {
+        const struct tsr_place_part *part = &launch->parts[i];
+        uint32_t from = model->gpu[part->writer];
+        double ready_ns = model->done_ns[part->writer] + (from == gpu ? 0 : 8 * US);
+        if (!(part->holders >> gpu & 1)) {
+            double *link_ns = &model->link_ns[from][gpu];
+            *link_ns = later(*link_ns, later(ready_ns, launch->now_ns)) + (double)part->bytes * (1 / bytes_per_ns);
+            ready_ns = *link_ns + 3 * US;
+        }
+        start_ns = later(start_ns, ready_ns);
+    }
+    return start_ns;
+}
+
+static void run_random(unsigned seed, uint32_t gpus, double bytes_per_ns, double host_ns)
+{
+    static struct model model;
+    memset(&model, 0, sizeof model);
+    model.seed[0] = (unsigned short)seed;
+    start_with(gpus, bytes_per_ns, 1 + seed % 3);
+    unsigned region = 1 + draw(&model, 4), reads = 1 + draw(&model, 3);
+    for (uint64_t number = 1; number <= LAUNCHES; number++) {
+        struct tsr_place_launch launch = made((double)number * host_ns, (1 + draw(&model, 60)) * US);
+        unsigned part = (unsigned)(number / 50) % region, size = BUFFERS / region, written = part * size + draw(&model, size);
+        uint32_t read[8], count = 0;
+        for (unsigned i = 0; i < reads; i++) {
+            read[count] = draw(&model, 10) ? part * size + draw(&model, size) : draw(&model, BUFFERS);
+            if (model.writer[read[count]] && (i == 0 || model.writer[read[count]] != model.writer[read[0]]))
+                add_part(&launch, model.writer[read[count]], MB + draw(&model, 8) * MB, model.holders[read[count]]), count++;
+        }
+        launch.last = number - 1;
+        launch.written = 4 * MB;
+        struct tsr_place_answer answer;
+        uint32_t gpu = go(&launch, &answer).gpu;
+        double start_ns = run(&model, &launch, gpu, bytes_per_ns);
+        if (!CHECK(answer.start_ns == start_ns && gpu < gpus))
+            return;
+        model.free_ns[gpu] = model.done_ns[number] = start_ns + launch.ns[0];
+        model.gpu[number] = gpu;
+        for (uint32_t i = 0; i < count; i++)
+            model.holders[read[i]] |= 1u << gpu;
+        model.writer[written] = number;
+        model.holders[written] = 1u << gpu;
+    }
+    CHECK(tsr_place_end(&place) <= 1.03 * place.single_ns);
+}
+
+TEST(starts_are_those_of_plain_clocks_and_nothing_is_lost)
+{
+    for (unsigned seed = 1; seed <= 200; seed++)
+        run_random(seed, 2 + seed % 15, seed % 2 ? PCIE : NVLINK, seed % 3 * 10 * US);
+}
+
+/* A chain, and beside each of its launches one of old bytes that could start at once elsewhere, but whose result the chain needs next. */
+static void tempting(uint64_t back, uint64_t more)
+{
+    static uint32_t holders[2 * LAUNCHES + 2];
+    struct tsr_place_launch launch = made(0, 20 * US);
+    uint64_t own = tickets + 1, read[] = {own - back, own - more};
+    launch.written = 8 * MB;
+    for (uint32_t i = 0; i < 2; i++)
+        if (read[i] < own)
+            add_part(&launch, read[i], 8 * MB, holders[read[i]]);
+    holders[own] = 1u << go(&launch, NULL).gpu;
+    for (uint32_t i = 0; i < launch.part_count; i++)
+        holders[launch.parts[i].writer] |= holders[own];
+}
+
+static double tempt(bool careful)
+{
+    start_with(2, PCIE, 2);
+    place.options.careful = careful;
+    for (uint64_t i = 1; i <= LAUNCHES; i++) {
+        tempting(i > 1 ? 2 : 0, i > 1 ? 1 : 0);
+        tempting(i > 20 ? 41 : 0, 0);
+    }
+    return place.single_ns / tsr_place_end(&place);
+}
+
+TEST(who_looks_at_each_launch_alone_loses_and_who_is_careful_does_not)
+{
+    CHECK(tempt(false) < 0.5);
+    CHECK(tempt(true) > 0.97);
+}
+
+/* ---- the guard ---- */
+
+static struct tsr_guard guard;
+
+static void start_guard(void)
+{
+    struct tsr_guard_options options = {20 * MS, 20 * MS, 1000 * MS, 0.01, 1 * MS};
+    tsr_guard_init(&guard, &options);
+}
+
+TEST(who_wins_is_left_alone)
+{
+    start_guard();
+    for (double ns = 0; ns < 1000 * MS; ns += MS)
+        CHECK(!tsr_guard_next(&guard, ns, 0.9 * ns));
+    CHECK(guard.won == guard.windows && guard.windows >= 45);
+}
+
+TEST(who_wins_nothing_rests_longer_each_time)
+{
+    unsigned tried = 0;
+    start_guard();
+    for (double ns = 0; ns < 4000 * MS; ns += MS)
+        tried += !tsr_guard_next(&guard, ns, ns);
+    CHECK_EQ(guard.won, 0);
+    CHECK(tried >= 8 * 20 && tried <= 10 * 21); /* 20, 40, ... 640, 1000, 1000 ms of rest between them */
+}
+
+TEST(a_loss_ends_the_window_at_once)
+{
+    double lag_ns = 0;
+    unsigned tried = 0;
+    start_guard();
+    for (double ns = 0; ns < 4000 * MS; ns += 0.1 * MS)
+        if (!tsr_guard_next(&guard, ns, ns + lag_ns))
+            tried++, lag_ns += 0.1 * MS; /* twice as slow */
+    CHECK(lag_ns <= 0.005 * 4000 * MS);
+    CHECK(tried > 50);
+}
