@@ -6,12 +6,15 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # for helpers beside the tests; at the end, so that the installed package comes first
+
+from tests.sample import is_in_share, share  # noqa: E402
 
 
 @contextmanager
@@ -25,6 +28,19 @@ def locked(name: str, kind: int) -> Iterator[None]:
             yield
         finally:
             fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full-share", type=share, default=Fraction(1), metavar="1/N", help="of the tests marked full")
+    parser.addoption("--full-seed", type=int, default=0, metavar="SEED", help="which of them a share has")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """All workers must choose the same."""
+    part, seed = config.getoption("--full-share"), config.getoption("--full-seed")
+    left = [each for each in items if not each.get_closest_marker("full") or is_in_share(each.nodeid, part, seed)]
+    config.hook.pytest_deselected(items=[each for each in items if each not in {*left}])
+    items[:] = left
 
 
 @pytest.hookimpl(wrapper=True)

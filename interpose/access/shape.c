@@ -4,7 +4,7 @@
 #define REWRITES 4 /* one after the other */
 #define MOST_FACTS 24
 #define MOST_ZEROS 16
-#define SPARSE 0.95 /* a stride is worth naming when fewer bytes than this share are inside */
+#define SPARSE 1.0 /* a stride is worth naming when fewer bytes than this share are inside */
 
 /* The form plus a multiple of a zero that removes one of its terms; NULL: it is not there. */
 static const struct tsr_form *without(struct tsr_evaluation *e, const struct tsr_form *form, const struct tsr_form *zero,
@@ -131,15 +131,27 @@ static uint32_t zeros_of(struct tsr_evaluation *e, const struct tsr_form *const 
     return found;
 }
 
+/* What the symbols of a form are known by themselves, but for what says how they were divided. */
+static const struct tsr_facts *own_facts(struct tsr_evaluation *e, const struct tsr_form *form)
+{
+    struct tsr_facts *found = tsr_facts_room(e, MOST_FACTS);
+    for (uint32_t i = 0; i < form->count; i++) {
+        const struct tsr_symbol *symbol = tsr_symbol_at(e, form->terms[i].symbol);
+        for (const struct tsr_fact_link *link = symbol->zero ? NULL : symbol->facts; link; link = link->next)
+            append(found, link->form, MOST_FACTS);
+    }
+    return found;
+}
+
 /* The facts, and facts about divided values as facts about quotients: without the remainders, they can be rounded. */
 static const struct tsr_facts *with_rewritten(struct tsr_evaluation *e, const struct tsr_form *const *written, uint32_t count,
                                               const struct tsr_facts *facts)
 {
     const struct tsr_form *zeros[MOST_ZEROS];
     uint32_t zero_count = zeros_of(e, written, count, zeros);
-    if (!zero_count || !facts->count)
+    if (!zero_count)
         return facts;
-    const struct tsr_facts *all = facts, *latest = facts;
+    const struct tsr_facts *all = facts, *latest = tsr_facts_joined(e, facts, own_facts(e, written[0]));
     for (int round = 0; round < REWRITES && latest->count; round++) {
         struct tsr_facts *next = tsr_facts_room(e, MOST_FACTS);
         for (uint32_t i = 0; i < latest->count; i++)
@@ -179,7 +191,8 @@ static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, c
         tsr_wide width = high - low + shape->size;
         double share = (double)width / (double)step;
         tsr_wide before = tsr_wide_modulo(shape->first - low, step); /* the first step is told from its beginning */
-        if (share < *best && before < width) {
+        bool has_several = shape->first - before + width <= shape->last;
+        if (share < *best && before < width && has_several) {
             *best = share;
             *first = shape->first - before;
             shape->stride = step;
@@ -209,7 +222,5 @@ bool tsr_shape_find(struct tsr_evaluation *e, const struct tsr_form *form, const
     for (uint32_t i = 0; i < count && !e->coarse; i++)
         find_stride(e, written[i], facts, shape, &best, &low);
     shape->first = low;
-    if (shape->stride && shape->first + shape->width - 1 >= shape->last)
-        shape->stride = shape->width = 0;
     return true;
 }

@@ -130,6 +130,11 @@ static bool is_overwritten(const struct descriptor *operation, int32_t attribute
     case CUDNN_ATTR_OPERATION_MATMUL_CDESC: /* overrides: the sizes are on the GPU */
         return !has_attribute(operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
                               CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC);
+    case CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC: /* masks, pages and lengths that are on the GPU: rows may be left out */
+        return !has_attribute(operation, CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC,
+                              CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC) &&
+               !has_attribute(operation, CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC,
+                              CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_KVDESC);
     case CUDNN_ATTR_OPERATION_POINTWISE_YDESC:
     case CUDNN_ATTR_OPERATION_POINTWISE_DXDESC:
     case CUDNN_ATTR_OPERATION_NORM_FWD_YDESC:

@@ -130,8 +130,10 @@ def main() -> None:
         return
     arguments.output.mkdir(parents=True, exist_ok=True)
     rows = "".join(f'{{{name}, "{name}"}},\n' for name in error_names(arguments.headers))
-    (arguments.output / "error_names.inc").write_text(rows)
-    (arguments.output / "stubs.c").write_text(stubs(arguments.headers))
+    for name, text in {"error_names.inc": rows, "stubs.c": stubs(arguments.headers)}.items():
+        file = arguments.output / name
+        if not file.exists() or file.read_text() != text:  # or what includes it is compiled again
+            file.write_text(text)
 
 
 if __name__ == "__main__":

@@ -2,21 +2,25 @@
 
 A path condition (`Flow.conditions`) holds whenever its block runs; the block may run less often. Here it is the
 other way round: in every launch that ends and does not fail, a block runs in each iteration of the loops around it
-in which its condition holds. Blocks without such a condition have none. Where what memory holds may end the kernel on
-one way to a block, the condition is that of the way past it: a flag that is looked at only if it is given.
+in which its condition holds. Blocks without such a condition have none. Where paths meet that not all paths from above
+lead to, any edge into the block will do: its condition is one of theirs. What memory decides on one of them says
+nothing of the others: a flag that is looked at only if it is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import reduce
 
+from ptxtools.access.depth import deep
 from ptxtools.access.flow import Flow
-from ptxtools.access.template import Access, AccessKind, PathCondition, Template
+from ptxtools.access.template import Access, AccessKind, Node, Op, PathCondition, Template
 from ptxtools.flow.blocks import Block, Edge
 
 _NONE = -1
+_MOST = 32  # predicates of a condition that is one of several
 
 
 class MustExecute:
@@ -26,17 +30,20 @@ class MustExecute:
         self._flow, self._template, self._exits, self._failing = flow, template, exits, failing
         self._known: dict[int, int] = {0: flow.conditions[0]}
         self._made: dict[tuple[int, int, bool], int] = {}
+        self._predicates: dict[Node, int] = {}
+        self._sizes: dict[int, int] = {}  # of predicates that were made here: of how many others
         self._around: dict[int, frozenset[int]] = {}
 
     def condition(self, block: int) -> int:
         """The condition under which a block runs; of a loop's header, under which the loop does. -1: not known."""
         way: list[tuple[int, int]] = []
-        while block not in self._known:
-            above, edge = self._step(block)
-            way.append((block, edge))
-            block = above
-            if block == _NONE:
+        while block != _NONE and block not in self._known:
+            step = self._step(block)
+            if step is None:
+                self._known[block] = self._by_any(block)
                 break
+            way.append((block, step[1]))
+            block = step[0]
         found = self._known.get(block, _NONE)
         for number, edge in reversed(way):
             if found != _NONE and edge != _NONE:
@@ -68,20 +75,88 @@ class MustExecute:
             found = _NONE if found == _NONE else self._under(found, guard)
         return found
 
-    def _step(self, block: int) -> tuple[int, int]:
-        """The block that decides whether this one runs, and the edge's condition that does so besides; -1: none."""
-        flow = self._flow
-        edges: Iterable[Edge] = flow.loops[block].entries if block in flow.loops else flow.blocks[block].predecessors
-        edges = tuple(edges)
-        above = self._outside(flow.dominators.parent[block], block)
+    def _step(self, block: int) -> tuple[int, int] | None:
+        """The block that decides whether this one runs, and the edge's condition that does so besides; -1: none. None:
+        any of several edges decides.
+        """
+        edges = self._into(block)
+        above = self._outside(self._flow.dominators.parent[block], block)
         if self._passes(above, block):
             return above, _NONE
-        if len(edges) != 1:  # a way past what may decide otherwise
-            edges = tuple(edge for edge in edges if edge.source == flow.dominators.parent[block])
-        condition = self._taken(edges[0]) if len(edges) == 1 else _NONE
+        if len(edges) != 1:
+            return None
+        condition = self._taken(edges[0])
         if condition == _NONE or not self._loops(edges[0].source) <= self._loops(block):
             return _NONE, _NONE
         return edges[0].source, condition
+
+    def _into(self, block: int) -> Sequence[Edge]:
+        """The edges to it; of a loop's header, those from outside."""
+        flow = self._flow
+        return flow.loops[block].entries if block in flow.loops else flow.blocks[block].predecessors
+
+    def _by_any(self, block: int) -> int:
+        """The condition under which one of the edges to a block is taken; that of the shortest way first."""
+        above = self._flow.dominators.parent[block]
+        edges = sorted(self._into(block), key=lambda edge: (edge.source != above, edge.source))
+        found = dict.fromkeys(self._by(edge, block) for edge in edges)
+        return self._any([each for each in found if each != _NONE])
+
+    def _by(self, edge: Edge, block: int) -> int:
+        """The condition under which an edge to a block is taken. -1: not known."""
+        source = edge.source
+        own = self._taken(edge) if edge.guard else _NONE
+        is_only = not edge.guard and len(self._flow.blocks[source].successors) == 1 and source not in self._exits
+        if not self._loops(source) <= self._loops(block) or (own == _NONE and not is_only):
+            return _NONE
+        found = self.condition(source)
+        return found if found == _NONE or is_only else self._under(found, own)
+
+    def _any(self, conditions: Sequence[int]) -> int:
+        """The condition that one of these holds, or if that says too much the first of them."""
+        if len(conditions) < 2:
+            return conditions[0] if conditions else _NONE
+        chains = [self._chain(each) for each in conditions]
+        common = 0
+        while all(len(chain) > common and chain[common] == chains[0][common] for chain in chains):
+            common += 1
+        parent = chains[0][common - 1]
+        sides = [[each for each in chain[common:] if self._asks(each)] for chain in chains]
+        if not all(sides):
+            return parent
+        if sum(self._size(self._template.conditions[each].predicate) for side in sides for each in side) > _MOST:
+            return conditions[0]
+        predicates = [self._joined(Op.BOTH, map(self._holds, side)) for side in sides]
+        return self._new(parent, PathCondition(parent, self._joined(Op.EITHER, predicates)))
+
+    def _asks(self, condition: int) -> bool:
+        own = self._template.conditions[condition]
+        return own.predicate >= 0 and not own.certain
+
+    def _chain(self, condition: int) -> list[int]:
+        """It and those that it is below, the outermost first."""
+        chain = [condition]
+        while chain[-1]:
+            chain.append(self._template.conditions[chain[-1]].parent)
+        return chain[::-1]
+
+    def _holds(self, condition: int) -> int:
+        """The predicate that a condition's own one has its value."""
+        own = self._template.conditions[condition]
+        return own.predicate if own.truth else self._predicate(Node(Op.OPPOSITE, (own.predicate,), 1))
+
+    def _joined(self, op: Op, predicates: Iterable[int]) -> int:
+        return reduce(lambda one, other: self._predicate(Node(op, (one, other), 1)), predicates)
+
+    def _predicate(self, node: Node) -> int:
+        if node not in self._predicates:
+            made = self._predicates[node] = len(self._template.nodes)
+            self._template.nodes.append(node)
+            self._sizes[made] = sum(map(self._size, node.args))
+        return self._predicates[node]
+
+    def _size(self, predicate: int) -> int:
+        return self._sizes.get(predicate, 1)
 
     def _taken(self, edge: Edge) -> int:
         """The condition in which a guarded edge is taken, if it or the other one of its block has one; -1."""
@@ -161,15 +236,16 @@ def mark_must(
         return
     must = MustExecute(flow, template, exits, failing)
     around: set[int] = set()
-    for number in sorted(stores):
-        access = template.accesses[number]
-        if access.kind is not AccessKind.WRITE or access.length >= 0:
-            continue
-        found = must.access(access)
-        if found != _NONE:
-            template.accesses[number] = replace(access, must=found)
-            around |= template.block_loops[access.block]
-    for header, number in flow.loop_numbers.items():
-        if number in around:
-            place = template.loops[number]
-            template.loops[number] = replace(place, must=must.condition(header), again=must.again(header))
+    with deep():
+        for number in sorted(stores):
+            access = template.accesses[number]
+            if access.kind is not AccessKind.WRITE or access.length >= 0:
+                continue
+            found = must.access(access)
+            if found != _NONE:
+                template.accesses[number] = replace(access, must=found)
+                around |= template.block_loops[access.block]
+        for header, number in flow.loop_numbers.items():
+            if number in around:
+                place = template.loops[number]
+                template.loops[number] = replace(place, must=must.condition(header), again=must.again(header))

@@ -206,4 +206,6 @@ def generate() -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(generate(), encoding="ascii")
+    file, text = Path(sys.argv[1]), generate()
+    if not file.exists() or file.read_text(encoding="ascii") != text:  # or all that includes it is compiled again
+        file.write_text(text, encoding="ascii")

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
-from ptxtools.machine.kernels import templates
 from ptxtools.ranges import Launch, evaluate
 from ptxtools.ranges.native import Evaluator
-from ptxtools.reader import read
-from tests.instruments.against import assemble
+from tests.instruments.both import made
 
 MOST = 32  # elements of each array
 # Thread x of row y adds 1 to element x of pointers[y], if that is one of the first sizes[y].
@@ -36,16 +32,6 @@ done:
 }}
 """
 BEGIN, APART = 1 << 32, 1 << 20
-
-
-def made(source: str, of: str, place: Path) -> Template:
-    """The template of the only kernel."""
-    if of == "ptx":
-        module = read(source)
-        return build(module, next(iter(module.kernels)))
-    (place / "source.ptx").write_text(source)
-    (found,) = templates(assemble(place / "source.ptx", 90, place), lambda _: True, "")
-    return found
 
 
 @pytest.fixture(scope="module", params=["ptx", "machine code"])

@@ -115,6 +115,10 @@ AFFINE = {
         add.s32 %v, %v, 64; setp.lt.s32 %q, %v, 300; @%q bra L;""",
     "columns": "rem.u32 %v, %t, 8; div.u32 %w, %t, 8; mad.lo.s32 %v, %w, 64, %v; cvt.s64.s32 %a, %v; "
     "add.s64 %a, %p, %a; st.global.u8 [%a], %h;",
+    "rows with small gaps": "mad.lo.s32 %v, %c, 33, %t; cvt.s64.s32 %a, %v; add.s64 %a, %p, %a; st.global.u8 [%a], %h;",
+    "transposed in a loop": """mov.u32 %v, %i; L: div.u32 %w, %v, 4; rem.u32 %d, %v, 4; div.u32 %x, %w, 13;
+        rem.u32 %w, %w, 13; mad.lo.s32 %d, %x, 4, %d; mad.lo.s32 %d, %w, 28, %d; cvt.s64.s32 %a, %d;
+        add.s64 %a, %p, %a; ld.global.u8 %h, [%a]; add.s32 %v, %v, 64; setp.lt.u32 %q, %v, 364; @%q bra L;""",
     "low bits": "and.b32 %v, %t, 7; shr.u32 %w, %t, 3; mad.lo.s32 %v, %w, 32, %v; mul.wide.u32 %a, %v, 4; "
     "add.s64 %a, %p, %a; st.global.u32 [%a], %v;",
     "never": "setp.gt.s32 %q, %n, 1000000; @!%q bra E; st.global.u32 [%p], %v; E:",
@@ -127,7 +131,7 @@ def test_ranges_of_affine_kernels_are_exact(name: str, n: int) -> None:
     text = f""".version 8.0
 .target sm_80
 .entry k(.param .u64 pointer, .param .u32 count) {{
-    .reg .pred %q; .reg .b16 %h; .reg .b32 %c, %t, %d, %i, %n, %v, %w; .reg .b64 %p, %a;
+    .reg .pred %q; .reg .b16 %h; .reg .b32 %c, %t, %d, %i, %n, %v, %w, %x; .reg .b64 %p, %a;
     ld.param.u64 %p, [pointer]; ld.param.u32 %n, [count];
     mov.u32 %c, %ctaid.x; mov.u32 %d, %ntid.x; mov.u32 %t, %tid.x; mad.lo.s32 %i, %c, %d, %t;
     {AFFINE[name]} ret; }}"""

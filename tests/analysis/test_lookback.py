@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ptxtools.access.build import build
 from ptxtools.access.template import AccessKind, Template
-from ptxtools.machine.kernels import templates
 from ptxtools.ranges import Launch, evaluate
-from ptxtools.reader import read
-from tests.instruments.against import assemble
+from tests.instruments.both import made
 
 P, SIZE, GRID = 1 << 32, 1 << 20, 3
 PADDING = 32 * 8
@@ -39,15 +36,6 @@ again:
     ret;
 }}
 """
-
-
-def made(text: str, of: str, place: Path) -> Template:
-    if of == "ptx":
-        module = read(text)
-        return build(module, next(iter(module.kernels)))
-    (place / "source.ptx").write_text(text)
-    (found,) = templates(assemble(place / "source.ptx", 90, place), lambda _: True, "")
-    return found
 
 
 def looked_at(template: Template) -> list[tuple[int, int]]:

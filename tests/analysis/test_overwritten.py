@@ -24,7 +24,10 @@ LOAD = "cvt.u64.u32 %a4, %r3; add.u64 %a5, %a2, %a4; ld.global.u8 %r7, [%a5]; se
 COUNT = "mov.u32 %r7, 0; LOOP:"
 AGAIN = "add.u32 %r7, %r7, 1; setp.lt.u32 %p4, %r7, 3; @%p4 bra LOOP;"
 NOT_FIRST = "setp.ne.u32 %p2, %r4, 0; mov.u32 %r7, %tid.x; setp.ne.u32 %p3, %r7, 0; and.pred %p4, %p2, %p3;"
+THIRD = "setp.ge.u32 %p2, %r3, %r5;"
 SPARSE = "shl.b32 %r7, %r3, 3; cvt.u64.u32 %a4, %r7; add.u64 %a3, %a1, %a4;"
+PAST_SOME = f"""mov.u32 %r5, 288; {THIRD} @%p2 bra M; {STORE} add.u32 %r3, %r3, 96; {PLACE}
+    {THIRD} @%p2 bra END; {STORE} add.u32 %r3, %r3, 96; M: {PLACE} {THIRD} @%p2 bra END; {STORE} END:"""
 # r3 is the thread's number in the x-dimension of the grid, a3 its place, p1 says whether that is below n = 90 of 96.
 # By name: what runs, and how many bytes are overwritten; those are all that is written.
 TOLD = {
@@ -50,6 +53,7 @@ TOLD = {
         384,
     ),
     "first_of_row": (f"{NOT_FIRST} @%p4 bra END; {STORE} END:", 12),
+    "past_some": (PAST_SOME, 1152),
     "smaller": (f"min.u32 %r7, %r4, 70; setp.lt.u32 %p2, %r3, %r7; @%p2 {STORE}", 280),
 }
 BY_RECIPROCAL = {"divided"}  # as ptxas divides, which machine code's analysis takes for any value
@@ -58,6 +62,7 @@ NOT_TOLD = {
     "exit_on_memory": f"{LOAD} @%p3 exit; {STORE}",
     "memory": f"{LOAD} @%p3 bra END; {STORE} END:",
     "exit_from_a_loop": f"{COUNT} ld.global.u32 %r8, [%a2]; setp.eq.u32 %p4, %r7, %r8; @%p4 exit; {AGAIN} {STORE}",
+    "memory_on_one_way": f"setp.ge.u32 %p2, %r3, 900; @%p2 bra M; {LOAD} @%p3 bra END; M: {STORE} END:",
     "place_from_memory": f"{LOAD} mul.wide.u32 %a4, %r7, 4; add.u64 %a3, %a1, %a4; {STORE}",
     "atomic": "red.global.add.u32 [%a3], 1;",
     "compare_and_swap": "atom.global.cas.b32 %r7, [%a3], 0, 1;",

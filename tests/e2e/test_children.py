@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import guest
+from tests.sample import sampled
 
 CHILDREN = Path(__file__).parent / "guests" / "children.py"
 ENDS = {"killed": 128 + signal.SIGKILL, "crashed": 128 + signal.SIGSEGV, "exits": 42}
@@ -25,13 +26,11 @@ KINDS = (
     "daemon",
     *ENDS,
 )
-SAMPLE = ("fork", "fork-while-threads-launch", "subprocess", "exec", "daemon", "killed")
+SAMPLE = ("fork-while-threads-launch", "subprocess", "exec", "daemon", "killed")
 SQUARES = sum(i * i for i in range(32))
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=() if kind in SAMPLE else pytest.mark.full) for kind in KINDS]
-)
+@pytest.mark.parametrize("kind", sampled(KINDS, SAMPLE))
 def test_children_and_ends(kind: str, native_build: Path, tmp_path: Path) -> None:
     command: list[str | Path] = [sys.executable, CHILDREN, kind]
     bare = guest.run("bare", native_build / "native", command, tmp_path / "bare")
@@ -67,7 +66,7 @@ SIGNALS: dict[str, tuple[str, Callable[[guest.Guest], None], int]] = {
 
 
 @pytest.mark.parametrize("name", SIGNALS)
-@pytest.mark.parametrize("mode", guest.MODES)
+@pytest.mark.parametrize("mode", sampled(guest.MODES, ["bare", "trace"]))
 def test_signals(mode: str, name: str, native_build: Path, tmp_path: Path) -> None:
     kind, send, code = SIGNALS[name]
     outcome, left = signalled(mode, kind, native_build / "native", tmp_path / mode, send)

@@ -12,8 +12,7 @@ from tests.e2e.matrix import MACHINES, Machine, Placing, compare, placings, run
 TWO, TWO_ALONE, FOUR, FOUR_ALONE = MACHINES
 SAMPLE = [
     ("driver_functions", TWO, "one"),
-    ("driver_functions", FOUR, "half"),
-    ("driver_launch", TWO, "one"),
+    ("driver_launch", FOUR, "half"),
     ("device_printf", TWO, "one"),
     ("faults", TWO, "one"),
     ("driver_streams", FOUR, "random-1"),

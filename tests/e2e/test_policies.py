@@ -13,6 +13,7 @@ from controlplane.policy import read_policy
 from controlplane.policy.decide import Decider, Launch
 from tests.command import TESSERA_RUN, with_native
 from tests.e2e.build import BuildError
+from tests.sample import sampled
 
 TIMEOUT_S = 120
 HEAD = "version: 1\ndevices: {{home: 0, executors: [{executors}]}}\nmemory: {{place: follow}}\nrules:\n"
@@ -34,7 +35,7 @@ PROGRAMS = (
     "streams_events",
     "transpose",
 )
-SAMPLE = ("async_copy", "sort_radix", "stream_ordered_memory", "transpose")
+SAMPLE = ("sort_radix", "transpose")
 
 
 def at_random(seed: int) -> str:
@@ -96,7 +97,7 @@ def runner(
 
 @pytest.mark.parametrize(
     "runner",
-    [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.full) for name in PROGRAMS],
+    sampled(PROGRAMS, SAMPLE),
     indirect=True,
 )
 def test_programs_under_three_policies(runner: Runner) -> None:
@@ -105,7 +106,7 @@ def test_programs_under_three_policies(runner: Runner) -> None:
     runner.check(at_random(0), 4)
 
 
-@pytest.mark.parametrize("seeds", [4, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize("seeds", sampled([2, 20], [2]))
 @pytest.mark.parametrize("runner", ["sort_radix", "streams_events"], indirect=True)
 def test_launches_at_random(runner: Runner, seeds: int) -> None:
     total = sum((runner.check(at_random(seed), 4) for seed in range(1, seeds + 1)), Counter[int]())

@@ -11,15 +11,11 @@ from tests.command import TESSERA_RUN, with_native
 from tests.e2e.build import BuildError, Program, programs
 
 PROGRAMS = programs()
-# The others differ from one of these in what they compute or in how they are compiled, not in what they ask for.
+# What no other test in this folder runs by default. Those that none runs differ in what they
+# compute or in how they are compiled, not in what they ask for.
 SAMPLE = {
-    *("async_copy", "atomics", "constant_memory", "cooperative_groups", "device_printf", "device_reset"),
-    *("driver_functions", "driver_ipc", "driver_launch", "driver_library", "driver_memory", "driver_pools"),
-    *("driver_streams", "driver_vmm", "driver_vmm_growth", "event_timing_runtime12", "faults", "gemm_tiled"),
-    *("gemm_wmma_sm90_zstd", "graph_capture", "graph_explicit", "launch_attributes", "left_addresses"),
-    *("managed_memory", "peer_copies", "pinned_mapped", "pitched_copies_per_thread", "scan_line_numbers"),
-    *("softmax", "sort_radix", "stream_ordered_memory", "streams_events", "transpose", "vector_add"),
-    "warp_primitives",
+    *("atomics", "constant_memory", "device_reset", "driver_library", "driver_memory", "driver_vmm_growth"),
+    *("event_timing_runtime12", "gemm_wmma_sm90_zstd", "pitched_copies_per_thread", "warp_primitives"),
 }
 CASES = [
     pytest.param(program, id=program.name, marks=() if program.name in SAMPLE else pytest.mark.full)

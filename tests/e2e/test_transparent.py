@@ -13,14 +13,11 @@ from tests.e2e.build import BuildError, Program, programs
 SAMPLE = {
     "cooperative_groups",
     "driver_ipc",
-    "driver_library",
     "driver_streams",
     "faults",
     "graph_capture",
     "launch_attributes",
     "peer_copies",
-    "pitched_copies_per_thread",
-    "stream_ordered_memory",
 }
 # The shim counts launches, the emulated GPU what ran to its end: kernels that fail, and those inside graphs, differ.
 COUNTED_OTHERWISE = ("faults", "graph_capture", "graph_explicit")

@@ -10,6 +10,9 @@ from tests.fault import checked_faults
 from tests.fault.call_faults import ALLOCATION, APPLICATION, EXECUTOR, is_right, run
 from tests.fault.executor_faults import COPIES, FOLLOW, POLICY, learn
 from tests.fault.fault_driver import build
+from tests.sample import sampled
+
+CALLS = [(EXECUTOR, 1), (EXECUTOR, 8), (EXECUTOR, 27), (EXECUTOR, 35), (APPLICATION, 14), (APPLICATION, 40)]
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +22,7 @@ def tree(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("process", "number"),
-    [(EXECUTOR, 1), (EXECUTOR, 8), (EXECUTOR, 27), (EXECUTOR, 35), (APPLICATION, 14), (APPLICATION, 40)],
+    sampled(CALLS, [(EXECUTOR, 1), (EXECUTOR, 27), (APPLICATION, 14), (APPLICATION, 40)]),
 )
 def test_a_call_that_fails(process: str, number: int, native_build: Path, tree: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
@@ -45,7 +48,7 @@ COPIED += [(APPLICATION, f"{number}:cuStreamGetDevice") for number in (1, 5)]
 COPIED += [(EXECUTOR, f"{number}:cuMemcpyDtoDAsync_v2") for number in (1, 2)]
 
 
-@pytest.mark.parametrize(("process", "number"), COPIED)
+@pytest.mark.parametrize(("process", "number"), sampled(COPIED, COPIED[::2]))
 def test_a_call_that_fails_while_there_are_copies(
     process: str, number: str, native_build: Path, tree: Path, copies: tuple[Path, dict[str, str]]
 ) -> None:

@@ -53,9 +53,9 @@ def run(native_build: Path, tmp_path: Path, delayed: dict[str, str], program: li
         ("cuMemFreeAsync", "p", ()),
         ("cuMemUnmap", "va", VERIFY),
         pytest.param("cuMemUnmap", "va", CHECK, marks=pytest.mark.full),
-        ("cuMemSetAccess", "vvvvs", VERIFY),
+        pytest.param("cuMemSetAccess", "vvvvs", VERIFY, marks=pytest.mark.full),
         pytest.param("cuMemSetAccess", "vvvvs", CHECK, marks=pytest.mark.full),
-        ("cuMemUnmap", "ia", VERIFY),
+        pytest.param("cuMemUnmap", "ia", VERIFY, marks=pytest.mark.full),
         ("cuMemUnmap", "ia", CHECK),
     ],
 )

@@ -69,6 +69,24 @@ def guided(steps: int = 9, layers: int = 20, *, overwrites: bool = True) -> Prog
     return make.program()
 
 
+def modulated(steps: int = 9, layers: int = 20) -> Program:
+    """As `guided`; each layer also gets a flag that is set anew, and a number made of what its branch begins with."""
+    make, brief = Maker(), Maker(5.0)
+    brief.nodes = make.nodes
+    latent, flag, scale, condition = tensor(0), small(0), small(1), small(2)
+    for _ in range(steps):
+        for branch in (1, 2):
+            brief.launch("condition", (), condition)
+            make.launch("begin", (latent,), tensor(8))
+            for layer in range(layers):
+                brief.launch("scale", (condition,), scale)
+                brief.launch("flag", (), flag)
+                make.launch(f"block{layer % 2}", (tensor(8 + layer % 2), scale, flag), tensor(9 - layer % 2))
+            make.launch("end", (tensor(8 + layers % 2),), tensor(branch))
+        make.launch("update", (tensor(1), tensor(2), latent), latent)
+    return make.program()
+
+
 def training(steps: int = 6, layers: int = 20) -> Program:
     """Each step needs the weights that the one before has changed."""
     make = Maker()

@@ -15,7 +15,7 @@ from controlplane.graph.rule import Rule
 from controlplane.graph.simulate import simulate
 from controlplane.graph.study import Study, as_graph, study
 from controlplane.graph.versions import dependencies
-from tests.graph.programs import guided, requests, small, tensor, training
+from tests.graph.programs import guided, modulated, requests, small, tensor, training
 
 MANY = 25_000
 LIMIT_S = 10.0
@@ -42,6 +42,19 @@ def test_branches_are_found_between_updates() -> None:
     assert found.gain == pytest.approx(1.9, abs=0.1)
     assert 0 < found.several.moved_bytes <= 9 * 3 << 20
     assert [unit.name for unit in found.units()] == ["branch", "step"]
+
+
+def test_what_belongs_together_stays_together() -> None:
+    """A small launch that would be done earlier elsewhere does not leave without those that use its result."""
+    found = studied(modulated())
+    fans = found.fans[1:-1]
+    assert len(fans) == 7
+    for fan in fans:
+        gpus = [{found.several.gpu[number] for number in part} for part in fan.parts]
+        assert sorted(map(len, gpus)) == [1, 1]
+        assert gpus[0] != gpus[1]
+        assert sum(found.moved(part) for part in fan.parts) == 1 << 20
+    assert found.gain == pytest.approx(1.9, abs=0.1)
 
 
 def test_a_program_that_is_one_chain_gains_little() -> None:
@@ -91,7 +104,9 @@ def test_a_launch_that_may_touch_anything_is_a_fence_and_named() -> None:
     assert found.several.gpu[40] == 0
 
 
-@pytest.mark.parametrize("program", [requests(), guided(), training(), requests(scan=True), requests(overwrites=False)])
+@pytest.mark.parametrize(
+    "program", [requests(), guided(), modulated(), training(), requests(scan=True), requests(overwrites=False)]
+)
 @pytest.mark.parametrize("gpus", [1, 2, 5])
 def test_schedules_keep_the_order_of_the_bytes(program: Program, gpus: int) -> None:
     found = dependencies(program)

@@ -147,6 +147,9 @@ def test_a_convolution_adds_to_its_output_unless_beta_is_0(
         ({2101: 1, 2107: 3}, False),  # the gradient of a scale: a sum
         ({1610: 1, 1611: 3}, False),
         ({2002: 1, 2011: 3}, False),  # running statistics
+        ({2800: 1, 2801: 1, 2802: 1, 2803: 3, 2805: 2}, True),  # attention as one operation
+        *(({2800: 1, 2801: 1, 2802: 1, 2803: 3, by: 2}, False) for by in (2806, 2807, 2809, 2810, 2820, 2821)),
+        ({2800: 1, 2804: 3}, False),  # its statistics
         ({9999: 3}, False),
     ],
 )

@@ -7,12 +7,14 @@ import pytest
 
 from tests.placement.test_copies import BYTES, LAYERS, RANDOM, REQUESTS, THREADS, TRIES, guest, serve
 from tests.random.campaign import NONE, POLICIES, Setting, run
+from tests.sample import sampled
 
 RELAY = Path(__file__).with_name("relay_guest.py")
 NO_PEER, CORRUPT = "pcie5-no-peer", "{type: pcie5, corrupts: true}"
 MIXED = f"{NO_PEER}\nlinks: [{{between: [0, 1], type: nvlink4}}, {{between: [2, 3], type: nvlink4}}]"
 EVERYTHING_AWAY = 'rules:\n  - {match: {function: "*"}, device: 1}\n'
 PCIE5_BYTES_PER_MS = 53e6
+RELAYED = [(1, 32 << 20), (3, (9 << 20) + 77), (40, 5000)]
 
 
 def test_pairs_are_proven(native_build: Path, tmp_path: Path) -> None:
@@ -54,7 +56,7 @@ def test_gpus_whose_copies_of_each_other_arrive_wrong_go_without(native_build: P
     assert told == [f"tessera: GPU {user}'s copies of GPU {1 - user}'s memory" for user in range(2)]
 
 
-@pytest.mark.parametrize(("streams", "size"), [(1, 32 << 20), (3, (9 << 20) + 77), (40, 5000)])
+@pytest.mark.parametrize(("streams", "size"), sampled(RELAYED, [RELAYED[0], RELAYED[2]]))
 def test_what_goes_through_host_memory_arrives(streams: int, size: int, native_build: Path, tmp_path: Path) -> None:
     """Many chunks, several streams at once, and more streams than have host memory of their own."""
     native, program = native_build / "native", [str(RELAY), str(streams), str(size)]
@@ -72,8 +74,8 @@ def test_what_goes_through_host_memory_arrives(streams: int, size: int, native_b
     assert streams > 1 or one_way_ms < least < 1.6 * one_way_ms  # both halves of the way at once
 
 
-@pytest.mark.parametrize("programs", [15, pytest.param(60, marks=pytest.mark.full)])
-@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("programs", sampled([10, 60], [10]))
+@pytest.mark.parametrize("name", sampled(RANDOM, ["copies-share", "copies-stream", "copies-limited"]))
 def test_random_programs_give_the_same_bytes_without_peer_access(
     name: str, programs: int, native_build: Path, tmp_path: Path
 ) -> None:

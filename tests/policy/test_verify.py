@@ -123,7 +123,7 @@ def test_other_threads_lose_nothing(native_build: Path, tmp_path: Path) -> None:
 
 def test_random_programs_have_their_results(native_build: Path, tmp_path: Path) -> None:
     model = str(native_build / "model" / "stream_model")
-    out, verify = verified_run(native_build, tmp_path, 4, model, "--seed", "31", "--programs", "120")
-    assert "120 programs, 0 differ" in out
+    out, verify = verified_run(native_build, tmp_path, 4, model, "--seed", "31", "--programs", "60")
+    assert "60 programs, 0 differ" in out
     assert verify["different"] == 0
-    assert verify["verified"] > 100
+    assert verify["verified"] > 50

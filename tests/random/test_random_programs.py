@@ -22,6 +22,7 @@ from tests.random.campaign import (
     run_campaign,
     run_chunk,
 )
+from tests.sample import sampled
 
 FIRST = 50_000
 SAMPLE = ("all", "nth", "share", "moving", "stream", "no-peer", "verify", "stats")
@@ -32,7 +33,7 @@ def setting(native_build: Path, tmp_path: Path) -> Setting:
     return Setting(native_build, tmp_path)
 
 
-@pytest.mark.parametrize("chunk", [10, pytest.param(30, marks=pytest.mark.full)])
+@pytest.mark.parametrize("chunk", sampled([6, 30], [6]))
 def test_launches_on_other_gpus_change_nothing(setting: Setting, chunk: int) -> None:
     policies = [POLICIES[name] for name in SAMPLE]
     programs = chunk * len(policies)

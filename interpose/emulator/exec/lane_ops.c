@@ -30,8 +30,11 @@ static pthread_once_t built = PTHREAD_ONCE_INIT;
 
 static const char *const level_names[] = {"baseline", "v3", "v4"};
 
+/* Whether the build has it and the CPU, too. */
 static bool level_runs(unsigned level)
 {
+    if (!(TSR_LEVELS_BUILT >> level & 1))
+        return false;
     __builtin_cpu_init();
     if (level == 2)
         return __builtin_cpu_supports("x86-64-v4");
@@ -47,9 +50,9 @@ static unsigned level_choose(const char *wanted)
     if (!*wanted)
         return best;
     for (unsigned level = 0; level <= best; level++)
-        if (strcmp(wanted, level_names[level]) == 0)
+        if (strcmp(wanted, level_names[level]) == 0 && level_runs(level))
             return level;
-    tsr_warn("TESSERA_EMULATOR_ISA: this CPU has no level \"%s\"; using %s", wanted, level_names[best]);
+    tsr_warn("TESSERA_EMULATOR_ISA: this CPU, or this build, has no level \"%s\"; using %s", wanted, level_names[best]);
     return best;
 }
 
