@@ -13,6 +13,7 @@
 #include "memory/directory.h"
 #include "object/registry.h"
 #include "object/session.h"
+#include "order/strands.h"
 #include "schedule/classes.h"
 
 #define HOME 0u            /* GPUs are numbered as copies are: home, then lanes */
@@ -331,7 +332,7 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     bool asks = policy->tables[policy->generation % 2].default_device == TSR_POLICY_AUTO;
     pthread_mutex_init(&lock, NULL);
     free(state); /* a parent process' */
-    state = asks && session->lane_count ? calloc(1, sizeof *state) : NULL;
+    state = asks && tsr_order_by_data && session->lane_count ? calloc(1, sizeof *state) : NULL;
     tsr_automatic_is_on = state != NULL;
     if (!state)
         return;

@@ -8,6 +8,7 @@ that all share. A chain comes first, and is waited for. Prints the sum of each r
 import ctypes
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy
 from cuda.bindings import driver
@@ -59,22 +60,22 @@ class Program:
         self.steps, self.count = steps, kib * 256
         self.weights = [self.buffer(number) for number in range(WEIGHTS)]
 
-    def buffer(self, first: int) -> int:
+    def buffer(self, first: int) -> Any:
         numbers = numpy.arange(first, self.count + first, dtype=numpy.uint32)
-        buffer = int(call(driver.cuMemAlloc(numbers.nbytes)))
+        buffer: Any = call(driver.cuMemAlloc(numbers.nbytes))
         call(driver.cuMemcpyHtoD(buffer, numbers, numbers.nbytes))
         return buffer
 
-    def step(self, out: int, given: int, other: int) -> None:
+    def step(self, out: Any, given: Any, other: Any) -> None:
         parameters = ((out, given, other, self.count), (None, None, None, ctypes.c_uint32))
         blocks = -(-self.count // 256)
         call(driver.cuLaunchKernel(self.function, blocks, 1, 1, 256, 1, 1, 0, self.stream, parameters, 0))
 
-    def chain(self, out: int, given: int) -> None:
+    def chain(self, out: Any, given: Any) -> None:
         for number in range(self.steps):
             self.step(out, out if number else given, self.weights[number % WEIGHTS])
 
-    def print(self, *buffers: int) -> None:
+    def print(self, *buffers: Any) -> None:
         call(driver.cuStreamSynchronize(self.stream))
         for buffer in buffers:
             numbers = numpy.zeros(self.count, numpy.uint32)

@@ -127,6 +127,7 @@ def test_rules_come_first(native_build: Path, tmp_path: Path) -> None:
         (("--gpus", "3"), "--gpus 3: this machine has 2"),
         (("--gpus", "some"), "names no GPUs"),
         (("--gpus", "0,0"), "does not name GPUs"),
+        (("--gpus", "all", "--order", "stream"), "wait where data flows"),
         (("--gpus", "all", "--policy", "p.yaml"), "--gpus takes the place of a policy"),
     ],
 )
