@@ -12,6 +12,8 @@
 #define THREADS (2 * PARTS + 5)
 #define COUNTED 20000u
 
+uint32_t tsr_engaged;
+
 static struct tsr_policy *policy;
 static struct tsr_session session;
 
