@@ -18,10 +18,12 @@ from controlplane.policy.explain import (
     explain_memory,
     explain_rule,
     findings,
+    with_usual_memory,
 )
 from controlplane.policy.language import COPIES, FOLLOW, GIVEN, Order
 from controlplane.policy.schema import SCHEMA
 from controlplane.run import shim
+from controlplane.run.unchecked import absent_packages
 from ptxtools.errors import WireError
 from ptxtools.machine.consent import Consent
 
@@ -45,12 +47,16 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "schema":
         print(json.dumps(SCHEMA, indent=2))
         return 0
-    policy = read_policy(options.file)
     there = _gpus(options.emulate)
+    policy = with_usual_memory(read_policy(options.file), _against_copies(options.emulate, there))
     found = findings(policy, there)
     trial = _trial(policy, options.trace) if options.trace is not None else None
     print(_json(policy, found, trial) if options.json else _text(policy, found, there, trial))
     return 1 if any(finding.severity is Severity.ERROR for finding in found) else 0
+
+
+def _against_copies(spec: str | None, there: Sequence[Gpu] | None) -> str:
+    return "; ".join(absent_packages()) if spec is None and there is not None else ""
 
 
 def _gpus(spec: str | None) -> list[Gpu] | None:

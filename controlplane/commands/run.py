@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from controlplane.commands.split import STATS_FILE, split
 from controlplane.machine.emulate import SPEC
 from controlplane.policy import Launches, Policy, amount_of, read_policy
+from controlplane.policy.explain import with_usual_memory
 from controlplane.policy.language import COPIES, Order
 from controlplane.policy.read import in_order
 from controlplane.run import launch, shim, summary
@@ -207,20 +208,14 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError("--check-writes and --check-accesses draw the same launches", expected="the same N for both")
     if options.disassemble is not None and not options.analyze:
         raise ConfigError("--disassemble is about what kernels read and write", expected="--analyze")
-    policy = None if options.policy is None else read_policy(options.policy)
-    if options.verify is not None:
-        if policy is None:
-            raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
-        policy = replace(policy, verify=options.verify)
-    if options.order is not None:
-        if policy is None:
-            raise ConfigError("--order is about launches that run elsewhere", expected="--policy with a policy file")
-        policy = in_order(policy, Order(options.order))
+    policy = None if options.policy is None else _policy(options)
+    if options.verify is not None and policy is None:
+        raise ConfigError("--verify compares launches that run elsewhere", expected="--policy with a policy file")
+    if options.order is not None and policy is None:
+        raise ConfigError("--order is about launches that run elsewhere", expected="--policy with a policy file")
     calls = _is_observed(options)
     if policy is not None and policy.memory_place == COPIES:
         options.analyze = True  # launches go elsewhere only if it is known what they touch
-    if policy is not None and policy.verify and policy.memory_place == COPIES:
-        raise ConfigError("launches are not verified while GPUs have copies of memory", expected="another memory.place")
     if options.bounds and policy is None and not _is_checked(options):
         raise ConfigError("--bounds is about memory that a policy serves", expected="--policy with a policy file")
     emulation = None if options.emulate is None else Emulation(options.emulate, options.host_time)
@@ -235,6 +230,34 @@ def _run(options: argparse.Namespace) -> int:
     for each in missing:
         print(f"{NAME}: {each}", file=sys.stderr)
     return EXIT_CODE if missing and outcome.code == 0 else outcome.code
+
+
+def _policy(options: argparse.Namespace) -> Policy:
+    """As this run uses it. Errors: ConfigError."""
+    policy = read_policy(options.policy)
+    if options.verify is not None:
+        policy = replace(policy, verify=options.verify)
+    if options.order is not None:
+        policy = in_order(policy, Order(options.order))
+    if not policy.says_memory:
+        policy = with_usual_memory(policy, _against_copies(options))
+    if policy.verify and policy.memory_place == COPIES:
+        raise ConfigError("launches are not verified while GPUs have copies of memory", expected="another memory.place")
+    if options.check_writes is not None and policy.memory_place == COPIES:
+        raise ConfigError(
+            "--check-writes takes what home pulls from another GPU's copy of memory for written",
+            expected="another memory.place",
+        )
+    return policy
+
+
+def _against_copies(options: argparse.Namespace) -> str:
+    """What in the run speaks against copies of memory where the policy does not say that there are some."""
+    if options.check_writes is not None:
+        return "writes are checked"
+    if options.disassemble == Consent.NONE.value:
+        return "no machine code may be disassembled"
+    return "; ".join(absent_packages()) if options.emulate is None else ""
 
 
 def _is_observed(options: argparse.Namespace) -> bool:

@@ -18,6 +18,7 @@ NUMBERS = ("--verify", "--check-writes", "--check-accesses")  # left out: 1
 VALUED = (  # whose value is the next word
     "--emulate",
     "--policy",
+    "--order",
     "--host-time",
     "--trace",
     "--disassemble",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from controlplane.policy.language import (
@@ -15,6 +15,7 @@ from controlplane.policy.language import (
     Interval,
     Match,
     Nth,
+    Order,
     Policy,
     Rule,
 )
@@ -22,7 +23,6 @@ from controlplane.policy.pattern import glob_matches, regex
 from ptxtools.machine.consent import Consent
 
 MOST_BLOCK_THREADS = 1024
-COPIES_ARE_USUAL = False  # where launches use several GPUs
 
 
 class Severity(Enum):
@@ -106,10 +106,21 @@ def _gpus_of(policy: Policy, devices: Iterable[int]) -> frozenset[int]:
     return frozenset(gpu for device in devices for gpu in (policy.gpus if device in GIVEN.values() else (device,)))
 
 
-def usual_memory(policy: Policy) -> int:
-    """Where memory lies if the policy does not say it."""
-    several = COPIES_ARE_USUAL and len(used_gpus(policy)) > 1
-    return COPIES if several else FOLLOW
+def with_usual_memory(policy: Policy, against: str = "") -> Policy:
+    """Memory where it usually lies, unless the policy says where. against: what of the run keeps GPUs from copies."""
+    if policy.says_memory:
+        return policy
+    if policy.order is Order.DATA:
+        return replace(policy, memory_place=COPIES, why_no_copies="")
+    several = len(used_gpus(policy)) > 1
+    why = (_against_copies(policy) or against) if several else ""
+    return replace(policy, memory_place=COPIES if several and not why else FOLLOW, why_no_copies=why)
+
+
+def _against_copies(policy: Policy) -> str:
+    if policy.verify:
+        return "launches are verified"
+    return "no machine code may be disassembled" if policy.disassemble is Consent.NONE else ""
 
 
 def explain_memory(policy: Policy) -> str:
@@ -119,7 +130,8 @@ def explain_memory(policy: Policy) -> str:
     if policy.memory_place != FOLLOW:
         return f"the program's memory lies on {place(policy, policy.memory_place)}"
     where = place(policy, main_gpu(policy))
-    return f"the program's memory lies on the GPU whose launches use it, and on {where} at first"
+    why = f"; GPUs have no copies of it: {policy.why_no_copies}" if policy.why_no_copies else ""
+    return f"the program's memory lies on the GPU whose launches use it, and on {where} at first{why}"
 
 
 def _conditions(match: Match) -> Iterable[str]:

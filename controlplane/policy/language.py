@@ -127,7 +127,8 @@ class Policy:
     if it is COPIES, each GPU has a copy of what its launches use. order: of a stream's launches on different GPUs, with
     COPIES.
     disassemble: whose machine code may be, when launches are analysed. use_observed: what probes saw of a launch counts
-    as known of it.
+    as known of it. says_memory: whether the file says where memory lies; why_no_copies: if not, and launches use
+    several GPUs, what keeps these from having copies.
     """
 
     file: Path
@@ -145,6 +146,7 @@ class Policy:
     use_observed: bool = False
     devices_line: int = field(default=1, compare=False)
     says_memory: bool = field(default=True, compare=False)
+    why_no_copies: str = field(default="", compare=False)
     says_order: bool = field(default=True, compare=False)
     signature: Signature | None = field(default=None, compare=False)
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from controlplane.base.yamlfile import Value, read
 from controlplane.policy import schema
-from controlplane.policy.explain import usual_memory
+from controlplane.policy.explain import with_usual_memory
 from controlplane.policy.language import (
     COPIES,
     EXECUTORS,
@@ -92,8 +92,7 @@ def policy_of(root: Value) -> Policy:
         devices_line=line,
         says_order="order" in entries,
     )
-    if not says_memory:
-        policy = replace(policy, memory_place=usual_memory(policy), says_memory=False)
+    policy = policy if says_memory else with_usual_memory(replace(policy, says_memory=False))
     return in_order(policy, _order(entries["order"]), entries["order"].line) if "order" in entries else policy
 
 
@@ -102,16 +101,14 @@ def in_order(policy: Policy, order: Order, line: int | None = None) -> Policy:
 
     line: that says so. Raises ConfigError if it says another place.
     """
-    if order is Order.STREAM or policy.memory_place == COPIES:
-        return replace(policy, order=order)
-    if policy.says_memory:
+    if order is Order.DATA and policy.says_memory and policy.memory_place != COPIES:
         raise ConfigError(
             "GPUs that share one copy of memory keep stream order",
             expected="memory: {place: copies}",
             file=policy.file,
             line=line,
         )
-    return replace(policy, order=order, memory_place=COPIES)
+    return with_usual_memory(replace(policy, order=order))
 
 
 def _order(value: Value) -> Order:

@@ -234,7 +234,7 @@ class Launches:
     copies: copies and memsets that followed their stream to another GPU, by GPU. created_bytes: memory that was created
     on a GPU other than home; moved, moved_bytes: moves of memory from one GPU to another while the program ran.
     shared: of memory that GPUs have copies of; None: none has one. rules: those in use at the end. given_streams,
-    given_threads: how many streams and threads were given each GPU by rules that do that.
+    given_threads: how many streams and threads were given each GPU by rules that do that. why_no_copies: the policy's.
     """
 
     by_device: dict[int, int]
@@ -251,6 +251,7 @@ class Launches:
     rules: tuple[RuleUse, ...] = ()
     given_streams: dict[int, int] = field(default_factory=dict)
     given_threads: dict[int, int] = field(default_factory=dict)
+    why_no_copies: str = ""
 
 
 def read_launches(policy: Policy, table: bytes) -> Launches:
@@ -277,6 +278,7 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         tuple(_rules(record)),
         _by_gpu(record.given_streams),
         _by_gpu(record.given_threads),
+        policy.why_no_copies,
     )
 
 

@@ -173,6 +173,8 @@ def to_text(
                 f"  memory away from home: {created or 'none'} when it was allocated; {launches.moved} times memory "
                 f"moved to another GPU, {amount(launches.moved_bytes)}"
             )
+        if launches.why_no_copies:
+            parts.append(f"  GPUs have no copies of memory: {launches.why_no_copies}")
         if launches.shared is not None:
             parts += _copies(launches.shared, waited_ns)
         if launches.verified or launches.not_verified:

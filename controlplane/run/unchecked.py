@@ -30,9 +30,11 @@ def unchecked(
 
 def absent_packages() -> list[str]:
     """What part of the analysis does not work here, and how to get it."""
-    from controlplane.machine.doctor import OPTIONAL, installed  # only here: most runs have them
+    from controlplane.machine.doctor import OPTIONAL, installed  # only here: most runs do not need it
+    from ptxtools.machine.disassembler import PACKAGE, locate
 
-    return [f"{name} is not installed: {without}" for name, without in OPTIONAL.items() if not installed(name)]
+    there = {PACKAGE: locate() is not None}  # CUDA's toolkit has it, too
+    return [f"{name} is not installed: {why}" for name, why in OPTIONAL.items() if not there.get(name, installed(name))]
 
 
 def _verify(launches: Launches, every: int) -> Iterator[str]:

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/vec.h"
+#include "driver/gpus.h"
 #include "driver/real.h"
 #include "lane/lane_client.h"
 #include "memory/allocation.h"
@@ -141,7 +142,11 @@ static void tell_of_no_room(uint32_t copy)
 {
     static uint32_t told; /* memory lock */
     uint32_t gpu = tsr_session()->lane_device[copy - 1];
-    if (!(told >> copy & 1))
+    if (!(told >> copy & 1) && tsr_gpu_device(gpu) < 0)
+        tsr_warn(
+            "CUDA_VISIBLE_DEVICES hides GPU %u from the program: it has no copies of memory and uses home's, through the link",
+            gpu);
+    else if (!(told >> copy & 1))
         tsr_warn(
             "GPU %u has no room for more copies of memory, by its memory_limit or at all; what it cannot hold it uses at home, "
             "through the link",

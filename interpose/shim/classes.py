@@ -66,6 +66,15 @@ def name_of(row: Row) -> str:
     return re.sub(r"_v\d+$", "", row.base or row.symbol)
 
 
+def is_staged(row: Row) -> bool:
+    """Copies from the host that may come back when the bytes lie in the driver's own memory, and not yet on the GPU.
+
+    A program whose next launch, in a stream that does not wait for the copy's, sees them all the same because one GPU
+    takes what it is given in this order; another GPU does not.
+    """
+    return re.fullmatch(r"cuMemcpyHto[DA]", name_of(row)) is not None
+
+
 # Give a stream something that touches no memory of which GPUs may have copies.
 TOUCHES_NOTHING = re.compile(
     r"cuEvent|cuStream(WaitEvent|Query|Synchronize|Destroy|AddCallback|BeginCapture|EndCapture|GetCapture)|cuLaunchHostFunc"

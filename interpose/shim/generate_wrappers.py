@@ -25,6 +25,7 @@ from interpose.shim.classes import (  # noqa: E402
     BEFOREHAND,
     ONLY_FORWARDED,
     QUERIES,
+    is_staged,
     name_of,
     order_of,
     record_of,
@@ -52,6 +53,8 @@ QUERY = [
     "    if (outcome == CUDA_ERROR_NOT_READY && tsr_order_state() != CUDA_SUCCESS)",
     "        outcome = tsr_order_state();",
 ]
+STAGED = """    if (outcome == CUDA_SUCCESS && tsr_has_role(TSR_REDIRECTING))
+        outcome = tsr_real.cuStreamSynchronize(tsr_stream_named(NULL, {per_thread}));"""
 DEFINITION = r"CUresult CUDAAPI {}"
 ENGAGED = r"TSR_ENGAGED\({}\)"
 REDIRECTED = r"TSR_REDIRECTED\({}\)"
@@ -130,6 +133,7 @@ def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
             *(["    if (outcome == CUDA_SUCCESS)", f"        outcome = {touches};"] if touches else []),
             "    if (outcome == CUDA_SUCCESS)",
             f"        outcome = tsr_real.{arguments};",
+            *(STAGED.format(per_thread="true" if row.base else "false").splitlines() if is_staged(row) else []),
             *(["    tsr_copies_loose_end();"] if touches else []),
             *(["    tsr_order_leave(&hold);"] if order.holds else []),
             "    if (outcome == CUDA_SUCCESS)",

@@ -24,9 +24,9 @@ from typing import BinaryIO
 
 from ptxtools.machine import confined
 
-_PACKAGE = "nvidia-cuda-nvdisasm"
+PACKAGE = "nvidia-cuda-nvdisasm"
 _VARIABLE = "TESSERA_NVDISASM"
-_HOW = f"install {_PACKAGE} (pip install {_PACKAGE}), or name nvdisasm in {_VARIABLE}"
+_HOW = f"install {PACKAGE} (pip install {PACKAGE}), or name nvdisasm in {_VARIABLE}"
 _SECONDS = 120.0
 _SECONDS_PER_MEGABYTE = 10.0
 _MEMORY_BYTES = 4 << 30
@@ -67,7 +67,7 @@ def locate() -> Path | None:
     if named:
         return Path(named)
     try:
-        files = metadata.files(_PACKAGE) or []
+        files = metadata.files(PACKAGE) or []
     except metadata.PackageNotFoundError:
         files = []
     for file in files:

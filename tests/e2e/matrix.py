@@ -95,7 +95,7 @@ class Placing:
         path = folder / f"policy-{self.name}-{gpus}.yaml"
         rules = "".join(f"  - {rule}\n" for rule in self.rules(gpus))
         _, _, memory = self.name.partition("+")
-        place = f"memory: {{place: {memory}}}\n" if memory else ""
+        place = f"memory: {{place: {memory or 'follow'}}}\n"
         devices = f"devices: {{home: 0, executors: {list(range(1, gpus))}}}\n"
         path.write_text(f"version: 1\n{devices}{place}rules:\n{rules}default: home\n")
         return path

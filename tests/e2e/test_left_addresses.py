@@ -14,6 +14,7 @@ from tests.e2e.build import BuildError
 TIMEOUT_S = 120
 POLICY = """version: 1
 devices: {{home: 0, executors: [1]}}
+memory: {{place: follow}}
 rules:
   - {{match: {{function_regex: "{functions}"}}, device: 1}}
 """

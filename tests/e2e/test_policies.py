@@ -16,7 +16,7 @@ from tests.e2e.build import BuildError
 from tests.sample import sampled
 
 TIMEOUT_S = 120
-HEAD = "version: 1\ndevices: {{home: 0, executors: [{executors}]}}\nrules:\n"
+HEAD = "version: 1\ndevices: {{home: 0, executors: [{executors}]}}\nmemory: {{place: follow}}\nrules:\n"
 EVERY_SECOND = HEAD.format(executors="1") + "  - {match: {nth: {every: 2, offset: 1}}, device: 1}\n"
 BY_NAME = (
     HEAD.format(executors="1, 2, 3")

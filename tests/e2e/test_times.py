@@ -106,7 +106,7 @@ def test_times_at_home_and_elsewhere_have_one_clock(native_build: Path, tmp_path
     policy = tmp_path / "policy.yaml"
     policy.write_text(
         "version: 1\ndevices: {home: 0, executors: [1]}\n"
-        "rules:\n  - {match: {function: alpha, nth: {every: 2, offset: 1}}, device: 1}\n"
+        "memory: {place: follow}\nrules:\n  - {match: {function: alpha, nth: {every: 2, offset: 1}}, device: 1}\n"
     )
     launches = json.dumps([{"function": "alpha", "stream": 1}] * 6)
     options = ("--policy", str(policy))

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
 from tests.command import TESSERA_RUN  # noqa: E402
-from tests.fault.executor_faults import COPIES, POLICY, Outcome, learn, left_behind  # noqa: E402
+from tests.fault.executor_faults import COPIES, FOLLOW, POLICY, Outcome, learn, left_behind  # noqa: E402
 from tests.fault.fault_driver import build  # noqa: E402
 
 ROUNDS, LONGEST_SECONDS = 5, 60.0
@@ -125,7 +125,7 @@ def main() -> int:
         directory = Path(name)
         tree = build(native, native.parent / "cuda-headers", directory)
         policy = directory / "policy.yaml"
-        policy.write_text(POLICY + (COPIES if arguments.memory == "copies" else ""))
+        policy.write_text(POLICY + (COPIES if arguments.memory == "copies" else FOLLOW))
         variables = learn(native, policy, directory / "cache") if arguments.memory == "copies" else {}
         wrong = sum(
             all_of(native, tree, policy, process, sort, arguments.first, arguments.step, variables)

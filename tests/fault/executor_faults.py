@@ -44,7 +44,7 @@ rules:
   - {match: {function: k_one}, device: 3}
 default: home
 """
-COPIES = "memory: {place: copies}\n"  # after a policy
+FOLLOW, COPIES = "memory: {place: follow}\n", "memory: {place: copies}\n"  # after a policy
 EMULATED = ("--emulate", "4")  # the machine; nothing: this one
 BOUND_SECONDS = 1.0
 SLACK_SECONDS = 1.0  # of a loaded machine, and the end of the program
@@ -251,7 +251,7 @@ def main() -> int:
     outcomes, wrong, moved, longest = Counter[str](), 0, 0, 0.0
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(arguments.jobs) as pool:
         policies = [Path(directory) / "one.yaml", Path(directory) / "three.yaml"]
-        place = COPIES if arguments.memory == "copies" else ""
+        place = COPIES if arguments.memory == "copies" else FOLLOW
         policies[0].write_text(POLICY + place)
         policies[1].write_text(POLICY_OF_THREE + place)
         variables = learn(native, policies[1], Path(directory) / "cache") if place else {}

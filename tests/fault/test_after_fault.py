@@ -11,6 +11,7 @@ from tests.fault import after_fault
 
 POLICY = """version: 1
 devices: {home: 0, executors: [1, 2]}
+memory: {place: follow}
 rules:
   - {match: {function: store, nth: {every: 2}}, device: 1}
   - {match: {function: store}, device: 2}

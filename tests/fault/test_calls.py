@@ -8,7 +8,7 @@ import pytest
 
 from tests.fault import checked_faults
 from tests.fault.call_faults import ALLOCATION, APPLICATION, EXECUTOR, is_right, run
-from tests.fault.executor_faults import COPIES, POLICY, learn
+from tests.fault.executor_faults import COPIES, FOLLOW, POLICY, learn
 from tests.fault.fault_driver import build
 from tests.sample import sampled
 
@@ -26,7 +26,7 @@ def tree(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_a_call_that_fails(process: str, number: int, native_build: Path, tree: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
+    policy.write_text(POLICY + FOLLOW)
     outcome = run(native_build / "native", tree, policy, process, number)
     assert is_right(outcome), outcome
     assert (tree.parent / "mark").exists(), "the fault did not happen"
@@ -61,7 +61,7 @@ def test_a_call_that_fails_while_there_are_copies(
 @pytest.mark.parametrize(("process", "number"), [(EXECUTOR, 20), (EXECUTOR, 27), (APPLICATION, 12), (APPLICATION, 30)])
 def test_an_allocation_that_fails(process: str, number: int, native_build: Path, tree: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
+    policy.write_text(POLICY + FOLLOW)
     outcome = run(native_build / "native", tree, policy, process, number, ALLOCATION)
     assert is_right(outcome), outcome
     assert (tree.parent / "mark").exists(), "the fault did not happen"
@@ -95,6 +95,6 @@ def test_what_fails_in_a_check_is_not_noticed(native_build: Path, tree: Path) ->
 
 def test_faults_are_noticed(native_build: Path, tree: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
+    policy.write_text(POLICY + FOLLOW)
     assert run(native_build / "native", tree, policy, APPLICATION, 0) == "right"
     assert run(native_build / "native", tree, policy, APPLICATION, 1) == "error 2"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN
-from tests.fault.executor_faults import POLICY
+from tests.fault.executor_faults import FOLLOW, POLICY
 from tests.fault.fault_driver import build, delays
 
 TIMEOUT_S = 60
@@ -52,7 +52,7 @@ def test_the_calls_named_are_delayed(seed: int, native_build: Path, tree: Path) 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_results_do_not_depend_on_delays(seed: int, native_build: Path, tree: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
+    policy.write_text(POLICY + FOLLOW)
     command = [str(TESSERA_RUN), "--emulate", "2", "--no-summary", "--policy", str(policy), "--"]
     done = subprocess.run(
         [*command, str(native_build / "fault" / "fault_worker"), "5"],

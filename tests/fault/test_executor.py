@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
-from tests.fault.executor_faults import COPIES, MOVED, POLICY, POLICY_OF_THREE, Fault, judge, learn, run
+from tests.fault.executor_faults import COPIES, FOLLOW, MOVED, POLICY, POLICY_OF_THREE, Fault, judge, learn, run
 from tests.sample import sampled
 
 ROUNDS, WORK_SECONDS = 400, 2.0
@@ -21,7 +21,7 @@ ROUNDS, WORK_SECONDS = 400, 2.0
 @pytest.mark.parametrize("delay", [0.0, 0.05])
 def test_an_executor_that_fails(fault: signal.Signals, delay: float, native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
+    policy.write_text(POLICY + FOLLOW)
     outcome = run(native_build / "native", policy, ROUNDS, Fault(fault, delay))
     assert judge(outcome, WORK_SECONDS) is None, outcome
 
@@ -40,7 +40,7 @@ def test_an_executor_that_fails_while_there_are_copies(
 @pytest.mark.parametrize("device", sampled([1, 3], [3]))
 def test_one_of_three_executors_that_fails(device: int, native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY_OF_THREE)
+    policy.write_text(POLICY_OF_THREE + FOLLOW)
     outcome = run(native_build / "native", policy, ROUNDS, Fault(signal.SIGKILL, 0.02, device))
     assert judge(outcome, WORK_SECONDS) is None, outcome
 
@@ -48,7 +48,7 @@ def test_one_of_three_executors_that_fails(device: int, native_build: Path, tmp_
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
 def test_what_an_executor_had_not_taken_runs_at_home(fault: signal.Signals, native_build: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
+    policy.write_text(POLICY + FOLLOW)
     outcome = run(native_build / "native", policy, 20, Fault(fault, idle=True))
     assert outcome.said == "right", outcome
     assert MOVED in outcome.log or fault == signal.SIGKILL, outcome
@@ -57,7 +57,7 @@ def test_what_an_executor_had_not_taken_runs_at_home(fault: signal.Signals, nati
 
 def test_an_executor_that_cannot_start_is_not_waited_for(native_build: Path, tmp_path: Path) -> None:
     policy, broken = tmp_path / "policy.yaml", tmp_path / "native"
-    policy.write_text(POLICY)
+    policy.write_text(POLICY + FOLLOW)
     broken.mkdir()
     for part in (native_build / "native").iterdir():
         (broken / part.name).symlink_to(part)
@@ -78,7 +78,7 @@ def test_an_executor_that_cannot_start_is_not_waited_for(native_build: Path, tmp
 def test_an_executor_without_a_cpu_is_waited_for(native_build: Path, tmp_path: Path) -> None:
     """On a busy machine: it has not failed, nothing is lost, and launches go on to it."""
     policy, report = tmp_path / "policy.yaml", tmp_path / "report.json"
-    policy.write_text(POLICY)
+    policy.write_text(POLICY + FOLLOW)
     slow = {"LD_PRELOAD": str(native_build / "fault" / "fault_slow_beat.so"), "TESSERA_SLOW_BEAT_NS": "1500000000"}
     worker = [str(native_build / "fault" / "fault_worker"), "2000"]
     done = subprocess.run(

@@ -13,7 +13,8 @@ from tests.command import TESSERA_RUN
 from tests.fault.fault_driver import build, delays
 
 TIMEOUT_S = 120
-POLICY = "version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: add}, device: 1}\n"
+POLICY = "version: 1\ndevices: {home: 0, executors: [1]}\n"
+POLICY += "memory: {place: follow}\nrules:\n  - {match: {function: add}, device: 1}\n"
 ALL_SORTS = "mpsavrhio"
 VERIFY, CHECK = ("--verify=1",), ("--check-writes=1",)
 SLOW_US = 3000

@@ -19,13 +19,14 @@ rules:
   - {match: {function: k_two}, device: 2}
 default: home
 """
+FOLLOW = "memory: {place: follow}\n"
 SEED, PROGRAMS = 20_000, 600
 
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
     path = tmp_path / "policy.yaml"
-    path.write_text(POLICY)
+    path.write_text(POLICY + FOLLOW)
     return path
 
 

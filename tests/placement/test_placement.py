@@ -19,9 +19,10 @@ LARGE, SMALL = 2 * MIB, 1000
 ELEMENTS = 4096  # of a large buffer that a launch touches
 TOUCHED = 2 * 4 * ELEMENTS  # bytes read and written
 HEAD = "version: 1\ndevices: {home: 0, executors: [1]}\n"
+FOLLOW = "memory: {place: follow}\n"
 ALL = HEAD + 'rules:\n  - {match: {function: "*"}, device: 1}\n'
-ALPHA = HEAD + 'rules:\n  - {match: {function: "alpha"}, device: 1}\n'
-ALTERNATE = HEAD + "rules:\n  - {match: {nth: {every: 2, offset: 1}}, device: 1}\n"
+ALPHA = HEAD + FOLLOW + 'rules:\n  - {match: {function: "alpha"}, device: 1}\n'
+ALTERNATE = HEAD + FOLLOW + "rules:\n  - {match: {nth: {every: 2, offset: 1}}, device: 1}\n"
 WAYS = ("context", "stream", "event", "copy")
 Step = dict[str, Any]
 
@@ -132,10 +133,10 @@ def test_what_both_use_stays(runner: Runner) -> None:
 
 def test_a_fixed_place(runner: Runner) -> None:
     steps = [launch("alpha", 0, times=40), {"wait": "context"}, launch("beta", 0, times=2)]
-    away = runner.run(ALPHA + "memory: {place: 1}\n", [LARGE], steps)
+    away = runner.run(ALPHA.replace("follow", "1"), [LARGE], steps)
     assert away.placement == {"created_bytes": {"1": LARGE}, "moved": 0, "moved_bytes": 0}
     assert (away.local, away.remote) == ([0, 40 * TOUCHED], [2 * TOUCHED, 0])
-    home = runner.run(ALPHA + "memory: {place: home}\n", [LARGE], steps)
+    home = runner.run(ALPHA.replace("follow", "home"), [LARGE], steps)
     assert home.placement == {"created_bytes": {}, "moved": 0, "moved_bytes": 0}
     assert (home.local, home.remote) == ([2 * TOUCHED, 0], [0, 40 * TOUCHED])
 
@@ -148,7 +149,7 @@ def test_an_executor_takes_no_more_than_its_limit(runner: Runner) -> None:
     assert ran.placement == {"created_bytes": {"1": 2 * LARGE}, "moved": 0, "moved_bytes": 0}
     assert (ran.local[1], ran.remote[1]) == (2 * 41 * TOUCHED, 41 * TOUCHED)
     steps = [launch("alpha", 0, 1, times=40), {"wait": "context"}, launch("alpha", 0, 1)]
-    ran = runner.run(limited.replace("*", "alpha").replace("5MiB", "3MiB"), [LARGE, LARGE], steps)
+    ran = runner.run(limited.replace("*", "alpha").replace("5MiB", "3MiB") + FOLLOW, [LARGE, LARGE], steps)
     assert ran.placement == {"created_bytes": {}, "moved": 1, "moved_bytes": LARGE}
 
 

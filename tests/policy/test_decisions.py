@@ -16,7 +16,7 @@ SEVERAL: list[Launch] = [{"function": name} for name in ("alpha", "beta", "gamma
 
 
 def rules(*lines: str) -> str:
-    return HEAD + "".join(f"  - {line}\n" for line in lines)
+    return HEAD + "".join(f"  - {line}\n" for line in lines) + "memory: {place: follow}\n"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tests.command import TESSERA_RUN, with_native
 GUEST = Path(__file__).with_name("given_guest.py")
 SMS = (4, 5, 6)  # by GPU: the guest tells GPUs apart by them
 LAUNCHES = 5  # of each thread of the guest, in a stream
+MORE = "log: decisions\nmemory: {place: follow}\n"
 TIMEOUT_S = 60
 
 
@@ -25,7 +26,7 @@ def run(native_build: Path, place: Path, rules: str, gpus: int, *scenario: str) 
     """What the guest saw, what was counted, and standard error."""
     machine, policy, report = place / "machine.yaml", place / "policy.yaml", place / "report.json"
     machine.write_text("devices:\n" + "".join(f"  - {{gpu: h200, sm_count: {count}}}\n" for count in SMS[:gpus]))
-    policy.write_text(f"version: 1\ndevices: {{home: 0, executors: {list(range(1, gpus))}}}\n{rules}log: decisions\n")
+    policy.write_text(f"version: 1\ndevices: {{home: 0, executors: {list(range(1, gpus))}}}\n{rules}{MORE}")
     options = ["--emulate", str(machine), "--policy", str(policy), "--json", str(report)]
     done = subprocess.run(
         [str(TESSERA_RUN), *options, "--", sys.executable, str(GUEST), *scenario],

@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 POLICY = """version: 1
 devices: {home: 0, executors: [1, 2]}
+memory: {place: follow}
 rules:
   - {match: {library_call: cublasGemmEx}, device: 1}
   - {match: {library_call: "cublas?gemm*"}, device: 2}

@@ -15,12 +15,13 @@ from tests.sample import sampled
 GUEST = Path(bounds_guest.__file__)
 POLICY = """version: 1
 devices: {home: 0, executors: [1]}
+memory: {place: follow}
 rules:
   - {match: {function: store}, device: 1}
 """
 SAMPLE = ["inside", "past_the_rounding", "freed", "freed_in_a_pool", "used_before_it_is_freed", "unmapped", "copies"]
 STAYS = POLICY.replace("store", "nothing")
-FOLLOWS = POLICY.replace("rules:", "memory: {place: follow, move_after: 2}\nrules:")
+FOLLOWS = POLICY.replace("follow", "follow, move_after: 2")
 FAULT = re.compile(r"kernel store.*")
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 

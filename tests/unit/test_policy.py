@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,12 @@ from controlplane.policy import (
     Rule,
     Share,
     compile_table,
-    explain,
     read_launches,
     read_policy,
     replace_rules,
     schema,
 )
-from controlplane.policy.explain import used_gpus
+from controlplane.policy.explain import explain_memory, used_gpus, with_usual_memory
 from controlplane.policy.language import BY_STREAM, BY_THREAD, COPIES, FOLLOW, GPUS, Order
 from controlplane.policy.read import in_order
 from controlplane.policy.table import RuleUse
@@ -126,14 +126,35 @@ HEAD = "version: 1\ndevices: {home: 0, executors: [1, 2]}\nrules:\n"
         ("  - {match: {function: a}, device: 1}\ndefault: 1\n", {1}),
     ],
 )
-def test_which_gpus_launches_use(rules: str, used: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_gpus_launches_use(rules: str, used: set[int], tmp_path: Path) -> None:
     file = written(tmp_path, (HEAD + rules) if rules else HEAD.replace("rules:\n", ""))
     assert used_gpus(read_policy(file)) == used
-    assert read_policy(file).memory_place == FOLLOW
-    monkeypatch.setattr(explain, "COPIES_ARE_USUAL", True)
     assert read_policy(file).memory_place == (COPIES if len(used) > 1 else FOLLOW)
     file.write_text(file.read_text() + "memory: {place: home}\n")
     assert read_policy(file).memory_place == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("", ""),
+        ("verify: 0\n", ""),
+        ("verify: 5\n", "launches are verified"),
+        ("disassemble: none\n", "no machine code may be disassembled"),
+        ("disassemble: all\n", ""),
+    ],
+)
+def test_what_keeps_gpus_from_copies(more: str, why: str, tmp_path: Path) -> None:
+    policy = read_policy(written(tmp_path, HEAD + ALL_BY_STREAM + more))
+    assert (policy.memory_place, policy.why_no_copies) == (FOLLOW if why else COPIES, why)
+    assert explain_memory(policy).endswith(f"; GPUs have no copies of it: {why}" if why else "its launches use")
+    without = with_usual_memory(replace(policy, verify=0, disassemble=Consent.OPEN), "of this run")
+    assert (without.memory_place, without.why_no_copies) == (FOLLOW, "of this run")
+    again = with_usual_memory(replace(without, verify=0))
+    assert (again.memory_place, again.why_no_copies) == (COPIES, "")
+    said = read_policy(written(tmp_path, HEAD + ALL_BY_STREAM + more + "memory: {place: copies}\n"))
+    assert with_usual_memory(said, "of this run") == said
+    assert (said.memory_place, said.why_no_copies) == (COPIES, "")
 
 
 EVERYTHING = """version: 1
@@ -172,6 +193,8 @@ def test_data_order_has_copies_of_memory(tmp_path: Path) -> None:
         read_policy(written(tmp_path, SMALLEST + "order: data\nmemory: {place: home}\n"))
     plain = read_policy(written(tmp_path, SMALLEST))
     assert (plain.order, plain.memory_place, in_order(plain, Order.DATA).memory_place) == (Order.STREAM, FOLLOW, COPIES)
+    assert with_usual_memory(in_order(plain, Order.DATA), "of this run").memory_place == COPIES
+    assert in_order(policy, Order.STREAM).memory_place == FOLLOW
 
 
 def test_every_key_is_understood(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from controlplane.policy.explain import (
     implies,
     main_gpu,
 )
-from controlplane.policy.language import BY_STREAM, BY_THREAD
+from controlplane.policy.language import BY_STREAM, BY_THREAD, FOLLOW
 
 POLICY = """version: 1
 devices: {home: 0, executors: [1, {gpu: 2, sm_limit: 400, memory_limit: 1TiB}, 9]}
@@ -66,8 +66,10 @@ def test_rules_in_plain_words(policy: Policy) -> None:
     explained = "\n".join(explain_rule(policy, rule) for rule in policy.rules)
     assert explained == EXPLAINED.strip()
     assert explain_default(policy) == "launches that no rule matches run on GPU 1"
+    copies = "each GPU has a copy of the program's memory, and of its bytes those that its launches use"
+    assert explain_memory(policy) == copies
     follows = "the program's memory lies on the GPU whose launches use it, and on GPU 1 at first"
-    assert explain_memory(policy) == follows
+    assert explain_memory(replace(policy, memory_place=FOLLOW)) == follows
     assert explain_memory(replace(policy, memory_place=0)) == "the program's memory lies on GPU 0 (home)"
 
 

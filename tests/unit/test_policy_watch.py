@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.policy import compile_table, explain, read_policy
+from controlplane.policy import compile_table, read_policy
 from controlplane.policy.language import COPIES, FOLLOW
 from controlplane.policy.watch import Watcher
 from ptxtools.native import records
@@ -21,7 +21,7 @@ class Run:
     def __init__(self, file: Path, verify: int | None = None) -> None:
         self.file, self.said = file, list[str]()
         file.write_text(POLICY)
-        policy = read_policy(file)
+        policy = replace(read_policy(file), memory_place=FOLLOW)
         policy = policy if verify is None else replace(policy, verify=verify)
         self.buffer = bytearray(compile_table(policy, ["s"]))
         self.watcher = Watcher(file, policy.signature, self.buffer, self.said.append, verify)
@@ -71,9 +71,8 @@ def test_an_edit_is_taken_over_when_the_file_has_settled(run: Run) -> None:
     assert run.record.generation == 2
 
 
-def test_an_edit_that_does_not_speak_of_memory_leaves_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_that_does_not_speak_of_memory_leaves_it(run: Run) -> None:
     """Even if memory would lie elsewhere in a run that began with it."""
-    monkeypatch.setattr(explain, "COPIES_ARE_USUAL", True)
     run.file.write_text(POLICY.replace("old", "newer"))
     assert read_policy(run.file).memory_place == COPIES
     run.tick()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from controlplane.machine import doctor
 from controlplane.policy import Launches
 from controlplane.report.statistics import AnalysisReport
 from controlplane.run import unchecked
+from ptxtools.machine import disassembler
 
 NOTHING = Launches({0: 3, 1: 0}, 0, {})
 
@@ -40,6 +42,7 @@ def test_verifying(launches: Launches, verify: int | None, said: str | None) -> 
 @pytest.mark.parametrize("missing", [[], ["zstandard"], ["zstandard", "nvidia-cuda-nvdisasm"]])
 def test_packages_without_which_little_is_known(missing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "installed", lambda name: None if name in missing else "1.0")
+    monkeypatch.setattr(disassembler, "locate", lambda: None if disassembler.PACKAGE in missing else Path("nvdisasm"))
     unknown = _analysis_line(AnalysisReport(2, 0, 2, 0, 2))
     assert [name for name in doctor.OPTIONAL if f"{name} is not installed: " in unknown] == sorted(missing)
     assert unknown.count("\n") == 1 + len(missing)

@@ -23,7 +23,12 @@ from scripts.commands.dispatch import parser_of
 from tests.command import with_project
 
 STEPPED = Path(__file__).resolve().parents[3] / "tests" / "instruments" / "stepped"
-POLICY = "version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: k_away}, device: 1}\n"
+POLICY = """version: 1
+devices: {home: 0, executors: [1]}
+memory: {place: follow}
+rules:
+  - {match: {function: k_away}, device: 1}
+"""
 LINE_BYTES = 64
 SLEEPING = 0x1FFFF0000000 + 128  # in struct tsr_lane
 
