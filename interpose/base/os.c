@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -184,6 +185,28 @@ void tsr_os_futex_wake(const uint32_t *word, unsigned waiters, bool between_proc
     int saved_errno = errno;
     syscall(SYS_futex, word, operation, waiters > INT32_MAX ? INT32_MAX : (int)waiters, NULL, NULL, 0);
     errno = saved_errno;
+}
+
+static bool member(int command)
+{
+    int saved_errno = errno;
+    long result = syscall(SYS_membarrier, command, 0, 0);
+    errno = saved_errno;
+    return result == 0;
+}
+
+bool tsr_os_barrier_register(void)
+{
+#ifdef __SANITIZE_THREAD__
+    return false;
+#else
+    return member(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+#endif
+}
+
+bool tsr_os_barrier(void)
+{
+    return member(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 uint64_t tsr_os_monotonic_ns(void)

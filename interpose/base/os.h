@@ -53,6 +53,15 @@ bool tsr_os_thread_start(pthread_t *thread, const char *name, void *(*run)(void 
 bool tsr_os_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns, bool between_processes);
 void tsr_os_futex_wake(const uint32_t *word, unsigned waiters, bool between_processes);
 
+/*
+ * Barriers in other threads, so that what they do often needs none of its own: what a thread stored before the call is seen by what the others
+ * load after it, and what they stored before it by what the caller loads after the call. In between, the others need only keep the compiler
+ * from reordering. Registers the process; it holds until the program is replaced. False: the kernel has no such call, or ThreadSanitizer, which
+ * does not understand it, is built in.
+ */
+bool tsr_os_barrier_register(void);
+bool tsr_os_barrier(void);
+
 uint64_t tsr_os_monotonic_ns(void);
 /* CPUs that the process may run on, at least 1. */
 unsigned tsr_os_cpu_count(void);

@@ -126,9 +126,9 @@ static void count_moved(const struct failover *self)
     const struct tsr_session *session = tsr_session();
     uint32_t gpu = session->lane_device[self->client->number];
     if (gpu < TSR_GPUS)
-        __atomic_fetch_sub(&tsr_session_counts(session)->launches[gpu], 1, __ATOMIC_RELAXED);
+        tsr_session_count(&tsr_session_counts(session)->launches[gpu], UINT64_MAX);
     if (session->policy->home < TSR_GPUS)
-        __atomic_fetch_add(&tsr_session_counts(session)->launches[session->policy->home], 1, __ATOMIC_RELAXED);
+        tsr_session_count(&tsr_session_counts(session)->launches[session->policy->home], 1);
     if (listener)
         listener(gpu);
 }

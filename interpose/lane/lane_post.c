@@ -83,9 +83,9 @@ static bool has_room_in_stream(struct tsr_lane_client *client, uint32_t stream)
 
 void tsr_lane_await_stream(struct tsr_lane_client *client, const uint32_t *slot)
 {
-    for (unsigned i = 0; !tsr_lane_is_lost(client); i++) {
+    for (unsigned i = 0;; i++) {
         uint32_t at = __atomic_load_n(slot, __ATOMIC_RELAXED);
-        if (at >= TSR_LANE_STREAMS || has_room_in_stream(client, at))
+        if (at >= TSR_LANE_STREAMS || has_room_in_stream(client, at) || tsr_lane_is_lost(client))
             return;
         if (i < SPINS_BEFORE_PAUSE)
             __builtin_ia32_pause();

@@ -43,7 +43,7 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
     const struct tsr_session *session = tsr_session();
     uint32_t gpu = session->lane_device[tsr_lane_number(lane)];
     if (*result == CUDA_SUCCESS && gpu < TSR_GPUS)
-        __atomic_fetch_add(&tsr_session_counts(session)->copies[gpu], 1, __ATOMIC_RELAXED);
+        tsr_session_count(&tsr_session_counts(session)->copies[gpu], 1);
     return true;
 }
 

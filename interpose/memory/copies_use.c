@@ -114,7 +114,7 @@ static struct tsr_pull_seen seen_locked(const struct inquiry *inquiry, const str
     uint32_t writer = tsr_ticket_queue_of(pull->writer);
     bool known = pull->writer && writer < tsr_tickets.queues.count;
     return (struct tsr_pull_seen){.address = inquiry->copies->address + pull->first,
-                                  .bytes = pull->end - pull->first,
+                                  .bytes = tsr_pull_bytes(pull),
                                   .from = gpu_of_copy(pull->from),
                                   .to = gpu_of_copy(use->lane ? tsr_lane_number(use->lane) + 1 : 0),
                                   .cause = cause_of(inquiry),
@@ -124,12 +124,27 @@ static struct tsr_pull_seen seen_locked(const struct inquiry *inquiry, const str
                                   .ticket = (uint16_t)pull->writer};
 }
 
+static CUresult pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr_pull *pull, CUstream stream)
+{
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = from,
+                          .srcPitch = pull->stride,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = to,
+                          .dstPitch = pull->stride,
+                          .WidthInBytes = pull->width,
+                          .Height = tsr_pull_rows(pull)};
+    if (!pull->stride)
+        return tsr_real.cuMemcpyDtoDAsync_v2(to, from, tsr_pull_bytes(pull), stream);
+    return tsr_real.cuMemcpy2DAsync_v2(&rows, stream);
+}
+
 static void issue_pull(void *context, const struct tsr_pull *pull)
 {
     struct inquiry *inquiry = context;
     const struct tsr_copies_use *use = inquiry->use;
     struct tsr_pull_seen seen = seen_locked(inquiry, pull);
-    uint64_t bytes = pull->end - pull->first;
+    uint64_t bytes = tsr_pull_bytes(pull), rows = tsr_pull_rows(pull);
     CUdeviceptr at = inquiry->copies->address + pull->first;
     CUdeviceptr to = tsr_window_at(pull->to, at), from = tsr_window_at(pull->from, at);
     CUresult result = CUDA_SUCCESS;
@@ -137,15 +152,21 @@ static void issue_pull(void *context, const struct tsr_pull *pull)
     tsr_pull_begins(&seen);
     if (seen.through_host) {
         inquiry->through_host += bytes;
-        struct tsr_relay_pull relayed = {.to = to, .from = from, .bytes = bytes, .time = seen.time};
+        struct tsr_relay_pull relayed = {
+            .to = to, .from = from, .bytes = bytes / rows, .rows = rows, .stride = pull->stride, .time = seen.time};
         result = relay_pull(inquiry, &relayed, pull->from);
     } else if (use->lane) {
-        struct tsr_lane_copy what = {.to = to, .from = from, .width = bytes, .height = 1};
+        struct tsr_lane_copy what = {.to = to,
+                                     .from = from,
+                                     .to_pitch = pull->stride,
+                                     .from_pitch = pull->stride,
+                                     .width = bytes / rows,
+                                     .height = rows};
         struct tsr_lane_record record = {
             .kind = TSR_LANE_COPY, .time = seen.time, .stream = inquiry->slot, .param_bytes = sizeof what};
         result = tsr_lane_post(use->lane, &record, &what);
     } else {
-        result = tsr_real.cuMemcpyDtoDAsync_v2(to, from, bytes, tsr_stream_named(use->stream, use->per_thread));
+        result = pull_home(to, from, pull, tsr_stream_named(use->stream, use->per_thread));
     }
     tsr_pull_ended(&seen, result);
     if (inquiry->result == CUDA_SUCCESS)

@@ -2,7 +2,9 @@
  * Who holds which bytes of an extent that several GPUs have a copy of. Decides only: knows neither driver nor clock nor locks, moves nothing.
  *
  * A sorted array of cells covers the extent. All bytes of a cell have the same holders: the copies that have their value; the last writer's
- * copy is always one of them, and the one that others pull from. A use by a launch or copy is told which bytes it must pull, and which
+ * copy is always one of them, and the one that others pull from. Only who overwrites rows in a copy that does not hold what is between them
+ * makes a cell of two parts: the rows, and their gaps, which stay with those who held them. They become one when they have the same holders
+ * again, as when the gaps are overwritten there, too. Of other rows in such a cell, all that the copy lacks is pulled first. A use by a launch or copy is told which bytes it must pull, and which
  * earlier pieces of work it must come after although the program does not order them: the writers of what it pulls, since what is
  * known of launches are over-approximations, and pulls that are on their way into its own copy.
  *
@@ -24,6 +26,7 @@
 #include <tessera/place.h>
 
 #include "base/vec.h"
+#include "memory/rows.h"
 
 #define TSR_DIRECTORY_COPIES 16u
 #ifndef TSR_DIRECTORY_CELLS
@@ -33,14 +36,20 @@
 #define TSR_TICKET_SHIFT 48                        /* a ticket: the queue above it, the number below */
 #define TSR_TICKET_LATEST ((1ull << TSR_TICKET_SHIFT) - 1) /* the number of a writer who repeats */
 
-struct tsr_cell {
-    uint64_t first;                          /* ends where the next one begins */
+/* Bytes of one cell that have the same holders. */
+struct tsr_part {
     uint64_t writers[TSR_DIRECTORY_WRITERS]; /* of the source: the last ticket of each; from the first 0 on, none */
+    uint16_t holders;                        /* bit n: copy n */
+    uint8_t source;                          /* a holder: the last writer's copy */
+};
+
+struct tsr_cell {
+    uint64_t first;           /* ends where the next one begins */
+    struct tsr_rows rows;     /* the bytes of the first part; stride 0: all */
+    struct tsr_part parts[2]; /* the rows; what is between them, if there is anything */
     uint64_t
         arrivals[TSR_DIRECTORY_COPIES]; /* by copy: ticket of the last pull into it, whether or not it still holds; 0: none */
     uint16_t origins[TSR_DIRECTORY_COPIES]; /* by copy: bit n: pulls into it came from copy n, since all work was complete */
-    uint16_t holders;                       /* bit n: copy n */
-    uint8_t source;                         /* a holder: the last writer's copy */
 };
 
 struct tsr_directory {
@@ -67,9 +76,20 @@ struct tsr_use {
 
 struct tsr_pull {
     uint64_t first, end;
-    uint8_t from, to; /* copies */
-    uint64_t writer;  /* ticket of one that wrote the first of them; 0: unknown */
+    uint64_t stride, width; /* `width` bytes at every multiple of `stride` from `first`, the last ones until `end`; 0: all */
+    uint8_t from, to;       /* copies */
+    uint64_t writer;        /* ticket of one that wrote the first of them; 0: unknown */
 };
+
+static inline uint64_t tsr_pull_rows(const struct tsr_pull *pull)
+{
+    return pull->stride ? (pull->end - pull->first - pull->width) / pull->stride + 1 : 1;
+}
+
+static inline uint64_t tsr_pull_bytes(const struct tsr_pull *pull)
+{
+    return pull->stride ? tsr_pull_rows(pull) * pull->width : pull->end - pull->first;
+}
 
 /* Who hears of what a use needs. `wait` may hear of a ticket several times. */
 struct tsr_directory_listener {
@@ -107,7 +127,7 @@ void tsr_directory_settle(struct tsr_directory *directory);
 void tsr_directory_ask(const struct tsr_directory *directory, const struct tsr_use *use,
                        const struct tsr_directory_listener *listener);
 
-/* The same, and then it is as if it had happened. Pulls come in the order of their addresses. */
+/* The same, and then it is as if it had happened. Pulls come in the order of the cells. */
 void tsr_directory_apply(struct tsr_directory *directory, const struct tsr_use *use,
                          const struct tsr_directory_listener *listener);
 

@@ -199,13 +199,24 @@ static CUresult begin(struct tsr_relay *relay, const struct tsr_relay_pull *pull
 }
 
 /* The part of the pull's time that a chunk is to note. */
-static uint16_t time_of(const struct tsr_relay_pull *pull, uint64_t at)
+static uint16_t time_of(const struct tsr_relay_pull *pull, uint64_t row, uint64_t at)
 {
-    bool first = at == 0, last = pull->bytes - at <= CHUNK_BYTES;
+    bool first = row == 0 && at == 0, last = row + 1 == pull->rows && pull->bytes - at <= CHUNK_BYTES;
     unsigned part = (first ? TSR_LANE_TIME_BEGINS : 0u) | (last ? TSR_LANE_TIME_ENDS : 0u);
     if (!pull->time || !part)
         return 0;
     return (uint16_t)(first && last ? pull->time : pull->time | part);
+}
+
+static CUresult pull_row(struct tsr_relay *relay, const struct tsr_relay_pull *pull, uint64_t row)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint64_t at = 0; at < pull->bytes && result == CUDA_SUCCESS; at += CHUNK_BYTES) {
+        uint64_t left = pull->bytes - at, offset = row * pull->stride + at;
+        result = chunk(relay, pull->to + offset, pull->from + offset, left < CHUNK_BYTES ? left : CHUNK_BYTES,
+                       time_of(pull, row, at));
+    }
+    return result;
 }
 
 CUresult tsr_relay_pull(struct tsr_relay *relay, const struct tsr_relay_pull *pull)
@@ -215,10 +226,8 @@ CUresult tsr_relay_pull(struct tsr_relay *relay, const struct tsr_relay_pull *pu
         result = close_holder(relay);
     if (result == CUDA_SUCCESS && !relay->open)
         result = open_holder(relay, pull->holder);
-    for (uint64_t at = 0; at < pull->bytes && result == CUDA_SUCCESS; at += CHUNK_BYTES) {
-        uint64_t left = pull->bytes - at;
-        result = chunk(relay, pull->to + at, pull->from + at, left < CHUNK_BYTES ? left : CHUNK_BYTES, time_of(pull, at));
-    }
+    for (uint64_t row = 0; row < pull->rows && result == CUDA_SUCCESS; row++)
+        result = pull_row(relay, pull, row);
     return result;
 }
 

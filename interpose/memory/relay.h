@@ -26,8 +26,8 @@ struct tsr_relay {
 };
 
 struct tsr_relay_pull {
-    CUdeviceptr to, from; /* each seen by its GPU */
-    uint64_t bytes;
+    CUdeviceptr to, from;         /* each seen by its GPU */
+    uint64_t bytes, rows, stride; /* of a row; rows; from one to the next */
     CUstream stream;
     bool per_thread;
     struct tsr_lane_client *puller, *holder;

@@ -20,14 +20,18 @@ struct tsr_session *tsr_session_counting(void)
     return tsr_has_role(TSR_DECIDING) ? __atomic_load_n(&current, __ATOMIC_ACQUIRE) : NULL;
 }
 
-struct tsr_policy_counts *tsr_session_counts(const struct tsr_session *session)
+__thread struct tsr_session_counting tsr_session_counts_here;
+
+void tsr_session_count_in(const struct tsr_session *session)
 {
-    static uint32_t threads; /* atomic; that have counted */
-    static __thread uint32_t number;
-    if (!number)
-        number = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
     struct tsr_policy *policy = session->policy;
-    return &policy->counts[((uint32_t)session->owner + number) % (sizeof policy->counts / sizeof policy->counts[0])];
+    uint32_t all = sizeof policy->counts / sizeof policy->counts[0], half = all / 2;
+    uint32_t number = __atomic_load_n(&policy->counting, __ATOMIC_RELAXED);
+    if (number < UINT32_MAX / 2) /* it never begins anew */
+        number = __atomic_fetch_add(&policy->counting, 1, __ATOMIC_RELAXED);
+    bool alone = number < half;
+    tsr_session_counts_here = (struct tsr_session_counting){
+        .session = session, .counts = &policy->counts[alone ? number : half + number % half], .alone = alone};
 }
 
 struct tsr_lane_client *tsr_session_lane(int32_t device)

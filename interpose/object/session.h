@@ -40,8 +40,32 @@ struct tsr_session *tsr_session(void);
 /* The same, and one from which nothing can leave: for who decides and counts launches. NULL: there is no policy. */
 struct tsr_session *tsr_session_counting(void);
 
-/* The calling thread's part of the counters in the policy; others may share it. */
-struct tsr_policy_counts *tsr_session_counts(const struct tsr_session *session);
+/* A thread's part of the counters in the policy. A forked child's session is another one, and so its threads get parts of their own. */
+struct tsr_session_counting {
+    const struct tsr_session *session; /* NULL: it has none yet */
+    struct tsr_policy_counts *counts;
+    bool alone; /* no other thread of any process adds there */
+};
+
+extern __thread struct tsr_session_counting tsr_session_counts_here __attribute__((visibility("hidden")));
+void tsr_session_count_in(const struct tsr_session *session);
+
+/* The calling thread's. */
+static inline struct tsr_policy_counts *tsr_session_counts(const struct tsr_session *session)
+{
+    if (__builtin_expect(tsr_session_counts_here.session != session, 0))
+        tsr_session_count_in(session);
+    return tsr_session_counts_here.counts;
+}
+
+/* Adds to a counter of the calling thread's part. */
+static inline void tsr_session_count(uint64_t *counter, uint64_t by)
+{
+    if (__builtin_expect(tsr_session_counts_here.alone, 1))
+        __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
+}
 
 /* The lane to a GPU; NULL: the home GPU, or none that this session reaches. */
 struct tsr_lane_client *tsr_session_lane(int32_t device);

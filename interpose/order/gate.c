@@ -1,6 +1,7 @@
 /*
  * See gate.h. Who passes counts itself in its thread's shard and then looks whether the gate is closed; who closes it says so and then looks
- * at all shards: one of the two sees the other. An attempt to close stops those who come for ATTEMPT_NS at most; after that the gate opens again
+ * at all shards: one of the two sees the other. Passing is frequent and closing is rare, so where the system can put a barrier into all threads,
+ * who closes or drains does so between its two steps, and a thread with a shard of its own passes without one. An attempt to close stops those who come for ATTEMPT_NS at most; after that the gate opens again
  * for a while, since somebody inside may wait for a GPU.
  */
 #include "order/gate.h"
@@ -23,6 +24,7 @@ struct shard {
 };
 
 bool tsr_gate_watched;
+static bool barriers; /* constant for a session; who closes puts barriers into the others */
 static struct shard shards[SHARDS];
 static TSR_APART uint32_t is_closed;                                  /* atomic */
 static TSR_APART pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER; /* held as long as the gate is closed */
@@ -38,6 +40,7 @@ void tsr_gate_start(bool watched)
         shards[i].inside = 0;
     is_closed = 0;
     closed_by_me = false;
+    barriers = watched && tsr_os_barrier_register();
     tsr_gate_watched = watched;
 }
 
@@ -55,6 +58,18 @@ static void take_shard(void)
     mine = &shards[mine_alone ? number : SHARDS - 1];
 }
 
+/* False: it is closed. */
+static inline bool pass(void)
+{
+    if (__builtin_expect(barriers && mine_alone, 1)) {
+        __atomic_store_n(&mine->inside, mine->inside + 1, __ATOMIC_RELAXED);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the processor's barrier is the other side's */
+    } else {
+        __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
+    }
+    return !__atomic_load_n(&is_closed, __ATOMIC_SEQ_CST);
+}
+
 bool tsr_gate_enter_watched(void)
 {
     if (closed_by_me)
@@ -62,8 +77,7 @@ bool tsr_gate_enter_watched(void)
     if (!mine)
         take_shard();
     for (;;) {
-        __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
-        if (!__atomic_load_n(&is_closed, __ATOMIC_SEQ_CST))
+        if (pass())
             return true;
         __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_SEQ_CST);
         await_open();
@@ -83,6 +97,12 @@ void tsr_gate_leave_watched(void)
         __atomic_store_n(&mine->empty, __atomic_load_n(&mine->empty, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
 }
 
+/* Between what was said and looking at the shards. False: it cannot be known what the others have seen. */
+static bool put_barriers(void)
+{
+    return !barriers || tsr_os_barrier();
+}
+
 static bool is_empty(void)
 {
     for (unsigned i = 0; i < SHARDS; i++)
@@ -96,7 +116,8 @@ static bool attempt(void)
 {
     uint64_t end = tsr_os_monotonic_ns() + ATTEMPT_NS;
     __atomic_store_n(&is_closed, 1, __ATOMIC_SEQ_CST);
-    while (!is_empty())
+    bool known = put_barriers();
+    while (!known || !is_empty())
         if (tsr_os_monotonic_ns() >= end) {
             __atomic_store_n(&is_closed, 0, __ATOMIC_SEQ_CST);
             return false;
@@ -137,6 +158,9 @@ bool tsr_gate_drain(uint64_t timeout_ns)
 {
     uint64_t end = tsr_os_monotonic_ns() + timeout_ns;
     uint32_t empty[SHARDS];
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!put_barriers())
+        return false;
     for (unsigned i = 0; i < SHARDS; i++)
         empty[i] = __atomic_load_n(&shards[i].empty, __ATOMIC_SEQ_CST);
     for (unsigned i = 0; i < SHARDS; i++)

@@ -219,8 +219,7 @@ static void note_function(struct tsr_policy *policy, const struct tsr_function_r
 
 static void count_rule(const struct tsr_session *session, const struct tsr_rules *rules, const struct tsr_rule *rule)
 {
-    __atomic_fetch_add(&tsr_session_counts(session)->rule_launches[rules->generation % 2][rule - rules->rules], 1,
-                       __ATOMIC_RELAXED);
+    tsr_session_count(&tsr_session_counts(session)->rule_launches[rules->generation % 2][rule - rules->rules], 1);
 }
 
 /* First: nobody has asked for the function under these rules before. */
@@ -282,5 +281,5 @@ struct tsr_decision tsr_decide(struct tsr_session *session, struct tsr_function_
 
 void tsr_decide_kept(enum tsr_reason reason)
 {
-    __atomic_fetch_add(&tsr_session_counts(tsr_session_counting())->kept_reasons[reason], 1, __ATOMIC_RELAXED);
+    tsr_session_count(&tsr_session_counts(tsr_session_counting())->kept_reasons[reason], 1);
 }

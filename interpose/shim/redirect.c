@@ -443,7 +443,7 @@ void tsr_redirect_finish(struct tsr_launch *launch, CUresult result)
     if (!launch->decided && launch->gpu == session->policy->home)
         launch->reason = late_reason(launch);
     if (!launch->captured && launch->gpu < TSR_GPUS)
-        __atomic_fetch_add(&tsr_session_counts(session)->launches[launch->gpu], 1, __ATOMIC_RELAXED);
+        tsr_session_count(&tsr_session_counts(session)->launches[launch->gpu], 1);
     if (launch->reason)
         tsr_decide_kept(launch->reason);
 }

@@ -1,4 +1,5 @@
 /* The directory of copies against a model that knows each byte, and each copy's value of it. */
+#define TSR_DIRECTORY_LEAST_ROW 1u
 #include "memory/directory.c"
 
 #include <stdlib.h>
@@ -64,16 +65,6 @@ static struct tsr_directory_listener listener(struct model *model)
     return (struct tsr_directory_listener){.pull = on_pull, .wait = on_wait, .context = model};
 }
 
-static bool is_gap(const struct tsr_use *use, uint64_t at)
-{
-    return use->stride > use->width && (at - use->first) % use->stride >= use->width;
-}
-
-static bool must_pull(const struct tsr_use *use, uint64_t at)
-{
-    return use->pulls || is_gap(use, at);
-}
-
 static uint64_t bit_of(uint64_t ticket)
 {
     return ticket ? 1ull << ticket % 64 : 0;
@@ -103,7 +94,7 @@ static void expect(const struct model *model, const struct tsr_use *use, uint64_
     *pulled = *waits = 0;
     for (uint64_t i = use->first; i < use->end; i++) {
         const struct byte *byte = &model->bytes[i];
-        bool missing = !byte->holds[use->copy] && must_pull(use, i);
+        bool missing = !byte->holds[use->copy] && use->pulls;
         *waits |= bit_of(byte->arrivals[use->copy]);
         *pulled += missing;
         if (missing || is_one_too_many(byte, use))
@@ -115,7 +106,7 @@ static void expect(const struct model *model, const struct tsr_use *use, uint64_
 static bool is_together(const struct model *model, const struct tsr_use *use)
 {
     const struct tsr_cell *cell = &model->directory.cells.data[0];
-    return model->directory.cells.count == 1 && cell->writers[0] == use->ticket && !cell->writers[1] &&
+    return model->directory.cells.count == 1 && cell->parts[0].writers[0] == use->ticket && !cell->parts[0].writers[1] &&
            cell->arrivals[COPIES] == use->ticket;
 }
 
@@ -153,8 +144,7 @@ static void follow(struct model *model, const struct tsr_use *use)
 {
     for (uint64_t i = use->first; i < use->end; i++) {
         struct byte *byte = &model->bytes[i];
-        bool gaps = use->stride > use->width;
-        if ((use->pulls || gaps) && !byte->holds[use->copy])
+        if (use->pulls && !byte->holds[use->copy])
             byte->arrivals[use->copy] = use->ticket;
         byte->holds[use->copy] = true;
         if (!use->writes)
@@ -170,10 +160,9 @@ static void run(struct model *model, const struct tsr_use *use)
 {
     for (uint64_t i = use->first; i < use->end; i++) {
         struct byte *byte = &model->bytes[i];
-        if (byte->truth && must_pull(use, i))
+        if (byte->truth && use->pulls)
             CHECK_EQ(byte->value[use->copy], byte->truth);
-        bool certain = use->writes && !must_pull(use, i);
-        if (certain || (use->writes && !is_gap(use, i) && draw(model, 2)))
+        if (use->writes && (!use->pulls || draw(model, 2)))
             byte->truth = byte->value[use->copy] = ++model->written;
     }
 }
@@ -186,10 +175,6 @@ static struct tsr_use draw_use(struct model *model)
     use.end = use.end < BYTES ? use.end : BYTES;
     use.writes = draw(model, 2);
     use.pulls = !use.writes || draw(model, 2);
-    if (use.writes && !use.pulls && draw(model, 3) == 0) {
-        use.width = 1 + draw(model, 3);
-        use.stride = use.width + 1 + draw(model, 4);
-    }
     return use;
 }
 
@@ -201,7 +186,7 @@ static void check_whole(const struct model *model)
     for (size_t i = 0; i < directory->cells.count; i++) {
         const struct tsr_cell *cell = &directory->cells.data[i];
         CHECK(cell->first < end_of(directory, i));
-        CHECK(cell->holders >> cell->source & 1);
+        CHECK(cell->parts[0].holders >> cell->parts[0].source & 1);
         if (i)
             CHECK(!is_like(cell, cell - 1));
     }
@@ -313,7 +298,7 @@ static void check_survey(struct model *model, const struct tsr_use *use)
     uint64_t fresh[COPIES] = {0}, constant[COPIES] = {0}, all_fresh = 0, found = 0, writers = 0, told = 0;
     for (uint64_t i = use->first; i < use->end; i++) {
         struct byte *byte = &model->bytes[i];
-        if (!must_pull(use, i))
+        if (!use->pulls)
             continue;
         bool lately = is_fresh(model, byte);
         all_fresh += lately;
@@ -400,7 +385,7 @@ TEST(a_pull_is_from_the_writer_and_comes_after_it)
     tsr_directory_fini(&directory);
 }
 
-TEST(what_is_overwritten_is_not_pulled_but_its_gaps_are)
+TEST(what_is_overwritten_is_not_pulled_nor_are_gaps_until_they_are_read)
 {
     struct tsr_directory directory;
     REQUIRE(tsr_directory_start(&directory, 1000, 3));
@@ -409,10 +394,14 @@ TEST(what_is_overwritten_is_not_pulled_but_its_gaps_are)
     CHECK_EQ(heard.pulls, 0);
     heard = use(&directory,
                 (struct tsr_use){.first = 500, .end = 590, .ticket = 7, .copy = 0, .writes = true, .stride = 40, .width = 10});
-    CHECK_EQ(heard.pulls, 2);
-    CHECK_EQ(heard.last.first, 550);
+    CHECK_EQ(heard.pulls, 0);
+    heard = use(&directory, (struct tsr_use){.first = 500, .end = 590, .ticket = 8, .copy = 0, .pulls = true});
+    CHECK_EQ(heard.pulls, 1);
+    CHECK_EQ(heard.last.first, 510);
     CHECK_EQ(heard.last.end, 580);
-    CHECK_EQ(heard.ticket, 5);
+    CHECK_EQ(heard.last.stride, 40);
+    CHECK_EQ(heard.last.width, 30);
+    CHECK_EQ(heard.tickets, 5);
     tsr_directory_fini(&directory);
 }
 

@@ -16,7 +16,7 @@
 #include <tessera/gpus.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 11u
+#define TSR_POLICY_VERSION 12u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 #define TSR_POLICY_FOLLOW (-1) /* as memory_place: on the GPU whose launches use it */
@@ -126,7 +126,7 @@ struct tsr_policy {
     struct tsr_policy_table tables[2];
     struct tsr_policy_pair pairs[16 * 16]; /* [16 * to + from]: GPU `to` copies memory of GPU `from` */
     /* live: written by the shim, atomic */
-    struct tsr_policy_counts counts[16]; /* each thread adds to one of them */
+    struct tsr_policy_counts counts[32]; /* each thread adds to one of them: the first half have one writer each */
     uint64_t verified;                   /* launches that were run at home too */
     uint64_t different;                  /* of these, those that gave other bytes */
     uint64_t not_verified;               /* whose turn it was, but there was no room, or no quiet moment */
@@ -146,7 +146,7 @@ struct tsr_policy {
     uint64_t given_streams[16], given_threads[16]; /* streams and threads that rules gave a GPU, by GPU */
 
     uint32_t function_count; /* functions that were launched, once per process */
-    uint32_t reserved;
+    uint32_t counting;       /* threads of all processes that have counted */
     char functions[64][256]; /* their names, of the first ones; cut */
 };
 /* cffi: end */
