@@ -1,0 +1,87 @@
+"""A worker of scripts/bench/automatic: a program of tests/frameworks/independent.py's kind, some units at a time.
+
+    automatic_worker.py PROGRAM UNITS
+
+One thread and the default stream. Says "ready" once warm; for each line on standard input it runs UNITS requests, or
+steps, one after another, waits for the last, and prints the seconds that they took. At the end of the input: a digest
+of the last results.
+"""
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "frameworks"))
+
+from independent import placed
+from mmdit import DiffusionTransformer, Shape
+from zoo import llama, random, tokens
+
+WARM = 6
+
+
+def requests(units: int) -> Callable[[], Tensor]:
+    """A Llama of 2,048 tokens a request; results stay on the GPU."""
+    model = placed(llama())
+    inputs = [tokens(1, 2048, 32000) for _ in range(units)]
+    return lambda: torch.stack([model(some, use_cache=False, logits_to_keep=1).logits for some in inputs])
+
+
+def guidance(units: int) -> Callable[[], Tensor]:
+    """Steps of a diffusion transformer with two branches, with the prompt and without."""
+    shape = Shape(layers=12)
+    model = placed(DiffusionTransformer(shape))
+    latent = random(1, shape.channels, shape.side, shape.side)
+    prompts = [(random(1, 154, shape.text_width), random(1, shape.pooled_width)) for _ in range(2)]
+    times = torch.linspace(1000, 0, units + 1, device="cuda").split(1)
+
+    def run() -> Tensor:
+        image = latent
+        for step in range(units):
+            with_prompt, without = (model(image, *prompt, times[step]) for prompt in prompts)
+            image = image + (without + 5.0 * (with_prompt - without)) / units
+        return image
+
+    return run
+
+
+def decode(units: int) -> Callable[[], Tensor]:
+    """One token after another: a chain, which no second GPU makes faster."""
+    model, token = placed(llama()), tokens(1, 1, 32000)
+
+    def run() -> Tensor:
+        last, cache = token, None
+        for _ in range(units):
+            out = model(last, past_key_values=cache, use_cache=True)
+            last, cache = out.logits[:, -1:].argmax(-1), out.past_key_values
+        return last
+
+    return run
+
+
+PROGRAMS = {"requests": requests, "guidance": guidance, "decode": decode}
+
+
+@torch.inference_mode()
+def main() -> None:
+    torch.manual_seed(1)
+    run = PROGRAMS[sys.argv[1]](int(sys.argv[2]))
+    for _ in range(WARM):
+        run()
+        torch.cuda.synchronize()
+    print("ready", flush=True)
+    result = torch.empty(0)
+    for _ in sys.stdin:
+        started = time.perf_counter()
+        result = run()
+        torch.cuda.synchronize()
+        print(time.perf_counter() - started, flush=True)
+    print(hashlib.sha256(result.float().cpu().numpy().tobytes()).hexdigest()[:16], flush=True)
+
+
+main()
