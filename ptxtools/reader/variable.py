@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 
 _DECLARATION = re.compile(
-    r"(?P<linkage>(?:\.(?:visible|extern|weak|common)\s++)*+)\.(?P<space>global|const|shared|local|param)\b\s*+"
-    r"(?:\.(?:attribute\s*+\([^)]*+\)|unified)\s*+)*+(?:\.align\s++(?P<align>\d++)\s*+)?+"
-    r"(?:\.v(?P<vector>[248])\s*+)?+\.(?P<type>[a-z]\w*+)\s++(?P<names>[^=]*+)(?:=.*)?\Z",
+    r"(?P<linkage>(?:\.(?:visible|extern|weak|common)\s++)*)\.(?P<space>global|const|shared|local|param)\b\s*+"
+    r"(?:\.(?:attribute\s*+\([^)]*+\)|unified)\s*+)*(?:\.align\s++(?P<align>\d++)\s*+)?"
+    r"(?:\.v(?P<vector>[248])\s*+)?\.(?P<type>[a-z]\w*+)\s++(?P<names>[^=]*+)(?:=.*)?\Z",
     re.DOTALL,
 )
-_NAME = re.compile(r"([%\w$.]++)\s*+(?:<\s*+(\d++)\s*+>)?+\s*+((?:\[\s*+\d*+\s*+\]\s*+)*+)\Z")
+_NAME = re.compile(r"([%\w$.]++)\s*+(?:<\s*+(\d++)\s*+>)?\s*+((?:\[\s*+\d*+\s*+\]\s*+)*)\Z")
 _DIMENSION = re.compile(r"\[\s*(\d*)\s*\]")
 _DIGITS = re.compile(r"\d+\Z")
 _MOST = 4096  # in one declaration with a count

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +185,12 @@ def lost(program: Program, _: int) -> list[int]:
     made = [program.stream() for _ in range(4)]
     before = [program.where(stream) for stream in made]
     call(driver.cuCtxSynchronize())
-    os.kill(executor_of(1), signal.SIGKILL)
+    executor = executor_of(1)
+    workers = [number for number, parent, _ in processes() if parent == executor]
+    os.kill(executor, signal.SIGKILL)
     end = time.monotonic() + PATIENCE_S
+    while {number for number, _, _ in processes()} & {*workers} and time.monotonic() < end:
+        time.sleep(0.001)  # one that still runs would take a launch, which then is lost
     while (
         program.where(made[1]) != before[2] and time.monotonic() < end
     ):  # until it is seen, and not only at home for once
@@ -194,16 +198,23 @@ def lost(program: Program, _: int) -> list[int]:
     return before + [program.where(stream) for stream in made]
 
 
-def executor_of(gpu: int) -> int:
-    """Its process, a child of tessera-run as we are."""
+def processes() -> Iterator[tuple[int, int, list[str]]]:
+    """Number, parent and command line of each that has not ended."""
     for place in Path("/proc").glob("[0-9]*"):
         try:
             words = (place / "cmdline").read_bytes().decode().split("\0")
-            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            state, parent = (place / "stat").read_text().rpartition(")")[2].split()[:2]
         except (OSError, ValueError):
             continue
+        if state != "Z":
+            yield int(place.name), int(parent), words
+
+
+def executor_of(gpu: int) -> int:
+    """Its process, a child of tessera-run as we are."""
+    for number, parent, words in processes():
         if words[0].endswith("tessera-executor") and str(gpu) in words and parent == os.getppid():
-            return int(place.name)
+            return number
     raise RuntimeError(f"GPU {gpu} has no executor")
 
 

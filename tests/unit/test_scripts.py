@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts.commands.dispatch import names, purposes, run
+from tests.command import with_native
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("lab", "hardware", "gen")
@@ -19,8 +20,10 @@ NAMED = re.compile(r"scripts/(lab|hardware|gen) ([a-z][a-z0-9-]*)")
 PATH = re.compile(r"(?<![\w./])scripts/([\w./-]*\w)")
 
 
-def script(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *words], cwd=ROOT, text=True, capture_output=True, check=False)
+def script(*words: str, native: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = None if native is None else with_native(native)
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False, env=environment)
 
 
 def said() -> dict[str, str]:
@@ -76,7 +79,7 @@ def test_the_evaluators_benchmark_builds_and_runs(tmp_path: Path, native_build: 
     assert set(json.loads(result.read_text())) == {"memo", "no memo", "no memo, warm", "in the shim"}
 
 
-def test_the_schedules_benchmark_tells_the_ways_apart(tmp_path: Path, native_build: Path) -> None:  # noqa: ARG001
+def test_the_schedules_benchmark_tells_the_ways_apart(tmp_path: Path, native_build: Path) -> None:
     """Requests that are chains, written to the same memory: round robin and the rule win, by as much."""
     chain = [
         [0, 20.0, "code", [["read", at, at + 64, False], ["write", at + 64, at + 128, False]]]
@@ -87,7 +90,8 @@ def test_the_schedules_benchmark_tells_the_ways_apart(tmp_path: Path, native_bui
     recorded = {"functions": ["k"], "markers": [101 * turn for turn in range(21)], "launches": request * 20 + [first]}
     file, result = tmp_path / "requests.json", tmp_path / "rows.json"
     file.write_text(json.dumps(recorded))
-    done = script("scripts/bench/schedule", "--gpus", "2", "--json", str(result), str(file))
+    words = ("--gpus", "2", "--json", str(result), str(file))
+    done = script("scripts/bench/schedule", *words, native=native_build / "native")
     assert done.returncode == 0, done.stdout + done.stderr
     for row in json.loads(result.read_text()):
         assert row["gains"]["home"] == 1.0
