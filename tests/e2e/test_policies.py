@@ -106,7 +106,7 @@ def test_programs_under_three_policies(runner: Runner) -> None:
     runner.check(at_random(0), 4)
 
 
-@pytest.mark.parametrize("seeds", sampled([2, 20], [2]))
+@pytest.mark.parametrize("seeds", sampled([6, 20], [6]))
 @pytest.mark.parametrize("runner", ["sort_radix", "streams_events"], indirect=True)
 def test_launches_at_random(runner: Runner, seeds: int) -> None:
     total = sum((runner.check(at_random(seed), 4) for seed in range(1, seeds + 1)), Counter[int]())

@@ -19,6 +19,7 @@ from controlplane.machine import emulate
 from controlplane.policy import read_policy
 from controlplane.policy import schema as policy_schema
 from ptxtools.errors import ConfigError
+from tests.command import with_native
 
 SECONDS = 1.0
 POLICY = "version: 1\ndevices: {executors: [1]}\n"
@@ -84,13 +85,12 @@ for file in sys.argv[1:]:
 """
 
 
-def test_an_error_with_its_line_within_a_second(tmp_path: Path) -> None:
+def test_an_error_with_its_line_within_a_second(native_build: Path, tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.yaml" for name in EVIL]
     for file, (text, _, _) in zip(files, EVIL.values(), strict=True):
         file.write_bytes(text.encode() if isinstance(text, str) else text)
-    done = subprocess.run(
-        [sys.executable, "-c", CHECKS, *files], capture_output=True, text=True, timeout=100, check=True
-    )
+    command, environment = [sys.executable, "-c", CHECKS, *map(str, files)], with_native(native_build / "native")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True, env=environment)
     for file, (_, line, message), told in zip(files, EVIL.values(), done.stdout.splitlines(), strict=True):
         code, errors, seconds = json.loads(told)
         assert code == 2, (file, errors)
