@@ -51,6 +51,11 @@ struct tsr_lane_time *tsr_lane_times(const struct tsr_lane_client *lane);
 
 /* Place among the session's lanes. */
 uint32_t tsr_lane_number(const struct tsr_lane_client *lane);
+/* The rank (tsr_session_gpu) of its GPU; NULL: home. */
+static inline uint32_t tsr_lane_rank(const struct tsr_lane_client *lane)
+{
+    return lane ? 1 + tsr_lane_number(lane) : 0;
+}
 
 /* The error of an executor that has failed with work of the application; sticky. */
 CUresult tsr_lane_state(const struct tsr_lane_client *lane);

@@ -141,7 +141,7 @@ static void drop(struct tsr_extent *extent)
 static void tell_of_no_room(uint32_t copy)
 {
     static uint32_t told; /* memory lock */
-    uint32_t gpu = tsr_session()->lane_device[copy - 1];
+    uint32_t gpu = tsr_session_gpu(tsr_session(), copy);
     if (!(told >> copy & 1) && tsr_gpu_device(gpu) < 0)
         tsr_warn(
             "CUDA_VISIBLE_DEVICES hides GPU %u from the program: it has no copies of memory and uses home's, through the link",
@@ -189,7 +189,7 @@ CUresult tsr_copies_give(CUdeviceptr address, const struct tsr_lane_client *lane
     tsr_memory_lock();
     struct tsr_extent *extent = tsr_arena_find(address);
     CUresult result =
-        extent && extent->copies ? give_locked_memory(extent, tsr_lane_number(lane) + 1) : CUDA_SUCCESS; /* it is gone */
+        extent && extent->copies ? give_locked_memory(extent, tsr_lane_rank(lane)) : CUDA_SUCCESS; /* it is gone */
     tsr_memory_unlock();
     tsr_memory_relax_end(mode);
     return result;

@@ -25,7 +25,7 @@ void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_ord
 
 CUresult tsr_copies_mark(const struct tsr_order_hold *hold, const struct tsr_lane_client *lane)
 {
-    return hold->stream ? tsr_tickets_mark(hold->stream, tsr_strand_of(lane)) : CUDA_SUCCESS;
+    return hold->stream ? tsr_tickets_mark(hold->stream, tsr_lane_rank(lane)) : CUDA_SUCCESS;
 }
 
 void tsr_copies_look_again(void)

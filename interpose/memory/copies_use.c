@@ -97,11 +97,6 @@ static CUresult relay_pull(struct inquiry *inquiry, const struct tsr_relay_pull 
     return tsr_relay_pull(&inquiry->relay, &relayed);
 }
 
-static uint32_t gpu_of_copy(uint32_t copy)
-{
-    return copy ? tsr_session()->lane_device[copy - 1] : tsr_session()->policy->home;
-}
-
 static enum tsr_pull_cause cause_of(const struct inquiry *inquiry)
 {
     return inquiry->gathers ? TSR_PULL_DIRECTORY : inquiry->use->everything ? TSR_PULL_UNKNOWN : inquiry->use->cause;
@@ -115,8 +110,8 @@ static struct tsr_pull_seen seen_locked(const struct inquiry *inquiry, const str
     bool known = pull->writer && writer < tsr_tickets.queues.count;
     return (struct tsr_pull_seen){.address = inquiry->copies->address + pull->first,
                                   .bytes = tsr_pull_bytes(pull),
-                                  .from = gpu_of_copy(pull->from),
-                                  .to = gpu_of_copy(use->lane ? tsr_lane_number(use->lane) + 1 : 0),
+                                  .from = tsr_session_gpu(tsr_session(), pull->from),
+                                  .to = tsr_session_gpu(tsr_session(), tsr_lane_rank(use->lane)),
                                   .cause = cause_of(inquiry),
                                   .stream = tsr_stream_named(use->stream, use->per_thread),
                                   .lane = use->lane,
@@ -148,7 +143,7 @@ static void issue_pull(void *context, const struct tsr_pull *pull)
     CUdeviceptr at = inquiry->copies->address + pull->first;
     CUdeviceptr to = tsr_window_at(pull->to, at), from = tsr_window_at(pull->from, at);
     CUresult result = CUDA_SUCCESS;
-    seen.through_host = !tsr_pair_is_direct(use->lane ? tsr_lane_number(use->lane) + 1 : 0, pull->from);
+    seen.through_host = !tsr_pair_is_direct(tsr_lane_rank(use->lane), pull->from);
     tsr_pull_begins(&seen);
     if (seen.through_host) {
         inquiry->through_host += bytes;
@@ -177,7 +172,7 @@ static void issue_pull(void *context, const struct tsr_pull *pull)
 
 static uint8_t copy_of(const struct tsr_copies *copies, const struct tsr_copies_use *use)
 {
-    return use->lane ? copies->replicas.used_by[tsr_lane_number(use->lane) + 1] : 0;
+    return use->lane ? copies->replicas.used_by[tsr_lane_rank(use->lane)] : 0;
 }
 
 typedef void visit_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry);
@@ -215,7 +210,7 @@ static bool is_full_locked(struct tsr_copies *copies, const struct inquiry *inqu
 /* Whether the GPU that is to use it can, now or when it has a copy. */
 static bool is_usable_locked(struct tsr_copies *copies, struct inquiry *inquiry)
 {
-    uint32_t gpu = inquiry->use->lane ? tsr_lane_number(inquiry->use->lane) + 1 : 0;
+    uint32_t gpu = tsr_lane_rank(inquiry->use->lane);
     copies->used_at[gpu] = tsr_copies_uses;
     if (inquiry->use->lane && (copies->fixed || copies->refused >> gpu & 1))
         inquiry->result = CUDA_ERROR_NOT_SUPPORTED;

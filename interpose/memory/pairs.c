@@ -21,16 +21,15 @@ static CUdevice device_of(uint32_t copy)
     return copy ? tsr_gpu_device(session->lane_device[copy - 1]) : session->home;
 }
 
-static uint32_t gpu_of(uint32_t copy)
+const struct tsr_policy_pair *tsr_pair_of(const struct tsr_session *session, uint32_t to, uint32_t from)
 {
-    const struct tsr_session *session = tsr_session();
-    return copy ? session->lane_device[copy - 1] : session->policy->home;
+    return &session->policy->pairs[TSR_GPUS * tsr_session_gpu(session, to) + tsr_session_gpu(session, from)];
 }
 
 static enum tsr_policy_proof proof_of(uint32_t to, uint32_t from)
 {
     static const uint32_t never;
-    const uint32_t *proof = &tsr_session()->policy->pairs[16 * gpu_of(to) + gpu_of(from)].proof;
+    const uint32_t *proof = &tsr_pair_of(tsr_session(), to, from)->proof;
     uint64_t end = tsr_os_monotonic_ns() + LONGEST_NS;
     uint32_t found;
     while ((found = __atomic_load_n(proof, __ATOMIC_ACQUIRE)) == TSR_PROOF_PENDING && tsr_os_monotonic_ns() < end)
@@ -44,7 +43,8 @@ static bool is_wrong(uint32_t user, uint32_t owner)
     enum tsr_policy_proof there = proof_of(user, owner), back = proof_of(owner, user);
     if (there == TSR_PROOF_FAILED || there == TSR_PROOF_PENDING)
         tsr_warn("whether GPU %u copies memory of GPU %u rightly could not be found out (error %d); it is taken to",
-                 gpu_of(user), gpu_of(owner), tsr_session()->policy->pairs[16 * gpu_of(user) + gpu_of(owner)].error);
+                 tsr_session_gpu(tsr_session(), user), tsr_session_gpu(tsr_session(), owner),
+                 tsr_pair_of(tsr_session(), user, owner)->error);
     return there == TSR_PROOF_WRONG || back == TSR_PROOF_WRONG;
 }
 

@@ -1,11 +1,17 @@
 /*
- * Which GPUs can use each other's memory through the link. GPUs are numbered as copies: 0 is home, n+1 that of lane n (replicas.h).
+ * Which GPUs can use each other's memory through the link. GPUs are told by rank (tsr_session_gpu).
  */
 #ifndef TSR_MEMORY_PAIRS_H
 #define TSR_MEMORY_PAIRS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+struct tsr_policy_pair;
+struct tsr_session;
+
+/* What was found out of copies to one GPU from another. */
+const struct tsr_policy_pair *tsr_pair_of(const struct tsr_session *session, uint32_t to, uint32_t from);
 
 /*
  * Whether `user` sees memory of `owner`. True if that is not known: then the driver says so when it is tried. False, too, if copies between the

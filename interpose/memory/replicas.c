@@ -50,12 +50,6 @@ void tsr_replicas_forget(void)
     open = refused = false;
 }
 
-static uint32_t gpu_of(uint32_t copy)
-{
-    const struct tsr_session *session = tsr_session();
-    return copy ? session->lane_device[copy - 1] : session->policy->home;
-}
-
 static bool has(const struct tsr_replicas *replicas, uint32_t copy)
 {
     return replicas->own >> copy & 1;
@@ -85,8 +79,8 @@ static void take_back(struct tsr_lane_client *lane, CUdeviceptr address, uint64_
 static CUresult give_own(const struct tsr_extent *extent, uint32_t copy, struct tsr_replicas *replicas)
 {
     struct tsr_lane_client *lane = tsr_session()->lanes[copy - 1];
-    int32_t charged = (int32_t)gpu_of(copy) + 1;
-    CUresult result = tsr_backing_create(&replicas->memory[copy], extent->bytes, gpu_of(copy));
+    int32_t charged = (int32_t)tsr_session_gpu(tsr_session(), copy) + 1;
+    CUresult result = tsr_backing_create(&replicas->memory[copy], extent->bytes, tsr_session_gpu(tsr_session(), copy));
     if (result == CUDA_SUCCESS) {
         result = hand(lane, extent->address, extent->bytes, replicas->memory[copy], charged);
         if (result == CUDA_SUCCESS) {
@@ -99,7 +93,7 @@ static CUresult give_own(const struct tsr_extent *extent, uint32_t copy, struct 
     if (!tsr_pair_is_direct(copy, 0))
         return result;
     replicas->used_by[copy] = 0;
-    return hand(lane, extent->address, extent->bytes, extent->memory, (int32_t)gpu_of(0) + 1);
+    return hand(lane, extent->address, extent->bytes, extent->memory, (int32_t)tsr_session_gpu(tsr_session(), 0) + 1);
 }
 
 /* In the process of the GPU `in`. */

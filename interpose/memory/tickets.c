@@ -87,7 +87,7 @@ bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named, const struct
     bool own = named == CU_STREAM_PER_THREAD;
     uint32_t queue = tsr_ticket_queue_find_locked(named);
     *asker = (struct tsr_asker){.queue = queue,
-                                .strand = own || tsr_tickets.strands == 1 ? 0 : tsr_strand_of(lane),
+                                .strand = own || tsr_tickets.strands == 1 ? 0 : tsr_lane_rank(lane),
                                 .own = own,
                                 .id = own ? OWN_IDS + (uint32_t)tsr_stream_thread() : queue};
     return queue != TSR_NO_QUEUE;

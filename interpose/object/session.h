@@ -67,6 +67,12 @@ static inline void tsr_session_count(uint64_t *counter, uint64_t by)
         __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
 }
 
+/* The machine's number of the GPU with a rank. Rank 0 is the home GPU, 1 + k that of lane k: so copies of memory and strands are numbered. */
+static inline uint32_t tsr_session_gpu(const struct tsr_session *session, uint32_t rank)
+{
+    return rank ? session->lane_device[rank - 1] : session->policy->home;
+}
+
 /* The lane to a GPU; NULL: the home GPU, or none that this session reaches. */
 struct tsr_lane_client *tsr_session_lane(int32_t device);
 

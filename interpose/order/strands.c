@@ -164,7 +164,7 @@ CUresult tsr_strands_depart(struct tsr_stream *stream, struct tsr_lane_client *l
     set_away(stream, apart ? stream->away | bit : bit);
     __atomic_store_n(&stream->lane, lane, __ATOMIC_RELEASE);
     if (listener && apart)
-        listener->forked(stream, tsr_strand_of(lane));
+        listener->forked(stream, tsr_lane_rank(lane));
     return CUDA_SUCCESS;
 }
 

@@ -28,11 +28,6 @@ static inline bool tsr_strands_are_apart(const struct tsr_stream *stream)
     return tsr_order_by_data && stream->kind != TSR_STREAM_OWN;
 }
 
-static inline uint32_t tsr_strand_of(const struct tsr_lane_client *lane)
-{
-    return lane ? 1 + tsr_lane_number(lane) : 0;
-}
-
 /* Streams with work that home must join, and those of a kind. Takes no lock. */
 bool tsr_strands_any_away(void);
 uint32_t tsr_strands_away_of(enum tsr_stream_kind kind);

@@ -11,12 +11,13 @@
 #include "driver/real.h"
 #include "lane/lane_client.h"
 #include "memory/directory.h"
+#include "memory/pairs.h"
 #include "object/registry.h"
 #include "object/session.h"
 #include "order/strands.h"
 #include "schedule/classes.h"
 
-#define HOME 0u            /* GPUs are numbered as copies are: home, then lanes */
+#define HOME 0u            /* GPUs are told by rank (tsr_session_gpu) */
 #define STREAMS 256u       /* that are told from each other; a power of two */
 #define SAMPLES 16u        /* under way */
 #define LOOK_EVERY 8u      /* launches between looks at samples */
@@ -65,9 +66,9 @@ static struct {
 
 bool tsr_automatic_is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool frozen;      /* the host's time stands still but where it waits: emulated GPUs have a time of their own */
-static double frozen_ns; /* lock; that time */
-static uint32_t copies;  /* set of GPUs */
+static bool frozen;       /* the host's time stands still but where it waits: emulated GPUs have a time of their own */
+static double frozen_ns;  /* lock; that time */
+static uint32_t all_gpus; /* set */
 
 /* A thread's launch between being asked for and being told. */
 static __thread struct tsr_place_launch asked;
@@ -121,7 +122,7 @@ static void look_at_samples_locked(void)
 static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *bytes)
 {
     struct tsr_survey survey = {0};
-    struct tsr_survey_of of = {.copies = (uint16_t)copies, .is_fresh = is_fresh};
+    struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh};
     tsr_copies_survey(launch->touches, launch->count, &of, &survey);
     asked.part_count = survey.part_count;
     for (uint32_t i = 0; i < survey.part_count; i++)
@@ -142,7 +143,7 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     bool may_leave = launch->touches && !launch->stays;
     asked.now_ns = now_ns_locked();
     asked.last = stream_of_locked(launch->stream)->last;
-    asked.allowed = may_leave ? copies : 1u << HOME;
+    asked.allowed = may_leave ? all_gpus : 1u << HOME;
     asked.stays = may_leave && state->stays;
     if (launch->touches) {
         survey_locked(launch, &bytes);
@@ -174,11 +175,6 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     return choice.gpu == HOME ? NULL : tsr_session()->lanes[choice.gpu - 1];
 }
 
-static uint32_t gpu_of(const struct tsr_lane_client *lane)
-{
-    return lane ? 1 + tsr_lane_number(lane) : HOME;
-}
-
 bool tsr_automatic_may_leave(void)
 {
     return !asked.stays && asked.allowed != 1u << HOME;
@@ -187,7 +183,7 @@ bool tsr_automatic_may_leave(void)
 bool tsr_automatic_marks(const struct tsr_lane_client *lane)
 {
     static __thread double unmarked_ns[TSR_GPUS];
-    uint32_t gpu = gpu_of(lane);
+    uint32_t gpu = tsr_lane_rank(lane);
     unmarked_ns[gpu] += asked.ns[gpu];
     if (unmarked_ns[gpu] < MARKS_PER_LEAD * (double)tsr_options()->lead || !tsr_automatic_may_leave())
         return false;
@@ -206,7 +202,7 @@ static void note_locked(struct stream *stream, uint64_t ticket, double finish_ns
 
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
 {
-    uint32_t gpu = gpu_of(lane);
+    uint32_t gpu = tsr_lane_rank(lane);
     pthread_mutex_lock(&lock);
     struct tsr_place_answer answer = tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
     if (ticket)
@@ -290,9 +286,9 @@ void tsr_automatic_waited(CUstream stream)
     pthread_mutex_unlock(&lock);
 }
 
-static struct tsr_place_link link_between(const struct tsr_policy *policy, uint32_t from, uint32_t to)
+static struct tsr_place_link link_between(const struct tsr_session *session, uint32_t from, uint32_t to)
 {
-    const struct tsr_policy_pair *pair = &policy->pairs[16 * to + from];
+    const struct tsr_policy_pair *pair = tsr_pair_of(session, to, from);
     uint32_t proof = __atomic_load_n(&pair->proof, __ATOMIC_ACQUIRE);
     double rate = proof == TSR_PROOF_RIGHT && pair->bytes_per_s            ? (double)pair->bytes_per_s / 1e9
                   : proof == TSR_PROOF_RIGHT || proof == TSR_PROOF_PENDING ? BYTES_PER_NS
@@ -313,15 +309,12 @@ static void start_place(const struct tsr_session *session)
                                         .lead_ns = (double)tsr_options()->lead,
                                         .slack_ns = SLACK_NS,
                                         .careful = true};
-    uint32_t numbers[TSR_GPUS] = {session->policy->home};
-    for (uint32_t i = 0; i < session->lane_count; i++)
-        numbers[1 + i] = session->lane_device[i];
     for (uint32_t from = 0; from < options.gpus; from++)
         for (uint32_t to = 0; to < options.gpus; to++)
-            options.links[from][to] = link_between(session->policy, numbers[from], numbers[to]);
+            options.links[from][to] = link_between(session, from, to);
     tsr_place_init(&state->place, &options);
     tsr_guard_init(&state->guard, &guard);
-    copies = (1u << options.gpus) - 1;
+    all_gpus = (1u << options.gpus) - 1;
     for (uint32_t gpu = 0; gpu < options.gpus; gpu++) /* or the first launch of what could run there stays, and all with it */
         state->place.credit_ns[gpu] = CREDIT_NS;
 }
