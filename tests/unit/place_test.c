@@ -201,7 +201,7 @@ TEST(constants_are_copied_for_what_lacking_them_has_cost)
 /* ---- chains, and what is known of those that begin in the same place ---- */
 
 /* Kinds of launches. */
-enum { STEP = 1, FORK, SIDE, FIRST_OF_BRANCH, OF_BRANCH, UPDATE };
+enum { STEP = 1, BESIDE, SIDE, FIRST_OF_BRANCH, OF_BRANCH, UPDATE };
 
 /* By ticket: who holds its results, of `result` bytes each. */
 static uint32_t held[20000];
@@ -264,8 +264,8 @@ TEST(what_was_short_may_grow_long)
     CHECK(tsr_place_end(&place) < 0.71 * place.single_ns);
 }
 
-/* Requests of layers, each with a fork that could run beside what is slow for once, were it not for its result. */
-TEST(forks_stay_with_their_chain)
+/* Requests of layers, each with a launch that branches off and could run beside what is slow for once, were it not for its result. */
+TEST(what_branches_off_stays_with_its_chain)
 {
     start_chains(32 * MB);
     for (unsigned request = 0; request < 20; request++) {
@@ -273,7 +273,7 @@ TEST(forks_stay_with_their_chain)
         for (unsigned layer = 0; layer < 10; layer++) {
             bool is_slow = request % 4 == 3 && layer == 5;
             uint64_t first = run_on(STEP, 100 * US, last, 0), gate = run_on(STEP, (is_slow ? 2000 : 300) * US, first, 0);
-            last = run_on(UPDATE, 10 * US, gate, run_on(FORK, 300 * US, first, run_on(SIDE, 5 * US, 0, 0)));
+            last = run_on(UPDATE, 10 * US, gate, run_on(BESIDE, 300 * US, first, run_on(SIDE, 5 * US, 0, 0)));
         }
     }
     CHECK(pulls <= 1);
