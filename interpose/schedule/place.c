@@ -8,8 +8,7 @@
 #define GAP_WEIGHT 2.0    /* of time for which a GPU waits for others: */
 #define GAP_LEADS 8.0     /* up to so many leads, or one that has long had nothing to do would never get anything */
 #define WAY_BACK 2.0      /* a copy, and one back */
-#define TEAR_FENCES 2.0   /* of a short chain, there and back */
-#define TEAR_BYTES 32.0   /* its results' bytes weigh so much more than the link's time: what they gain is little */
+#define TEAR_BYTES 32.0   /* of a short chain's results, on their way back: what they gain is little */
 #define EVERY 256u        /* launches between comparisons of the ways */
 #define FADES 0.9         /* what came before a comparison, at the next one */
 #define AHEAD 0.9         /* who ends so much earlier is ahead */
@@ -167,15 +166,15 @@ static bool is_short(const struct question *question)
     return question->habit && (double)question->habit->work_ns < question->place->options.lead_ns;
 }
 
-/* Its own GPU, and those for which it may leave it: the chain's work is worth the way there, and its results' way back. */
+/* Its own GPU, and those for which it may leave it: the chain's work is worth its results' way back. */
 static uint32_t worth_leaving(const struct question *question, uint32_t gpus, uint32_t own)
 {
     uint32_t some = 1u << own;
     for (uint32_t left = gpus & ~some; left; left &= left - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(left);
         const struct tsr_place_link *link = &question->place->options.links[gpu][own];
-        if ((double)question->habit->work_ns >
-            TEAR_FENCES * link->fence_ns + TEAR_BYTES * (double)question->habit->bytes * link->ns_per_byte)
+        double back_ns = link->fence_ns + link->copy_ns + TEAR_BYTES * (double)question->habit->bytes * link->ns_per_byte;
+        if ((double)question->habit->work_ns > back_ns)
             some |= 1u << gpu;
     }
     return some;

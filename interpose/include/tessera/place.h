@@ -9,7 +9,7 @@
  *   stream's last launch. It leaves only if it ends elsewhere earlier by `lead_ns` and the way there and back. The time for which a GPU
  *   would wait for others in order to run it counts twice more, for it is lost to what comes later. What opens a chain of launches
  *   that was joined after less than a lead's work, whenever it was (schedule/chains.h), belongs where the chain beside it is, and leaves
- *   only if that work is worth the way there and its results' way back.
+ *   only if that work is worth its results' way back.
  * - EARLIEST: it goes where it ends first. Better for programs that are one chain with short branches, worse for all with independent
  *   work further away: that is torn apart.
  *
