@@ -1,8 +1,9 @@
-"""Programs of one thread and one stream: `automatic_guest.py requests|guidance|chain TIMES STEPS KIB`.
+"""Programs of one thread and one stream: `automatic_guest.py requests|guidance|sides|chain TIMES STEPS KIB`.
 
 requests: so many chains of steps, one after another, each over its own buffer; their results are kept. guidance: two
-such chains begin from the same buffer, and are joined in it, again and again. chain: all in one. Steps read weights
-that all share. A chain comes first, and is waited for. Prints the sum of each result.
+such chains begin from the same buffer, and are joined in it, again and again. sides: one chain, and beside it, each
+time, a short step of weights alone that it needs next. chain: all in one. Steps read weights that all share. A chain
+comes first, and is waited for. Prints the sum of each result.
 """
 
 import ctypes
@@ -66,9 +67,10 @@ class Program:
         call(driver.cuMemcpyHtoD(buffer, numbers, numbers.nbytes))
         return buffer
 
-    def step(self, out: Any, given: Any, other: Any) -> None:
-        parameters = ((out, given, other, self.count), (None, None, None, ctypes.c_uint32))
-        blocks = -(-self.count // 256)
+    def step(self, out: Any, given: Any, other: Any, count: int = 0) -> None:
+        count = count or self.count
+        parameters = ((out, given, other, count), (None, None, None, ctypes.c_uint32))
+        blocks = -(-count // 256)
         call(driver.cuLaunchKernel(self.function, blocks, 1, 1, 256, 1, 1, 0, self.stream, parameters, 0))
 
     def chain(self, out: Any, given: Any) -> None:
@@ -102,6 +104,9 @@ def main() -> None:
     else:
         for _ in range(times):
             program.chain(buffers[0], buffers[0])
+            if what == "sides":
+                program.step(buffers[1], *program.weights[:2], 256)
+                program.step(buffers[0], *buffers[:2])
     program.print(first, *buffers)
 
 

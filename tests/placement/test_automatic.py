@@ -16,6 +16,7 @@ GUEST = HERE / "automatic_guest.py"
 REQUESTS = ("requests", "12", "400", "256")
 GUIDANCE = ("guidance", "8", "400", "256")
 CHAIN = ("chain", "4", "400", "256")
+SIDES = ("sides", "12", "200", "256")
 ALL = ("--gpus", "all")
 
 
@@ -105,6 +106,13 @@ def test_random_programs_in_disorder_give_the_same_bytes(
 
 def test_a_chain_stays_where_it_is(native_build: Path, tmp_path: Path) -> None:
     alone, ran = placed(native_build / "native", tmp_path, 2, CHAIN)
+    assert alone.virtual_ns / ran.virtual_ns > 0.95
+
+
+def test_what_is_soon_waited_for_leaves_once(native_build: Path, tmp_path: Path) -> None:
+    """A step that reads nothing fresh could run elsewhere, long before; but its result is needed at once."""
+    alone, ran = placed(native_build / "native", tmp_path, 2, SIDES)
+    assert 1 <= ran.by_device["1"] <= 2
     assert alone.virtual_ns / ran.virtual_ns > 0.95
 
 
