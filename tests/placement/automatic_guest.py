@@ -105,8 +105,8 @@ def main() -> None:
         for _ in range(times):
             program.chain(buffers[0], buffers[0])
             if what == "sides":
-                program.step(buffers[1], *program.weights[:2], 256)
-                program.step(buffers[0], *buffers[:2])
+                program.step(buffers[1], program.weights[0], program.weights[1], 256)
+                program.step(buffers[0], buffers[0], buffers[1])
     program.print(first, *buffers)
 
 
