@@ -32,6 +32,7 @@
 #define REST_NS 20e6
 #define LONGEST_REST_NS 10e9
 #define LEAST_GAIN 0.01
+#define NOT_WAITING -1.0
 #define BUDGET_NS 3e6
 
 /* What is known of a stream: the tickets of its last launch, and of the one that will be done last. */
@@ -77,7 +78,7 @@ static __thread struct tsr_place_choice choice;
 static __thread struct tsr_class_of class;
 static __thread CUstream asked_stream;
 static __thread struct sample *sample;
-static __thread double wait_began_ns;
+static __thread double wait_began_ns = NOT_WAITING;
 
 static double now_ns_locked(void)
 {
@@ -305,9 +306,27 @@ void tsr_automatic_wait_begins(void)
     pthread_mutex_unlock(&lock);
 }
 
+void tsr_automatic_waits_not(void)
+{
+    wait_began_ns = NOT_WAITING;
+}
+
+void tsr_automatic_waited_for(uint64_t ticket)
+{
+    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
+        return;
+    pthread_mutex_lock(&lock);
+    look_at_samples_locked();
+    double finish_ns = frozen ? tsr_place_finish(&state->place, ticket) : 0;
+    frozen_ns = finish_ns > frozen_ns ? finish_ns : frozen_ns;
+    tsr_place_waited(&state->place, ticket, wait_began_ns, now_ns_locked());
+    pthread_mutex_unlock(&lock);
+    wait_began_ns = NOT_WAITING;
+}
+
 void tsr_automatic_waited(CUstream stream)
 {
-    if (!tsr_automatic_is_on)
+    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
         return;
     pthread_mutex_lock(&lock);
     struct stream *of = stream ? stream_of_locked(stream) : &state->all;
@@ -319,6 +338,7 @@ void tsr_automatic_waited(CUstream stream)
     of->latest = 0;
     of->latest_ns = 0;
     pthread_mutex_unlock(&lock);
+    wait_began_ns = NOT_WAITING;
 }
 
 static struct tsr_place_link link_between(const struct tsr_session *session, uint32_t from, uint32_t to)

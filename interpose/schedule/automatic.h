@@ -56,6 +56,10 @@ void tsr_automatic_ends(CUstream stream);
 /* Around a call in which the host waits for all that is in the stream; NULL: for all there is. */
 void tsr_automatic_wait_begins(void);
 void tsr_automatic_waited(CUstream stream);
+/* It was one piece of work. */
+void tsr_automatic_waited_for(uint64_t ticket);
+/* It does not wait after all. */
+void tsr_automatic_waits_not(void);
 
 /* A process' session begins. */
 void tsr_automatic_start(const struct tsr_session *session, bool emulated);

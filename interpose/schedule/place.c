@@ -390,6 +390,12 @@ static double expected_ns(const struct tsr_place *place, const struct tsr_place_
     return known->finish_ns[TSR_PLACE_ACTUAL] + place->shift_ns[known->gpu[TSR_PLACE_ACTUAL]] - known->shift_ns;
 }
 
+double tsr_place_finish(const struct tsr_place *place, uint64_t ticket)
+{
+    const struct tsr_place_known *known = find((struct tsr_place *)place, ticket);
+    return known ? expected_ns(place, known) : 0;
+}
+
 void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns)
 {
     struct tsr_place_known *known = find(place, ticket);
