@@ -15,6 +15,7 @@
 #define HELD_UP_NS 10e3   /* a shorter wait of the host tells only that the work was done */
 #define LEAST_GIVEN_NS 1e6 /* work that tells something of the pace */
 #define PACE_WEIGHT 0.3
+#define SURE 0.1 /* share of the work that predictions may err by for other reasons */
 #define SLOWEST 4.0
 
 _Static_assert(TSR_PLACE_COURSES == sizeof((struct tsr_place *)0)->courses / sizeof(struct tsr_place_course), "courses");
@@ -413,7 +414,9 @@ static void learn_pace(struct tsr_place *place, const struct tsr_place_known *la
 {
     uint32_t home = place->options.home;
     double error_ns = at_ns - expected_ns(place, last);
-    if (!place->given_away && last->gpu[TSR_PLACE_ACTUAL] == home && place->given_ns > LEAST_GIVEN_NS) {
+    bool at_home = !place->given_away && last->gpu[TSR_PLACE_ACTUAL] == home;
+    if (place->given_ns > LEAST_GIVEN_NS &&
+        (at_home || error_ns < -SURE * place->given_ns)) { /* elsewhere it may have waited */
         place->pace *= 1 + PACE_WEIGHT * later(error_ns / place->given_ns, -0.5);
         place->pace = place->pace < 1 / SLOWEST ? 1 / SLOWEST : place->pace > SLOWEST ? SLOWEST : place->pace;
     }
