@@ -4,7 +4,7 @@
  *
  *     predict_times FILE > TIMES
  *
- * FILE and TIMES as evaluator_times has them; of a launch whose ranges are not known the level is 3, of all others 0, and nothing is told of
+ * FILE and TIMES as evaluator_times has them; evaluators are made before the launches, as they are when templates are published; of a launch whose ranges are not known the level is 3, of all others 0, and nothing is told of
  * the memo. Allocations are put into the map before the launch that uses them, outside of the time.
  */
 #include "launch/predict.c"
@@ -48,6 +48,17 @@ bool tsr_template_is_distrusted(const void *template)
 void tsr_template_distrust(const void *template)
 {
     (void)template;
+}
+
+struct tsr_function_record *tsr_function_find(const void *handle)
+{
+    (void)handle;
+    return NULL;
+}
+
+void tsr_functions_each(void (*visit)(uint64_t handle, void *function, void *argument), void *argument)
+{
+    (void)visit, (void)argument;
 }
 
 CUresult tsr_module_locate(const struct tsr_module_record *module, const char *variable, CUdeviceptr *address, size_t *bytes)
@@ -145,6 +156,7 @@ int main(int argc, char **argv)
         memcpy(template, at, size);
         functions[i].template.places[0].found = template;
         functions[i].template.places[0].bytes = size;
+        tsr_evaluator_of(template, size); /* as when it is published */
         at += size;
     }
     memset(scratch(), 1, TSR_ACCESS_SCRATCH_BYTES);                                /* its pages are there */
