@@ -10,6 +10,7 @@
 
 #define SPINS_BEFORE_PAUSE 1000
 #define PAUSE_NS 20000ull
+#define AHEAD_BYTES 512u
 #define MOST_OF_STREAM 2048u /* records that the driver was not given yet: a driver, too, lets who launches more wait */
 
 /* The head may have passed an `end` that was reckoned from an old tail: then there is room, and moving the tail fails. */
@@ -94,6 +95,17 @@ void tsr_lane_await_stream(struct tsr_lane_client *client, const uint32_t *slot)
     }
 }
 
+/*
+ * What is written next lies in the reader's cache, which cleared it, and is some hundred cycles away: a launch that had to wait for it would
+ * do so before its stamp, and again in the stream's lock. So the lines of records some launches ahead are asked for now, behind the one that
+ * the reader looks at.
+ */
+static inline void ask_ahead(struct tsr_lane_ring *ring, uint64_t end, uint32_t bytes)
+{
+    for (uint64_t at = end + AHEAD_BYTES; bytes; at += TSR_LANE_UNIT, bytes -= TSR_LANE_UNIT)
+        __asm__ volatile("prefetchw %0" : : "m"(*tsr_lane_record_at(ring, at)));
+}
+
 static void stamp(struct tsr_lane_record *record, uint64_t position)
 {
     __atomic_store_n(&record->stamp, position + 1, __ATOMIC_SEQ_CST);
@@ -127,6 +139,7 @@ CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_lane_record *r
     if (record->param_bytes) /* else there is no block */
         memcpy(place + 1, params, record->param_bytes);
     stamp(place, position);
+    ask_ahead(ring, position + record->bytes, record->bytes);
     if (__atomic_load_n(&lane->sleeping, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&lane->sleeping, 0, __ATOMIC_ACQ_REL))
         tsr_os_futex_wake(&lane->sleeping, 1, true);
     return CUDA_SUCCESS;
