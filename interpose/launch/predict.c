@@ -13,6 +13,7 @@
 #include "lane/functions.h"
 #include "launch/launch.h"
 #include "object/session.h"
+#include "object/shapes.h"
 #include "launch/tensor_maps.h"
 #include "memory/address_map.h"
 #include "memory/copies.h"
@@ -161,6 +162,22 @@ static CUresult find_symbols(const struct tsr_access *access, const void *templa
     return found ? CUDA_SUCCESS : result == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
+/* It may be made again, in this run or another. */
+static void note_shape(const struct tsr_launch *launch, uint32_t most)
+{
+    struct tsr_shape like = {.parameter_bytes = launch->gathered->bytes,
+                             .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                             .block = {launch->block[0], launch->block[1], launch->block[2]},
+                             .shared_bytes = launch->shared_bytes};
+    tsr_shapes_note(&launch->known->template, &like, launch->gathered->values, most);
+}
+
+void tsr_predict_later(const struct tsr_launch *launch)
+{
+    if (launch->gathered && launch->gathered->done)
+        note_shape(launch, TSR_SHAPES_BEFORE_TEMPLATE);
+}
+
 void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
 {
     struct tsr_function_record *function = launch->known;
@@ -174,11 +191,13 @@ void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
     struct tsr_access_result result = {.ranges = out->ranges, .capacity = TSR_PREDICTED_RANGES, .level = TSR_LEVEL_UNKNOWN};
     uint32_t template_bytes;
     const struct tsr_access_template *template = tsr_function_template(function, home(), &template_bytes);
-    struct tsr_access *access = tsr_evaluator_of(template, template_bytes);
+    struct tsr_access *access = tsr_evaluator_of(&function->template, template, template_bytes);
     void *room = access ? scratch() : NULL;
     out->source = TSR_SOURCE_NONE;
     if (room && find_symbols(access, template, launch, &asked.symbols) == CUDA_SUCCESS) {
         tsr_access_evaluate(access, &asked, room, TSR_ACCESS_SCRATCH_BYTES, &result);
+        if (__builtin_expect(!result.remembered, 0))
+            note_shape(launch, TSR_SHAPES_OF_FUNCTION);
         tsr_call_ranges_refine(&asked, &result);
         out->source = template->tier == TSR_ACCESS_PTX ? TSR_SOURCE_PTX : TSR_SOURCE_MACHINE_CODE;
     }
