@@ -21,6 +21,7 @@
 
 static TSR_APART pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
 bool tsr_order_strict;
+uint64_t tsr_order_exposed;
 
 /* Default streams are those of the current context. */
 CUresult tsr_order_operate_locked(const struct tsr_stream *stream, unsigned operations, CUstreamBatchMemOpParams *what)
@@ -139,8 +140,15 @@ static CUresult enter_gated(CUstream handle, bool per_thread, struct tsr_order_h
     return result;
 }
 
+void tsr_order_expose(void)
+{
+    if (tsr_order_by_data)
+        __atomic_add_fetch(&tsr_order_exposed, 1, __ATOMIC_RELEASE);
+}
+
 CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
 {
+    tsr_order_expose();
     return enter_gated(handle, per_thread, hold, false);
 }
 
@@ -153,6 +161,8 @@ bool tsr_order_enter_found(const struct tsr_stream_found *found, bool tracked, s
 {
     if (!found->stream || tsr_is_any_capture())
         return false;
+    if (!tracked)
+        tsr_order_expose();
     *hold = (struct tsr_order_hold){.gated = tsr_gate_enter()};
     if (enter_held(hold, found->stream, tracked) == CUDA_SUCCESS) {
         if (tsr_stream_is_same(found) && !found->stream->elsewhere)
