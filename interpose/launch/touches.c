@@ -29,8 +29,10 @@ static bool find(const struct tsr_launch *launch, struct tsr_touches *out)
 {
     struct tsr_prediction prediction;
     out->count = 0;
-    if (!tsr_is_predictable(launch->known))
+    if (!tsr_is_predictable(launch->known)) {
+        tsr_predict_later(launch);
         return false;
+    }
     tsr_predict(launch, &prediction);
     bool known = prediction.source != TSR_SOURCE_NONE;
     for (uint32_t i = 0; i < prediction.count && known; i++)

@@ -117,10 +117,11 @@ static CUresult post_found(const struct tsr_stream_found *place, const struct ts
     if (use && result == CUDA_SUCCESS)
         tsr_copies_prove(use->proof, &hold);
     if (result == CUDA_SUCCESS && record->kind == TSR_LANE_LAUNCH)
-        result = tsr_lane_post(lane, record, launch->gathered->values);
+        result = tsr_lane_append(lane, record, launch->gathered->values);
     if (result == CUDA_SUCCESS && launch->automatic && tsr_automatic_marks(lane))
         result = tsr_copies_mark(&hold, lane);
-    tsr_order_leave(&hold);
+    tsr_order_leave(&hold); /* gives back the stream's lock */
+    tsr_lane_wake(lane);
     return result;
 }
 
@@ -182,8 +183,9 @@ static bool post_again(const struct tsr_launch *launch, struct tsr_lane_client *
         return false;
     bool stands = tsr_copies_repeat(last, &hold);
     if (stands)
-        *result = tsr_lane_post(lane, record, launch->gathered->values);
-    tsr_order_leave(&hold);
+        *result = tsr_lane_append(lane, record, launch->gathered->values);
+    tsr_order_leave(&hold); /* gives back the stream's lock */
+    tsr_lane_wake(lane);
     return stands;
 }
 
