@@ -16,6 +16,7 @@
 #include "object/session.h"
 #include "order/strands.h"
 #include "schedule/classes.h"
+#include "times/clock.h"
 
 #define HOME 0u            /* GPUs are told by rank (tsr_session_gpu) */
 #define STREAMS 256u       /* that are told from each other; a power of two */
@@ -68,6 +69,7 @@ static struct {
 
 bool tsr_automatic_is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tsr_times_driver times;
 static bool frozen;       /* the host's time stands still but where it waits: emulated GPUs have a time of their own */
 static double frozen_ns;  /* lock; that time */
 static uint32_t all_gpus; /* set */
@@ -110,7 +112,7 @@ static void look_at_samples_locked(void)
     for (uint32_t i = 0; i < SAMPLES && state->under_way; i++) {
         struct sample *one = &state->samples[i];
         float ms = 0;
-        if (!one->busy || tsr_real.cuEventQuery(one->end) == CUDA_ERROR_NOT_READY)
+        if (!one->busy || tsr_times_query(&times, one->end) == CUDA_ERROR_NOT_READY)
             continue;
         if (tsr_real.cuEventElapsedTime(&ms, one->begin, one->end) == CUDA_SUCCESS)
             tsr_class_tell(&state->classes, &one->of, HOME, (double)ms * 1e6);
@@ -385,6 +387,9 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     if (!state)
         return;
     frozen = emulated;
+    times = (struct tsr_times_driver){.event_query = tsr_real.cuEventQuery};
+    if (emulated)
+        tsr_times_find_emulator(&times, tsr_real.cuGetExportTable);
     frozen_ns = 0;
     start_place(session);
 }

@@ -13,10 +13,11 @@ from tests.command import TESSERA_RUN, with_native
 
 HERE = Path(__file__).parent
 GUEST = HERE / "automatic_guest.py"
-REQUESTS = ("requests", "12", "400", "256")
-ANSWERS = ("answers", "12", "400", "256")
-GUIDANCE = ("guidance", "8", "400", "256")
-CHAIN = ("chain", "4", "400", "256")
+REQUESTS = ("requests", "12", "400", "8")
+ANSWERS = ("answers", "12", "400", "8")
+GUIDANCE = ("guidance", "8", "400", "8")
+CHAIN = ("chain", "4", "400", "8")
+STEP_NS = 7_000
 ALL = ("--gpus", "all")
 
 
@@ -47,7 +48,7 @@ def run(
     variables: dict[str, str] | None = None,
 ) -> Ran:
     machine, report = place / f"machine-{gpus}.yaml", place / "report.json"
-    machine.write_text(f"devices:\n  - {{gpu: h200, count: {gpus}, sm_count: 4}}\nlink: nvlink4\n")
+    machine.write_text(f"devices:\n  - {{gpu: h200, count: {gpus}, launch_latency_ns: {STEP_NS}}}\nlink: nvlink4\n")
     words = ["--emulate", str(machine), "--json", str(report), "--no-summary", *options]
     done = subprocess.run(
         [str(TESSERA_RUN), *words, "--", sys.executable, str(guest), *program],
