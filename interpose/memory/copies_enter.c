@@ -94,7 +94,7 @@ static bool is_under_way(const struct tsr_copies_use *use)
 static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_copies_waits *waits)
 {
     CUresult result = tsr_copies_ask(use, waits);
-    for (unsigned i = 0; i < MOST_GIVEN && result == CUDA_SUCCESS && waits->missing; i++) {
+    for (unsigned i = 0; i < MOST_GIVEN && result == CUDA_SUCCESS && waits->missing && !use->locked; i++) {
         result = tsr_copies_give(waits->missing, use->lane);
         if (result == CUDA_SUCCESS)
             result = tsr_copies_ask(use, waits);

@@ -68,6 +68,9 @@ extern uint64_t tsr_copies_uses; /* lock; that have been looked at */
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
 void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more);
 
+/* Enqueues a pull of home's, to where it sees the bytes from. */
+CUresult tsr_copies_pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr_pull *pull, CUstream stream);
+
 /* Tells how much the directory holds now; gone: nothing. */
 void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone);
 

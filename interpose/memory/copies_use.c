@@ -119,7 +119,7 @@ static struct tsr_pull_seen seen_locked(const struct inquiry *inquiry, const str
                                   .ticket = (uint16_t)pull->writer};
 }
 
-static CUresult pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr_pull *pull, CUstream stream)
+CUresult tsr_copies_pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr_pull *pull, CUstream stream)
 {
     CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                           .srcDevice = from,
@@ -161,7 +161,7 @@ static void issue_pull(void *context, const struct tsr_pull *pull)
             .kind = TSR_LANE_COPY, .time = seen.time, .stream = inquiry->slot, .param_bytes = sizeof what};
         result = tsr_lane_post(use->lane, &record, &what);
     } else {
-        result = pull_home(to, from, pull, tsr_stream_named(use->stream, use->per_thread));
+        result = tsr_copies_pull_home(to, from, pull, tsr_stream_named(use->stream, use->per_thread));
     }
     tsr_pull_ended(&seen, result);
     if (inquiry->result == CUDA_SUCCESS)

@@ -510,6 +510,23 @@ enum tsr_directory_keeps tsr_directory_keeps(const struct tsr_directory *directo
     return most;
 }
 
+void tsr_directory_tell_held(const struct tsr_directory *directory, uint8_t copy, uint8_t to,
+                             const struct tsr_directory_listener *listener)
+{
+    struct tsr_pull open = {0};
+    for (size_t i = 0; i < directory->cells.count; i++) {
+        const struct tsr_cell *cell = &directory->cells.data[i];
+        struct tsr_pull all = {.first = cell->first, .end = end_of(directory, i), .from = copy, .to = to};
+        uint8_t every = cell->rows.stride ? 3 : 1, held = (uint8_t)(every & ~lacking_of(cell, every, copy));
+        if (held == every)
+            pull_more(&open, &all, listener);
+        else if (held)
+            pull_rows(&open, &all, rows_of(cell, held >> 1), listener);
+    }
+    if (open.end > open.first)
+        listener->pull(listener->context, &open);
+}
+
 void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy)
 {
     for (size_t i = 0; i < directory->cells.count; i++) {

@@ -148,6 +148,10 @@ enum tsr_directory_keeps tsr_directory_keeps(const struct tsr_directory *directo
 /* The copy holds nothing any more: it kept no only ones, and all work is complete. A change of holders. */
 void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy);
 
+/* Tells the listener's `pull` of all bytes that the copy holds, as if another one, `to`, pulled them from it. */
+void tsr_directory_tell_held(const struct tsr_directory *directory, uint8_t copy, uint8_t to,
+                             const struct tsr_directory_listener *listener);
+
 /* Whether the copy holds all bytes of the use, and no pull into it is recorded. */
 bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy);
 

@@ -128,12 +128,25 @@ static CUresult post(const struct tsr_launch *launch, struct tsr_lane_client *la
     return post_found(&launch->place, launch, lane, record, NULL);
 }
 
-/* The same where GPUs have copies of what the launch touches. */
+/* The same where GPUs have copies of what the launch touches. `result`: of preparing the use. */
+static CUresult post_prepared(const struct tsr_launch *launch, struct tsr_lane_record *record, const struct tsr_copies_use *use,
+                              CUresult result)
+{
+    struct tsr_stream_found place;
+    for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
+        tsr_stream_place(launch->stream, &place); /* coming after others may have moved it */
+        result = post_found(&place, launch, use->lane, record, use);
+        if (result != CUDA_ERROR_NOT_READY)
+            return result;
+        result = tsr_copies_prepare(use);
+    }
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_SUPPORTED : result;
+}
+
 static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record,
                                 struct tsr_copies_proof *proof)
 {
     struct tsr_touches touches;
-    struct tsr_stream_found place;
     if (!tsr_touches_of(launch, &touches)) {
         launch->reason = TSR_REASON_RANGES;
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -146,14 +159,7 @@ static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_clien
                                  .ticket = &launch->ticket};
     CUresult result =
         tsr_order_is_there(launch->place.stream, lane) ? tsr_copies_prepare_lightly(&use) : tsr_copies_prepare(&use);
-    for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
-        tsr_stream_place(launch->stream, &place); /* coming after others may have moved it */
-        result = post_found(&place, launch, lane, record, &use);
-        if (result != CUDA_ERROR_NOT_READY)
-            return result;
-        result = tsr_copies_prepare(&use);
-    }
-    return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_SUPPORTED : result;
+    return post_prepared(launch, record, &use, result);
 }
 
 /* The launch was made there before, and needed nothing. False: that may not be so any more. */
@@ -185,9 +191,9 @@ static CUresult post_with_copies(struct tsr_launch *launch, struct tsr_lane_clie
     return result;
 }
 
-/* There, and, if that is possible, at home from the same bytes. */
-static CUresult post_verified(const struct tsr_launch *launch, const struct tsr_decision *decision,
-                              struct tsr_lane_record *record)
+/* use: where GPUs have copies of memory; else NULL. */
+static CUresult post_verified_use(const struct tsr_launch *launch, const struct tsr_decision *decision,
+                                  struct tsr_lane_record *record, struct tsr_copies_use *use)
 {
     const struct tsr_gathered *gathered = launch->gathered;
     struct tsr_verify_launch verified = {.function = launch->known,
@@ -200,10 +206,37 @@ static CUresult post_verified(const struct tsr_launch *launch, const struct tsr_
                                          .attribute_count = (uint32_t)record->value,
                                          .stream = launch->stream,
                                          .device = decision->device,
-                                         .limit_bytes = decision->verify_limit_bytes};
+                                         .limit_bytes = decision->verify_limit_bytes,
+                                         .use = use};
     bool verifies = tsr_verify_begin(&verified);
-    CUresult result = post(launch, decision->lane, record);
+    if (use)
+        use->locked = verifies;
+    CUresult result = use ? post_prepared(launch, record, use, CUDA_SUCCESS) : post(launch, decision->lane, record);
     return verifies ? tsr_verify_end(&verified, result) : result;
+}
+
+/*
+ * There, and, if that is possible, at home from the same bytes: also of what it only overwrites, since the first launch of a library's call is
+ * said to overwrite what a later one does.
+ */
+static CUresult post_verified(struct tsr_launch *launch, const struct tsr_decision *decision, struct tsr_lane_record *record)
+{
+    struct tsr_touches touches;
+    if (!tsr_copies_are_on())
+        return post_verified_use(launch, decision, record, NULL);
+    if (!tsr_touches_of(launch, &touches)) {
+        launch->reason = TSR_REASON_RANGES;
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    for (uint32_t i = 0; i < touches.count; i++)
+        touches.all[i].pulls = true;
+    struct tsr_copies_use use = {.touches = touches.all,
+                                 .count = touches.count,
+                                 .stream = launch->stream,
+                                 .lane = decision->lane,
+                                 .ticket = &launch->ticket};
+    CUresult result = tsr_copies_prepare(&use);
+    return result == CUDA_SUCCESS ? post_verified_use(launch, decision, record, &use) : result;
 }
 
 static struct tsr_decide_launch asked_of(const struct tsr_launch *launch)

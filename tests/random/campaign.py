@@ -147,6 +147,7 @@ POLICIES = {
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
         Policy("pcie", 3, NTH, link="pcie5"),
         Policy("verify", 2, (_share(0.7, 8, 1),), options=("--verify=5",)),
+        Policy("copies-verify", 3, NTH, "copies", options=("--verify=5",)),
         Policy("check-writes", 2, (_share(0.5, 9, 1),), options=("--check-writes=20",)),
         Policy("stats", 3, NTH, options=("--stats=/dev/null",)),
         Policy("shim", options=("--shim",)),
