@@ -160,4 +160,10 @@ CUresult tsr_copies_only_home(CUstream stream);
 CUresult tsr_copies_fix(struct tsr_extent *extent);
 void tsr_copies_forget(void);
 
+/*
+ * The program needs room: copies on the device (-1: on all other GPUs) are dropped, of that many bytes if there are as many, first those that others
+ * hold as well; what of the others only they held is brought home. Waits until nothing runs. False: there are none, or that was not the moment.
+ */
+bool tsr_copies_yield(CUdevice device, uint64_t bytes);
+
 #endif

@@ -89,6 +89,9 @@ struct tsr_copies_waits {
 };
 CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_waits *out);
 
+/* One of the home GPU that uses have been noted in. NULL: there is none any more, so other GPUs hold nothing that matters. */
+CUcontext tsr_copies_some_context(void);
+
 /* A stream of ours at home, made with the first use: pulls for another device's, and for nobody's (copies_enter.c). */
 CUresult tsr_copies_pull_stream(CUstream *out);
 void tsr_copies_pull_stream_gone_locked(CUcontext context);

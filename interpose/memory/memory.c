@@ -18,6 +18,7 @@
 #include "memory/pairs.h"
 #include "memory/pool.h"
 #include "memory/relay.h"
+#include "memory/room.h"
 #include "driver/real.h"
 #include "object/session.h"
 #include "memory/vmm.h"
@@ -107,7 +108,11 @@ TSR_REDIRECTED(cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize)
         if (result != CUDA_ERROR_NOT_SUPPORTED)
             return result;
     }
-    CUresult result = tsr_real.cuMemAlloc_v2(dptr, bytesize);
+    struct tsr_room room = {.device = TSR_ROOM_CURRENT, .bytes = bytesize};
+    CUresult result;
+    do
+        result = tsr_real.cuMemAlloc_v2(dptr, bytesize);
+    while (tsr_room_is_made(&room, result));
     if (result == CUDA_SUCCESS)
         tsr_home_only_add(*dptr, bytesize,
                           tsr_memory_at_home() ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_MEMORY_OTHER_DEVICE);
@@ -128,7 +133,11 @@ TSR_REDIRECTED(cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t Wid
         if (result != CUDA_ERROR_NOT_SUPPORTED)
             return result;
     }
-    CUresult result = tsr_real.cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    struct tsr_room room = {.device = TSR_ROOM_CURRENT};
+    CUresult result;
+    do
+        result = tsr_real.cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    while (tsr_room_is_made(&room, result));
     if (result == CUDA_SUCCESS)
         tsr_home_only_add(*dptr, *pPitch * Height,
                           tsr_memory_at_home() ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_MEMORY_OTHER_DEVICE);
