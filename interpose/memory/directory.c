@@ -90,6 +90,26 @@ static bool has_gaps(const struct tsr_use *use)
     return !use->pulls && use->writes && use->stride > use->width;
 }
 
+unsigned tsr_use_cut(const struct tsr_use *use, uint64_t first, uint64_t end, struct tsr_use out[2])
+{
+    struct tsr_use part = *use;
+    unsigned count = 0;
+    part.first = use->first > first ? use->first : first;
+    part.end = use->end < end ? use->end : end;
+    uint64_t behind = has_gaps(use) && part.first < part.end ? (part.first - use->first) % use->stride : 0;
+    if (behind && behind < use->width) {
+        struct tsr_use *rest = &out[count++];
+        *rest = part;
+        rest->stride = rest->width = 0;
+        rest->end = part.first + use->width - behind < part.end ? part.first + use->width - behind : part.end;
+    }
+    if (behind)
+        part.first += use->stride - behind;
+    if (part.first < part.end)
+        out[count++] = part;
+    return count;
+}
+
 static struct tsr_rows rows_used(const struct tsr_use *use)
 {
     return (struct tsr_rows){use->stride, use->width, use->first % use->stride};

@@ -74,6 +74,9 @@ struct tsr_use {
     uint64_t stride, width;
 };
 
+/* What of a use lies in bytes first to end, as at most two: what is left of a row that is cut in two, then rows from their beginning on. */
+unsigned tsr_use_cut(const struct tsr_use *use, uint64_t first, uint64_t end, struct tsr_use out[2]);
+
 struct tsr_pull {
     uint64_t first, end;
     uint64_t stride, width; /* `width` bytes at every multiple of `stride` from `first`, the last ones until `end`; 0: all */
