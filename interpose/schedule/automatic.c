@@ -160,6 +160,7 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
             asked.constants[gpu] = 0;
     }
     class = tsr_class_find(&state->classes, (uintptr_t)launch->function, launch->grid, launch->block, launch->shared_bytes);
+    asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
     double ns = tsr_class_ns(&state->classes, &class, HOME, bytes) * state->place.pace;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
         asked.ns[gpu] = ns;
