@@ -137,7 +137,7 @@ class _Run:
             stays=self.stays,
         )
         if self.guard is not None:
-            self.stays = self.guard.stays(answer.single_ns, self.place.end_ns)
+            self.stays = self.guard.stays(self.place.clocks)
         self.take(number, answer.gpu)
         return answer
 

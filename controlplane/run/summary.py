@@ -24,6 +24,7 @@ PULLS = {
     "unknown": "work of which nothing is known",
     "given": "memory that others are given",
     "directory": "want of room to tell who holds what",
+    "constant": "launches to come",
 }
 SHOWN_RULES = 10
 NAME_BYTES = 111  # of a kernel in the machine's table

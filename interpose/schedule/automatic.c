@@ -16,6 +16,7 @@
 #include "object/session.h"
 #include "order/strands.h"
 #include "schedule/classes.h"
+#include "times/clock.h"
 
 #define HOME 0u            /* GPUs are told by rank (tsr_session_gpu) */
 #define STREAMS 256u       /* that are told from each other; a power of two */
@@ -28,10 +29,12 @@
 #define COPY_NS 3e3
 #define BYTES_PER_NS 390.0   /* of a pair of GPUs whose copies were not measured */
 #define RELAYED_PER_NS 10.0  /* of one that copies through the host */
-#define WINDOW_NS 20e6
+#define WINDOW_NS 60e6
+#define REST_NS 20e6
 #define LONGEST_REST_NS 10e9
 #define LEAST_GAIN 0.01
-#define BUDGET_NS 1e6
+#define NOT_WAITING -1.0
+#define BUDGET_NS 3e6
 
 /* What is known of a stream: the tickets of its last launch, and of the one that will be done last. */
 struct stream {
@@ -66,6 +69,7 @@ static struct {
 
 bool tsr_automatic_is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tsr_times_driver times;
 static bool frozen;       /* the host's time stands still but where it waits: emulated GPUs have a time of their own */
 static double frozen_ns;  /* lock; that time */
 static uint32_t all_gpus; /* set */
@@ -76,7 +80,7 @@ static __thread struct tsr_place_choice choice;
 static __thread struct tsr_class_of class;
 static __thread CUstream asked_stream;
 static __thread struct sample *sample;
-static __thread double wait_began_ns;
+static __thread double wait_began_ns = NOT_WAITING;
 
 static double now_ns_locked(void)
 {
@@ -108,7 +112,7 @@ static void look_at_samples_locked(void)
     for (uint32_t i = 0; i < SAMPLES && state->under_way; i++) {
         struct sample *one = &state->samples[i];
         float ms = 0;
-        if (!one->busy || tsr_real.cuEventQuery(one->end) == CUDA_ERROR_NOT_READY)
+        if (!one->busy || tsr_times_query(&times, one->end) == CUDA_ERROR_NOT_READY)
             continue;
         if (tsr_real.cuEventElapsedTime(&ms, one->begin, one->end) == CUDA_SUCCESS)
             tsr_class_tell(&state->classes, &one->of, HOME, (double)ms * 1e6);
@@ -157,7 +161,7 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     }
     class = tsr_class_find(&state->classes, (uintptr_t)launch->function, launch->grid, launch->block, launch->shared_bytes);
     asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
-    double ns = tsr_class_ns(&state->classes, &class, HOME, bytes);
+    double ns = tsr_class_ns(&state->classes, &class, HOME, bytes) * state->place.pace;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
         asked.ns[gpu] = ns;
 }
@@ -174,6 +178,39 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     tsr_place_choose(&state->place, &asked, &choice);
     pthread_mutex_unlock(&lock);
     return choice.gpu == HOME ? NULL : tsr_session()->lanes[choice.gpu - 1];
+}
+
+/* It reads nothing else there, and lacks some of it. */
+static bool is_constant_locked(const struct tsr_touch *touch, uint32_t gpu)
+{
+    struct tsr_survey survey = {0};
+    struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh};
+    if (!touch->pulls || touch->writes)
+        return false;
+    tsr_copies_survey(touch, 1, &of, &survey);
+    return !survey.part_count && survey.constants[gpu];
+}
+
+uint32_t tsr_automatic_fetches(const struct tsr_automatic_launch *launch, struct tsr_touch *constants,
+                               struct tsr_lane_client **lane)
+{
+    uint32_t count = 0;
+    if (choice.fetches == HOME || !launch->touches)
+        return 0;
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < launch->count; i++)
+        if (is_constant_locked(&launch->touches[i], choice.fetches))
+            constants[count++] = launch->touches[i];
+    pthread_mutex_unlock(&lock);
+    *lane = tsr_session()->lanes[choice.fetches - 1];
+    return count;
+}
+
+void tsr_automatic_fetched(void)
+{
+    pthread_mutex_lock(&lock);
+    tsr_place_fetched(&state->place, &asked, choice.fetches);
+    pthread_mutex_unlock(&lock);
 }
 
 bool tsr_automatic_may_leave(void)
@@ -210,7 +247,8 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->launches};
     note_locked(stream_of_locked(asked_stream), ticket, answer.finish_ns);
     note_locked(&state->all, ticket, answer.finish_ns);
-    state->stays = tsr_guard_next(&state->guard, answer.single_ns, tsr_place_end(&state->place));
+    struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
+    state->stays = tsr_guard_next(&state->guard, &clocks);
     pthread_mutex_unlock(&lock);
 }
 
@@ -271,9 +309,27 @@ void tsr_automatic_wait_begins(void)
     pthread_mutex_unlock(&lock);
 }
 
+void tsr_automatic_waits_not(void)
+{
+    wait_began_ns = NOT_WAITING;
+}
+
+void tsr_automatic_waited_for(uint64_t ticket)
+{
+    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
+        return;
+    pthread_mutex_lock(&lock);
+    look_at_samples_locked();
+    double finish_ns = frozen ? tsr_place_finish(&state->place, ticket) : 0;
+    frozen_ns = finish_ns > frozen_ns ? finish_ns : frozen_ns;
+    tsr_place_waited(&state->place, ticket, wait_began_ns, now_ns_locked());
+    pthread_mutex_unlock(&lock);
+    wait_began_ns = NOT_WAITING;
+}
+
 void tsr_automatic_waited(CUstream stream)
 {
-    if (!tsr_automatic_is_on)
+    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
         return;
     pthread_mutex_lock(&lock);
     struct stream *of = stream ? stream_of_locked(stream) : &state->all;
@@ -285,6 +341,7 @@ void tsr_automatic_waited(CUstream stream)
     of->latest = 0;
     of->latest_ns = 0;
     pthread_mutex_unlock(&lock);
+    wait_began_ns = NOT_WAITING;
 }
 
 static struct tsr_place_link link_between(const struct tsr_session *session, uint32_t from, uint32_t to)
@@ -300,7 +357,7 @@ static struct tsr_place_link link_between(const struct tsr_session *session, uin
 static void start_place(const struct tsr_session *session)
 {
     const struct tsr_guard_options guard = {.window_ns = WINDOW_NS,
-                                            .rest_ns = WINDOW_NS,
+                                            .rest_ns = REST_NS,
                                             .longest_rest_ns = LONGEST_REST_NS,
                                             .least = LEAST_GAIN,
                                             .budget_ns = BUDGET_NS};
@@ -331,6 +388,9 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     if (!state)
         return;
     frozen = emulated;
+    times = (struct tsr_times_driver){.event_query = tsr_real.cuEventQuery};
+    if (emulated)
+        tsr_times_find_emulator(&times, tsr_real.cuGetExportTable);
     frozen_ns = 0;
     start_place(session);
 }

@@ -407,6 +407,50 @@ TEST(who_looks_at_each_launch_alone_loses_and_who_is_careful_does_not)
     CHECK(tempt(true) > 0.97);
 }
 
+/* ---- what waits tell of times ---- */
+
+/* Work at home, of which each piece really takes `real` times what was measured, and for which the host waits every ten. Returns the pace. */
+static double wait_often(double real)
+{
+    double now_ns = 0;
+    start(1, NVLINK);
+    for (unsigned i = 0; i < 100; i++) {
+        double began_ns = now_ns;
+        uint64_t last = 0;
+        for (unsigned k = 0; k < 10; k++) {
+            struct tsr_place_launch launch = {
+                .last = tickets, .now_ns = now_ns, .ns = {MS * place.pace, MS * place.pace}, .allowed = 1u};
+            struct tsr_place_choice choice;
+            tsr_place_choose(&place, &launch, &choice);
+            tsr_place_take(&place, &launch, &choice, 0, last = ++tickets);
+        }
+        now_ns += 10 * MS * real;
+        tsr_place_waited(&place, last, began_ns, now_ns);
+    }
+    return place.pace;
+}
+
+TEST(measured_times_that_are_too_long_are_found_out)
+{
+    double pace = wait_often(0.8);
+    CHECK(pace > 0.79 && pace < 0.81);
+    CHECK(place.single_ns > 0.97 * 800 * MS && place.single_ns < 1.03 * 800 * MS);
+    pace = wait_often(1.5);
+    CHECK(pace > 1.49 && pace < 1.51);
+}
+
+TEST(a_host_that_is_not_held_up_tells_nothing_of_times)
+{
+    start(2, NVLINK);
+    struct tsr_place_launch launch = {.ns = {MS, MS}, .allowed = 1u};
+    struct tsr_place_choice choice;
+    tsr_place_choose(&place, &launch, &choice);
+    tsr_place_take(&place, &launch, &choice, 0, 1);
+    tsr_place_waited(&place, 1, 50 * MS, 50 * MS + US);
+    CHECK(place.pace == 1);
+    CHECK(tsr_place_end(&place) == MS);
+}
+
 /* ---- the guard ---- */
 
 static struct tsr_guard guard;
@@ -417,11 +461,17 @@ static void start_guard(void)
     tsr_guard_init(&guard, &options);
 }
 
+static bool stays(double single_ns, double end_ns, double promised_ns)
+{
+    struct tsr_guard_clocks now = {single_ns, end_ns, promised_ns};
+    return tsr_guard_next(&guard, &now);
+}
+
 TEST(who_wins_is_left_alone)
 {
     start_guard();
     for (double ns = 0; ns < 1000 * MS; ns += MS)
-        CHECK(!tsr_guard_next(&guard, ns, 0.9 * ns));
+        CHECK(!stays(ns, 0.9 * ns, 0.9 * ns));
     CHECK(guard.won == guard.windows && guard.windows >= 45);
 }
 
@@ -430,9 +480,22 @@ TEST(who_wins_nothing_rests_longer_each_time)
     unsigned tried = 0;
     start_guard();
     for (double ns = 0; ns < 4000 * MS; ns += MS)
-        tried += !tsr_guard_next(&guard, ns, ns);
+        tried += !stays(ns, ns, 0.5 * ns);
     CHECK_EQ(guard.won, 0);
     CHECK(tried >= 8 * 20 && tried <= 10 * 21); /* 20, 40, ... 640, 1000, 1000 ms of rest between them */
+}
+
+TEST(nothing_is_tried_while_nothing_is_promised)
+{
+    unsigned tried = 0;
+    start_guard();
+    for (double ns = 0; ns < 4000 * MS; ns += MS)
+        tried += !stays(ns, ns, ns);
+    CHECK(tried >= 20 && tried <= 21); /* the first one */
+    CHECK_EQ(guard.windows, 1);
+    for (double ns = 4000 * MS; ns < 4100 * MS; ns += MS)
+        tried += !stays(ns, ns, 4000 * MS + 0.5 * (ns - 4000 * MS));
+    CHECK(tried >= 40);
 }
 
 TEST(a_loss_ends_the_window_at_once)
@@ -441,7 +504,7 @@ TEST(a_loss_ends_the_window_at_once)
     unsigned tried = 0;
     start_guard();
     for (double ns = 0; ns < 4000 * MS; ns += 0.1 * MS)
-        if (!tsr_guard_next(&guard, ns, ns + lag_ns))
+        if (!stays(ns, ns + lag_ns, 0.5 * ns))
             tried++, lag_ns += 0.1 * MS; /* twice as slow */
     CHECK(lag_ns <= 0.005 * 4000 * MS);
     CHECK(tried > 50);

@@ -21,6 +21,8 @@
  * launch that stays home although it would run elsewhere in the way that is followed. So all copying of constants together takes no longer
  * than the work that not having them has kept home. They are fetched behind such launches' backs, or pulled by the first that can pay.
  *
+ * Measured times are a little too long, as what measures takes time itself. How much, shows where the host waits for work that all ran at home.
+ *
  * Times are nanoseconds from any one origin. Not for several threads at a time.
  */
 #ifndef TESSERA_PLACE_H
@@ -130,6 +132,9 @@ struct tsr_place {
     double single_ns, single_behind_ns; /* the clock and the host of a machine with one GPU */
     double shift_ns[16];                /* what is known of each GPU's lateness */
     double credit_ns[16];               /* for copying constants */
+    double pace;                        /* real over measured time of work, as seen where all of it ran at home */
+    double given_ns;                    /* to GPUs since then; by measured times */
+    bool given_away;                    /* some of it not to home */
     uint32_t way, launches, ahead;      /* that is followed; since the last comparison; comparisons that another was ahead */
     uint64_t decided[16];               /* launches, by GPU */
     struct tsr_place_known known[8192]; /* TSR_PLACE_KNOWN */
@@ -140,17 +145,23 @@ struct tsr_place {
 
 /*
  * The guard: is anything gained at all? Compares, window by window, when all would be done on one GPU with when it will be; where a
- * window is not won, all launches are issued at home for a time that grows with each such window. At once where much is lost.
+ * window is not won, all launches are issued at home for a time that grows with each such window. At once where much is lost. A rest goes on, too,
+ * while the way that would be followed promises nothing.
  */
 struct tsr_guard_options {
     double window_ns, rest_ns, longest_rest_ns;
-    double least;     /* share of a window that must be won */
+    double least;     /* share of a window that must be won, and of a rest that must have been promised */
     double budget_ns; /* that a window may lose before it ends */
+};
+
+/* When all would be done on a machine with one GPU, will be done, and would be done in the way that is followed had it always been. */
+struct tsr_guard_clocks {
+    double single_ns, end_ns, promised_ns;
 };
 
 struct tsr_guard {
     struct tsr_guard_options options;
-    double began_ns, lag_ns; /* the window, on one GPU's clock; how much later all was done than on one GPU, when it began */
+    struct tsr_guard_clocks began; /* the window, or the rest */
     double until_ns, rest_ns;
     bool rests;
     uint64_t windows, won, rested; /* rested: launches */
@@ -170,13 +181,17 @@ TSR_PLACE_API struct tsr_place_answer tsr_place_take(struct tsr_place *place, co
 TSR_PLACE_API void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu);
 /* A launch was seen to end. */
 TSR_PLACE_API void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns);
-/* The host began to wait for a launch, and went on. */
+/* The host began to wait for a launch, and went on. If it was not held up, that tells only that the launch ended no later. */
 TSR_PLACE_API void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns);
+/* When a launch will be done; 0: it is not remembered. */
+TSR_PLACE_API double tsr_place_finish(const struct tsr_place *place, uint64_t ticket);
 /* When all that was given to GPUs is done. */
 TSR_PLACE_API double tsr_place_end(const struct tsr_place *place);
+/* For the guard, after a launch was taken. */
+TSR_PLACE_API struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *place);
 
 TSR_PLACE_API void tsr_guard_init(struct tsr_guard *guard, const struct tsr_guard_options *options);
-/* Whether the next launch stays home, with the clocks of one GPU and of all. */
-TSR_PLACE_API bool tsr_guard_next(struct tsr_guard *guard, double single_ns, double end_ns);
+/* Whether the next launch stays home. */
+TSR_PLACE_API bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now);
 
 #endif

@@ -73,7 +73,8 @@ enum tsr_pull_cause {
     TSR_PULL_COPY,     /* a copy or memset does */
     TSR_PULL_UNKNOWN,  /* it is not known what the work touches */
     TSR_PULL_GIVEN,    /* memory that others are given is brought home for good */
-    TSR_PULL_DIRECTORY /* the directory had no room to tell who holds what */
+    TSR_PULL_DIRECTORY, /* the directory had no room to tell who holds what */
+    TSR_PULL_CONSTANT   /* launches will read them there, again and again */
 };
 
 struct tsr_policy_table {
