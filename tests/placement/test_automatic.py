@@ -78,6 +78,7 @@ def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus:
     """One after another in one stream; thirteen with the first, which is waited for."""
     alone, ran = placed(native_build / "native", tmp_path, gpus, REQUESTS)
     assert len(ran.by_device) == gpus
+    assert ran.report["schedule"]["gain"] > wanted
     assert alone.virtual_ns / ran.virtual_ns > wanted
 
 
@@ -123,6 +124,7 @@ def test_random_programs_in_disorder_give_the_same_bytes(
 
 def test_a_chain_stays_where_it_is(native_build: Path, tmp_path: Path) -> None:
     alone, ran = placed(native_build / "native", tmp_path, 2, CHAIN)
+    assert 0.95 < ran.report["schedule"]["gain"] < 1.05
     assert alone.virtual_ns / ran.virtual_ns > 0.95
 
 
