@@ -11,7 +11,7 @@ among those of its process and the number of its call say: mostly not at all, so
 sleep up to TESSERA_DELAY_US (300). TESSERA_DELAY_CALLS=`a,b`: only calls of these functions, and these each time, for
 TESSERA_DELAY_US after the call.
 
-TESSERA_STAGED_US=n: copies from the host that come back have left their bytes in memory of the driver, whence they reach
+TESSERA_STAGED_US=n: copies from the host that come back leave their bytes in its own memory, whence they get to
 the GPU in stream order, n microseconds later.
 
 TESSERA_SPOIL=`name:n`: in processes of that name the n-th cuMemcpyAsync leaves a wrong byte in the middle of its
