@@ -46,3 +46,15 @@ def test_what_is_copied_from_the_host_is_there_for_a_launch_elsewhere(
     ran = guest(tree, tmp_path, memory, AWAY, program, executor=executor, asked=asked)
     assert ran.report["launches"]["by_device"]["1"] == ROUNDS
     assert ran.output == f"{ROUNDS}\n"
+
+
+def test_copies_leave_a_gpu_s_driver_some_memory(
+    native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have to load code, or need local memory for a launch, which would fail."""
+    native, mebibytes = native_build / "native", 1024
+    monkeypatch.setattr(copies, "MACHINE", SMALL.replace("0.0625", str(mebibytes / 1024)))
+    program = [str(FULL), "left", str(mebibytes // 4 + 4)]
+    guest(native, tmp_path, "copies", AWAY, program, NO_PEER)  # learns what launches touch
+    left = int(guest(native, tmp_path, "copies", AWAY, program, NO_PEER).output)
+    assert mebibytes // 64 <= left >> 20 < mebibytes // 64 + 16
