@@ -437,6 +437,8 @@ static CUresult pull_locked(struct inquiry *inquiry)
     find_last_waits_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS || inquiry->waits.count || inquiry->waits.missing)
         return inquiry->result != CUDA_SUCCESS ? inquiry->result : CUDA_ERROR_NOT_READY;
+    if (inquiry->shared)
+        tsr_order_expose();
     tie_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS)
         return inquiry->result;

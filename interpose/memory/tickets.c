@@ -210,10 +210,10 @@ bool tsr_tickets_are_crowded(void)
 void tsr_tickets_part_from_streams(void)
 {
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
-        pthread_mutex_lock(&at->lock);
+        tsr_lock_take(&at->lock);
         at->queue = NULL;
         tsr_stream_drop_marks(at);
-        pthread_mutex_unlock(&at->lock);
+        tsr_lock_give(&at->lock);
     }
 }
 
