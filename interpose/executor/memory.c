@@ -13,6 +13,8 @@
 #include "executor/share.h"
 
 #define PAGE (2u << 20)
+#define SPARE_PART 64u /* of a GPU, but not more than */
+#define MOST_SPARE_BYTES (256u << 20)
 
 struct physical {
     CUmemGenericAllocationHandle handle;
@@ -77,11 +79,23 @@ static CUresult set_access(const struct tsr_memory *memory, uint64_t address, ui
     return cuMemSetAccess(address, bytes, &access, 1);
 }
 
-/* Memory that is on this executor's GPU is part of what it may allocate. */
+/* What is left of a GPU to its driver, which may have to load code or need local memory for a launch. */
+static bool is_enough_left(void)
+{
+    size_t free_bytes, total, spare;
+    if (cuMemGetInfo(&free_bytes, &total) != CUDA_SUCCESS)
+        return true;
+    spare = total / SPARE_PART < MOST_SPARE_BYTES ? total / SPARE_PART : MOST_SPARE_BYTES;
+    return free_bytes >= spare;
+}
+
+/* Memory that is on this executor's GPU, and has just been made, is part of what it may allocate. */
 static CUresult take(const struct tsr_memory *memory, const struct tsr_message *message, int descriptor, struct physical *out)
 {
     *out =
         (struct physical){.flags = message->detail, .charged_bytes = message->value - 1 == memory->device ? message->bytes : 0};
+    if (out->charged_bytes && !is_enough_left())
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (!tsr_share_take(out->charged_bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result =

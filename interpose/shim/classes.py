@@ -66,13 +66,21 @@ def name_of(row: Row) -> str:
     return re.sub(r"_v\d+$", "", row.base or row.symbol)
 
 
-def is_staged(row: Row) -> bool:
-    """Copies from the host that may come back when the bytes lie in the driver's own memory, and not yet on the GPU.
+def staged_if(row: Row) -> str | None:
+    """Of copies from the host that may come back when the bytes lie in the driver's own memory, and not yet on the GPU:
+    when they are such, as a C expression of their parameters; None: never.
 
     A program whose next launch, in a stream that does not wait for the copy's, sees them all the same because one GPU
     takes what it is given in this order; another GPU does not.
     """
-    return re.fullmatch(r"cuMemcpyHto[DA]", name_of(row)) is not None
+    if re.fullmatch(r"cuMemcpy(Hto[DA])?", name_of(row)):
+        return "true"
+    shaped = re.fullmatch(r"cuMemcpy(2D|2DUnaligned|3D)", name_of(row))
+    return (
+        "pCopy->srcMemoryType == CU_MEMORYTYPE_HOST || pCopy->srcMemoryType == CU_MEMORYTYPE_UNIFIED"
+        if shaped
+        else None
+    )
 
 
 # Give a stream something that touches no memory of which GPUs may have copies.

@@ -25,11 +25,11 @@ from interpose.shim.classes import (  # noqa: E402
     BEFOREHAND,
     ONLY_FORWARDED,
     QUERIES,
-    is_staged,
     name_of,
     order_of,
     record_of,
     set_bytes,
+    staged_if,
     stream_of,
     touches_of,
 )
@@ -54,7 +54,7 @@ QUERY = [
     "    if (outcome == CUDA_ERROR_NOT_READY && tsr_order_state() != CUDA_SUCCESS)",
     "        outcome = tsr_order_state();",
 ]
-STAGED = """    if (outcome == CUDA_SUCCESS && tsr_has_role(TSR_REDIRECTING))
+STAGED = """    if (outcome == CUDA_SUCCESS && tsr_has_role(TSR_REDIRECTING) && ({staged}))
         outcome = tsr_real.cuStreamSynchronize(tsr_stream_named(NULL, {per_thread}));"""
 DEFINITION = r"CUresult CUDAAPI {}"
 ENGAGED = r"TSR_ENGAGED\({}\)"
@@ -122,9 +122,10 @@ def _timed_stream(row: Row, prototype: Prototype) -> str | None:
 def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
     arguments = f"{row.symbol}({', '.join(prototype.arguments)})"
     order = order_of(row, prototype)
+    staged, per_thread = staged_if(row), "true" if row.base else "false"
     before, after = BEFOREHAND.get(name_of(row)), AFTERWARDS.get(name_of(row))
     if after is not None:
-        named = f"tsr_stream_named({stream_of(prototype)}, {'true' if row.base else 'false'})"
+        named = f"tsr_stream_named({stream_of(prototype)}, {per_thread})"
         after = after.replace("{stream}", named)
     if redirected:
         redirect = f"tsr_has_role(TSR_REDIRECTING) ? redirected_{arguments} : tsr_real.{arguments}"
@@ -137,7 +138,7 @@ def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
             *(["    if (outcome == CUDA_SUCCESS)", f"        outcome = {touches};"] if touches else []),
             "    if (outcome == CUDA_SUCCESS)",
             f"        outcome = tsr_real.{arguments};",
-            *(STAGED.format(per_thread="true" if row.base else "false").splitlines() if is_staged(row) else []),
+            *(STAGED.format(staged=staged, per_thread=per_thread).splitlines() if staged else []),
             *(["    tsr_copies_loose_end();"] if touches else []),
             *(["    tsr_order_leave(&hold);"] if order.holds else []),
             "    if (outcome == CUDA_SUCCESS)",

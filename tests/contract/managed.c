@@ -1,4 +1,6 @@
 /* Managed memory: sharing, advice, prefetch, range attributes. */
+#include <time.h>
+
 #include "contract.h"
 
 GROUP(managed, use_primary)
@@ -34,6 +36,31 @@ TEST(advice_and_prefetch)
     OK(cuMemAdvise(device, 1 << 20, CU_MEM_ADVISE_UNSET_READ_MOSTLY, here));
     OK(cuMemPrefetchAsync(device, 1 << 20, here, 0, NULL));
     OK(cuCtxSynchronize());
+    OK(cuMemFree(device));
+}
+
+static void CUDA_CB finish_late(void *done)
+{
+    struct timespec time = {.tv_nsec = 30000000};
+    nanosleep(&time, NULL);
+    __atomic_store_n((int *)done, 1, __ATOMIC_SEQ_CST);
+}
+
+TEST(prefetch_is_work_of_its_stream)
+{
+    CUdeviceptr device = 0;
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+    CUstream blocking;
+    int done = 0;
+    SKIP_UNLESS(device_attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS), "no concurrent managed access");
+    NEED_OK(cuMemAllocManaged(&device, 1 << 20, CU_MEM_ATTACH_GLOBAL));
+    OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    OK(cuLaunchHostFunc(CU_STREAM_LEGACY, finish_late, &done));
+    OK(cuMemPrefetchAsync(device, 1 << 20, here, 0, blocking)); /* which comes after the legacy stream's */
+    OK(cuStreamSynchronize(blocking));
+    EQ(__atomic_load_n(&done, __ATOMIC_SEQ_CST), 1);
+    OK(cuCtxSynchronize());
+    OK(cuStreamDestroy(blocking));
     OK(cuMemFree(device));
 }
 

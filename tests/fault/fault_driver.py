@@ -11,6 +11,9 @@ among those of its process and the number of its call say: mostly not at all, so
 sleep up to TESSERA_DELAY_US (300). TESSERA_DELAY_CALLS=`a,b`: only calls of these functions, and these each time, for
 TESSERA_DELAY_US after the call.
 
+TESSERA_STAGED_US=n: copies from the host that come back leave their bytes in its own memory, whence they get to
+the GPU in stream order, n microseconds later.
+
 TESSERA_SPOIL=`name:n`: in processes of that name the n-th cuMemcpyAsync leaves a wrong byte in the middle of its
 target.
 
@@ -38,6 +41,7 @@ HEAD = r"""
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -51,6 +55,7 @@ static long wanted, calls;
 static const char *only;
 
 static long spoiled, copied;
+static uint64_t staged_ns;
 static uint64_t delay_seed, longest_ns, threads;
 static const char *delayed;
 static __thread uint64_t turn; /* 0: of a thread that has not called yet */
@@ -70,6 +75,8 @@ __attribute__((constructor)) static void begin(void)
     delay_seed = seed ? strtoull(seed, NULL, 10) : 0;
     longest_ns = us ? strtoull(us, NULL, 10) * 1000 : 300000;
     delayed = getenv("TESSERA_DELAY_CALLS");
+    const char *staged = getenv("TESSERA_STAGED_US");
+    staged_ns = staged ? strtoull(staged, NULL, 10) * 1000 : 0;
 }
 
 static uint64_t mixed(uint64_t value)
@@ -141,6 +148,34 @@ static void *real(const char *name)
     return driver && look_up ? look_up(driver, name) : NULL;
 }
 
+static void *open_later(void *gate)
+{
+    pause_for(staged_ns);
+    __atomic_store_n((uint32_t *)gate, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/* The source is the host's; what is copied stays allocated. */
+static CUresult stage(CUdeviceptr to, const void *from, size_t bytes)
+{
+    CUresult (*allocate)(void **, size_t, unsigned), (*wait)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+    CUresult (*copy)(CUdeviceptr, const void *, size_t, CUstream);
+    *(void **)&allocate = real("cuMemHostAlloc");
+    *(void **)&wait = real("cuStreamWaitValue32_v2");
+    *(void **)&copy = real("cuMemcpyHtoDAsync_v2");
+    pthread_t thread;
+    void *gate, *own = malloc(bytes);
+    memcpy(own, from, bytes);
+    CUresult result = allocate(&gate, 4, CU_MEMHOSTALLOC_PORTABLE);
+    if (result == CUDA_SUCCESS) {
+        memset(gate, 0, 4);
+        pthread_create(&thread, NULL, open_later, gate);
+        pthread_detach(thread);
+        result = wait(CU_STREAM_LEGACY, (CUdeviceptr)(uintptr_t)gate, 1, CU_STREAM_WAIT_VALUE_GEQ);
+    }
+    return result == CUDA_SUCCESS ? copy(to, own, bytes, CU_STREAM_LEGACY) : result;
+}
+
 static void to_ours(void **found);
 """
 TAIL = r"""
@@ -160,6 +195,12 @@ SPOIL = """    if (tsr_result == CUDA_SUCCESS && is_spoiled()) {
         tsr_set(dst + ByteCount / 2, 0xa5, 1, hStream);
     }
 """
+STAGED = {
+    "cuMemcpyHtoD_v2": "    if (staged_ns)\n        return stage(dstDevice, srcHost, ByteCount);\n",
+    "cuMemcpy": "    if (staged_ns)\n        return stage(dst, (const void *)src, ByteCount);\n",
+    "cuMemcpy2D_v2": "    if (staged_ns && pCopy->srcMemoryType == CU_MEMORYTYPE_HOST && pCopy->Height == 1)\n"
+    "        return stage(pCopy->dstDevice, pCopy->srcHost, pCopy->WidthInBytes);\n",
+}
 NEVER_FAILS = re.compile(r"cuGetError|cuDriverGetVersion|cuGetProcAddress|cuGetExportTable")
 
 
@@ -180,12 +221,13 @@ def _function(symbol: str, prototype: Prototype) -> str:
     condition = f'    if (is_the_one("{symbol}"))\n'
     fails = "" if NEVER_FAILS.match(symbol) else f"{condition}        return CUDA_ERROR_OUT_OF_MEMORY;\n"
     finds = "    to_ours(pfn);\n" if symbol.startswith("cuGetProcAddress") else ""
+    staged = STAGED.get(symbol, "")
     spoils = SPOIL if symbol == "cuMemcpyAsync" else ""
     return (
         f"#undef {symbol}\nEXPORT CUresult {symbol}({prototype.parameters});\n"
         f"EXPORT CUresult {symbol}({prototype.parameters})\n{{\n"
         f"    static CUresult (*tsr_real)({prototype.parameters});\n"
-        f'    if (!tsr_real)\n        *(void **)&tsr_real = real("{symbol}");\n{fails}'
+        f'    if (!tsr_real)\n        *(void **)&tsr_real = real("{symbol}");\n{fails}{staged}'
         f"    if (!tsr_real)\n        return CUDA_ERROR_NOT_FOUND;\n"
         f'    if (delay_seed)\n        delay("{symbol}", 0);\n'
         f"    CUresult tsr_result = tsr_real({', '.join(prototype.arguments)});\n"
@@ -208,7 +250,14 @@ def build(native: Path, include: Path, directory: Path) -> Path:
     code = directory / "fault_driver.c"
     code.write_text(source(include / "cuda.h"))
     command = ["cc", "-shared", "-fPIC", "-O1", "-w", "-D_GNU_SOURCE", "-D__CUDA_API_VERSION_INTERNAL", f"-I{include}"]
-    command += ["-Wl,-soname,libcuda.so.1", "-o", str(tree / "emulator" / "libcuda.so.1"), str(code), "-ldl"]
+    command += [
+        "-Wl,-soname,libcuda.so.1",
+        "-o",
+        str(tree / "emulator" / "libcuda.so.1"),
+        str(code),
+        "-ldl",
+        "-pthread",
+    ]
     subprocess.run(command, check=True)
     command = [
         "cc",

@@ -9,6 +9,7 @@ import pytest
 
 from scripts.commands.lab import faults
 from tests.fault.call_faults import APPLICATION, CALL, EXECUTOR
+from tests.fault.executor_faults import Outcome
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,15 @@ def test_another_process_takes_the_memory_that_copies_need(setting: faults.Setti
 def test_a_call_for_a_copy_s_memory_fails(process: str, function: str, setting: faults.Setting) -> None:
     run = faults.failing(setting, 0, "memory", process, CALL, function)
     assert run.wrong == ""
+
+
+def test_what_the_machine_itself_makes_wait_is_not_held_against_a_run(setting: faults.Setting, tmp_path: Path) -> None:
+    outcome = Outcome("right", 0.0, "slowest round 6000000 us\n", "")
+    assert faults.judged(setting, "memory", "full", outcome).wrong == "took 6.00 s"
+    (tmp_path / "native").write_text("slowest round 1500000 us\n")
+    slack = faults.slowest_natively(tmp_path / "native")
+    assert faults.judged(setting, "memory", "full", outcome, slack).wrong == ""
+    assert faults.slowest_natively(tmp_path / "none") == 0.0
 
 
 def test_runs_are_shared_out_and_told() -> None:

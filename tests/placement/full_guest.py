@@ -1,10 +1,11 @@
 """Fills GPU 1 with copies of home's memory, some of whose bytes only they hold, and then allocates on GPU 1 itself.
 
     full_guest.py alloc|pitch|async|pool|create BUFFERS BYTES TIMES
+    full_guest.py left BUFFERS
 
 Each buffer is written on GPU 1; then TIMES allocations of BYTES are made there, written and read; then all buffers are
 written on GPU 1 again. Prints what became of the allocations, whether they held what was written, and whether the
-buffers are right.
+buffers are right. `left`: prints how many bytes the copies have left free on GPU 1.
 """
 
 import ctypes
@@ -82,7 +83,7 @@ def written(address: int, size: int, value: int) -> bool:
 
 
 def main() -> None:
-    how, buffer_count, size, times = sys.argv[1], *map(int, sys.argv[2:])
+    how, buffer_count = sys.argv[1], int(sys.argv[2])
     call(driver.cuInit(0))
     home = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
     call(driver.cuCtxSetCurrent(home))
@@ -94,6 +95,11 @@ def main() -> None:
     call(driver.cuCtxSynchronize())
     add(function, stream, buffers)
     call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(1))))))
+    if how == "left":
+        call(driver.cuCtxSynchronize())
+        print(int(call(driver.cuMemGetInfo())[0]))
+        return
+    size, times = map(int, sys.argv[3:])
     got = [WAYS[how](size) for _ in range(times)]
     kept = all(written(address, size, 7 + n) for n, address in enumerate(got))
     call(driver.cuCtxSetCurrent(home))

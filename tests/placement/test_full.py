@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 import tests.placement.test_copies as copies
+from tests.fault.fault_driver import build
+from tests.placement.staged_guest import ROUNDS
 from tests.placement.test_copies import guest
 from tests.placement.test_pairs import NO_PEER
 
+STAGED = Path(__file__).with_name("staged_guest.py")
 FULL = Path(__file__).with_name("full_guest.py")
 AWAY = 'rules:\n  - {match: {function: "*"}, device: 1}\n'
 SMALL = "devices:\n  - {gpu: h200, count: 1}\n  - {gpu: h200, count: 1, memory_gib: 0.0625}\nlink: "
@@ -26,3 +29,32 @@ def test_the_program_allocates_where_copies_are(
     assert ran.output == "4 True True\n"
     assert ran.report["launches"]["by_device"]["1"] >= 13
     assert ran.report["memory_copies"]["bytes"].get("1", 0) <= 32 << 20
+
+
+@pytest.mark.parametrize("copy", ["HtoD", "plain", "2D"])
+@pytest.mark.parametrize("memory", ["home", "copies"])
+def test_what_is_copied_from_the_host_is_there_for_a_launch_elsewhere(
+    memory: str, copy: str, native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver keeps such bytes for a while; a GPU without room for copies pulls nothing, and so waits for nothing."""
+    native = native_build / "native"
+    program, executor, asked = [str(STAGED), copy], "{gpu: 1, memory_limit: 1MiB}", ["--analyze"]
+    guest(native, tmp_path, memory, AWAY, program, executor=executor, asked=asked)  # learns what launches touch
+    monkeypatch.setenv("TESSERA_FAULT_DRIVER", str(native / "emulator" / "libcuda.so.1"))
+    monkeypatch.setenv("TESSERA_STAGED_US", "20000")
+    tree = build(native, native_build / "cuda-headers", tmp_path)
+    ran = guest(tree, tmp_path, memory, AWAY, program, executor=executor, asked=asked)
+    assert ran.report["launches"]["by_device"]["1"] == ROUNDS
+    assert ran.output == f"{ROUNDS}\n"
+
+
+def test_copies_leave_a_gpu_s_driver_some_memory(
+    native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have to load code, or need local memory for a launch, which would fail."""
+    native, mebibytes = native_build / "native", 1024
+    monkeypatch.setattr(copies, "MACHINE", SMALL.replace("0.0625", str(mebibytes / 1024)))
+    program = [str(FULL), "left", str(mebibytes // 4 + 4)]
+    guest(native, tmp_path, "copies", AWAY, program, NO_PEER)  # learns what launches touch
+    left = int(guest(native, tmp_path, "copies", AWAY, program, NO_PEER).output)
+    assert mebibytes // 64 <= left >> 20 < mebibytes // 64 + 16

@@ -121,9 +121,12 @@ CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLo
     TSR_TRY(location_of(location, &to));
     TSR_TRY(find(devPtr, count, &range, &allocation));
     TSR_TRY(tsr_stream_get(tsr_driver_stream(hStream), &stream));
+    struct tsr_work nothing = {.kind = TSR_WORK_EMPTY}; /* work of the stream's all the same: it comes after other streams' */
+    CUresult result = tsr_stream_submit(stream, &nothing);
     tsr_stream_put(stream);
-    tsr_allocation_change(devPtr, prefetched, &to);
-    return CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        tsr_allocation_change(devPtr, prefetched, &to);
+    return result;
 }
 
 CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)

@@ -103,7 +103,7 @@ static CUresult free_on(struct tsr_stream *stream, CUdeviceptr dptr)
     return tsr_stream_submit(stream, &work);
 }
 
-/* Ordinary memory may be freed in stream order too: here by waiting for the stream. */
+/* Ordinary memory may be freed in stream order too: here by waiting for the stream, and for what its next work would come after. */
 static CUresult free_ordinary(struct tsr_stream *stream, CUdeviceptr dptr)
 {
     struct tsr_range range;
@@ -112,6 +112,8 @@ static CUresult free_ordinary(struct tsr_stream *stream, CUdeviceptr dptr)
     bool imported = range.kind == TSR_RANGE_IPC && allocation.detail;
     TSR_REQUIRE(range.kind == TSR_RANGE_PLAIN || imported, CUDA_ERROR_INVALID_VALUE);
     TSR_REQUIRE(!tsr_stream_capturing(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    struct tsr_work nothing = {.kind = TSR_WORK_EMPTY};
+    TSR_TRY(tsr_stream_submit(stream, &nothing));
     TSR_TRY(tsr_stream_wait(stream));
     if (imported)
         return tsr_share_close(dptr);

@@ -11,9 +11,11 @@ The runs are shared out among
 
 A run is wrong if a word is, if the program ends in another way than with right results or a CUDA error, if a process, a
 file or a socket is left behind, or if it took more than a second from the fault to the error, or a round of a program
-that went on took so long (--bound; of a busy machine more). Exit status 1 if one is. --real has no driver whose calls
-fail, so only executors and full GPUs are tried, with 2 GPUs or, from 4 on, also with three executors. Needs a build
-tree with tests (build/native, or the one that TESSERA_NATIVE names).
+that went on took so long (--bound; of a busy machine more). On real GPUs the same program runs beside one whose GPU is
+full, without Tessera: what the driver makes its slowest round wait, while another process takes a GPU's memory, is
+added. Exit status 1 if one is wrong. --real has no driver whose calls fail, so only executors and full GPUs are tried,
+with 2 GPUs or, from 4 on, also with three executors. Needs a build tree with tests (build/native, or the one that
+TESSERA_NATIVE names).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from scripts.commands.dispatch import parser_of
 from tests.command import TESSERA_RUN
 from tests.fault import call_faults, executor_faults
 from tests.fault.call_faults import ALLOCATION, APPLICATION, CALL, EXECUTOR
-from tests.fault.executor_faults import COPIES, EMULATED, POLICY, POLICY_OF_THREE, Outcome, left_behind
+from tests.fault.executor_faults import COPIES, EMULATED, POLICY, POLICY_OF_THREE, SLOWEST, Outcome, left_behind
 from tests.fault.fault_driver import build
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -138,7 +140,9 @@ def full_gpu(setting: Setting, number: int) -> Run:
     rng = random.Random(f"{setting.seed}-full-{number}")
     fault = setting.native.parent / "fault"
     hog = f"{fault / 'fault_hog'} 1 {rng.randint(0, 300)} {rng.randint(50, 3000)}"
-    script = f"{hog} & {fault / 'fault_worker'} {FULL_ROUNDS} churn; said=$?; kill $!; wait; exit $said"
+    worker, native = f"{fault / 'fault_worker'} {FULL_ROUNDS} churn", setting.folder / f"native-{number}"
+    beside = "" if setting.tree else f"env -u LD_PRELOAD {worker} > /dev/null 2> {native} & beside=$!; "
+    script = f"{hog} & hog=$!; {beside}{worker}; said=$?; kill $hog $beside; wait; exit $said"
     command = [str(TESSERA_RUN), *setting.small, "--no-summary", "--policy", str(setting.one), "--", "sh", "-c", script]
     environment = {**os.environ, **setting.variables, "TESSERA_NATIVE": str(setting.native), "TESSERA_LOG": "info"}
     with subprocess.Popen(
@@ -151,7 +155,13 @@ def full_gpu(setting: Setting, number: int) -> Run:
             out, log = "HANG", ""
     said = (out.strip().splitlines() or ["nothing"])[-1]
     outcome = Outcome(said, 0.0, log, left_behind(running.pid))
-    return judged(setting, "memory", "GPU 1 is full", outcome, happened=NO_ROOM in log)
+    return judged(setting, "memory", "GPU 1 is full", outcome, slowest_natively(native), NO_ROOM in log)
+
+
+def slowest_natively(log: Path) -> float:
+    """Seconds of a round without Tessera; 0.0: it did not come to its end."""
+    slowest = SLOWEST.search(log.read_text()) if log.exists() else None
+    return int(slowest[1]) / 1e6 if slowest else 0.0
 
 
 KINDS = {"executors": fault_of_executor, "calls": fault_of_call, "memory": fault_of_memory}
