@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from controlplane.analysis.analyst import Analyst, Opened
 from controlplane.analysis.cache import Key
-from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.recent import Recent
+from controlplane.analysis.result import Analysis
 from controlplane.analysis.table import Table
-from controlplane.analysis.worker import Place
+from controlplane.analysis.task import Place
 from controlplane.ipc.loop import Loop
 from controlplane.observe.layout import EntryKind
 from controlplane.observe.producer import Clock, Counters, Entry, Process

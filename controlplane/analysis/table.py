@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import mmap
 from functools import cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from controlplane.analysis.cache import Key
-from controlplane.analysis.kernel import Analysis
 from controlplane.base.content import MASK, STEP, content_hash
 from controlplane.ipc.handover import memory_file
 from ptxtools.native import records
+
+if TYPE_CHECKING:
+    from controlplane.analysis.cache import Key
+    from controlplane.analysis.result import Analysis
 
 HEADER = "templates.h"
 ALIGNMENT = 8

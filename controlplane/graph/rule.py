@@ -119,14 +119,17 @@ class Place:
         ns: float,
         parts: Sequence[Part],
         *,
+        like: int = 0,
         written: int = 0,
         allowed: int | None = None,
         stays: bool = False,
         constants: Sequence[int] = (),
     ) -> Answer:
-        """allowed: set of GPUs; all by default. constants: bytes that each GPU lacks."""
+        """like: the same for launches that are alike, not 0. allowed: set of GPUs; all by default. constants:
+        bytes that each GPU lacks.
+        """
         launch = self._launch
-        launch.last, launch.now_ns, launch.written = last, now_ns, written
+        launch.like, launch.last, launch.now_ns, launch.written = like, last, now_ns, written
         launch.allowed = self._everywhere if allowed is None else allowed
         launch.stays = stays
         launch.ns = [ns] * self.gpus

@@ -16,10 +16,12 @@
 #include "object/session.h"
 #include "order/strands.h"
 #include "schedule/classes.h"
+#include "times/clock.h"
 
 #define HOME 0u            /* GPUs are told by rank (tsr_session_gpu) */
 #define STREAMS 256u       /* that are told from each other; a power of two */
 #define SAMPLES 16u        /* under way */
+#define TELL_EVERY 1024u   /* launches between reports */
 #define LOOK_EVERY 8u      /* launches between looks at samples */
 #define MARKS_PER_LEAD 0.2   /* a mark after launches of this share of it */
 #define CREDIT_NS 500e3 /* to begin with */
@@ -60,14 +62,19 @@ static struct {
     struct recent recent[TSR_PLACE_KNOWN];
     struct stream streams[STREAMS], all;
     struct sample samples[SAMPLES];
-    uint64_t launches;
+    uint64_t launches, unknown, read_back;
     uint32_t under_way; /* samples */
     CUcontext context;  /* of the samples' events */
     bool no_samples, stays;
 } *state; /* lock */
 
+/* What has been told of the process (struct tsr_policy_schedule). */
+static struct tsr_policy_schedule told; /* lock */
+static double start_ns;                 /* lock; of the first launch; 0: none */
+
 bool tsr_automatic_is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tsr_times_driver times;
 static bool frozen;       /* the host's time stands still but where it waits: emulated GPUs have a time of their own */
 static double frozen_ns;  /* lock; that time */
 static uint32_t all_gpus; /* set */
@@ -110,7 +117,7 @@ static void look_at_samples_locked(void)
     for (uint32_t i = 0; i < SAMPLES && state->under_way; i++) {
         struct sample *one = &state->samples[i];
         float ms = 0;
-        if (!one->busy || tsr_real.cuEventQuery(one->end) == CUDA_ERROR_NOT_READY)
+        if (!one->busy || tsr_times_query(&times, one->end) == CUDA_ERROR_NOT_READY)
             continue;
         if (tsr_real.cuEventElapsedTime(&ms, one->begin, one->end) == CUDA_SUCCESS)
             tsr_class_tell(&state->classes, &one->of, HOME, (double)ms * 1e6);
@@ -144,6 +151,8 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     uint64_t bytes = 0;
     bool may_leave = launch->touches && !launch->stays;
     asked.now_ns = now_ns_locked();
+    if (!start_ns)
+        start_ns = asked.now_ns > 0 ? asked.now_ns : 1;
     asked.last = stream_of_locked(launch->stream)->last;
     asked.allowed = may_leave ? all_gpus : 1u << HOME;
     asked.stays = may_leave && state->stays;
@@ -158,9 +167,39 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
             asked.constants[gpu] = 0;
     }
     class = tsr_class_find(&state->classes, (uintptr_t)launch->function, launch->grid, launch->block, launch->shared_bytes);
+    asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
     double ns = tsr_class_ns(&state->classes, &class, HOME, bytes) * state->place.pace;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
         asked.ns[gpu] = ns;
+}
+
+static void add(uint64_t *to, uint64_t *told_before, uint64_t now)
+{
+    __atomic_fetch_add(to, now - *told_before, __ATOMIC_RELAXED);
+    *told_before = now;
+}
+
+static uint64_t since_start(double at_ns)
+{
+    return at_ns > start_ns ? (uint64_t)(at_ns - start_ns) : 0;
+}
+
+/* For the report at the end. */
+static void tell_locked(void)
+{
+    struct tsr_policy_schedule *to = &tsr_session()->policy->schedule;
+    struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
+    if (!start_ns)
+        return;
+    add(&to->launches, &told.launches, state->launches);
+    add(&to->unknown, &told.unknown, state->unknown);
+    add(&to->rested, &told.rested, state->guard.rested);
+    add(&to->windows, &told.windows, state->guard.windows);
+    add(&to->won, &told.won, state->guard.won);
+    add(&to->taken_ns, &told.taken_ns, since_start(clocks.end_ns));
+    add(&to->single_ns, &told.single_ns, since_start(clocks.single_ns));
+    add(&to->promised_ns, &told.promised_ns, since_start(clocks.promised_ns));
+    add(&to->read_back, &told.read_back, state->read_back);
 }
 
 struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch)
@@ -171,6 +210,9 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     asked_stream = launch->stream;
     if (++state->launches % LOOK_EVERY == 0)
         look_at_samples_locked();
+    if (state->launches % TELL_EVERY == 0)
+        tell_locked();
+    state->unknown += !launch->touches;
     ask_locked(launch);
     tsr_place_choose(&state->place, &asked, &choice);
     pthread_mutex_unlock(&lock);
@@ -320,6 +362,7 @@ void tsr_automatic_waited_for(uint64_t ticket)
     double finish_ns = frozen ? tsr_place_finish(&state->place, ticket) : 0;
     frozen_ns = finish_ns > frozen_ns ? finish_ns : frozen_ns;
     tsr_place_waited(&state->place, ticket, wait_began_ns, now_ns_locked());
+    state->read_back++;
     pthread_mutex_unlock(&lock);
     wait_began_ns = NOT_WAITING;
 }
@@ -337,6 +380,7 @@ void tsr_automatic_waited(CUstream stream)
         tsr_place_waited(&state->place, of->latest, wait_began_ns, now_ns_locked());
     of->latest = 0;
     of->latest_ns = 0;
+    tell_locked();
     pthread_mutex_unlock(&lock);
     wait_began_ns = NOT_WAITING;
 }
@@ -384,7 +428,12 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     tsr_automatic_is_on = state != NULL;
     if (!state)
         return;
+    told = (struct tsr_policy_schedule){0};
+    start_ns = 0;
     frozen = emulated;
+    times = (struct tsr_times_driver){.event_query = tsr_real.cuEventQuery};
+    if (emulated)
+        tsr_times_find_emulator(&times, tsr_real.cuGetExportTable);
     frozen_ns = 0;
     start_place(session);
 }

@@ -130,11 +130,11 @@ static CUresult post(const struct tsr_launch *launch, struct tsr_lane_client *la
     return post_found(&launch->place, launch, lane, record, NULL);
 }
 
-static CUresult post_use(const struct tsr_launch *launch, struct tsr_lane_record *record, const struct tsr_copies_use *use)
+/* The same where GPUs have copies of what the launch touches. `result`: of preparing the use. */
+static CUresult post_prepared(const struct tsr_launch *launch, struct tsr_lane_record *record, const struct tsr_copies_use *use,
+                              CUresult result)
 {
     struct tsr_stream_found place;
-    CUresult result =
-        tsr_order_is_there(launch->place.stream, use->lane) ? tsr_copies_prepare_lightly(use) : tsr_copies_prepare(use);
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
         tsr_stream_place(launch->stream, &place); /* coming after others may have moved it */
         result = post_found(&place, launch, use->lane, record, use);
@@ -145,7 +145,13 @@ static CUresult post_use(const struct tsr_launch *launch, struct tsr_lane_record
     return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
-/* The same where GPUs have copies of what the launch touches. */
+static CUresult post_use(const struct tsr_launch *launch, struct tsr_lane_record *record, const struct tsr_copies_use *use)
+{
+    CUresult result =
+        tsr_order_is_there(launch->place.stream, use->lane) ? tsr_copies_prepare_lightly(use) : tsr_copies_prepare(use);
+    return post_prepared(launch, record, use, result);
+}
+
 static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record,
                                 struct tsr_copies_proof *proof)
 {
@@ -204,9 +210,9 @@ static CUresult post_with_copies(struct tsr_launch *launch, struct tsr_lane_clie
     return result;
 }
 
-/* There, and, if that is possible, at home from the same bytes. */
-static CUresult post_verified(const struct tsr_launch *launch, const struct tsr_decision *decision,
-                              struct tsr_lane_record *record)
+/* use: where GPUs have copies of memory; else NULL. */
+static CUresult post_verified_use(const struct tsr_launch *launch, const struct tsr_decision *decision,
+                                  struct tsr_lane_record *record, struct tsr_copies_use *use)
 {
     const struct tsr_gathered *gathered = launch->gathered;
     struct tsr_verify_launch verified = {.function = launch->known,
@@ -219,10 +225,38 @@ static CUresult post_verified(const struct tsr_launch *launch, const struct tsr_
                                          .attribute_count = (uint32_t)record->value,
                                          .stream = launch->stream,
                                          .device = decision->device,
-                                         .limit_bytes = decision->verify_limit_bytes};
+                                         .limit_bytes = decision->verify_limit_bytes,
+                                         .use = use};
     bool verifies = tsr_verify_begin(&verified);
-    CUresult result = post(launch, decision->lane, record);
+    if (use)
+        use->locked = verifies;
+    CUresult result = use ? post_prepared(launch, record, use, CUDA_SUCCESS) : post(launch, decision->lane, record);
     return verifies ? tsr_verify_end(&verified, result) : result;
+}
+
+/*
+ * There, and, if that is possible, at home from the same bytes: also of what it only overwrites, since the first launch of a library's call is
+ * said to overwrite what a later one does.
+ */
+static CUresult post_verified(struct tsr_launch *launch, const struct tsr_decision *decision, struct tsr_lane_record *record)
+{
+    if (!tsr_copies_are_on())
+        return post_verified_use(launch, decision, record, NULL);
+    const struct tsr_touches *told = tsr_touches_of(launch);
+    if (!told) {
+        launch->reason = TSR_REASON_RANGES;
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    struct tsr_touches touches = *told;
+    for (uint32_t i = 0; i < touches.count; i++)
+        touches.all[i].pulls = true;
+    struct tsr_copies_use use = {.touches = touches.all,
+                                 .count = touches.count,
+                                 .stream = launch->stream,
+                                 .lane = decision->lane,
+                                 .ticket = &launch->ticket};
+    CUresult result = tsr_copies_prepare(&use);
+    return result == CUDA_SUCCESS ? post_verified_use(launch, decision, record, &use) : result;
 }
 
 static struct tsr_decide_launch asked_of(const struct tsr_launch *launch)

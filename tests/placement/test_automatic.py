@@ -13,10 +13,11 @@ from tests.command import TESSERA_RUN, with_native
 
 HERE = Path(__file__).parent
 GUEST = HERE / "automatic_guest.py"
-REQUESTS = ("requests", "12", "400", "256")
-ANSWERS = ("answers", "12", "400", "256")
-GUIDANCE = ("guidance", "8", "400", "256")
-CHAIN = ("chain", "4", "400", "256")
+REQUESTS = ("requests", "12", "400", "8")
+ANSWERS = ("answers", "12", "400", "8")
+GUIDANCE = ("guidance", "8", "400", "8")
+CHAIN = ("chain", "4", "400", "8")
+STEP_NS = 7_000
 ALL = ("--gpus", "all")
 
 
@@ -47,7 +48,7 @@ def run(
     variables: dict[str, str] | None = None,
 ) -> Ran:
     machine, report = place / f"machine-{gpus}.yaml", place / "report.json"
-    machine.write_text(f"devices:\n  - {{gpu: h200, count: {gpus}, sm_count: 4}}\nlink: nvlink4\n")
+    machine.write_text(f"devices:\n  - {{gpu: h200, count: {gpus}, launch_latency_ns: {STEP_NS}}}\nlink: nvlink4\n")
     words = ["--emulate", str(machine), "--json", str(report), "--no-summary", *options]
     done = subprocess.run(
         [str(TESSERA_RUN), *words, "--", sys.executable, str(guest), *program],
@@ -76,6 +77,7 @@ def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus:
     """One after another in one stream; thirteen with the first, which is waited for."""
     alone, ran = placed(native_build / "native", tmp_path, gpus, REQUESTS)
     assert len(ran.by_device) == gpus
+    assert ran.report["schedule"]["gain"] > wanted
     assert alone.virtual_ns / ran.virtual_ns > wanted
 
 
@@ -121,6 +123,7 @@ def test_random_programs_in_disorder_give_the_same_bytes(
 
 def test_a_chain_stays_where_it_is(native_build: Path, tmp_path: Path) -> None:
     alone, ran = placed(native_build / "native", tmp_path, 2, CHAIN)
+    assert 0.95 < ran.report["schedule"]["gain"] < 1.05
     assert alone.virtual_ns / ran.virtual_ns > 0.95
 
 

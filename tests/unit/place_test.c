@@ -1,4 +1,5 @@
 /* Where launches go: the rule and its guard, on programs made by hand, and against clocks kept by a plain model. */
+#include "schedule/chains.c"
 #include "schedule/guard.c"
 #include "schedule/place.c"
 
@@ -195,6 +196,109 @@ TEST(constants_are_copied_for_what_lacking_them_has_cost)
     }
     CHECK_EQ(copied, 40 * MB);
     CHECK(place.decided[1] > 50);
+}
+
+/* ---- chains, and what is known of those that begin in the same place ---- */
+
+/* Kinds of launches. */
+enum { STEP = 1, BESIDE, SIDE, FIRST_OF_BRANCH, OF_BRANCH, UPDATE };
+
+/* By ticket: who holds its results, of `result` bytes each. */
+static uint32_t held[20000];
+static uint64_t result, pulls;
+
+/* A launch of the one stream that reads what those with these tickets wrote; 0: nothing. Its ticket. */
+static uint64_t run_on(uint64_t like, double ns, uint64_t first, uint64_t second)
+{
+    struct tsr_place_launch launch = made(0, ns);
+    uint64_t read[] = {first, second};
+    launch.like = like;
+    launch.last = tickets;
+    launch.written = result;
+    for (uint32_t i = 0; i < 2; i++)
+        if (read[i])
+            add_part(&launch, read[i], result, held[read[i]]);
+    struct tsr_place_answer answer;
+    uint32_t gpu = go(&launch, &answer).gpu;
+    held[tickets] = 1u << gpu;
+    for (uint32_t i = 0; i < launch.part_count; i++)
+        held[launch.parts[i].writer] |= held[tickets];
+    pulls += answer.pulled / result;
+    return tickets;
+}
+
+static void start_chains(uint64_t bytes)
+{
+    start(2, NVLINK);
+    result = bytes;
+    pulls = 0;
+}
+
+/* A chain, and beside it again and again one of `length` launches that begins with nothing fresh and that it needs next. */
+static uint64_t with_sides(unsigned times, unsigned length, double ns, uint64_t last)
+{
+    for (unsigned i = 0; i < times; i++) {
+        for (unsigned step = 0; step < 10; step++)
+            last = run_on(STEP, 100 * US, last, 0);
+        uint64_t side = run_on(SIDE, ns, 0, 0);
+        for (unsigned more = 1; more < length; more++)
+            side = run_on(OF_BRANCH, ns, side, 0);
+        last = run_on(STEP, 100 * US, last, side);
+    }
+    return last;
+}
+
+TEST(what_is_soon_waited_for_is_torn_off_once)
+{
+    start_chains(MB);
+    with_sides(100, 1, 40 * US, 0);
+    CHECK_EQ(place.decided[1], 1);
+}
+
+TEST(what_was_short_may_grow_long)
+{
+    start_chains(MB);
+    uint64_t last = with_sides(50, 1, 40 * US, 0);
+    with_sides(50, 100, 10 * US, last);
+    CHECK(place.decided[1] > 48 * 100);
+    CHECK(tsr_place_end(&place) < 0.71 * place.single_ns);
+}
+
+/* Requests of layers, each with a launch that branches off and could run beside what is slow for once, were it not for its result. */
+TEST(what_branches_off_stays_with_its_chain)
+{
+    start_chains(32 * MB);
+    for (unsigned request = 0; request < 20; request++) {
+        uint64_t last = 0;
+        for (unsigned layer = 0; layer < 10; layer++) {
+            bool is_slow = request % 4 == 3 && layer == 5;
+            uint64_t first = run_on(STEP, 100 * US, last, 0), gate = run_on(STEP, (is_slow ? 2000 : 300) * US, first, 0);
+            last = run_on(UPDATE, 10 * US, gate, run_on(BESIDE, 300 * US, first, run_on(SIDE, 5 * US, 0, 0)));
+        }
+    }
+    CHECK(pulls <= 1);
+    CHECK(tsr_place_end(&place) < 0.55 * place.single_ns);
+}
+
+/* Steps of two branches, one of them longer. Each begins with a short chain of nothing fresh, and then the step's input. */
+TEST(branches_take_all_of_theirs_with_them)
+{
+    uint64_t input = 0;
+    start_chains(MB);
+    for (unsigned step = 0; step < 40; step++) {
+        uint64_t ends[2];
+        for (unsigned branch = 0; branch < 2; branch++) {
+            uint64_t side = run_on(SIDE, 15 * US, 0, 0), more = run_on(OF_BRANCH, 15 * US, side, 0);
+            ends[branch] = run_on(FIRST_OF_BRANCH, 20 * US, input, 0);
+            ends[branch] = run_on(OF_BRANCH, 20 * US, ends[branch], more);
+            ends[branch] = run_on(OF_BRANCH, 20 * US, ends[branch], side);
+            for (unsigned i = 0; i < 100 + 50 * branch; i++)
+                ends[branch] = run_on(OF_BRANCH, 20 * US, ends[branch], 0);
+        }
+        input = run_on(UPDATE, 5 * US, ends[0], ends[1]);
+    }
+    CHECK(pulls <= 2 * 40 + 4); /* the step's input there, one branch's result back */
+    CHECK(tsr_place_end(&place) < 0.64 * place.single_ns);
 }
 
 /* ---- random programs against plain clocks ---- */

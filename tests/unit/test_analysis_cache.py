@@ -15,8 +15,9 @@ from controlplane.analysis import cache as module
 from controlplane.analysis import recent as recent_module
 from controlplane.analysis.cache import Cache, Key
 from controlplane.analysis.describe import unknown_description
-from controlplane.analysis.kernel import Analysis, Image
+from controlplane.analysis.kernel import Image
 from controlplane.analysis.recent import Recent
+from controlplane.analysis.result import Analysis
 from controlplane.commands.main import main
 from ptxtools.machine.consent import Consent
 

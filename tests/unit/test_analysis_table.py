@@ -14,7 +14,7 @@ import pytest
 from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import Description, unknown_description
-from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.result import Analysis
 from controlplane.analysis.table import HEADER, Table, architecture_of, create, place
 from controlplane.base.content import content_hash
 from ptxtools.native import records

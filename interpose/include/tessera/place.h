@@ -7,7 +7,9 @@
  *
  * - STAY: a launch belongs to the GPU that lacks least of what it reads of freshly made bytes; if nothing is fresh, to the GPU of its
  *   stream's last launch. It leaves only if it ends elsewhere earlier by `lead_ns` and the way there and back. The time for which a GPU
- *   would wait for others in order to run it counts twice more, for it is lost to what comes later.
+ *   would wait for others in order to run it counts twice more, for it is lost to what comes later. What opens a chain of launches
+ *   that was joined after less than a lead's work, whenever it was (schedule/chains.h), belongs where the chain beside it is, and leaves
+ *   only if that work is worth its results' way back.
  * - EARLIEST: it goes where it ends first. Better for programs that are one chain with short branches, worse for all with independent
  *   work further away: that is torn apart.
  *
@@ -34,6 +36,8 @@
 #define TSR_PLACE_OLD 3000u   /* launches after which what was written counts as constant */
 #define TSR_PLACE_PARTS 12u   /* of what a launch reads */
 #define TSR_PLACE_KNOWN 8192u /* a power of two: launches that are remembered */
+#define TSR_PLACE_CHAINS 2048u
+#define TSR_PLACE_HABITS 2048u
 
 /* cffi: begin */
 enum tsr_place_way { TSR_PLACE_STAY, TSR_PLACE_EARLIEST, TSR_PLACE_WAYS };
@@ -61,6 +65,7 @@ struct tsr_place_part {
 };
 
 struct tsr_place_launch {
+    uint64_t like; /* the same for launches that are the same to a program that repeats itself; 0: nothing is known of it */
     uint64_t last; /* of its stream's last launch; 0: none */
     double now_ns; /* of the host */
     double ns[16]; /* its time, by GPU */
@@ -78,6 +83,25 @@ struct tsr_place_known {
     double finish_ns[3], single_ns, shift_ns;
     uint16_t holders[3];
     uint8_t gpu[3];
+    bool was_read, was_shared; /* by any launch; by one of an older chain */
+    uint64_t chain, like;
+};
+
+/* A chain of launches (schedule/chains.h). */
+struct tsr_place_chain {
+    uint64_t number; /* from 1 on, as they begin */
+    uint64_t into;   /* the one into which it was joined; 0: into none */
+    uint64_t beside; /* that of the launch before its first one; 0: none */
+    uint64_t key;    /* of its habit */
+    uint64_t bytes;  /* that others read of it */
+    double work_ns;
+};
+
+/* What chains that begin in the same place are like. */
+struct tsr_place_habit {
+    uint64_t key; /* 0: none */
+    float work_ns, bytes;
+    bool returns; /* the last one was joined into the chain beside it */
 };
 
 /* Where a launch should go. The rest is for who tells where it went. */
@@ -114,6 +138,9 @@ struct tsr_place {
     uint32_t way, launches, ahead;      /* that is followed; since the last comparison; comparisons that another was ahead */
     uint64_t decided[16];               /* launches, by GPU */
     struct tsr_place_known known[8192]; /* TSR_PLACE_KNOWN */
+    uint64_t chain_count;
+    struct tsr_place_chain chains[2048]; /* TSR_PLACE_CHAINS */
+    struct tsr_place_habit habits[2048]; /* TSR_PLACE_HABITS */
 };
 
 /*
