@@ -123,7 +123,8 @@ static inline void put_behind(struct tsr_lane_record *place, const uint8_t *para
     uint32_t unit = 0;
     for (; bytes > TSR_LANE_UNIT_ROOM; bytes -= TSR_LANE_UNIT_ROOM, params += TSR_LANE_UNIT_ROOM)
         memcpy(tsr_lane_behind(place, unit++), params, TSR_LANE_UNIT_ROOM);
-    if (bytes) /* else there may be no block */
+    __asm__("" : "+r"(bytes)); /* GCC knows that they are few, and what it makes of that takes longer than a call */
+    if (bytes)                 /* else there may be no block */
         memcpy(tsr_lane_behind(place, unit), params, bytes);
 }
 
