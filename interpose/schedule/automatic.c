@@ -62,6 +62,9 @@ static struct {
     struct recent recent[TSR_PLACE_KNOWN];
     struct stream streams[STREAMS], all;
     struct sample samples[SAMPLES];
+    /* Samples on other GPUs, by lane; without a function: none. */
+    struct tsr_class_of away[TSR_LANES][TSR_LANE_TIMES_PLACED];
+    uint32_t under_way_away[TSR_LANES]; /* of these */
     uint64_t launches, unknown, read_back;
     uint32_t under_way; /* samples */
     CUcontext context;  /* of the samples' events */
@@ -85,6 +88,8 @@ static __thread struct tsr_place_choice choice;
 static __thread struct tsr_class_of class;
 static __thread CUstream asked_stream;
 static __thread struct sample *sample;
+static __thread struct tsr_class_of *sample_away; /* NULL: it is none */
+static __thread uint32_t sample_lane;
 static __thread double wait_began_ns = NOT_WAITING;
 
 static double now_ns_locked(void)
@@ -112,8 +117,32 @@ static bool is_fresh(void *context, uint64_t ticket)
     return recent->ticket == ticket && state->launches - recent->number < TSR_PLACE_OLD;
 }
 
+static struct tsr_lane_time *answer_of(const struct tsr_lane_client *lane, uint32_t place)
+{
+    return &tsr_lane_times(lane)[TSR_LANE_TIMES - TSR_LANE_TIMES_PLACED + place];
+}
+
+static void look_at_samples_of_locked(uint32_t number)
+{
+    const struct tsr_lane_client *lane = tsr_session()->lanes[number];
+    for (uint32_t i = 0; i < TSR_LANE_TIMES_PLACED; i++) {
+        struct tsr_class_of *of = &state->away[number][i];
+        uint32_t found = of->function ? __atomic_load_n(&answer_of(lane, i)->state, __ATOMIC_ACQUIRE) : TSR_LANE_TIME_OPEN;
+        if (found == TSR_LANE_TIME_OPEN)
+            continue;
+        if (found == TSR_LANE_TIME_KNOWN)
+            tsr_class_tell(&state->classes, of, number + 1, (double)answer_of(lane, i)->ns);
+        __atomic_store_n(&answer_of(lane, i)->state, TSR_LANE_TIME_OPEN, __ATOMIC_RELAXED);
+        *of = (struct tsr_class_of){0};
+        state->under_way_away[number]--;
+    }
+}
+
 static void look_at_samples_locked(void)
 {
+    for (uint32_t number = 0; number < tsr_session()->lane_count; number++)
+        if (state->under_way_away[number])
+            look_at_samples_of_locked(number);
     for (uint32_t i = 0; i < SAMPLES && state->under_way; i++) {
         struct sample *one = &state->samples[i];
         float ms = 0;
@@ -168,9 +197,8 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     }
     class = tsr_class_find(&state->classes, (uintptr_t)launch->function, launch->grid, launch->block, launch->shared_bytes);
     asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
-    double ns = tsr_class_ns(&state->classes, &class, HOME, bytes) * state->place.pace;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
-        asked.ns[gpu] = ns;
+        asked.ns[gpu] = tsr_class_ns(&state->classes, &class, gpu, bytes) * state->place.pace;
 }
 
 static void add(uint64_t *to, uint64_t *told_before, uint64_t now)
@@ -277,10 +305,20 @@ static void note_locked(struct stream *stream, uint64_t ticket, double finish_ns
     }
 }
 
+/* It was to be a sample elsewhere, and has not gone there. */
+static void drop_sample_locked(void)
+{
+    *sample_away = (struct tsr_class_of){0};
+    state->under_way_away[sample_lane]--;
+}
+
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
 {
     uint32_t gpu = tsr_lane_rank(lane);
     pthread_mutex_lock(&lock);
+    if (sample_away && !lane)
+        drop_sample_locked();
+    sample_away = NULL;
     struct tsr_place_answer answer = tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
     if (ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->launches};
@@ -307,6 +345,24 @@ static struct sample *free_sample_locked(void)
     if (!one->begin && tsr_real.cuEventCreate(&one->begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
         return NULL;
     return one->end || tsr_real.cuEventCreate(&one->end, CU_EVENT_DEFAULT) == CUDA_SUCCESS ? one : NULL;
+}
+
+uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
+{
+    uint32_t number = tsr_lane_number(lane), i = 0;
+    if (!class.function || !tsr_class_is_due(&class, number + 1))
+        return 0;
+    pthread_mutex_lock(&lock);
+    while (i < TSR_LANE_TIMES_PLACED && state->away[number][i].function)
+        i++;
+    if (i < TSR_LANE_TIMES_PLACED) {
+        state->away[number][i] = class;
+        state->under_way_away[number]++;
+        sample_away = &state->away[number][i];
+        sample_lane = number;
+    }
+    pthread_mutex_unlock(&lock);
+    return i < TSR_LANE_TIMES_PLACED ? (uint16_t)(TSR_LANE_TIMES - TSR_LANE_TIMES_PLACED + i + 1) : 0;
 }
 
 void tsr_automatic_begins(CUstream stream)

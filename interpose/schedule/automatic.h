@@ -49,6 +49,8 @@ bool tsr_automatic_may_leave(void);
 /* Whether others are to be able to come after it, and not after what its GPU is given next: now and then. */
 bool tsr_automatic_marks(const struct tsr_lane_client *lane);
 
+/* Of a launch that was chosen to go to the lane: for its record (tessera/lane.h), if it is a sample whose time is taken there; 0: it is none. */
+uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane);
 /* Around the launch just told of, at home: whether it is a sample, whose time is taken. The stream's GPU is home. */
 void tsr_automatic_begins(CUstream stream);
 void tsr_automatic_ends(CUstream stream);

@@ -337,7 +337,7 @@ static CUresult take(struct tsr_launch *launch)
         record.param_bytes = launch->gathered->bytes;
     if (launch->start && result == CUDA_SUCCESS)
         tsr_launch_time_away(launch, decision.lane);
-    record.time = launch->time;
+    record.time = launch->time || !launch->automatic ? launch->time : tsr_automatic_sample(decision.lane);
     if (result == CUDA_SUCCESS)
         result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
     if (result == CUDA_SUCCESS)
