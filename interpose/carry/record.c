@@ -41,7 +41,7 @@ static bool is_launch(const struct tsr_record_copy *copy)
 static bool is_right(const struct tsr_record_copy *copy)
 {
     const struct tsr_lane_record *record = &copy->record;
-    if (record->stream >= TSR_LANE_STREAMS || record->param_bytes > record->bytes - sizeof *record)
+    if (record->stream >= TSR_LANE_STREAMS || record->param_bytes > (record->bytes / TSR_LANE_UNIT - 1) * TSR_LANE_UNIT_ROOM)
         return false;
     switch (record->kind) {
     case TSR_LANE_LAUNCH:
@@ -57,7 +57,7 @@ static bool is_right(const struct tsr_record_copy *copy)
 
 bool tsr_record_take(struct tsr_lane_ring *ring, uint64_t position, struct tsr_record_copy *out)
 {
-    const struct tsr_lane_record *there = tsr_lane_record_at(ring, position);
+    struct tsr_lane_record *there = tsr_lane_record_at(ring, position);
     uint64_t left = TSR_LANE_RING_BYTES - (position & (TSR_LANE_RING_BYTES - 1));
     memcpy(&out->record, there, sizeof out->record);
     uint32_t bytes = out->record.bytes;
@@ -67,6 +67,7 @@ bool tsr_record_take(struct tsr_lane_ring *ring, uint64_t position, struct tsr_r
         return bytes == left;
     if (bytes > sizeof *out)
         return false;
-    memcpy(out->behind, there + 1, bytes - sizeof out->record);
+    for (uint32_t unit = 0; unit + 1 < bytes / TSR_LANE_UNIT; unit++)
+        memcpy(out->behind + unit * TSR_LANE_UNIT_ROOM, tsr_lane_behind(there, unit), TSR_LANE_UNIT_ROOM);
     return is_right(out);
 }

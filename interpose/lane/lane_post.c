@@ -104,9 +104,8 @@ void tsr_lane_await_stream(struct tsr_lane_client *client, const uint32_t *slot)
 }
 
 /*
- * What is written next lies in the reader's cache, which cleared it, and is some hundred cycles away: a launch that had to wait for it would
- * do so before its stamp, and again in the stream's lock. So the lines of records some launches ahead are asked for now, behind the one that
- * the reader looks at.
+ * What is written next the reader has read, and taking a line from its cache takes some hundred cycles, which the next atomic operation would wait
+ * for. So the lines of records some launches ahead are taken now, behind the one that the reader looks at.
  */
 static inline void ask_ahead(struct tsr_lane_ring *ring, uint64_t end, uint32_t bytes)
 {
@@ -117,6 +116,16 @@ static inline void ask_ahead(struct tsr_lane_ring *ring, uint64_t end, uint32_t 
 static inline void stamp(struct tsr_lane_record *record, uint64_t position)
 {
     __atomic_store_n(&record->stamp, position + 1, __ATOMIC_RELEASE);
+}
+
+static inline void put_behind(struct tsr_lane_record *place, const uint8_t *params, uint32_t bytes)
+{
+    uint32_t unit = 0;
+    for (; bytes > TSR_LANE_UNIT_ROOM; bytes -= TSR_LANE_UNIT_ROOM, params += TSR_LANE_UNIT_ROOM)
+        memcpy(tsr_lane_behind(place, unit++), params, TSR_LANE_UNIT_ROOM);
+    __asm__("" : "+r"(bytes)); /* GCC knows that they are few, and what it makes of that takes longer than a call */
+    if (bytes)                 /* else there may be no block */
+        memcpy(tsr_lane_behind(place, unit), params, bytes);
 }
 
 /* So that the reader gets to the ring's beginning. */
@@ -141,7 +150,7 @@ CUresult tsr_lane_append(struct tsr_lane_client *client, struct tsr_lane_record 
     if (__builtin_expect(state != CUDA_SUCCESS, 0))
         return state;
     struct tsr_lane_ring *ring = tsr_lane_ring_of(client->lane, record->stream);
-    record->bytes = (uint32_t)((sizeof *record + record->param_bytes + TSR_LANE_UNIT - 1) / TSR_LANE_UNIT * TSR_LANE_UNIT);
+    record->bytes = tsr_lane_record_bytes(record->param_bytes);
     struct room room = __builtin_expect(tsr_lane_is_fence(record->kind), 0) ? take_sequence(client, ring, record)
                                                                             : take(client, ring, record->bytes);
     if (__builtin_expect(!room.taken, 0))
@@ -153,8 +162,7 @@ CUresult tsr_lane_append(struct tsr_lane_client *client, struct tsr_lane_record 
     __atomic_store_n(&flow->posted, flow->posted + 1, __ATOMIC_RELAXED);
     struct tsr_lane_record *place = tsr_lane_record_at(ring, position);
     memcpy((char *)place + sizeof place->stamp, (char *)record + sizeof record->stamp, sizeof *record - sizeof record->stamp);
-    if (record->param_bytes) /* else there is no block */
-        memcpy(place + 1, params, record->param_bytes);
+    put_behind(place, params, record->param_bytes);
     stamp(place, position);
     ask_ahead(ring, position + record->bytes, record->bytes);
     return CUDA_SUCCESS;

@@ -34,7 +34,7 @@ uint32_t tsr_heat_draw(void)
     looks += looks < FIRST_LOOKS;
     gap = each ? 1 : 1 + (draw() >> 8) % (2 * mean_gap - 1);
     tsr_heat_left = gap;
-    tsr_heat_at_once = each ? 0 : TSR_HEAT_AT_ONCE;
+    tsr_heat_at_once = !each ? TSR_HEAT_AT_ONCE : mean_gap < 2 ? 0 : mean_gap;
     return now;
 }
 

@@ -37,7 +37,7 @@ void tsr_heat_stop(void);
 struct tsr_heat_counter {
     TSR_APART uint32_t launches; /* atomic */
 };
-#define TSR_HEAT_AT_ONCE 64u /* launches of a thread that are added to it together, once not all are looked at */
+#define TSR_HEAT_AT_ONCE 64u /* launches of a thread that are added to it together; as long as all are looked at: the mean gap */
 extern __thread uint32_t tsr_heat_at_once, tsr_heat_pending __attribute__((visibility("hidden")));
 extern struct tsr_heat_counter tsr_heat_counter __attribute__((visibility("hidden")));
 

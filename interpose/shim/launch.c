@@ -30,7 +30,8 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
 {
     if (__builtin_expect(launch->automatic, 0) && !launch->taken && result == CUDA_SUCCESS)
         tsr_redirect_launched(launch);
-    tsr_order_leave(&launch->hold);
+    if (!launch->taken) /* else nothing is held any more */
+        tsr_order_leave(&launch->hold);
     if (launch->session)
         tsr_redirect_finish(launch, result);
     if (launch->start)

@@ -105,8 +105,10 @@ static CUresult examine(struct tsr_launch *launch, const struct tsr_decision *de
 }
 
 /* Pulls alone, where nothing is launched: a record without a kind. */
-static CUresult post_found(const struct tsr_stream_found *place, const struct tsr_launch *launch, struct tsr_lane_client *lane,
-                           struct tsr_lane_record *record, const struct tsr_copies_use *use)
+static inline __attribute__((always_inline)) CUresult post_found(const struct tsr_stream_found *place,
+                                                                 const struct tsr_launch *launch, struct tsr_lane_client *lane,
+                                                                 struct tsr_lane_record *record,
+                                                                 const struct tsr_copies_use *use)
 {
     struct tsr_order_hold hold;
     CUresult result = tsr_order_depart_found(place, launch->stream, lane, &record->stream, &hold);

@@ -22,11 +22,16 @@ static struct tsr_lane_record *write_launch(uint64_t position, uint32_t param_by
 
 TEST(a_launch_is_copied_with_its_parameters)
 {
-    struct tsr_lane_record *record = write_launch(TSR_LANE_RING_BYTES - 128, 60, 128);
-    memset(record + 1, 5, 60);
-    REQUIRE(tsr_record_take(&ring, TSR_LANE_RING_BYTES - 128, &copy));
+    struct tsr_lane_record *record = write_launch(TSR_LANE_RING_BYTES - 192, 60, 192);
+    memset(record + 1, 9, 128);
+    memset(tsr_lane_behind(record, 0), 5, TSR_LANE_UNIT_ROOM);
+    memset(tsr_lane_behind(record, 1), 6, 4);
+    REQUIRE(tsr_record_take(&ring, TSR_LANE_RING_BYTES - 192, &copy));
     CHECK_EQ(copy.record.function, 7);
-    CHECK_EQ(copy.behind[59], 5);
+    CHECK_EQ(copy.behind[0], 5);
+    CHECK_EQ(copy.behind[55], 5);
+    CHECK_EQ(copy.behind[56], 6);
+    CHECK_EQ(copy.behind[59], 6);
     record->stream = TSR_LANE_STREAMS; /* the other end writes on: the copy stays */
     CHECK_EQ(copy.record.stream, 3);
 }
@@ -41,7 +46,7 @@ TEST(sizes_and_numbers_that_do_not_fit_are_refused)
     }
     write_launch(TSR_LANE_RING_BYTES - 64, 0, 128); /* over the ring's end */
     CHECK(!tsr_record_take(&ring, TSR_LANE_RING_BYTES - 64, &copy));
-    write_launch(0, 65, 128);
+    write_launch(0, 57, 128);
     CHECK(!tsr_record_take(&ring, 0, &copy));
     write_launch(0, UINT32_MAX, 128);
     CHECK(!tsr_record_take(&ring, 0, &copy));
@@ -63,9 +68,12 @@ TEST(sizes_and_numbers_that_do_not_fit_are_refused)
 
 static bool take_attributes(uint64_t shape, CUlaunchAttributeID id)
 {
-    struct tsr_lane_record *record = write_launch(0, 16 + 2 * sizeof(CUlaunchAttribute), 256);
+    uint8_t behind[16 + 2 * sizeof(CUlaunchAttribute)] = {0};
+    struct tsr_lane_record *record = write_launch(0, sizeof behind, 256);
     CUlaunchAttribute attributes[2] = {{.id = CU_LAUNCH_ATTRIBUTE_PRIORITY}, {.id = id}};
-    memcpy((char *)(record + 1) + 16, attributes, sizeof attributes);
+    memcpy(behind + 16, attributes, sizeof attributes);
+    for (uint32_t at = 0; at < sizeof behind; at++)
+        ((uint8_t *)tsr_lane_behind(record, at / TSR_LANE_UNIT_ROOM))[at % TSR_LANE_UNIT_ROOM] = behind[at];
     record->value = shape;
     return tsr_record_take(&ring, 0, &copy);
 }

@@ -124,7 +124,12 @@ struct tsr_lane_set {
     uint32_t value, element; /* element: its bytes */
 };
 
-/* Records are multiples of 64 bytes and never wrap: a SKIP fills the end of a ring. */
+/*
+ * Records are multiples of TSR_LANE_UNIT bytes and never wrap: a SKIP fills the end of a ring. What follows a record lies in further units, without
+ * their first eight bytes: where a stamp may stand, nothing else ever does.
+ */
+#define TSR_LANE_UNIT 64u
+#define TSR_LANE_UNIT_ROOM 56u
 struct tsr_lane_record {
     uint64_t stamp; /* atomic; its position + 1 once all of it is written */
     uint16_t kind;
@@ -162,8 +167,8 @@ struct tsr_lane_time {
 
 /*
  * A ring has many writers and one reader. A writer takes its place by moving the tail, writes, and stamps the record; the reader goes
- * on when the record at the head is stamped. It clears the first word of every 64 bytes before it gives the room back, so that no
- * old byte is ever taken for a stamp.
+ * on when the record at the head is stamped. A stamp is never the same twice, and stands where nothing else does, so nothing has to be cleared
+ * behind the reader: it writes to no record, and a writer has only to take the lines for itself again, not to fetch them.
  *
  * Order. A stream's records are in one ring, and carried out as they stand there. Between streams only fences have an order: the reader
  * takes WAITs and SIGNALs, of all rings together, in the order in which they were posted (`sequence`). So when the driver is given a WAIT it
@@ -205,7 +210,11 @@ struct tsr_lane {
     struct tsr_lane_ring rings[TSR_LANE_RINGS];
 };
 
-#define TSR_LANE_UNIT 64u
+/* Of a record with so much behind it. */
+static inline uint32_t tsr_lane_record_bytes(uint32_t behind)
+{
+    return TSR_LANE_UNIT * (1 + (behind + TSR_LANE_UNIT_ROOM - 1) / TSR_LANE_UNIT_ROOM);
+}
 
 /* What a WAIT waits for: a value, and of which fence: 0: home's, n: the away fence of lane n - 1. */
 #define TSR_LANE_FOLLOW_SHIFT 56
@@ -226,6 +235,12 @@ static inline struct tsr_lane_record *tsr_lane_record_at(struct tsr_lane_ring *r
     return (struct tsr_lane_record *)(ring->records + (position & (TSR_LANE_RING_BYTES - 1)));
 }
 
+/* The room of a unit behind a record. */
+static inline void *tsr_lane_behind(struct tsr_lane_record *record, uint32_t unit)
+{
+    return (uint8_t *)(record + 1 + unit) + TSR_LANE_UNIT - TSR_LANE_UNIT_ROOM;
+}
+
 /* For the reader: whether a record stands there. */
 static inline bool tsr_lane_is_ready(struct tsr_lane_ring *ring, uint64_t position)
 {
@@ -237,11 +252,9 @@ static inline bool tsr_lane_is_fence(uint16_t kind)
     return kind == TSR_LANE_WAIT || kind == TSR_LANE_SIGNAL;
 }
 
-/* For the reader: clears what may be taken for a stamp, and gives the room back, unless another reader has. */
+/* For the reader: gives the room back, unless another reader has. */
 static inline void tsr_lane_give_back(struct tsr_lane_ring *ring, uint64_t from, uint64_t end)
 {
-    for (uint64_t at = from; at < end; at += TSR_LANE_UNIT)
-        __atomic_store_n(&tsr_lane_record_at(ring, at)->stamp, 0, __ATOMIC_RELAXED);
     __atomic_compare_exchange_n(&ring->head, &from, end, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
