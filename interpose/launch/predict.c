@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/fork.h"
 #include "base/map.h"
 #include "base/os.h"
 #include "calls/calls.h"
@@ -37,10 +38,12 @@ static void forget_parent(void)
     pthread_mutex_init(&lock, NULL);
 }
 
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
+
 static void prepare(void)
 {
     pthread_key_create(&scratch_key, give_scratch);
-    pthread_atfork(NULL, NULL, forget_parent);
+    tsr_fork_listen(&forks);
 }
 
 /* The calling thread's own, until it ends; NULL: no memory. */

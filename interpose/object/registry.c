@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/options.h"
@@ -32,15 +33,11 @@ static void forget_parent(void)
     modules = functions = (struct tsr_map){0};
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget_parent);
-}
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
 
 void tsr_registry_start(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    tsr_fork_listen(&forks);
 }
 
 /* While CUDA is being initialised, by one thread at a time. */

@@ -8,6 +8,7 @@
 
 #include <tessera/records.h>
 
+#include "base/fork.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "image/extent.h"
@@ -38,10 +39,7 @@ static void forget_parent(void)
     last_context = last_module = last_function = 0;
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget_parent);
-}
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
 
 static void define_device(CUdevice device)
 {
@@ -62,8 +60,7 @@ static void define_device(CUdevice device)
 
 void tsr_definitions_start(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    tsr_fork_listen(&forks);
     int count = 0, driver_version = 0;
     tsr_real.cuDriverGetVersion(&driver_version);
     tsr_writer_journal()->driver_version = (uint32_t)driver_version;

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/os.h"
@@ -171,10 +172,12 @@ static void forget_parent(void)
     tsr_journal_destroy(&journal);
 }
 
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
+
 static void prepare(void)
 {
     pthread_key_create(&thread_key, end_thread);
-    pthread_atfork(NULL, NULL, forget_parent);
+    tsr_fork_listen(&forks);
 }
 
 static bool connect_locked(const char *socket_path, struct tsr_anchor first, enum tsr_gpu_clock clock)
