@@ -24,7 +24,7 @@ static bool is_spare_locked(const struct tsr_copies *copies, uint32_t copy)
     if (!(copies->replicas.own >> copy & 1) || used_at + RECENT >= tsr_copies_uses)
         return false;
     enum tsr_directory_keeps keeps = tsr_directory_keeps(&copies->directory, (uint8_t)copy);
-    return keeps == TSR_DIRECTORY_KEEPS_NOTHING || (keeps == TSR_DIRECTORY_KEEPS_DOUBLES && used_at < full_at[copy]);
+    return keeps == TSR_DIRECTORY_KEEPS_NOTHING || (keeps == TSR_DIRECTORY_KEEPS_SHARED && used_at < full_at[copy]);
 }
 
 static uint64_t spare_bytes(uint32_t copy)
