@@ -1,10 +1,10 @@
 /*
- * The evaluation of a template for one launch; private to this directory. ptxtools/README.md says how ranges are found, the head of each
- * file why its step is right.
+ * The evaluation of a template for one launch; private to this directory. ptxtools/README.md says how ranges are found; the head of each
+ * file says why its step is sound.
  *
- * All memory is taken from the caller's scratch, forms from below and symbols from above, and given back within an evaluation only where
- * nothing was kept of it. When it or the budget of steps is used up, or values depend on each other too deeply, the evaluation is left by a
- * jump to run.c, which gives coarser ranges for the accesses that are left (whole.c). Nothing is held that the jump would lose.
+ * All memory comes from the caller's scratch: forms from the lower end, symbols from the upper end. During an evaluation it is released only where
+ * nothing points into it any more. When the memory or the budget of steps is used up, or values depend on each other too deeply, the evaluation is
+ * left by a longjmp to run.c, which gives coarser ranges for the remaining accesses (whole.c). Nothing is held that the jump would leak.
  */
 #ifndef TESSERA_ACCESS_EVALUATION_H
 #define TESSERA_ACCESS_EVALUATION_H

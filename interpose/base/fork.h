@@ -1,7 +1,7 @@
 /*
- * What parts of a process do when it forks. A child has one thread, and must not use what the other threads of its parent held: locks are made
- * anew, tables that describe the parent are emptied. The only place that calls pthread_atfork in a library, so that the order of its parts is
- * known: in the child, and in the parent afterwards, they are told in the order in which they began to listen; before the fork in the reverse order.
+ * What the parts of a process do when it forks. A child has one thread, and must not use what other threads of its parent held: locks are
+ * initialised again, and tables that describe the parent are emptied. This is the only place in a library that calls pthread_atfork, so the order
+ * is defined: in the child, and in the parent after the fork, listeners are called in the order in which they registered; before the fork in reverse.
  */
 #ifndef TSR_BASE_FORK_H
 #define TSR_BASE_FORK_H

@@ -1,7 +1,7 @@
 /*
- * Library calls: which entry point of NVIDIA's libraries (tessera/library_calls.h) the calling thread is in, and what the launches inside
- * it may read and write. A library of its own, preloaded beside the shim when it is asked for, exports those names, and calls the real
- * functions. Calls that reach a library in another way (a look-up in its own handle, from library to library) are not seen.
+ * Library calls: in which entry point of NVIDIA's libraries (tessera/library_calls.h) the calling thread is, and what the launches inside it may
+ * read and write. This is a library of its own, preloaded in addition to the shim when it is asked for; it exports the names of these entry points and calls
+ * the real functions. Calls that reach a library in another way (a look-up in the library's own handle, or from library to library) are not seen.
  */
 #ifndef TSR_CALLS_CALLS_H
 #define TSR_CALLS_CALLS_H

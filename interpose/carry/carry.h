@@ -1,6 +1,6 @@
 /*
- * What a lane's record asks of the driver, for whoever carries it out: the executor, or the shim in the place of one that is lost. Each
- * has its own way to the driver.
+ * Carrying out records of a lane: making the driver calls that they ask for. Both the executor does this, and the shim in the place of an executor that
+ * is lost; each passes its own table of driver functions.
  */
 #ifndef TESSERA_CARRY_CARRY_H
 #define TESSERA_CARRY_CARRY_H

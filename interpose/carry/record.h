@@ -1,6 +1,6 @@
 /*
  * Taking a record out of a lane. The lane is memory that the other end can write at any time, so a record is copied first, and every size
- * and number in the copy is checked before anything is done with it.
+ * and number in the copy is checked before it is used.
  */
 #ifndef TESSERA_CARRY_RECORD_H
 #define TESSERA_CARRY_RECORD_H

@@ -1,4 +1,4 @@
-/* The file through which checks are asked for and told (tessera/checks.h). */
+/* The file through which checks are requested and their results reported (tessera/checks.h). */
 #ifndef TSR_CHECK_CHECK_TABLE_H
 #define TSR_CHECK_CHECK_TABLE_H
 

@@ -1,4 +1,4 @@
-/* Control messages to all executors: what one has, all have. */
+/* Control messages that go to all executors, which hold the same objects. */
 #ifndef TSR_LANE_EXECUTORS_H
 #define TSR_LANE_EXECUTORS_H
 

@@ -1,5 +1,5 @@
 /*
- * What executors have of modules and functions: the image of a module is kept from load to unload, and sent to an executor when the first of its
+ * Modules and functions on executors: the image of a module is kept from load to unload, and sent to an executor when the first of the module's
  * functions is launched there.
  */
 #ifndef TSR_LANE_FUNCTIONS_H

@@ -1,6 +1,6 @@
 /*
- * The shim's end of a lane: control messages that are answered, and records that are not. See tessera/lane.h.
- * Posting a launch costs a copy and no lock; it waits only when its ring is full. What happens when an executor fails is watch.h's subject.
+ * The shim's end of a lane: control messages, which are answered, and records, which are not. See tessera/lane.h.
+ * Posting a launch costs a copy and no lock; it waits only when the ring is full. watch.h says what happens when an executor fails.
  */
 #ifndef TSR_LANE_LANE_CLIENT_H
 #define TSR_LANE_LANE_CLIENT_H

@@ -1,4 +1,4 @@
-/* A lane as the files that make it up see it: lane_client.c, lane_post.c and watch.c. */
+/* The struct of a lane, for the files that implement it: lane_client.c, lane_post.c and watch.c. */
 #ifndef TSR_LANE_LANE_OBJECT_H
 #define TSR_LANE_LANE_OBJECT_H
 

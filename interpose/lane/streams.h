@@ -1,10 +1,10 @@
 /*
- * The application's streams on the home GPU as the shim knows them: a record per stream that has had to do with work elsewhere, and the
- * slots by which executors know them.
+ * The application's streams on the home GPU: a record for each stream that has had work elsewhere, and the slots by which executors know
+ * streams.
  *
- * Records are of one kind of memory for ever (a handle that the application has destroyed may still be looked at) and are used again. A slot is
- * a stream in the executors with a pair of fences. A record is given one when its first work departs and may lose it again while all of its
- * work is complete, so that the number of streams is not limited by that of slots.
+ * Records are reused but never freed, because a handle that the application has destroyed may still be looked up. A slot is
+ * a stream in each executor with a pair of fences. A record is given a slot when its first work departs, and may lose it again while all of its
+ * work is complete, so that the number of streams is not limited by the number of slots.
  */
 #ifndef TSR_LANE_STREAMS_H
 #define TSR_LANE_STREAMS_H

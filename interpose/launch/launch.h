@@ -1,6 +1,6 @@
 /*
- * One launch on its way through the shim: the request, the decision, the outcome. What takes looking up is looked up once and kept here, for
- * all who ask: the function's record, where the stream is, whether it is captured, the block of parameters.
+ * One launch on its way through the shim: the request, the decision, the outcome. Whatever has to be looked up is looked up once and kept here:
+ * the function's record, where the stream is, whether it is captured, the block of parameters.
  */
 #ifndef TSR_LAUNCH_H
 #define TSR_LAUNCH_H

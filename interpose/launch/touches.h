@@ -1,4 +1,4 @@
-/* What a launch touches of memory that GPUs have copies of (memory/copies.h), from what is known of it (predict.h). */
+/* The access set of a launch as far as it concerns memory with copies (memory/copies.h), from its prediction (predict.h). */
 #ifndef TSR_LAUNCH_TOUCHES_H
 #define TSR_LAUNCH_TOUCHES_H
 

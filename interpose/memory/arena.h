@@ -3,7 +3,7 @@
  *
  * Memory comes in extents of whole 2 MiB pages, each one physical allocation on the home GPU or, as residency.h decides, on another,
  * mapped at home and in every executor at the same address (backing.h). An extent that an executor cannot map exists at home
- * only (home_only.h). What stands in an extent is the holder's affair (allocation.h). All functions but tsr_arena_holds are called with the memory lock held.
+ * only (home_only.h). How an extent is used is up to the code that holds it (allocation.h). All functions but tsr_arena_holds are called with the memory lock held.
  */
 #ifndef TSR_MEMORY_ARENA_H
 #define TSR_MEMORY_ARENA_H

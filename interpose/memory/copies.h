@@ -1,12 +1,12 @@
 /*
- * Memory of which each GPU has a copy: under the policy's place `copies`, extents have replicas (replicas.h) and a directory of who holds
- * which bytes. Before work is enqueued on a GPU, what it may see and its copy does not hold is pulled there, in its stream; afterwards
- * it alone holds what it may write. The program's order stays what it is: what comes after other work by the program's word comes after
- * that work's pulls and writes, too. Only where the over-approximations of two pieces of work overlap that the program does not order,
- * a wait is added.
+ * A copy of memory per GPU: under the policy's place `copies`, extents have replicas (replicas.h) and a directory that says which copies hold
+ * which bytes. Before work is enqueued on a GPU, the bytes that it may read and that the GPU's copy does not hold are pulled, in the work's stream;
+ * afterwards that copy alone holds what the work may write. The program's order is kept: work that the program orders after other work
+ * also comes after that work's pulls and writes. A wait is added only where the access sets of two pieces of work overlap, being
+ * over-approximations, although the program does not order them.
  *
- * Work on other GPUs has known ranges. Work at home of which nothing is known has everything brought home first. Until work on another
- * GPU uses shared memory nothing is noted and nothing costs.
+ * Work on GPUs other than home has a known access set. Work at home without one has everything brought home first. Until the first work on another
+ * GPU uses shared memory, nothing is recorded and nothing costs time.
  *
  * Locks: tsr_copies_prepare takes the memory lock, the gate and streams, one after the other; the copies' own lock is the last one.
  */

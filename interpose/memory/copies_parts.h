@@ -1,4 +1,4 @@
-/* What the files of copies.h share among themselves: the table of extents that have copies (copies.c). */
+/* What the files that implement copies.h share: the table of extents that have copies (copies.c). */
 #ifndef TSR_MEMORY_COPIES_PARTS_H
 #define TSR_MEMORY_COPIES_PARTS_H
 

@@ -1,8 +1,8 @@
 /*
- * Pulls between GPUs that cannot see each other's memory: through page-locked host memory that all processes share. The holder's GPU copies
- * chunk k to the host while the puller's copies chunk k-1 from it, both in the stream that pulls, which has a part on either GPU
- * (order/ties.h); the application's thread waits for nothing. Host memory is bounded: streams have two chunks each, and streams beyond
- * RELAY_AREAS share with others, whom they come after.
+ * Pulls between GPUs that cannot access each other's memory, through page-locked host memory that all processes share. The source's GPU copies
+ * chunk k to the host while the pulling GPU copies chunk k-1 from it, both in the stream that pulls, which has a part on either GPU
+ * (order/ties.h); the application's thread waits for nothing. Host memory is bounded: each stream has two chunks, and streams beyond
+ * RELAY_AREAS share chunks with others, whose pulls they come after.
  */
 #ifndef TSR_MEMORY_RELAY_H
 #define TSR_MEMORY_RELAY_H

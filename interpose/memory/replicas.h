@@ -1,7 +1,7 @@
 /*
- * Physical memory of several GPUs for one extent of the arena: each GPU that uses it has its own at the extent's address, and the processes of these
- * GPUs see each of them in a window (tessera/lane.h), where pulls copy from one to another. Copy 0 is the home GPU's, copy n+1 that of lane n. All
- * of it is created in the application's process and outlives an executor. A GPU that has not used the extent has nothing there. Memory lock held.
+ * Physical memory of several GPUs for one extent of the arena. Each GPU that uses the extent has its own memory at the extent's address; the processes of these
+ * GPUs also map each other's memory in windows (tessera/lane.h), between which pulls copy. Copy 0 is the home GPU's, copy n + 1 that of lane n. All
+ * of it is created in the application's process and outlives an executor. A GPU that has not used the extent has no memory for it. Memory lock held.
  */
 #ifndef TSR_MEMORY_REPLICAS_H
 #define TSR_MEMORY_REPLICAS_H

@@ -1,4 +1,4 @@
-/* Bytes in equal rows, with gaps of equal size between them: the arithmetic. */
+/* Arithmetic on rows: pieces of equal length at a stride, and the gaps between them. */
 #ifndef TSR_MEMORY_ROWS_H
 #define TSR_MEMORY_ROWS_H
 

@@ -1,7 +1,7 @@
 /*
- * Which work comes after which (a part of copies.h). A queue is a stream of the application that work is in; a ticket is a piece of work of
- * one: its queue and a number that grows. A ticket is met for who asks if the program, or a wait that was added, already orders him
- * after it. Streams that end, and work from before tickets were given, are followed by `retired`, a stream of ours that waits for them.
+ * Which work comes after which (a part of copies.h). A ticket names a piece of work: its queue, which is a stream of the application, and a number
+ * in the queue, which grows. A ticket is satisfied for another piece of work if the program, or a wait that was added, already orders that after
+ * it. Streams that end, and work from before tickets were given, are followed by `retired`, a stream of ours that waits for them.
  *
  * Locks: tsr_tickets.ends, then tsr_copies_lock.
  */

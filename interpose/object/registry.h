@@ -1,9 +1,9 @@
 /*
- * Modules, libraries and functions that the application has, by their handles. Each has one record, whatever roles the process has: what a role
- * knows of an object is a part of its record, written by that role only.
+ * The application's modules, libraries and functions, by their handles. Each has one record, whatever roles the process has: each role keeps its
+ * data of an object in a part of the record that only that role writes.
  *
- * CUfunction and CUkernel handles of a function both lead to its record; a launch may be given either. The driver gives handles out again: who
- * unloads modules or destroys contexts says so here, and what is found under a handle anew replaces what was there. Look-ups take no
+ * CUfunction and CUkernel handles of a function both lead to its record; a launch may be given either. The driver reuses handles: code that
+ * unloads modules or destroys contexts reports it here, and an object that appears under a known handle replaces the old one. Look-ups take no
  * lock. A record outlives its handles for a while, because a launch on another thread may hold it.
  */
 #ifndef TSR_OBJECT_REGISTRY_H

@@ -1,6 +1,6 @@
 /*
- * The gate: every call that gives work to a GPU, or begins a capture, passes it, and a verified launch, or who moves memory,
- * closes it to have memory for itself. It stands open in sessions that verify and move nothing, and then costs a load and a branch.
+ * The gate: every call that gives work to a GPU, or begins a capture, passes it. Verifying a launch and moving memory close it, to have memory
+ * for themselves. In sessions that do neither it stays open, and costs a load and a branch.
  */
 #ifndef TSR_ORDER_GATE_H
 #define TSR_ORDER_GATE_H

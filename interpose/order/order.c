@@ -178,7 +178,7 @@ static void touch(struct tsr_stream *stream)
     __atomic_store_n(&stream->touched, true, __ATOMIC_RELEASE);
 }
 
-static void leave_mark(const struct tsr_order_hold *hold)
+static void leave_note(const struct tsr_order_hold *hold)
 {
     struct tsr_stream *stream = tsr_stream_seen(hold->handle, hold->per_thread);
     bool related_away = !stream || (stream->kind != TSR_STREAM_FREE && away_related_to(stream));
@@ -194,7 +194,7 @@ void tsr_order_leave(struct tsr_order_hold *hold)
     if (hold->stream)
         release(hold);
     else if (hold->loose && tsr_strands_any_away())
-        leave_mark(hold);
+        leave_note(hold);
     tsr_gate_leave(hold->gated);
 }
 

@@ -1,17 +1,17 @@
 /*
- * Stream order across GPUs: the application's stream at home is the spine. Needs no analysis.
+ * Stream order across GPUs. The application's stream at home is the reference; no analysis is needed.
  *
- * For each stream the shim knows where its last work went. Work that goes to an executor first departs: home work before it writes the
- * stream's home fence and the executor's stream waits for it. Anything enqueued at home first joins: the executor's stream writes the
- * away fence and the home stream waits for it; then the home driver's own rules (legacy default stream, events, synchronisation) hold
- * for what ran elsewhere too. Consecutive work of a stream on one executor needs no fence.
+ * For each stream the shim knows where its last work went. When work goes to an executor, the stream departs: the stream at home writes its
+ * home fence after its earlier work, and the executor's stream waits for that. When work is enqueued at home, the stream joins: the executor's
+ * stream writes the away fence, and the home stream waits for it; from then on the home driver's own rules (legacy default stream, events,
+ * synchronisation) cover the work that ran elsewhere, too. Consecutive work of a stream on one executor needs no fence.
  *
- * Deciding and enqueuing are one step: between them the stream is held (struct tsr_order_hold), and for streams that wait for each other,
- * all of them. A call that waits on the host cannot hold anything meanwhile. It is loose: another thread's work may depart beside it,
- * and so it leaves a mark that makes later departures wait for home again.
+ * Deciding where work goes and enqueuing it are one step, during which the stream is held (struct tsr_order_hold); of streams that wait for each
+ * other, all are held. A call that waits on the host cannot hold anything meanwhile. Such a call is loose: another thread's work may depart
+ * during it, and so it leaves a note that makes later departures wait for home again.
  *
- * Nothing here can wait for ever: a fence is only waited for once the record that leads to it is on the lane, and records are
- * given to the driver in an order in which each WAIT comes after what it may depend on (tessera/lane.h).
+ * No wait lasts for ever: a fence is only waited for once the record that writes it is on the lane, and records are
+ * given to the driver in an order in which each WAIT comes after everything that it may depend on (tessera/lane.h).
  */
 #ifndef TSR_ORDER_H
 #define TSR_ORDER_H

@@ -1,9 +1,9 @@
 /*
- * Strands: the parts of an application's stream on GPUs. Strand 0 is the stream at home, strand 1 + k its slot on lane k.
+ * Strands: the parts of an application's stream on the GPUs. Strand 0 is the stream at home, strand 1 + k its slot on lane k.
  *
- * Under stream order a stream has work on one lane at a time: whenever it goes elsewhere, the next strand waits for the last one.
- * Under data order (tsr_order_by_data) strands run beside each other. Work whose touches are known is *tracked*: it comes after what the
- * directory says (memory/copies.h), by ties between strands. All else at home joins every strand first, and afterwards every strand forks
+ * Under stream order, a stream has work on one GPU at a time: when it goes to another one, the next strand waits for the last one. Under data order
+ * (tsr_order_by_data), strands run concurrently. Work whose access set is known is *tracked*: it waits only for what the directory names
+ * (memory/copies.h), by ties between strands. All other work at home joins every strand first, and afterwards every strand forks
  * again: it waits for home before it is given more. A thread's own default stream is always in stream order.
  *
  * The caller holds the stream (order.h).

@@ -1,7 +1,7 @@
 /*
- * Ties: while a stream is held (order.h), pieces of its work on one GPU come after pieces of it on another, beside what its last work was
- * and where that went. NULL stands for home, which every tie between two executors passes. What a stream has been given with ties is
- * complete when its work is: the last tie leads to where that goes on.
+ * Ties for a held stream (order.h): pieces of its work on one GPU wait for pieces on another, in addition to stream order.
+ * NULL stands for home, through which every tie between two executors passes. Work that a stream was given with ties is complete when the stream's own
+ * work is: the last tie leads to where the stream goes on.
  */
 #ifndef TSR_ORDER_TIES_H
 #define TSR_ORDER_TIES_H

@@ -1,6 +1,6 @@
 /*
- * Contexts, modules and functions as records name them: numbers, each defined once in the journal. A handle that the driver gives out again
- * after its object is gone gets a new number: who destroys contexts says so here.
+ * Contexts, modules and functions as records name them: numbers, each defined once in the journal. A handle that the driver reuses
+ * after its object is gone gets a new number: code that destroys contexts reports it here.
  */
 #ifndef TSR_RECORD_DEFINITIONS_H
 #define TSR_RECORD_DEFINITIONS_H

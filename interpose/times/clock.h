@@ -1,6 +1,6 @@
 /*
- * When work ran on a GPU, from the events around it: on the host's clock (CLOCK_MONOTONIC), or on the virtual one of emulated GPUs whose host's
- * time stands still. For the shim and for executors; each has its own way to the driver. Nothing here takes a lock.
+ * When work ran on a GPU, from the events around it: on the host's clock (CLOCK_MONOTONIC), or on the virtual one of emulated GPUs while host time
+ * is frozen. For the shim and for executors; each passes its own table of driver functions. Nothing here takes a lock.
  */
 #ifndef TESSERA_TIMES_CLOCK_H
 #define TESSERA_TIMES_CLOCK_H

@@ -1,9 +1,9 @@
 /*
- * Access templates: what decides which bytes a launch of a kernel touches, as flat bytes; and their evaluation. A template is made once per kernel (ptxtools.access, written by
- * ptxtools/access/flat.py), kept in files and shared memory, and evaluated for each launch in the application's process.
+ * Access templates as flat bytes, and their evaluation. A template has everything that determines which bytes a launch of a kernel touches. It is made once
+ * per kernel (ptxtools.access, written by ptxtools/access/flat.py), kept in files and shared memory, and evaluated for each launch in the application's process.
  *
  * The bytes are a tsr_access_template and its sections, in the order of its counts, each at the next multiple of 8; numbers are
- * little-endian, references are indices. They are trusted nowhere: tsr_access_create checks every index, once, and keeps a copy.
+ * little-endian, references are indices. They are not trusted: tsr_access_create checks every index, once, and keeps a copy.
  *
  * The part between the marks is read by Python through cffi as well. Bump TSR_ACCESS_VERSION on any change of it; a template of another
  * version is refused.

@@ -1,13 +1,13 @@
 /*
- * What a shim and an executor say to each other.
+ * The protocol between a shim and an executor.
  *
- * Two roads. Control messages (struct tsr_message, one per packet of a SOCK_SEQPACKET socket, a descriptor as SCM_RIGHTS where the kind says
- * so, each answered by a tsr_reply in order): memory, modules, functions, streams. The lane (struct tsr_lane, a memory file that the
- * shim creates and sends with HELLO): launches and fences, one way, no answer. What a lane record refers to has been answered on the
- * socket before. Process-local to one machine and one release: no byte order, version checked in HELLO.
+ * There are two channels. Control messages (struct tsr_message, one per packet of a SOCK_SEQPACKET socket, with a descriptor as SCM_RIGHTS where the kind says
+ * so, each answered by a tsr_reply, in order) are about memory, modules, functions and streams. The lane (struct tsr_lane, a memory file that the
+ * shim creates and sends with HELLO) carries launches and fences, one way, without answers. Whatever a lane record refers to has been
+ * acknowledged on the socket before. Local to one machine and one release: no byte order, version checked in HELLO.
  *
- * Neither side trusts the other's numbers. Memory files come sealed against a change of their size, images also against writing, and who
- * gets one looks. A record is copied out of the lane and then checked (carry/record.h): what was checked cannot change any more.
+ * Neither side trusts the other's numbers. Memory files are sealed against changes of their size, images also against writing, and the
+ * receiver checks the seals. A record is copied out of the lane and then checked (carry/record.h): what was checked cannot change any more.
  */
 #ifndef TESSERA_LANE_H
 #define TESSERA_LANE_H
