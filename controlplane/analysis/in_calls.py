@@ -40,8 +40,8 @@ def _narrowed(own: Range, operands: list[Range]) -> Iterator[Range]:
 
 def _marked(own: Range, operands: list[Range]) -> Range:
     holding = [each for each in operands if own.variable is None and _holds(each, own)]
-    scratch, carried = any(each.scratch for each in holding), any(each.carried for each in holding)
-    return replace(own, scratch=scratch, carried=carried) if scratch or carried else own
+    scratch, intermediate = any(each.scratch for each in holding), any(each.intermediate for each in holding)
+    return replace(own, scratch=scratch, intermediate=intermediate) if scratch or intermediate else own
 
 
 def _is_left_over(own: Range, operands: list[Range]) -> bool:

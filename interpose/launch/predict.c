@@ -60,7 +60,7 @@ static void *scratch(void)
     return thread_scratch = made;
 }
 
-/* Where the launches run that are asked about. */
+/* The GPU on which the launches run that are predicted. */
 static uint32_t home(void)
 {
     return tsr_session()->policy->home;
@@ -85,7 +85,7 @@ static struct tsr_access *make_access_locked(const void *template, uint32_t byte
     return access;
 }
 
-/* NULL: there is no template, or it is damaged. */
+/* NULL: there is no template, or it is invalid. */
 static struct tsr_access *access_of(const void *template, uint32_t bytes)
 {
     struct tsr_access *access = template ? tsr_map_find(&checked, (uintptr_t)template) : NULL;
@@ -226,7 +226,7 @@ void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
 void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source)
 {
     if (tessera_library_call && tessera_library_call())
-        tsr_call_ranges_distrust(); /* which has a part in what was predicted by code, too */
+        tsr_call_ranges_distrust(); /* the call's operands are used in predictions by code, too */
     if (source != TSR_SOURCE_LIBRARY)
         tsr_template_distrust(tsr_template_find(&function->template, home()));
     tsr_copies_look_again();

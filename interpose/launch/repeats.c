@@ -14,7 +14,7 @@
 #include "object/registry.h"
 
 #define ENTRIES 1024u
-#define MOST_BYTES 768u /* of parameters, and of operands of the library's call that the launch is made in */
+#define MOST_BYTES 768u /* of parameters, and of the operands of the library call around the launch */
 
 struct key {
     const struct tsr_function_record *function;
@@ -60,7 +60,7 @@ static bool make_entries(void)
     return made;
 }
 
-/* What a launch is told from others by. */
+/* What identifies a launch. */
 struct asked {
     struct key key;
     const uint8_t *parameters;
@@ -100,7 +100,7 @@ static uint64_t mixed(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Only to find a place: contents are compared. For so few words a mixing of pairs is 30 to 50 ns faster than tsr_hash (base/hash.h). */
+/* Only to find an entry: contents are compared. For so few words, mixing pairs is 30 to 50 ns faster than tsr_hash (base/hash.h). */
 static uint64_t hash_bytes(uint64_t hash, const uint8_t *at, uint32_t bytes)
 {
     uint64_t pair[2];

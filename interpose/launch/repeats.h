@@ -17,9 +17,9 @@ struct tsr_repeat_entry;
 struct tsr_repeat {
     struct tsr_repeat_entry *entry; /* NULL: such a launch is not remembered */
     const struct tsr_copies_proof
-        *last; /* of the same launch; NULL: it has not been made, or other things have changed since */
+        *last; /* of the same launch; NULL: it has not been made before, or something that it depends on has changed */
     uint64_t hash;
-    uint64_t addresses, modules; /* counts of changes of what predictions depend on, from before it was asked for */
+    uint64_t addresses, modules; /* how often what predictions depend on has changed, read before predicting */
 };
 
 /* The parameters have been gathered. */

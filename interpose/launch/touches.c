@@ -6,8 +6,8 @@
 #define LONGEST (1ll << 40) /* more is anything */
 
 /*
- * False: nobody knows where it ends. What a library's call overwrites, or has for scratch, its first launch is told to, though it may be a later
- * one that writes it: until then nothing that the program may look at is there.
+ * False: the end of the range is unknown. Bytes that a library call overwrites, or uses as scratch, are ascribed to its first launch, though a later
+ * one may write them: until then they hold nothing that the program may read.
  */
 static bool add(const struct tsr_access_range *range, struct tsr_touches *out)
 {

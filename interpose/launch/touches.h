@@ -15,7 +15,7 @@ struct tsr_touches {
     struct tsr_touch all[TSR_PREDICTED_RANGES];
 };
 
-/* Of a launch whose function is known, and whose parameters have been gathered. False: it may touch anything. */
+/* For a launch whose function is known, and whose parameters have been gathered. False: it may touch anything. */
 bool tsr_touches_of(const struct tsr_launch *launch, struct tsr_touches *out);
 
 #endif

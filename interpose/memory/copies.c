@@ -64,7 +64,7 @@ void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone)
     copies->told_bytes = bytes;
 }
 
-/* Nobody knows what new memory holds: all GPUs hold that. */
+/* New memory has no value yet, so all copies hold it. */
 static uint16_t first_holders(void)
 {
     return tsr_copies_away ? (uint16_t)((2u << tsr_session()->lane_count) - 1) : 1;
@@ -116,7 +116,7 @@ static void drop(struct tsr_extent *extent)
 {
     struct tsr_copies *copies = extent->copies;
     tsr_arena_mark(extent->address, extent->bytes, false);
-    if (tsr_copies_matter()) { /* what was brought home with all else may still be on its way */
+    if (tsr_copies_matter()) { /* a pull that brought everything home may not be complete yet */
         tsr_order_join_all();
         if (!tsr_is_any_capture())
             tsr_real.cuCtxSynchronize();

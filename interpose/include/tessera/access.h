@@ -236,11 +236,11 @@ struct tsr_access_range {
     uint32_t scratch;     /* 1: what these bytes hold before the launch and after it matters to nobody; in a library call, after
                              it only to the call's later launches, whose ranges read them */
     uint32_t whole; /* 1: little is known but the allocation; first and last are its ends, or 0 and -1 when it is not known */
-    int32_t parameter; /* index of the kernel parameter that holds the base; -1: none does */
-    int32_t symbol;    /* the module's variable that is the base; -1: none. Without either the base is 0 */
-    uint32_t offset;   /* of the base in the parameter block; of a tensor, of its map */
-    uint16_t tensor;   /* 1: the base is that of a tensor */
-    uint16_t carried;  /* 1: the library call has overwritten these bytes before this launch, or they are scratch to it */
+    int32_t parameter;     /* index of the kernel parameter that holds the base; -1: none does */
+    int32_t symbol;        /* the module's variable that is the base; -1: none. Without either the base is 0 */
+    uint32_t offset;       /* of the base in the parameter block; of a tensor, of its map */
+    uint16_t tensor;       /* 1: the base is that of a tensor */
+    uint16_t intermediate; /* 1: the library call has overwritten these bytes before this launch, or they are scratch to it */
     uint64_t base;
     int64_t first, last;
     int64_t stride, width;

@@ -136,7 +136,7 @@ enum tsr_record_flags {
 enum tsr_record_range { /* its other bits */
                         TSR_RECORD_RANGE_OVERWRITTEN = 256,
                         TSR_RECORD_RANGE_SCRATCH = 512,
-                        TSR_RECORD_RANGE_CARRIED = 1024
+                        TSR_RECORD_RANGE_INTERMEDIATE = 1024
 };
 
 enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
