@@ -25,21 +25,21 @@ struct tsr_launch;
 extern struct tsr_checks *tsr_checks
     __attribute__((visibility("hidden"))); /* constant once the session has started; NULL: none */
 
-/* A session begins. Whether launches are to be checked in it. */
+/* A session begins. Returns whether launches are checked in it. */
 bool tsr_checks_start(void);
 
 bool tsr_check_draw(struct tsr_function_record *function, struct tsr_launch *launch);
 
-/* Whether it is the turn of a launch that is going to run at home. Function: NULL: not known; then it never is. */
+/* Whether a launch that is about to run at home is due for a check. function NULL: not known, never due. */
 static inline bool tsr_check_is_due(struct tsr_function_record *function, struct tsr_launch *launch)
 {
     return __builtin_expect(tsr_checks != NULL, 0) && tsr_check_draw(function, launch);
 }
 
-/* Before a launch whose turn it is. If it can be checked, it keeps its turn (launch->due) and nothing else runs until tsr_check_finish. */
+/* Before a launch that is due. If it can be checked, it stays due (launch->due), and nothing else runs until tsr_check_finish. */
 void tsr_check_begin(struct tsr_launch *launch);
 
-/* After it, whatever the driver said. */
+/* After the launch, whatever the driver returned. */
 void tsr_check_finish(const struct tsr_launch *launch, CUresult result);
 
 #endif
