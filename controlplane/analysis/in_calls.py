@@ -1,7 +1,7 @@
 """What a launch inside a library call touches, from its code and from the call together.
 
-Each of the two holds every access by itself, variables of the module aside, which a call does not name; so only what is
-in both can happen. interpose/launch/call_ranges.c is its clone.
+Each of the two is an over-approximation, except that a call does not name variables of the module; so a launch touches
+only what is in both. interpose/launch/call_ranges.c does the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pointers that launches leave in memory for later ones: which allocations may a launch touch that loads them?
 
-A launch that stores its parameters' pointers, moved or not, to places that are surely written leaves known words there.
-They stay known until something else may have written to them; whoever loads them may touch the allocations that they
+A launch that must write its parameters' pointers, plus offsets or not, to some words leaves known words there. They
+stay known until something else may have written to them; a launch that loads them may touch the allocations that they
 point into. docs/observing.md says what is assumed.
 """
 

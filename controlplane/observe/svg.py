@@ -1,6 +1,6 @@
 """A window of a timeline as a picture: a row per track, a box per slice, with its name where there is room.
 
-The names that take the most time in the window have a colour each, told at the foot; all others are grey.
+The names that take the most time in the window have a colour each, listed at the foot; all others are grey.
 """
 
 from collections import Counter

@@ -404,64 +404,64 @@ uint32_t tsr_walk_bases(struct tsr_walk *walk, uint32_t node, uint32_t found[TSR
 uint32_t tsr_ranges_merge(struct tsr_access_range *ranges, uint32_t count);       /* in place; how many are left */
 uint32_t tsr_ranges_merge_exact(struct tsr_access_range *ranges, uint32_t count); /* so, not a byte more */
 
-/* lattice.c */
+/* points.c */
 
-#define TSR_LATTICE_COLUMNS 24u
-#define TSR_LATTICE_ROWS 40u
+#define TSR_POINTS_COLUMNS 24u
+#define TSR_POINTS_ROWS 40u
 
 /* constant + sum of coefficient * column. */
-struct tsr_lattice_row {
+struct tsr_points_row {
     int64_t constant;
-    int64_t by[TSR_LATTICE_COLUMNS];
+    int64_t by[TSR_POINTS_COLUMNS];
 };
 
 /* A variable: each integer from 0 to `last`. */
-struct tsr_lattice_column {
+struct tsr_points_column {
     int64_t last;
     uint32_t symbol;
     bool is_result; /* of a division: gone once that is done */
 };
 
-/* quotient and remainder: columns, TSR_LATTICE_COLUMNS when nobody asks for them; dividend: a row. */
-struct tsr_lattice_division {
+/* quotient and remainder: columns, TSR_POINTS_COLUMNS when nobody asks for them; dividend: a row. */
+struct tsr_points_division {
     int64_t divisor;
     uint32_t quotient, remainder, dividend;
 };
 
-enum tsr_lattice_use { TSR_ROW_NONE, TSR_ROW_ADDRESS, TSR_ROW_CONDITION, TSR_ROW_DIVIDEND };
+enum tsr_points_use { TSR_ROW_NONE, TSR_ROW_ADDRESS, TSR_ROW_CONDITION, TSR_ROW_DIVIDEND };
 
 /* Integer points: a box, and of that those where all conditions are at most 0. The first row is the address. */
-struct tsr_lattice {
+struct tsr_points {
     uint32_t columns, rows, divisions;
-    struct tsr_lattice_column column[TSR_LATTICE_COLUMNS];
-    enum tsr_lattice_use use[TSR_LATTICE_ROWS];
-    struct tsr_lattice_row row[TSR_LATTICE_ROWS];
-    struct tsr_lattice_division division[TSR_LATTICE_COLUMNS]; /* by when they were made */
+    struct tsr_points_column column[TSR_POINTS_COLUMNS];
+    enum tsr_points_use use[TSR_POINTS_ROWS];
+    struct tsr_points_row row[TSR_POINTS_ROWS];
+    struct tsr_points_division division[TSR_POINTS_COLUMNS]; /* by when they were made */
 };
 
 /* `width` bytes at `first` and at count - 1 places more, `stride` apart. */
-struct tsr_lattice_piece {
+struct tsr_points_piece {
     int64_t first, stride, count, width;
 };
 
-void tsr_lattice_copy(struct tsr_lattice *to, const struct tsr_lattice *from);
-uint32_t tsr_lattice_solve(struct tsr_evaluation *e, struct tsr_lattice *lattice, int64_t size,
-                           struct tsr_lattice_piece *pieces, uint32_t capacity);
+void tsr_points_copy(struct tsr_points *to, const struct tsr_points *from);
+uint32_t tsr_points_solve(struct tsr_evaluation *e, struct tsr_points *system, int64_t size, struct tsr_points_piece *pieces,
+                          uint32_t capacity);
 
 /* joined.c */
-uint32_t tsr_lattice_join(struct tsr_evaluation *e, struct tsr_lattice *const *systems, uint32_t count);
+uint32_t tsr_points_join(struct tsr_evaluation *e, struct tsr_points *const *systems, uint32_t count);
 
 /* must.c */
 
 /* `count` places, `stride` bytes apart. */
-struct tsr_lattice_digit {
+struct tsr_points_digit {
     int64_t stride, count;
 };
 
 struct tsr_must;
 struct tsr_must *tsr_must_start(struct tsr_evaluation *e);
 bool tsr_must_write(struct tsr_must *must, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t first,
-                    const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice *system);
+                    const struct tsr_points_digit *digits, uint32_t count, struct tsr_points *system);
 
 /* run.c */
 

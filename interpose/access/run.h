@@ -31,7 +31,7 @@ struct tsr_run {
     struct tsr_known_shape *shapes[TSR_VIEW_BUCKETS];
     struct tsr_store_group *groups;
     struct tsr_must *must;
-    struct tsr_lattice *systems; /* TSR_RUN_COPIES, and one more */
+    struct tsr_points *systems; /* TSR_RUN_COPIES, and one more */
     struct tsr_access_range *overwritten;
     uint32_t overwritten_count;
     struct tsr_found *found;

@@ -1,4 +1,4 @@
-"""What an address begins with."""
+"""Points-to: the pointers that an address may begin with."""
 
 from __future__ import annotations
 

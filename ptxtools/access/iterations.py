@@ -1,9 +1,9 @@
-"""Values behind a loop that may not have run at all: their beginning, and their step as often as the loop ran.
+"""Live-outs of a loop that may not have run at all: their initial value, plus their step for each iteration.
 
-Compilers test before a loop and leave it at its end. Behind it paths meet: on the one that goes around the loop a value
-is what it began with, on the one out of it what its last iteration made of it. All such values of a loop and a phi
-place are counted by one number, which is 0 on the first path and what the loop counted on the other: so what is known
-of one of them is known of all.
+Compilers rotate loops: they test before the loop and at its end. After it two paths meet. On the one around the loop, a
+value is the initial one; on the one out of it, the last iteration's. All such values of a loop and a phi's block use
+one iteration count, which is 0 on the first path and the loop's trip count on the other: so what is known of one of
+them is known of all.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Which blocks of a function must execute: conditions under which a block runs for certain, whatever memory holds.
+"""Must-execute conditions of a function's blocks: under which a block is certain to run, whatever memory holds.
 
 A path condition (`Flow.conditions`) holds whenever its block runs; the block may run less often. Here it is the
-other way round: in every launch that ends and does not fail, a block runs in each iteration of the loops around it
-in which its condition holds. Blocks without such a condition have none. Where paths meet that not all paths from above
-lead to, any edge into the block will do: its condition is one of theirs. What memory decides on one of them says
-nothing of the others: a flag that is looked at only if it is given.
+converse: in every launch that ends without an error, a block runs in each iteration of the loops around it
+in which its condition holds. Blocks without such a condition have none. At a join that not all earlier paths reach, any
+incoming edge will do: the condition is that of one of them. If memory decides about one edge, the others are not
+affected, as for a flag that is only tested if it was given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds the step of values that change in loops: what an iteration adds to them."""
+"""Finds induction variables: values that change by the same step in each iteration of a loop."""
 
 from __future__ import annotations
 
