@@ -1,7 +1,7 @@
 /*
- * Systems of stores that are alike as one. The copies of an unrolled loop's store differ by what the loop adds: where an index is taken apart
- * by divisions, each copy has quotients of its own, and none of them writes more than shreds. If the constants of all rows go up by the
- * same steps from one copy to the next, a variable counts the copies. Conditions that others imply are left out before.
+ * Joins the systems of similar stores. The copies of a store in an unrolled loop differ by the loop's step: where an index is decomposed
+ * by divisions, each copy has quotients of its own, and alone writes only fragments. If the constants of all rows grow by the
+ * same steps from one copy to the next, a variable counts the copies. Redundant conditions are removed before.
  */
 #include "access/evaluation.h"
 

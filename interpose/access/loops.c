@@ -1,6 +1,7 @@
 /*
- * How often loops run, and values that change by a step. The iterations that have ended are a symbol k. A condition under which a loop
- * goes on bounds k and, moved to the iteration after, becomes a fact about k. That numbers do not wrap in the loop is settled by induction: assuming so, the bound follows; that they then cannot is checked with the bound.
+ * Trip counts, and induction variables. The iterations that have ended are a symbol k. A condition under which a loop
+ * continues bounds k and, shifted to the next iteration, becomes a fact about k. That numbers do not wrap in the loop is proved by induction: assuming so, the bound follows; with the bound it is
+ * checked that they cannot.
  */
 #include "access/evaluation.h"
 

@@ -1,6 +1,6 @@
 /*
- * What a store writes in every execution of a launch: its address at all threads, blocks and iterations for which the conditions hold that
- * decide whether it runs, as a system of points.c. A condition may be put down as a stronger one, never as a weaker one.
+ * What a store must write in every execution of a launch: its address at all threads, blocks and iterations for which the conditions hold that
+ * decide whether it runs, as a system of integer points (points.c). A condition may be replaced by a stronger one, never by a weaker one.
  *
  * Variables are thread and block indices, each free in its box, and the iterations of loops around the store. Quotients and remainders are
  * taken apart by the system. An address or a condition with anything else, a loaded value above all, has no system; nor are bounds used that

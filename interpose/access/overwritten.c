@@ -1,5 +1,5 @@
 /*
- * What a launch overwrites: stores whose addresses differ by numbers, their distances from the base, are looked at together, since unrolled
+ * What a launch overwrites: stores whose addresses differ only by numbers, their distances from the base, are handled together, since unrolled
  * code has many of them; must.c and points.c say which bytes they must write.
  */
 #include "access/run.h"

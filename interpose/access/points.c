@@ -1,6 +1,6 @@
 /*
- * The bytes at all integer points of a system: a box of variables, of it the points where all conditions are at most 0, and an address that
- * is affine in them. What is told is an under-approximation: every byte of a piece belongs to a point. Steps that change variables are
+ * The bytes at all integer points of a system: the points of a box of variables at which all conditions are at most 0, mapped to addresses by an
+ * affine form. The result is an under-approximation: every byte of a piece belongs to a point. Changes of variables are
  * bijections; where points are given up, pieces become fewer, never wider.
  *
  * - A variable that is alone in a condition gets its end from it.

@@ -1,8 +1,8 @@
 /*
- * What is told of an access when the work of an evaluation is used up: the whole allocation of the pointer that its address begins with.
+ * The range of an access when the budget of an evaluation is used up: the whole allocation of the pointer with which its address begins.
  *
- * The template lists what an address may begin with, whatever the launch (ptxtools/access/bases.py). Where that is not one pointer in any
- * case, the address' nodes are walked: a way that this launch does not take does not count, nor does a parameter that points nowhere.
+ * The template lists the pointers with which an address may begin, for any launch (ptxtools/access/bases.py). If that is not exactly one pointer,
+ * the address' nodes are walked: a path that this launch does not take does not count, nor does a parameter that points nowhere.
  */
 #include "access/evaluation.h"
 

@@ -38,10 +38,10 @@ struct tsr_use {
 struct tsr_globals *tsr_globals_read(const void *image, size_t bytes, uint32_t arch);
 void tsr_globals_destroy(struct tsr_globals *uses);
 
-/* Of a kernel, by the name that cuModuleGetFunction takes; all flags when there is none of that name. */
+/* Those of a kernel, by the name that cuModuleGetFunction takes; all flags if there is no such kernel. */
 struct tsr_use tsr_globals_function(const struct tsr_globals *uses, const char *name);
 
-/* Whether a function of the module, or its data, may lead to the variable. */
+/* Whether a function of the module, or its data, may refer to the variable. */
 bool tsr_globals_leads_to(const struct tsr_globals *uses, const char *variable);
 
 #endif

@@ -93,7 +93,7 @@ static CUresult relay_pull(struct inquiry *inquiry, const struct tsr_relay_pull 
     relayed.stream = inquiry->use->stream;
     relayed.per_thread = inquiry->use->per_thread;
     relayed.puller = inquiry->use->lane;
-    relayed.holder = from ? tsr_session()->lanes[from - 1] : NULL;
+    relayed.source = from ? tsr_session()->lanes[from - 1] : NULL;
     return tsr_relay_pull(&inquiry->relay, &relayed);
 }
 

@@ -38,7 +38,7 @@ static void forget_parent(void)
 
 static const struct tsr_fork_listener forks = {.in_child = forget_parent};
 
-/* Beyond MOST_CAPTURES the last place stands for several, and the count never comes back to zero: the driver is asked for ever. */
+/* Beyond MOST_CAPTURES the last entry stands for several, and the count never returns to zero: from then on the driver is always asked. */
 void tsr_capture_note(CUstream stream)
 {
     tsr_fork_listen(&forks);
