@@ -103,7 +103,7 @@ static uint32_t divided(struct tsr_must *c, uint32_t symbol, uint64_t loops)
     return column;
 }
 
-/* TSR_POINTS_COLUMNS: none. `loops`: whose iterations may be told apart. */
+/* TSR_POINTS_COLUMNS: none. `loops`: those whose iterations may be distinguished. */
 static uint32_t column_of(struct tsr_must *c, uint32_t symbol, uint64_t loops)
 {
     const struct tsr_symbol *of = tsr_symbol_at(c->e, symbol);

@@ -95,7 +95,7 @@ static uint32_t places_of(const struct tsr_store_group *group, int64_t *places, 
     *size = 0;
     for (const struct distance *each = group->distances; each; each = each->next) {
         if (count && each->bytes < last)
-            continue; /* the same once more, or part of it: told less */
+            continue; /* the same again, or part of it */
         if (count && each->bytes == last) {
             last += own;
             continue;
@@ -135,7 +135,7 @@ static uint32_t digits_of(const int64_t *places, uint32_t count, struct tsr_poin
     return block == count ? made : DIGITS + 1;
 }
 
-/* What the stores of a system write. False: nothing is told. */
+/* What the stores of a system must write. False: nothing is known. */
 static bool solve(struct tsr_run *run, const struct tsr_symbol *base, struct tsr_points *system, int64_t size)
 {
     struct tsr_points_piece pieces[PIECES];
@@ -162,7 +162,7 @@ static bool may_join(const struct tsr_store_group *a, const struct tsr_store_gro
            a->offset->count == b->offset->count && a->offset->count;
 }
 
-/* A group, and those behind it that are copies of it. False: nothing is told. */
+/* A group, and the later ones that are copies of it. False: nothing is known. */
 static bool joined(struct tsr_run *run, struct tsr_store_group *group)
 {
     struct tsr_points *systems[TSR_RUN_COPIES], *alone = &run->systems[TSR_RUN_COPIES];
@@ -197,7 +197,7 @@ static void overwritten_by(struct tsr_run *run, struct tsr_store_group *group)
             solve(run, base, run->systems, group->access->size);
 }
 
-/* Stores are looked at one after the other; what is not done when the work is used up is not told. */
+/* One store after the other; those left when the budget is used up count as not overwriting. */
 __attribute__((noinline)) void tsr_run_overwritten(struct tsr_run *run)
 {
     const struct tsr_access_template *header = run->e.template->header;

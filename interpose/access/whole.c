@@ -74,7 +74,7 @@ static struct ways added(struct ways a, struct ways b)
 {
     if (is_never(a) || is_never(b))
         return is_never(a) ? a : b;
-    if (a.most + b.most > 2) /* more than can be told apart */
+    if (a.most + b.most > 2) /* more than can be distinguished */
         return lost();
     return (struct ways){.least = (uint8_t)(a.least + b.least),
                          .most = (uint8_t)(a.most + b.most),

@@ -19,7 +19,7 @@
 int tsr_socket_connect(const char *path, int flags);
 /* *place: a descriptor through which this process' listener is reached; both are the caller's to close. */
 int tsr_socket_listen(int backlog, int *place);
-/* errno is EPERM when it was another user, who has been told nothing. */
+/* errno is EPERM when it was another user, to whom nothing was sent. */
 int tsr_socket_accept(int listener);
 
 /* One packet, with `descriptor` unless that is -1. flags: MSG_DONTWAIT or 0. Returns the bytes sent. */

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The C library's dlsym, whoever else exports one. For explicit handles only. */
+/* The C library's dlsym, even if other libraries export one. For explicit handles only. */
 void *tsr_loader_symbol(void *handle, const char *name);
 
 /* Whether a handle of dlopen is that of this library. */

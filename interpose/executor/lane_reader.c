@@ -73,7 +73,7 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
 {
     const char *name = "?";
     cuGetErrorName(error, &name);
-    fprintf(stderr, "tessera-executor: %s; the application is told\n", name);
+    fprintf(stderr, "tessera-executor: %s; the application gets the error\n", name);
     /* In this order: a stream that passes a fence opened here finds the error. */
     uint32_t none = CUDA_SUCCESS;
     __atomic_compare_exchange_n(&reader->lane->dead, &none, (uint32_t)error, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

@@ -163,10 +163,10 @@ static void become(struct worker *self, enum state state)
 /* After accept has failed: reports, once, that it was another user. */
 static void tell_refused(void)
 {
-    static bool told;
-    if (errno == EPERM && !told)
+    static bool reported;
+    if (errno == EPERM && !reported)
         fprintf(stderr, "tessera-executor: another user's process was refused; more of them are, without a word\n");
-    told |= errno == EPERM;
+    reported |= errno == EPERM;
 }
 
 /* A worker: one application after another, until standard input is closed. */

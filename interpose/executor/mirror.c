@@ -118,9 +118,9 @@ static struct tsr_carry_function *describe(CUfunction function)
     while (count < TSR_CARRY_PARAMETERS &&
            (result = cuFuncGetParamInfo(function, count, &offsets[count], &size)) == CUDA_SUCCESS)
         end = offsets[count++] + size;
-    bool told =
+    bool known =
         result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE; /* the driver's answer for the index after the last one */
-    struct tsr_carry_function *made = told ? malloc(sizeof *made + count * sizeof offsets[0]) : NULL;
+    struct tsr_carry_function *made = known ? malloc(sizeof *made + count * sizeof offsets[0]) : NULL;
     if (!made)
         return NULL;
     *made = (struct tsr_carry_function){.function = function,

@@ -27,7 +27,7 @@
 
 struct item {
     struct item *next;
-    struct tsr_lane_record record; /* its parameters behind it */
+    struct tsr_lane_record record; /* followed by its parameters */
 };
 
 /* Records of one stream. */

@@ -26,7 +26,7 @@ struct tsr_timing_pair;
 
 enum tsr_check_due { TSR_CHECK_DUE_NONE, TSR_CHECK_DUE_FIRST, TSR_CHECK_DUE_DRAWN }; /* to be checked (check.h), and why */
 
-/* The parameters as the GPU sees them; a lane's record takes attributes behind them. */
+/* The parameters as the GPU sees them; for a lane's record, attributes follow them. */
 struct tsr_gathered {
     bool done;
     uint32_t bytes; /* of them alone */
@@ -53,7 +53,7 @@ struct tsr_launch {
 
     /* The decision. */
     bool decided;    /* a rule was chosen for it */
-    bool automatic;  /* none held: the session places it (schedule/automatic.h), and is to be told where it went */
+    bool automatic;  /* none did: schedule/automatic.h places it, and must be informed where it went */
     uint64_t ticket; /* then: of its use of memory (memory/copies.h); 0: it has none */
     uint32_t gpu;    /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
 

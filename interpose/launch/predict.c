@@ -20,7 +20,7 @@
 
 #define MOST_SYMBOLS 128u /* with more, a launch may touch anything */
 
-_Static_assert(TSR_BOX_RANGES <= TSR_ACCESS_TENSOR_RANGES, "the evaluator has room for what is told of a tensor");
+_Static_assert(TSR_BOX_RANGES <= TSR_ACCESS_TENSOR_RANGES, "the evaluator has room for the ranges of a tensor");
 
 static struct tsr_map checked;                           /* templates by their bytes in the table */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* making templates and symbols */

@@ -70,7 +70,7 @@ void tsr_address_remove(uint64_t address, bool shares);
 void tsr_address_join(uint64_t address, uint64_t bytes, bool left, bool right);
 void tsr_address_cut(uint64_t address, uint64_t bytes);
 
-/* Forgets all: the process is another one than that which told. */
+/* In a forked child: forgets everything. */
 void tsr_address_forget(void);
 
 #endif

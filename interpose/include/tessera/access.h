@@ -19,7 +19,7 @@
 #define TSR_ACCESS_VERSION 5u
 #define TSR_ACCESS_IN_MEMORY UINT32_MAX /* offset of a tensor map that lies in memory */
 #define TSR_ACCESS_NEVER UINT32_MAX     /* instead of a condition: none is known */
-#define TSR_ACCESS_TENSOR_RANGES 16u /* that one tensor is told as, at most */
+#define TSR_ACCESS_TENSOR_RANGES 16u /* at most, for one tensor */
 
 /* cffi: begin */
 enum tsr_access_kind { TSR_ACCESS_READ, TSR_ACCESS_WRITE, TSR_ACCESS_ATOMIC };

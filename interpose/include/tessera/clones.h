@@ -29,7 +29,7 @@ struct
 
 struct tsr_clone_block {
     uint32_t count;           /* of ranges */
-    uint32_t taken;           /* atomic; 1: somebody tells the first access outside */
+    uint32_t taken;           /* atomic; 1: a thread reports the first access outside */
     uint64_t tested, outside; /* atomic; accesses of threads: all, and those with a byte outside of the ranges of their kind */
     uint64_t address, bytes;  /* of one of the latter: its first byte outside; how many it touches in all */
     uint32_t what, reserved;  /* its line in the PTX << 2 | enum tsr_access_kind */
