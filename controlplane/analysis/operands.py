@@ -92,7 +92,7 @@ def _operand(record: np.void) -> Operand:
     first, last = int(record["range.first"]), int(record["range.last"])
     detail = int(record["detail"])
     kind = _KINDS[(detail & constant("TSR_RECORD_RANGE_KIND")) % len(_KINDS)]
-    flags = (bool(detail & flag) for flag in (RangeFlag.OVERWRITTEN, RangeFlag.SCRATCH, RangeFlag.CARRIED))
+    flags = (bool(detail & flag) for flag in (RangeFlag.OVERWRITTEN, RangeFlag.SCRATCH, RangeFlag.INTERMEDIATE))
     return Operand(kind, first, last, int(record["range.stride"]), int(record["range.width"]), *flags)
 
 

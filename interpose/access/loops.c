@@ -62,7 +62,7 @@ const struct tsr_form *tsr_loop_value(struct tsr_evaluation *e, const struct tsr
     return drifting(e, start, step, k, e->template->loops[node->number].within);
 }
 
-/* Predicates that hold on the way from the header to an edge back to it. */
+/* Predicates that hold on all paths from the header to a back edge. */
 static const struct tests *tests_on_the_way(struct tsr_evaluation *e, uint32_t condition, uint32_t header)
 {
     const struct tsr_access_condition *conditions = e->template->conditions;

@@ -45,7 +45,7 @@ def count_iterations(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> None
 
 
 def _stepping(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> Iterator[_Stepping]:
-    """Values of loops with one way in and one edge back that change by the same each time."""
+    """Induction variables of loops with one entry and one back edge."""
     for index, operands in loops.items():
         node = graph.nodes[index]
         if node.op is not Op.LOOP or len(operands) != 2 or graph.nodes[operands[1]].op not in _STEPS:
@@ -97,15 +97,15 @@ class _Iterations:
     def turns(self, sums: list[_Parts], stepping: _Stepping, width: int) -> tuple[list[int], int] | None:
         """How often the loop ran on each path (0; 1 and 2: what it counted, and one more), and what is added to all."""
         start = self.parts(stepping.start, width)
-        ways: list[dict[int, int]] = []  # of each path: by what is added, how often the loop ran
+        paths: list[dict[int, int]] = []  # by path: from what is added to how often the loop ran
         for parts in sums:
             begun = {added - start[part]: 0 for part, added in parts.items() if part in start}
             ends = enumerate((stepping.node, stepping.after), 1)
-            ways.append({**begun, **{parts[part]: turn for turn, part in ends if part in parts}})
-        common = [added for added in ways[0] if all(added in way for way in ways)]
+            paths.append({**begun, **{parts[part]: turn for turn, part in ends if part in parts}})
+        common = [added for added in paths[0] if all(added in path for path in paths)]
         if not common:
             return None
-        found = [way[common[0]] for way in ways]
+        found = [path[common[0]] for path in paths]
         return (found, common[0]) if len(set(found)) > 1 else None
 
     def counted(self, node: Node, stepping: _Stepping, turns: list[int], added: int) -> Node:

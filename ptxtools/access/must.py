@@ -36,16 +36,16 @@ class MustExecute:
 
     def condition(self, block: int) -> int:
         """The condition under which a block runs; of a loop's header, under which the loop does. -1: not known."""
-        way: list[tuple[int, int]] = []
+        path: list[tuple[int, int]] = []
         while block != _NONE and block not in self._known:
             step = self._step(block)
             if step is None:
                 self._known[block] = self._by_any(block)
                 break
-            way.append((block, step[1]))
+            path.append((block, step[1]))
             block = step[0]
         found = self._known.get(block, _NONE)
-        for number, edge in reversed(way):
+        for number, edge in reversed(path):
             if found != _NONE and edge != _NONE:
                 found = self._under(found, edge)
             self._known[number] = found
@@ -96,7 +96,7 @@ class MustExecute:
         return flow.loops[block].entries if block in flow.loops else flow.blocks[block].predecessors
 
     def _by_any(self, block: int) -> int:
-        """The condition under which one of the edges to a block is taken; that of the shortest way first."""
+        """The condition under which one of the edges into a block is taken; that of the shortest path first."""
         above = self._flow.dominators.parent[block]
         edges = sorted(self._into(block), key=lambda edge: (edge.source != above, edge.source))
         found = dict.fromkeys(self._by(edge, block) for edge in edges)
@@ -197,7 +197,7 @@ class MustExecute:
         return min(ended, default=above)
 
     def _passes(self, above: int, block: int) -> bool:
-        """Whether all ways on from a block lead through another, in the same iteration of all loops around that."""
+        """Whether all paths from a block go through another one, in the same iteration of all loops around that."""
         blocks, ends = self._flow.blocks, self._loops(block) - {block}
         visited, pending = set[int](), [above]
         while pending:

@@ -137,8 +137,13 @@ class Maps:
 
 def _pointers(template: Template, access: Access) -> set[tuple[Op, int, str]]:
     """What an address may begin with."""
-    ways = bases(template, access.address)
-    return {(node.op, node.number, node.name) for way in ways for node in way if _is_pointer(node.op, node.width)}
+    alternatives = bases(template, access.address)
+    return {
+        (node.op, node.number, node.name)
+        for alternative in alternatives
+        for node in alternative
+        if _is_pointer(node.op, node.width)
+    }
 
 
 def _is_pointer(op: Op, width: int) -> bool:

@@ -13,7 +13,7 @@ _CHOICES = {Op.PHI, Op.SELECT, Op.HAVOC}
 
 
 def rebase(graph: Graph) -> None:
-    """Rewrites choices and values that change in other ways than by a step."""
+    """Rewrites selects and phis that are no induction variables."""
     finder = _Finder(graph)
     found = {}
     for index, node in enumerate(graph.nodes):

@@ -28,7 +28,7 @@ Dominates = Callable[[int, int], bool]
 def settle(graph: Graph, dominates: Dominates) -> None:
     """Replaces phis of one value; operands are rewritten by `simplify`.
 
-    `dominates`: whether every way to the second block leads through the first.
+    `dominates`: whether every path to the second block goes through the first.
     """
     numbering = Numbering(graph)
     for index in range(len(graph.nodes)):
