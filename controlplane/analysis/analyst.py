@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from controlplane.analysis.cache import Cache, Key
-from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.pool import Pool
-from controlplane.analysis.worker import Place, Task
+from controlplane.analysis.result import Analysis
+from controlplane.analysis.task import Place, Task
 
 
 @dataclass(frozen=True, slots=True)

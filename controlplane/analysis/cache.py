@@ -21,7 +21,7 @@ from pathlib import Path
 import ptxtools
 from controlplane.analysis.describe import description_of
 from controlplane.analysis.folder import PARTIAL, Entry, Folder
-from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.result import Analysis
 
 MAGIC = b"TSRANLZ3"
 # Magic, digest of what follows, bytes of the key's JSON, of the description's, of the template; the rest is the clone.

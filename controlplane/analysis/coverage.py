@@ -15,11 +15,11 @@ from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import UNKNOWN, Description, unknown_description
 from controlplane.analysis.functions import Functions
 from controlplane.analysis.in_calls import refined
-from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.observed import TIER as OBSERVED
 from controlplane.analysis.observed import Observations
 from controlplane.analysis.operands import tensors
 from controlplane.analysis.pointers import FOLLOWED, Kernel, Pointers
+from controlplane.analysis.result import Analysis
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, UsedFunction, events, used
 from controlplane.base.demangle import demangle
 from controlplane.observe.trace import Trace

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
-from ptxtools.access.summary import Summary
+if TYPE_CHECKING:
+    from ptxtools.access.summary import Summary
 
 UNKNOWN = "unknown"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controlplane.analysis.cache import Key
-from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.pointers import Kernel
+from controlplane.analysis.result import Analysis
 from controlplane.analysis.traced import Used, UsedFunction
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from controlplane.analysis.describe import Description, describe, unknown_description
+from controlplane.analysis.describe import describe, unknown_description
+from controlplane.analysis.result import Analysis
 from ptxtools.access import flat
 from ptxtools.access.build import build
 from ptxtools.access.summary import summarise
@@ -24,28 +25,6 @@ NO_CODE = "the image has no code of it for this architecture"
 MOVED = "parameters of such an alignment lie elsewhere on this architecture than PTX says"
 _BLOCK_ALIGNMENTS = {9: 16, 8: 32, 7: 32}  # of where a GPU of this major version has the parameter block
 REFUSED = "machine code that may not be disassembled (--disassemble)"
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """What is known of a function. `template`: flat bytes (tessera/access.h), empty when no launch can be known.
-
-    What the description has as unknown may be so in some launches only: a template tells for each.
-
-    `is_lasting`: another try would say the same; false where a tool is missing or the image could not be read.
-
-    `clone`: PTX of the function that tests each access, or why there is none (Clone.to_bytes); empty when none
-    was asked for, or the function has no PTX.
-    """
-
-    description: Description
-    template: bytes = b""
-    is_lasting: bool = True
-    clone: bytes = b""
-
-    @property
-    def is_known(self) -> bool:
-        return bool(self.template)
 
 
 @dataclass

@@ -20,9 +20,9 @@ from functools import partial
 
 from controlplane.analysis.cache import decode
 from controlplane.analysis.describe import unknown_description
-from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.result import Analysis
 from controlplane.analysis.share import choose, told
-from controlplane.analysis.worker import ANSWER, ImageOf, Task, image_of
+from controlplane.analysis.task import ANSWER, ImageOf, Task, image_of
 from controlplane.ipc.loop import Loop
 
 MOST_WORKERS = 4

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from controlplane.analysis.worker import IMAGES_KEPT, KEPT_BYTES, MOST_DESCRIPTORS, Ahead, ImageOf, Task, image_of
+from controlplane.analysis.task import IMAGES_KEPT, KEPT_BYTES, MOST_DESCRIPTORS, Ahead, ImageOf, Task, image_of
 
 MOST_BEHIND = 8  # functions that wait for the worker that has their image; of more, others take some
 MOST_NAMES_BYTES = 24 << 10  # of functions that a task names besides its own

@@ -16,7 +16,7 @@ from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.analyst import Opened
 from controlplane.analysis.cache import Key
 from controlplane.analysis.operands import LibraryCall, library_call
-from controlplane.analysis.worker import Place
+from controlplane.analysis.task import Place
 from controlplane.observe.layout import Kind, Records, driver_functions, joined
 from controlplane.observe.trace import Trace, TracedProcess
 from ptxtools.machine.consent import Consent, may_disassemble

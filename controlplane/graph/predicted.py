@@ -14,9 +14,9 @@ from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import UNKNOWN
 from controlplane.analysis.functions import Functions
 from controlplane.analysis.in_calls import refined
-from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.operands import LibraryCall, tensors
 from controlplane.analysis.pointers import FOLLOWED, Kernel, Pointers
+from controlplane.analysis.result import Analysis
 from controlplane.analysis.traced import NO_CODE, TracedLaunch, Used, UsedFunction
 from ptxtools.access.template import AccessKind
 from ptxtools.ranges import Launch, Range, Result

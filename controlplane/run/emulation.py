@@ -12,6 +12,8 @@ from controlplane.run import summary
 from controlplane.run.launch import Change, find_program
 from ptxtools import native
 
+PROOF_MIB = "8"  # so many that the rate is a real link's, too
+
 
 class Emulation:
     """A machine of emulated GPUs, alive from construction on."""
@@ -29,8 +31,11 @@ class Emulation:
         return Change(driver, (runtime, driver.parent), {"TESSERA_MACHINE": self.file.path})
 
     def beside(self) -> Change:
-        """The same machine once more: what runs there takes no time on this one, and is not counted."""
-        return Change(variables={"TESSERA_MACHINE": self._beside.path})
+        """The same machine once more: what runs there takes no time on this one, and is not counted.
+
+        An emulated link that errs does so with every copy, so little is enough to prove pairs of GPUs.
+        """
+        return Change(variables={"TESSERA_MACHINE": self._beside.path, "TESSERA_PROOF": PROOF_MIB})
 
     def summary(self) -> summary.Summary:
         return summary.collect(self.machine, self.file)

@@ -52,7 +52,9 @@ class Redirection:
     def __enter__(self) -> Self:
         # The driver's file need not be called libcuda.so.1, so it is preloaded. A kernel that is loaded on its first
         # launch waits for the GPU to drain, and an executor's streams may wait for what comes later on the same lane.
-        needs = Change(self._driver, (self._driver.parent,), {"CUDA_MODULE_LOADING": "EAGER"})
+        # How often executors ask an emulated GPU whether it is done depends on the machine that emulates.
+        variables = {"CUDA_MODULE_LOADING": "EAGER", "TESSERA_QUERY_TIME": "0"}
+        needs = Change(self._driver, (self._driver.parent,), variables)
         environment = unhidden(compose([needs], self._environment))
         for executor, listener in zip(self.policy.executors, self._listeners, strict=True):
             # When it has ended, and it alone has this socket, applications are refused at once.

@@ -14,13 +14,14 @@
 #include <cuda.h>
 #include <tessera/policy.h>
 
+#include "base/options.h"
 #include "base/os.h"
 #include "executor/watchdog.h"
 
-#define BYTES (64u << 20)
+#define MOST_BLOCKS 64u
 #define BLOCK (1u << 20)
 #define SHIFT 4160u /* each block of the pattern begins that much later in the source: no two pages of 4 KiB are alike */
-#define SOURCE_BYTES (BLOCK + BYTES / BLOCK * SHIFT)
+#define SOURCE_BYTES (BLOCK + MOST_BLOCKS * SHIFT)
 #define LONGEST_NS 10000000000ull
 #define LOOK_MS 5
 
@@ -29,13 +30,15 @@ struct gpu {
     CUdevice device;
     CUcontext context;
     CUmemGenericAllocationHandle memory;
-    CUdeviceptr made, got; /* BYTES each: its pattern, and what it copied */
+    CUdeviceptr made, got; /* bytes each: its pattern, and what it copied */
     uint64_t *source;
 };
 
 static struct tsr_policy *table;
 static struct gpu gpus[TSR_GPUS];
 static uint32_t gpu_count;
+static uint32_t blocks; /* that each GPU copies of each other one */
+static uint64_t bytes;  /* in them */
 
 static void answer(uint32_t to, uint32_t from, enum tsr_policy_proof proof, CUresult error, uint64_t bytes_per_s)
 {
@@ -89,36 +92,36 @@ static CUresult make_memory(struct gpu *gpu)
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                       .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                       .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = gpu->device}};
-    CUresult result = cuMemCreate(&gpu->memory, 2ull * BYTES, &properties, 0);
+    CUresult result = cuMemCreate(&gpu->memory, 2 * bytes, &properties, 0);
     if (result == CUDA_SUCCESS)
-        result = cuMemAddressReserve(&gpu->made, 2ull * BYTES, 0, 0, 0);
+        result = cuMemAddressReserve(&gpu->made, 2 * bytes, 0, 0, 0);
     if (result == CUDA_SUCCESS)
-        result = cuMemMap(gpu->made, 2ull * BYTES, 0, gpu->memory, 0);
+        result = cuMemMap(gpu->made, 2 * bytes, 0, gpu->memory, 0);
     for (uint32_t i = 0; i < gpu_count && result == CUDA_SUCCESS; i++) {
         CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = gpus[i].device},
                                   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
         if (can_access(&gpus[i], gpu))
-            result = cuMemSetAccess(gpu->made, 2ull * BYTES, &access, 1);
+            result = cuMemSetAccess(gpu->made, 2 * bytes, &access, 1);
     }
-    gpu->got = gpu->made + BYTES;
+    gpu->got = gpu->made + bytes;
     return result;
 }
 
 static CUresult fill(const struct gpu *gpu)
 {
     CUresult result = cuCtxSetCurrent(gpu->context);
-    for (uint32_t block = 0; block < BYTES / BLOCK && result == CUDA_SUCCESS; block++)
+    for (uint32_t block = 0; block < blocks && result == CUDA_SUCCESS; block++)
         result = cuMemcpyHtoD(gpu->made + (CUdeviceptr)block * BLOCK, block_of(gpu, block), BLOCK);
     return result;
 }
 
 static CUresult copy_timed(const struct gpu *user, const struct gpu *owner, CUstream stream, const CUevent events[2], float *ms)
 {
-    CUresult result = cuMemsetD8Async(user->got, 0xa5, BYTES, stream);
+    CUresult result = cuMemsetD8Async(user->got, 0xa5, bytes, stream);
     if (result == CUDA_SUCCESS)
         result = cuEventRecord(events[0], stream);
     if (result == CUDA_SUCCESS)
-        result = cuMemcpyDtoDAsync(user->got, owner->made, BYTES, stream);
+        result = cuMemcpyDtoDAsync(user->got, owner->made, bytes, stream);
     if (result == CUDA_SUCCESS)
         result = cuEventRecord(events[1], stream);
     if (result == CUDA_SUCCESS)
@@ -144,12 +147,12 @@ static CUresult copy(const struct gpu *user, const struct gpu *owner, float *ms)
     return result;
 }
 
-/* *wrong: the first byte that differs; BYTES: none does. */
+/* *wrong: the first byte that differs; bytes: none does. */
 static CUresult compare(const struct gpu *user, const struct gpu *owner, uint64_t *wrong)
 {
     static char read[BLOCK];
-    *wrong = BYTES;
-    for (uint32_t block = 0; block < BYTES / BLOCK; block++) {
+    *wrong = bytes;
+    for (uint32_t block = 0; block < blocks; block++) {
         const char *expected = block_of(owner, block);
         CUresult result = cuMemcpyDtoH(read, user->got + (CUdeviceptr)block * BLOCK, BLOCK);
         if (result != CUDA_SUCCESS)
@@ -169,15 +172,15 @@ static void tell(const struct gpu *user, const struct gpu *owner, uint64_t wrong
 {
     fprintf(
         stderr,
-        "tessera: GPU %u's copies of GPU %u's memory arrive wrong (of 64 MiB first the byte at 0x%llx), without an error of the "
+        "tessera: GPU %u's copies of GPU %u's memory arrive wrong (of %u MiB first the byte at 0x%llx), without an error of the "
         "driver. They go through host memory in this run. To repair it: another driver, or the IOMMU or PCIe access control "
         "(ACS) switched off; see docs/memory.md\n",
-        user->number, owner->number, (unsigned long long)wrong);
+        user->number, owner->number, blocks, (unsigned long long)wrong);
 }
 
 static void prove(const struct gpu *user, const struct gpu *owner)
 {
-    uint64_t wrong = BYTES;
+    uint64_t wrong = bytes;
     float ms = 0;
     if (!can_access(user, owner)) {
         answer(user->number, owner->number, TSR_PROOF_NO_ACCESS, CUDA_SUCCESS, 0);
@@ -188,13 +191,13 @@ static void prove(const struct gpu *user, const struct gpu *owner)
         result = copy(user, owner, &ms);
     if (result == CUDA_SUCCESS)
         result = compare(user, owner, &wrong);
-    if (result == CUDA_SUCCESS && wrong < BYTES)
+    if (result == CUDA_SUCCESS && wrong < bytes)
         tell(user, owner, wrong);
     answer(user->number, owner->number,
            result != CUDA_SUCCESS ? TSR_PROOF_FAILED
-           : wrong < BYTES        ? TSR_PROOF_WRONG
+           : wrong < bytes        ? TSR_PROOF_WRONG
                                   : TSR_PROOF_RIGHT,
-           result, ms > 0 ? (uint64_t)((double)BYTES * 1000 / (double)ms) : 0);
+           result, ms > 0 ? (uint64_t)((double)bytes * 1000 / (double)ms) : 0);
 }
 
 static void list_gpus(void)
@@ -265,6 +268,8 @@ int tsr_prove(int count, char **arguments)
     table = mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (table == MAP_FAILED || table->magic != TSR_POLICY_MAGIC || table->version != TSR_POLICY_VERSION)
         return 2;
+    blocks = (uint32_t)(tsr_options()->proof < MOST_BLOCKS ? tsr_options()->proof : MOST_BLOCKS);
+    bytes = (uint64_t)blocks * BLOCK;
     list_gpus();
     pid_t self = getpid(), child = fork();
     if (child == 0) {

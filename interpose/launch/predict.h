@@ -30,6 +30,9 @@ bool tsr_is_predictable(struct tsr_function_record *function);
 /* For a launch whose function is known, and whose parameters have been gathered. Takes no lock, except for the first launches of a function. */
 void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out);
 
+/* Nothing is known yet of the launch's function: once it is, such launches will have been evaluated. */
+void tsr_predict_later(const struct tsr_launch *launch);
+
 /* The prediction was wrong: from now on the access sets of the function, or of the thread's library call, are unknown in this process. */
 void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source);
 

@@ -15,7 +15,10 @@ struct tsr_touches {
     struct tsr_touch all[TSR_PREDICTED_RANGES];
 };
 
-/* For a launch whose function is known, and whose parameters have been gathered. False: it may touch anything. */
-bool tsr_touches_of(const struct tsr_launch *launch, struct tsr_touches *out);
+/*
+ * For a launch whose function is known, and whose parameters have been gathered. NULL: it may touch anything. Determined once, even if it is asked
+ * for twice. Valid until the thread asks for that of another launch.
+ */
+const struct tsr_touches *tsr_touches_of(struct tsr_launch *launch);
 
 #endif

@@ -139,9 +139,31 @@ void tsr_copies_start(uint32_t strands);
 
 /* The rest with the memory lock held. */
 
+/*
+ * For comparing copies, at a quiet moment that lasts (memory/quiet.h). complete_home: home pulls all bytes that it does not hold, in the stream, and no
+ * other copy loses any. fetch: bytes that the own copy of the lane's GPU holds are copied, in the stream, to where `place` says that those of an
+ * extent go (0: nowhere). Errors: the driver's, an executor's.
+ */
+CUresult tsr_copies_complete_home(CUstream stream);
+struct tsr_copies_fetch {
+    CUstream stream;
+    struct tsr_lane_client *lane;
+    CUdeviceptr (*place)(void *context, CUdeviceptr extent);
+    void *context;
+};
+CUresult tsr_copies_fetch(const struct tsr_copies_fetch *fetch);
+/* From now on home alone holds everything. */
+CUresult tsr_copies_only_home(CUstream stream);
+
 /* Before others than this session are given the home GPU's memory: brings its bytes there; from now on work that touches it stays there.
    Errors: the driver's; then nothing has changed, and others must not be given the memory. */
 CUresult tsr_copies_fix(struct tsr_extent *extent);
 void tsr_copies_forget(void);
+
+/*
+ * The program needs room: copies on the device (-1: on all other GPUs) are dropped, of that many bytes if there are as many, first those that others
+ * hold as well; what of the others only they held is brought home. Waits until nothing runs. False: there are none, or that was not the moment.
+ */
+bool tsr_copies_yield(CUdevice device, uint64_t bytes);
 
 #endif

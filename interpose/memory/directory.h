@@ -78,6 +78,9 @@ struct tsr_use {
     uint64_t stride, width;
 };
 
+/* The part of a use in bytes first to end, as at most two uses: the rest of a row that is cut in two, then whole rows. */
+unsigned tsr_use_cut(const struct tsr_use *use, uint64_t first, uint64_t end, struct tsr_use out[2]);
+
 struct tsr_pull {
     uint64_t first, end;
     uint64_t stride, width; /* `width` bytes at every multiple of `stride` from `first`, the last ones until `end`; 0: all */
@@ -151,6 +154,10 @@ enum tsr_directory_keeps { TSR_DIRECTORY_KEEPS_NOTHING, TSR_DIRECTORY_KEEPS_SHAR
 enum tsr_directory_keeps tsr_directory_keeps(const struct tsr_directory *directory, uint8_t copy);
 /* The copy holds nothing any more. It held nothing alone, and all work is complete. Changes holders. */
 void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy);
+
+/* Calls the listener's `pull` for all bytes that the copy holds, as if the copy `to` pulled them from it. */
+void tsr_directory_report_held(const struct tsr_directory *directory, uint8_t copy, uint8_t to,
+                               const struct tsr_directory_listener *listener);
 
 /* Whether the copy holds bytes first to end, and no pull into it is recorded there. */
 bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy);

@@ -11,6 +11,26 @@ static bool has_gaps(const struct tsr_use *use)
     return !use->pulls && use->writes && use->stride > use->width;
 }
 
+unsigned tsr_use_cut(const struct tsr_use *use, uint64_t first, uint64_t end, struct tsr_use out[2])
+{
+    struct tsr_use part = *use;
+    unsigned count = 0;
+    part.first = use->first > first ? use->first : first;
+    part.end = tsr_least(use->end, end);
+    uint64_t behind = has_gaps(use) && part.first < part.end ? (part.first - use->first) % use->stride : 0;
+    if (behind && behind < use->width) {
+        struct tsr_use *rest = &out[count++];
+        *rest = part;
+        rest->stride = rest->width = 0;
+        rest->end = tsr_least(part.first + use->width - behind, part.end);
+    }
+    if (behind)
+        part.first += use->stride - behind;
+    if (part.first < part.end)
+        out[count++] = part;
+    return count;
+}
+
 struct tsr_cell_plan tsr_cell_plan(const struct tsr_cell *cell, uint64_t first, uint64_t end, const struct tsr_use *use)
 {
     uint8_t parts = tsr_cell_parts_in(cell, first, end);
@@ -159,4 +179,21 @@ void tsr_directory_ask_all(const struct tsr_directory *directory, uint8_t copy, 
         for (unsigned other = 0; other < TSR_DIRECTORY_COPIES; other++)
             report_wait(listener, directory->cells.data[i].arrivals[other]);
     }
+}
+
+void tsr_directory_report_held(const struct tsr_directory *directory, uint8_t copy, uint8_t to,
+                               const struct tsr_directory_listener *listener)
+{
+    struct tsr_pull open = {0};
+    for (size_t i = 0; i < directory->cells.count; i++) {
+        const struct tsr_cell *cell = &directory->cells.data[i];
+        struct tsr_pull all = {.first = cell->first, .end = tsr_cell_end(directory, i), .from = copy, .to = to};
+        uint8_t every = cell->rows.stride ? 3 : 1, held = (uint8_t)(every & ~tsr_cell_lacking(cell, every, copy));
+        if (held == every)
+            pull_more(&open, &all, listener);
+        else if (held)
+            pull_rows(&open, &all, tsr_cell_rows(cell, held >> 1), listener);
+    }
+    if (open.end > open.first)
+        listener->pull(listener->context, &open);
 }

@@ -27,6 +27,12 @@ void tsr_times_find_emulator(struct tsr_times_driver *driver, CUresult (*export_
         driver->event_ns = table->event_ns;
 }
 
+CUresult tsr_times_query(const struct tsr_times_driver *driver, CUevent event)
+{
+    uint64_t ns;
+    return driver->event_ns ? driver->event_ns(event, &ns) : driver->event_query(event);
+}
+
 /* Waits a bounded moment for an event on our own stream. */
 static bool await(const struct tsr_times_driver *driver, CUevent event)
 {

@@ -23,6 +23,10 @@ struct tsr_times_driver {
 /* Finds the emulated driver's own functions, if it is one. Call it after cuInit. */
 void tsr_times_find_emulator(struct tsr_times_driver *driver, CUresult (*export_table)(const void **, const CUuuid *));
 
+/* Whether the event has come to pass, as cuEventQuery: who asks on the program's thread moves its virtual time by what it sees, and so by
+   when it happens to ask. This costs no time. */
+CUresult tsr_times_query(const struct tsr_times_driver *driver, CUevent event);
+
 /* Of one context. Zero bytes: at its beginning. */
 struct tsr_times_clock {
     CUstream stream; /* ours, on which anchors are made */

@@ -17,9 +17,9 @@ from typing import Self
 
 from controlplane.analysis.analyst import Analyst, Opened
 from controlplane.analysis.cache import Key
-from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.result import Analysis
+from controlplane.analysis.task import Place
 from controlplane.analysis.traced import Images, Used, used
-from controlplane.analysis.worker import Place
 from controlplane.base.content import content_hash
 from controlplane.observe.trace import Trace
 from ptxtools.machine.consent import Consent

@@ -21,7 +21,7 @@ def test_simulations_have_the_figures_of_the_header(monkeypatch: pytest.MonkeyPa
     own = {"host_ns", "ways", "careful"}
     both = (rule.Rule(), rule.GuardRule())
     figures = [getattr(given, of.name) for given in both for of in fields(given) if of.name not in own]
-    assert count == 9
+    assert count == 10
     assert figures == [4711.0] * len(figures)
 
 

@@ -56,7 +56,7 @@ ADD = """
     add.u32 %r5, %r5, %r6;
 """
 FILL = "add.u32 %r5, %r2, %r6;"
-PLACES, WORDS, TURNS = ("home", "one", "two"), 1024, 60_000
+PLACES, WORDS, TURNS = ("home", "one", "two"), 256, 60_000
 LEGACY, OWN = driver.CUstream(1), driver.CUstream(2)
 RELAXED = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
 CASES: dict[str, Callable[["Program"], int]] = {}

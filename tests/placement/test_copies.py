@@ -154,7 +154,6 @@ def test_a_gpu_that_is_hidden_from_the_program_uses_home_s_memory(
 @pytest.mark.parametrize(
     ("option", "why", "refused"),
     [
-        ("--verify=20", "launches are verified", "launches are not verified while GPUs have copies of memory"),
         ("--check-writes=20", "writes are checked", "--check-writes takes what home pulls from another GPU's copy"),
         ("--disassemble=none", "no machine code may be disassembled", None),
     ],

@@ -337,3 +337,37 @@ TEST(a_wait_takes_over_the_time_of_the_write)
     cuStreamDestroy_v2(a);
     cuStreamDestroy_v2(b);
 }
+
+/* Streams run beside each other: who is late in real time finds later writes, too. */
+TEST(a_wait_takes_the_time_of_the_write_that_it_needs)
+{
+    int flag = 0;
+    struct fake_kernel spin = {.run = spin_until_set, .data = &flag};
+    struct fake_kernel slow = {.read_bytes = 500000000, .blocks = 1}; /* 500 us */
+    CUdeviceptr word;
+    CUstream a, b;
+    CUevent start, end;
+    float ms = 0;
+    fixture_start();
+    REQUIRE(!cuMemAlloc_v2(&word, 64) && !cuMemsetD8_v2(word, 0, 64) && !cuStreamSynchronize(NULL));
+    REQUIRE(!cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) && !cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    REQUIRE(!cuEventCreate(&start, 0) && !cuEventCreate(&end, 0));
+    CHECK_EQ(cuEventRecord(start, b), CUDA_SUCCESS);
+    fixture_launch(b, &spin);
+    CHECK_EQ(cuStreamWaitValue64_v2(b, word, 2, CU_STREAM_WAIT_VALUE_GEQ), CUDA_SUCCESS);
+    CHECK_EQ(cuEventRecord(end, b), CUDA_SUCCESS);
+    for (unsigned value = 1; value <= 3; value++) {
+        CHECK_EQ(cuStreamWriteValue64_v2(a, word, value, 0), CUDA_SUCCESS);
+        fixture_launch(a, &slow);
+    }
+    CHECK_EQ(cuStreamSynchronize(a), CUDA_SUCCESS);
+    host_set(&flag);
+    CHECK_EQ(cuEventSynchronize(end), CUDA_SUCCESS);
+    CHECK_EQ(cuEventElapsedTime_v2(&ms, start, end), CUDA_SUCCESS);
+    CHECK(ms > 0.499f && ms < 0.52f); /* of the second write, not of the third */
+    cuEventDestroy_v2(start);
+    cuEventDestroy_v2(end);
+    cuStreamDestroy_v2(a);
+    cuStreamDestroy_v2(b);
+    cuMemFree_v2(word);
+}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.analysis.cache import Key
-from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.pool import Pool
+from controlplane.analysis.result import Analysis
 from controlplane.analysis.share import (
     LEAST_SHARE,
     MOST_BEHIND,
@@ -19,7 +19,7 @@ from controlplane.analysis.share import (
     choose,
     told,
 )
-from controlplane.analysis.worker import Ahead, ImageOf, Place, Task, image_of
+from controlplane.analysis.task import Ahead, ImageOf, Place, Task, image_of
 from controlplane.base.content import content_hash
 
 BODY = ".visible .entry {name}(.param .u64 p) {{ .reg .b64 %a; ld.param.u64 %a, [p]; st.global.u32 [%a], 1; ret; }}\n"

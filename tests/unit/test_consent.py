@@ -9,7 +9,7 @@ import pytest
 from controlplane.analysis.analyst import Analyst
 from controlplane.analysis.cache import Key
 from controlplane.analysis.describe import unknown_description
-from controlplane.analysis.kernel import Analysis
+from controlplane.analysis.result import Analysis
 from controlplane.analysis.service import AnalysisService
 from controlplane.commands.run import main
 from controlplane.observe.layout import EntryKind

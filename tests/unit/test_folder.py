@@ -16,8 +16,8 @@ import pytest
 
 from controlplane.analysis.cache import DIGESTED, HEADER, MAGIC, SUFFIX, Cache, Key, analyser_version, decode, digest_of
 from controlplane.analysis.describe import unknown_description
-from controlplane.analysis.kernel import Analysis
 from controlplane.analysis.recent import Recent
+from controlplane.analysis.result import Analysis
 from controlplane.commands.main import main
 from ptxtools.machine.consent import Consent
 

@@ -248,12 +248,12 @@ CUresult tsr_event_query(struct tsr_event *event)
             if (!tsr_event_share_done(event->share, count, &ns))
                 result = CUDA_ERROR_NOT_READY;
             else
-                tsr_host_clock_advance(ns);
+                tsr_host_clock_seen(ns);
         } else if (event->record) {
             if (event->record->state != TSR_ITEM_DONE)
                 result = CUDA_ERROR_NOT_READY;
             else
-                tsr_host_clock_advance(event->record->end_ns);
+                tsr_host_clock_seen(event->record->end_ns);
         }
     }
     tsr_engine_unlock();

@@ -1,6 +1,7 @@
 #include "host_clock.h"
 
 #include "../context/context.h"
+#include "base/options.h"
 #include "base/os.h"
 
 #include <stdbool.h>
@@ -61,6 +62,12 @@ void tsr_host_clock_advance(uint64_t ns)
     if (ns > clock_here.virtual_ns)
         clock_here.virtual_ns = ns;
     publish();
+}
+
+void tsr_host_clock_seen(uint64_t ns)
+{
+    if (tsr_options()->query_time)
+        tsr_host_clock_advance(ns);
 }
 
 uint64_t tsr_host_clock_now(void)

@@ -12,6 +12,7 @@
 uint64_t tsr_host_clock_enter(void);
 void tsr_host_clock_leave(void);
 void tsr_host_clock_advance(uint64_t ns); /* to at least ns */
+void tsr_host_clock_seen(uint64_t ns);    /* the same, for who has asked and not waited; see TESSERA_QUERY_TIME */
 uint64_t tsr_host_clock_now(void);
 
 #endif

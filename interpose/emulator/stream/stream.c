@@ -431,7 +431,7 @@ CUresult tsr_stream_query(struct tsr_stream *stream)
     if (!result && !tsr_stream_idle_locked(stream))
         result = CUDA_ERROR_NOT_READY;
     if (!result && stream->last)
-        tsr_host_clock_advance(stream->last->end_ns);
+        tsr_host_clock_seen(stream->last->end_ns);
     tsr_engine_unlock();
     return result;
 }

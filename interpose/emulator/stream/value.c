@@ -95,15 +95,20 @@ static void store(uint64_t address, uint64_t value, bool wide)
         __atomic_store_n((uint32_t *)(uintptr_t)address, (uint32_t)value, __ATOMIC_RELEASE);
 }
 
+static bool fulfils(const void *condition, uint64_t value)
+{
+    const CUstreamBatchMemOpParams *op = condition;
+    bool wide = is_wide(op->operation);
+    return fulfilled(value, wide ? op->waitValue.value64 : op->waitValue.value, op->waitValue.flags, wide);
+}
+
 static bool wait_step(struct tsr_work *work, const CUstreamBatchMemOpParams *op, uint64_t *now_ns)
 {
-    bool wide = is_wide(op->operation);
-    uint64_t wanted = wide ? op->waitValue.value64 : op->waitValue.value;
-    if (!fulfilled(load(op->waitValue.address, wide), wanted, op->waitValue.flags, wide)) {
+    if (!fulfils(op, load(op->waitValue.address, is_wide(op->operation)))) {
         work->values.waited = true;
         return false;
     }
-    uint64_t written_ns = tsr_value_time_load(op->waitValue.address);
+    uint64_t written_ns = tsr_value_time_load(op->waitValue.address, fulfils, op);
     if (!written_ns && work->values.waited)
         written_ns = progress_ns;
     work->values.waited = false;
@@ -124,8 +129,9 @@ bool tsr_values_advance(struct tsr_work *work, uint64_t *ready_ns, uint64_t *end
             continue;
         if (op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 || op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64) {
             bool wide = is_wide(op->operation);
-            tsr_value_time_store(op->writeValue.address, *ready_ns); /* before the value: who sees it finds the time */
-            store(op->writeValue.address, wide ? op->writeValue.value64 : op->writeValue.value, wide);
+            uint64_t value = wide ? op->writeValue.value64 : op->writeValue.value;
+            tsr_value_time_store(op->writeValue.address, value, *ready_ns); /* before the value: who sees it finds the time */
+            store(op->writeValue.address, value, wide);
         } else if (!(done = wait_step(work, op, ready_ns))) {
             break;
         }

@@ -11,6 +11,7 @@
 
 #define NEIGHBOURS 8u
 #define KNOWN 64u
+#define WRITES (sizeof ((struct tsr_value_row *)0)->writes / sizeof(struct tsr_value_write))
 
 /* What lies behind a range of the address space; ranges never change their memory and their ids are never used again. */
 struct backing {
@@ -125,20 +126,36 @@ static struct tsr_value_row *row_of(uint64_t place, bool take)
             return row;
         first = first ? first : row;
     }
-    if (take && first)
+    if (take && first) {
+        __atomic_store_n(&first->count, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&first->place, place, __ATOMIC_RELEASE);
+    }
     return take ? first : NULL;
 }
 
-void tsr_value_time_store(uint64_t address, uint64_t ns)
+/* Of writes at the same time one may be lost. */
+void tsr_value_time_store(uint64_t address, uint64_t value, uint64_t ns)
 {
     struct tsr_value_row *row = row_of(place_of(address), true);
-    if (row)
-        __atomic_store_n(&row->ns, ns, __ATOMIC_RELEASE);
+    if (!row)
+        return;
+    uint64_t number = __atomic_load_n(&row->count, __ATOMIC_ACQUIRE);
+    struct tsr_value_write *write = &row->writes[number % WRITES];
+    __atomic_store_n(&write->value, value, __ATOMIC_RELAXED);
+    __atomic_store_n(&write->ns, ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&row->count, number + 1, __ATOMIC_RELEASE);
 }
 
-uint64_t tsr_value_time_load(uint64_t address)
+uint64_t tsr_value_time_load(uint64_t address, bool (*fulfils)(const void *condition, uint64_t value), const void *condition)
 {
-    struct tsr_value_row *row = row_of(place_of(address), false);
-    return row ? __atomic_load_n(&row->ns, __ATOMIC_ACQUIRE) : 0;
+    const struct tsr_value_row *row = row_of(place_of(address), false);
+    uint64_t count = row ? __atomic_load_n(&row->count, __ATOMIC_ACQUIRE) : 0, since_ns = 0;
+    for (uint64_t back = 1; back <= count && back <= WRITES; back++) {
+        const struct tsr_value_write *write = &row->writes[(count - back) % WRITES];
+        if (fulfils(condition, __atomic_load_n(&write->value, __ATOMIC_RELAXED)))
+            since_ns = __atomic_load_n(&write->ns, __ATOMIC_RELAXED);
+        else if (since_ns)
+            break;
+    }
+    return since_ns;
 }

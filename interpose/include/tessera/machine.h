@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define TSR_MACHINE_MAGIC 0x3143414d52535454ull /* "TTSRMAC1" in memory order is irrelevant: compared as a number */
-#define TSR_MACHINE_VERSION 3u
+#define TSR_MACHINE_VERSION 4u
 #define TSR_MACHINE_DEVICES 16
 #define TSR_MACHINE_PROCESSES 256
 #define TSR_MACHINE_KERNELS 4096 /* rows of the "what ran where" table; further kernels share the last row, named "(others)" */
@@ -93,10 +93,15 @@ struct tsr_device_live {
     uint64_t remote_bytes; /* atomic add: the same of other GPUs' memory */
 };
 
-/* When a value that streams of any process wait for was written: cuStreamWriteValue and its kin. */
+/* When values that streams of any process wait for were written: cuStreamWriteValue and its kin. */
+struct tsr_value_write {
+    uint64_t value, ns; /* atomic; what, and at which virtual time */
+};
+
 struct tsr_value_row {
-    uint64_t place; /* atomic; identity of the physical memory, 0: free */
-    uint64_t ns;    /* atomic; virtual time of the last write */
+    uint64_t place;                    /* atomic; identity of the physical memory, 0: free */
+    uint64_t count;                    /* atomic, release; writes so far */
+    struct tsr_value_write writes[32]; /* the latest; number n is writes[n % 32] */
 };
 
 struct tsr_machine {
