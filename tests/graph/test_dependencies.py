@@ -99,7 +99,7 @@ def forgetting(node: Node) -> Node:
 
 @settings(max_examples=300, deadline=None)
 @given(one=spans(), other=spans())
-def test_lattices_are_the_bytes_that_they_stand_for(one: Span, other: Span) -> None:
+def test_rows_are_the_bytes_that_they_stand_for(one: Span, other: Span) -> None:
     first, end = max(one.first, other.first), min(one.end, other.end)
     if first >= end:
         return
