@@ -69,7 +69,7 @@ class Evaluated:
             self.unknown[result.unknown[0][1]] += 1
             return
         written = (each for each in result.touched if each.kind is not AccessKind.READ)
-        self.written_bytes += sum(_size(each) for each in written if not each.scratch and not each.carried)
+        self.written_bytes += sum(_size(each) for each in written if not each.scratch and not each.intermediate)
         self.overwritten_bytes += sum(_size(each) for each in result.ranges if each.overwritten)
 
 

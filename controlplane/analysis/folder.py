@@ -1,11 +1,11 @@
-"""A folder on disk that is this user's own: what lies in it is believed, so nobody else may have written it.
+"""A folder on disk that belongs to this user alone: its contents are trusted, so nobody else may have written them.
 
-It is opened part by part without following links, and held open. Its last two parts must belong to this user, and are
-made to be for this user only. Of its files, only regular ones of this user are read that nobody else can read or write;
-anything else in their place is removed by its name. What is removed lies in the folder that is open, and nowhere else.
+It is opened component by component without following links, and held open. Its last two components must belong to this
+user, and are created for this user only. Of its files, only regular ones of this user are read that nobody else can
+read or write; anything else is unlinked by name, which removes the entry from the open folder and nothing elsewhere.
 
-A folder that is not this user's is not used, which is said once. Other errors of the file system mean that something
-is not kept; they are nobody's business.
+A folder of another user is not used, which is reported once. Other errors of the file system mean that something is not
+kept; they are not reported.
 """
 
 from __future__ import annotations

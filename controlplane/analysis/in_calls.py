@@ -1,7 +1,7 @@
 """What a launch inside a library call touches, from its code and from the call together.
 
-Each of the two holds every access by itself, variables of the module aside, which a call does not name; so only what is
-in both can happen. interpose/launch/call_ranges.c is its clone.
+Each of the two is an over-approximation, except that a call does not name variables of the module; so a launch touches
+only what is in both. interpose/launch/call_ranges.c does the same.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def _narrowed(own: Range, operands: list[Range]) -> Iterator[Range]:
 
 def _marked(own: Range, operands: list[Range]) -> Range:
     holding = [each for each in operands if own.variable is None and _holds(each, own)]
-    scratch, carried = any(each.scratch for each in holding), any(each.carried for each in holding)
-    return replace(own, scratch=scratch, carried=carried) if scratch or carried else own
+    scratch, intermediate = any(each.scratch for each in holding), any(each.intermediate for each in holding)
+    return replace(own, scratch=scratch, intermediate=intermediate) if scratch or intermediate else own
 
 
 def _is_left_over(own: Range, operands: list[Range]) -> bool:

@@ -24,7 +24,7 @@ _KINDS = tuple(AccessKind)
 class Operand:
     """Bytes `first` to `last`, `width` of them at every multiple of `stride` from there (0: all).
 
-    last 0: as much as the allocation that `first` lies in. `overwritten`, `scratch`, `carried`: as of a Range.
+    last 0: as much as the allocation that `first` lies in. `overwritten`, `scratch`, `intermediate`: as of a Range.
     """
 
     kind: AccessKind
@@ -34,7 +34,7 @@ class Operand:
     width: int
     overwritten: bool = False
     scratch: bool = False
-    carried: bool = False
+    intermediate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ class LibraryCall:
 def _range(operand: Operand, allocations: Allocations) -> Range | None:
     if operand.last:
         ends = (0, operand.last - operand.first, operand.stride, operand.width)
-        marks = (operand.overwritten, operand.scratch, operand.carried)
+        marks = (operand.overwritten, operand.scratch, operand.intermediate)
         return Range(operand.kind, None, None, operand.first, *ends, False, *marks)
     found = allocations(operand.first)
     if found is None:
         return None
     begin, end = found
     ends = (begin - operand.first, end - operand.first - 1, 0, 0)
-    marks = (False, operand.scratch, operand.carried)
+    marks = (False, operand.scratch, operand.intermediate)
     return Range(operand.kind, None, None, operand.first, *ends, True, *marks)
 
 
@@ -92,7 +92,7 @@ def _operand(record: np.void) -> Operand:
     first, last = int(record["range.first"]), int(record["range.last"])
     detail = int(record["detail"])
     kind = _KINDS[(detail & constant("TSR_RECORD_RANGE_KIND")) % len(_KINDS)]
-    flags = (bool(detail & flag) for flag in (RangeFlag.OVERWRITTEN, RangeFlag.SCRATCH, RangeFlag.CARRIED))
+    flags = (bool(detail & flag) for flag in (RangeFlag.OVERWRITTEN, RangeFlag.SCRATCH, RangeFlag.INTERMEDIATE))
     return Operand(kind, first, last, int(record["range.stride"]), int(record["range.width"]), *flags)
 
 

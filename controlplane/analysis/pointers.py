@@ -1,7 +1,7 @@
 """Pointers that launches leave in memory for later ones: which allocations may a launch touch that loads them?
 
-A launch that stores its parameters' pointers, moved or not, to places that are surely written leaves known words there.
-They stay known until something else may have written to them; whoever loads them may touch the allocations that they
+A launch that must write its parameters' pointers, plus offsets or not, to some words leaves known words there. They
+stay known until something else may have written to them; a launch that loads them may touch the allocations that they
 point into. docs/observing.md says what is assumed.
 """
 
@@ -61,8 +61,13 @@ class Kernel:
         """Writes that tell what they store, with where in the parameter block the pointer lies that they go through."""
         found = []
         for access in self.template.accesses:
-            ways = bases(self.template, access.address) if access.pointers is not None else set()
-            offsets = {node.number for way in ways for node in way if node.op is Op.PARAMETER and node.width == 64}
+            alternatives = bases(self.template, access.address) if access.pointers is not None else set()
+            offsets = {
+                node.number
+                for alternative in alternatives
+                for node in alternative
+                if node.op is Op.PARAMETER and node.width == 64
+            }
             if len(offsets) == 1:
                 found.append((access, offsets.pop()))
         return found
@@ -242,8 +247,17 @@ def _through(template: Template, line: int) -> Iterator[Through]:
 
 def _loaded(template: Template, access: Access) -> tuple[int, ...]:
     """Lines that load the pointers that an address may begin with."""
-    ways = bases(template, access.address)
-    return tuple(sorted({node.number for way in ways for node in way if node.op is Op.LOADED and node.width == 64}))
+    alternatives = bases(template, access.address)
+    return tuple(
+        sorted(
+            {
+                node.number
+                for alternative in alternatives
+                for node in alternative
+                if node.op is Op.LOADED and node.width == 64
+            }
+        )
+    )
 
 
 def _is_pointer(value: int) -> bool:

@@ -1,8 +1,8 @@
-"""The worker processes of analyses: a few, each with one task at a time, the others wait in their order.
+"""The worker processes of analyses: a few, each with one task at a time; other tasks wait in a queue.
 
-A worker that dies or takes too long costs its task, which is unknown then, and is replaced. Functions of one image go
-to the same worker, which keeps what it has read of it, unless many of them wait. A worker that begins with an image is
-told of others for which functions wait: it gets these, too, and has their machine code disassembled at once.
+A worker that dies or takes too long loses its task, whose result is then unknown, and is replaced. Functions of one
+image go to the same worker, which caches what it has read of it, unless many of them wait. A worker that begins with an
+image is also told of other images for which functions wait: it gets these, too, and disassembles them all at once.
 """
 
 from __future__ import annotations

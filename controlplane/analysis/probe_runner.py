@@ -1,7 +1,7 @@
 """A process that makes one probe: it launches a function on memory of its own, on whatever driver it finds.
 
 Its standard input is one line of JSON: a Probe (probe.py) with the file of the image. It prints one: the experiment, or
-why there is none. What the launch does wrong, or how long it takes, is this process' own.
+why there is none. A launch that crashes or hangs harms this process only.
 """
 
 from __future__ import annotations

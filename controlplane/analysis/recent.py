@@ -1,8 +1,8 @@
-"""Which analyses the latest runs used, so that the next one has them from the cache before its program starts.
+"""Which analyses the latest runs used, so that the next one loads them from the cache before its program starts.
 
-A file beside the cache's entries, the latest used first; of two runs that end at the same time one is remembered. It
-begins with a digest of the rest. What is damaged, or of another version of the analyser, is forgotten. Another one has
-the launches that shims had to evaluate (tessera/templates.h), so that in the next run none has to wait for that.
+A file beside the cache's entries, the latest used first; if two runs end at the same time, one is remembered. It begins
+with a digest of the rest. A file that is damaged, or of another version of the analyser, is ignored. A second file has
+the launches that shims had to evaluate (tessera/templates.h), so that the next run need not wait for that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A process that analyses functions, one after the other, with the machine's spare time.
+"""A process that analyses functions, one after the other, at low priority.
 
-It is asked over a SOCK_SEQPACKET socket: a message is a Task in JSON, with a descriptor of the image and one for each
-source, then those of the images beside it. It answers with the encoded analysis (cache.encode) in a memory file. It
-ends when the socket does. What an analysis does wrong, or the memory that it takes, is this process' own.
+Its requests come over a SOCK_SEQPACKET socket: a message is a Task in JSON, with a descriptor of the image and one for
+each source, then those of the images beside it. It answers with the encoded analysis (cache.encode) in a memory file.
+It ends when the socket is closed. An analysis that crashes, or takes too much memory, harms this process only.
 """
 
 from __future__ import annotations

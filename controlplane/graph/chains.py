@@ -1,6 +1,7 @@
-"""Why not more of a program runs at the same time: the launches whose bytes chain it, and the program's own chain.
+"""Why not more of a program runs at the same time: the launches whose bytes chain it, and the program's own critical
+path.
 
-A need that better knowledge could take away is a link: a read of a whole allocation, a write that nobody knows to
+A link is a dependency that better knowledge could remove: a read of a whole allocation, a write that is not known to
 overwrite, a launch that may touch anything. For each kernel and reason, the program is simulated as if all else were
 known and only this were not ("alone"), and as if only this were known ("without").
 """

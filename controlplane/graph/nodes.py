@@ -27,7 +27,7 @@ class Why(IntEnum):
 
     READ = 0  # it may read them, as far as its code says
     WHOLE = 1  # it may read something in the allocation, no more is known
-    OLD = 2  # it may write them, and nobody knows that it surely does
+    OLD = 2  # it may write them, but is not known to overwrite them
     SCRATCH = 3  # an earlier launch of the same library call left them for it
     ANYTHING = 4  # it may touch anything, or the other one may have
 

@@ -1,4 +1,4 @@
-"""A study as one page for a browser, with all that it shows in it: it asks nobody for anything."""
+"""A study as one self-contained page for a browser, which loads nothing from elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The longest chain of operations that wait for each other: no number of GPUs is faster."""
+"""The critical path: the longest chain of operations that depend on each other. No number of GPUs is faster."""
 
 from __future__ import annotations
 

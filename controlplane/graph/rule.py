@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntFlag
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from cffi import FFI
 from ptxtools import native
 from ptxtools.native import records
 
+HEADER = "place.h"
 LIBRARY = "schedule/libtessera_place.so.1"
 _FUNCTIONS = """
 void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *options);
@@ -37,20 +38,24 @@ class Ways(IntFlag):
     BOTH = 3
 
 
+def _figure(name: str) -> float:
+    return field(default_factory=lambda: float(records.constant(records.header(HEADER)[1], name, HEADER)))
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Figures of H200s over NVLink. host_ns: between a thread's calls; fence_ns: until another GPU sees that work is
-    done; copy_ns: before a copy's first byte; bytes_per_ns: of each link.
+    """The figures that programs' processes have, of H200s over NVLink. host_ns: between a thread's calls; fence_ns:
+    until another GPU sees that work is done; copy_ns: before a copy's first byte; bytes_per_ns: of each link.
 
     lead_ns and slack_ns: as in tessera/place.h; careful: nothing leaves home that could not be back in time.
     """
 
-    lead_ns: float = 500e3
-    slack_ns: float = 10e6
+    lead_ns: float = _figure("TSR_PLACE_LEAD_NS")
+    slack_ns: float = _figure("TSR_PLACE_SLACK_NS")
     host_ns: float = 5e3
-    fence_ns: float = 8e3
-    copy_ns: float = 3e3
-    bytes_per_ns: float = 390.0
+    fence_ns: float = _figure("TSR_PLACE_FENCE_NS")
+    copy_ns: float = _figure("TSR_PLACE_COPY_NS")
+    bytes_per_ns: float = _figure("TSR_PLACE_BYTES_PER_NS")
     ways: Ways = Ways.BOTH
     careful: bool = True
 
@@ -59,11 +64,11 @@ class Rule:
 class GuardRule:
     """Of the guard (tessera/place.h)."""
 
-    window_ns: float = 60e6
-    rest_ns: float = 20e6
-    longest_rest_ns: float = 10e9
-    least: float = 0.01
-    budget_ns: float = 3e6
+    window_ns: float = _figure("TSR_GUARD_WINDOW_NS")
+    rest_ns: float = _figure("TSR_GUARD_REST_NS")
+    longest_rest_ns: float = _figure("TSR_GUARD_LONGEST_REST_NS")
+    least_permille: float = _figure("TSR_GUARD_LEAST_PERMILLE")
+    budget_ns: float = _figure("TSR_GUARD_BUDGET_NS")
 
 
 class Part(NamedTuple):
@@ -175,7 +180,7 @@ class Guard:
         self._clocks = _new(self._library.ffi, "struct tsr_guard_clocks *")
         options = _new(self._library.ffi, "struct tsr_guard_options *")
         options.window_ns, options.rest_ns, options.longest_rest_ns = rule.window_ns, rule.rest_ns, rule.longest_rest_ns
-        options.least, options.budget_ns = rule.least, rule.budget_ns
+        options.least, options.budget_ns = rule.least_permille / 1000, rule.budget_ns
         self._library.functions.tsr_guard_init(self._guard, options)
 
     def stays(self, now: Clocks) -> bool:
@@ -208,11 +213,11 @@ def _fewer(parts: Sequence[Part], most: int) -> list[Part]:
 class _Library:
     def __init__(self) -> None:
         self.ffi = FFI()
-        _, text = records.header("place.h")
-        self.ffi.include(records.parsed("place.h"))
+        _, text = records.header(HEADER)
+        self.ffi.include(records.parsed(HEADER))
         self.ffi.cdef(_FUNCTIONS)
         self.functions: Any = self.ffi.dlopen(str(native.file(LIBRARY)))
-        self.most_parts = records.constant(text, "TSR_PLACE_PARTS", "place.h")
+        self.most_parts = records.constant(text, "TSR_PLACE_PARTS", HEADER)
 
 
 @cache

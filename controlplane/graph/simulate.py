@@ -1,7 +1,7 @@
-"""How long a program takes on some GPUs when its launches go where the rule sends them, and not where streams do.
+"""How long a program takes on some GPUs when the rule places its launches, and streams do not order them.
 
 The rule and its clocks are those of the application's process (controlplane/graph/rule.py, tessera/place.h). Each GPU
-runs its launches one after another; copies from one GPU to another do, too. Constants lie everywhere. An operation that
+runs its launches one after another; so do copies from one GPU to another. Constants are on all GPUs. An operation that
 may touch anything waits for all GPUs and runs on the first one.
 
 Pure: the same program gives the same schedule.

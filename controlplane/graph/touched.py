@@ -1,4 +1,4 @@
-"""From the ranges of a launch to what it needs of others and what it leaves for them."""
+"""From the ranges of a launch to what it needs of earlier launches, and what it writes for later ones."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Who reads whose bytes: one pass over a program with a map of memory, which knows each byte's last writer.
+"""Dependencies: one pass over a program with a map of memory, which knows each byte's last writer.
 
 The map is a sorted list of disjoint cells. A cell has the versions of its bytes, the newest last: the first one is of
-all bytes, those on top are strided. An operation that may write bytes without surely overwriting them counts as
-reading the old ones and being their only writer from then on.
+all bytes, those on top are rows. An operation that may write bytes without being known to overwrite them counts as
+reading the old ones and as their only writer from then on.
 
-A version of a cell is a *piece*, with a number. A piece that is cut becomes two with new numbers, whose parent it is:
-whoever follows pieces in the order of the program knows what became of each.
+A version of a cell is a *piece*, with a number. A piece that is split becomes two with new numbers, whose parent it is:
+so pieces can be followed in the order of the program.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from controlplane.graph.lattice import Lattice, common, covers, lattice_of, meet
 from controlplane.graph.nodes import UNWRITTEN, Program, Read, Span, What, Why
+from controlplane.graph.rows import Rows, common, covers, meet, rows_of
 
 EVERYTHING = Span(0, 1 << 64)
 EXPANDED = 4  # strided ranges of so few pieces are as many intervals
@@ -53,11 +53,11 @@ class Dependencies:
 
 
 class _Cell:
-    """Bytes up to `end`. layers: (lattice, writer, piece); readers: (reader, lattice) since the last full write."""
+    """Bytes up to `end`. layers: (rows, writer, piece); readers: (reader, rows) since the last full write."""
 
     __slots__ = ("end", "layers", "readers")
 
-    def __init__(self, end: int, layers: list[tuple[Lattice, int, int]], readers: list[tuple[int, Lattice]]) -> None:
+    def __init__(self, end: int, layers: list[tuple[Rows, int, int]], readers: list[tuple[int, Rows]]) -> None:
         self.end, self.layers, self.readers = end, layers, readers
 
 
@@ -85,8 +85,8 @@ class _Map:
         cell = self.cells[place]
         halves = [
             [
-                (lattice, writer, piece if writer == UNWRITTEN else self.piece(writer, piece))
-                for lattice, writer, piece in cell.layers
+                (rows, writer, piece if writer == UNWRITTEN else self.piece(writer, piece))
+                for rows, writer, piece in cell.layers
             ]
             for _ in range(2)
         ]
@@ -96,25 +96,25 @@ class _Map:
         return place + 1
 
     def read(self, node: int, span: Span, why: Why) -> None:
-        lattice = lattice_of(span)
+        rows = rows_of(span)
         first, end = self.cut(span.first), self.cut(span.end)
         for place in range(first, end):
             cell, begin = self.cells[place], self.begins[place]
-            if lattice is None and len(cell.layers) == 1:
+            if rows is None and len(cell.layers) == 1:
                 _, writer, piece = cell.layers[0]
                 if piece not in self.needed:
                     self.need(node, writer, piece, cell.end - begin, why)
             else:
-                self.read_layers(node, cell, begin, lattice, why)
-            if not cell.readers or cell.readers[-1] != (node, lattice):
-                cell.readers.append((node, lattice))
+                self.read_layers(node, cell, begin, rows, why)
+            if not cell.readers or cell.readers[-1] != (node, rows):
+                cell.readers.append((node, rows))
 
-    def read_layers(self, node: int, cell: _Cell, begin: int, lattice: Lattice, why: Why) -> None:
+    def read_layers(self, node: int, cell: _Cell, begin: int, rows: Rows, why: Why) -> None:
         """From the newest one down, until no byte is left."""
         for of, writer, piece in reversed(cell.layers):
-            if meet(of, lattice) and (size := common(of, lattice, begin, cell.end)):
+            if meet(of, rows) and (size := common(of, rows, begin, cell.end)):
                 self.need(node, writer, piece, size, why)
-            if covers(of, lattice):
+            if covers(of, rows):
                 return
 
     def need(self, node: int, writer: int, piece: int, size: int, why: Why) -> None:
@@ -129,32 +129,32 @@ class _Map:
         self.needed.add(piece)
 
     def write(self, node: int, span: Span, *, scratch: bool = False) -> None:
-        lattice = lattice_of(span)
+        rows = rows_of(span)
         first, end = self.cut(span.first), self.cut(span.end)
         if not scratch:
             for place in range(first, end):
-                self.order(node, self.cells[place], self.begins[place], lattice)
+                self.order(node, self.cells[place], self.begins[place], rows)
         for place in range(first, end):
-            self.overwritten.update(writer for of, writer, _ in self.cells[place].layers if meet(of, lattice))
-        if lattice is None:
+            self.overwritten.update(writer for of, writer, _ in self.cells[place].layers if meet(of, rows))
+        if rows is None:
             cell = _Cell(span.end, [(None, node, self.piece(node))], [])
             self.begins[first:end], self.cells[first:end] = [span.first], [cell]
             return
         for place in range(first, end):
             cell = self.cells[place]
-            layers = [cell.layers[0]] + [layer for layer in cell.layers[1:] if not covers(lattice, layer[0])]
-            cell.layers = [*_fewer(layers), (lattice, node, self.piece(node))]
-            kept = [reader for reader in cell.readers if not covers(lattice, reader[1])]
+            layers = [cell.layers[0]] + [layer for layer in cell.layers[1:] if not covers(rows, layer[0])]
+            cell.layers = [*_fewer(layers), (rows, node, self.piece(node))]
+            kept = [reader for reader in cell.readers if not covers(rows, reader[1])]
             cell.readers = kept[-MOST_READERS:]
 
-    def order(self, node: int, cell: _Cell, begin: int, lattice: Lattice) -> None:
+    def order(self, node: int, cell: _Cell, begin: int, rows: Rows) -> None:
         """Whom it must not overtake on the GPU that has only one copy of the bytes."""
         for of, writer, _ in cell.layers:
-            if writer not in (UNWRITTEN, node) and meet(of, lattice):
-                self.found.waw[node][writer] += common(of, lattice, begin, cell.end)
+            if writer not in (UNWRITTEN, node) and meet(of, rows):
+                self.found.waw[node][writer] += common(of, rows, begin, cell.end)
         for reader, of in cell.readers:
-            if reader != node and meet(of, lattice):
-                self.found.war[node][reader] += common(of, lattice, begin, cell.end)
+            if reader != node and meet(of, rows):
+                self.found.war[node][reader] += common(of, rows, begin, cell.end)
 
     def write_all(self, node: int) -> None:
         """It may have left anything anywhere."""
@@ -170,7 +170,7 @@ class _Map:
         self.cells[first:end] = [_Cell(span.end, [(None, UNWRITTEN, 0)], [])]
 
 
-def _fewer(layers: list[tuple[Lattice, int, int]]) -> list[tuple[Lattice, int, int]]:
+def _fewer(layers: list[tuple[Rows, int, int]]) -> list[tuple[Rows, int, int]]:
     return layers if len(layers) < MOST_LAYERS else [layers[0], *layers[len(layers) - MOST_LAYERS // 2 :]]
 
 
@@ -227,7 +227,7 @@ def _intervals(span: Span) -> list[Span]:
     """The bytes of a span in as few spans as the map can do with."""
     if span.first >= span.end:
         return []
-    if lattice_of(span) is None:
+    if rows_of(span) is None:
         return [Span(span.first, span.end)]
     if span.end - span.first > EXPANDED * span.stride:
         return [span]

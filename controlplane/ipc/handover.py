@@ -1,7 +1,7 @@
-"""What other processes of this user find by a name: memory files and sockets, through descriptors of this process.
+"""Memory files and sockets that other processes of this user find by a name: through descriptors of this process.
 
-The name is /proc/PID/fd/N: the kernel lets only processes of the same user through, nothing of it is in a folder, and
-it is gone with this process. Sockets are SOCK_SEQPACKET; see base/socket.h for the other side.
+The name is /proc/PID/fd/N: the kernel admits only processes of the same user, no folder has an entry for it, and it
+vanishes with this process. Sockets are SOCK_SEQPACKET; see base/socket.h for the other side.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class RangeFlag(IntFlag):
 
     OVERWRITTEN = 256
     SCRATCH = 512
-    CARRIED = 1024
+    INTERMEDIATE = 1024
 
 
 class EntryKind(IntEnum):

@@ -1,8 +1,8 @@
-"""One process that writes records, as its reader sees it: the journal and the rings, mapped.
+"""One process that writes records, from its reader's side: the journal and the rings, mapped.
 
-The writer may die, be stopped, or be wrong at any moment. So: files are mapped only if they are sealed against
-shrinking, each number read from them is read once and bounded, and positions that must not be lost are kept on this
-side. What cannot be right raises WireError; the caller gives that process up.
+The writer may die, be stopped, or be faulty at any moment. So files are mapped only if they are sealed against
+shrinking, each number read from them is read once and checked, and positions that must not be lost are kept on this
+side. A value that is impossible raises WireError; the caller then drops that process.
 """
 
 import mmap

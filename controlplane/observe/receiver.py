@@ -1,8 +1,8 @@
 """The service that receives records: accepts processes on the records' socket, drains their rings, feeds sinks.
 
-One process that breaks the protocol is given up, with a message, and what it had written until then is kept. Where
-records go is the sinks' business; they are told everything about a process in this order: begin, then any mixture
-of ring, define, code, records and state, and end.
+A process that breaks the protocol is dropped, with a message; what it had written until then is kept. Sinks decide
+where records go; each is told everything about a process in this order: begin, then any mixture of ring, define, code,
+records and state, and end.
 """
 
 import os

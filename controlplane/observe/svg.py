@@ -1,6 +1,6 @@
 """A window of a timeline as a picture: a row per track, a box per slice, with its name where there is room.
 
-The names that take the most time in the window have a colour each, told at the foot; all others are grey.
+The names that take the most time in the window have a colour each, listed at the foot; all others are grey.
 """
 
 from collections import Counter
@@ -22,7 +22,8 @@ PALETTE = (
 )
 OTHERS = "#bab0ac"
 STYLE = (
-    "text{font:11px ui-sans-serif,system-ui,sans-serif;fill:#222}.group{font-weight:600}.small{font-size:10px}"
+    "text{font:11px ui-sans-serif,system-ui,sans-serif;fill:#222}.small{font-size:10px}"
+    ".group{font-weight:600;paint-order:stroke;stroke:#fff;stroke-width:4px}"
     ".inside{fill:#fff;font-size:10px;pointer-events:none}.row{fill:#f5f6f8}.grid{stroke:#d5d8dd;stroke-width:1}"
     ".launch{stroke:#8a8f98;stroke-width:.6;opacity:.6}.event{stroke:#e15759;stroke-width:.8;stroke-dasharray:3 2}"
 )
@@ -42,14 +43,16 @@ def draw(timeline: Timeline, begin_ns: int, end_ns: int) -> str:
         *_axis(begin_ns, end_ns, scale, foot),
     ]
     tops: dict[int, int] = {}  # of tracks, by identity
+    headings = []  # in front of lines, which long ones reach
     for place, row in enumerate(rows):
         top = HEAD + place * ROW
         tops[id(row)] = top
         if isinstance(row, str):
-            parts.append(f'<text class="group" x="8" y="{top + 15}">{escape(row)}</text>')
+            headings.append(f'<text class="group" x="8" y="{top + 15}">{escape(row)}</text>')
         else:
             parts += _track(row, top, (begin_ns, end_ns), scale, colors)
     parts += _flows(timeline, tops, begin_ns, end_ns, scale)
+    parts += headings
     parts += _legend(colors, foot)
     return "\n".join([*parts, "</svg>", ""])
 

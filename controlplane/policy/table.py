@@ -41,7 +41,7 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
     if policy.memory_place == COPIES:
         pending: int = _proofs()["TSR_PROOF_PENDING"]
         for target, source in permutations(policy.gpus, 2):
-            record.pairs[target * GPUS + source].proof = pending
+            record.pairs[target][source].proof = pending
     return bytes(ffi.buffer(record))
 
 
@@ -342,7 +342,7 @@ def _copies(record: Any, policy: Policy) -> Copies:
         int(record.directory_cells),
         int(record.directory_bytes),
         _by_gpu(record.through_host_bytes),
-        tuple(_pair(record.pairs[b * GPUS + a], a, b) for a, b in permutations(policy.gpus, 2)),
+        tuple(_pair(record.pairs[b][a], a, b) for a, b in permutations(policy.gpus, 2)),
     )
 
 

@@ -1,9 +1,9 @@
-"""Edits of a policy while the program runs: the file is looked at now and then, and its rules replace those in use.
+"""Edits of a policy while the program runs: the file is checked periodically, and its rules replace those in use.
 
-A service of the control plane (controlplane/loop.py). A file that cannot be used, whatever the reason, changes nothing:
-what is wrong is said, and the rules before stay in use. Rules are taken over once the file has not changed for one
-interval, so that half-written files are not read. Home and executors belong to a run: an edit that changes them is
-refused.
+A service of the control plane (controlplane/ipc/loop.py). A file that cannot be used, for whatever reason, changes
+nothing: the mistake is reported, and the old rules stay in use. Rules are taken over once the file has not changed for
+one interval, so that half-written files are not read. Home and executors are fixed for a run: an edit that changes them
+is refused.
 """
 
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""tessera-run: what is put before a program, and what is said after it."""
+"""tessera-run: what happens before a program starts and after it has ended."""

@@ -164,7 +164,7 @@ static bool allocation_of(const struct tsr_sections *template, const struct tsr_
     return true;
 }
 
-/* A range that is overwritten is told as it is, or not at all. */
+/* An overwritten range must not be widened: it is kept exactly, or dropped. */
 static bool is_inside(const struct tsr_access_range *range, int64_t first, int64_t last)
 {
     return range->first >= first && range->last <= last;
@@ -211,16 +211,16 @@ static uint32_t without_strides(struct tsr_access_range *ranges, uint32_t count)
     return kept;
 }
 
-/* What is told of the tensor whose map the range is about; 0: nothing. */
-static uint32_t tensor_ranges(const struct tsr_access_launch *launch, uint32_t offset, struct tsr_access_range *told)
+/* The ranges of the tensor whose map the range is about; 0: none are known. */
+static uint32_t tensor_ranges(const struct tsr_access_launch *launch, uint32_t offset, struct tsr_access_range *found)
 {
     const char *map = (const char *)launch->parameters + offset;
     if ((uint64_t)offset + TENSOR_MAP_BYTES > launch->parameter_bytes)
         return 0;
     if (launch->tensor)
-        return launch->tensor(launch->tensor_context, map, told);
-    told[0] = (struct tsr_access_range){.whole = 1};
-    memcpy(&told[0].base, map, sizeof told[0].base);
+        return launch->tensor(launch->tensor_context, map, found);
+    found[0] = (struct tsr_access_range){.whole = 1};
+    memcpy(&found[0].base, map, sizeof found[0].base);
     return 1;
 }
 
@@ -238,15 +238,15 @@ static void fail(struct tsr_access_result *result, enum tsr_access_reason reason
 static void hand_over_tensor(const struct tsr_sections *template, const struct tsr_access_launch *launch,
                              const struct tsr_access_range *of, struct tsr_access_result *result)
 {
-    struct tsr_access_range told[TSR_ACCESS_TENSOR_RANGES];
-    uint32_t count = tensor_ranges(launch, of->offset, told);
+    struct tsr_access_range found[TSR_ACCESS_TENSOR_RANGES];
+    uint32_t count = tensor_ranges(launch, of->offset, found);
     if (count == 0 || count > TSR_ACCESS_TENSOR_RANGES || count > result->capacity - result->count) {
         fail(result, count == 0 ? TSR_WHY_TENSOR : TSR_WHY_BUDGET);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
         struct tsr_access_range *to = &result->ranges[result->count];
-        *to = told[i];
+        *to = found[i];
         to->kind = of->kind;
         to->parameter = of->parameter;
         to->symbol = -1;
@@ -280,7 +280,7 @@ static bool has_tensors(const struct tsr_found *found)
 
 /*
  * The ranges with their bases, as far as there is room for them. What was found may stand where the result is to stand; tensors, which become
- * more ranges, are told from `room` then, which has as much.
+ * more ranges, are then in `room`, which has as much space.
  */
 static void hand_over(const struct tsr_access *access, const struct tsr_access_launch *launch, struct tsr_found *found,
                       struct tsr_access_range *room, struct tsr_access_result *result)

@@ -104,7 +104,7 @@ static const struct tsr_form *quotient(struct tsr_evaluation *e, const struct ts
     return tsr_divide_quotient(e, value, divisor);
 }
 
-/* A quotient that threads behind the end of the data alone would have one greater, as what it is for the others. */
+/* A quotient that would be one greater only for threads beyond the end of the data, as it is for the others. */
 static const struct tsr_form *settled(struct tsr_evaluation *e, const struct tsr_form *value, uint32_t condition)
 {
     const struct tsr_symbol *symbol = tsr_divide_origin(e, value);

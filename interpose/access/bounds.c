@@ -130,7 +130,7 @@ static bool score_of(struct tsr_evaluation *e, const struct scaled *form, const 
     return true;
 }
 
-/* Whether a step leads below the best one; false also when that is too large to be told. */
+/* Whether a step leads below the best bound; false also if the numbers are too large. */
 static inline bool is_better(const struct step *step, const struct step *best)
 {
     int64_t left, right;

@@ -1,7 +1,7 @@
-/* Forms of nodes that are one of several values: by which is less, by a predicate, by the path that was taken. */
+/* Forms of nodes that are one of several values: minimum and maximum, selects by a predicate, phis. */
 #include "access/evaluation.h"
 
-#define MANY_LOOPS (1ull << 63) /* of several loops: which of them is not told */
+#define MANY_LOOPS (1ull << 63) /* of several loops, not known which */
 
 struct option {
     const struct tsr_form *form;

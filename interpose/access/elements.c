@@ -1,6 +1,6 @@
 /*
  * Elements of tables among the parameters: of a node's operands, the first is the index, the others are the elements and, as the last
- * one, what lies behind them. `number` is how far the index goes from one element to the next.
+ * one, any value beyond them. `number` is how far the index goes from one element to the next.
  *
  * Pointers, sizes and strides that lie in tables belong together: an index that is a block's decides all of them. What would multiply a
  * size by a coordinate is affine as soon as the size is a number. So the grid is split there, into parts in which the elements are the

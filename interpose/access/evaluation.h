@@ -1,10 +1,10 @@
 /*
- * The evaluation of a template for one launch; private to this directory. ptxtools/README.md says how ranges are found, the head of each
- * file why its step is right.
+ * The evaluation of a template for one launch; private to this directory. ptxtools/README.md says how ranges are found; the head of each
+ * file says why its step is sound.
  *
- * All memory is taken from the caller's scratch, forms from below and symbols from above, and given back within an evaluation only where
- * nothing was kept of it. When it or the budget of steps is used up, or values depend on each other too deeply, the evaluation is left by a
- * jump to run.c, which gives coarser ranges for the accesses that are left (whole.c). Nothing is held that the jump would lose.
+ * All memory comes from the caller's scratch: forms from the lower end, symbols from the upper end. During an evaluation it is released only where
+ * nothing points into it any more. When the memory or the budget of steps is used up, or values depend on each other too deeply, the evaluation is
+ * left by a longjmp to run.c, which gives coarser ranges for the remaining accesses (whole.c). Nothing is held that the jump would leak.
  */
 #ifndef TESSERA_ACCESS_EVALUATION_H
 #define TESSERA_ACCESS_EVALUATION_H
@@ -44,11 +44,11 @@ struct tsr_input {
     uint32_t offset, size;
 };
 
-/* What evaluation depends on besides grid and block: the inputs' values, then the symbols' addresses. */
+/* What an evaluation depends on besides grid and block: the values of inputs, then the addresses of symbols. */
 struct tsr_inputs {
     struct tsr_sections template;
     const struct tsr_input *items;
-    const uint32_t *of_node; /* the input that each node of TSR_OP_PARAMETER is */
+    const uint32_t *of_node; /* by node of TSR_OP_PARAMETER: which input it is */
     uint32_t count;
     bool has_elements; /* tables are read with an index */
 };
@@ -58,9 +58,9 @@ enum tsr_asked {
     TSR_ASKED_ALLOCATED = 2 /* whether it is an address in an allocation */
 };
 
-/* What an evaluation depends on of an input. */
+/* Which properties of an input an evaluation depends on. */
 struct tsr_seen {
-    uint64_t bits;  /* of its value */
+    uint64_t bits;  /* which bits of its value */
     uint32_t asked; /* enum tsr_asked */
 };
 
@@ -96,7 +96,7 @@ struct tsr_signs {
     uint32_t positive, negative;
 };
 
-/* Of a form as a fact: whether its symbols' bounds imply it. */
+/* Whether a form that is used as a fact follows from the bounds of its symbols. */
 enum tsr_slack { TSR_SLACK_NOT_LOOKED_AT, TSR_SLACK, TSR_NO_SLACK };
 
 /* constant + sum of coefficient * symbol, congruent to the machine's value. Never changed once made. */
@@ -108,7 +108,7 @@ struct tsr_form {
     struct tsr_term terms[];
 };
 
-/* Forms that are at most 0. Where a pointer to facts is NULL, the launch never gets there. */
+/* Forms that are at most 0. A NULL pointer to facts means unreachable. */
 struct tsr_facts {
     uint32_t count;
     const struct tsr_form *items[];
@@ -123,15 +123,15 @@ struct tsr_fact_link {
 struct tsr_symbol {
     tsr_wide low, high;
     tsr_wide mask;      /* bits that may be set; -1: not known */
-    uint64_t loops;     /* in which it takes new values */
+    uint64_t loops;     /* loops in which it takes new values */
     int64_t slot;       /* offset of the kernel parameter whose value it is; -1: none's */
     int32_t variable;   /* the template's symbol whose address it is; -1: none's */
     bool loaded;        /* from memory */
-    bool seen;          /* its bounds were looked at */
-    uint64_t seen_bits; /* of its value that were looked at otherwise */
+    bool seen;          /* its bounds were used */
+    uint64_t seen_bits; /* bits of its value that were used otherwise */
     uint32_t asked;     /* enum tsr_asked */
-    uint32_t input;     /* that it is the value of, if it is one's */
-    uint32_t reach;     /* symbols that its facts, and theirs, are about, itself included; as in tsr_signs */
+    uint32_t input;     /* of which it is the value, if it is one's */
+    uint32_t reach;     /* symbols that occur in its facts, and in theirs, itself included; as in tsr_signs */
     struct tsr_fact_link *facts, *last_fact;
     const struct tsr_form *zero;   /* a form that is 0; its first term is what was divided */
     const struct tsr_form *origin; /* of a quotient: what was divided, by `divisor` */
@@ -139,7 +139,7 @@ struct tsr_symbol {
     const struct tsr_form *const *choices; /* forms of which it is one */
     uint32_t choice_count;
     const struct tsr_form *sides[2]; /* of a minimum or maximum: it is one of these; NULL: of none */
-    uint32_t condition;              /* where what is known of it holds; elsewhere it was not made */
+    uint32_t condition;              /* where its facts hold; elsewhere it is not defined */
 };
 
 struct tsr_view {
@@ -173,7 +173,7 @@ struct tsr_trial {
     struct tsr_trial *outer;
     uint32_t symbol;
     bool assume;
-    struct tsr_assumed *assumed; /* forms that are taken to lie between two numbers */
+    struct tsr_assumed *assumed; /* forms that are assumed to lie between two numbers */
     struct tsr_undo *values, *facts;
     struct tsr_division *divisions;
 };
@@ -203,8 +203,8 @@ struct tsr_evaluation {
     uint32_t depth, trial_depth;
     uint32_t steps, most_steps;
     struct tsr_part part; /* that is evaluated */
-    struct tsr_part rest; /* behind the beginning of a part that has to be evaluated on its own */
-    bool splits;          /* parts may be asked for: then `rest` is set, and the evaluation left */
+    struct tsr_part rest; /* what is left after a part that has to be evaluated on its own */
+    bool splits;          /* the evaluation may ask for smaller parts: then `rest` is set, and it is left */
     bool is_split;
     bool coarse;                    /* facts and strides are no longer looked for */
     const struct tsr_form **values; /* by node */
@@ -217,8 +217,8 @@ struct tsr_evaluation {
     struct tsr_phi *phis[TSR_PHI_BUCKETS]; /* by block */
     struct tsr_division *divisions;
     struct tsr_trial *trial;
-    struct tsr_undo *looked_at; /* conditions whose predicates are being looked at */
-    jmp_buf out;                /* where to go on when too much work was done */
+    struct tsr_undo *looked_at; /* conditions whose predicates are being evaluated */
+    jmp_buf out;                /* where to continue when the budget is used up */
 };
 
 extern const struct tsr_form tsr_form_zero;
@@ -330,8 +330,8 @@ const struct tsr_form *tsr_node_viewed(struct tsr_evaluation *e, uint32_t node, 
                                        uint32_t condition);
 const struct tsr_form *tsr_form_viewed(struct tsr_evaluation *e, const struct tsr_form *form, unsigned width, bool is_signed,
                                        uint32_t condition);
-const struct tsr_facts *tsr_condition_facts(struct tsr_evaluation *e, uint32_t condition); /* NULL: never gets there */
-bool tsr_condition_is_never(const struct tsr_evaluation *e, uint32_t condition);           /* as far as it was looked at */
+const struct tsr_facts *tsr_condition_facts(struct tsr_evaluation *e, uint32_t condition); /* NULL: unreachable */
+bool tsr_condition_is_never(const struct tsr_evaluation *e, uint32_t condition);           /* as far as it has been evaluated */
 bool tsr_facts_impossible(struct tsr_evaluation *e, const struct tsr_facts *found, const struct tsr_facts *before);
 void tsr_trial_begin(struct tsr_evaluation *e, struct tsr_trial *trial, uint32_t symbol, bool assume);
 void tsr_trial_end(struct tsr_evaluation *e);
@@ -369,7 +369,7 @@ const struct tsr_facts *tsr_phi_only_edge(struct tsr_evaluation *e, uint32_t nod
 const struct tsr_facts *tsr_phi_facts(struct tsr_evaluation *e, const struct tsr_access_node *node, bool truth);
 
 /* predicates.c */
-const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t node, bool truth); /* NULL: cannot be so */
+const struct tsr_facts *tsr_predicate_facts(struct tsr_evaluation *e, uint32_t node, bool truth); /* NULL: impossible */
 bool tsr_predicate_is_null_test(struct tsr_evaluation *e, const struct tsr_access_node *node, bool *equal);
 void tsr_predicate_sides(struct tsr_evaluation *e, const struct tsr_access_node *node, const struct tsr_form *sides[2]);
 extern const uint8_t tsr_compare_opposite[]; /* by enum tsr_access_compare, up to TSR_COMPARE_NE */
@@ -404,64 +404,64 @@ uint32_t tsr_walk_bases(struct tsr_walk *walk, uint32_t node, uint32_t found[TSR
 uint32_t tsr_ranges_merge(struct tsr_access_range *ranges, uint32_t count);       /* in place; how many are left */
 uint32_t tsr_ranges_merge_exact(struct tsr_access_range *ranges, uint32_t count); /* so, not a byte more */
 
-/* lattice.c */
+/* points.c */
 
-#define TSR_LATTICE_COLUMNS 24u
-#define TSR_LATTICE_ROWS 40u
+#define TSR_POINTS_COLUMNS 24u
+#define TSR_POINTS_ROWS 40u
 
 /* constant + sum of coefficient * column. */
-struct tsr_lattice_row {
+struct tsr_points_row {
     int64_t constant;
-    int64_t by[TSR_LATTICE_COLUMNS];
+    int64_t by[TSR_POINTS_COLUMNS];
 };
 
 /* A variable: each integer from 0 to `last`. */
-struct tsr_lattice_column {
+struct tsr_points_column {
     int64_t last;
     uint32_t symbol;
-    bool is_result; /* of a division: gone once that is done */
+    bool is_result; /* of a division: removed when that is done */
 };
 
-/* quotient and remainder: columns, TSR_LATTICE_COLUMNS when nobody asks for them; dividend: a row. */
-struct tsr_lattice_division {
+/* quotient and remainder: columns, TSR_POINTS_COLUMNS when nobody asks for them; dividend: a row. */
+struct tsr_points_division {
     int64_t divisor;
     uint32_t quotient, remainder, dividend;
 };
 
-enum tsr_lattice_use { TSR_ROW_NONE, TSR_ROW_ADDRESS, TSR_ROW_CONDITION, TSR_ROW_DIVIDEND };
+enum tsr_points_use { TSR_ROW_NONE, TSR_ROW_ADDRESS, TSR_ROW_CONDITION, TSR_ROW_DIVIDEND };
 
 /* Integer points: a box, and of that those where all conditions are at most 0. The first row is the address. */
-struct tsr_lattice {
+struct tsr_points {
     uint32_t columns, rows, divisions;
-    struct tsr_lattice_column column[TSR_LATTICE_COLUMNS];
-    enum tsr_lattice_use use[TSR_LATTICE_ROWS];
-    struct tsr_lattice_row row[TSR_LATTICE_ROWS];
-    struct tsr_lattice_division division[TSR_LATTICE_COLUMNS]; /* by when they were made */
+    struct tsr_points_column column[TSR_POINTS_COLUMNS];
+    enum tsr_points_use use[TSR_POINTS_ROWS];
+    struct tsr_points_row row[TSR_POINTS_ROWS];
+    struct tsr_points_division division[TSR_POINTS_COLUMNS]; /* by when they were made */
 };
 
 /* `width` bytes at `first` and at count - 1 places more, `stride` apart. */
-struct tsr_lattice_piece {
+struct tsr_points_piece {
     int64_t first, stride, count, width;
 };
 
-void tsr_lattice_copy(struct tsr_lattice *to, const struct tsr_lattice *from);
-uint32_t tsr_lattice_solve(struct tsr_evaluation *e, struct tsr_lattice *lattice, int64_t size,
-                           struct tsr_lattice_piece *pieces, uint32_t capacity);
+void tsr_points_copy(struct tsr_points *to, const struct tsr_points *from);
+uint32_t tsr_points_solve(struct tsr_evaluation *e, struct tsr_points *system, int64_t size, struct tsr_points_piece *pieces,
+                          uint32_t capacity);
 
 /* joined.c */
-uint32_t tsr_lattice_join(struct tsr_evaluation *e, struct tsr_lattice *const *systems, uint32_t count);
+uint32_t tsr_points_join(struct tsr_evaluation *e, struct tsr_points *const *systems, uint32_t count);
 
 /* must.c */
 
 /* `count` places, `stride` bytes apart. */
-struct tsr_lattice_digit {
+struct tsr_points_digit {
     int64_t stride, count;
 };
 
 struct tsr_must;
 struct tsr_must *tsr_must_start(struct tsr_evaluation *e);
 bool tsr_must_write(struct tsr_must *must, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t first,
-                    const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice *system);
+                    const struct tsr_points_digit *digits, uint32_t count, struct tsr_points *system);
 
 /* run.c */
 
@@ -477,7 +477,7 @@ struct tsr_found {
     uint32_t room;
 };
 
-/* Evaluates; `seen` gets, for each parameter of the list and then for each symbol, what of it mattered. */
+/* Evaluates; `seen` gets, for each parameter of the list and then for each symbol, which of its properties mattered. */
 void tsr_ranges_find(const struct tsr_inputs *inputs, const struct tsr_access_launch *launch, void *scratch,
                      size_t scratch_bytes, struct tsr_found *found, struct tsr_seen *seen);
 

@@ -1,11 +1,11 @@
 /*
- * Systems of stores that are alike as one. The copies of an unrolled loop's store differ by what the loop adds: where an index is taken apart
- * by divisions, each copy has quotients of its own, and none of them writes more than shreds. If the constants of all rows go up by the
- * same steps from one copy to the next, a variable counts the copies. Conditions that others imply are left out before.
+ * Joins the systems of similar stores. The copies of a store in an unrolled loop differ by the loop's step: where an index is decomposed
+ * by divisions, each copy has quotients of its own, and alone writes only fragments. If the constants of all rows grow by the
+ * same steps from one copy to the next, a variable counts the copies. Redundant conditions are removed before.
  */
 #include "access/evaluation.h"
 
-static bool have_same_variables(const struct tsr_lattice *l, const struct tsr_lattice_row *a, const struct tsr_lattice_row *b)
+static bool have_same_variables(const struct tsr_points *l, const struct tsr_points_row *a, const struct tsr_points_row *b)
 {
     for (uint32_t i = 0; i < l->columns; i++)
         if (a->by[i] != b->by[i])
@@ -14,9 +14,9 @@ static bool have_same_variables(const struct tsr_lattice *l, const struct tsr_la
 }
 
 /* Whether the box or another condition implies a condition. */
-static bool is_implied(const struct tsr_lattice *l, uint32_t row)
+static bool is_implied(const struct tsr_points *l, uint32_t row)
 {
-    const struct tsr_lattice_row *own = &l->row[row];
+    const struct tsr_points_row *own = &l->row[row];
     tsr_wide most = own->constant;
     bool has_results = false;
     for (uint32_t i = 0; i < l->columns; i++) {
@@ -26,7 +26,7 @@ static bool is_implied(const struct tsr_lattice *l, uint32_t row)
     if (!has_results && most <= 0)
         return true;
     for (uint32_t n = 0; n < l->rows; n++) {
-        const struct tsr_lattice_row *other = &l->row[n];
+        const struct tsr_points_row *other = &l->row[n];
         bool is_stronger = other->constant > own->constant || (other->constant == own->constant && n < row);
         if (n != row && l->use[n] == TSR_ROW_CONDITION && is_stronger && have_same_variables(l, own, other))
             return true;
@@ -34,31 +34,31 @@ static bool is_implied(const struct tsr_lattice *l, uint32_t row)
     return false;
 }
 
-static void leave_out_implied(struct tsr_lattice *l)
+static void leave_out_implied(struct tsr_points *l)
 {
     for (uint32_t n = 0; n < l->rows; n++)
         if (l->use[n] == TSR_ROW_CONDITION && is_implied(l, n))
             l->use[n] = TSR_ROW_NONE;
 }
 
-static bool are_alike(const struct tsr_lattice *a, const struct tsr_lattice *b)
+static bool are_alike(const struct tsr_points *a, const struct tsr_points *b)
 {
     if (a->columns != b->columns || a->divisions != b->divisions)
         return false;
     for (uint32_t i = 0; i < a->columns; i++) {
-        const struct tsr_lattice_column *x = &a->column[i], *y = &b->column[i];
+        const struct tsr_points_column *x = &a->column[i], *y = &b->column[i];
         if (x->last != y->last || x->is_result != y->is_result || (!x->is_result && x->symbol != y->symbol))
             return false;
     }
     for (uint32_t i = 0; i < a->divisions; i++) {
-        const struct tsr_lattice_division *x = &a->division[i], *y = &b->division[i];
+        const struct tsr_points_division *x = &a->division[i], *y = &b->division[i];
         if (x->divisor != y->divisor || x->quotient != y->quotient || x->remainder != y->remainder)
             return false;
     }
     return true;
 }
 
-static uint32_t next_condition(const struct tsr_lattice *l, uint32_t row)
+static uint32_t next_condition(const struct tsr_points *l, uint32_t row)
 {
     while (row < l->rows && l->use[row] != TSR_ROW_CONDITION)
         row++;
@@ -66,7 +66,7 @@ static uint32_t next_condition(const struct tsr_lattice *l, uint32_t row)
 }
 
 /* How far b's constants are from a's, by a's rows. False: they differ in more. */
-static bool steps_between(const struct tsr_lattice *a, const struct tsr_lattice *b, int64_t steps[TSR_LATTICE_ROWS])
+static bool steps_between(const struct tsr_points *a, const struct tsr_points *b, int64_t steps[TSR_POINTS_ROWS])
 {
     if (!are_alike(a, b) || !have_same_variables(a, &a->row[0], &b->row[0]))
         return false;
@@ -87,12 +87,12 @@ static bool steps_between(const struct tsr_lattice *a, const struct tsr_lattice 
 }
 
 /* A variable for `count` systems. False: there is no room. */
-static bool add_variable(struct tsr_lattice *l, const int64_t steps[TSR_LATTICE_ROWS], uint32_t count)
+static bool add_variable(struct tsr_points *l, const int64_t steps[TSR_POINTS_ROWS], uint32_t count)
 {
     uint32_t column = l->columns, first = 0;
-    if (column == TSR_LATTICE_COLUMNS)
+    if (column == TSR_POINTS_COLUMNS)
         return false;
-    l->column[column] = (struct tsr_lattice_column){count - 1, TSR_NO_SYMBOL, false};
+    l->column[column] = (struct tsr_points_column){count - 1, TSR_NO_SYMBOL, false};
     l->columns++;
     while (first < l->rows && (l->use[first] == TSR_ROW_NONE || steps[first] == 0))
         first++;
@@ -106,9 +106,9 @@ static bool add_variable(struct tsr_lattice *l, const int64_t steps[TSR_LATTICE_
 }
 
 /* The system of all points of some systems, in the place of the first one. How many of them, from the first on, it is of. */
-uint32_t tsr_lattice_join(struct tsr_evaluation *e, struct tsr_lattice *const *systems, uint32_t count)
+uint32_t tsr_points_join(struct tsr_evaluation *e, struct tsr_points *const *systems, uint32_t count)
 {
-    int64_t steps[TSR_LATTICE_ROWS] = {0}, further[TSR_LATTICE_ROWS] = {0};
+    int64_t steps[TSR_POINTS_ROWS] = {0}, further[TSR_POINTS_ROWS] = {0};
     uint32_t joined = 1;
     for (uint32_t i = 0; i < count; i++)
         leave_out_implied(systems[i]);

@@ -1,6 +1,7 @@
 /*
- * How often loops run, and values that change by a step. The iterations that have ended are a symbol k. A condition under which a loop
- * goes on bounds k and, moved to the iteration after, becomes a fact about k. That numbers do not wrap in the loop is settled by induction: assuming so, the bound follows; that they then cannot is checked with the bound.
+ * Trip counts, and induction variables. The iterations that have ended are a symbol k. A condition under which a loop
+ * continues bounds k and, shifted to the next iteration, becomes a fact about k. That numbers do not wrap in the loop is proved by induction: assuming so, the bound follows; with the bound it is
+ * checked that they cannot.
  */
 #include "access/evaluation.h"
 
@@ -61,7 +62,7 @@ const struct tsr_form *tsr_loop_value(struct tsr_evaluation *e, const struct tsr
     return drifting(e, start, step, k, e->template->loops[node->number].within);
 }
 
-/* Predicates that hold on the way from the header to an edge back to it. */
+/* Predicates that hold on all paths from the header to a back edge. */
 static const struct tests *tests_on_the_way(struct tsr_evaluation *e, uint32_t condition, uint32_t header)
 {
     const struct tsr_access_condition *conditions = e->template->conditions;

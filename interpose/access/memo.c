@@ -22,7 +22,7 @@ struct word {
 };
 
 struct tsr_memo_path {
-    uint32_t count, plain; /* words of the key behind the shape; plain: the first ones, which are PLAIN */
+    uint32_t count, plain; /* words of the key after the shape; plain: the first ones, which are PLAIN */
     uint32_t reach;        /* bytes that a parameter block has at least */
     uint32_t number;
     struct word words[];
@@ -105,7 +105,7 @@ static uint64_t answer(const struct tsr_inputs *inputs, const struct tsr_access_
     return word->what == ALLOCATED ? is_allocated(launch, value) : value & word->mask;
 }
 
-/* What a launch is told from others by along a path. False: it does not lead there. */
+/* The key of a launch along a path. False: the launch takes another path. */
 static bool fill_key(const struct tsr_memo *memo, const struct tsr_memo_path *path, const struct tsr_access_launch *launch,
                      uint64_t *key)
 {

@@ -1,12 +1,12 @@
 /*
- * What is remembered of a template's launches: their ranges, relative to the bases, by everything that they depend on. That is the shape
- * and what was asked of the inputs: bits of their values, and of pointers whether they are null or point into an allocation; of most
- * pointers, nothing was. What is asked is a path: a kernel's parameters often have room for more dimensions than a launch uses, and what
- * lies there is anything. There are a few paths per template.
+ * A cache of a template's ranges, relative to the base pointers, keyed by everything that they depend on: the shape of the launch, and those bits
+ * of its parameters that the evaluation looked at (of pointers, whether they are null or point into an allocation; of most pointers, nothing).
+ * Which bits are looked at is a path. A kernel's parameters often have room for more dimensions than a launch uses, and what lies in the unused ones is
+ * arbitrary; so a template has a few paths.
  *
- * Entries lie in a log, the newest in the place of the oldest. Any number of threads look up without waiting, one at a time adds; who comes
- * beside it does not add. A path does not change once it is counted. Before a part of the log is written, `reserved` says so: what was read
- * of a part that is not the log's any more is thrown away.
+ * Entries lie in a log, in which the newest overwrites the oldest. Any number of threads look up without waiting, one at a time adds; a thread that
+ * would add meanwhile does not. A path does not change once it is published. Before a part of the log is overwritten, `reserved` says so, and
+ * a reader that has read from that part discards what it read.
  */
 #ifndef TESSERA_ACCESS_MEMO_H
 #define TESSERA_ACCESS_MEMO_H

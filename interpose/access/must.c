@@ -1,6 +1,6 @@
 /*
- * What a store writes in every execution of a launch: its address at all threads, blocks and iterations for which the conditions hold that
- * decide whether it runs, as a system of lattice.c. A condition may be put down as a stronger one, never as a weaker one.
+ * What a store must write in every execution of a launch: its address at all threads, blocks and iterations for which the conditions hold that
+ * decide whether it runs, as a system of integer points (points.c). A condition may be replaced by a stronger one, never by a weaker one.
  *
  * Variables are thread and block indices, each free in its box, and the iterations of loops around the store. Quotients and remainders are
  * taken apart by the system. An address or a condition with anything else, a loaded value above all, has no system; nor are bounds used that
@@ -19,27 +19,27 @@
 
 struct tsr_must {
     struct tsr_evaluation *e;
-    struct tsr_lattice *l;
-    const struct tsr_division *division[TSR_LATTICE_COLUMNS];
-    uint32_t loop[TSR_LATTICE_COLUMNS]; /* that each column counts; NO_LOOP */
+    struct tsr_points *l;
+    const struct tsr_division *division[TSR_POINTS_COLUMNS];
+    uint32_t loop[TSR_POINTS_COLUMNS]; /* that each column counts; NO_LOOP */
 };
 
 static uint32_t new_column(struct tsr_must *c, int64_t last, uint32_t symbol, bool is_result)
 {
     uint32_t column = c->l->columns;
-    if (column == TSR_LATTICE_COLUMNS)
+    if (column == TSR_POINTS_COLUMNS)
         return column;
-    c->l->column[column] = (struct tsr_lattice_column){last, symbol, is_result};
+    c->l->column[column] = (struct tsr_points_column){last, symbol, is_result};
     c->loop[column] = NO_LOOP;
     c->l->columns++;
     return column;
 }
 
-static uint32_t new_row(struct tsr_must *c, enum tsr_lattice_use use)
+static uint32_t new_row(struct tsr_must *c, enum tsr_points_use use)
 {
     uint32_t row = c->l->rows;
-    if (row < TSR_LATTICE_ROWS) {
-        c->l->row[row] = (struct tsr_lattice_row){0};
+    if (row < TSR_POINTS_ROWS) {
+        c->l->row[row] = (struct tsr_points_row){0};
         c->l->use[row] = use;
         c->l->rows++;
     }
@@ -74,36 +74,36 @@ static bool is_only(const struct tsr_form *form, uint32_t symbol)
 
 static bool add_form(struct tsr_must *c, uint32_t row, const struct tsr_form *form, uint64_t loops);
 
-/* The column of a quotient or remainder; TSR_LATTICE_COLUMNS: it is none, or cannot be put down. */
+/* The column of a quotient or remainder; TSR_POINTS_COLUMNS: it is none, or cannot be put down. */
 static uint32_t divided(struct tsr_must *c, uint32_t symbol, uint64_t loops)
 {
     const struct tsr_division *of = c->e->divisions;
     while (of && !is_only(of->quotient, symbol) && !is_only(of->remainder, symbol))
         of = of->older;
     if (!of || of->divisor < 1 || of->divisor > LARGEST)
-        return TSR_LATTICE_COLUMNS;
+        return TSR_POINTS_COLUMNS;
     uint32_t number = 0;
     while (number < c->l->divisions && c->division[number] != of)
         number++;
-    struct tsr_lattice_division *division = &c->l->division[number];
+    struct tsr_points_division *division = &c->l->division[number];
     if (number == c->l->divisions) {
         uint32_t row = new_row(c, TSR_ROW_DIVIDEND);
-        if (number == TSR_LATTICE_COLUMNS || row == TSR_LATTICE_ROWS || !add_form(c, row, of->form, loops))
-            return TSR_LATTICE_COLUMNS;
+        if (number == TSR_POINTS_COLUMNS || row == TSR_POINTS_ROWS || !add_form(c, row, of->form, loops))
+            return TSR_POINTS_COLUMNS;
         number = c->l->divisions; /* those that its dividend needs come first */
-        if (number == TSR_LATTICE_COLUMNS)
+        if (number == TSR_POINTS_COLUMNS)
             return number;
         c->l->divisions++;
         c->division[number] = of;
         division = &c->l->division[number];
-        *division = (struct tsr_lattice_division){(int64_t)of->divisor, TSR_LATTICE_COLUMNS, TSR_LATTICE_COLUMNS, row};
+        *division = (struct tsr_points_division){(int64_t)of->divisor, TSR_POINTS_COLUMNS, TSR_POINTS_COLUMNS, row};
     }
     uint32_t column = new_column(c, 0, symbol, true);
     *(is_only(of->quotient, symbol) ? &division->quotient : &division->remainder) = column;
     return column;
 }
 
-/* TSR_LATTICE_COLUMNS: none. `loops`: whose iterations may be told apart. */
+/* TSR_POINTS_COLUMNS: none. `loops`: those whose iterations may be distinguished. */
 static uint32_t column_of(struct tsr_must *c, uint32_t symbol, uint64_t loops)
 {
     const struct tsr_symbol *of = tsr_symbol_at(c->e, symbol);
@@ -112,20 +112,20 @@ static uint32_t column_of(struct tsr_must *c, uint32_t symbol, uint64_t loops)
         column++;
     loop = column < c->l->columns ? c->loop[column] : loop_of(c->e, symbol);
     if (loop != NO_LOOP && !(loops >> loop & 1))
-        return TSR_LATTICE_COLUMNS;
+        return TSR_POINTS_COLUMNS;
     if (column < c->l->columns)
         return column;
     if (loop == NO_LOOP && !is_index(c->e, symbol))
         return divided(c, symbol, loops);
     if (of->low != 0)
-        return TSR_LATTICE_COLUMNS;
+        return TSR_POINTS_COLUMNS;
     column = new_column(c, (int64_t)tsr_wide_least(of->high, LARGEST), symbol, false);
-    if (column < TSR_LATTICE_COLUMNS)
+    if (column < TSR_POINTS_COLUMNS)
         c->loop[column] = loop;
     return column;
 }
 
-static bool add_constant(struct tsr_lattice_row *row, tsr_wide constant)
+static bool add_constant(struct tsr_points_row *row, tsr_wide constant)
 {
     tsr_wide sum = row->constant + constant;
     if (sum > LARGEST || sum < -LARGEST)
@@ -153,7 +153,7 @@ static bool add_form(struct tsr_must *c, uint32_t row, const struct tsr_form *fo
             continue;
         }
         uint32_t column = column_of(c, form->terms[i].symbol, loops);
-        tsr_wide sum = column < TSR_LATTICE_COLUMNS ? c->l->row[row].by[column] + by : LARGEST + 1;
+        tsr_wide sum = column < TSR_POINTS_COLUMNS ? c->l->row[row].by[column] + by : LARGEST + 1;
         if (sum > LARGEST || sum < -LARGEST)
             return false;
         c->l->row[row].by[column] = (int64_t)sum;
@@ -197,7 +197,7 @@ static bool add_condition(struct tsr_must *c, const struct tsr_form *form, uint3
     if (form->count == 0)
         return true;
     uint32_t row = new_row(c, TSR_ROW_CONDITION);
-    return row < TSR_LATTICE_ROWS && add_form(c, row, form, loops);
+    return row < TSR_POINTS_ROWS && add_form(c, row, form, loops);
 }
 
 /* Two values that differ: which is less is known, or comes to be so in a loop. */
@@ -241,9 +241,9 @@ static bool require_compared(struct tsr_must *c, const struct tsr_access_node *n
 static void go_back(struct tsr_must *c, uint32_t columns, uint32_t rows, uint32_t divisions)
 {
     for (uint32_t i = 0; i < divisions; i++) {
-        struct tsr_lattice_division *each = &c->l->division[i];
-        each->quotient = each->quotient < columns ? each->quotient : TSR_LATTICE_COLUMNS;
-        each->remainder = each->remainder < columns ? each->remainder : TSR_LATTICE_COLUMNS;
+        struct tsr_points_division *each = &c->l->division[i];
+        each->quotient = each->quotient < columns ? each->quotient : TSR_POINTS_COLUMNS;
+        each->remainder = each->remainder < columns ? each->remainder : TSR_POINTS_COLUMNS;
     }
     c->l->columns = columns;
     c->l->rows = rows;
@@ -320,11 +320,11 @@ static bool is_thread(const struct tsr_evaluation *e, uint32_t symbol, int axis)
 /* Whether a column is the same in all threads of a warp, where rows of threads are whole warps. */
 static bool is_uniform(const struct tsr_must *c, uint32_t column)
 {
-    const struct tsr_lattice *l = c->l;
+    const struct tsr_points *l = c->l;
     if (!l->column[column].is_result)
         return !is_thread(c->e, l->column[column].symbol, 0);
     for (uint32_t i = 0; i < l->divisions; i++) {
-        const struct tsr_lattice_division *each = &l->division[i];
+        const struct tsr_points_division *each = &l->division[i];
         bool is_from = each->quotient == column || each->remainder == column;
         for (uint32_t n = 0; is_from && n < l->columns; n++)
             if (l->row[each->dividend].by[n] && !is_uniform(c, n))
@@ -352,7 +352,7 @@ static bool add_rows(struct tsr_must *c, const struct tsr_access_access *access)
     if (access->rows <= 1)
         return true;
     uint32_t column = new_column(c, access->rows - 1, TSR_NO_SYMBOL, false);
-    if (!tsr_form_value(c->e, tsr_node_value(c->e, (uint32_t)access->pitch), &pitch) || column == TSR_LATTICE_COLUMNS)
+    if (!tsr_form_value(c->e, tsr_node_value(c->e, (uint32_t)access->pitch), &pitch) || column == TSR_POINTS_COLUMNS)
         return false;
     pitch = tsr_wide_wrap(pitch, 64);
     c->l->row[0].by[column] = (int64_t)pitch;
@@ -366,11 +366,11 @@ struct tsr_must *tsr_must_start(struct tsr_evaluation *e)
     return c;
 }
 
-static bool add_digits(struct tsr_must *c, const struct tsr_lattice_digit *digits, uint32_t count)
+static bool add_digits(struct tsr_must *c, const struct tsr_points_digit *digits, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t column = new_column(c, digits[i].count - 1, TSR_NO_SYMBOL, false);
-        if (column == TSR_LATTICE_COLUMNS || digits[i].stride > LARGEST)
+        if (column == TSR_POINTS_COLUMNS || digits[i].stride > LARGEST)
             return false;
         c->l->row[0].by[column] = digits[i].stride;
     }
@@ -383,7 +383,7 @@ static bool add_digits(struct tsr_must *c, const struct tsr_lattice_digit *digit
  * others are. False: it cannot be put down.
  */
 bool tsr_must_write(struct tsr_must *c, const struct tsr_access_access *access, const struct tsr_form *offset, int64_t first,
-                    const struct tsr_lattice_digit *digits, uint32_t count, struct tsr_lattice *system)
+                    const struct tsr_points_digit *digits, uint32_t count, struct tsr_points *system)
 {
     c->l = system;
     c->l->columns = c->l->rows = c->l->divisions = 0;

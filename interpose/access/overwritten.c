@@ -1,6 +1,6 @@
 /*
- * What a launch overwrites: stores whose addresses differ by numbers, their distances from the base, are looked at together, since unrolled
- * code has many of them; must.c and lattice.c say which bytes they surely write.
+ * What a launch overwrites: stores whose addresses differ only by numbers, their distances from the base, are handled together, since unrolled
+ * code has many of them; must.c and points.c say which bytes they must write.
  */
 #include "access/run.h"
 #include "access/memo.h"
@@ -43,7 +43,7 @@ static struct tsr_store_group *group_of(struct tsr_run *run, const struct tsr_ac
     return run->groups = each;
 }
 
-static void add_piece(struct tsr_run *run, const struct tsr_symbol *base, const struct tsr_lattice_piece *piece)
+static void add_piece(struct tsr_run *run, const struct tsr_symbol *base, const struct tsr_points_piece *piece)
 {
     struct tsr_access_range *range = &run->overwritten[run->overwritten_count];
     tsr_wide first = tsr_wide_wrap(piece->first, 64);
@@ -95,7 +95,7 @@ static uint32_t places_of(const struct tsr_store_group *group, int64_t *places, 
     *size = 0;
     for (const struct distance *each = group->distances; each; each = each->next) {
         if (count && each->bytes < last)
-            continue; /* the same once more, or part of it: told less */
+            continue; /* the same again, or part of it */
         if (count && each->bytes == last) {
             last += own;
             continue;
@@ -113,7 +113,7 @@ static uint32_t places_of(const struct tsr_store_group *group, int64_t *places, 
 }
 
 /* Places as digits with a stride each. How many digits; more than DIGITS: they are no such places. */
-static uint32_t digits_of(const int64_t *places, uint32_t count, struct tsr_lattice_digit *digits)
+static uint32_t digits_of(const int64_t *places, uint32_t count, struct tsr_points_digit *digits)
 {
     uint32_t made = 0, block = 1; /* places of a digit's step */
     while (block < count && made < DIGITS) {
@@ -126,7 +126,7 @@ static uint32_t digits_of(const int64_t *places, uint32_t count, struct tsr_latt
         for (uint32_t i = 0; i < steps * block; i++)
             if (places[i] - places[i % block] != stride * (i / block))
                 return DIGITS + 1;
-        digits[made++] = (struct tsr_lattice_digit){stride, steps};
+        digits[made++] = (struct tsr_points_digit){stride, steps};
         block *= steps;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -135,20 +135,20 @@ static uint32_t digits_of(const int64_t *places, uint32_t count, struct tsr_latt
     return block == count ? made : DIGITS + 1;
 }
 
-/* What the stores of a system write. False: nothing is told. */
-static bool solve(struct tsr_run *run, const struct tsr_symbol *base, struct tsr_lattice *system, int64_t size)
+/* What the stores of a system must write. False: nothing is known. */
+static bool solve(struct tsr_run *run, const struct tsr_symbol *base, struct tsr_points *system, int64_t size)
 {
-    struct tsr_lattice_piece pieces[PIECES];
-    uint32_t found = tsr_lattice_solve(&run->e, system, size, pieces, PIECES);
+    struct tsr_points_piece pieces[PIECES];
+    uint32_t found = tsr_points_solve(&run->e, system, size, pieces, PIECES);
     for (uint32_t i = 0; i < found; i++)
         add_piece(run, base, &pieces[i]);
     return found != 0;
 }
 
 /* The stores of a group as one system, if their places are that of digits. */
-static bool put_down(struct tsr_run *run, struct tsr_store_group *group, struct tsr_lattice *system)
+static bool put_down(struct tsr_run *run, struct tsr_store_group *group, struct tsr_points *system)
 {
-    struct tsr_lattice_digit digits[DIGITS];
+    struct tsr_points_digit digits[DIGITS];
     int64_t *places = tsr_scratch_take(&run->e, group->count * sizeof *places);
     uint32_t count = group->access->rows > 1 ? 0 : places_of(group, places, &group->size), made = DIGITS + 1;
     if (count)
@@ -162,23 +162,23 @@ static bool may_join(const struct tsr_store_group *a, const struct tsr_store_gro
            a->offset->count == b->offset->count && a->offset->count;
 }
 
-/* A group, and those behind it that are copies of it. False: nothing is told. */
+/* A group, and the later ones that are copies of it. False: nothing is known. */
 static bool joined(struct tsr_run *run, struct tsr_store_group *group)
 {
-    struct tsr_lattice *systems[TSR_RUN_COPIES], *alone = &run->systems[TSR_RUN_COPIES];
+    struct tsr_points *systems[TSR_RUN_COPIES], *alone = &run->systems[TSR_RUN_COPIES];
     struct tsr_store_group *members[TSR_RUN_COPIES];
     uint32_t count = 1;
     for (uint32_t i = 0; i < TSR_RUN_COPIES; i++)
         systems[i] = &run->systems[i];
     if (!put_down(run, group, systems[0]))
         return false;
-    tsr_lattice_copy(alone, systems[0]);
+    tsr_points_copy(alone, systems[0]);
     for (struct tsr_store_group *each = group->next; each && count < TSR_RUN_COPIES && alone->divisions; each = each->next) {
         members[count] = each;
         if (may_join(group, each) && put_down(run, each, systems[count]) && each->size == group->size)
             count++;
     }
-    uint32_t of = count > 1 ? tsr_lattice_join(&run->e, systems, count) : 1;
+    uint32_t of = count > 1 ? tsr_points_join(&run->e, systems, count) : 1;
     const struct tsr_symbol *base = tsr_symbol_at(&run->e, group->base);
     if (of == 1 || !solve(run, base, systems[0], group->size))
         return solve(run, base, alone, group->size);
@@ -187,7 +187,7 @@ static bool joined(struct tsr_run *run, struct tsr_store_group *group)
     return true;
 }
 
-/* What stores surely write. */
+/* What stores must write. */
 static void overwritten_by(struct tsr_run *run, struct tsr_store_group *group)
 {
     const struct tsr_symbol *base = tsr_symbol_at(&run->e, group->base);
@@ -197,7 +197,7 @@ static void overwritten_by(struct tsr_run *run, struct tsr_store_group *group)
             solve(run, base, run->systems, group->access->size);
 }
 
-/* Stores are looked at one after the other; what is not done when the work is used up is not told. */
+/* One store after the other; those left when the budget is used up count as not overwriting. */
 __attribute__((noinline)) void tsr_run_overwritten(struct tsr_run *run)
 {
     const struct tsr_access_template *header = run->e.template->header;

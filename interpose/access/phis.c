@@ -1,6 +1,6 @@
 /*
- * Values that go together where paths meet: of a counter and a pointer that both went on, one is known by the other. Each is one of
- * several forms, by the edge that was taken. If each edge's form of the one is the same multiple of its form of the other plus the same
+ * Related phis of one block: of a counter and a pointer that both advance, one is determined by the other. Each is one of
+ * several forms, by the incoming edge. If each edge's form of the one is the same multiple of its form of the other plus the same
  * form, that holds of what comes out, and one symbol does for both.
  *
  * What such a form is made of was made before the paths met, on every edge, or else it would be in none of the edges' forms. So nothing of

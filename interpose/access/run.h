@@ -1,6 +1,6 @@
 /*
- * The evaluation of one launch while its ranges are collected: a run goes through the parts of the grid, and through the accesses in each.
- * What is known of a part is in `e` and gone with it; what is found is kept.
+ * The evaluation of one launch while its ranges are collected: a run goes through the parts of the grid, and through the accesses in each part.
+ * What is known of one part is in `e` and is discarded with it; ranges are kept.
  */
 #ifndef TESSERA_ACCESS_RUN_H
 #define TESSERA_ACCESS_RUN_H
@@ -31,7 +31,7 @@ struct tsr_run {
     struct tsr_known_shape *shapes[TSR_VIEW_BUCKETS];
     struct tsr_store_group *groups;
     struct tsr_must *must;
-    struct tsr_lattice *systems; /* TSR_RUN_COPIES, and one more */
+    struct tsr_points *systems; /* TSR_RUN_COPIES, and one more */
     struct tsr_access_range *overwritten;
     uint32_t overwritten_count;
     struct tsr_found *found;

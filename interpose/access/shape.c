@@ -190,7 +190,7 @@ static void find_stride(struct tsr_evaluation *e, const struct tsr_form *form, c
             continue;
         tsr_wide width = high - low + shape->size;
         double share = (double)width / (double)step;
-        tsr_wide before = tsr_wide_modulo(shape->first - low, step); /* the first step is told from its beginning */
+        tsr_wide before = tsr_wide_modulo(shape->first - low, step); /* the first step starts at its beginning */
         bool has_several = shape->first - before + width <= shape->last;
         if (share < *best && before < width && has_several) {
             *best = share;

@@ -1,40 +1,40 @@
 /*
- * What is told of an access when the work of an evaluation is used up: the whole allocation of the pointer that its address begins with.
+ * The range of an access when the budget of an evaluation is used up: the whole allocation of the pointer with which its address begins.
  *
- * The template lists what an address may begin with, whatever the launch (ptxtools/access/bases.py). Where that is not one pointer in any
- * case, the address' nodes are walked: a way that this launch does not take does not count, nor does a parameter that points nowhere.
+ * The template lists the pointers with which an address may begin, for any launch (ptxtools/access/bases.py). If that is not exactly one pointer,
+ * the address' nodes are walked: a path that this launch does not take does not count, nor does a parameter that points nowhere.
  */
 #include "access/evaluation.h"
 
-#define NEVER UINT8_MAX /* `least` of a node without a way to it */
+#define NEVER UINT8_MAX /* `least` of an unreachable node */
 
 /* Pointers in the sums that make a node's value: how many at least and at most, and which. */
-struct ways {
+struct pointers {
     uint8_t least, most;
-    bool is_known, is_active, is_cut; /* cut: a way leads round a loop to where the walk already is */
+    bool is_known, is_active, is_cut; /* cut: the walk has come around a loop */
     bool is_lost;                     /* it may have been loaded from memory, or there are too many */
     uint16_t bases;                   /* by their places in the list */
 };
 
 struct tsr_walk {
     struct tsr_evaluation *e;
-    struct ways *nodes;
+    struct pointers *nodes;
     uint32_t list[TSR_WALK_BASES], listed, cuts;
 };
 
-static struct ways walked(struct tsr_walk *walk, uint32_t index);
+static struct pointers walked(struct tsr_walk *walk, uint32_t index);
 
-static struct ways nothing(void)
+static struct pointers nothing(void)
 {
-    return (struct ways){.least = 0};
+    return (struct pointers){.least = 0};
 }
 
-static struct ways lost(void)
+static struct pointers lost(void)
 {
-    return (struct ways){.is_lost = true};
+    return (struct pointers){.is_lost = true};
 }
 
-static struct ways pointer(struct tsr_walk *walk, uint32_t base)
+static struct pointers pointer(struct tsr_walk *walk, uint32_t base)
 {
     uint32_t i = 0;
     while (i < walk->listed && walk->list[i] != base)
@@ -43,11 +43,11 @@ static struct ways pointer(struct tsr_walk *walk, uint32_t base)
         return lost();
     if (i == walk->listed)
         walk->list[walk->listed++] = base;
-    return (struct ways){.least = 1, .most = 1, .bases = (uint16_t)(1u << i)};
+    return (struct pointers){.least = 1, .most = 1, .bases = (uint16_t)(1u << i)};
 }
 
 /* A parameter that points into an allocation; any other is a number. */
-static struct ways parameter(struct tsr_walk *walk, uint32_t index)
+static struct pointers parameter(struct tsr_walk *walk, uint32_t index)
 {
     const struct tsr_access_node *node = &walk->e->template->nodes[index];
     if (node->width != 64 || !tsr_input_is_allocated(walk->e, walk->e->inputs->of_node[index]))
@@ -55,50 +55,50 @@ static struct ways parameter(struct tsr_walk *walk, uint32_t index)
     return pointer(walk, (uint32_t)node->number);
 }
 
-static bool is_never(struct ways ways)
+static bool is_never(struct pointers of)
 {
-    return ways.least == NEVER;
+    return of.least == NEVER;
 }
 
-static struct ways either(struct ways a, struct ways b)
+static struct pointers either(struct pointers a, struct pointers b)
 {
     if (is_never(a) || is_never(b))
         return is_never(a) ? b : a;
-    return (struct ways){.least = a.least < b.least ? a.least : b.least,
-                         .most = a.most > b.most ? a.most : b.most,
-                         .is_lost = a.is_lost || b.is_lost,
-                         .bases = a.bases | b.bases};
+    return (struct pointers){.least = a.least < b.least ? a.least : b.least,
+                             .most = a.most > b.most ? a.most : b.most,
+                             .is_lost = a.is_lost || b.is_lost,
+                             .bases = a.bases | b.bases};
 }
 
-static struct ways added(struct ways a, struct ways b)
+static struct pointers added(struct pointers a, struct pointers b)
 {
     if (is_never(a) || is_never(b))
         return is_never(a) ? a : b;
-    if (a.most + b.most > 2) /* more than can be told apart */
+    if (a.most + b.most > 2) /* more than can be distinguished */
         return lost();
-    return (struct ways){.least = (uint8_t)(a.least + b.least),
-                         .most = (uint8_t)(a.most + b.most),
-                         .is_lost = a.is_lost || b.is_lost,
-                         .bases = a.bases | b.bases};
+    return (struct pointers){.least = (uint8_t)(a.least + b.least),
+                             .most = (uint8_t)(a.most + b.most),
+                             .is_lost = a.is_lost || b.is_lost,
+                             .bases = a.bases | b.bases};
 }
 
-static bool are_alike(struct ways a, struct ways b)
+static bool are_alike(struct pointers a, struct pointers b)
 {
     return a.least == b.least && a.most == b.most && a.bases == b.bases && !a.is_lost && !b.is_lost;
 }
 
-/* Whether this launch takes a way of a choice; asked only when it matters. */
-static bool is_taken(struct tsr_walk *walk, const struct tsr_access_node *node, uint32_t way)
+/* Whether this launch may take an alternative of a phi or select; evaluated only when it matters. */
+static bool is_taken(struct tsr_walk *walk, const struct tsr_access_node *node, uint32_t alternative)
 {
     struct tsr_evaluation *e = walk->e;
     if (node->op == TSR_OP_PHI)
-        return tsr_condition_facts(e, tsr_node_operand(e, node, node->count + way)) != NULL;
-    return node->op != TSR_OP_SELECT || tsr_predicate_facts(e, tsr_node_operand(e, node, 0), way == 1) != NULL;
+        return tsr_condition_facts(e, tsr_node_operand(e, node, node->count + alternative)) != NULL;
+    return node->op != TSR_OP_SELECT || tsr_predicate_facts(e, tsr_node_operand(e, node, 0), alternative == 1) != NULL;
 }
 
-static struct ways chosen(struct tsr_walk *walk, const struct tsr_access_node *node)
+static struct pointers chosen(struct tsr_walk *walk, const struct tsr_access_node *node)
 {
-    struct ways all = {.least = NEVER}, taken = all, each;
+    struct pointers all = {.least = NEVER}, taken = all, each;
     uint32_t first = node->op == TSR_OP_SELECT || node->op == TSR_OP_ELEMENT, end = node->op == TSR_OP_LOOP ? 1 : node->count;
     bool differ = false;
     for (uint32_t i = first; i < end; i++) {
@@ -114,7 +114,7 @@ static struct ways chosen(struct tsr_walk *walk, const struct tsr_access_node *n
     return taken;
 }
 
-static struct ways ways_of(struct tsr_walk *walk, uint32_t index)
+static struct pointers pointers_of(struct tsr_walk *walk, uint32_t index)
 {
     const struct tsr_access_node *node = &walk->e->template->nodes[index];
     switch (node->op) {
@@ -142,21 +142,21 @@ static struct ways ways_of(struct tsr_walk *walk, uint32_t index)
     }
 }
 
-static struct ways walked(struct tsr_walk *walk, uint32_t index)
+static struct pointers walked(struct tsr_walk *walk, uint32_t index)
 {
-    struct ways *known = &walk->nodes[index];
+    struct pointers *known = &walk->nodes[index];
     if (known->is_known)
         return *known;
     if (known->is_active) {
         walk->cuts += !known->is_cut;
         known->is_cut = true;
-        return (struct ways){.least = NEVER};
+        return (struct pointers){.least = NEVER};
     }
     tsr_evaluation_spend(walk->e, 1);
     if (++walk->e->depth > TSR_DEPTH)
         tsr_evaluation_leave(walk->e);
     known->is_active = true;
-    struct ways found = ways_of(walk, index);
+    struct pointers found = pointers_of(walk, index);
     walk->e->depth--;
     walk->cuts -= known->is_cut;
     *known = found;
@@ -177,7 +177,7 @@ bool tsr_input_is_allocated(struct tsr_evaluation *e, uint32_t input)
 
 struct tsr_walk *tsr_walk_start(struct tsr_evaluation *e)
 {
-    size_t bytes = e->template->header->nodes * sizeof(struct ways);
+    size_t bytes = e->template->header->nodes * sizeof(struct pointers);
     struct tsr_walk *walk = tsr_scratch_take(e, sizeof *walk);
     *walk = (struct tsr_walk){.e = e, .nodes = tsr_scratch_take(e, bytes)};
     __builtin_memset(walk->nodes, 0, bytes);
@@ -186,10 +186,10 @@ struct tsr_walk *tsr_walk_start(struct tsr_evaluation *e)
 
 uint32_t tsr_walk_bases(struct tsr_walk *walk, uint32_t node, uint32_t found[TSR_WALK_BASES])
 {
-    struct ways ways = walked(walk, node);
+    struct pointers all = walked(walk, node);
     uint32_t count = 0;
     for (uint32_t i = 0; i < walk->listed; i++)
-        if (ways.bases >> i & 1)
+        if (all.bases >> i & 1)
             found[count++] = walk->list[i];
-    return ways.least == 1 && ways.most == 1 && !ways.is_lost ? count : 0;
+    return all.least == 1 && all.most == 1 && !all.is_lost ? count : 0;
 }

@@ -4,7 +4,7 @@
 
 #include "api/driver.h"
 
-/* CUDA_ERROR_NOT_SUPPORTED; the first call per function is logged. `told` is the function's own flag. */
-CUresult tsr_driver_unsupported(const char *name, int *told);
+/* CUDA_ERROR_NOT_SUPPORTED; the first call per function is logged. `logged` is the function's own flag. */
+CUresult tsr_driver_unsupported(const char *name, int *logged);
 
 #endif

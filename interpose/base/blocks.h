@@ -1,11 +1,11 @@
 /*
- * Blocks: who has which part of some address ranges. Knows addresses only, touches no memory behind them, takes no lock.
+ * Which parts of some address ranges are in use, and by whom. Knows addresses only, touches no memory behind them, takes no lock.
  *
- * A chunk is a range that was added as a whole; the blocks of a chunk tile it. A block is in use or belongs to a set of free blocks: to
- * TSR_BLOCKS_FREE, which anybody may take from, or to another one, numbered by the caller, whose blocks may only be taken by who
- * names that set (memory freed in a stream is at once free for that stream, and later for all). Neighbours in one chunk and one set
- * are one block. Blocks are taken at the lowest address that fits, which bounds fragmentation: with at most L bytes in use at a time in
- * blocks of s to b bytes, first fit needs at most L * (1 + log2(b / s)) bytes (Robson, 1977), and chunks of C bytes round up to
+ * A chunk is a range that was added as a whole; the blocks of a chunk tile it. A block is in use or belongs to a set of free blocks: either
+ * to TSR_BLOCKS_FREE, from which anybody may take, or to a set that the caller numbers, from which only takers that name the set may take
+ * (memory freed in a stream is free for that stream at once, and for all later). Neighbours in one chunk and one set are merged. Blocks are
+ * taken at the lowest address that fits, which bounds fragmentation: with at most L bytes in use at a time in blocks of s to b bytes, first
+ * fit needs at most L * (1 + log2(b / s)) bytes (Robson, 1977), and chunks of C bytes round that up to
  * L * (1 + log2(b / s)) * C / (C - b) + C. All operations are logarithmic in the number of blocks.
  */
 #ifndef TESSERA_BASE_BLOCKS_H

@@ -1,9 +1,9 @@
 /*
- * What a mangled C++ name (Itanium ABI) stands for, in the words of the GNU C++ library's __cxa_demangle, which this code does not
- * need: the application's process is not given a C++ library for it.
+ * Demangles C++ names (Itanium ABI), with the output of the GNU C++ library's __cxa_demangle but without that library: the application's
+ * process is not given a C++ runtime for it.
  *
- * Of the ABI, what names of kernels are made of: nested and local names, lambdas, templates with types, numbers, packs and addresses
- * of functions, types of functions and arrays. Not: expressions, decltype, pointers to members, conversion operators.
+ * Covers what the names of kernels are made of: nested and local names, lambdas, templates with types, numbers, packs and addresses of
+ * functions, types of functions and arrays. Not: expressions, decltype, pointers to members, conversion operators.
  */
 #ifndef TSR_BASE_DEMANGLE_H
 #define TSR_BASE_DEMANGLE_H

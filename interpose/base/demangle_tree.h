@@ -15,7 +15,7 @@ enum tsr_name_kind {
     TSR_NAME_TEXT,      /* text: an identifier, a built-in type, an operator */
     TSR_NAME_NESTED,    /* a::b */
     TSR_NAME_TEMPLATE,  /* a<b>; b: a list */
-    TSR_NAME_FUNCTION,  /* a(b) with result, if it has parameters; text: qualifiers behind it */
+    TSR_NAME_FUNCTION,  /* a(b) with result, if it has parameters; text: trailing qualifiers */
     TSR_NAME_LAMBDA,    /* a: parameters; number */
     TSR_NAME_UNNAMED,   /* number */
     TSR_NAME_TAGGED,    /* a with the ABI tag in text */

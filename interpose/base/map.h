@@ -1,8 +1,8 @@
 /*
  * A map from 64-bit keys (handles, addresses) to pointers: open addressing, look-up without a lock, changes under the map's own lock.
- * A look-up that runs beside a change sees the old or the new value. Tables that have been replaced stay allocated until
- * tsr_map_fini, because a look-up may still be in them, and are used again; there are at most two of a size, and the sizes form a
- * geometric series: the map takes memory for the most entries that it has had at a time, however many have come and gone.
+ * A look-up during a change sees the old or the new value. Tables that have been replaced stay allocated until tsr_map_fini, because a
+ * look-up may still be in them, and are reused; there are at most two of each size, and the sizes form a geometric series. So the map takes
+ * memory for the largest number of entries that it has held at one time, however many have come and gone.
  * Keys 0 and UINT64_MAX are not allowed.
  */
 #ifndef TESSERA_BASE_MAP_H

@@ -1,10 +1,10 @@
 /*
  * Options of the native parts: read from the environment once, on first use, into one constant record. Text is copied, so later
- * changes of the environment by the application do not matter. A value that does not parse is named in the log and its
+ * changes of the environment by the application do not matter. A value that does not parse is named in the log, and the
  * default is used. The table of options is options.def.
  *
- * This is the one door to the environment. A program that runs with more rights than whoever started it (AT_SECURE: set-user-id and the
- * like) has no options of ours, so that nobody makes it write a file or talk to a process by a variable.
+ * The environment is read here and nowhere else. A program that runs with more rights than the user who started it (AT_SECURE: set-user-id and
+ * the like) has no options of ours, so that nobody can make it write a file or talk to a process by setting a variable.
  */
 #ifndef TESSERA_BASE_OPTIONS_H
 #define TESSERA_BASE_OPTIONS_H

@@ -216,7 +216,7 @@ uint64_t tsr_os_monotonic_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The state stands behind the name, which is in parentheses and may hold any. */
+/* The state follows the name, which is in parentheses and may itself contain some. */
 static bool is_ready(int tasks, const char *task)
 {
     char path[64], text[128] = "";

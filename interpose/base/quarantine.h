@@ -1,6 +1,6 @@
 /*
- * Objects that were looked up without a lock, and that nobody can find any more. A program that uses a handle while another of its threads
- * destroys it may still look at one: so they are freed only when many others have come after them.
+ * Delayed freeing of objects that are looked up without a lock. When a program uses a handle in one thread while another one destroys it, the
+ * first may still read the object; so an object is freed only after many others have been passed in.
  */
 #ifndef TESSERA_BASE_QUARANTINE_H
 #define TESSERA_BASE_QUARANTINE_H

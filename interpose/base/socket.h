@@ -1,9 +1,9 @@
 /*
  * Packets between processes of one user on one machine: SOCK_SEQPACKET sockets, and a descriptor that travels with a packet.
  *
- * A listener has no name that another user could take or meet. It is bound in a folder of mode 0700, which is gone again at once; whoever
- * wants to connect goes through a descriptor of the process that listens, /proc/PID/fd/N, where the kernel lets only the user's own
- * processes through. Both ends ask the kernel who the other one is before anything is sent: process ids come again.
+ * A listener has no name that another user could take or connect to. It is bound in a folder of mode 0700, which is removed again at once. A
+ * client connects through a descriptor of the listening process, /proc/PID/fd/N, which the kernel opens only for processes of the same user.
+ * Both ends ask the kernel for the other's user before anything is sent, because process ids are reused.
  *
  * Sockets and received descriptors close on exec. -1 with errno on failure; sending never raises SIGPIPE.
  */
@@ -19,7 +19,7 @@
 int tsr_socket_connect(const char *path, int flags);
 /* *place: a descriptor through which this process' listener is reached; both are the caller's to close. */
 int tsr_socket_listen(int backlog, int *place);
-/* errno is EPERM when it was another user, who has been told nothing. */
+/* errno is EPERM when it was another user, to whom nothing was sent. */
 int tsr_socket_accept(int listener);
 
 /* One packet, with `descriptor` unless that is -1. flags: MSG_DONTWAIT or 0. Returns the bytes sent. */

@@ -51,7 +51,7 @@ static void add(struct tsr_operands *operands, const struct tsr_access_range *ra
 static void add_unmarked(struct tsr_operands *later, struct tsr_access_range range)
 {
     bool overwritten = range.overwritten;
-    range.carried |= range.overwritten || range.scratch;
+    range.intermediate |= range.overwritten || range.scratch;
     range.overwritten = range.scratch = 0;
     add(later, &range);
     range.kind = TSR_ACCESS_READ;

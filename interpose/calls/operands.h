@@ -67,7 +67,7 @@ enum tsr_operand_access {
 };
 
 void tsr_operands_clear(struct tsr_operands *operands);
-/* What further work of the same call may touch: all that has been left behind matters. */
+/* What later work of the same call may touch: everything that earlier work has left matters. */
 void tsr_operands_later(const struct tsr_operands *operands, const struct tsr_call_done *done, struct tsr_operands *later);
 void tsr_operands_unknown(struct tsr_operands *operands, const char *why);
 void tsr_operands_add_box(struct tsr_operands *operands, enum tsr_operand_access access, const struct tsr_box *box);

@@ -82,7 +82,7 @@ static bool read_sparse(uint32_t call, void *matrix, struct sparse *sparse)
     return false;
 }
 
-/* Batches of sparse matrices lie at distances that nothing tells. */
+/* The distances between sparse matrices of a batch are not known. */
 static void add_sparse(struct tsr_operands *operands, uint32_t call, enum tsr_operand_access access, void *matrix)
 {
     struct sparse sparse;

@@ -1,7 +1,7 @@
 /* See carry.h. */
 #include "carry/carry.h"
 
-/* In the form that every driver takes: one by one, if the block is the function's own. */
+/* The parameters as a list of pointers, which every driver accepts, if the function's layout is known. */
 static CUresult launch(const struct tsr_carry_driver *driver, const struct tsr_lane_record *record,
                        const struct tsr_carry_function *of, CUstream stream)
 {

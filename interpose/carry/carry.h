@@ -1,6 +1,6 @@
 /*
- * What a lane's record asks of the driver, for whoever carries it out: the executor, or the shim in the place of one that is lost. Each
- * has its own way to the driver.
+ * Carrying out records of a lane: making the driver calls that they ask for. Both the executor does this, and the shim in the place of an executor that
+ * is lost; each passes its own table of driver functions.
  */
 #ifndef TESSERA_CARRY_CARRY_H
 #define TESSERA_CARRY_CARRY_H
@@ -26,11 +26,11 @@ struct tsr_carry_driver {
     CUresult (*set_rows32)(CUdeviceptr, size_t, unsigned, size_t, size_t, CUstream);
 };
 
-#define TSR_CARRY_PARAMETERS 512u /* of a function whose layout is used */
+#define TSR_CARRY_PARAMETERS 512u /* of a function whose layout is kept */
 
 struct tsr_carry_function {
     CUfunction function;
-    size_t bytes; /* of its parameter block; 0: it has none, or its layout is not known */
+    size_t bytes; /* of its parameter block; 0: it has no parameters, or their layout is not known */
     uint32_t count;
     const size_t *offsets;
 };
@@ -41,7 +41,7 @@ static inline bool tsr_carry_is_work(const struct tsr_lane_record *record)
     return record->kind == TSR_LANE_LAUNCH || record->kind == TSR_LANE_COPY || record->kind == TSR_LANE_SET;
 }
 
-/* Enqueues the work of a record. function: for launches. Errors: the driver's; INVALID_VALUE: it is no work. */
+/* Enqueues the work of a record. function: for launches. Errors: the driver's; INVALID_VALUE: the record is not work. */
 CUresult tsr_carry_out(const struct tsr_carry_driver *driver, const struct tsr_lane_record *record,
                        const struct tsr_carry_function *function, CUstream stream);
 

@@ -1,6 +1,6 @@
 /*
  * Taking a record out of a lane. The lane is memory that the other end can write at any time, so a record is copied first, and every size
- * and number in the copy is checked before anything is done with it.
+ * and number in the copy is checked before it is used.
  */
 #ifndef TESSERA_CARRY_RECORD_H
 #define TESSERA_CARRY_RECORD_H
@@ -15,13 +15,13 @@
 
 struct tsr_record_copy {
     struct tsr_lane_record record;
-    uint8_t behind[TSR_RECORD_MOST_BYTES - sizeof(struct tsr_lane_record)]; /* parameters, or what the kind says */
+    uint8_t behind[TSR_RECORD_MOST_BYTES - sizeof(struct tsr_lane_record)]; /* parameters, or other data by kind */
 } __attribute__((aligned(64)));
 
-/* False: what stands there is no record. Its stamp has been seen. */
+/* False: it is not a valid record. The caller has seen its stamp. */
 bool tsr_record_take(struct tsr_lane_ring *ring, uint64_t position, struct tsr_record_copy *out);
 
-/* Attributes of launches that an executor is given: those that refer to nothing of the application's process. */
+/* Whether a launch attribute is sent to executors: those are that refer to no object of the application's process. */
 bool tsr_record_attribute_goes(CUlaunchAttributeID id);
 
 #endif

@@ -32,22 +32,22 @@
 
 struct tsr_checks *tsr_checks;
 
-static struct tsr_map begun; /* ids of functions of which a launch has had its turn */
+static struct tsr_map begun; /* ids of functions of which a launch has been due */
 
-/* The launch that is checked. From the end of begin to finish, the memory lock. */
+/* The launch that is being checked; the memory lock is held from the end of begin to finish. */
 static struct {
     struct tsr_function_record *function;
     struct tsr_prediction prediction;
-    struct tsr_snapshots *snapshots; /* NULL: what it writes is not looked at */
+    struct tsr_snapshots *snapshots; /* NULL: its writes are not checked */
     struct tsr_clone *clone;         /* NULL: its accesses are not tested */
-    struct tsr_claims_result claims; /* if it makes any and its writes are looked at */
-    bool has_room;                   /* for a test of them */
+    struct tsr_claims_result claims; /* of its claims, if it makes any and its writes are checked */
+    bool has_room;                   /* enough memory to test claims */
     CUstreamCaptureMode mode;
     uint64_t start_ns;
     struct tsr_check_block block;
 } now;
 
-/* Memory lock. Of a launch that took too long: giving memory back would wait for it. */
+/* Memory lock. Snapshots of a launch that took too long: freeing them would wait for it. */
 static struct tsr_snapshots *left;
 static CUcontext left_in;
 
@@ -69,7 +69,7 @@ bool tsr_checks_start(void)
     return tsr_checks != NULL;
 }
 
-/* ---- whose turn it is ---- */
+/* ---- which launches are due ---- */
 
 static bool is_first(const struct tsr_function_record *function)
 {
@@ -104,7 +104,7 @@ static bool is_asked_for(enum tsr_check_what what)
     return tsr_checks->what & (uint32_t)what;
 }
 
-/* All that is looked at lies between known addresses. */
+/* All memory that is checked lies between known addresses. */
 static bool is_bounded(const struct tsr_prediction *prediction)
 {
     bool reads = is_asked_for(TSR_CHECK_OF_ACCESSES);
@@ -132,7 +132,7 @@ static void drop_left(void)
     }
 }
 
-/* With room for what tests claims, if there is that much. */
+/* With room for testing claims, if there is enough memory. */
 static CUresult create_snapshots(void)
 {
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -175,7 +175,7 @@ static CUresult copy_locked(const struct tsr_launch *launch)
     return result;
 }
 
-/* The clone, ready for the launch; NULL: it has none, which is counted. */
+/* The clone, armed for the launch; NULL: there is none, which is counted. */
 static struct tsr_clone *clone_locked(const struct tsr_launch *launch)
 {
     struct tsr_lack lack;
@@ -195,9 +195,9 @@ static CUresult arm_locked(struct tsr_launch *launch)
 }
 
 #define READY (-1)    /* the gate is closed, memory copied, the clone armed */
-#define NOTHING (-2) /* there is nothing to look at it with */
+#define NOTHING (-2) /* there is nothing to check it with */
 
-/* Why not; or one of these. */
+/* Why the launch cannot be checked; or one of these. */
 static int prepare_locked(struct tsr_launch *launch)
 {
     now.snapshots = NULL;
@@ -254,14 +254,14 @@ static uint64_t bytes_of(const struct tsr_span *span)
 }
 
 struct verdict {
-    struct tsr_difference all, stray; /* all bytes that changed, and those that were not to */
+    struct tsr_difference all, stray; /* all bytes that changed, and those that should not have */
     uint64_t predicted_bytes;
     bool whole, outside;
-    bool tested; /* its accesses were, with this result: */
+    bool tested; /* its accesses were tested, with this result: */
     struct tsr_clone_result clone;
 };
 
-/* The copy gets what was predicted to be written. */
+/* Puts the bytes that were predicted to be written into the copy. */
 static CUresult adopt_predicted(struct verdict *verdict)
 {
     CUresult result = CUDA_SUCCESS;
@@ -379,7 +379,7 @@ static void tell_claim(const struct tsr_launch *launch)
     tsr_predict_distrust(now.function, now.prediction.source);
 }
 
-/* The driver did not launch the clone. Unless it did not launch the function either, it is not tried again. */
+/* The driver refused to launch the clone. It is not tried again, unless the driver refused the function, too. */
 static void count_refused(bool launched)
 {
     struct tsr_lack lack;

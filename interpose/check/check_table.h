@@ -1,4 +1,4 @@
-/* The file through which checks are asked for and told (tessera/checks.h). */
+/* The file through which checks are requested and their results reported (tessera/checks.h). */
 #ifndef TSR_CHECK_CHECK_TABLE_H
 #define TSR_CHECK_CHECK_TABLE_H
 
@@ -37,7 +37,7 @@ struct tsr_check_finding {
 /* NULL: nothing is to be checked, or the file cannot be used. */
 struct tsr_checks *tsr_check_table_map(void);
 
-/* Counts a violation, and tells it if there is room. */
+/* Counts a violation, and reports it if there is room. */
 void tsr_check_table_tell(struct tsr_checks *checks, const struct tsr_check_finding *finding);
 
 #endif

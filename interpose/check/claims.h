@@ -1,9 +1,9 @@
 /*
- * Testing what a launch is said to overwrite and what is said to be scratch: neither must need what is there before.
+ * Tests of claims: that a launch overwrites some bytes, or uses them as scratch. In either case it must not depend on what they held before.
  *
- * The launch runs on memory as it is, and again with those bytes filled with others; then memory must be the same, all but scratch. Each
- * claim is tested by itself. A launch whose results differ from run to run proves nothing. Of a library call, whose first launch has
- * the claims of them all, bytes that the launch left alone in either run are for later launches to overwrite: they are not looked at.
+ * The launch runs on memory as it is, and again with those bytes filled with other values; afterwards memory must be the same, except for scratch. Each
+ * claim is tested by itself. A launch whose results differ from run to run proves nothing. The first launch of a library call carries
+ * the claims of the whole call; bytes that it leaves alone in either run are for later launches to overwrite, and are not compared.
  */
 #ifndef TSR_CHECK_CLAIMS_H
 #define TSR_CHECK_CLAIMS_H

@@ -1,6 +1,6 @@
 /*
- * Clones (tessera/clones.h), as the driver has them: loaded when first wanted, and launched in the place of their functions, with the same
- * parameters. The memory lock is held throughout, and from arming a clone to reading what came out nobody else arms it.
+ * Instrumented clones (tessera/clones.h) in the driver: loaded when first needed, and launched in place of their functions, with the same
+ * parameters. The memory lock is held throughout, and between arming a clone and reading its results no other thread arms it.
  */
 #ifndef TSR_CHECK_CLONE_H
 #define TSR_CHECK_CLONE_H

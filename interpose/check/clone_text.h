@@ -1,4 +1,4 @@
-/* A clone's bytes (tessera/clones.h), as the table of templates has them: nothing in them is trusted. */
+/* Parses a clone's bytes (tessera/clones.h) in the table of templates; nothing in them is trusted. */
 #ifndef TSR_CHECK_CLONE_TEXT_H
 #define TSR_CHECK_CLONE_TEXT_H
 

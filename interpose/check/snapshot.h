@@ -1,7 +1,7 @@
 /*
- * Copies of all memory that home and executors share, the arena's and what the application has mapped itself (but not what it has mapped
- * twice, nor what another process has, too, and may write), in memory of the home GPU. For launches that are verified or checked only:
- * nothing else runs while one is made or compared.
+ * Copies of all memory that home and executors share, in memory of the home GPU: the arena, and the application's own mappings (except memory that it has mapped
+ * twice, and memory that another process may write). Only for launches that are verified or checked:
+ * nothing else runs while a snapshot is made or compared.
  */
 #ifndef TSR_CHECK_SNAPSHOT_H
 #define TSR_CHECK_SNAPSHOT_H

@@ -11,7 +11,7 @@
 #define ROOM(of) (sizeof(of) / sizeof(of)[0])
 
 static struct tsr_map
-    told[TSR_CHECK_LACKS]; /* memory lock; by ids of functions, their entries; the table itself: there was no room */
+    reported[TSR_CHECK_LACKS]; /* memory lock; by ids of functions, their entries; the table itself: there was no room */
 
 void tsr_lack_say(struct tsr_lack *lack, enum tsr_check_lack kind, const char *format, ...)
 {
@@ -39,11 +39,11 @@ static void *tell(struct tsr_checks *checks, const struct tsr_function_record *f
 void tsr_untested_count_locked(struct tsr_checks *checks, const struct tsr_function_record *function,
                                const struct tsr_lack *lack)
 {
-    struct tsr_map *map = &told[lack->kind];
+    struct tsr_map *map = &reported[lack->kind];
     void *entry = tsr_map_find(map, function->id);
     __atomic_fetch_add(&checks->untested[lack->kind], 1, __ATOMIC_RELAXED);
     if (!entry) {
-        if (!tsr_map_set(map, function->id, checks)) /* before it is told: it is told once */
+        if (!tsr_map_set(map, function->id, checks)) /* first, so that it is reported only once */
             return;
         entry = tell(checks, function, lack);
         tsr_map_set(map, function->id, entry);

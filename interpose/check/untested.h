@@ -1,4 +1,4 @@
-/* Launches whose accesses are not tested, or not all of them, although it was their turn: counted and told by function (tessera/checks.h). */
+/* Launches that were due for a test of their accesses and were not tested, or not completely: counted, and reported by function (tessera/checks.h). */
 #ifndef TSR_CHECK_UNTESTED_H
 #define TSR_CHECK_UNTESTED_H
 

@@ -18,8 +18,8 @@
 #include "memory/copies.h"
 
 #define QUIET_NS 1000000000ull
-#define AWAY 0 /* numbers of snapshots: what the run elsewhere left, */
-#define BEFORE 1 /* and what both runs begin with */
+#define AWAY 0 /* numbers of snapshots: after the run elsewhere, */
+#define BEFORE 1 /* and before both runs */
 
 static void count(uint64_t *counter)
 {
@@ -62,7 +62,7 @@ static bool is_other_process_too(CUdeviceptr address)
     return extent && extent->residency.fixed;
 }
 
-/* Both would act on memory that no snapshot holds. The memory lock is held. */
+/* Whether both runs would change memory that no snapshot holds. The memory lock is held. */
 static bool points_outside_locked(const struct tsr_verify_launch *launch)
 {
     for (size_t at = 0; at + sizeof(uint64_t) <= launch->parameter_bytes; at += sizeof(uint64_t)) {
@@ -122,7 +122,7 @@ static CUdeviceptr place_away(void *snapshots, CUdeviceptr extent)
     return tsr_snapshot_at(snapshots, AWAY, extent);
 }
 
-/* What the executor's own copy holds replaces home's in AWAY. Then home writes what the launch does, and is about to. */
+/* Puts the bytes that the executor's own copy holds into AWAY. Then the directory records that home writes what the launch writes, which it is about to do. */
 static CUresult take_copies(const struct tsr_verify_launch *launch)
 {
     struct tsr_copies_fetch fetch = {
@@ -140,7 +140,7 @@ static CUresult take_copies(const struct tsr_verify_launch *launch)
     return tsr_real.cuStreamSynchronize(launch->stream);
 }
 
-/* It has run elsewhere from BEFORE: AWAY is what that leaves, memory in the end what the run at home from the same bytes does. */
+/* The launch has run elsewhere from BEFORE. Saves the result as AWAY, restores BEFORE, runs it at home, and leaves that result in memory. */
 static CUresult run_home_too(const struct tsr_verify_launch *launch)
 {
     CUresult result = wait_for(launch->stream);
@@ -199,7 +199,7 @@ static bool prepare_locked(struct tsr_verify_launch *launch)
 {
     if (points_outside_locked(launch) || !tsr_gate_close(QUIET_NS))
         return false;
-    /* Asking a context about all its work would end captures in it. */
+    /* Querying all work of a context would invalidate captures in it. */
     bool ready = !tsr_is_any_capture() && tsr_quiet_wait(QUIET_NS) == CUDA_SUCCESS && copy_locked(launch);
     if (!ready)
         tsr_gate_open();
@@ -232,5 +232,6 @@ CUresult tsr_verify_end(struct tsr_verify_launch *launch, CUresult posted)
     tsr_gate_open();
     tsr_memory_unlock();
     tsr_memory_relax_end(launch->mode);
-    return result == tsr_order_state() ? CUDA_SUCCESS : result; /* its fault on the executor is told by later calls */
+    return result == tsr_order_state() ? CUDA_SUCCESS
+                                       : result; /* a fault of the launch on the executor is returned by later calls */
 }

@@ -1,12 +1,12 @@
 /*
- * Verifying: a launch runs elsewhere and, from the same bytes, at home, and all memory that both share is compared.
+ * Verification: a launch runs elsewhere and, from the same bytes, at home, and all memory that both share is compared.
  *
- * Both runs need memory to themselves: the gate is closed, all work is waited for, and memory is put back between the runs. At the end
- * it holds what the run at home wrote; on a difference, which is reported, the function stays home from then on. Where GPUs have copies of
+ * Both runs need memory to themselves: the gate is closed, all work is waited for, and memory is restored between the runs. At the end
+ * it holds what the run at home wrote. If there is a difference, it is reported, and the function stays home from then on. Where GPUs have copies of
  * memory, both begin with all bytes that the launch touches, home gets all others that it lacks, and what is compared with home's is the
  * executor's own copy: all that it holds, whether or not the launch touches it. A launch that
  * cannot be verified (no room for two copies of the arena, no quiet moment within a second, parameters that point to shared memory
- * outside the arena, or that another process has, too) runs elsewhere only, and is counted.
+ * outside the arena, or to memory that another process has, too) runs elsewhere only, and is counted.
  */
 #ifndef TSR_CHECK_VERIFY_H
 #define TSR_CHECK_VERIFY_H

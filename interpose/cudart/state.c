@@ -77,7 +77,7 @@ cudaError_t tsr_cudart_reset(int device)
     pthread_mutex_lock(&lock);
     status = tsr_cudart_error(tsr_driver.cuDevicePrimaryCtxReset(handle));
     if (status == cudaSuccess && device < MOST_DEVICES && primary[device]) {
-        tsr_driver.cuDevicePrimaryCtxRelease(handle); /* ours; whoever needs it next retains it again */
+        tsr_driver.cuDevicePrimaryCtxRelease(handle); /* our reference; the next use retains it again */
         __atomic_store_n(&primary[device], NULL, __ATOMIC_RELEASE);
     }
     __atomic_fetch_add(&resets, 1, __ATOMIC_RELEASE);

@@ -6,7 +6,8 @@
  *   3. the dynamic loader's cache
  *   4. the directories of tessera/driver_places.h
  *
- * What the loader would find for the application, were we not there; controlplane/machine/driver.py looks in the same order. We are never the answer.
+ * This is what the loader would find for the application without the shim; controlplane/machine/driver.py searches in the same order. The shim itself is
+ * never the answer.
  */
 #ifndef TSR_DRIVER_DRIVER_FILE_H
 #define TSR_DRIVER_DRIVER_FILE_H

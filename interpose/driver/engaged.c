@@ -1,7 +1,7 @@
 /* See engaged.h. */
 #include "driver/engaged.h"
 
-#include <pthread.h>
+#include "base/fork.h"
 
 uint32_t tsr_engaged TSR_HOT;
 
@@ -20,13 +20,8 @@ static void begin_idle(void)
     __atomic_store_n(&tsr_engaged, 0, __ATOMIC_RELEASE);
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, begin_idle);
-}
-
 void tsr_engaged_prepare(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    static const struct tsr_fork_listener forks = {.in_child = begin_idle};
+    tsr_fork_listen(&forks);
 }

@@ -23,7 +23,7 @@ enum tsr_role {
     TSR_REDIRECTING = 2, /* launches may run on other GPUs */
     TSR_COUNTING = 4,    /* there is a policy, but launches cannot leave: they are counted only */
     TSR_DEFINING =
-        8 /* the control plane is told what the program loads, and which functions it launches; always when recording */
+        8 /* what the program loads, and which functions it launches, is reported to the control plane; always when recording */
 };
 #define TSR_DECIDING ((enum tsr_role)(TSR_REDIRECTING | TSR_COUNTING)) /* either */
 #define TSR_OBSERVED ((enum tsr_role)(TSR_RECORDING | TSR_DEFINING))

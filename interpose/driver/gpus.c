@@ -6,6 +6,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "driver/real.h"
@@ -54,15 +55,11 @@ static void forget_parent(void)
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget_parent);
-}
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
 
 void tsr_gpus_start(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    tsr_fork_listen(&forks);
     const char *list = tsr_options()->gpus;
     pthread_mutex_lock(&lock);
     if (owner != getpid()) {

@@ -1,8 +1,8 @@
 /*
- * The two numbers of a GPU: the driver's in this process (CUdevice), which CUDA_VISIBLE_DEVICES gives to some of the machine's GPUs in an order of
- * its own, and the machine's: the driver's where nothing is hidden. Policies, executors and records have the machine's.
+ * The two numbers of a GPU. One is the driver's in this process (CUdevice): CUDA_VISIBLE_DEVICES selects some of the machine's GPUs and orders them.
+ * The other is the machine's number: the driver's where nothing is hidden. Policies, executors and records use the machine's.
  *
- * tessera-run says in TESSERA_GPUS which GPU has which number; without it, or where it does not fit, both numbers are the same.
+ * tessera-run says in TESSERA_GPUS which GPU has which number; without it, or where it does not match the GPUs, both numbers are the same.
  */
 #ifndef TSR_DRIVER_GPUS_H
 #define TSR_DRIVER_GPUS_H

@@ -5,7 +5,7 @@
  *   our export of that name, if the driver behind us has the function;
  *   else what the driver behind us has: a function newer than our table, or nothing and the reason in dlerror.
  *
- * So nothing is found that the driver lacks. The last look-up made is the one whose result is given: dlerror tells of that one.
+ * So no function is found that the driver lacks. The last look-up made is the one whose result is returned, so dlerror is about that one.
  */
 #include "driver/loader.h"
 

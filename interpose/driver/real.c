@@ -10,7 +10,7 @@
 
 struct row {
     const char *symbol;
-    void *ours; /* NULL: forwarded, so look-ups are given the real address */
+    void *ours; /* NULL: it is forwarded, so look-ups return the real address */
 };
 
 #define OURS_0(symbol) NULL
@@ -29,11 +29,11 @@ static const struct row rows[] = {
 _Static_assert(sizeof(struct tsr_real) == sizeof(void *) * ROW_COUNT, "one pointer per row");
 
 /*
- * Several threads may open the driver at once. Nobody waits for another: a lock held over dlopen could meet the loader's own lock in the
- * other order. All store the same values, and `library` last.
+ * Several threads may open the driver at once. None waits for another: a lock held during dlopen could deadlock with the loader's own
+ * lock. All store the same values, and `library` last.
  */
 static void *library;      /* atomic; NULL until the table and the routes are filled */
-static int missing_driver; /* atomic: there is none, and it has been said */
+static int missing_driver; /* atomic: there is none, and that has been logged */
 
 /* Wrapped rows by real address, open addressing; row + 1, or 0 for none. A slot is set once. */
 #define ROUTE_SLOTS 2048

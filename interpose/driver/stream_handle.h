@@ -1,4 +1,4 @@
-/* What a stream's handle says by itself, without asking anybody. */
+/* What a stream's handle says by itself, without asking the driver. */
 #ifndef TSR_DRIVER_STREAM_HANDLE_H
 #define TSR_DRIVER_STREAM_HANDLE_H
 

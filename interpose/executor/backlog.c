@@ -5,20 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MARKS 4u      /* of a stream that it has not passed; drivers take about 1,024 operations, */
+#define MARKS 4u      /* events that a stream has not passed; drivers accept about 1,024 operations, */
 #define BETWEEN 64u   /* and several streams may share a queue */
 #define FUNCTIONS 256u
 
 struct waiting {
     struct waiting *next;
-    struct tsr_lane_record record; /* its parameters behind it */
+    struct tsr_lane_record record; /* followed by its parameters */
 };
 
 struct flow {
     struct waiting *first, **end;
     CUevent marks[MARKS];
-    uint32_t oldest, count; /* of the marks that were not seen to be passed */
-    uint32_t since;         /* operations after the last mark */
+    uint32_t oldest, count; /* of the events not yet found to have been passed */
+    uint32_t since;         /* operations after the last event */
 };
 
 struct tsr_backlog {
@@ -48,7 +48,7 @@ void tsr_backlog_destroy(struct tsr_backlog *backlog)
     free(backlog);
 }
 
-/* What cannot be asked about is the driver's to say when it is given more. */
+/* If the query fails, the driver will report the error when it is given more work. */
 static bool is_full(struct flow *flow)
 {
     while (flow->count == MARKS && cuEventQuery(flow->marks[flow->oldest]) != CUDA_ERROR_NOT_READY) {

@@ -1,9 +1,9 @@
 /*
- * Records that the driver has no room for yet. A stream's queue in the driver is bounded, and a call that adds to a full one waits: for as
- * long as the stream does, which may be until something happens that stands in the lane behind it. So no stream is given more than surely
- * fits before it has got on; what comes after that waits here, in the stream's order, and other streams go on.
+ * Records for which the driver has no room yet. A stream's queue in the driver is bounded, and a call that adds to a full one blocks until the stream
+ * makes progress, which may depend on a record that comes later on the lane. So no stream is given more than is sure to
+ * fit; further records wait here, in the stream's order, and other streams go on.
  *
- * Of the lane's thread, except for tsr_backlog_is_empty and tsr_backlog_may_launch.
+ * Called by the lane's thread only, except for tsr_backlog_is_empty and tsr_backlog_may_launch.
  */
 #ifndef TSR_BACKLOG_H
 #define TSR_BACKLOG_H

@@ -15,27 +15,28 @@
 #include "executor/lane_times.h"
 
 #define SPINS_BEFORE_SLEEP 2000
-#define SLEEP_NS 100000000ull /* bound on a sleep whose wake-up was lost or that must see `stop` */
-#define FEED_NS 50000ull      /* between looks whether a stream has room for what waits */
-#define FEED_RECORDS 32u      /* or so many records of others */
-#define WATCH_NS 2000000ull   /* between looks at work under way: nobody else would notice that it has failed */
+#define SLEEP_NS 100000000ull /* bound on a sleep, in case a wake-up is lost or `stop` is set */
+#define FEED_NS 50000ull      /* between checks whether a stream has room for records that wait */
+#define FEED_RECORDS 32u      /* or after so many records of other streams */
+#define WATCH_NS 2000000ull   /* between checks of work under way: otherwise nobody would notice that it has failed */
 
 #define MOST_OPERATIONS 16u   /* of one batch */
 
-/* What is carried out together: one record, or waits and signals of a stream that stand behind each other. */
+/* Records that are carried out together: one, or consecutive waits and signals of a stream. */
 struct batch {
     struct tsr_record_copy first;
     struct tsr_lane_record operations[MOST_OPERATIONS]; /* the first one's header among them */
-    unsigned count;                                     /* 0: not of operations */
+    unsigned count;                                     /* of operations; 0: the batch is no waits and signals */
     struct tsr_lane_ring *ring;
-    uint64_t end; /* behind the last record */
+    uint64_t end; /* where the last record ends */
 };
 
 struct tsr_lane_reader {
     struct tsr_lane *lane;
-    struct tsr_lane *others[TSR_LANES]; /* of which only fences are here; NULL: none. Before records that wait for them */
-    pthread_mutex_t watching;    /* held while streams are asked that no record refers to: they must not be replaced then */
-    bool busy[TSR_LANE_STREAMS]; /* thread; has been given work that was not seen to be complete */
+    struct tsr_lane
+        *others[TSR_LANES]; /* lanes of other executors, for their fences; NULL: none. Set before records that wait for them */
+    pthread_mutex_t watching;    /* held while streams are queried to which no record refers, so that they are not replaced */
+    bool busy[TSR_LANE_STREAMS]; /* thread; has been given work that has not been found complete */
     uint64_t bytes;
     struct tsr_mirror *mirror;
     struct tsr_backlog *backlog;
@@ -44,7 +45,7 @@ struct tsr_lane_reader {
     pthread_t thread, pulse;
     int stop;                           /* atomic */
     uint64_t positions[TSR_LANE_RINGS]; /* thread; of the next record */
-    uint32_t looks_at;                  /* thread; the ring whose turn it is */
+    uint32_t looks_at;                  /* thread; the ring to look at next */
     uint64_t fences;                    /* thread; taken so far */
     struct batch batch;                 /* thread */
     struct tsr_record_copy next;        /* thread; that may belong to the batch */
@@ -54,7 +55,7 @@ struct tsr_lane_reader {
 
 static const struct tsr_carry_driver driver = {.launch = cuLaunchKernel,
                                                .launch_ex = cuLaunchKernelEx,
-                                               .copy = cuMemcpyAsync, /* also from and to host memory */
+                                               .copy = cuMemcpyAsync, /* cuMemcpyDtoDAsync would refuse host memory */
                                                .copy_rows = cuMemcpy2DAsync,
                                                .set8 = cuMemsetD8Async,
                                                .set16 = cuMemsetD16Async,
@@ -72,15 +73,15 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
 {
     const char *name = "?";
     cuGetErrorName(error, &name);
-    fprintf(stderr, "tessera-executor: %s; the application is told\n", name);
-    /* In this order: whoever passes a fence that is opened here finds the error. */
+    fprintf(stderr, "tessera-executor: %s; the application gets the error\n", name);
+    /* In this order: a stream that passes a fence opened here finds the error. */
     uint32_t none = CUDA_SUCCESS;
     __atomic_compare_exchange_n(&reader->lane->dead, &none, (uint32_t)error, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++)
         __atomic_store_n(&reader->lane->away[i], TSR_LANE_OPEN, __ATOMIC_RELEASE);
 }
 
-/* What the driver has refused, for whoever reads the log. */
+/* Logs what the driver has refused. */
 static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
     static const char *const kinds[] = {"skip", "launch", "wait", "signal", "copy", "memset"};
@@ -135,7 +136,7 @@ static CUstreamBatchMemOpParams operation_of(const struct tsr_lane_reader *reade
     return operation;
 }
 
-/* Whether a record stands there, and if it is a fence, whether it is its turn when `ahead` more have been taken. */
+/* Whether there is a record at that position and, if it is a fence, whether it is the next one after `ahead` more have been taken. */
 static bool is_due(const struct tsr_lane_reader *reader, struct tsr_lane_ring *ring, uint64_t position, unsigned ahead)
 {
     const struct tsr_lane_record *there = tsr_lane_record_at(ring, position);
@@ -143,7 +144,7 @@ static bool is_due(const struct tsr_lane_reader *reader, struct tsr_lane_ring *r
                                                  __atomic_load_n(&there->sequence, __ATOMIC_RELAXED) == reader->fences + ahead);
 }
 
-/* The next ring, by turns, that has a record to be taken; TSR_LANE_RINGS: none. */
+/* The next ring, round robin, that has a record to be taken; TSR_LANE_RINGS: none. */
 static uint32_t find_due(const struct tsr_lane_reader *reader)
 {
     for (uint32_t i = 0; i < TSR_LANE_RINGS; i++) {
@@ -154,7 +155,7 @@ static uint32_t find_due(const struct tsr_lane_reader *reader)
     return TSR_LANE_RINGS;
 }
 
-/* Takes what begins there out of the ring. False: it is no record. */
+/* Takes the record that begins there out of the ring. False: it is no record. */
 static bool take(struct tsr_lane_reader *reader, struct tsr_lane_ring *ring, uint64_t position)
 {
     struct batch *batch = &reader->batch;
@@ -175,7 +176,7 @@ static bool take(struct tsr_lane_reader *reader, struct tsr_lane_ring *ring, uin
     return true;
 }
 
-/* Says what is about to be taken. */
+/* Publishes what is about to be taken, for failover. */
 static void note(const struct tsr_lane_reader *reader)
 {
     struct tsr_lane *lane = reader->lane;
@@ -230,7 +231,7 @@ static CUresult carry_out(struct tsr_lane_reader *reader, const struct tsr_lane_
     return result;
 }
 
-/* Keeps what was taken from the lane until its stream has room. */
+/* Keeps a record that was taken from the lane until its stream has room. */
 static CUresult keep(struct tsr_lane_reader *reader)
 {
     const struct batch *batch = &reader->batch;
@@ -245,7 +246,7 @@ static CUresult keep(struct tsr_lane_reader *reader)
     return CUDA_SUCCESS;
 }
 
-/* What was taken from the lane: given to the driver, or kept until the stream has room. */
+/* Gives a record that was taken from the lane to the driver, or keeps it until the stream has room. */
 static CUresult accept(struct tsr_lane_reader *reader)
 {
     const struct batch *batch = &reader->batch;
@@ -262,7 +263,7 @@ static bool is_dead(const struct tsr_lane *lane)
     return __atomic_load_n(&lane->dead, __ATOMIC_SEQ_CST) != CUDA_SUCCESS;
 }
 
-/* Gives streams that have room what they were to be given. */
+/* Gives the driver the records that were kept for streams that have room now. */
 static void feed(struct tsr_lane_reader *reader)
 {
     const struct tsr_lane_record *record;
@@ -299,7 +300,7 @@ static bool watch_locked(struct tsr_lane_reader *reader)
     return idle;
 }
 
-/* A launch fails after the driver has taken it, and then what stands behind it in the stream never runs. True: all work is complete. */
+/* A launch may fail after the driver has accepted it, and later work of the stream then never runs. True: all work is complete. */
 static bool watch(struct tsr_lane_reader *reader)
 {
     pthread_mutex_lock(&reader->watching);
@@ -370,7 +371,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* A thread of its own: the lane's may be inside the driver for as long as a kernel takes. */
+/* In a thread of its own, because the lane's thread may be inside the driver for as long as a kernel takes. */
 static void *beat(void *argument)
 {
     struct tsr_lane_reader *reader = argument;
@@ -381,7 +382,7 @@ static void *beat(void *argument)
     return NULL;
 }
 
-/* Whether something that was posted before the message, up to these tails, was not taken yet. */
+/* Whether records posted before the message, up to these tails, have not been taken yet. */
 static bool is_behind(const struct tsr_lane *lane, const uint64_t tails[TSR_LANE_RINGS])
 {
     for (uint32_t i = 0; i < TSR_LANE_RINGS; i++)
@@ -390,11 +391,11 @@ static bool is_behind(const struct tsr_lane *lane, const uint64_t tails[TSR_LANE
     return false;
 }
 
-/* Whether some of it, that the message may concern, was not given to the driver yet. */
+/* Whether some of them, which the message may concern, have not been given to the driver yet. */
 static bool is_early(const struct tsr_lane_reader *reader, const struct tsr_message *message,
                      const uint64_t tails[TSR_LANE_RINGS])
 {
-    if (message->kind == TSR_MESSAGE_STREAM) /* what is posted of it is complete */
+    if (message->kind == TSR_MESSAGE_STREAM) /* all records posted for the stream are complete */
         return false;
     return is_behind(reader->lane, tails) ||
            (message->kind == TSR_MESSAGE_ATTRIBUTE ? tsr_backlog_may_launch(reader->backlog, message->id)
@@ -484,7 +485,7 @@ drop:
     return result;
 }
 
-/* The application is gone: whatever still waits for its fences, or another executor's, must not keep this process. */
+/* The application is gone: work that still waits for its fences, or another executor's, must not keep this process alive. */
 static void open_fences(struct tsr_lane_reader *reader)
 {
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {

@@ -1,5 +1,5 @@
 /*
- * Time on the GPU of launches and copies on a lane that ask for it: an event before and one after, in the launch's stream, read by a thread of their own,
+ * Times on the GPU of launches and copies whose records ask for it: an event before and one after, in the work's stream, read by a thread of their own,
  * which writes the answer into the lane. See tessera/lane.h.
  */
 #ifndef TSR_EXECUTOR_LANE_TIMES_H

@@ -1,11 +1,11 @@
 /*
  * tessera-executor --device N --listener DESCRIPTOR --owner PID [--sm-limit N] [--memory-limit BYTES]: serves one application after another
- * on GPU N until standard input, which tessera-run holds open, is closed. tessera-run listens before it starts this program, so that
- * applications that come early wait for it, and those that come when it has ended are refused. Control messages are answered in order on
+ * on GPU N until standard input, which tessera-run holds open, is closed. tessera-run creates the listening socket before it starts this program, so that
+ * applications that connect early wait, and those that connect after its end are refused. Control messages are answered in order on
  * the main thread; launches come through the lane.
  *
- * Who connects is another process of the same user, or is not served. It is killed with its owner, tessera-run, and its workers with it; a
- * worker ends when its application has gone and a kernel goes on.
+ * Only processes of the same user are served. The executor is killed with its owner, tessera-run, and its workers with it; a
+ * worker ends when its application has gone, even if a kernel is still running.
  *
  * tessera-executor --prove: prove.h.
  */
@@ -30,11 +30,11 @@
 #include "executor/share.h"
 #include "executor/watchdog.h"
 
-#define LOOK_MS 20 /* between looks whether a worker is idle */
+#define LOOK_MS 20 /* between checks whether a worker is idle */
 
 #define WORKERS 64 /* applications at a time */
 #define GREETING_MS 2000
-#define END_MS (TSR_WATCHDOG_MS + 200) /* for workers, once nobody will come any more */
+#define END_MS (TSR_WATCHDOG_MS + 200) /* for workers to end, once no application can connect any more */
 
 enum state { NONE, STARTING, IDLE, BUSY };
 
@@ -91,7 +91,7 @@ static int receive(int from, struct tsr_message *message, int *descriptor)
             close(*descriptor);
         return 0;
     }
-    size_t end = (size_t)got - offsetof(struct tsr_message, text); /* what stands behind is of an older message */
+    size_t end = (size_t)got - offsetof(struct tsr_message, text); /* the bytes after that are an older message's */
     message->text[end < sizeof message->text ? end : sizeof message->text - 1] = 0;
     return 1;
 }
@@ -139,7 +139,7 @@ static void serve(int guest_socket, CUdevice device, CUcontext context)
     static struct tsr_message message;
     int descriptor;
     struct pollfd greeting = {.fd = guest_socket, .events = POLLIN};
-    if (poll(&greeting, 1, GREETING_MS) <= 0) /* whoever says nothing keeps nobody from being served */
+    if (poll(&greeting, 1, GREETING_MS) <= 0) /* a client that sends nothing must not keep others from being served */
         return;
     while (receive(guest_socket, &message, &descriptor)) {
         struct tsr_reply reply = {0};
@@ -160,13 +160,13 @@ static void become(struct worker *self, enum state state)
     __atomic_store_n(&self->state, (uint32_t)state, __ATOMIC_SEQ_CST);
 }
 
-/* After accepting has failed: whether it was another user. Once. */
+/* After accept has failed: reports, once, that it was another user. */
 static void tell_refused(void)
 {
-    static bool told;
-    if (errno == EPERM && !told)
+    static bool reported;
+    if (errno == EPERM && !reported)
         fprintf(stderr, "tessera-executor: another user's process was refused; more of them are, without a word\n");
-    told |= errno == EPERM;
+    reported |= errno == EPERM;
 }
 
 /* A worker: one application after another, until standard input is closed. */
@@ -198,7 +198,7 @@ static int work(const struct arguments *arguments, int listener, struct worker *
         CUresult left = cuCtxSynchronize();
         tsr_watchdog_end(watchdog);
         close(guest);
-        if (left != CUDA_SUCCESS) /* broken by what it ran: the next application gets another worker */
+        if (left != CUDA_SUCCESS) /* its context is broken: the next application gets another worker */
             break;
         become(self, IDLE);
     }
@@ -238,7 +238,7 @@ static void start_worker(const struct arguments *arguments, int listener, struct
         self->pid = pid;
 }
 
-/* Takes note of a worker that has ended, if one has. False: it could not even start, and so no other will. */
+/* Reaps a worker that has ended, if one has. False: it could not start, so no other will. */
 static int reap_worker(struct worker *workers)
 {
     pid_t pid = waitpid(-1, NULL, WNOHANG);
@@ -255,7 +255,7 @@ static void end_workers(struct worker *workers)
 {
     for (unsigned i = 0; i < WORKERS; i++)
         if (workers[i].pid)
-            kill(workers[i].pid, SIGCONT); /* one that somebody has stopped would not see that standard input is closed */
+            kill(workers[i].pid, SIGCONT); /* a stopped worker would not notice that standard input is closed */
     for (int waited = 0, ended; (ended = waitpid(-1, NULL, WNOHANG)) >= 0;) {
         struct worker *worker = ended ? worker_with(workers, ended) : NULL;
         if (worker)
@@ -264,7 +264,7 @@ static void end_workers(struct worker *workers)
             continue;
         for (unsigned i = 0; waited >= END_MS && i < WORKERS; i++)
             if (workers[i].pid)
-                kill(workers[i].pid, SIGKILL); /* it serves a child of the program that goes on, or a kernel goes on */
+                kill(workers[i].pid, SIGKILL); /* it serves a child of the program that is still running, or a kernel is */
         poll(NULL, 0, LOOK_MS);
         waited += LOOK_MS;
     }

@@ -20,7 +20,7 @@ struct module {
     CUlibrary library; /* set instead when it was loaded as one */
     void *image;
     uint64_t bytes;
-    struct tsr_globals *uses;    /* NULL: not looked at yet */
+    struct tsr_globals *uses;    /* NULL: not scanned yet */
     TSR_VEC(uint32_t) functions; /* ids */
 };
 
@@ -28,7 +28,7 @@ struct tsr_mirror {
     struct tsr_memory *memory;
     uint32_t arch;            /* of the GPU, for example 90 */
     struct tsr_map modules;   /* by id: struct module */
-    struct tsr_map functions; /* by id: struct tsr_carry_function, its offsets behind it */
+    struct tsr_map functions; /* by id: struct tsr_carry_function, followed by its offsets */
     CUstream streams[TSR_LANE_STREAMS];
 };
 
@@ -71,7 +71,7 @@ static CUresult load(struct tsr_mirror *mirror, const struct tsr_message *messag
         return CUDA_ERROR_OUT_OF_MEMORY;
     module->bytes = message->bytes;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (!tsr_share_take(module->bytes)) /* its code takes about as much on the GPU */
+    if (!tsr_share_take(module->bytes)) /* its code takes about as much memory on the GPU */
         goto forget;
     module->image = mmap(NULL, message->bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (module->image == MAP_FAILED)
@@ -109,7 +109,7 @@ static const struct tsr_globals *uses_of(const struct tsr_mirror *mirror, struct
     return module->uses;
 }
 
-/* NULL: out of memory, or the driver does not tell. */
+/* NULL: out of memory, or the driver gives no layout. */
 static struct tsr_carry_function *describe(CUfunction function)
 {
     size_t offsets[TSR_CARRY_PARAMETERS], size, end = 0;
@@ -118,8 +118,9 @@ static struct tsr_carry_function *describe(CUfunction function)
     while (count < TSR_CARRY_PARAMETERS &&
            (result = cuFuncGetParamInfo(function, count, &offsets[count], &size)) == CUDA_SUCCESS)
         end = offsets[count++] + size;
-    bool told = result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE; /* said of the index behind the last one */
-    struct tsr_carry_function *made = told ? malloc(sizeof *made + count * sizeof offsets[0]) : NULL;
+    bool known =
+        result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE; /* the driver's answer for the index after the last one */
+    struct tsr_carry_function *made = known ? malloc(sizeof *made + count * sizeof offsets[0]) : NULL;
     if (!made)
         return NULL;
     *made = (struct tsr_carry_function){.function = function,
@@ -141,7 +142,7 @@ static CUresult find_function(const struct module *module, const char *name, CUf
 /* False: out of memory. */
 static bool keep_function(struct tsr_mirror *mirror, struct module *module, uint32_t id, CUfunction function)
 {
-    if (tsr_map_find(&mirror->functions, id)) /* asked for again */
+    if (tsr_map_find(&mirror->functions, id)) /* requested before */
         return true;
     struct tsr_carry_function *made = describe(function);
     if (made && tsr_vec_push(&module->functions, id) && tsr_map_set(&mirror->functions, id, made))

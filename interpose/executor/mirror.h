@@ -1,6 +1,6 @@
 /*
- * What an executor holds for the application it serves: the arena with its mappings, modules, functions and streams, under the ids that
- * the shim gave them. One application at a time; everything goes when it leaves.
+ * What an executor holds for the application that it serves: the arena with its mappings, modules, functions and streams, under the ids that
+ * the shim gave them. One application at a time; everything is freed when it leaves.
  */
 #ifndef TSR_EXECUTOR_MIRROR_H
 #define TSR_EXECUTOR_MIRROR_H

@@ -18,7 +18,6 @@
 #include "base/os.h"
 #include "executor/watchdog.h"
 
-#define GPUS 16u
 #define MOST_BLOCKS 64u
 #define BLOCK (1u << 20)
 #define SHIFT 4160u /* each block of the pattern begins that much later in the source: no two pages of 4 KiB are alike */
@@ -36,14 +35,14 @@ struct gpu {
 };
 
 static struct tsr_policy *table;
-static struct gpu gpus[GPUS];
+static struct gpu gpus[TSR_GPUS];
 static uint32_t gpu_count;
 static uint32_t blocks; /* that each GPU copies of each other one */
 static uint64_t bytes;  /* in them */
 
 static void answer(uint32_t to, uint32_t from, enum tsr_policy_proof proof, CUresult error, uint64_t bytes_per_s)
 {
-    struct tsr_policy_pair *pair = &table->pairs[to * GPUS + from];
+    struct tsr_policy_pair *pair = &table->pairs[to][from];
     pair->error = (int32_t)error;
     pair->bytes_per_s = bytes_per_s;
     __atomic_store_n(&pair->proof, (uint32_t)proof, __ATOMIC_RELEASE);
@@ -204,7 +203,7 @@ static void prove(const struct gpu *user, const struct gpu *owner)
 static void list_gpus(void)
 {
     gpus[gpu_count++].number = table->home;
-    for (uint32_t i = 0; i < table->executor_count && gpu_count < GPUS; i++)
+    for (uint32_t i = 0; i < table->executor_count && gpu_count < TSR_GPUS; i++)
         gpus[gpu_count++].number = table->executors[i].device;
 }
 
@@ -230,9 +229,9 @@ static CUresult open_all(void)
 
 static void answer_rest(CUresult error)
 {
-    for (uint32_t to = 0; to < GPUS; to++)
-        for (uint32_t from = 0; from < GPUS; from++)
-            if (table->pairs[to * GPUS + from].proof == TSR_PROOF_PENDING)
+    for (uint32_t to = 0; to < TSR_GPUS; to++)
+        for (uint32_t from = 0; from < TSR_GPUS; from++)
+            if (table->pairs[to][from].proof == TSR_PROOF_PENDING)
                 answer(to, from, TSR_PROOF_FAILED, error, 0);
 }
 

@@ -1,7 +1,7 @@
 /*
- * tessera-executor --prove DESCRIPTOR --owner PID: whether the GPUs of a policy, whose decision table (tessera/policy.h) the descriptor is,
- * copy each other's memory without a wrong byte. There are machines, with an IOMMU or PCIe access control between GPUs, on which such
- * copies arrive wrong and nobody is told. The answers go into the table, beside the start of the program; of wrong ones the user is told.
+ * tessera-executor --prove DESCRIPTOR --owner PID: tests whether the GPUs of a policy copy each other's memory without errors. On some machines, with an
+ * IOMMU or PCIe access control between GPUs, such copies arrive corrupted, and no call reports an error. DESCRIPTOR is the decision table
+ * (tessera/policy.h), into which the answers go while the program starts; of corrupted copies the user is warned.
  */
 #ifndef TSR_EXECUTOR_PROVE_H
 #define TSR_EXECUTOR_PROVE_H

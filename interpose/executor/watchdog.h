@@ -1,6 +1,6 @@
 /*
- * Whether whom the executor works for is still there. Kernels need not end, and the driver waits for them for as long as they run, so
- * somebody else has to look: when the application has gone and its work does not end in a moment, the process does.
+ * Ends the executor when the process that it works for is gone. Kernels need not end, and the driver waits for them as long as they run, so
+ * a separate thread has to watch: if the application has gone and its work does not end within a moment, the thread ends the process.
  */
 #ifndef TSR_EXECUTOR_WATCHDOG_H
 #define TSR_EXECUTOR_WATCHDOG_H

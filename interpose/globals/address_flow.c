@@ -191,7 +191,7 @@ static bool reads_one(const struct held *held, uint64_t low, uint64_t high, bool
     return is_in(held, 0, first, 1) || is_in(held, 0, third, 1) || in_second;
 }
 
-/* What is held behind an instruction that is none of control. */
+/* What registers hold after an instruction that is no control flow. */
 static void step(const struct flow *flow, size_t at, bool makes, struct held *held)
 {
     uint64_t low = tsr_read64(flow->code.data + at), high = tsr_read64(flow->code.data + at + 8);

@@ -85,7 +85,7 @@ static bool take_in(struct tsr_use *into, const struct tsr_use *from)
     return into->flags != before.flags || into->variables != before.variables;
 }
 
-/* Whoever uses a variable may find in it what it points to. */
+/* A function that uses a variable may load the pointers in it. */
 static bool take_pointers(const struct tsr_globals *uses, struct tsr_use *use)
 {
     uint64_t before = use->variables;
@@ -97,7 +97,7 @@ static bool take_pointers(const struct tsr_globals *uses, struct tsr_use *use)
     return use->variables != before;
 }
 
-/* A function uses what those use that it calls; one that calls through pointers may call each that is not a kernel. */
+/* A function uses what its callees use; one that calls through pointers may call every function that is not a kernel. */
 static void close_over_calls(struct tsr_globals *uses)
 {
     struct tsr_use callable = {0};
@@ -141,7 +141,7 @@ static void scan(struct tsr_globals *uses, struct tsr_span part)
     struct tsr_image_seen seen = {0};
     if (!tsr_elf_is(part)) {
         tsr_globals_scan_ptx(uses, part);
-    } else if (tsr_elf_resolve(part, &text, &seen) == CUDA_SUCCESS) { /* it says itself what it was made from */
+    } else if (tsr_elf_resolve(part, &text, &seen) == CUDA_SUCCESS) { /* it contains the text that it was made from */
         tsr_globals_scan_ptx(uses, (struct tsr_span){(const uint8_t *)text.text, text.length});
         tsr_image_fini(&text);
     } else {

@@ -1,14 +1,14 @@
 /*
- * What a module's functions share with each other behind a program's back: variables, the device heap, the buffer of printf, and the code itself.
- * An executor has its own of each, so a function that uses one of them may run there only if that cannot be noticed: it reads variables that
- * no function of the module ever writes, and calls code that it names itself.
+ * Global references of functions: what the functions of a module share besides their parameters. That is variables, the device heap, the buffer
+ * of printf, and addresses of code. An executor has its own of each, so a function that uses one may run there only if nobody can notice the
+ * difference: if it only reads variables that no function of the module ever writes, and only calls code that it names itself.
  *
- * Addresses of these differ from GPU to GPU. Where functions leave them in memory, those that find them there have to run where they were left:
- * all that call through pointers which they did not make themselves; and of a module that leaves addresses of variables or of the heap, all that follow
- * pointers in memory.
+ * Addresses of these differ from GPU to GPU. If functions store such addresses in memory, functions that load them must run on the same GPU:
+ * all functions that call through pointers which they did not make themselves; and, in a module that stores addresses of variables or of the heap,
+ * all functions that follow pointers in memory.
  *
- * Light scans of PTX (ptx_globals.c) and of machine code (elf_globals.c) answer; they err to the side of `state`. Looked at is all that the driver may
- * choose for the GPU: machine code that fits it, without that the PTX. What cannot be read uses everything.
+ * Light scans of PTX (ptx_globals.c) and of machine code (elf_globals.c) answer; when in doubt they report a use. They scan everything that the
+ * driver may choose for the GPU: machine code that fits it, and PTX if there is none. An image that cannot be read counts as using everything.
  */
 #ifndef TSR_GLOBALS_H
 #define TSR_GLOBALS_H
@@ -38,10 +38,10 @@ struct tsr_use {
 struct tsr_globals *tsr_globals_read(const void *image, size_t bytes, uint32_t arch);
 void tsr_globals_destroy(struct tsr_globals *uses);
 
-/* Of a kernel, by the name that cuModuleGetFunction takes; all flags when there is none of that name. */
+/* Those of a kernel, by the name that cuModuleGetFunction takes; all flags if there is no such kernel. */
 struct tsr_use tsr_globals_function(const struct tsr_globals *uses, const char *name);
 
-/* Whether a function of the module, or its data, may lead to the variable. */
+/* Whether a function of the module, or its data, may refer to the variable. */
 bool tsr_globals_leads_to(const struct tsr_globals *uses, const char *variable);
 
 #endif

@@ -1,4 +1,4 @@
-/* A module's global references as the scans see them: they fill it in, globals.c closes it over calls and answers. */
+/* A module's global references while they are collected: the scans fill them in, globals.c propagates them along calls and answers. */
 #ifndef TSR_GLOBALS_OBJECT_H
 #define TSR_GLOBALS_OBJECT_H
 

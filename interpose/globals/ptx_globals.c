@@ -304,7 +304,7 @@ static void statement(struct scan *scan)
         instruction(scan, &opcode, at + 1);
 }
 
-/* From behind the opening brace to the one that closes it. False: it never comes. */
+/* From after the opening brace to the one that closes it. False: there is none. */
 static bool pass_over_body(struct scan *scan)
 {
     unsigned depth = 1, inner = 0;

@@ -7,8 +7,8 @@
 #include "image/parts.h"
 
 /*
- * code: a function. at: where in it the instruction begins. True: on every way there the register was last set to *number, by an instruction
- * that stands before it with no branch between them, from it or to it. False: that cannot be told.
+ * code: a function. at: where in it the instruction begins. True: on every path there the register was last set to *number, by an instruction
+ * that stands before it with no branch between them, from it or to it. False: that is not known.
  */
 bool tsr_register_number(struct tsr_span code, size_t at, uint8_t index, uint32_t *number);
 

@@ -18,14 +18,14 @@ CUresult tsr_executors_ask(const struct tsr_message *message, int descriptor, co
 {
     const struct tsr_session *session = tsr_session();
     CUresult result = CUDA_SUCCESS;
-    uint32_t told = 0;
-    while (result == CUDA_SUCCESS && told < session->lane_count) {
+    uint32_t asked = 0;
+    while (result == CUDA_SUCCESS && asked < session->lane_count) {
         struct tsr_message copy = *message;
-        result = tsr_lane_ask(session->lanes[told], &copy, descriptor);
-        told += result == CUDA_SUCCESS;
+        result = tsr_lane_ask(session->lanes[asked], &copy, descriptor);
+        asked += result == CUDA_SUCCESS;
     }
     if (result != CUDA_SUCCESS && undo)
-        tell_first(undo, told);
+        tell_first(undo, asked);
     return result;
 }
 

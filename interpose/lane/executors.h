@@ -1,4 +1,4 @@
-/* Control messages to all executors: what one has, all have. */
+/* Control messages that go to all executors, which hold the same objects. */
 #ifndef TSR_LANE_EXECUTORS_H
 #define TSR_LANE_EXECUTORS_H
 
@@ -7,7 +7,7 @@
 #include <tessera/lane.h>
 
 /*
- * Asks one after the other and stops at the first that refuses, whose error it gives; those asked before are then told `undo` (NULL:
+ * Asks one after the other and stops at the first that refuses, whose error it gives; those asked before then get `undo` (NULL:
  * nothing). descriptor -1: none.
  */
 CUresult tsr_executors_ask(const struct tsr_message *message, int descriptor, const struct tsr_message *undo);

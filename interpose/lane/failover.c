@@ -20,21 +20,21 @@
 
 #define BUSY_LOOK_NS 100000ull
 #define IDLE_LOOK_NS 20000000ull
-#define BEGIN_NS 200000000ull /* more than the GPU takes to begin what nothing hinders, */
-#define BEGIN_LOOKS 1000u     /* and that many looks, because on a busy machine nobody gets anywhere */
+#define BEGIN_NS 200000000ull /* longer than a GPU takes to begin work that waits for nothing, */
+#define BEGIN_LOOKS 1000u     /* and so many looks, because on a busy machine time alone says little */
 #define AWAIT_LOOK_MS 1
 #define DECIDE_LOOKS 1000u
 
 struct item {
     struct item *next;
-    struct tsr_lane_record record; /* its parameters behind it */
+    struct tsr_lane_record record; /* followed by its parameters */
 };
 
 /* Records of one stream. */
 struct queue {
     struct item *first, **end;
-    uint64_t follows; /* what the first one waits for: tsr_lane_follow() */
-    CUstream stream;  /* of work that is under way; NULL: none */
+    uint64_t follows; /* the home fence that the first one waits for: tsr_lane_follow() */
+    CUstream stream;  /* of work that has been enqueued; NULL: none */
     CUevent begun;
     uint64_t since_ns; /* when it was enqueued; 0: it has begun */
     uint32_t looks;    /* since then */
@@ -50,7 +50,7 @@ struct failover {
     struct tsr_record_copy copy; /* the record that is being collected */
 };
 
-/* In this order: a stream for which the wait behind a signal is known is also known not to be complete until that signal. */
+/* In this order: if the wait that follows a signal is known, the stream is also known not to be complete until that signal. */
 static bool is_settled(struct failover *self)
 {
     const struct tsr_lane *lane = self->client->lane;
@@ -103,8 +103,8 @@ static CUresult collect_from(struct failover *self, uint32_t number)
     return CUDA_SUCCESS;
 }
 
-/* Moves what stands in the rings to the queues, so that one stream does not wait for another: the turns of fences mean nothing here, where
-   nothing that waits is enqueued. */
+/* Moves the records in the rings to queues, so that one stream does not wait for another: the order of fences does not matter here, where
+   no waits are enqueued. */
 static CUresult collect(struct failover *self)
 {
     CUresult result = CUDA_SUCCESS;
@@ -135,7 +135,7 @@ static void count_moved(const struct failover *self)
 
 static CUresult enqueue(const struct failover *self, const struct tsr_lane_record *record, CUstream stream)
 {
-    if (tsr_session()->policy->memory_place == TSR_POLICY_COPIES) /* the bytes that it was to use are the other GPU's */
+    if (tsr_session()->policy->memory_place == TSR_POLICY_COPIES) /* the bytes that it uses may be on the other GPU only */
         return CUDA_ERROR_LAUNCH_FAILED;
     if (record->kind != TSR_LANE_LAUNCH)
         return tsr_carry_out(&self->driver, record, NULL, stream);
@@ -155,7 +155,7 @@ static CUresult enqueue(const struct failover *self, const struct tsr_lane_recor
     return tsr_carry_out(&self->driver, record, &function, stream);
 }
 
-/* Begins all work of the stream that stands before its next fence. */
+/* Enqueues all work of the stream before its next fence. */
 static CUresult begin(struct failover *self, uint32_t slot)
 {
     struct queue *queue = &self->queues[slot];
@@ -165,7 +165,7 @@ static CUresult begin(struct failover *self, uint32_t slot)
         result = tsr_real.cuCtxGetStreamPriorityRange(&least, &greatest);
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuEventCreate(&queue->begun, CU_EVENT_DISABLE_TIMING);
-    if (result == CUDA_SUCCESS) /* few programs' streams have this priority, and only streams of one priority share queues */
+    if (result == CUDA_SUCCESS) /* few programs use this priority, and only streams of the same priority share queues */
         result = tsr_real.cuStreamCreateWithPriority(&queue->stream, CU_STREAM_NON_BLOCKING, greatest);
     if (result == CUDA_SUCCESS)
         result = tsr_real.cuEventRecord(queue->begun, queue->stream);
@@ -178,7 +178,7 @@ static CUresult begin(struct failover *self, uint32_t slot)
     return result;
 }
 
-/* NOT_READY: it is under way. */
+/* NOT_READY: it has been enqueued. */
 static CUresult look(struct queue *queue)
 {
     CUresult begun = queue->since_ns ? tsr_real.cuEventQuery(queue->begun) : CUDA_SUCCESS;
@@ -262,7 +262,7 @@ static bool is_any_ready(const struct failover *self)
     return false;
 }
 
-/* Nothing is left, and no stream is away that could bring more. */
+/* No records are left, and no stream is away that could add more. */
 static bool is_over(const struct tsr_lane_client *client)
 {
     return !__atomic_load_n(&client->departing, __ATOMIC_SEQ_CST) && !tsr_streams_are_with(client) && !is_pending(client);
@@ -295,7 +295,7 @@ static void *run(void *argument)
 {
     struct failover *self = argument;
     struct tsr_lane_client *client = self->client;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* captures of the application forbid nothing here */
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* so that the application's captures do not forbid calls here */
     CUresult result;
     tsr_real.cuThreadExchangeStreamCaptureMode(&mode);
     while ((result = advance_all(self)) == CUDA_SUCCESS && !is_over(client))
@@ -323,14 +323,14 @@ static struct tsr_carry_driver real_driver(void)
                                      .set_rows32 = tsr_real.cuMemsetD2D32Async};
 }
 
-/* Whether what the executor says that it has taken lies between what it had before and what it was given. */
+/* Whether the position up to which the executor claims to have taken records is between its last one and the tail. */
 static bool is_plausible(const struct tsr_lane_ring *ring, uint64_t taken)
 {
     uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
     return taken % TSR_LANE_UNIT == 0 && taken - head <= TSR_LANE_RING_BYTES && tail - taken <= TSR_LANE_RING_BYTES;
 }
 
-/* The lane has been closed. False: what the executor says of it cannot be. */
+/* The lane has been closed. False: the executor's account of it is inconsistent. */
 static bool take_over(struct failover *self)
 {
     struct tsr_lane *lane = self->client->lane;

@@ -1,11 +1,11 @@
 /*
- * In the place of a lost executor. If all that it has taken is complete, nothing is lost: what still stands on its lane, and what comes there
- * until the streams that are away have joined, is carried out at home by a thread of the shim, in the order of each stream, with the same
- * fences. What the executor has taken and not completed cannot be done again, because nobody knows what of it was done.
+ * Taking the place of a lost executor. If everything that it has taken from its lane is complete, nothing is lost: a thread of the shim carries out at home
+ * the records that are still on the lane, and those that are posted until the streams that are away have joined, each stream's in their order and with the same
+ * fences. What the executor has taken and not completed cannot be repeated, because nobody knows how much of it was done.
  *
- * The thread enqueues nothing that waits: it looks at the home fences itself and begins a stream's work when it may run, in a stream of its
- * own. That one may share a queue of the GPU with a stream of the application that waits for this very work: work that does not begin
- * is an error, soon. The thread ends when no stream is away any more.
+ * The thread never enqueues a wait: it polls the home fences, and enqueues a stream's work when that may run, in a stream of its
+ * own. That stream may share a queue of the GPU with a stream of the application that waits for this very work; so if the work does not begin
+ * soon, that is an error. The thread ends when no stream is away any more.
  */
 #ifndef TSR_LANE_FAILOVER_H
 #define TSR_LANE_FAILOVER_H

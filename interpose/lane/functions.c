@@ -204,15 +204,15 @@ static bool may_hold_left_address(const uint8_t *block, uint32_t begin, uint32_t
     return false;
 }
 
-/* Parameter by parameter where the driver tells of them: two numbers of four bytes are no address. */
+/* Parameter by parameter if their layout is known: two 4-byte numbers are not an address. */
 enum tsr_reason tsr_function_scan_left(const struct tsr_function_record *function, const void *block, uint32_t bytes)
 {
     const struct tsr_parameters *parameters = &function->parameters;
-    bool told = __atomic_load_n(&parameters->known, __ATOMIC_ACQUIRE) && parameters->all && parameters->bytes <= bytes;
+    bool known = __atomic_load_n(&parameters->known, __ATOMIC_ACQUIRE) && parameters->all && parameters->bytes <= bytes;
     bool found = false;
-    if (!told)
+    if (!known)
         found = may_hold_left_address(block, 0, bytes);
-    for (uint32_t i = 0; told && !found && i < parameters->count; i++) {
+    for (uint32_t i = 0; known && !found && i < parameters->count; i++) {
         const struct tsr_parameter *each = &parameters->all[i];
         found = may_hold_left_address(block, each->offset, each->offset + (uint32_t)each->bytes);
     }

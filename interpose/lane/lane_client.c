@@ -49,7 +49,7 @@ static bool send_message(int to, const struct tsr_message *message, int descript
     return tsr_socket_send(to, message, bytes, descriptor, 0) == (ssize_t)bytes;
 }
 
-/* Until the answer is there, the executor has gone, or whoever watches it has given it up. */
+/* Until there is an answer, the executor has ended, or it has been declared lost. */
 static bool receive_reply(struct tsr_lane_client *lane, struct tsr_reply *reply)
 {
     struct pollfd wait = {.fd = lane->socket, .events = POLLIN};

@@ -1,6 +1,6 @@
 /*
- * The shim's end of a lane: control messages that are answered, and records that are not. See tessera/lane.h.
- * Posting a launch costs a copy and no lock; it waits only when its ring is full. What happens when an executor fails is watch.h's subject.
+ * The shim's end of a lane: control messages, which are answered, and records, which are not. See tessera/lane.h.
+ * Posting a launch costs a copy and no lock; it waits only when the ring is full. watch.h says what happens when an executor fails.
  */
 #ifndef TSR_LANE_LANE_CLIENT_H
 #define TSR_LANE_LANE_CLIENT_H
@@ -14,17 +14,17 @@
 
 struct tsr_lane_client;
 
-/* socket_path: base/socket.h. Waits while others are served first, at most five seconds, and for the executor to start. NULL: it does not
+/* socket_path: base/socket.h. Waits for the executor to start and to serve earlier clients, at most five seconds. NULL: it does not
    answer, or another user does. */
 struct tsr_lane_client *tsr_lane_client_create(const char *socket_path, uint32_t number);
 
-/* Of new lanes: `tell`: each executor sees the fences of all others. Errors: an executor's. */
+/* Shares the fences of new lanes: afterwards each executor sees those of all others. Errors: an executor's. */
 CUresult tsr_lane_introduce(struct tsr_lane_client *const *lanes, uint32_t count, bool tell);
 
-/* Sends, waits for the answer. descriptor -1: none. Errors: the executor's CUresult. Success when it is lost without harm: then
-   nothing goes to it any more (tsr_lane_enter). */
+/* Sends a message and waits for the answer. descriptor -1: none. Errors: the executor's CUresult. Success if the executor is lost and its loss is
+   no error: then nothing goes to it any more (tsr_lane_enter). */
 CUresult tsr_lane_ask(struct tsr_lane_client *lane, struct tsr_message *message, int descriptor);
-/* The same with all of the answer; zero bytes when it is lost. */
+/* The same with the whole answer; zero bytes if the executor is lost. */
 CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *message, struct tsr_reply *reply);
 
 /* Appends a record and its parameter block. Errors: as tsr_lane_ask. */
@@ -33,7 +33,7 @@ CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_lane_record *rec
 CUresult tsr_lane_append(struct tsr_lane_client *lane, struct tsr_lane_record *record, const void *params);
 void tsr_lane_wake(const struct tsr_lane_client *lane);
 
-/* Before the caller holds anything: waits while the stream that has that slot of the lane is given more than it can take. */
+/* Before the caller holds anything: waits while the stream in that slot of the lane has more records than it may. */
 void tsr_lane_await_stream(struct tsr_lane_client *lane, const uint32_t *slot);
 
 /* Device addresses (valid at home and in the executor) of a stream's two fences. */
@@ -46,10 +46,10 @@ CUresult tsr_lane_await(const struct tsr_lane_client *lane, uint32_t stream, uin
 
 /* Registers the lane's memory with the home GPU; once, with a current context. */
 CUresult tsr_lane_register(struct tsr_lane_client *lane);
-/* Contexts are about to go, and the registration may go with them. */
+/* Contexts are about to be destroyed, which may end the registration. */
 void tsr_lane_unregister(struct tsr_lane_client *lane);
 
-/* Where the executor answers how long launches took. */
+/* Where the executor writes how long launches took. */
 struct tsr_lane_time *tsr_lane_times(const struct tsr_lane_client *lane);
 
 /* Place among the session's lanes. */
@@ -62,15 +62,15 @@ static inline uint32_t tsr_lane_rank(const struct tsr_lane_client *lane)
 
 /* The error of an executor that has failed with work of the application; sticky. */
 CUresult tsr_lane_state(const struct tsr_lane_client *lane);
-/* Sets it, unless there is one, and opens all fences; how: for the log, what the executor did. */
+/* Sets it, unless there is one already, and opens all fences; how: what the executor did, for the log. */
 void tsr_lane_fail(struct tsr_lane_client *lane, CUresult error, const char *how);
 
-/* The contexts are gone whose work failed there: from now on it is lost without harm. */
+/* The contexts whose work failed there are gone: from now on its loss is no error. */
 void tsr_lane_pardon(struct tsr_lane_client *lane);
 
-/* Nothing new can go to the executor, whether or not that is an error. */
+/* The executor is lost, whether or not that is an error. */
 bool tsr_lane_is_lost(const struct tsr_lane_client *lane);
-/* A stream that is home starts for the lane, and has arrived or not. False: it cannot. */
+/* Around the departure of a stream that is home to the lane. enter, false: the executor is lost. */
 bool tsr_lane_enter(struct tsr_lane_client *lane);
 void tsr_lane_leave(struct tsr_lane_client *lane);
 

@@ -1,6 +1,6 @@
 /*
- * Posting: see tessera/lane.h for the rings. A launch takes no lock, a fence one; the only waits are for room, and they end when the executor
- * is given up. What a launch writes, other than its record, lies apart for each stream, or each ring.
+ * Posting: see tessera/lane.h for the rings. A launch takes no lock, a fence takes one; the only waits are for room, and they end when the executor
+ * is lost. What a launch writes, other than its record, is in separate cache lines for each stream or ring.
  */
 #include <string.h>
 
@@ -11,22 +11,22 @@
 #define SPINS_BEFORE_PAUSE 1000
 #define PAUSE_NS 20000ull
 #define AHEAD_BYTES 512u
-#define MOST_OF_STREAM 2048u /* records that the driver was not given yet: a driver, too, lets who launches more wait */
+#define MOST_OF_STREAM 2048u /* records not yet given to the driver: beyond that a launch waits, as it does for a full queue of a driver */
 
-/* The head may have passed an `end` that was reckoned from an old tail: then there is room, and moving the tail fails. */
+/* The head may have passed an `end` that was computed from an old tail: then there is room, and moving the tail fails. */
 static bool fits(uint64_t head, uint64_t end)
 {
     return (int64_t)(end - head) <= (int64_t)TSR_LANE_RING_BYTES;
 }
 
-/* The reader moves the head with every record, so it is looked at only when what was seen of it says that there is no room. */
+/* The reader moves the head with every record, so it is read only when the last value seen says that there is no room. */
 static bool has_room(struct tsr_lane_ring *ring, uint64_t end)
 {
     if (fits(__atomic_load_n(&ring->seen_head, __ATOMIC_ACQUIRE), end))
         return true;
     uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
     __atomic_store_n(&ring->seen_head, head,
-                     __ATOMIC_RELEASE); /* or an older one, of another writer: then it looks once more */
+                     __ATOMIC_RELEASE); /* or an older value, of another writer, which then reads it once more */
     return fits(head, end);
 }
 
@@ -44,10 +44,10 @@ static __attribute__((noinline)) bool await_room(const struct tsr_lane_client *c
     return true;
 }
 
-/* Contiguous bytes of a ring, after what was left of them at its end. */
+/* Contiguous bytes of a ring, after what was skipped at its end because they did not fit there. */
 struct room {
-    uint64_t position; /* of what was left, or else of the record */
-    uint32_t skip;     /* bytes that were left */
+    uint64_t position; /* of the skipped bytes, if there are any, or else of the record */
+    uint32_t skip;     /* bytes skipped */
     bool taken;        /* false: the executor has failed */
 };
 
@@ -67,7 +67,7 @@ static inline struct room take(const struct tsr_lane_client *client, struct tsr_
     return room;
 }
 
-/* The same for a fence, which is given its sequence, too. Under one lock, so that sequence numbers go up within a ring: the reader waits for each. */
+/* The same for a fence, which also gets its sequence number. Both under one lock, so that numbers go up within a ring: the reader takes fences in their order. */
 static __attribute__((noinline)) struct room take_sequence(struct tsr_lane_client *client, struct tsr_lane_ring *ring,
                                                            struct tsr_lane_record *fence)
 {

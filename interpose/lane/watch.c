@@ -31,7 +31,7 @@ bool tsr_watch_is_alive(const struct tsr_lane_client *lane)
            (quiet_ns < STARVED_NS && process && tsr_os_process_is_ready((int)process));
 }
 
-/* Again and again: a GPU that goes on may still carry out a signal from before, which closes a fence for those behind it. */
+/* Repeatedly: a GPU that resumes may still execute an earlier signal, which closes the fence again for later waits. */
 static void open_fences(struct tsr_lane *lane)
 {
     for (uint32_t i = 0; i < TSR_LANE_STREAMS; i++) {
@@ -42,7 +42,7 @@ static void open_fences(struct tsr_lane *lane)
 
 void tsr_lane_fail(struct tsr_lane_client *client, CUresult error, const char *how)
 {
-    /* In this order: whoever passes a fence that is opened here finds the error. */
+    /* In this order: a stream that passes a fence opened here finds the error. */
     uint32_t none = CUDA_SUCCESS;
     if (__atomic_compare_exchange_n(&client->lane->dead, &none, (uint32_t)error, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         tsr_error("executor %u %s; work that it had is lost, and the application gets an error", client->number, how);

@@ -1,10 +1,10 @@
 /*
- * Watching the executors. A thread of the shim sees within a second when one has ended (its socket hangs up) or does not run any more
+ * Watching the executors. A thread of the shim notices within a second when an executor has ended (its socket hangs up) or no longer runs
  * (its pulse stops while somebody waits for it), whatever the application's threads do meanwhile.
  *
- * Then the executor is lost for good. If no work is with it, the application goes on at home and need not know. Otherwise the lane's
- * error is set, all fences are opened so that nobody waits for what will not come, and every later call that waits or
- * enqueues has the error for an answer.
+ * The executor is then lost for good. If it has no incomplete work, the application continues at home and need not know. Otherwise the lane's
+ * error is set, all fences are opened so that nobody waits for work that will not happen, and every later call that waits or
+ * enqueues returns the error.
  */
 #ifndef TSR_LANE_WATCH_H
 #define TSR_LANE_WATCH_H

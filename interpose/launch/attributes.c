@@ -32,7 +32,7 @@ static const CUlaunchAttributeValue *find(const CUlaunchAttribute *attributes, u
     return NULL;
 }
 
-/* SMs that both GPUs have. */
+/* The number of SMs that both GPUs have. */
 static uint64_t sms(uint32_t device)
 {
     const struct tsr_policy *policy = tsr_session()->policy;

@@ -1,6 +1,6 @@
 /*
- * Launch attributes on their way to an executor. Those that say how a kernel runs go along; hints that are bound to the home GPU are left
- * out; those that name objects of the application (events, graph nodes), and unknown ones, keep the launch at home. So does what the
+ * Launch attributes on their way to an executor. Those that determine how a kernel runs are sent; hints that concern only the home GPU are
+ * dropped; those that name objects of the application (events, graph nodes), and unknown ones, keep the launch at home. So do attributes that the
  * executor's driver would refuse and home's may not.
  */
 #ifndef TSR_LAUNCH_ATTRIBUTES_H

@@ -1,6 +1,6 @@
 /*
- * What the marks of library calls (calls/calls.h) are told: memory that the application gets inside a library call, which is the library's
- * own, and that the thread has given the GPU work.
+ * What happens inside library calls (calls/calls.h): memory that the application allocates there, which belongs to the library, and work that the thread
+ * has given the GPU.
  */
 #ifndef TSR_LAUNCH_CALL_MEMORY_H
 #define TSR_LAUNCH_CALL_MEMORY_H

@@ -52,7 +52,7 @@ void tsr_call_ranges_distrust(void)
     __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
 }
 
-/* ---- with what the code says ---- */
+/* ---- combined with the function's template ---- */
 
 struct operands {
     const struct tsr_access_range *ranges;
@@ -80,14 +80,14 @@ static bool holds(const struct tsr_access_range *a, const struct tsr_access_rang
     return begin_of(a) <= begin_of(b) && end_of(b) <= end_of(a);
 }
 
-/* False: it lies in no allocation. */
+/* False: it is in no allocation. */
 static bool operand(const struct operands *operands, uint32_t number, struct tsr_access_range *out)
 {
     *out = operands->ranges[number];
     return bounded(out, operands->launch);
 }
 
-/* Adds the operands in the allocation that is all that is known of the range at `index`, and takes it out. Without any, or room, it stays. */
+/* Replaces the range at `index`, of which only the allocation is known, by the operands in that allocation. If there are none, or no room, it stays. */
 static void narrow(const struct operands *operands, struct tsr_access_result *result, uint32_t index)
 {
     struct tsr_access_range own = result->ranges[index], found;
@@ -113,7 +113,7 @@ static void narrow(const struct operands *operands, struct tsr_access_result *re
         result->ranges[index] = result->ranges[--result->count];
 }
 
-/* Marks it if it is scratch or carried. False: it is not read when the code is called like this. */
+/* Marks the range if it is scratch, or reads what earlier work of the call left. False: the call does not read it. */
 static bool mark(const struct operands *operands, struct tsr_access_range *own)
 {
     struct tsr_access_range found;
@@ -122,7 +122,7 @@ static bool mark(const struct operands *operands, struct tsr_access_range *own)
         if (!operand(operands, i, &found))
             continue;
         own->scratch |= found.scratch && holds(&found, own);
-        own->carried |= found.carried && holds(&found, own);
+        own->intermediate |= found.intermediate && holds(&found, own);
         output |= found.overwritten && holds(&found, own);
         input |= found.kind == TSR_ACCESS_READ && meet(&found, own);
     }

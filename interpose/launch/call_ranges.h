@@ -1,5 +1,5 @@
 /*
- * What a launch may read and write because of the library call that it happens in (calls/calls.h), as the evaluator of templates says it.
+ * What a launch may read and write according to the library call that it happens in (calls/calls.h), in the form in which the evaluator of templates gives it.
  */
 #ifndef TSR_LAUNCH_CALL_RANGES_H
 #define TSR_LAUNCH_CALL_RANGES_H

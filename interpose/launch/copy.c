@@ -1,6 +1,6 @@
 /*
  * Copies and memsets that follow their stream: when its last work went to an executor and all the memory is shared, they are posted there
- * like launches, instead of calling the stream home. What the driver would refuse is left to it.
+ * like launches, instead of making the stream join. Calls that the driver would refuse are forwarded to it.
  */
 #include "driver/engaged.h"
 #include "memory/arena.h"
@@ -26,7 +26,7 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
     use->stream = handle;
     use->per_thread = per_thread;
     use->lane = lane;
-    *result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
+    *result = tsr_order_state(); /* of earlier work: an error of the copy itself is returned by later calls */
     if (*result == CUDA_SUCCESS && tsr_copies_are_on())
         *result = tsr_copies_prepare(use);
     if (*result == CUDA_SUCCESS)
@@ -53,7 +53,7 @@ static bool is_shared(uint64_t address, uint64_t pitch, uint64_t width, uint64_t
     return tsr_arena_holds(address, bytes) && tsr_bounds_allow(address, bytes);
 }
 
-/* The bytes from the first to the last row; written as a whole when there are no gaps. */
+/* The bytes from the first to the last row; if there are no gaps, all of them are overwritten. */
 static struct tsr_touch rows_touch(uint64_t address, uint64_t pitch, uint64_t width, uint64_t height, bool writes)
 {
     return (struct tsr_touch){
@@ -119,7 +119,7 @@ static CUresult leave(struct tsr_order_hold *hold, CUresult result)
     return result == CUDA_SUCCESS ? tsr_order_state() : result;
 }
 
-/* The body of a wrapper: what follows if it can, and is forwarded in order otherwise. */
+/* The body of a wrapper: the copy follows its stream if it can, and is forwarded in stream order otherwise. */
 #define FOLLOWS(symbol, arguments, stream, per_thread, follows, touch) \
     {                                                                                                                          \
         CUresult result;                                                                                                       \

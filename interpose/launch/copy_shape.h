@@ -1,6 +1,6 @@
 /*
- * What a record tells of copies whose arguments are structs: the bytes that are copied and where they begin. Macros, because the structs of
- * different versions have the same fields of different types.
+ * For records of copies whose arguments are structs: how many bytes are copied, and where they begin. Macros, because the structs of
+ * different versions have the same fields with different types.
  */
 #ifndef TSR_LAUNCH_COPY_SHAPE_H
 #define TSR_LAUNCH_COPY_SHAPE_H

@@ -8,6 +8,7 @@
 #include <tessera/access.h>
 #include <tessera/lane.h>
 
+#include "base/fork.h"
 #include "base/map.h"
 #include "base/os.h"
 #include "base/vec.h"
@@ -35,9 +36,8 @@ struct all_known {
 
 static struct tsr_map made;                              /* by the template's bytes in the table */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* making them, and `running` */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static void *scratch; /* lock; of TSR_ACCESS_SCRATCH_BYTES; NULL: none yet */
-static bool running;  /* atomic; the thread that makes them */
+static void *scratch;                                    /* lock; of TSR_ACCESS_SCRATCH_BYTES; NULL: none yet */
+static bool running;                                     /* atomic; the thread that makes them */
 static uint32_t home; /* the GPU that runs the launches which are asked about; before `running` */
 
 /* The parent's threads may have been making one. */
@@ -48,10 +48,7 @@ static void forget_parent(void)
     running = false;
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget_parent);
-}
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
 
 /* In an earlier run, or later in this one: addresses of the arena are those of allocations, others are not. */
 static int is_allocated(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
@@ -162,7 +159,7 @@ static void *keep_making(void *argument)
 void tsr_evaluators_start(uint32_t gpu)
 {
     pthread_t thread;
-    pthread_once(&once, watch_forks);
+    tsr_fork_listen(&forks);
     pthread_mutex_lock(&lock);
     home = gpu;
     bool runs = running || tsr_os_thread_start(&thread, "tessera-known", keep_making, NULL);

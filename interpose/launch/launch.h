@@ -1,6 +1,6 @@
 /*
- * One launch on its way through the shim: the request, the decision, the outcome. What takes looking up is looked up once and kept here, for
- * all who ask: the function's record, where the stream is, whether it is captured, the block of parameters.
+ * One launch on its way through the shim: the request, the decision, the outcome. Whatever has to be looked up is looked up once and kept here:
+ * the function's record, where the stream is, whether it is captured, the block of parameters.
  */
 #ifndef TSR_LAUNCH_H
 #define TSR_LAUNCH_H
@@ -26,7 +26,7 @@ struct tsr_timing_pair;
 
 enum tsr_check_due { TSR_CHECK_DUE_NONE, TSR_CHECK_DUE_FIRST, TSR_CHECK_DUE_DRAWN }; /* to be checked (check.h), and why */
 
-/* The parameters as the GPU sees them; a lane's record takes attributes behind them. */
+/* The parameters as the GPU sees them; for a lane's record, attributes follow them. */
 struct tsr_gathered {
     bool done;
     uint32_t bytes; /* of them alone */
@@ -54,7 +54,7 @@ struct tsr_launch {
 
     /* The decision. */
     bool decided;    /* a rule was chosen for it */
-    bool automatic;  /* none held: the session places it (schedule/automatic.h), and is to be told where it went */
+    bool automatic;  /* none did: schedule/automatic.h places it, and must be informed where it went */
     uint64_t ticket; /* then: of its use of memory (memory/copies.h); 0: it has none */
     uint32_t gpu;    /* that it runs on, if there is a policy; TSR_PLACE_UNKNOWN */
 

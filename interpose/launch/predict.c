@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/fork.h"
 #include "base/os.h"
 #include "calls/calls.h"
 #include "driver/real.h"
@@ -20,7 +21,7 @@
 
 #define MOST_SYMBOLS 128u /* with more, a launch may touch anything */
 
-_Static_assert(TSR_BOX_RANGES <= TSR_ACCESS_TENSOR_RANGES, "the evaluator has room for what is told of a tensor");
+_Static_assert(TSR_BOX_RANGES <= TSR_ACCESS_TENSOR_RANGES, "the evaluator has room for the ranges of a tensor");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* making symbols */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -37,10 +38,12 @@ static void forget_parent(void)
     pthread_mutex_init(&lock, NULL);
 }
 
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
+
 static void prepare(void)
 {
     pthread_key_create(&scratch_key, give_scratch);
-    pthread_atfork(NULL, NULL, forget_parent);
+    tsr_fork_listen(&forks);
 }
 
 /* The calling thread's own, until it ends; NULL: no memory. */
@@ -57,7 +60,7 @@ static void *scratch(void)
     return thread_scratch = made;
 }
 
-/* Where the launches run that are asked about. */
+/* The GPU on which the launches run that are predicted. */
 static uint32_t home(void)
 {
     return tsr_session()->policy->home;
@@ -215,7 +218,7 @@ void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
 void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source)
 {
     if (tessera_library_call && tessera_library_call())
-        tsr_call_ranges_distrust(); /* which has a part in what was predicted by code, too */
+        tsr_call_ranges_distrust(); /* the call's operands are used in predictions by code, too */
     if (source != TSR_SOURCE_LIBRARY)
         tsr_template_distrust(tsr_template_find(&function->template, home()));
     tsr_copies_look_again();

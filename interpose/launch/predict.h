@@ -19,7 +19,7 @@ enum tsr_source { TSR_SOURCE_NONE, TSR_SOURCE_PTX, TSR_SOURCE_MACHINE_CODE, TSR_
 
 struct tsr_prediction {
     enum tsr_source source; /* NONE: it may touch anything */
-    bool in_call;           /* a library's: what is overwritten and scratch, it is for the call as a whole */
+    bool in_call;           /* from a library call: overwritten and scratch ranges hold for the call as a whole */
     uint32_t count;
     struct tsr_access_range ranges[TSR_PREDICTED_RANGES];
 };
@@ -27,13 +27,13 @@ struct tsr_prediction {
 /* Whether something is known of the function, or the thread is in a library call. Takes no lock. */
 bool tsr_is_predictable(struct tsr_function_record *function);
 
-/* Of a launch whose function is known, and whose parameters have been gathered. Takes no lock, but for the first launches of a function. */
+/* For a launch whose function is known, and whose parameters have been gathered. Takes no lock, except for the first launches of a function. */
 void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out);
 
-/* Nothing is known of the launch's function as yet: when it is, such launches will have been evaluated. */
+/* Nothing is known yet of the launch's function: once it is, such launches will have been evaluated. */
 void tsr_predict_later(const struct tsr_launch *launch);
 
-/* It was wrong: from now on what the function, or the thread's library call, touches is unknown in this process. */
+/* The prediction was wrong: from now on the access sets of the function, or of the thread's library call, are unknown in this process. */
 void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source);
 
 #endif

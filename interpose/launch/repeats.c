@@ -1,20 +1,18 @@
 /* See repeats.h. */
 #include "launch/repeats.h"
 
-#include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <tessera/access.h>
 
-#include "base/os.h"
+#include "base/thread_memory.h"
 #include "calls/calls.h"
 #include "launch/launch.h"
 #include "memory/address_map.h"
 #include "object/registry.h"
 
 #define ENTRIES 1024u
-#define MOST_BYTES 768u /* of parameters, and of operands of the library's call that the launch is made in */
+#define MOST_BYTES 768u /* of parameters, and of the operands of the library call around the launch */
 
 struct key {
     const struct tsr_function_record *function;
@@ -34,33 +32,15 @@ struct tsr_repeat_entry {
     uint8_t content[MOST_BYTES]; /* parameters, then operands */
 };
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t thread_key;
 static __thread struct tsr_repeat_entry *entries; /* NULL: none yet */
-
-static void give_back(void *all)
-{
-    tsr_os_unmap(all, ENTRIES * sizeof(struct tsr_repeat_entry));
-}
-
-static void prepare(void)
-{
-    pthread_key_create(&thread_key, give_back);
-}
 
 static bool make_entries(void)
 {
-    pthread_once(&once, prepare);
-    void *made = tsr_os_map(NULL, ENTRIES * sizeof(struct tsr_repeat_entry), PROT_READ | PROT_WRITE, -1, 0);
-    if (made && pthread_setspecific(thread_key, made) != 0) {
-        give_back(made);
-        return false;
-    }
-    entries = made;
-    return made;
+    entries = tsr_thread_memory(ENTRIES * sizeof(struct tsr_repeat_entry));
+    return entries;
 }
 
-/* What a launch is told from others by. */
+/* What identifies a launch. */
 struct asked {
     struct key key;
     const uint8_t *parameters;
@@ -100,7 +80,7 @@ static uint64_t mixed(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Only to find a place: contents are compared. For so few words a mixing of pairs is 30 to 50 ns faster than tsr_hash (base/hash.h). */
+/* Only to find an entry: contents are compared. For so few words, mixing pairs is 30 to 50 ns faster than tsr_hash (base/hash.h). */
 static uint64_t hash_bytes(uint64_t hash, const uint8_t *at, uint32_t bytes)
 {
     uint64_t pair[2];

@@ -1,6 +1,6 @@
 /*
- * Launches that a thread makes again and again, with the same parameters (and, in a library's call, operands) in the same stream: what they
- * touch need not be found again, nor who holds it, as long as the proof of the last time stands (memory/copies.h). Each thread remembers its own.
+ * Repeated launches of a thread: the same function, parameters (and operands, in a library call) and stream. What they touch, and who holds it, need
+ * not be determined again as long as the proof made the last time is valid (memory/copies.h). Each thread remembers its own.
  */
 #ifndef TSR_LAUNCH_REPEATS_H
 #define TSR_LAUNCH_REPEATS_H
@@ -17,9 +17,9 @@ struct tsr_repeat_entry;
 struct tsr_repeat {
     struct tsr_repeat_entry *entry; /* NULL: such a launch is not remembered */
     const struct tsr_copies_proof
-        *last; /* of the same launch; NULL: it has not been made, or other things have changed since */
+        *last; /* of the same launch; NULL: it has not been made before, or something that it depends on has changed */
     uint64_t hash;
-    uint64_t addresses, modules; /* counts of changes of what predictions depend on, from before it was asked for */
+    uint64_t addresses, modules; /* how often what predictions depend on has changed, read before predicting */
 };
 
 /* The parameters have been gathered. */

@@ -1,7 +1,7 @@
 /*
- * Tensor maps (TMA descriptors) that the application has encoded, by their 128 bytes: equal bytes are the same tensor, whatever became of the
- * place they were written to. The newest ones are kept. Of a map that is not there, the first 8 bytes are the tensor's address (on H200
- * and in the emulated driver), and the tensor may be as large as its allocation.
+ * Tensor maps (TMA descriptors) that the application has encoded, by their 128 bytes: equal bytes mean the same tensor, wherever the map is
+ * stored. The newest ones are kept. Of a map that is not among them, the first 8 bytes are the tensor's address (on H200
+ * and in the emulated driver), and the tensor is taken to be as large as its allocation.
  */
 #ifndef TSR_LAUNCH_TENSOR_MAPS_H
 #define TSR_LAUNCH_TENSOR_MAPS_H

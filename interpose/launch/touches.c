@@ -1,13 +1,14 @@
 /* See touches.h. */
 #include "launch/touches.h"
 
+#include "base/thread_memory.h"
 #include "launch/launch.h"
 
 #define LONGEST (1ll << 40) /* more is anything */
 
 /*
- * False: nobody knows where it ends. What a library's call overwrites, or has for scratch, its first launch is told to, though it may be a later
- * one that writes it: until then nothing that the program may look at is there.
+ * False: the end of the range is unknown. Bytes that a library call overwrites, or uses as scratch, are ascribed to its first launch, though a later
+ * one may write them: until then they hold nothing that the program may read.
  */
 static bool add(const struct tsr_access_range *range, struct tsr_touches *out)
 {
@@ -42,11 +43,13 @@ static bool find(const struct tsr_launch *launch, struct tsr_touches *out)
 
 const struct tsr_touches *tsr_touches_of(struct tsr_launch *launch)
 {
-    static __thread struct tsr_touches touches;
+    static __thread struct tsr_touches *touches;
     static __thread const struct tsr_launch *of; /* whose they are */
+    if (!touches && !(touches = tsr_thread_memory(sizeof *touches)))
+        return NULL;
     if (launch->touches == TSR_TOUCHES_UNASKED || of != launch) {
-        launch->touches = find(launch, &touches) ? TSR_TOUCHES_KNOWN : TSR_TOUCHES_ANYTHING;
+        launch->touches = find(launch, touches) ? TSR_TOUCHES_KNOWN : TSR_TOUCHES_ANYTHING;
         of = launch;
     }
-    return launch->touches == TSR_TOUCHES_KNOWN ? &touches : NULL;
+    return launch->touches == TSR_TOUCHES_KNOWN ? touches : NULL;
 }

@@ -1,4 +1,4 @@
-/* What a launch touches of memory that GPUs have copies of (memory/copies.h), from what is known of it (predict.h). */
+/* The access set of a launch as far as it concerns memory with copies (memory/copies.h), from its prediction (predict.h). */
 #ifndef TSR_LAUNCH_TOUCHES_H
 #define TSR_LAUNCH_TOUCHES_H
 
@@ -16,8 +16,8 @@ struct tsr_touches {
 };
 
 /*
- * Of a launch whose function is known, and whose parameters have been gathered. NULL: it may touch anything. Asked twice of a launch it is looked
- * up once. Valid until the thread asks for another launch's.
+ * For a launch whose function is known, and whose parameters have been gathered. NULL: it may touch anything. Determined once, even if it is asked
+ * for twice. Valid until the thread asks for that of another launch.
  */
 const struct tsr_touches *tsr_touches_of(struct tsr_launch *launch);
 

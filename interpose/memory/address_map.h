@@ -1,10 +1,10 @@
 /*
- * The address map: what is known of a device address, for whoever may not take a lock. Pages of 2 MiB have flags, and lead to the range that
- * the address lies in: an allocation of the application, or mappings of its own that lie side by side.
+ * The address map: what is known of a device address, for readers that must not take a lock. Pages of 2 MiB have flags, and lead to the range that
+ * contains the address: an allocation of the application, or adjacent mappings of its own.
  *
- * Who allocates and frees, or maps and unmaps, says so here, one at a time for each kind of change (the memory lock; home_only.c's own for its flag).
- * Look-ups take no lock: tables and ranges stay allocated for good, ranges are used again, and each has a version that is odd
- * while it changes. A look-up beside a change sees what was before it or what is after it.
+ * Code that allocates and frees, or maps and unmaps, updates the map, one thread at a time for each kind of change (under the memory lock; home_only.c has a lock of its own
+ * for its flag). Look-ups take no lock: tables and ranges are never freed, ranges are reused, and each range has a version number that is odd
+ * while it changes (a seqlock). A look-up during a change sees the state before it or after it.
  */
 #ifndef TSR_MEMORY_ADDRESS_MAP_H
 #define TSR_MEMORY_ADDRESS_MAP_H
@@ -70,7 +70,7 @@ void tsr_address_remove(uint64_t address, bool shares);
 void tsr_address_join(uint64_t address, uint64_t bytes, bool left, bool right);
 void tsr_address_cut(uint64_t address, uint64_t bytes);
 
-/* Forgets all: the process is another one than that which told. */
+/* In a forked child: forgets everything. */
 void tsr_address_forget(void);
 
 #endif

@@ -11,7 +11,7 @@
 #include "memory/bounds.h"
 
 #define UNIT 512ull
-#define FIRST_ID (1ull << 40) /* the driver counts its own from 1 */
+#define FIRST_ID (1ull << 40) /* the driver numbers its own from 1 */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t allocated; /* lock; allocations so far */

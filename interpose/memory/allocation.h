@@ -1,9 +1,9 @@
 /*
- * What the application was given from the arena. An allocation is an extent of its own, or a block of a heap: extents (the heap's chunks)
+ * The application's allocations in the arena. An allocation is an extent of its own, or a block of a heap: extents (the heap's chunks)
  * shared by smaller allocations. Addresses are multiples of 512 bytes.
  *
- * The memory lock guards arena, allocations, heaps and pools. Order of locks: memory, then order's, then a lane's; so whoever holds one
- * of those must not ask here (tsr_arena_holds takes no lock and may be asked anywhere).
+ * The memory lock protects arena, allocations, heaps and pools. Order of locks: memory, then order's, then a lane's; so code that holds one of
+ * the latter must not call these functions (tsr_arena_holds takes no lock and may be called anywhere).
  */
 #ifndef TSR_MEMORY_ALLOCATION_H
 #define TSR_MEMORY_ALLOCATION_H

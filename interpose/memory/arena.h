@@ -3,7 +3,7 @@
  *
  * Memory comes in extents of whole 2 MiB pages, each one physical allocation on the home GPU or, as residency.h decides, on another,
  * mapped at home and in every executor at the same address (backing.h). An extent that an executor cannot map exists at home
- * only (home_only.h). What stands in an extent is the holder's affair (allocation.h). All functions but tsr_arena_holds are called with the memory lock held.
+ * only (home_only.h). How an extent is used is up to the code that holds it (allocation.h). All functions but tsr_arena_holds are called with the memory lock held.
  */
 #ifndef TSR_MEMORY_ARENA_H
 #define TSR_MEMORY_ARENA_H
@@ -30,16 +30,16 @@ struct tsr_extent {
     CUdeviceptr address;
     uint64_t bytes;
     CUmemGenericAllocationHandle memory;
-    struct tsr_block *block;           /* its place in the arena */
-    struct tsr_heap *heap;             /* holder: allocations share it ... */
+    struct tsr_block *block;           /* its addresses in the arena */
+    struct tsr_heap *heap;             /* of the code that uses it: allocations share it ... */
     struct tsr_allocation *allocation; /* ... or it is one */
-    bool shared;                       /* all executors have it */
+    bool shared;                       /* all executors have mapped it */
     uint32_t peers;                    /* bit n: device n of the application may access it, too */
     struct tsr_residency residency;    /* where the memory is */
-    struct tsr_copies *copies;         /* of other GPUs (copies.h); NULL: there are none, all use the one memory */
+    struct tsr_copies *copies;         /* copies of other GPUs (copies.h); NULL: none, all GPUs use the one memory */
 };
 
-/* A session begins whose policy says where memory lies; nothing is mapped yet. */
+/* A session begins, whose policy places memory; nothing is mapped yet. */
 void tsr_arena_start(const struct tsr_policy *policy);
 struct tsr_residency_plan *tsr_arena_plan(void);
 
@@ -61,13 +61,13 @@ void tsr_arena_each(void (*visit)(struct tsr_extent *extent, void *argument), vo
  */
 bool tsr_arena_holds(CUdeviceptr address, uint64_t bytes);
 
-/* Whole pages are such memory from now on, or are not any more. False: there was no memory to note it; then it is as if they were not. */
+/* Whole pages become such memory, or cease to be. False: out of memory; then they do not count as such. */
 bool tsr_arena_mark(CUdeviceptr address, uint64_t bytes, bool mapped);
 
-/* Whether the address is the arena's, memory or not: the driver knows it as mapped or reserved, and is not to be asked about it. */
+/* Whether the address is in the arena, whether or not memory is there: the driver has it mapped or reserved, so do not ask the driver about it. */
 bool tsr_arena_covers(CUdeviceptr address);
 
-/* Forgets everything without a driver call: the process is another one than that which filled it. */
+/* In a forked child: forgets everything without a driver call. */
 void tsr_arena_forget(void);
 
 #endif

@@ -212,7 +212,7 @@ free_addresses:
     return result;
 }
 
-/* The other memory behind the same address, at home. */
+/* Maps the other memory at the same address, at home. */
 static CUresult exchange(const struct tsr_extent *extent, CUmemGenericAllocationHandle memory)
 {
     CUresult result = tsr_real.cuMemUnmap(extent->address, extent->bytes);

@@ -1,6 +1,6 @@
 /*
- * The physical memory behind an extent of the arena: one copy, on some GPU, mapped at the extent's address at home and in every executor.
- * Where it is does not show in what programs read and write, only in how fast. Called with the memory lock held.
+ * The physical memory of an extent of the arena: one allocation, on some GPU, mapped at the extent's address at home and in every executor.
+ * Where it is affects how fast programs access it, not what they read. Called with the memory lock held.
  */
 #ifndef TSR_MEMORY_BACKING_H
 #define TSR_MEMORY_BACKING_H

@@ -1,7 +1,7 @@
 /*
- * Keeping what a GPU of its own has by itself: accesses beyond an allocation, and to memory that was freed, fault, although the arena's
- * pages are mapped. With TESSERA_BOUNDS, either exactly, by a table that the emulated driver checks with (tessera/bounds.h), or on other
- * drivers by guards: each allocation of ordinary memory has an extent of its own, and no extent touches the next. Memory lock held, unless
+ * Faults for accesses beyond an allocation and to freed memory, which a GPU has by itself and which the arena, whose pages are all mapped, would
+ * lose. With TESSERA_BOUNDS: exact, by a table that the emulated driver checks (tessera/bounds.h), or, with other drivers, by guard pages: each
+ * allocation of ordinary memory has an extent of its own, and no extent touches the next. Called with the memory lock held, unless
  * said otherwise.
  */
 #ifndef TSR_MEMORY_BOUNDS_H

@@ -1,6 +1,6 @@
 /*
- * A variable of a module that no code of the module leads to is memory that only has a name: XLA keeps its constants so, and hands their
- * addresses to kernels. Executors cannot reach it, so the application gets the address of memory in the arena that holds the same.
+ * Variables that no code of their module refers to: memory that only has a name. XLA keeps its constants so, and passes their
+ * addresses to kernels. Executors cannot reach them, so the application gets the address of a copy in the arena.
  */
 #ifndef TSR_MEMORY_CONSTANTS_H
 #define TSR_MEMORY_CONSTANTS_H

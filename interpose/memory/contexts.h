@@ -1,4 +1,4 @@
-/* The application's contexts of its GPUs, as far as they are known. */
+/* The application's contexts, by GPU, as far as the shim has seen them. */
 #ifndef TSR_MEMORY_CONTEXTS_H
 #define TSR_MEMORY_CONTEXTS_H
 

@@ -56,15 +56,15 @@ void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone)
 {
     struct tsr_policy *policy = tsr_session()->policy;
     uint64_t cells = gone ? 0 : copies->directory.cells.count, bytes = gone ? 0 : tsr_directory_memory(&copies->directory);
-    if (cells != copies->told_cells)
-        tsr_copies_count(&policy->directory_cells, cells - copies->told_cells);
-    if (bytes != copies->told_bytes)
-        tsr_copies_count(&policy->directory_bytes, bytes - copies->told_bytes);
-    copies->told_cells = cells;
-    copies->told_bytes = bytes;
+    if (cells != copies->reported_cells)
+        tsr_copies_count(&policy->directory_cells, cells - copies->reported_cells);
+    if (bytes != copies->reported_bytes)
+        tsr_copies_count(&policy->directory_bytes, bytes - copies->reported_bytes);
+    copies->reported_cells = cells;
+    copies->reported_bytes = bytes;
 }
 
-/* Nobody knows what new memory holds: all GPUs hold that. */
+/* New memory has no value yet, so all copies hold it. */
 static uint16_t first_holders(void)
 {
     return tsr_copies_away ? (uint16_t)((2u << tsr_session()->lane_count) - 1) : 1;
@@ -116,7 +116,7 @@ static void drop(struct tsr_extent *extent)
 {
     struct tsr_copies *copies = extent->copies;
     tsr_arena_mark(extent->address, extent->bytes, false);
-    if (tsr_copies_matter()) { /* what was brought home with all else may still be on its way */
+    if (tsr_copies_matter()) { /* a pull that brought everything home may not be complete yet */
         tsr_order_join_all();
         if (!tsr_is_any_capture())
             tsr_real.cuCtxSynchronize();
@@ -140,18 +140,18 @@ static void drop(struct tsr_extent *extent)
 /* Once per GPU. */
 static void tell_of_no_room(uint32_t copy)
 {
-    static uint32_t told; /* memory lock */
+    static uint32_t warned; /* memory lock */
     uint32_t gpu = tsr_session_gpu(tsr_session(), copy);
-    if (!(told >> copy & 1) && tsr_gpu_device(gpu) < 0)
+    if (!(warned >> copy & 1) && tsr_gpu_device(gpu) < 0)
         tsr_warn(
             "CUDA_VISIBLE_DEVICES hides GPU %u from the program: it has no copies of memory and uses home's, through the link",
             gpu);
-    else if (!(told >> copy & 1))
+    else if (!(warned >> copy & 1))
         tsr_warn(
             "GPU %u has no room for more copies of memory, by its memory_limit or at all; what it cannot hold it uses at home, "
             "through the link",
             gpu);
-    told |= 1u << copy;
+    warned |= 1u << copy;
 }
 
 static CUresult give_locked_memory(struct tsr_extent *extent, uint32_t copy)

@@ -1,12 +1,12 @@
 /*
- * Memory of which each GPU has a copy: under the policy's place `copies`, extents have replicas (replicas.h) and a directory of who holds
- * which bytes. Before work is enqueued on a GPU, what it may see and its copy does not hold is pulled there, in its stream; afterwards
- * it alone holds what it may write. The program's order stays what it is: what comes after other work by the program's word comes after
- * that work's pulls and writes, too. Only where the over-approximations of two pieces of work overlap that the program does not order,
- * a wait is added.
+ * A copy of memory per GPU: under the policy's place `copies`, extents have replicas (replicas.h) and a directory that says which copies hold
+ * which bytes. Before work is enqueued on a GPU, the bytes that it may read and that the GPU's copy does not hold are pulled, in the work's stream;
+ * afterwards that copy alone holds what the work may write. The program's order is kept: work that the program orders after other work
+ * also comes after that work's pulls and writes. A wait is added only where the access sets of two pieces of work overlap, being
+ * over-approximations, although the program does not order them.
  *
- * Work on other GPUs has known ranges. Work at home of which nothing is known has everything brought home first. Until work on another
- * GPU uses shared memory nothing is noted and nothing costs.
+ * Work on GPUs other than home has a known access set. Work at home without one has everything brought home first. Until the first work on another
+ * GPU uses shared memory, nothing is recorded and nothing costs time.
  *
  * Locks: tsr_copies_prepare takes the memory lock, the gate and streams, one after the other; the copies' own lock is the last one.
  */
@@ -33,8 +33,8 @@ struct tsr_touch {
 };
 
 /*
- * That a use needed nothing and changed nothing, or would not if it came again: while nothing has changed it need not be looked at. Of a stream's
- * queue (tickets.h), and the state of each extent that was touched.
+ * A proof that a use needs nothing and changes nothing when it is repeated, valid while the states that it names are the same. For a stream's
+ * queue (tickets.h), and each extent that the use touches.
  */
 #define TSR_PROOF_EXTENTS 6u
 struct tsr_copies_proof {
@@ -51,14 +51,14 @@ struct tsr_copies_use {
     const struct tsr_touch *touches;
     uint32_t count;
     bool everything; /* it may touch anything; only at home */
-    bool tracked;    /* all it touches is told, and nobody sees when it has happened but by what the stream does later */
+    bool tracked;    /* its access set is complete, and only later work of the stream can observe its completion */
     enum tsr_pull_cause cause;
-    bool locked; /* the caller has the memory lock: nobody is forgotten now */
+    bool locked; /* the caller has the memory lock: queues are not forgotten now */
     CUstream stream;
     bool per_thread;
     struct tsr_lane_client *lane;   /* NULL: it runs at home */
-    struct tsr_copies_proof *proof; /* to be filled in by who will repeat the use; NULL: nobody will */
-    uint64_t *ticket;               /* gets the use's ticket (directory.h), if it is given one; NULL: nobody asks */
+    struct tsr_copies_proof *proof; /* gets a proof for repeating the use; NULL: it will not be repeated */
+    uint64_t *ticket;               /* gets the use's ticket (directory.h), if it has one; may be NULL */
 };
 
 extern uint32_t tsr_copies_away __attribute__((visibility("hidden"))); /* atomic; not 0: other GPUs than home may hold bytes */
@@ -72,38 +72,38 @@ static inline bool tsr_copies_matter(void)
 bool tsr_copies_are_on(void);
 
 /*
- * Before the stream is held: makes it come after what it has to. Then, the stream being held: pulls, and notes the use. Errors: NOT_READY, to
- * begin again, because other threads were faster; NOT_SUPPORTED, of a lane: it must run at home; the driver's and the executor's.
+ * prepare, before the stream is held: makes it wait for the work that it must come after. pull, while the stream is held: pulls, and records the use. Errors:
+ * NOT_READY: begin again, because other threads have changed something; NOT_SUPPORTED, for a lane: it must run at home; the driver's and the executor's.
  */
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use);
-/* The same for who can easily begin again: usually there is nothing to come after, and tsr_copies_pull looks, too. */
+/* A cheaper form for callers that can easily begin again: usually there is nothing to wait for, and tsr_copies_pull checks that, too. */
 CUresult tsr_copies_prepare_lightly(const struct tsr_copies_use *use);
 CUresult tsr_copies_pull(const struct tsr_copies_use *use, const struct tsr_order_hold *hold, uint32_t slot);
 
-/* The stream is held. Whether a use that was proved is as it was: then it is noted, and that is all. */
+/* The stream is held. Whether the proof is still valid: then the repeated use is recorded, and nothing else has to be done. */
 bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold);
-/* The stream is still held since the use that was to be proved; NULL: none was. */
+/* Completes a proof; the stream has been held since the use. NULL: there is none. */
 void tsr_copies_prove(const struct tsr_copies_proof *proof, const struct tsr_order_hold *hold);
 
-/* So that uses are noted from now on, and not only from the first work elsewhere, if this is the moment. */
+/* Records uses from now on, rather than from the first work elsewhere, if the moment is quiet. */
 void tsr_copies_begin(void);
-/* What work that touches this would find (directory.h). Adds to the survey. */
+/* Where the bytes are that work with these touches would read (directory.h). Adds to the survey. */
 struct tsr_survey;
 struct tsr_survey_of;
 void tsr_copies_survey(const struct tsr_touch *touches, uint32_t count, const struct tsr_survey_of *of,
                        struct tsr_survey *survey);
 
-/* Work has just been given to the stream, which is held: other GPUs can come after it, and not after what comes next (order/strands.h). */
+/* Sets a mark after the work that the stream, which is held, has just been given, so that other GPUs can wait for it and not for later work (order/strands.h). */
 CUresult tsr_copies_mark(const struct tsr_order_hold *hold, const struct tsr_lane_client *lane);
 
-/* No proof stands any more: what was known of launches may be wrong. */
+/* All proofs become invalid: what was known of launches may be wrong. */
 void tsr_copies_look_again(void);
 
-/* In the place of tsr_order_enter for work at home: does all of the above, and holds the stream. */
+/* Instead of tsr_order_enter for work at home: does all of the above, and holds the stream. */
 CUresult tsr_copies_enter(const struct tsr_copies_use *use, struct tsr_order_hold *hold);
 /* The same for a call that may touch anything, whether or not there are copies. */
 CUresult tsr_copies_enter_all(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
-/* For a call that may wait on the host, and so holds nothing (tsr_order_enter_loose): until tsr_copies_loose_end, whatever came out. */
+/* For a loose call, which may wait on the host and so holds nothing (tsr_order_enter_loose): until tsr_copies_loose_end, whatever the result. */
 CUresult tsr_copies_loose_slow(const struct tsr_copies_use *use);
 void tsr_copies_loose_end_slow(void);
 extern __thread uint32_t tsr_copies_loose_queue __attribute__((visibility("hidden")));
@@ -140,9 +140,9 @@ void tsr_copies_start(uint32_t strands);
 /* The rest with the memory lock held. */
 
 /*
- * For who compares copies, at a quiet moment that lasts (memory/quiet.h): home gets all bytes that it does not hold, and nobody loses any, in the
- * stream; then bytes that the lane's GPU holds a copy of its own of are copied in the stream to where `place` says that an extent's go (0:
- * nowhere). Errors: the driver's, an executor's.
+ * For comparing copies, at a quiet moment that lasts (memory/quiet.h). complete_home: home pulls all bytes that it does not hold, in the stream, and no
+ * other copy loses any. fetch: bytes that the own copy of the lane's GPU holds are copied, in the stream, to where `place` says that those of an
+ * extent go (0: nowhere). Errors: the driver's, an executor's.
  */
 CUresult tsr_copies_complete_home(CUstream stream);
 struct tsr_copies_fetch {
@@ -155,8 +155,8 @@ CUresult tsr_copies_fetch(const struct tsr_copies_fetch *fetch);
 /* From now on home alone holds everything. */
 CUresult tsr_copies_only_home(CUstream stream);
 
-/* From now on others use the home GPU's memory: its bytes are brought there, and work that touches it stays there.
-   Errors: the driver's; then nothing has changed, and others must not have it. */
+/* Before others than this session are given the home GPU's memory: brings its bytes there; from now on work that touches it stays there.
+   Errors: the driver's; then nothing has changed, and others must not be given the memory. */
 CUresult tsr_copies_fix(struct tsr_extent *extent);
 void tsr_copies_forget(void);
 

@@ -58,7 +58,7 @@ static void fetch_held(void *context, const struct tsr_pull *held)
                                      .rows = rows,
                                      .stride = held->stride,
                                      .stream = fetch->stream,
-                                     .holder = fetch->lane};
+                                     .source = fetch->lane};
     if (fetching->result != CUDA_SUCCESS)
         return;
     fetching->result = tsr_pair_is_direct(0, held->from)
@@ -77,7 +77,7 @@ static void fetch_locked(struct fetching *fetching)
             continue;
         fetching->place = fetching->fetch->place(fetching->fetch->context, copies->address);
         if (fetching->place)
-            tsr_directory_tell_held(&copies->directory, (uint8_t)gpu, 0, &listener);
+            tsr_directory_report_held(&copies->directory, (uint8_t)gpu, 0, &listener);
     }
     CUresult ended = tsr_relay_end(&fetching->relay);
     if (fetching->result == CUDA_SUCCESS)

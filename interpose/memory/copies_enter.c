@@ -16,11 +16,11 @@
 #include "order/gate.h"
 #include "order/order.h"
 
-#define MOST_TRIES 1000u /* to be faster than other threads */
+#define MOST_TRIES 1000u /* before giving up because other threads keep changing something */
 #define MOST_DUE 4096u
-#define MOST_GIVEN 4096u        /* extents to one use */
-#define DRAIN_NS 500000000ull /* until whoever was giving a GPU work when the first work elsewhere begins has done so */
-#define QUIET_NS 5000000ull   /* until nothing runs */
+#define MOST_GIVEN 4096u        /* extents that one use makes copies of */
+#define DRAIN_NS 500000000ull /* for threads that are giving a GPU work when the first work elsewhere begins */
+#define QUIET_NS 5000000ull   /* for a quiet moment */
 
 __thread uint32_t tsr_copies_loose_queue; /* 1 + its place */
 
@@ -39,20 +39,20 @@ static bool is_time(void)
     return true;
 }
 
-/* From now on all uses are noted. What ran before was not: who comes after any of it comes after all. */
+/* From now on all uses are recorded. Earlier work was not: a use that comes after any of it comes after all of it. */
 static CUresult begin_locked_memory(void)
 {
     __atomic_store_n(&tsr_order_strict, true, __ATOMIC_RELEASE);
     __atomic_store_n(&tsr_copies_away, 1, __ATOMIC_SEQ_CST);
     if (!tsr_gate_drain(DRAIN_NS))
         return CUDA_ERROR_NOT_READY;
-    tsr_captures_hold(); /* who asks for all work of a context ends the captures there */
+    tsr_captures_hold(); /* querying all work of a context invalidates captures there */
     CUresult result = tsr_is_any_capture() ? CUDA_ERROR_NOT_READY : tsr_tickets_retire_all();
     tsr_captures_release();
     return result;
 }
 
-/* There are too many tsr_tickets.queues: at a quiet moment they are forgotten. */
+/* When there are too many queues of tickets: forgets them, at a quiet moment. */
 static CUresult tidy_locked_memory(void)
 {
     CUresult result = CUDA_ERROR_NOT_READY;
@@ -64,7 +64,7 @@ static CUresult tidy_locked_memory(void)
     return result;
 }
 
-/* Before the first work elsewhere. Errors: NOT_SUPPORTED, this was not the moment. */
+/* Before the first work elsewhere. Errors: NOT_SUPPORTED: there was no quiet moment. */
 static CUresult begin_or_tidy(void)
 {
     if (!is_time() || tsr_is_any_capture() || !tsr_memory_at_home())
@@ -90,7 +90,7 @@ static bool is_under_way(const struct tsr_copies_use *use)
     return (tsr_tickets_have_begun() || !use->lane) && (use->locked || !tsr_tickets_are_crowded());
 }
 
-/* The GPU has a copy of all that the use touches afterwards. */
+/* Gives the GPU copies of all extents that the use touches. */
 static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_copies_waits *waits)
 {
     CUresult result = tsr_copies_ask(use, waits);
@@ -147,7 +147,7 @@ CUresult tsr_copies_pull_stream(CUstream *out)
     return result;
 }
 
-/* An event after what has to be pulled for the use of a stream of another device, which cannot pull itself. */
+/* For a use in a stream of another device, which cannot pull itself: pulls in a stream of ours, and records an event after that. */
 static CUresult pull_elsewhere(const struct tsr_copies_use *use, CUevent *event)
 {
     struct tsr_order_hold hold;
@@ -179,7 +179,7 @@ static CUresult enter_elsewhere(const struct tsr_copies_use *use, struct tsr_ord
     CUevent event = NULL;
     CUcontext popped;
     CUcontext context = tsr_copies_some_context();
-    if (!context) /* nothing has been noted in any that still is: other GPUs hold nothing */
+    if (!context) /* no stream that still exists has recorded uses: other GPUs hold nothing */
         return tsr_order_enter(use->stream, use->per_thread, hold);
     CUresult result = tsr_real.cuCtxPushCurrent_v2(context);
     if (result != CUDA_SUCCESS)
@@ -214,7 +214,7 @@ CUresult tsr_copies_loose_slow(const struct tsr_copies_use *use)
 {
     struct tsr_order_hold hold;
     CUstream named = tsr_stream_named(use->stream, use->per_thread);
-    if (tsr_is_capturing(named)) /* the graph's launch may touch anything */
+    if (tsr_is_capturing(named)) /* a captured call runs with its graph, which may touch anything */
         return CUDA_SUCCESS;
     CUresult result = tsr_copies_enter(use, &hold);
     if (result != CUDA_SUCCESS)

@@ -1,4 +1,4 @@
-/* What the files of copies.h share among themselves: the table of extents that have copies (copies.c). */
+/* What the files that implement copies.h share: the table of extents that have copies (copies.c). */
 #ifndef TSR_MEMORY_COPIES_PARTS_H
 #define TSR_MEMORY_COPIES_PARTS_H
 
@@ -23,8 +23,8 @@ struct tsr_copies {
     uint64_t used_at
         [TSR_DIRECTORY_COPIES];   /* lock; by GPU, numbered as copies: tsr_copies_uses when it used it last, but for repeats */
     struct tsr_replicas replicas; /* changed with both locks */
-    struct tsr_directory directory;  /* lock */
-    uint64_t told_cells, told_bytes; /* lock; of these, what the policy's table has been told */
+    struct tsr_directory directory;          /* lock */
+    uint64_t reported_cells, reported_bytes; /* lock; of these, what the policy's table includes */
 };
 
 /* All there are. */

@@ -29,7 +29,7 @@ static bool is_spare_locked(const struct tsr_copies *copies, uint32_t copy)
     if (!(copies->replicas.own >> copy & 1) || used_at + RECENT >= tsr_copies_uses)
         return false;
     enum tsr_directory_keeps keeps = tsr_directory_keeps(&copies->directory, (uint8_t)copy);
-    return keeps == TSR_DIRECTORY_KEEPS_NOTHING || (keeps == TSR_DIRECTORY_KEEPS_DOUBLES && used_at < full_at[copy]);
+    return keeps == TSR_DIRECTORY_KEEPS_NOTHING || (keeps == TSR_DIRECTORY_KEEPS_SHARED && used_at < full_at[copy]);
 }
 
 static uint64_t spare_bytes(uint32_t copy)
@@ -92,12 +92,12 @@ bool tsr_copies_make_room(uint32_t copy, uint64_t bytes)
     return made;
 }
 
-static bool holds_only_ones(struct tsr_copies *copies, uint32_t copy)
+static bool holds_exclusively(struct tsr_copies *copies, uint32_t copy)
 {
     pthread_mutex_lock(&tsr_copies_lock);
     enum tsr_directory_keeps keeps = tsr_directory_keeps(&copies->directory, (uint8_t)copy);
     pthread_mutex_unlock(&tsr_copies_lock);
-    return keeps == TSR_DIRECTORY_KEEPS_ONLY_ONES;
+    return keeps == TSR_DIRECTORY_KEEPS_EXCLUSIVE;
 }
 
 /* A context of the home GPU is current. */
@@ -121,7 +121,7 @@ static uint64_t yield_some(uint32_t copy, uint64_t bytes, bool only_ones)
     uint64_t given = 0;
     for (size_t i = 0; i < tsr_copies_all.count && given < bytes; i++) {
         struct tsr_copies *copies = tsr_copies_all.data[i];
-        if (!(copies->replicas.own >> copy & 1) || holds_only_ones(copies, copy) != only_ones)
+        if (!(copies->replicas.own >> copy & 1) || holds_exclusively(copies, copy) != only_ones)
             continue;
         if (only_ones && bring_home(copies) != CUDA_SUCCESS)
             continue;

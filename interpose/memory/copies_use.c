@@ -1,4 +1,4 @@
-/* See copies.h. One use: what it has to come after, what is pulled for it, and noting it. */
+/* See copies.h. One use: which work it has to wait for, what is pulled for it, and recording it. */
 #include "memory/copies.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 #include "memory/relay.h"
 #include "object/session.h"
 
-#define CELLS_PER_TOUCH 2u /* that it may add; of rows that an extent's beginning cuts, twice as many */
+#define CELLS_PER_TOUCH 2u /* that a touch may add to a directory; twice as many if an extent's beginning cuts its rows */
 
 uint64_t tsr_copies_uses;
 const struct tsr_pull_listener *tsr_pull_listener;
@@ -23,22 +23,22 @@ struct inquiry {
     struct tsr_copies_waits waits;
     const struct tsr_copies_use *use;
     const struct tsr_copies *copies;
-    const struct tsr_order_hold *hold; /* of its stream; NULL: it is not held, and only asks */
+    const struct tsr_order_hold *hold; /* of its stream; NULL: the stream is not held, nothing is changed */
     uint32_t slot;
     uint64_t pulls, bytes, through_host;
-    uint64_t gathered;          /* bytes: of these, for lack of room in a directory */
-    bool gathers;               /* for that now */
-    bool changes;               /* something of what the directories know */
-    bool shared;                /* it uses memory that other strands of its stream may use as well, which no directory knows */
-    uint32_t ties;              /* bit n: to strand n */
-    uint64_t tied[TSR_STRANDS]; /* by strand: number up to which */
+    uint64_t gathered;          /* of these bytes, those pulled for lack of room in a directory */
+    bool gathers;               /* is pulling for that reason now */
+    bool changes;               /* the use changes a directory */
+    bool shared;                /* it uses memory without a directory, which other strands of its stream may use as well */
+    uint32_t ties;              /* bit n: it needs a tie to strand n */
+    uint64_t tied[TSR_STRANDS]; /* by strand: up to which number */
     const struct tsr_survey_of *survey_of;
     struct tsr_survey *survey;
-    struct tsr_relay relay; /* of pulls from GPUs whose memory this one does not see */
+    struct tsr_relay relay; /* for pulls from GPUs whose memory this one cannot access */
     CUresult result;
 };
 
-/* False: not of the stream's own, on another GPU. */
+/* True: the ticket is of another strand of the same stream, so a tie will do. */
 static bool note_tie(struct inquiry *inquiry, uint64_t ticket)
 {
     uint32_t strand = tsr_ticket_other_strand_locked(&inquiry->waits.asker, ticket);
@@ -51,7 +51,7 @@ static bool note_tie(struct inquiry *inquiry, uint64_t ticket)
     return true;
 }
 
-/* Streams are in order with each other, and each strand in itself: only strands of one stream are not. */
+/* Different streams are ordered by the program, and each strand is in order in itself: only strands of one stream need this. */
 static void note_guard(void *context, uint64_t ticket)
 {
     note_tie(context, ticket);
@@ -65,7 +65,7 @@ static void note_wait(void *context, uint64_t ticket)
     if (ticket != tsr_tickets.before_all && tsr_tickets.before_all)
         note_wait(context, tsr_tickets.before_all);
     struct tsr_copies_waits *waits = &inquiry->waits;
-    if (tsr_ticket_is_met_locked(&waits->asker, ticket))
+    if (tsr_ticket_is_satisfied_locked(&waits->asker, ticket))
         return;
     uint32_t queue = tsr_tickets.queues.data[tsr_ticket_queue_of(ticket)]->place;
     for (uint32_t i = 0; i < waits->count; i++)
@@ -93,7 +93,7 @@ static CUresult relay_pull(struct inquiry *inquiry, const struct tsr_relay_pull 
     relayed.stream = inquiry->use->stream;
     relayed.per_thread = inquiry->use->per_thread;
     relayed.puller = inquiry->use->lane;
-    relayed.holder = from ? tsr_session()->lanes[from - 1] : NULL;
+    relayed.source = from ? tsr_session()->lanes[from - 1] : NULL;
     return tsr_relay_pull(&inquiry->relay, &relayed);
 }
 
@@ -102,7 +102,7 @@ static enum tsr_pull_cause cause_of(const struct inquiry *inquiry)
     return inquiry->gathers ? TSR_PULL_DIRECTORY : inquiry->use->everything ? TSR_PULL_UNKNOWN : inquiry->use->cause;
 }
 
-/* What is told of a pull. */
+/* A pull as it is recorded. */
 static struct tsr_pull_seen seen_locked(const struct inquiry *inquiry, const struct tsr_pull *pull)
 {
     const struct tsr_copies_use *use = inquiry->use;
@@ -189,7 +189,7 @@ static void visit_parts_locked(struct tsr_copies *copies, struct tsr_use *use, s
     }
 }
 
-/* Each extent's part of a touch. */
+/* Visits each extent's part of a touch. */
 static void split_locked(const struct tsr_touch *touch, struct inquiry *inquiry, uint64_t ticket, visit_locked *visit)
 {
     struct tsr_use use = {.first = touch->first,
@@ -220,7 +220,7 @@ static bool is_full_locked(struct tsr_copies *copies, const struct inquiry *inqu
     return !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * parts);
 }
 
-/* Whether the GPU that is to use it can, now or when it has a copy. */
+/* False: the use's GPU cannot use the extent (result), or has no copy of it yet (waits.missing). */
 static bool is_usable_locked(struct tsr_copies *copies, struct inquiry *inquiry)
 {
     uint32_t gpu = tsr_lane_rank(inquiry->use->lane);
@@ -234,7 +234,7 @@ static bool is_usable_locked(struct tsr_copies *copies, struct inquiry *inquiry)
     return false;
 }
 
-/* A GPU that has no room uses home's copy. */
+/* Whether a GPU that had no room for a copy uses home's. */
 static bool is_shared(const struct tsr_copies *copies)
 {
     return (copies->replicas.ready & ~copies->replicas.own) != 0;
@@ -256,14 +256,14 @@ static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, str
         tsr_directory_ask_all(&copies->directory, use->copy, &waits);
 }
 
-/* Who repeats uses looks again from here on, and the numbers of their tickets are known. */
+/* From here on repeated uses are looked at again, and the numbers of their tickets are known. */
 static void freeze_locked(struct tsr_copies *copies)
 {
     tsr_copies_change(tsr_copies_state(copies));
     tsr_directory_freeze(&copies->directory, tsr_ticket_last_locked);
 }
 
-/* What is about to be done. */
+/* Like ask_locked, immediately before the use is applied: makes repeats of other uses look again if their proofs would not hold. */
 static void announce_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
     if (!is_usable_locked(copies, inquiry))
@@ -291,7 +291,7 @@ static void apply_locked(struct tsr_copies *copies, const struct tsr_use *use, s
     tsr_copies_tell_directory_locked(copies, false);
 }
 
-/* What is only overwritten comes last: the launch may also read it. */
+/* Touches that only overwrite come last: the launch may also read the same bytes. */
 static void each_locked(struct inquiry *inquiry, uint64_t ticket, visit_locked *visit)
 {
     const struct tsr_copies_use *use = inquiry->use;
@@ -325,7 +325,7 @@ static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
     }
 }
 
-/* Who is asking; false: no memory to know it. */
+/* False: no memory. */
 static bool begin_locked(struct inquiry *inquiry, const struct tsr_copies_use *use, const struct tsr_order_hold *hold,
                          uint32_t slot)
 {
@@ -334,7 +334,7 @@ static bool begin_locked(struct inquiry *inquiry, const struct tsr_copies_use *u
     return tsr_asker_init_locked(&inquiry->waits.asker, tsr_stream_named(use->stream, use->per_thread), use->lane);
 }
 
-/* Of its ticket only the queue is known. */
+/* In the place of a ticket that has not been taken yet: only its queue counts. */
 static uint64_t no_ticket(const struct inquiry *inquiry)
 {
     return (uint64_t)(inquiry->waits.asker.queue + inquiry->waits.asker.strand) << TSR_TICKET_SHIFT;
@@ -356,9 +356,9 @@ static void report_locked(const struct inquiry *inquiry)
     uint32_t gpu = use->lane ? session->lane_device[tsr_lane_number(use->lane)] : policy->home;
     if (!inquiry->pulls)
         return;
-    tsr_copies_count(&policy->pulls[gpu % 16], inquiry->pulls);
-    tsr_copies_count(&policy->pulled_bytes[gpu % 16], inquiry->bytes);
-    tsr_copies_count(&policy->through_host_bytes[gpu % 16], inquiry->through_host);
+    tsr_copies_count(&policy->pulls[gpu % TSR_GPUS], inquiry->pulls);
+    tsr_copies_count(&policy->pulled_bytes[gpu % TSR_GPUS], inquiry->bytes);
+    tsr_copies_count(&policy->through_host_bytes[gpu % TSR_GPUS], inquiry->through_host);
     tsr_copies_count(&policy->pulled_for[use->everything ? TSR_PULL_UNKNOWN : use->cause], inquiry->bytes - inquiry->gathered);
     tsr_copies_count(&policy->pulled_for[TSR_PULL_DIRECTORY], inquiry->gathered);
     if (use->everything) {
@@ -367,7 +367,7 @@ static void report_locked(const struct inquiry *inquiry)
     }
 }
 
-/* The same, of what is done unless there are any: who repeats uses hears of it first. */
+/* The same, immediately before the use is applied, which it is if there are no waits. */
 static void find_last_waits_locked(struct inquiry *inquiry)
 {
     if (inquiry->use->everything) {
@@ -394,7 +394,7 @@ static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use
     proof->count += at == proof->count;
 }
 
-/* From here on the use needs nothing, unless it changed more than it asked for. */
+/* The use has been applied, so a repetition needs nothing, unless it changed more than its own bytes. */
 static void fill_proof_locked(struct inquiry *inquiry)
 {
     struct tsr_copies_proof *proof = inquiry->use->proof;
@@ -405,7 +405,7 @@ static void fill_proof_locked(struct inquiry *inquiry)
     each_locked(inquiry, no_ticket(inquiry), remember_locked);
 }
 
-/* What strands of the stream share without a directory's knowing is used in the stream's order. */
+/* Memory without a directory that strands of the stream share is used in stream order. */
 static void tie_locked(struct inquiry *inquiry)
 {
     const struct tsr_asker *asker = &inquiry->waits.asker;

@@ -1,6 +1,6 @@
 /*
- * Streams in which memory of pools was freed. What is freed in a stream is in a set of blocks of its own, which the stream may take from at
- * once; it becomes free for all when the stream is seen to have completed its work. Everything under the memory lock.
+ * Streams in which memory of pools was freed. Memory freed in a stream is in a set of blocks of that stream, from which the stream may allocate at
+ * once; it becomes free for all streams when the stream is seen to have completed its work. Everything under the memory lock.
  */
 #ifndef TSR_MEMORY_FREED_H
 #define TSR_MEMORY_FREED_H

@@ -1,9 +1,9 @@
 /*
- * Who uses the arena: how often launches of each GPU were given an address in a page. Only counted when memory follows its use
- * (residency.h). Every aligned 8-byte word of a launch's parameters counts as an address, as in home_only.h. The counts are evidence, not
- * accounts: they are written without locks, and a count that two threads write at once may be lost. Each thread looks at some of its launches
- * only, after the first ones, which count for those before them: how many that are is drawn anew each time, as programs launch the same kernels in the same order
- * again and again.
+ * Page heat: how often launches of each GPU were passed an address in a page of the arena. Counted only when memory follows its use
+ * (residency.h). Every aligned 8-byte word of a launch's parameters counts as an address, as in home_only.h. Counts are estimates: they are
+ * written without locks, and an increment may be lost when two threads write at once. After its first launches, each thread samples: a launch that is
+ * counted stands for those since the last one, and the gap is drawn at random each time, because programs launch the same kernels in the same
+ * order again and again.
  */
 #ifndef TSR_MEMORY_HEAT_H
 #define TSR_MEMORY_HEAT_H

@@ -1,4 +1,4 @@
-/* What a call of the application has to do with the home GPU, and with captures that forbid calls of the shim's own. */
+/* Whether a call of the application concerns the home GPU, and whether a capture forbids calls of the shim's own. */
 #ifndef TSR_MEMORY_HOME_H
 #define TSR_MEMORY_HOME_H
 

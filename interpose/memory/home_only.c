@@ -67,7 +67,8 @@ static size_t above(const struct array *in, size_t among, uint64_t address)
 
 static void begin_change_locked(void)
 {
-    __atomic_store_n(&ranges_version, ranges_version + 1, __ATOMIC_RELAXED); /* seen by whoever sees what is stored after it */
+    __atomic_store_n(&ranges_version, ranges_version + 1,
+                     __ATOMIC_RELAXED); /* a reader that sees later stores sees this, too */
 }
 
 /*

@@ -29,7 +29,7 @@ void tsr_home_only_add(uint64_t address, uint64_t bytes, enum tsr_reason reason)
 struct tsr_home_only tsr_home_only_take(uint64_t address);
 /* Unless the driver took it, too. */
 void tsr_home_only_put_back(struct tsr_home_only taken, CUresult freed);
-/* Forgets all: the process is another one than that which noted them. */
+/* In a forked child: forgets everything. */
 void tsr_home_only_forget(void);
 
 /* Why the address is home's only; TSR_REASON_NONE: it is not. */

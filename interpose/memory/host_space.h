@@ -1,4 +1,4 @@
-/* Addresses of page-locked host memory that all processes have at the same place: the application's (memory_host.c), and the relay's. */
+/* Addresses at which all processes map page-locked host memory: the application's (memory_host.c), and the relay's. */
 #ifndef TSR_MEMORY_HOST_SPACE_H
 #define TSR_MEMORY_HOST_SPACE_H
 

@@ -139,7 +139,7 @@ CUresult tsr_ipc_ask(const struct tsr_ipc_name *name, struct tsr_ipc_memory *out
     tsr_format(path, sizeof path, "/proc/%u/fd/%u", name->pid, name->place);
     int to = tsr_socket_connect(path, 0);
     *descriptor = -1;
-    if (to < 0) /* whoever has the process' number now is not who made the handle */
+    if (to < 0) /* the process id has been reused: that process did not make the handle */
         return errno == ECONNREFUSED || errno == ENOENT || errno == EPERM || errno == EACCES ? CUDA_ERROR_INVALID_VALUE
                                                                                              : CUDA_ERROR_OPERATING_SYSTEM;
     bool answered = tsr_socket_send(to, name, sizeof *name, -1, 0) == (ssize_t)sizeof *name && receive(to, out, descriptor);

@@ -1,7 +1,7 @@
 /*
- * Legacy IPC of arena memory: the driver cannot name it to another process, so the shims of both do. A handle says which process to ask, by a
- * socket (base/socket.h) that one of its descriptors leads to, for which allocation; the answer is the memory's file descriptor. The asked
- * process answers from a thread that starts with its first handle; it serves its own user only, and who knows the handle's secret.
+ * Legacy IPC for memory of the arena: the driver cannot export it, so the shims of both processes do. A handle names the process to ask, by one of its descriptors,
+ * which leads to a socket (base/socket.h), and the allocation; the answer is the memory's file descriptor. The process answers
+ * from a thread that starts with its first handle; it serves only its own user, and only those who know the handle's secret.
  */
 #ifndef TSR_MEMORY_IPC_H
 #define TSR_MEMORY_IPC_H

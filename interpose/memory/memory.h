@@ -1,6 +1,6 @@
 /*
- * Memory of the home GPU by its ways of being allocated; each memory_*.c serves the driver functions of one way. Only memory of the home GPU is served
- * from the arena: a program that drives several GPUs itself keeps its own placement on the others.
+ * Memory of the home GPU; each memory_*.c implements one kind of allocation. Only memory of the home GPU is served
+ * from the arena: a program that uses several GPUs itself keeps its own placement on the others.
  */
 #ifndef TSR_MEMORY_H
 #define TSR_MEMORY_H

@@ -1,6 +1,6 @@
 /*
  * Legacy IPC of memory. Handles of arena memory are our own (ipc.h) and are opened by any process that has the shim, also one whose
- * launches all stay home: as virtual memory of the application, which executors can map. Memory behind the driver's handles is home-only.
+ * launches all stay home: as virtual memory of the application, which executors can map. Memory of the driver's own handles is home-only.
  */
 #include <pthread.h>
 #include <string.h>

@@ -150,7 +150,7 @@ TSR_REDIRECTED(cuMemGetAccess)(unsigned long long *flags, const CUmemLocation *l
     return tsr_arena_covers(ptr) ? CUDA_ERROR_INVALID_VALUE : tsr_real.cuMemGetAccess(flags, location, ptr);
 }
 
-/* Whoever gets such a handle has the physical memory. */
+/* The receiver of such a handle has the physical memory. */
 TSR_REDIRECTED(cuMemGetHandleForAddressRange)(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
                                               unsigned long long flags)
 {

@@ -14,11 +14,11 @@
 #include "memory/home.h"
 #include "object/capture.h"
 
-#define PAUSE_NS 1000000ull /* that other threads may have to wait because of an attempt that comes to nothing */
-#define FIX_NS 20000000ull   /* when it is the last occasion */
+#define PAUSE_NS 1000000ull /* for which other threads may have to wait for an attempt that fails */
+#define FIX_NS 20000000ull   /* when there will be no further attempt */
 #define LEAST_DUE 32u
 #define MOST_DUE (1u << 20)
-#define PAGES_PER_LAUNCH 16u /* that are looked at */
+#define PAGES_PER_LAUNCH 16u /* examined */
 
 uint32_t tsr_migrate_due = LEAST_DUE;
 
@@ -28,8 +28,8 @@ struct move {
 };
 
 struct moves {
-    TSR_VEC(struct move) list; /* what memory was short for is seen the next time */
-    uint64_t pages;            /* that were looked at */
+    TSR_VEC(struct move) list; /* moves left out for want of memory come the next time */
+    uint64_t pages;            /* examined */
 };
 
 static void judge(struct tsr_extent *extent, void *argument)
@@ -52,7 +52,7 @@ static CUresult move_locked(struct tsr_extent *extent, uint32_t gpu)
     CUresult result = tsr_backing_move(extent, gpu);
     if (result != CUDA_SUCCESS) {
         extent->residency.moves +=
-            extent->residency.moves < TSR_RESIDENCY_MOST_MOVES; /* not tried again at once, nor for ever */
+            extent->residency.moves < TSR_RESIDENCY_MOST_MOVES; /* a failed move is not tried again at once, nor for ever */
         return result;
     }
     tsr_heat_clear(extent->address, extent->bytes);
@@ -78,7 +78,7 @@ static bool move_all_locked(const struct moves *moves, uint64_t timeout_ns)
     return quiet;
 }
 
-/* After a look that found nothing quiet, twice as many launches. */
+/* After an attempt without a quiet moment, twice as many launches until the next one. */
 static void set_due(const struct moves *moves, bool quiet)
 {
     uint64_t due = tsr_arena_plan()->move_uses ? LEAST_DUE + moves->pages / PAGES_PER_LAUNCH : 1;

@@ -1,8 +1,8 @@
 /*
- * Moving memory to the GPU whose launches use it, while the program runs: at a moment at which the program has waited for the GPU anyway,
- * nothing is captured, and all its other work is complete within a millisecond. Other threads that give the GPU work wait meanwhile, and
- * while memory moves. If it is not, the next attempt comes after twice as many launches; if memory cannot be had there, everything stays
- * where it is.
+ * Moving memory to the GPU whose launches use it, while the program runs. Memory moves at a moment at which the program has waited for the GPU anyway,
+ * nothing is captured, and all its other work completes within a millisecond; other threads that give a GPU work wait while that is
+ * checked and while memory moves. If the work does not complete, the next attempt comes after twice as many launches; if memory cannot be
+ * allocated on the other GPU, everything stays where it is.
  */
 #ifndef TSR_MEMORY_MIGRATE_H
 #define TSR_MEMORY_MIGRATE_H

@@ -23,7 +23,7 @@ static CUdevice device_of(uint32_t copy)
 
 const struct tsr_policy_pair *tsr_pair_of(const struct tsr_session *session, uint32_t to, uint32_t from)
 {
-    return &session->policy->pairs[TSR_GPUS * tsr_session_gpu(session, to) + tsr_session_gpu(session, from)];
+    return &session->policy->pairs[tsr_session_gpu(session, to)][tsr_session_gpu(session, from)];
 }
 
 static enum tsr_policy_proof proof_of(uint32_t to, uint32_t from)

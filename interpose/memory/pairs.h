@@ -1,6 +1,4 @@
-/*
- * Which GPUs can use each other's memory through the link. GPUs are told by rank (tsr_session_gpu).
- */
+/* Which GPUs can access each other's memory through the link. GPUs are identified by rank (tsr_session_gpu). */
 #ifndef TSR_MEMORY_PAIRS_H
 #define TSR_MEMORY_PAIRS_H
 

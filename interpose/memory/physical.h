@@ -1,6 +1,6 @@
 /*
- * Physical memory that the application has the handles of: what it may export, how often it has to be released, and a way to share it that
- * works for imported memory, too. It goes when nothing is mapped and no handle is left.
+ * Physical memory for which the application holds handles: whether it can be exported, how often it has to be released, and a way to share it that
+ * works for imported memory, too. It is freed when nothing is mapped and no handle is left.
  */
 #ifndef TSR_MEMORY_PHYSICAL_H
 #define TSR_MEMORY_PHYSICAL_H

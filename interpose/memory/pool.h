@@ -1,8 +1,8 @@
 /*
- * Stream-ordered pools in the arena. A pool's identity is the driver's (its handle, properties, access list); its memory is a heap here.
+ * Stream-ordered memory pools in the arena. A pool's identity is the driver's (its handle, properties, access list); its memory is a heap here.
  *
- * What is freed in a stream is at once free for that stream (freed.h), and for all when the stream is seen to have completed its work, which is
- * looked at only when somebody needs memory or asks for numbers. Free chunks beyond the release threshold are then returned. Memory lock held where the name says so.
+ * Memory freed in a stream is free for that stream at once (freed.h), and for all streams once the stream is seen to have completed its work. That is
+ * checked only when memory is needed or statistics are asked for; free chunks beyond the release threshold are then returned. Memory lock held where the name says so.
  */
 #ifndef TSR_MEMORY_POOL_H
 #define TSR_MEMORY_POOL_H

@@ -1,6 +1,6 @@
 /*
- * Pulls, for whoever records them: nobody here knows who that is. Told with the copies' lock and the stream held: who hears of a pull takes
- * no lock that others hold while they ask for copies.
+ * A hook for recording pulls; this layer does not know who records. It is called with the copies' lock and the stream held, so the listener must take
+ * no lock that other threads hold while they use copies.
  */
 #ifndef TSR_MEMORY_PULL_SEEN_H
 #define TSR_MEMORY_PULL_SEEN_H

@@ -1,6 +1,6 @@
 /*
- * Quiet moments: all work that the application has given its GPUs and the executors is complete. What keeps it so is the gate
- * (gate.h), closed by the caller, who holds the memory lock.
+ * Quiet moments: all work that the application has given its GPUs and the executors is complete. The gate (gate.h), which the caller has closed,
+ * keeps it so. Called with the memory lock held.
  */
 #ifndef TSR_MEMORY_QUIET_H
 #define TSR_MEMORY_QUIET_H

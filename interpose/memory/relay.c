@@ -19,10 +19,10 @@
 #include "order/ties.h"
 
 #define CHUNK_BYTES (2ull << 20)
-#define AREAS 16u /* by slot; of two chunks each */
+#define AREAS 16u /* of two chunks each; by slot */
 #define BYTES (AREAS * 2 * CHUNK_BYTES)
 
-/* What a stream's last use of its area has to have come to before another stream's begins. */
+/* How far the last use of an area must have come before another stream uses it. */
 struct area {
     CUdeviceptr fence; /* 0: unused */
     uint64_t value;
@@ -50,7 +50,7 @@ static CUresult register_here(void)
     return result;
 }
 
-/* At an address of which nobody else has a part. */
+/* At addresses that no other mapping uses. */
 static bool make(uint64_t address, int file)
 {
     struct tsr_message message = {.kind = TSR_MESSAGE_HOST, .address = address, .bytes = BYTES};
@@ -116,42 +116,42 @@ static bool is_free(const struct area *area)
 }
 
 /*
- * The holder has copied what it was asked for. What the puller at home says last is taken by the holder: a slot is used again when its
- * signals from executors have come, and then nothing may still be written to its home fence.
+ * The source's GPU has copied what it was asked for. It also takes the last signal of a puller at home: a slot is reused when its
+ * signals from executors have come, and then nothing may write to its home fence any more.
  */
-static CUresult close_holder(struct tsr_relay *relay)
+static CUresult close_source(struct tsr_relay *relay)
 {
-    struct tsr_lane_client *last = relay->puller ? relay->puller : relay->holder;
+    struct tsr_lane_client *last = relay->puller ? relay->puller : relay->source;
     uint64_t value = relay->chunks ? relay->released[(relay->chunks - 1) % 2] : 0;
     CUresult result = CUDA_SUCCESS;
     if (!relay->open)
         return result;
     if (relay->chunks && !relay->puller) {
-        result = tsr_tie_await(relay->stream, NULL, relay->holder, value);
+        result = tsr_tie_await(relay->stream, NULL, relay->source, value);
         if (result == CUDA_SUCCESS)
-            result = tsr_tie_signal(relay->stream, relay->holder, NULL, &value);
+            result = tsr_tie_signal(relay->stream, relay->source, NULL, &value);
     }
     if (relay->chunks && result == CUDA_SUCCESS)
         *area_of(relay) = (struct area){tsr_tie_fence(relay->stream, last, NULL), value};
-    if (relay->holder)
-        tsr_ties_close(relay->holder);
+    if (relay->source)
+        tsr_ties_close(relay->source);
     relay->open = false;
     return result;
 }
 
-/* The holder comes after all that the stream has been given, and after whoever used the area last. */
-static CUresult open_holder(struct tsr_relay *relay, struct tsr_lane_client *holder)
+/* The source's GPU waits for all work that the stream has been given, and for the last user of the area. */
+static CUresult open_source(struct tsr_relay *relay, struct tsr_lane_client *source)
 {
-    CUresult result = holder ? tsr_ties_open(relay->stream, holder) : CUDA_SUCCESS;
+    CUresult result = source ? tsr_ties_open(relay->stream, source) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         return result;
-    relay->holder = holder;
+    relay->source = source;
     relay->open = true;
     relay->chunks = 0;
     const struct area *area = area_of(relay);
     if (!is_free(area))
         result = tsr_tie_await_fence(relay->stream, area->fence, area->value);
-    return result == CUDA_SUCCESS ? tsr_tie(relay->stream, relay->puller, holder) : result;
+    return result == CUDA_SUCCESS ? tsr_tie(relay->stream, relay->puller, source) : result;
 }
 
 static CUresult copy(const struct tsr_relay *relay, struct tsr_lane_client *at, CUdeviceptr to, CUdeviceptr from,
@@ -173,17 +173,17 @@ static CUresult chunk(struct tsr_relay *relay, CUdeviceptr to, CUdeviceptr from,
     uint64_t there;
     CUresult result = CUDA_SUCCESS;
     if (relay->chunks >= 2)
-        result = tsr_tie_await(stream, relay->puller, relay->holder, *released);
+        result = tsr_tie_await(stream, relay->puller, relay->source, *released);
     if (result == CUDA_SUCCESS)
-        result = copy(relay, relay->holder, place, from, bytes, 0);
+        result = copy(relay, relay->source, place, from, bytes, 0);
     if (result == CUDA_SUCCESS)
-        result = tsr_tie_signal(stream, relay->holder, relay->puller, &there);
+        result = tsr_tie_signal(stream, relay->source, relay->puller, &there);
     if (result == CUDA_SUCCESS)
-        result = tsr_tie_await(stream, relay->holder, relay->puller, there);
+        result = tsr_tie_await(stream, relay->source, relay->puller, there);
     if (result == CUDA_SUCCESS)
         result = copy(relay, relay->puller, to, place, bytes, time);
     if (result == CUDA_SUCCESS)
-        result = tsr_tie_signal(stream, relay->puller, relay->holder, released);
+        result = tsr_tie_signal(stream, relay->puller, relay->source, released);
     relay->chunks++;
     return result;
 }
@@ -198,7 +198,7 @@ static CUresult begin(struct tsr_relay *relay, const struct tsr_relay_pull *pull
     return result;
 }
 
-/* The part of the pull's time that a chunk is to note. */
+/* Which end of the pull's time a chunk records. */
 static uint16_t time_of(const struct tsr_relay_pull *pull, uint64_t row, uint64_t at)
 {
     bool first = row == 0 && at == 0, last = row + 1 == pull->rows && pull->bytes - at <= CHUNK_BYTES;
@@ -222,10 +222,10 @@ static CUresult pull_row(struct tsr_relay *relay, const struct tsr_relay_pull *p
 CUresult tsr_relay_pull(struct tsr_relay *relay, const struct tsr_relay_pull *pull)
 {
     CUresult result = relay->stream ? CUDA_SUCCESS : begin(relay, pull);
-    if (result == CUDA_SUCCESS && relay->open && relay->holder != pull->holder)
-        result = close_holder(relay);
+    if (result == CUDA_SUCCESS && relay->open && relay->source != pull->source)
+        result = close_source(relay);
     if (result == CUDA_SUCCESS && !relay->open)
-        result = open_holder(relay, pull->holder);
+        result = open_source(relay, pull->source);
     for (uint64_t row = 0; row < pull->rows && result == CUDA_SUCCESS; row++)
         result = pull_row(relay, pull, row);
     return result;
@@ -233,5 +233,5 @@ CUresult tsr_relay_pull(struct tsr_relay *relay, const struct tsr_relay_pull *pu
 
 CUresult tsr_relay_end(struct tsr_relay *relay)
 {
-    return relay->stream ? close_holder(relay) : CUDA_SUCCESS;
+    return relay->stream ? close_source(relay) : CUDA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /*
- * Physical memory of several GPUs for one extent of the arena: each GPU that uses it has its own at the extent's address, and the processes of these
- * GPUs see each of them in a window (tessera/lane.h), where pulls copy from one to another. Copy 0 is the home GPU's, copy n+1 that of lane n. All
- * of it is created in the application's process and outlives an executor. A GPU that has not used the extent has nothing there. Memory lock held.
+ * Physical memory of several GPUs for one extent of the arena. Each GPU that uses the extent has its own memory at the extent's address; the processes of these
+ * GPUs also map each other's memory in windows (tessera/lane.h), between which pulls copy. Copy 0 is the home GPU's, copy n + 1 that of lane n. All
+ * of it is created in the application's process and outlives an executor. A GPU that has not used the extent has no memory for it. Memory lock held.
  */
 #ifndef TSR_MEMORY_REPLICAS_H
 #define TSR_MEMORY_REPLICAS_H
@@ -21,24 +21,25 @@ struct tsr_replicas {
     uint16_t own;   /* bit n: there is a copy n */
     uint16_t ready; /* bit n: GPU n, numbered as copies, has a copy at the extent's address, its own or home's */
     CUmemGenericAllocationHandle memory[TSR_DIRECTORY_COPIES];
-    uint8_t used_by[TSR_DIRECTORY_COPIES]; /* by GPU, numbered as copies: the copy that stands at the extent's address there */
+    uint8_t
+        used_by[TSR_DIRECTORY_COPIES]; /* by GPU, numbered as copies: the copy that is mapped at the extent's address there */
 };
 
-/* Reserves the windows at home and in all executors. False: that is impossible; all memory has one copy. */
+/* Reserves the windows at home and in all executors. False: impossible; then memory has no copies. */
 bool tsr_replicas_open(void);
 void tsr_replicas_forget(void);
 
-/* The extent's memory is at home and mapped there only. Errors: the driver's; then nothing has changed. */
+/* For an extent whose memory is at home and mapped there only. Errors: the driver's; then nothing has changed. */
 CUresult tsr_replicas_make(const struct tsr_extent *extent, struct tsr_replicas *out);
-/* Nothing uses them any more. The home GPU's stays as it is. */
+/* Frees the copies, which nothing uses any more. The home GPU's memory stays. */
 void tsr_replicas_drop(const struct tsr_extent *extent, struct tsr_replicas *replicas);
 
 /*
- * Gives a GPU, numbered as its copy, memory of its own, or where it cannot be had home's. Nothing there has used the extent. Errors: the
+ * Gives a GPU, numbered as its copy, memory of its own, or home's if it has no room. Nothing there has used the extent. Errors: the
  * driver's or an executor's; then nothing has changed.
  */
 CUresult tsr_replicas_give(const struct tsr_extent *extent, uint32_t copy, struct tsr_replicas *replicas);
-/* The same undone: nothing uses it, on any GPU. */
+/* Undoes that. Nothing on any GPU uses the extent. */
 void tsr_replicas_take(const struct tsr_extent *extent, uint32_t copy, struct tsr_replicas *replicas);
 
 /* Where a byte of the arena is in the window of a copy. */

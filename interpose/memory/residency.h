@@ -1,11 +1,11 @@
 /*
- * Where memory of the arena should lie: on which GPU its one physical copy is. Decides only, knows neither driver nor clock nor locks.
+ * Where memory of the arena should be: on which GPU its one physical copy is. Only decides: knows neither driver nor clock nor locks.
  *
- * Under a fixed place everything is created there and stays. Otherwise memory follows its use: it is created where memory of its size was
- * used last (at first where the policy sends most launches), and moves when launches of another GPU have used it so much more than
- * those of its own that a move would have paid for itself: a move costs about as much as move_uses uses from afar, so that it costs at
+ * Under a fixed place, all memory is created there and stays. Otherwise memory follows its use: it is created where memory of its size was
+ * used last (at first where the policy sends most launches), and moves when launches of another GPU have used it so much more than those of
+ * its own that a move would have paid for itself. A move costs about as much as move_uses remote uses, so moving costs at
  * most twice what the best choice in hindsight would have cost. Each move makes the next one of the same memory four times as
- * hard, which bounds moving for any program. With a move_uses of 0 memory moves whenever it can, which is for tests.
+ * hard, which bounds the number of moves for any program. With a move_uses of 0, memory moves whenever it can, which is for tests.
  */
 #ifndef TSR_MEMORY_RESIDENCY_H
 #define TSR_MEMORY_RESIDENCY_H

@@ -1,4 +1,4 @@
-/* Bytes in equal rows, with gaps of equal size between them: the arithmetic. */
+/* Arithmetic on rows: pieces of equal length at a stride, and the gaps between them. */
 #ifndef TSR_MEMORY_ROWS_H
 #define TSR_MEMORY_ROWS_H
 
@@ -21,7 +21,7 @@ static inline bool tsr_rows_are_same(struct tsr_rows a, struct tsr_rows b)
     return a.stride == b.stride && a.width == b.width && a.phase == b.phase;
 }
 
-/* How far the offset is behind the beginning of a row. */
+/* How far the offset is past the beginning of a row. */
 static inline uint64_t tsr_rows_behind(struct tsr_rows rows, uint64_t at)
 {
     return (at % rows.stride + rows.stride - rows.phase) % rows.stride;

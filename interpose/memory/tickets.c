@@ -129,7 +129,7 @@ uint64_t tsr_ticket_number_of_locked(uint64_t ticket)
     return number == TSR_TICKET_LATEST ? tsr_ticket_last_locked(tsr_ticket_queue_of(ticket)) : number;
 }
 
-bool tsr_ticket_is_met_locked(const struct tsr_asker *asker, uint64_t ticket)
+bool tsr_ticket_is_satisfied_locked(const struct tsr_asker *asker, uint64_t ticket)
 {
     uint32_t place = tsr_ticket_queue_of(ticket);
     if (place >= tsr_tickets.queues.count)
@@ -180,7 +180,7 @@ CUresult tsr_tickets_mark(struct tsr_stream *stream, uint32_t strand)
     return apart ? tsr_strands_mark(stream, strand, last_of(stream->queue, strand)) : CUDA_SUCCESS;
 }
 
-/* Per-thread default streams give strand 0 of the legacy one's queue numbers meanwhile: of these it does not matter who has been joined. */
+/* Per-thread default streams may take numbers of strand 0 of the legacy queue meanwhile; for those it does not matter what has been joined. */
 static void joined(struct tsr_stream *stream)
 {
     struct tsr_ticket_queue *queue = stream->queue;

@@ -256,13 +256,13 @@ static void destroy_dropped(void)
     pthread_rwlock_unlock(&tsr_tickets.ends);
 }
 
-/* The stream is about to be captured: whoever has to come after what it, or the legacy one, was given can still do so. */
+/* The stream is about to be captured: records events, so that other streams can still wait for the work that it, or the legacy one, was given. */
 static void remember_work(CUstream named)
 {
     for (uint32_t i = 0; i < tsr_tickets_count(); i++) {
         struct tsr_ticket_queue queue = snapshot(i);
         bool concerned = queue.handle == named || queue.handle == CU_STREAM_LEGACY;
-        CUevent event = NULL; /* a new one: whoever has just found the old one may still wait for that */
+        CUevent event = NULL; /* a new one: another thread may be about to wait for the old one */
         if (!concerned || queue.gone || queue.dead || queue.place != i || queue.recorded == given_to(&queue) ||
             is_forbidden(&queue) || record(&queue, &event) != CUDA_SUCCESS)
             continue;

@@ -1,10 +1,10 @@
 /*
- * The application's own virtual memory management, mirrored: its reservations and what is mapped where.
+ * The application's own virtual memory management, mirrored in executors: its reservations, and what is mapped in them.
  *
- * The driver follows a wish for an address only if the range is large, so reservations that may be anywhere are parts of one, the window,
- * which the application and all executors have at the same place. What is mapped in the window is mapped there with the access
+ * The driver honours a requested address only for large ranges. So reservations for which the application requests no address are taken from one range,
+ * the window, which the application and all executors have reserved at the same address. Memory mapped in it is mapped in executors with the access
  * that the home GPU has. What cannot be mirrored is home-only. The functions take the memory lock; those named _locked are called with it,
- * held since before the driver was asked.
+ * held since before the driver was called.
  */
 #ifndef TSR_MEMORY_VMM_H
 #define TSR_MEMORY_VMM_H

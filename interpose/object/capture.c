@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "driver/real.h"
 
 #define MOST_CAPTURES 256
@@ -35,16 +36,12 @@ static void forget_parent(void)
     tsr_captures = 0;
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget_parent);
-}
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
 
-/* Beyond MOST_CAPTURES the last place stands for several, and the count never comes back to zero: the driver is asked for ever. */
+/* Beyond MOST_CAPTURES the last entry stands for several, and the count never returns to zero: from then on the driver is always asked. */
 void tsr_capture_note(CUstream stream)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    tsr_fork_listen(&forks);
     pthread_mutex_lock(&lock);
     uint32_t count = tsr_captures < MOST_CAPTURES ? tsr_captures + 1 : MOST_CAPTURES;
     open_captures[count - 1] = count == MOST_CAPTURES ? 0 : key_of(stream);

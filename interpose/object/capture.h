@@ -1,5 +1,5 @@
 /*
- * Streams that are being captured into graphs. As long as none is, anywhere in the process, nobody asks the driver.
+ * Streams that are being captured into graphs. While none is, anywhere in the process, the driver is not asked.
  */
 #ifndef TSR_OBJECT_CAPTURE_H
 #define TSR_OBJECT_CAPTURE_H
@@ -18,21 +18,21 @@ static inline bool tsr_is_any_capture(void)
 
 bool tsr_ask_capturing(CUstream stream);
 
-/* Whether what is enqueued in the stream (never NULL) goes into a graph; also true when the driver does not say. */
+/* Whether work enqueued in the stream (never NULL) goes into a graph; also true if the driver's query fails. */
 static inline bool tsr_is_capturing(CUstream stream)
 {
     return tsr_is_any_capture() && tsr_ask_capturing(stream);
 }
 
 /*
- * In between no capture begins or ends, and no stream becomes part of one: who asks another thread's stream would end a capture that began
- * after it looked, and an event that it records there would be part of it. The memory lock and the gate are taken before, locks of streams after
- * it.
+ * Between hold and release, no capture begins or ends, and no stream becomes part of one. Otherwise querying another thread's stream could invalidate a capture that
+ * began after the check, and an event recorded there would become part of it. The memory lock and the gate are taken before, locks of streams
+ * after it.
  */
 void tsr_captures_hold(void);
 void tsr_captures_release(void);
 
-/* The same while one does: nobody else holds it meanwhile. */
+/* Around the beginning, growth or end of a capture: excludes all holders. */
 void tsr_captures_change_begin(void);
 void tsr_captures_change_end(void);
 

@@ -1,7 +1,7 @@
 /*
- * Launches of NCCL, which reach memory of other GPUs by mappings that only the GPU has that the communicator is for: no other one can run them. They are
- * known by the call that they happen in, if library calls are marked (calls/calls.h), and by their code, which lies in NCCL's library or has
- * its names: also those that it makes from threads of its own, and those of programs that NCCL is linked into.
+ * Launches of NCCL. They reach memory of other GPUs through mappings that exist on the communicator's GPU only, so no other GPU can run them. They are
+ * recognised by the library call that they happen in, if library calls are marked (calls/calls.h), and by their code, which lies in NCCL's library
+ * or has its names; that includes launches from NCCL's own threads, and programs into which NCCL is linked.
  */
 #ifndef TSR_OBJECT_COLLECTIVE_H
 #define TSR_OBJECT_COLLECTIVE_H

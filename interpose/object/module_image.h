@@ -1,4 +1,4 @@
-/* The image of a module, kept from load to unload for executors and for whoever asks what it is. */
+/* The image of a module, kept from load to unload for executors, and for parts that need to know what it is. */
 #ifndef TSR_OBJECT_MODULE_IMAGE_H
 #define TSR_OBJECT_MODULE_IMAGE_H
 

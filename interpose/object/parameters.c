@@ -21,7 +21,7 @@ void tsr_parameters_read(struct tsr_parameters *parameters, const void *handle, 
         read.bytes = offset + bytes > read.bytes ? (uint32_t)(offset + bytes) : read.bytes;
         read.count++;
     }
-    if (result != CUDA_ERROR_INVALID_VALUE) /* which is said of the index behind the last one */
+    if (result != CUDA_ERROR_INVALID_VALUE) /* the driver's answer for the index after the last one */
         return;
     bool few = read.count && read.bytes <= TSR_PARAMETER_BYTES;
     if (few && !(read.all = calloc(read.count, sizeof *read.all)))

@@ -1,4 +1,4 @@
-/* The parameters of launches: their layout, which the driver tells, and the block of them that the GPU sees. */
+/* The parameters of launches: their layout, according to the driver, and the parameter block as the GPU sees it. */
 #ifndef TSR_OBJECT_PARAMETERS_H
 #define TSR_OBJECT_PARAMETERS_H
 
@@ -13,7 +13,8 @@ struct tsr_parameter {
 
 /* Zero bytes: not known. */
 struct tsr_parameters {
-    bool known; /* atomic; false: the driver has not told; without a current context it does not tell those of a CUkernel */
+    bool
+        known; /* atomic; false: the driver has not given the layout; without a current context it does not give that of a CUkernel */
     uint32_t count;
     uint32_t bytes;            /* of the block */
     struct tsr_parameter *all; /* NULL: there are none, or too many */

@@ -1,6 +1,4 @@
-/*
- * Which GPU a stream belongs to. An application may drive several GPUs itself: only what it does on the home GPU is Tessera's to place.
- */
+/* Which GPU a stream belongs to. An application may use several GPUs itself: Tessera places only what it does on the home GPU. */
 #ifndef TSR_OBJECT_PLACE_H
 #define TSR_OBJECT_PLACE_H
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/options.h"
@@ -32,15 +33,11 @@ static void forget_parent(void)
     modules = functions = (struct tsr_map){0};
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget_parent);
-}
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
 
 void tsr_registry_start(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    tsr_fork_listen(&forks);
 }
 
 /* While CUDA is being initialised, by one thread at a time. */
@@ -78,7 +75,7 @@ static void free_function(struct tsr_function_record *function)
     free(function);
 }
 
-/* One handle less leads to the function; its record goes with the last one. */
+/* One handle less leads to the function; its record is freed with the last one. */
 static void drop_handle(struct tsr_function_record *function)
 {
     pthread_mutex_lock(&lock);
@@ -131,7 +128,7 @@ static bool module_is_of(uint64_t handle, const void *module, const void *contex
 static void retire(struct tsr_module_record *module)
 {
     for (unsigned i = 0; i < TSR_UNLOAD_LISTENERS && listeners[i]; i++)
-        listeners[i](module); /* first: launches that an executor has not taken may need its functions */
+        listeners[i](module); /* before anything is freed: launches that an executor has not taken may need the functions */
     tsr_module_drop_image(module);
     forget_functions(function_is_in, module);
     free(tsr_quarantine_pass(&old_modules, module));
@@ -156,7 +153,7 @@ void tsr_modules_forget_of(CUcontext context)
 {
     __atomic_add_fetch(&contexts_ended, 1, __ATOMIC_RELEASE);
     struct tsr_map_entries gone = tsr_map_remove_if(&modules, module_is_of, context);
-    for (size_t i = 0; i < gone.count; i++) /* which have no alias: only libraries have */
+    for (size_t i = 0; i < gone.count; i++) /* modules have no alias, only libraries do */
         retire(gone.data[i].value);
     tsr_vec_fini(&gone);
     forget_functions(function_is_of, context);
@@ -168,7 +165,7 @@ struct tsr_module_record *tsr_module_note(const void *handle, bool is_library)
     if (!module)
         return NULL;
     const struct tsr_module_record *before = tsr_module_find(handle);
-    if (before && before->handle == handle) /* which is not another's alias */
+    if (before && before->handle == handle) /* and not an alias of another one */
         tsr_module_forget(handle);
     module->handle = handle;
     module->id = next_id();

@@ -1,9 +1,9 @@
 /*
- * Modules, libraries and functions that the application has, by their handles. Each has one record, whatever roles the process has: what a role
- * knows of an object is a part of its record, written by that role only.
+ * The application's modules, libraries and functions, by their handles. Each has one record, whatever roles the process has: each role keeps its
+ * data of an object in a part of the record that only that role writes.
  *
- * CUfunction and CUkernel handles of a function both lead to its record; a launch may be given either. The driver gives handles out again: who
- * unloads modules or destroys contexts says so here, and what is found under a handle anew replaces what was there. Look-ups take no
+ * CUfunction and CUkernel handles of a function both lead to its record; a launch may be given either. The driver reuses handles: code that
+ * unloads modules or destroys contexts reports it here, and an object that appears under a known handle replaces the old one. Look-ups take no
  * lock. A record outlives its handles for a while, because a launch on another thread may hold it.
  */
 #ifndef TSR_OBJECT_REGISTRY_H
@@ -26,14 +26,14 @@
 
 /* What is known of a function's rules; schedule/decide.c's part of its record. Zero bytes: nothing. */
 struct tsr_decide_cache {
-    uint32_t generation;                  /* atomic; of the candidates; 0: they are being written */
+    uint32_t generation;                  /* atomic; of the policy, for the candidates; 0: they are being written */
     uint64_t candidates[TSR_RULES_WORDS]; /* atomic */
-    uint64_t settled;                     /* atomic; what holds for every launch of the function; 0: launches differ */
-    uint64_t launches;                    /* atomic; of the function while a candidate asked for their number */
-    bool noted;                           /* atomic; in the policy's list of functions */
+    uint64_t settled;                     /* atomic; the decision for every launch of the function; 0: launches differ */
+    uint64_t launches;                    /* atomic; number of launches while a candidate has a condition on it */
+    bool noted;                           /* atomic; it is in the policy's list of functions */
 };
 
-/* Where variables of a function's module lie in a context; launch/predict.c's part of its record. They go with it. */
+/* Addresses of variables of a function's module in a context; launch/predict.c's part of the record, freed with it. */
 struct tsr_symbols {
     struct tsr_symbols *next;
     CUcontext context;
@@ -46,10 +46,10 @@ struct tsr_module_record {
     const void *handle; /* that it was loaded under */
     uint32_t id;        /* that executors know it by */
     bool is_library;
-    CUcontext context; /* that it goes with; NULL: it is a library, of every context */
+    CUcontext context; /* that it is unloaded with; NULL: it is a library, in every context */
     uint64_t hash;     /* atomic; of its image (base/hash.h); 0: not known yet */
 
-    uint32_t number; /* recording: in the journal; 0: none */
+    uint32_t number; /* for recording: in the journal; 0: none */
 
     /* Redirecting; launch/functions.c has the lock. */
     int image;        /* memory file; -1: none, or of a form that cannot be sent */
@@ -57,7 +57,7 @@ struct tsr_module_record {
     char name[64];    /* cut off if longer */
     uint16_t sent;    /* lock; bit k: executor k has it */
     uint16_t refused; /* lock; bit k: executor k cannot load it: no room, or no code for its GPU */
-    uint16_t foreign; /* atomic; of these: it, or a function of it, has no code for the GPU of executor k */
+    uint16_t foreign; /* atomic; of these, bit k: it, or a function of it, has no code for the GPU of executor k */
     uint64_t held;    /* atomic; variables whose address the application has, by tsr_variable_bit() */
 
     struct tsr_constant *constants; /* memory/constants.c has the lock */
@@ -66,7 +66,7 @@ struct tsr_module_record {
 struct tsr_function_record {
     /* Recording. */
     uint32_t number;   /* atomic; in the journal; 0 before the first launch */
-    uint32_t launches; /* relaxed; of which timing takes samples */
+    uint32_t launches; /* relaxed; counted for sampling of times */
 
     struct tsr_template_link template;
     struct tsr_symbols *symbols; /* atomic; the newest first */
@@ -75,34 +75,36 @@ struct tsr_function_record {
     uint32_t id;                      /* that executors know it by */
     const void *handle;               /* that it was found by: a CUkernel or a CUfunction */
     bool is_kernel;                   /* which of them */
-    uint32_t handles;                 /* registry's lock; that lead here */
-    CUcontext context;                /* of a CUfunction, that it goes with */
+    uint32_t handles;                 /* registry's lock; handles that lead to this record */
+    CUcontext context;                /* of a CUfunction: the handle ends with it */
     char *name;                       /* NULL: a handle that was never looked up */
     uint64_t name_hash;
-    uint32_t block[3]; /* of the forms of launch that set it beforehand */
+    uint32_t block[3]; /* for forms of launch that set it beforehand (cuFuncSetBlockShape) */
     uint32_t shared_bytes;
 
     /* Redirecting; launch/functions.c has the lock. */
-    bool described;     /* atomic; parameters and, of the driver's attributes: */
-    bool is_collective; /* of NCCL; with `described` */
+    bool described;     /* atomic; its parameters are known, and these attributes: */
+    bool is_collective; /* of NCCL; valid with `described` */
     bool different;     /* atomic; a verified launch gave other bytes elsewhere than at home */
-    uint64_t drawable;  /* atomic; launches among which check/check.c has drawn */
+    uint64_t drawable;  /* atomic; launches from which check/check.c has drawn a sample */
     struct tsr_decide_cache decide;
     uint32_t max_threads;       /* of a block */
-    uint32_t most_shared_bytes; /* dynamic, per block, as things stand */
+    uint32_t most_shared_bytes; /* dynamic, per block, with its present attributes */
     uint16_t sent;              /* atomic; bit k: executor k knows the function */
-    uint16_t refused;           /* lock; bit k: executor k does not take it with the attributes that it has */
-    uint32_t uses;              /* atomic; enum tsr_global_flag; what an executor says is there before its bit in `sent` */
-    uint64_t variables;         /* atomic; of its module, that it may read, by tsr_variable_bit(); the same */
-    uint64_t fit;               /* atomic; lane/functions.c: lanes that its launches may go to, and what that rests on */
-    uint32_t attributes_set;    /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
+    uint16_t refused;           /* lock; bit k: executor k refuses it with its present attributes */
+    uint32_t
+        uses; /* atomic; global references, enum tsr_global_flag; an executor's answer is stored before its bit in `sent` is set */
+    uint64_t variables; /* atomic; variables of its module that it may read, by tsr_variable_bit(); stored likewise */
+    uint64_t
+        fit; /* atomic; lane/functions.c: lanes to which its launches may go, and the count of changes for which that is valid */
+    uint32_t attributes_set; /* lock; bit k: the application has set attribute k; the highest bit: the cache configuration */
     int attributes[TSR_FUNCTION_ATTRIBUTES]; /* lock */
 };
 
 /* Before the first look-up: forked children begin with none. */
 void tsr_registry_start(void);
 
-/* Hears of every module that is being unloaded, while its record and its functions' are still there; in the order of listening. */
+/* Called for every module that is being unloaded, while the records of the module and its functions still exist; in the order of registering. */
 #define TSR_UNLOAD_LISTENERS 4u
 typedef void tsr_unload_listener(struct tsr_module_record *module);
 void tsr_registry_listen(tsr_unload_listener *listener);
@@ -111,14 +113,14 @@ void tsr_registry_listen(tsr_unload_listener *listener);
 struct tsr_module_record *tsr_module_note(const void *handle, bool is_library);
 void tsr_module_alias(const void *handle, const void *of); /* another handle of the same module */
 struct tsr_module_record *tsr_module_find(const void *handle);
-/* It is being unloaded: it and its functions are forgotten, by executors too. */
+/* The module is being unloaded: it and its functions are forgotten, by executors too. */
 void tsr_module_forget(const void *handle);
-/* The context has ended, and with it modules and functions. */
+/* The context has ended, and with it its modules and functions. */
 void tsr_modules_forget_of(CUcontext context);
-/* Goes up whenever a context ends: what was found in one of that handle before is void. */
+/* Goes up whenever a context ends: what was found under a context's handle before is invalid. */
 uint64_t tsr_registry_epoch(void);
 
-/* The application has a function's handle. name: what it was looked up by; NULL: the handle came in another way. */
+/* The application has got a function's handle. name: by which it was looked up; NULL: the handle was obtained otherwise. */
 void tsr_function_note(const void *handle, const void *owner, const char *name, bool is_kernel);
 void tsr_function_alias(const void *handle, const void *of); /* another handle of the same function */
 /* NULL: a handle that the shim has not seen. */
@@ -128,7 +130,7 @@ struct tsr_function_record *tsr_function_with_id(uint32_t id);
 /* A visit for each handle, with what it leads to, a struct tsr_function_record; none comes or goes meanwhile. */
 void tsr_functions_each(void (*visit)(uint64_t handle, void *function, void *argument), void *argument);
 
-/* Asks the driver for the layout of the parameters, if it has not told yet. */
+/* Asks the driver for the layout of the parameters, unless it is known. */
 void tsr_function_read_parameters(struct tsr_function_record *function);
 
 #endif

@@ -24,9 +24,9 @@ struct tsr_session {
     pid_t owner;                /* the process it belongs to */
     struct tsr_policy *policy;  /* mapped shared; all its GPUs have the machine's numbers */
     CUdevice home;              /* the home GPU, as the driver numbers it in this process; -1: it is hidden */
-    struct tsr_rules *rules;    /* atomic; of the policy's present generation or the one before; decide.c's */
-    pthread_mutex_t rules_lock; /* making new ones */
-    bool checks;                /* what launches at home write is checked (check.h) */
+    struct tsr_rules *rules;    /* atomic; of the policy's present generation or the one before; belongs to decide.c */
+    pthread_mutex_t rules_lock; /* held while new rules are made */
+    bool checks;                /* launches at home are checked (check.h) */
     uint64_t redirected;        /* atomic; launches that rules sent elsewhere while launches are verified */
     uint32_t lane_count;
     struct tsr_lane_client *lanes[TSR_LANES]; /* by executor */
@@ -37,20 +37,20 @@ struct tsr_session {
 void tsr_session_set(struct tsr_session *session);
 /* NULL: forward everything. Constant for the life of the process once cuInit has returned. */
 struct tsr_session *tsr_session(void);
-/* The same, and one from which nothing can leave: for who decides and counts launches. NULL: there is no policy. */
+/* The same, or a session that no launch can leave: for deciding and counting. NULL: there is no policy. */
 struct tsr_session *tsr_session_counting(void);
 
 /* A thread's part of the counters in the policy. A forked child's session is another one, and so its threads get parts of their own. */
 struct tsr_session_counting {
     const struct tsr_session *session; /* NULL: it has none yet */
     struct tsr_policy_counts *counts;
-    bool alone; /* no other thread of any process adds there */
+    bool alone; /* no other thread of any process adds to this part */
 };
 
 extern __thread struct tsr_session_counting tsr_session_counts_here __attribute__((visibility("hidden")));
 void tsr_session_count_in(const struct tsr_session *session);
 
-/* The calling thread's. */
+/* The calling thread's part. */
 static inline struct tsr_policy_counts *tsr_session_counts(const struct tsr_session *session)
 {
     if (__builtin_expect(tsr_session_counts_here.session != session, 0))
@@ -67,7 +67,7 @@ static inline void tsr_session_count(uint64_t *counter, uint64_t by)
         __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
 }
 
-/* The machine's number of the GPU with a rank. Rank 0 is the home GPU, 1 + k that of lane k: so copies of memory and strands are numbered. */
+/* The machine's number of the GPU with a rank. Rank 0 is the home GPU, 1 + k that of lane k; copies of memory and strands are numbered by rank. */
 static inline uint32_t tsr_session_gpu(const struct tsr_session *session, uint32_t rank)
 {
     return rank ? session->lane_device[rank - 1] : session->policy->home;

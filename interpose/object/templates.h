@@ -1,7 +1,7 @@
 /*
- * What is known of functions: their access templates, from the table that the control plane fills while the program runs (tessera/templates.h).
- * Looking never blocks and never waits: until a template is there, launches of the function are unknown. GPUs of different architectures
- * run different code: what is known is of the GPU that runs the launch.
+ * Access templates of functions, from the table that the control plane fills while the program runs (tessera/templates.h). A look-up never blocks
+ * and never waits: until a template is there, the access sets of the function's launches are unknown. GPUs of different architectures run
+ * different code, so templates are those for the GPU that runs the launch.
  */
 #ifndef TSR_OBJECT_TEMPLATES_H
 #define TSR_OBJECT_TEMPLATES_H

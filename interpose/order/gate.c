@@ -1,8 +1,8 @@
 /*
- * See gate.h. Who passes counts itself in its thread's shard and then looks whether the gate is closed; who closes it says so and then looks
- * at all shards: one of the two sees the other. Passing is frequent and closing is rare, so where the system can put a barrier into all threads,
- * who closes or drains does so between its two steps, and a thread with a shard of its own passes without one. An attempt to close stops those who come for ATTEMPT_NS at most; after that the gate opens again
- * for a while, since somebody inside may wait for a GPU.
+ * See gate.h. A thread that passes counts itself in its shard and then checks whether the gate is closed; a thread that closes says so and then checks
+ * all shards: one of the two sees the other. Passing is frequent and closing is rare, so where the system can put a memory barrier into all threads
+ * (membarrier), the closing thread does that between its two steps, and a thread with a shard of its own passes without a barrier. An attempt
+ * to close keeps others out for ATTEMPT_NS at most; then the gate opens again for a while, since a thread inside may be waiting for a GPU.
  */
 #include "order/gate.h"
 
@@ -20,17 +20,17 @@
 
 struct shard {
     TSR_APART uint32_t inside; /* atomic */
-    uint32_t empty;            /* atomic; how often nobody was left */
+    uint32_t empty;            /* atomic; how often the last thread left */
 };
 
 bool tsr_gate_watched;
-static bool barriers; /* constant for a session; who closes puts barriers into the others */
+static bool barriers; /* constant for a session; the closing thread puts barriers into the others */
 static struct shard shards[SHARDS];
 static TSR_APART uint32_t is_closed;                                  /* atomic */
 static TSR_APART pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER; /* held as long as the gate is closed */
-static uint32_t threads;                                              /* atomic; that were given a shard */
+static uint32_t threads;                                              /* atomic; that have been given a shard */
 static __thread struct shard *mine;
-static __thread bool mine_alone; /* no other thread ever counts there */
+static __thread bool mine_alone; /* no other thread uses this thread's shard */
 static __thread bool closed_by_me;
 
 void tsr_gate_start(bool watched)
@@ -50,7 +50,7 @@ static void await_open(void)
     pthread_mutex_unlock(&closing);
 }
 
-/* The last one is for all threads that come when the others are taken. */
+/* The last shard is for all threads that come when the others are taken. */
 static void take_shard(void)
 {
     uint32_t number = __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
@@ -58,12 +58,12 @@ static void take_shard(void)
     mine = &shards[mine_alone ? number : SHARDS - 1];
 }
 
-/* False: it is closed. */
+/* False: the gate is closed. */
 static inline bool pass(void)
 {
     if (__builtin_expect(barriers && mine_alone, 1)) {
         __atomic_store_n(&mine->inside, mine->inside + 1, __ATOMIC_RELAXED);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the processor's barrier is the other side's */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the closing thread supplies the processor's barrier */
     } else {
         __atomic_fetch_add(&mine->inside, 1, __ATOMIC_SEQ_CST);
     }
@@ -97,7 +97,7 @@ void tsr_gate_leave_watched(void)
         __atomic_store_n(&mine->empty, __atomic_load_n(&mine->empty, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
 }
 
-/* Between what was said and looking at the shards. False: it cannot be known what the others have seen. */
+/* Between closing and checking the shards. False: it is not known what the other threads have seen. */
 static bool put_barriers(void)
 {
     return !barriers || tsr_os_barrier();
@@ -135,7 +135,7 @@ bool tsr_gate_close(uint64_t timeout_ns)
 {
     uint64_t end = tsr_os_monotonic_ns() + timeout_ns;
     do {
-        /* Not pthread_mutex_clocklock(): GCC 12's ThreadSanitizer does not see it, and took the unlocking for a mistake. */
+        /* Not pthread_mutex_clocklock(): GCC 12's ThreadSanitizer does not know it, and would report the unlock. */
         if (pthread_mutex_trylock(&closing) == 0) {
             closed_by_me = attempt();
             if (closed_by_me)

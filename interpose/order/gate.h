@@ -1,6 +1,6 @@
 /*
- * The gate: every call that gives work to a GPU, or begins a capture, passes it, and a verified launch, or who moves memory,
- * closes it to have memory for itself. It stands open in sessions that verify and move nothing, and then costs a load and a branch.
+ * The gate: every call that gives work to a GPU, or begins a capture, passes it. Verifying a launch and moving memory close it, to have memory
+ * for themselves. In sessions that do neither it stays open, and costs a load and a branch.
  */
 #ifndef TSR_ORDER_GATE_H
 #define TSR_ORDER_GATE_H
@@ -10,13 +10,13 @@
 
 extern bool tsr_gate_watched __attribute__((visibility("hidden"))); /* constant once the session has started */
 
-/* A session begins, no thread is inside. */
+/* A session begins; no thread has passed the gate. */
 void tsr_gate_start(bool watched);
 
 bool tsr_gate_enter_watched(void);
 void tsr_gate_leave_watched(void);
 
-/* Waits while the gate is closed, unless it was this thread that closed it. The result is for tsr_gate_leave. */
+/* Passes the gate: waits while it is closed, unless this thread has closed it. The result is for tsr_gate_leave. */
 static inline bool tsr_gate_enter(void)
 {
     return __builtin_expect(tsr_gate_watched, 0) && tsr_gate_enter_watched();
@@ -28,12 +28,12 @@ static inline void tsr_gate_leave(bool entered)
         tsr_gate_leave_watched();
 }
 
-/* Closes the gate when nobody is inside any more; false: somebody was for all that time, it is open. The memory lock, if it is needed,
+/* Closes the gate once no thread is inside; false: that did not happen within the time, and the gate is open. If the memory lock is needed, it
    is taken before. */
 bool tsr_gate_close(uint64_t timeout_ns);
 void tsr_gate_open(void);
 
-/* Waits until everybody who is inside now has left; others may come. The caller is not inside. False: not within the time. */
+/* Waits until all threads that are inside now have left; others may enter. The caller is not inside. False: not within the time. */
 bool tsr_gate_drain(uint64_t timeout_ns);
 
 #endif

@@ -84,7 +84,7 @@ static void release(struct tsr_order_hold *hold)
     hold->stream = NULL;
 }
 
-/* Holds the stream with what it waits for joined. */
+/* Holds the stream, after joining the streams that it waits for. */
 static CUresult hold_joined(struct tsr_order_hold *hold, struct tsr_stream *stream)
 {
     CUresult result = CUDA_SUCCESS;
@@ -124,8 +124,7 @@ static CUresult enter(CUstream handle, bool per_thread, struct tsr_order_hold *h
         *hold = (struct tsr_order_hold){.loose = true, .handle = handle, .per_thread = per_thread};
         return CUDA_SUCCESS;
     }
-    bool captured =
-        tsr_is_capturing(tsr_stream_named(handle, per_thread)); /* then it is home, and is not to be asked anything */
+    bool captured = tsr_is_capturing(tsr_stream_named(handle, per_thread)); /* then it is home, and must not be queried */
     struct tsr_stream *stream = captured ? NULL : tsr_stream_find(handle, per_thread);
     return stream && !stream->elsewhere ? enter_held(hold, stream, tracked) : CUDA_SUCCESS;
 }
@@ -188,7 +187,7 @@ static void touch(struct tsr_stream *stream)
     __atomic_store_n(&stream->touched, true, __ATOMIC_RELEASE);
 }
 
-static void leave_mark(const struct tsr_order_hold *hold)
+static void leave_note(const struct tsr_order_hold *hold)
 {
     struct tsr_stream *stream = tsr_stream_seen(hold->handle, hold->per_thread);
     bool related_away = !stream || (stream->kind != TSR_STREAM_FREE && away_related_to(stream));
@@ -204,7 +203,7 @@ void tsr_order_leave(struct tsr_order_hold *hold)
     if (hold->stream)
         release(hold);
     else if (hold->loose && tsr_strands_any_away())
-        leave_mark(hold);
+        leave_note(hold);
     tsr_gate_leave(hold->gated);
 }
 
@@ -245,7 +244,7 @@ static CUresult await(struct tsr_lane_client *lane, uint32_t slot, uint64_t valu
     return tsr_lane_state(lane);
 }
 
-/* Waits, on the host and holding nothing, for one lane's work of a stream that nobody here can enqueue in. */
+/* Waits, on the host and without holding anything, for the work on one lane of a stream in which this thread cannot enqueue. */
 static CUresult await_foreign_on(struct tsr_stream *stream, uint32_t number, uint64_t deadline_ns)
 {
     struct tsr_lane_client *lane = tsr_session()->lanes[number];
@@ -318,7 +317,7 @@ CUresult tsr_order_destroy_contexts(void)
     return result;
 }
 
-/* Whether the stream had work on the lane, and if it is the context's: it has none any more. */
+/* Whether the stream is the context's and had work on the lane, which it has no more. */
 static bool drop_work(struct tsr_stream *stream, const struct tsr_lane_client *lane, CUcontext context)
 {
     tsr_lock_take(&stream->lock);
@@ -395,9 +394,9 @@ static bool is_there(const struct tsr_stream *stream, const struct tsr_lane_clie
 }
 
 /*
- * Holds a stream that has forked to the lane (in stream order: whose last work went there), and which nothing at home has touched since, by its
- * own lock alone. It counts as away, so a related stream that departs meanwhile takes `related` and this lock to join it; and it goes on only
- * if no related one was away before.
+ * Holds, by its own lock alone, a stream that has forked to the lane (in stream order: whose last work went there) and has had no work at home since.
+ * The stream counts as away, so a related stream that departs meanwhile takes `related` and this lock to join it; and this stream continues
+ * only if no related one was away before.
  */
 static bool hold_there(const struct tsr_stream_found *found, struct tsr_lane_client *lane, struct tsr_order_hold *hold)
 {
@@ -412,7 +411,7 @@ static bool hold_there(const struct tsr_stream_found *found, struct tsr_lane_cli
     return stays;
 }
 
-/* The usual case: the stream's last work went there, too. */
+/* The usual case: the stream's last work went to the same lane. */
 static bool goes_on(const struct tsr_stream_found *found, struct tsr_lane_client *lane, uint32_t *slot,
                     struct tsr_order_hold *hold)
 {

@@ -1,17 +1,17 @@
 /*
- * Stream order across GPUs: the application's stream at home is the spine. Needs no analysis.
+ * Stream order across GPUs. The application's stream at home is the reference; no analysis is needed.
  *
- * For each stream the shim knows where its last work went. Work that goes to an executor first departs: home work before it writes the
- * stream's home fence and the executor's stream waits for it. Anything enqueued at home first joins: the executor's stream writes the
- * away fence and the home stream waits for it; then the home driver's own rules (legacy default stream, events, synchronisation) hold
- * for what ran elsewhere too. Consecutive work of a stream on one executor needs no fence.
+ * For each stream the shim knows where its last work went. When work goes to an executor, the stream departs: the stream at home writes its
+ * home fence after its earlier work, and the executor's stream waits for that. When work is enqueued at home, the stream joins: the executor's
+ * stream writes the away fence, and the home stream waits for it; from then on the home driver's own rules (legacy default stream, events,
+ * synchronisation) cover the work that ran elsewhere, too. Consecutive work of a stream on one executor needs no fence.
  *
- * Deciding and enqueuing are one step: between them the stream is held (struct tsr_order_hold), and for streams that wait for each other,
- * all of them. A call that waits on the host cannot hold anything meanwhile. It is loose: another thread's work may depart beside it,
- * and so it leaves a mark that makes later departures wait for home again.
+ * Deciding where work goes and enqueuing it are one step, during which the stream is held (struct tsr_order_hold); of streams that wait for each
+ * other, all are held. A call that waits on the host cannot hold anything meanwhile. Such a call is loose: another thread's work may depart
+ * during it, and so it leaves a note that makes later departures wait for home again.
  *
- * Nothing here can wait for ever: a fence is only waited for once the record that leads to it is on the lane, and records are
- * given to the driver in an order in which each WAIT comes after what it may depend on (tessera/lane.h).
+ * No wait lasts for ever: a fence is only waited for once the record that writes it is on the lane, and records are
+ * given to the driver in an order in which each WAIT comes after everything that it may depend on (tessera/lane.h).
  */
 #ifndef TSR_ORDER_H
 #define TSR_ORDER_H
@@ -28,16 +28,16 @@ struct tsr_order_hold {
     struct tsr_stream *stream; /* NULL: none */
     bool related;              /* the streams related to it are held too */
     bool loose;
-    CUstream handle; /* loose without a record */
+    CUstream handle; /* of a loose call in a stream without a record */
     bool per_thread;
     bool gated; /* the gate (gate.h) has been passed */
 };
 
-/* Every call at home holds its stream, also while nothing is away (memory/copies.h). Atomic; set once in a session. */
+/* From now on every call at home holds its stream, even while no stream is away (memory/copies.h). Atomic; set once in a session. */
 extern bool tsr_order_strict __attribute__((visibility("hidden")));
 
 /* Before work is enqueued at home in the stream (NULL: the default one, the thread's own if per_thread); tsr_order_leave after it, whatever
-   came out. Errors: the executor's, when it has failed; then nothing is held. */
+   the result. Errors: those of an executor that has failed; then nothing is held. */
 CUresult tsr_order_enter(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
 /* The same for tracked work (order/strands.h): under data order it comes after work elsewhere only by ties. */
 CUresult tsr_order_enter_tracked(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
@@ -45,14 +45,14 @@ CUresult tsr_order_enter_tracked(CUstream stream, bool per_thread, struct tsr_or
 CUresult tsr_order_enter_loose(CUstream stream, bool per_thread, struct tsr_order_hold *hold);
 void tsr_order_leave(struct tsr_order_hold *hold);
 
-/* The same as tsr_order_enter, or tsr_order_enter_tracked, for a stream whose record has been found before, all of whose work is noted (tsr_order_strict). False: that has to
-   be asked; nothing is held. */
+/* The fast form of tsr_order_enter, or tsr_order_enter_tracked, for a stream whose record has been found before, all of whose work is recorded (tsr_order_strict).
+   False: the other form has to be called; nothing is held. */
 struct tsr_stream_found;
 bool tsr_order_enter_found(const struct tsr_stream_found *found, bool tracked, struct tsr_order_hold *hold);
 
 /*
- * How often, under data order, anything was given to a GPU of which others than this session's GPUs can see that it has happened: whatever is not
- * tracked, and tracked work over memory that no directory knows.
+ * How often, under data order, a GPU was given work whose effects others than this session's GPUs can observe: untracked work,
+ * and tracked work on memory without a directory.
  */
 extern uint64_t tsr_order_exposed __attribute__((visibility("hidden"))); /* atomic */
 void tsr_order_expose(void);
@@ -61,20 +61,20 @@ static inline uint64_t tsr_order_exposed_now(void)
     return __atomic_load_n(&tsr_order_exposed, __ATOMIC_ACQUIRE);
 }
 
-/* Before something waits for the stream's work, or asks for it, at home. Errors as above. */
+/* Before a call at home waits for the stream's work, or queries it. Errors as above. */
 CUresult tsr_order_join(CUstream stream, bool per_thread);
 CUresult tsr_order_join_all(void);
-/* The same with a bound for what has to be waited for on the host. Errors: also NOT_READY: it was not complete by then (monotonic time). */
+/* The same with a bound (monotonic time) on waiting on the host. Errors: also NOT_READY: the work was not complete by then. */
 CUresult tsr_order_join_all_until(uint64_t deadline_ns);
 
-/* Before the stream, or contexts, are destroyed: as joining, and what is known of them is forgotten. */
+/* Before the stream, or contexts, are destroyed: joins, and forgets their records. */
 CUresult tsr_order_destroy(CUstream stream);
 CUresult tsr_order_destroy_contexts(void);
 
-/* The driver has destroyed the context. With the last one that had work with an executor that has failed, its error goes. */
+/* The driver has destroyed the context. A failed executor's error is cleared when the last context that had work there is gone. */
 void tsr_order_context_ended(CUcontext context);
 
-/* Makes the stream's next work possible on the lane; gives the lane's stream slot. The work is posted before tsr_order_leave.
+/* Before work is posted to the lane: orders it after the stream's earlier work; gives the stream's slot on the lane. Post it before tsr_order_leave.
    Errors: NOT_SUPPORTED when it must stay home; the driver's; the executor's. Then nothing is held. */
 CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_client *lane, uint32_t *slot,
                           struct tsr_order_hold *hold);
@@ -83,13 +83,13 @@ CUresult tsr_order_depart(CUstream stream, bool per_thread, struct tsr_lane_clie
 CUresult tsr_order_depart_found(const struct tsr_stream_found *found, CUstream stream, struct tsr_lane_client *lane,
                                 uint32_t *slot, struct tsr_order_hold *hold);
 
-/* Whether the stream can be given more on the lane as it is (stream NULL: no). Only a hint. */
+/* Whether the stream can be given more work on the lane without fences (stream NULL: no). Only a hint. */
 bool tsr_order_is_there(const struct tsr_stream *stream, const struct tsr_lane_client *lane);
 
 /* The lane of the stream's last work; NULL: home. Only a hint. */
 struct tsr_lane_client *tsr_order_lane(CUstream stream, bool per_thread);
 
-/* The error of an executor that has failed: sticky, the answer of every call that waits for work or enqueues it. */
+/* The error of an executor that has failed: sticky; every call that waits for work or enqueues it returns it. */
 CUresult tsr_order_state(void);
 
 /* A process' session begins: nothing is away. */

@@ -1,4 +1,4 @@
-/* What order.c and ties.c share: operations in a held stream at home, and a stream's slot in a lane. */
+/* What order.c and ties.c share: operations in a held stream at home, and the slot of a stream in a lane. */
 #ifndef TSR_ORDER_ORDER_PARTS_H
 #define TSR_ORDER_ORDER_PARTS_H
 

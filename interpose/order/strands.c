@@ -131,7 +131,7 @@ CUresult tsr_strands_join_for(struct tsr_stream *stream, const struct tsr_stream
     return stream->away ? tsr_order_operate_locked(waiter, add_waits(stream, stream->away, waits), waits) : CUDA_SUCCESS;
 }
 
-/* The lane comes after all that the stream at home was given; in one batch there after these lanes. */
+/* The lane waits for all work that the stream at home was given, and in the same batch for these lanes. */
 static CUresult fork_lane(struct tsr_stream *stream, struct tsr_lane_client *lane, uint32_t after)
 {
     CUstreamBatchMemOpParams operations[TSR_LANES + 1];
@@ -145,7 +145,7 @@ static CUresult fork_lane(struct tsr_stream *stream, struct tsr_lane_client *lan
     return result == CUDA_SUCCESS ? tsr_lane_post(lane, &wait, NULL) : result;
 }
 
-/* From home, or from other lanes by way of home. */
+/* From home, or from other lanes through home. */
 CUresult tsr_strands_depart(struct tsr_stream *stream, struct tsr_lane_client *lane)
 {
     uint32_t bit = 1u << tsr_lane_number(lane);
@@ -190,7 +190,7 @@ static CUresult tie_to_home(struct tsr_stream *stream, uint32_t from)
     return tsr_order_operate_locked(stream, add_waits(stream, 1u << from, &wait), &wait);
 }
 
-/* Who has nothing away has been joined since, and whoever has forked since comes after it. */
+/* A stream without work away has been joined since, and a strand that has forked since comes after it. */
 CUresult tsr_strands_tie(struct tsr_stream *stream, uint32_t from, uint32_t to)
 {
     if (from == to || (from && !(stream->away >> (from - 1) & 1)))

@@ -1,9 +1,9 @@
 /*
- * Strands: the parts of an application's stream on GPUs. Strand 0 is the stream at home, strand 1 + k its slot on lane k.
+ * Strands: the parts of an application's stream on the GPUs. Strand 0 is the stream at home, strand 1 + k its slot on lane k.
  *
- * Under stream order a stream has work on one lane at a time: whenever it goes elsewhere, the next strand waits for the last one.
- * Under data order (tsr_order_by_data) strands run beside each other. Work whose touches are known is *tracked*: it comes after what the
- * directory says (memory/copies.h), by ties between strands. All else at home joins every strand first, and afterwards every strand forks
+ * Under stream order, a stream has work on one GPU at a time: when it goes to another one, the next strand waits for the last one. Under data order
+ * (tsr_order_by_data), strands run concurrently. Work whose access set is known is *tracked*: it waits only for what the directory names
+ * (memory/copies.h), by ties between strands. All other work at home joins every strand first, and afterwards every strand forks
  * again: it waits for home before it is given more. A thread's own default stream is always in stream order.
  *
  * The caller holds the stream (order.h).
@@ -35,35 +35,35 @@ uint32_t tsr_strands_away_of(enum tsr_stream_kind kind);
 /* Another thread cannot enqueue in a thread's own stream. */
 bool tsr_strands_are_foreign(const struct tsr_stream *stream);
 
-/* Lanes' streams signal; what must wait for them at home has not yet. */
+/* The lanes' streams signal; nothing at home waits for that yet. */
 CUresult tsr_strands_signal(struct tsr_stream *stream);
 /* The same, and the stream at home waits for them, unless it is foreign. */
 CUresult tsr_strands_join(struct tsr_stream *stream);
-/* The same for a stream that `waiter` waits for: one that is foreign cannot be made to wait itself. */
+/* The same for a stream that `waiter` waits for: a foreign stream cannot be made to wait itself. */
 CUresult tsr_strands_join_for(struct tsr_stream *stream, const struct tsr_stream *waiter);
-/* These lanes' work is complete, or nobody's business any more. */
+/* The work on these lanes is complete, or need not be waited for any more. */
 void tsr_strands_settle(struct tsr_stream *stream, uint32_t lanes);
-/* The same of those that have signalled and are seen to be complete. */
+/* The same for lanes that have signalled and whose work is found to be complete. */
 void tsr_strands_settle_complete(struct tsr_stream *stream);
 
-/* The stream's next work can be posted to the lane. Errors: NOT_SUPPORTED: it must stay home; the driver's; the executor's. */
+/* Orders the stream's next work on the lane after its earlier work. Errors: NOT_SUPPORTED: it must stay home; the driver's; the executor's. */
 CUresult tsr_strands_depart(struct tsr_stream *stream, struct tsr_lane_client *lane);
 
-/* The same where it has forked already. */
+/* The same if the strand has forked already. */
 void tsr_strands_go_on(struct tsr_stream *stream, struct tsr_lane_client *lane);
 
-/* Under data order: what `to` is given from now on comes after all that `from` has been given. */
+/* Under data order, a tie: work that `to` is given from now on comes after all work that `from` has been given. */
 CUresult tsr_strands_tie(struct tsr_stream *stream, uint32_t from, uint32_t to);
 
-/* Who numbers strands' work hears that all strands have been joined, so that what any is given from now on comes after all before; and that a
-   strand has waited for strand 0. */
+/* Called when all strands have been joined, so that work that any of them is given from now on comes after all earlier work; and when a strand has
+   waited for strand 0. For the code that numbers the work of strands. */
 struct tsr_strands_listener {
     void (*joined)(struct tsr_stream *stream);
     void (*forked)(struct tsr_stream *stream, uint32_t strand);
 };
 /*
- * A mark: who comes after a strand's work up to a number need not come after all that it has been given since. Of the strand at home only
- * while all lanes have forked. after_mark: a tie by the first mark that will do; gives its number. 0: there is none.
+ * A mark: a fence after a strand's work up to a number, so that work which needs only that need not wait for what the strand was given since. For the
+ * strand at home only while all lanes have forked. after_mark: a tie to the first mark that is late enough; returns its number. 0: there is none.
  */
 CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number);
 /* What the lane's away fence holds when its work up to the number is done. */

@@ -1,7 +1,7 @@
 /*
- * The code that the application loads, handed to the control plane, which analyses it. At load time only, and only if it is wanted
- * (TESSERA_CODE). An image that lies in a library or executable of the process is not copied: the file is handed over; others
- * are, within a budget. Whoever reads the code compares its hash.
+ * Hands the code that the application loads to the control plane, which analyses it. Only at load time, and only if it is wanted
+ * (TESSERA_CODE). An image that is part of a library or executable of the process is not copied: the file's descriptor is passed; other images
+ * are copied, within a budget. The reader compares the hash of the code.
  */
 #ifndef TSR_RECORD_CODE_H
 #define TSR_RECORD_CODE_H

@@ -8,6 +8,7 @@
 
 #include <tessera/records.h>
 
+#include "base/fork.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "image/extent.h"
@@ -38,10 +39,7 @@ static void forget_parent(void)
     last_context = last_module = last_function = 0;
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget_parent);
-}
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
 
 static void define_device(CUdevice device)
 {
@@ -62,8 +60,7 @@ static void define_device(CUdevice device)
 
 void tsr_definitions_start(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    tsr_fork_listen(&forks);
     int count = 0, driver_version = 0;
     tsr_real.cuDriverGetVersion(&driver_version);
     tsr_writer_journal()->driver_version = (uint32_t)driver_version;
@@ -135,24 +132,24 @@ static bool context_goes(uint64_t handle, const void *value, const void *device)
     return devices[(uintptr_t)value] == tsr_gpu_of(*(const CUdevice *)device);
 }
 
-static void forget_context(uint64_t handle, uintptr_t number, void (*told)(uint16_t number))
+static void forget_context(uint64_t handle, uintptr_t number, void (*forgotten)(uint16_t number))
 {
     tsr_handles_changed();
     if (number)
-        told((uint16_t)number);
+        forgotten((uint16_t)number);
     tsr_modules_forget_of((CUcontext)(uintptr_t)handle);
 }
 
-void tsr_context_forget(CUcontext context, void (*told)(uint16_t number))
+void tsr_context_forget(CUcontext context, void (*forgotten)(uint16_t number))
 {
-    forget_context(key_of(context), (uintptr_t)tsr_map_remove(&contexts, key_of(context)), told);
+    forget_context(key_of(context), (uintptr_t)tsr_map_remove(&contexts, key_of(context)), forgotten);
 }
 
-void tsr_contexts_forget_of(CUdevice device, void (*told)(uint16_t number))
+void tsr_contexts_forget_of(CUdevice device, void (*forgotten)(uint16_t number))
 {
     struct tsr_map_entries gone = tsr_map_remove_if(&contexts, context_goes, &device);
     for (size_t i = 0; i < gone.count; i++)
-        forget_context(gone.data[i].key, (uintptr_t)gone.data[i].value, told);
+        forget_context(gone.data[i].key, (uintptr_t)gone.data[i].value, forgotten);
     tsr_vec_fini(&gone);
 }
 

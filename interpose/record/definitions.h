@@ -1,6 +1,6 @@
 /*
- * Contexts, modules and functions as records name them: numbers, each defined once in the journal. A handle that the driver gives out again
- * after its object is gone gets a new number: who destroys contexts says so here.
+ * Contexts, modules and functions as records name them: numbers, each defined once in the journal. A handle that the driver reuses
+ * after its object is gone gets a new number: code that destroys contexts reports it here.
  */
 #ifndef TSR_RECORD_DEFINITIONS_H
 #define TSR_RECORD_DEFINITIONS_H
@@ -29,9 +29,9 @@ uint16_t tsr_context_number(CUcontext context);
 #define TSR_DEVICE_UNKNOWN 0xff
 uint8_t tsr_context_device(uint16_t number);
 
-/* The context, or all contexts of the device, have been destroyed; told is called with their numbers. */
-void tsr_context_forget(CUcontext context, void (*told)(uint16_t number));
-void tsr_contexts_forget_of(CUdevice device, void (*told)(uint16_t number));
+/* The context, or all contexts of the device, have been destroyed; forgotten is called with their numbers. */
+void tsr_context_forget(CUcontext context, void (*forgotten)(uint16_t number));
+void tsr_contexts_forget_of(CUdevice device, void (*forgotten)(uint16_t number));
 
 /*
  * It has been loaded. image: as the driver got it; NULL: from the file `path`, which is empty otherwise. `caller`: an address in the code

@@ -28,7 +28,7 @@ void tsr_launch_note(struct tsr_launch *launch)
     launch->context = tsr_record_context(launch->thread, launch->stream);
 }
 
-/* Between launches that may overlap, events would keep them from it. */
+/* Whether launches may overlap, which events between them would prevent. */
 static bool may_overlap(const struct tsr_launch *launch)
 {
     for (uint32_t i = 0; i < launch->attribute_count; i++)
@@ -126,7 +126,7 @@ static void write_parameters(const struct tsr_launch *launch, uint32_t first, co
     }
 }
 
-/* Size of the parameters that are recorded; 0: none. */
+/* Bytes of parameters that are recorded; 0: none. */
 static uint32_t gather(const struct tsr_launch *launch)
 {
     const struct tsr_function_record *known = launch->known;
@@ -145,7 +145,7 @@ static uint64_t write(const struct tsr_launch *launch, CUresult result, uint8_t 
     if (tsr_record_parameters)
         operands = tsr_call_operands();
     uint32_t more = attributes + pieces + (operands.call ? tsr_operand_records(&operands) : 0);
-    if (tsr_record_parameters) { /* which take many records, and of which all are wanted */
+    if (tsr_record_parameters) { /* which takes many records, none of which should be lost */
         int saved_errno = errno;
         tsr_ring_wait_for_room(writer, 1 + more);
         errno = saved_errno;
@@ -215,7 +215,7 @@ void tsr_launch_record(struct tsr_launch *launch, CUresult result)
     if (launched && launch->known && __atomic_load_n(&launch->known->launches, __ATOMIC_RELAXED) < TSR_TIMING_FIRST)
         __atomic_fetch_add(&launch->known->launches, 1, __ATOMIC_RELAXED);
     uint8_t device = launch->taken ? (uint8_t)launch->gpu : tsr_context_device(launch->context);
-    if (device == TSR_DEVICE_UNKNOWN) /* of too many contexts */
+    if (device == TSR_DEVICE_UNKNOWN) /* there are too many contexts */
         device = (uint8_t)tsr_place_of(launch->stream);
     if (launched)
         count(launch, device);

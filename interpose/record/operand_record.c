@@ -55,7 +55,8 @@ static void write_range(struct tsr_record *record, const struct tsr_access_range
 {
     record->kind = TSR_RECORD_RANGE;
     record->detail = range->kind | (range->overwritten ? TSR_RECORD_RANGE_OVERWRITTEN : 0) |
-                     (range->scratch ? TSR_RECORD_RANGE_SCRATCH : 0) | (range->carried ? TSR_RECORD_RANGE_CARRIED : 0);
+                     (range->scratch ? TSR_RECORD_RANGE_SCRATCH : 0) |
+                     (range->intermediate ? TSR_RECORD_RANGE_INTERMEDIATE : 0);
     record->u.range.first = range->whole ? range->base : range->base + (uint64_t)range->first;
     record->u.range.last = range->whole ? 0 : range->base + (uint64_t)range->last;
     record->u.range.stride = range->whole ? 0 : (uint64_t)range->stride;

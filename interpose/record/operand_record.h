@@ -24,7 +24,7 @@ struct tsr_call_operands {
 
 void tsr_operand_records_start(void);
 struct tsr_call_operands tsr_call_operands(void);
-/* Of a launch in a call: how many records they take, and writing them: the first one `ahead` records behind the last committed one. */
+/* For a launch in a call: how many records its operands take; and writes them, the first one `ahead` records after the last committed one. */
 uint32_t tsr_operand_records(const struct tsr_call_operands *operands);
 void tsr_operand_write(const struct tsr_thread *thread, uint32_t ahead, const struct tsr_call_operands *operands,
                        const struct tsr_record *launch);

@@ -1,4 +1,4 @@
-/* What is recorded of pulls (memory/pull_seen.h): each, and of a sample when it ran on its GPU. */
+/* Records pulls (memory/pull_seen.h): each of them, and for a sample also when it ran on its GPU. */
 #ifndef TSR_RECORD_PULL_RECORD_H
 #define TSR_RECORD_PULL_RECORD_H
 

@@ -13,7 +13,8 @@
  *         return result;
  *     }
  *
- * A function that is given a stream uses tsr_record_begin_on; one without a kind of its own ends with tsr_record_failure(row, result). Fields that are not set are zero. Between begin and commit: only the record is filled in.
+ * A function with a stream argument uses tsr_record_begin_on; one without a record kind of its own ends with tsr_record_failure(row, result).
+ * Fields that are not set are zero. Between begin and commit, do nothing but fill in the record.
  */
 #ifndef TSR_RECORD_RECORDER_H
 #define TSR_RECORD_RECORDER_H
@@ -32,7 +33,7 @@
 
 struct tsr_thread;
 
-/* Around the real cuInit: when it began; starts recording if the control plane wants records. */
+/* Around the real cuInit: the time before it; after it, starts recording if the control plane wants records. */
 struct tsr_anchor tsr_recorder_before_init(void);
 void tsr_recorder_start(struct tsr_anchor before_init);
 
@@ -62,10 +63,10 @@ static inline struct tsr_record *tsr_record_begin_on(uint64_t start, enum tsr_ro
 
 void tsr_record_commit(struct tsr_record *record);
 
-/* Of a function that is recorded only if it fails: the time is that of the failure, because nobody looked at the clock before. */
+/* For functions that are recorded only if they fail: the time is that of the failure, because the clock was not read before. */
 void tsr_record_failed(uint32_t row, CUresult result);
 
-/* What a polling or a dying process gets all the time is no failure. */
+/* Results that polling or exiting processes get all the time are not failures. */
 static inline void tsr_record_failure(enum tsr_row row, CUresult result)
 {
     if (__builtin_expect(result != CUDA_SUCCESS, 0) && result != CUDA_ERROR_NOT_READY && result != CUDA_ERROR_DEINITIALIZED)
@@ -94,7 +95,7 @@ static inline uint32_t tsr_record_ticks(uint64_t start)
 /* A launch that was recorded on the GPU ran at home instead. */
 void tsr_record_came_back(uint32_t gpu, uint32_t home);
 
-/* The stream has been destroyed; its handle may become another's. */
+/* The stream has been destroyed; its handle may be reused. */
 void tsr_stream_gone(CUstream stream);
 
 /* Number of the stream's context; of the current one for a default stream, and for NULL. 0: unknown. */

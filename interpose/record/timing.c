@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/fork.h"
 #include "base/options.h"
 #include "base/os.h"
 #include "object/capture.h"
@@ -44,10 +45,7 @@ static void forget_parent(void)
     tsr_timing_away_forget();
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget_parent);
-}
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
 
 static void find_driver(bool emulated)
 {
@@ -63,8 +61,7 @@ static void find_driver(bool emulated)
 
 enum tsr_gpu_clock tsr_timing_start(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    tsr_fork_listen(&forks);
     const struct tsr_options *options = tsr_options();
     tsr_timing_mode = strcmp(options->timing, "off") == 0   ? TSR_TIMING_OFF
                       : strcmp(options->timing, "all") == 0 ? TSR_TIMING_ALL

@@ -1,10 +1,10 @@
 /*
- * Time on the GPU of sampled launches: an event before and one after, in the launch's own stream, read later by a thread of ours.
+ * Times on the GPU of a sample of launches: an event before and one after, in the launch's own stream, read later by a thread of the shim.
  *
- * It must not be noticed. Nothing is timed while any stream of the process is being captured, nor where an event would keep launches from
+ * The program must not notice. Nothing is timed while any stream of the process is being captured, nor where an event would keep launches from
  * overlapping (programmatic launches); the launching thread never waits, and skips a sample rather than contend for a lock. An error ends
- * timing in that context. Streams of the application get nothing but the two events; times are placed on the host's clock through a
- * stream of our own. Before a context ends, and when the process exits, what is done is read and the rest counted as lost.
+ * timing in that context. Streams of the application get nothing but the two events; times are related to the host's clock through a
+ * stream of the shim's own. Before a context ends, and when the process exits, completed samples are read and the rest are counted as lost.
  */
 #ifndef TSR_RECORD_TIMING_H
 #define TSR_RECORD_TIMING_H

@@ -1,6 +1,6 @@
 /*
- * Time on the GPU of launches that executors run. A launch that is to be timed has a place among its lane's times (tessera/lane.h) and names it in
- * its record; the executor puts the events around it and writes the answer there. Which record it belongs to stays here. The harvest of
+ * Times on the GPU of launches that executors run. A launch that is to be timed gets an entry among its lane's times (tessera/lane.h), which its record
+ * names; the executor puts the events around the launch and writes the answer into the entry. Which record an entry belongs to is kept here. The harvest of
  * timing.c reads the answers.
  */
 #ifndef TSR_RECORD_TIMING_AWAY_H

@@ -1,4 +1,4 @@
-/* What the harvest does with a time it has read, and whom it asks. */
+/* What the harvest does with a time that it has read. */
 #ifndef TSR_RECORD_TIMING_RECORD_H
 #define TSR_RECORD_TIMING_RECORD_H
 

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/os.h"
@@ -29,8 +30,8 @@ static struct tsr_journal_writer journal = {.file = {.descriptor = -1}};
 static struct tsr_ring *rings[TSR_RINGS];
 static bool taken[TSR_RINGS]; /* by a living thread */
 static uint32_t ring_count;
-static struct tsr_ring *overflow; /* of threads beyond the limit; only its counters are used, by all of them */
-static struct tsr_ring nowhere;   /* takes the overflow's place when there is no memory for it */
+static struct tsr_ring *overflow; /* shared by threads beyond the limit, which use its counters only */
+static struct tsr_ring nowhere;   /* used instead of `overflow` when there is no memory for that */
 static pthread_key_t thread_key;
 
 static int connect_within(const char *path, uint64_t ns)
@@ -43,7 +44,7 @@ static int connect_within(const char *path, uint64_t ns)
     return descriptor;
 }
 
-/* errno tells why not: EPIPE and its like when nobody listens, EAGAIN when nobody has read for long. */
+/* On failure, errno says why: EPIPE and the like when nobody listens, EAGAIN when nobody has read for long. */
 static bool send_message_locked(struct tsr_records_message message, int passed)
 {
     message.magic = TSR_RECORDS_MAGIC;
@@ -70,7 +71,7 @@ static bool send_locked(uint32_t kind, uint32_t number, int passed)
     return send_message_locked((struct tsr_records_message){.kind = kind, .number = number}, passed);
 }
 
-/* A new ring that the control plane knows, taken; NULL: no memory, or it does not listen. */
+/* A new ring, announced to the control plane and taken; NULL: no memory, or the control plane does not listen. */
 static struct tsr_ring *add_ring_locked(void)
 {
     struct tsr_ring *ring;
@@ -90,7 +91,7 @@ static struct tsr_ring *add_ring_locked(void)
     return ring;
 }
 
-/* One of an ended thread that the reader has mostly emptied, else a new one. */
+/* A ring of a thread that has ended, if the reader has mostly emptied it; otherwise a new one. */
 static struct tsr_ring *take_ring_locked(void)
 {
     for (uint32_t i = 0; i < ring_count; i++) {
@@ -140,7 +141,7 @@ struct tsr_thread *tsr_thread_begin(void)
     return thread;
 }
 
-/* Of the thread itself. A call that comes later, from another destructor, begins anew. In a forked child the value is the parent's. */
+/* At the end of the thread itself. A later call, from another destructor, starts anew. In a forked child the value is the parent's. */
 static void end_thread(void *value)
 {
     struct tsr_thread *thread = tsr_thread_current;
@@ -171,10 +172,12 @@ static void forget_parent(void)
     tsr_journal_destroy(&journal);
 }
 
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
+
 static void prepare(void)
 {
     pthread_key_create(&thread_key, end_thread);
-    pthread_atfork(NULL, NULL, forget_parent);
+    tsr_fork_listen(&forks);
 }
 
 static bool connect_locked(const char *socket_path, struct tsr_anchor first, enum tsr_gpu_clock clock)

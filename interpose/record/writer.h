@@ -1,8 +1,8 @@
 /*
- * What a process writes its records to: the connection to the control plane, the journal, and a ring for each thread that records.
+ * Where a process writes its records: the connection to the control plane, the journal, and a ring for each thread that records.
  *
- * It never waits for the control plane longer than a bounded moment (when the process or a thread begins); a control plane that is gone ends
- * recording for good. Rings of threads that have ended are used again; a process has at most TSR_RINGS, and threads beyond
+ * It never waits for the control plane for long (a bounded time when the process or a thread begins); once the control plane is gone,
+ * recording has ended for good. Rings of threads that have ended are reused; a process has at most TSR_RINGS, and threads beyond
  * that only count. A forked child has none of its parent's.
  */
 #ifndef TSR_RECORD_WRITER_H

@@ -25,17 +25,8 @@
 #define LOOK_EVERY 8u      /* launches between looks at samples */
 #define MARKS_PER_LEAD 0.2   /* a mark after launches of this share of it */
 #define CREDIT_NS 500e3 /* to begin with */
-#define SLACK_NS 10e6
-#define FENCE_NS 8e3
-#define COPY_NS 3e3
-#define BYTES_PER_NS 390.0   /* of a pair of GPUs whose copies were not measured */
 #define RELAYED_PER_NS 10.0  /* of one that copies through the host */
-#define WINDOW_NS 60e6
-#define REST_NS 20e6
-#define LONGEST_REST_NS 10e9
-#define LEAST_GAIN 0.01
 #define NOT_WAITING -1.0
-#define BUDGET_NS 3e6
 
 /* What is known of a stream: the tickets of its last launch, and of the one that will be done last. */
 struct stream {
@@ -446,23 +437,23 @@ static struct tsr_place_link link_between(const struct tsr_session *session, uin
     const struct tsr_policy_pair *pair = tsr_pair_of(session, to, from);
     uint32_t proof = __atomic_load_n(&pair->proof, __ATOMIC_ACQUIRE);
     double rate = proof == TSR_PROOF_RIGHT && pair->bytes_per_s            ? (double)pair->bytes_per_s / 1e9
-                  : proof == TSR_PROOF_RIGHT || proof == TSR_PROOF_PENDING ? BYTES_PER_NS
+                  : proof == TSR_PROOF_RIGHT || proof == TSR_PROOF_PENDING ? (double)TSR_PLACE_BYTES_PER_NS
                                                                            : RELAYED_PER_NS;
-    return (struct tsr_place_link){.fence_ns = FENCE_NS, .copy_ns = COPY_NS, .ns_per_byte = 1 / rate};
+    return (struct tsr_place_link){.fence_ns = TSR_PLACE_FENCE_NS, .copy_ns = TSR_PLACE_COPY_NS, .ns_per_byte = 1 / rate};
 }
 
 static void start_place(const struct tsr_session *session)
 {
-    const struct tsr_guard_options guard = {.window_ns = WINDOW_NS,
-                                            .rest_ns = REST_NS,
-                                            .longest_rest_ns = LONGEST_REST_NS,
-                                            .least = LEAST_GAIN,
-                                            .budget_ns = BUDGET_NS};
+    const struct tsr_guard_options guard = {.window_ns = TSR_GUARD_WINDOW_NS,
+                                            .rest_ns = TSR_GUARD_REST_NS,
+                                            .longest_rest_ns = TSR_GUARD_LONGEST_REST_NS,
+                                            .least = TSR_GUARD_LEAST_PERMILLE / 1e3,
+                                            .budget_ns = TSR_GUARD_BUDGET_NS};
     struct tsr_place_options options = {.gpus = 1 + session->lane_count,
                                         .home = HOME,
                                         .ways = (1u << TSR_PLACE_WAYS) - 1,
                                         .lead_ns = (double)tsr_options()->lead,
-                                        .slack_ns = SLACK_NS,
+                                        .slack_ns = TSR_PLACE_SLACK_NS,
                                         .careful = true};
     for (uint32_t from = 0; from < options.gpus; from++)
         for (uint32_t to = 0; to < options.gpus; to++)

@@ -19,7 +19,7 @@ static inline CUresult begin(struct tsr_launch *launch)
     launch->known = tsr_function_find(launch->function);
     launch->session = tsr_session_counting();
     CUresult result = launch->session ? tsr_redirect(launch) : CUDA_SUCCESS;
-    if (launch->due) /* what went before is not the launch's time */
+    if (launch->due) /* preparing the check is not part of the launch's time */
         launch->start = tsr_record_start();
     if (launch->start)
         tsr_launch_prepare(launch);
@@ -44,7 +44,7 @@ static inline CUresult end(struct tsr_launch *launch, CUresult result)
     return result;
 }
 
-/* A wrapper from the parameters and their names for the call, both in parentheses, and what they say of the launch. */
+/* Defines a wrapper: the parameters, and the arguments of the call, both in parentheses; then the fields of the launch. */
 #define LAUNCH(symbol, parameters, arguments, ...)                                                                             \
     TSR_ENGAGED(symbol) parameters                                                                                             \
     {                                                                                                                          \
@@ -84,7 +84,7 @@ LAUNCH(cuLaunchKernel_ptsz, KERNEL_PARAMETERS, KERNEL_ARGUMENTS, SHAPE(true), .e
 LAUNCH(cuLaunchCooperativeKernel, COOPERATIVE_PARAMETERS, COOPERATIVE_ARGUMENTS, SHAPE(false), .cooperative = true)
 LAUNCH(cuLaunchCooperativeKernel_ptsz, COOPERATIVE_PARAMETERS, COOPERATIVE_ARGUMENTS, SHAPE(true), .cooperative = true)
 
-static const CUlaunchConfig no_config; /* for callers that give none: the driver's answer is theirs */
+static const CUlaunchConfig no_config; /* in the place of NULL; the driver decides about that */
 
 static inline const CUlaunchConfig *or_none(const CUlaunchConfig *config)
 {

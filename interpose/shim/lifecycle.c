@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "base/fork.h"
 #include "driver/gpus.h"
 #include "driver/real.h"
 #include "record/pull_record.h"
@@ -22,10 +23,7 @@ static void forget_parent(void)
     starting = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, forget_parent);
-}
+static const struct tsr_fork_listener forks = {.in_child = forget_parent};
 
 static void start(struct tsr_anchor before_init)
 {
@@ -50,8 +48,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
     CUresult result = tsr_real.cuInit(Flags);
     if (result != CUDA_SUCCESS)
         return result;
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    tsr_fork_listen(&forks);
     pthread_mutex_lock(&starting);
     start(before_init);
     pthread_mutex_unlock(&starting);

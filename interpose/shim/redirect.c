@@ -487,7 +487,7 @@ void tsr_redirect_launched(struct tsr_launch *launch)
         tsr_copies_mark(&launch->hold, NULL); /* an error is the next call's */
 }
 
-/* A function that came in a way the shim does not know. The driver has just launched it, and so knows the handle. */
+/* A function whose handle the shim has not seen. The driver has just launched it, and so knows it. */
 static struct tsr_function_record *note_unseen(CUfunction handle)
 {
     const char *name = NULL;

@@ -1,4 +1,4 @@
-/* What becomes of a launch while launches may run elsewhere: it is posted to an executor, or held at home. */
+/* Launches while a session exists: each is posted to an executor, or forwarded at home. */
 #ifndef TSR_SHIM_REDIRECT_H
 #define TSR_SHIM_REDIRECT_H
 

@@ -1,7 +1,7 @@
 /*
- * What this process let us see of its use of the driver, and the word about it when it ends: at level info how many look-ups came through
- * us; at level warn that a driver is in the process whose start never came through us. Ways past us are listed in interpose/README.md.
- * A process that ends without running destructors says nothing.
+ * How much of this process' use of the driver came through the shim, logged when the process ends: at level info the number of look-ups that the shim
+ * answered; at level warn that a driver is loaded whose start the shim did not see. interpose/README.md lists the ways past the shim.
+ * A process that ends without running destructors logs nothing.
  */
 #ifndef TSR_SHIM_SEEN_H
 #define TSR_SHIM_SEEN_H

@@ -27,7 +27,7 @@
 #include "schedule/assign.h"
 #include "schedule/automatic.h"
 
-static struct tsr_session *current; /* lock; the last one that was made, perhaps in the parent process */
+static struct tsr_session *current; /* lock; the last session that was made, perhaps in the parent process */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct tsr_policy *map_policy(void)
@@ -75,7 +75,7 @@ static void open_lanes(struct tsr_session *session)
     }
 }
 
-/* Whether strands wait for each other only where data flows. */
+/* Whether `order: data` applies. */
 static bool is_by_data(const struct tsr_policy *policy)
 {
     return policy->order == TSR_POLICY_ORDER_DATA && policy->memory_place == TSR_POLICY_COPIES;

@@ -1,4 +1,4 @@
-/* The start of a session: everything that redirecting and checking launches needs, put together. */
+/* The start of a session: sets up everything that redirecting and checking launches needs. */
 #ifndef TSR_SHIM_START_H
 #define TSR_SHIM_START_H
 

@@ -12,8 +12,8 @@
 #define ANCHOR_SPIN_NS 200000ull /* an idle GPU needs a few microseconds */
 #define ANCHOR_PATIENCE_NS 20000000ull
 #define ANCHOR_ATTEMPTS 3
-#define USUAL_DELAY_NS 2000 /* by which events on an idle stream differ */
-#define DRIFT_NS 100        /* of the host's clock against the GPU's, from anchor to anchor */
+#define USUAL_DELAY_NS 2000 /* by how much the times of events on an idle stream vary */
+#define DRIFT_NS 100        /* drift of the host's clock against the GPU's between two anchors */
 
 void tsr_times_find_emulator(struct tsr_times_driver *driver, CUresult (*export_table)(const void **, const CUuuid *))
 {
@@ -48,7 +48,7 @@ static bool await(const struct tsr_times_driver *driver, CUevent event)
     return result == CUDA_SUCCESS;
 }
 
-/* When `event` happens, to half the time between asking for it and seeing it. 0: it has not, in time. */
+/* When `event` happened, to within half the time between recording and observing it. 0: it has not, within the bound. */
 static uint64_t happen(const struct tsr_times_driver *driver, CUstream stream, CUevent event, uint64_t *width)
 {
     uint64_t before = tsr_os_monotonic_ns();
@@ -74,7 +74,7 @@ static bool elapsed_ns(const struct tsr_times_driver *driver, CUevent from, CUev
     return true;
 }
 
-/* A new anchor is wrong by another amount than the one before, and so are all delays. The host's clock may drift a little. */
+/* The error of a new anchor differs from that of the one before, which shifts all delays. The host's clock may drift a little, too. */
 static void set_anchor(const struct tsr_times_driver *driver, struct tsr_times_clock *clock, uint64_t ns, uint64_t now)
 {
     int64_t since;
@@ -107,9 +107,9 @@ bool tsr_times_prepare(const struct tsr_times_driver *driver, struct tsr_times_c
 }
 
 /*
- * How long the GPU had nothing to do between the first event and the work, because the host had not enqueued it yet: the time that took the
- * host, less the time by which the stream was behind when the event was recorded. A host that loses its CPU makes delays longer, never
- * shorter, so the least one is to be trusted.
+ * How long the GPU was idle between the first event and the work, because the host had not enqueued the work yet: the time that the
+ * host took for that, less the stream's backlog when the event was recorded. Losing the CPU makes the host's delays longer, never
+ * shorter, so the shortest one is the most accurate.
  */
 static int64_t gap_ns(struct tsr_times_clock *clock, const struct tsr_times_asked *asked, uint64_t start_ns)
 {

@@ -1,6 +1,6 @@
 /*
- * When work ran on a GPU, from the events around it: on the host's clock (CLOCK_MONOTONIC), or on the virtual one of emulated GPUs whose host's
- * time stands still. For the shim and for executors; each has its own way to the driver. Nothing here takes a lock.
+ * When work ran on a GPU, from the events around it: on the host's clock (CLOCK_MONOTONIC), or on the virtual one of emulated GPUs while host time
+ * is frozen. For the shim and for executors; each passes its own table of driver functions. Nothing here takes a lock.
  */
 #ifndef TESSERA_TIMES_CLOCK_H
 #define TESSERA_TIMES_CLOCK_H
@@ -17,10 +17,10 @@ struct tsr_times_driver {
     CUresult (*event_query)(CUevent);
     CUresult (*elapsed)(float *, CUevent, CUevent);
     bool emulated;                             /* a launch begins when it is called, not when the call ends */
-    CUresult (*event_ns)(CUevent, uint64_t *); /* of GPUs with a clock of their own; NULL: they have the host's */
+    CUresult (*event_ns)(CUevent, uint64_t *); /* for GPUs with a clock of their own; NULL: GPUs share the host's */
 };
 
-/* What the emulated driver tells of itself, if it is one. To be asked after cuInit. */
+/* Finds the emulated driver's own functions, if it is one. Call it after cuInit. */
 void tsr_times_find_emulator(struct tsr_times_driver *driver, CUresult (*export_table)(const void **, const CUuuid *));
 
 /* Whether the event has come to pass, as cuEventQuery: who asks on the program's thread moves its virtual time by what it sees, and so by
@@ -31,14 +31,14 @@ CUresult tsr_times_query(const struct tsr_times_driver *driver, CUevent event);
 struct tsr_times_clock {
     CUstream stream; /* ours, on which anchors are made */
     CUevent anchor, spare;
-    uint64_t anchor_ns, taken_ns; /* when it happened, and when it was made */
-    int64_t least_delay_ns;       /* shortest time from asking for a first event to its happening: on an idle stream */
+    uint64_t anchor_ns, taken_ns; /* when the anchor event happened, and when the anchor was made */
+    int64_t least_delay_ns;       /* shortest time from recording a first event to its happening, as on an idle stream */
 };
 
-/* The context is current. Makes a new anchor now and then. False: there is none as yet. Waits a bounded moment. */
+/* The context is current. Makes a new anchor from time to time. False: there is none yet. Waits for a bounded time. */
 bool tsr_times_prepare(const struct tsr_times_driver *driver, struct tsr_times_clock *clock);
 
-/* Around work, on the host: before the first event was recorded, after it, and after the work was enqueued. */
+/* Times on the host: before the first event was recorded, after that, and after the work was enqueued. */
 struct tsr_times_asked {
     uint64_t asked_ns, begun_ns, launched_ns;
 };

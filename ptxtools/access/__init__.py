@@ -1,3 +1,3 @@
-"""What a kernel reads and writes: a function becomes a template (here), a launch of it becomes ranges
+"""What a kernel reads and writes: a function becomes a template (here), and a template and a launch become ranges
 (`ptxtools.ranges`).
 """

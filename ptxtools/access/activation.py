@@ -1,4 +1,4 @@
-"""One use of a function: the kernel itself, or a call in it; and what its instructions access."""
+"""One activation of a function: the kernel itself, or one inlined call; and what its instructions access."""
 
 from __future__ import annotations
 

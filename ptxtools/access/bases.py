@@ -1,4 +1,4 @@
-"""What an address begins with."""
+"""Points-to: the pointers that an address may begin with."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _NOTHING: frozenset[Node] = frozenset()
 
 
 def bases(template: Template, address: int) -> set[frozenset[Node]]:
-    """For each way to make the address, the parameters, symbols and loaded values that are added up in it.
+    """The alternatives of an address: for each, the parameters, symbols and loaded values whose sum it is.
 
-    With very many ways, one set of everything; after very many steps, or very deep in each other, also the empty set.
+    If there are too many alternatives, one set of everything; after too many steps, or at too great a depth, also the
+    empty set.
     """
     return Bases(template).of(address)
 
@@ -38,7 +39,7 @@ class Bases:
         self.walk.steps = most = min(_STEPS, self.left)
         found = {_NOTHING}
         with deep(), suppress(RecursionError):
-            found = self.walk.ways(address)
+            found = self.walk.alternatives(address)
         self.walk.active.clear()
         self.walk.cut.clear()
         self.left -= most - max(self.walk.steps, 0)
@@ -58,12 +59,12 @@ class _Walk:
         self.cut: set[int] = set()
         self.steps = 0
 
-    def ways(self, index: int) -> set[frozenset[Node]]:
+    def alternatives(self, index: int) -> set[frozenset[Node]]:
         if index in self.known:
             return self.known[index]
         if index in self.active:
             self.cut.add(index)
-            return set()  # round a loop: adds nothing to the ways into it
+            return set()  # around a loop: adds no alternative to those that enter it
         self.steps -= 1
         if self.steps < 0:
             return {_NOTHING}
@@ -72,7 +73,7 @@ class _Walk:
         self.active.discard(index)
         self.cut.discard(index)
         if len(found) > _MOST:
-            found = {frozenset(node for way in found for node in way)}
+            found = {frozenset(node for alternative in found for node in alternative)}
         if not self.cut:
             self.known[index] = found
         return found
@@ -86,9 +87,9 @@ class _Walk:
                 if node.op is Op.LOOP
                 else node.args
             )
-            return {way for arg in args for way in self.ways(arg)}
+            return {alternative for arg in args for alternative in self.alternatives(arg)}
         if node.op in _ADDED:
-            sides = [self.ways(arg) for arg in node.args]
+            sides = [self.alternatives(arg) for arg in node.args]
             return {one | other for one in sides[0] for other in sides[1]}
         if node.op in (Op.PARAMETER, Op.SYMBOL, Op.LOADED):
             return {frozenset({node})}

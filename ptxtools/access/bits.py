@@ -1,6 +1,6 @@
-"""Bits that a value can have, for every launch: an OR of values that share none is their sum.
+"""Known bits: those that a value may have set, for every launch. An OR of values that share none is their sum.
 
-A sum keeps what its terms are made of, an OR does not. Compilers write one for the other as they like.
+A sum keeps its affine form, an OR does not, and compilers write either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builds a kernel's template. Functions that it calls are taken as if they stood in its own body."""
+"""Builds a kernel's template. Functions that it calls are inlined."""
 
 from __future__ import annotations
 

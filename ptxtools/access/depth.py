@@ -1,4 +1,4 @@
-"""Room for values that depend on each other deeply: unrolled code gives chains of thousands."""
+"""Room on the stack for values that depend on each other deeply: unrolled code gives chains of thousands."""
 
 from __future__ import annotations
 

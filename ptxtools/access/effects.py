@@ -1,6 +1,6 @@
-"""Which instructions touch memory that others see, how, and how many bytes.
+"""Which instructions access memory that others can see, how, and how many bytes.
 
-What is listed nowhere here is unknown: an instruction is harmless only when this file says so.
+An instruction that is not listed here is unknown: only this file can say that one has no effect.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Elements of arrays among a kernel's parameters, which code reads with an index: structs of pointers and sizes.
 
-Which element it is decides the index when a launch is evaluated: a chain of comparisons leads to one of the first
-elements, as far as the index can be it. What lies behind those is any value that memory may hold. Written as bytes, a
-chain is a single node.
+The index selects the element when a launch is evaluated: a chain of comparisons leads to one of the first
+elements, as far as the index can reach. Beyond those the value may be anything. In the flat bytes, a chain is a single
+node.
 """
 
 from __future__ import annotations

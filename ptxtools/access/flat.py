@@ -178,8 +178,8 @@ class _Writer:
         return (OPS.index(node.op), node.width, flags, code, count, first, *place, symbol, number)
 
     def is_loaded(self, node: Node) -> bool:
-        ways = (way for arg in node.args for way in self.all_bases.of(arg))
-        return any(each.op is Op.LOADED and each.width == 64 for way in ways for each in way)
+        alternatives = (alternative for arg in node.args for alternative in self.all_bases.of(arg))
+        return any(each.op is Op.LOADED and each.width == 64 for alternative in alternatives for each in alternative)
 
     def loop(self, place: LoopPlace) -> tuple[int, ...]:
         must = place.must % _WORD, place.again % _WORD
@@ -208,12 +208,12 @@ class _Writer:
         """What the address may begin with; and whether it begins with one of these in any case."""
         found: set[int] = set()
         based = True
-        for way in self.all_bases.of(access.address):
-            symbols = {node.name for node in way if node.op is Op.SYMBOL}
+        for alternative in self.all_bases.of(access.address):
+            symbols = {node.name for node in alternative if node.op is Op.SYMBOL}
             if access.generic and symbols & self.template.private:
                 continue
-            offsets = {node.number for node in way if node.op is Op.PARAMETER and node.width == 64}
-            loaded = any(node.op is Op.LOADED and node.width == 64 for node in way)
+            offsets = {node.number for node in alternative if node.op is Op.PARAMETER and node.width == 64}
+            loaded = any(node.op is Op.LOADED and node.width == 64 for node in alternative)
             based &= len(offsets) + len(symbols) == 1 and not loaded and not symbols & self.template.private
             found |= offsets | {self.symbols[name] + _SYMBOL_BASE for name in symbols}
         return sorted(found), based

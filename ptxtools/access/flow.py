@@ -1,6 +1,6 @@
-"""What the builder of a template needs of a function's control flow: conditions of blocks and edges, numbered loops.
+"""A function's control flow as the builder of templates needs it: path conditions of blocks and edges, numbered loops.
 
-A template counts the blocks and loops of all functions that are called; those of one activation begin at `base` and
+A template numbers the blocks and loops of all functions that are inlined; those of one activation begin at `base` and
 `loop_base`.
 """
 

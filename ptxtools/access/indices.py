@@ -1,7 +1,7 @@
 """Indices that a kernel loads from memory, and tests before it uses them.
 
-What a test says of an index is said of the node that is compared, so that node must be one value, with the sign that
-the comparison sees: a sum or a choice with a loaded number in it may be anything as well, and becomes that.
+What a test says about an index is recorded for the node that is compared, so that node must be one value, with the
+signedness of the comparison: a sum or a select with a loaded number in it becomes an unknown value of its own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Values behind a loop that may not have run at all: their beginning, and their step as often as the loop ran.
+"""Live-outs of a loop that may not have run at all: their initial value, plus their step for each iteration.
 
-Compilers test before a loop and leave it at its end. Behind it paths meet: on the one that goes around the loop a value
-is what it began with, on the one out of it what its last iteration made of it. All such values of a loop and a phi
-place are counted by one number, which is 0 on the first path and what the loop counted on the other: so what is known
-of one of them is known of all.
+Compilers rotate loops: they test before the loop and at its end. After it two paths meet. On the one around the loop, a
+value is the initial one; on the one out of it, the last iteration's. All such values of a loop and a phi's block use
+one iteration count, which is 0 on the first path and the loop's trip count on the other: so what is known of one of
+them is known of all.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def count_iterations(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> None
 
 
 def _stepping(graph: Graph, loops: Mapping[int, tuple[int, ...]]) -> Iterator[_Stepping]:
-    """Values of loops with one way in and one edge back that change by the same each time."""
+    """Induction variables of loops with one entry and one back edge."""
     for index, operands in loops.items():
         node = graph.nodes[index]
         if node.op is not Op.LOOP or len(operands) != 2 or graph.nodes[operands[1]].op not in _STEPS:
@@ -97,15 +97,15 @@ class _Iterations:
     def turns(self, sums: list[_Parts], stepping: _Stepping, width: int) -> tuple[list[int], int] | None:
         """How often the loop ran on each path (0; 1 and 2: what it counted, and one more), and what is added to all."""
         start = self.parts(stepping.start, width)
-        ways: list[dict[int, int]] = []  # of each path: by what is added, how often the loop ran
+        paths: list[dict[int, int]] = []  # by path: from what is added to how often the loop ran
         for parts in sums:
             begun = {added - start[part]: 0 for part, added in parts.items() if part in start}
             ends = enumerate((stepping.node, stepping.after), 1)
-            ways.append({**begun, **{parts[part]: turn for turn, part in ends if part in parts}})
-        common = [added for added in ways[0] if all(added in way for way in ways)]
+            paths.append({**begun, **{parts[part]: turn for turn, part in ends if part in parts}})
+        common = [added for added in paths[0] if all(added in path for path in paths)]
         if not common:
             return None
-        found = [way[common[0]] for way in ways]
+        found = [path[common[0]] for path in paths]
         return (found, common[0]) if len(set(found)) > 1 else None
 
     def counted(self, node: Node, stepping: _Stepping, turns: list[int], added: int) -> Node:

@@ -1,9 +1,10 @@
-"""Loads with which a tile of CUB's scans, selections and reductions looks back at the tiles before it.
+"""Loads of CUB's decoupled look-back, with which a tile of a scan, selection or reduction reads the state of earlier
+tiles.
 
-Each tile publishes its state in an array of descriptors, of which the launch writes those of its own tiles, and loads
-those before it until one says all. Only what memory holds ends that. But the array begins where its pointer points, 32
-descriptors before the first tile's, of which an earlier launch has said that nothing is before them; and what lies
-behind the last tile's is never looked at.
+Each tile publishes its state in an array of descriptors, writes its own, and loads earlier ones until one has an
+inclusive prefix. Only memory contents end that loop. But the array begins where its pointer points, 32 descriptors
+before the first tile's, which an earlier launch has marked as having no predecessor; and descriptors after the last
+tile's are never read.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Which blocks of a function must execute: conditions under which a block runs for certain, whatever memory holds.
+"""Must-execute conditions of a function's blocks: under which a block is certain to run, whatever memory holds.
 
 A path condition (`Flow.conditions`) holds whenever its block runs; the block may run less often. Here it is the
-other way round: in every launch that ends and does not fail, a block runs in each iteration of the loops around it
-in which its condition holds. Blocks without such a condition have none. Where paths meet that not all paths from above
-lead to, any edge into the block will do: its condition is one of theirs. What memory decides on one of them says
-nothing of the others: a flag that is looked at only if it is given.
+converse: in every launch that ends without an error, a block runs in each iteration of the loops around it
+in which its condition holds. Blocks without such a condition have none. At a join that not all earlier paths reach, any
+incoming edge will do: the condition is that of one of them. If memory decides about one edge, the others are not
+affected, as for a flag that is only tested if it was given.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class MustExecute:
 
     def condition(self, block: int) -> int:
         """The condition under which a block runs; of a loop's header, under which the loop does. -1: not known."""
-        way: list[tuple[int, int]] = []
+        path: list[tuple[int, int]] = []
         while block != _NONE and block not in self._known:
             step = self._step(block)
             if step is None:
                 self._known[block] = self._by_any(block)
                 break
-            way.append((block, step[1]))
+            path.append((block, step[1]))
             block = step[0]
         found = self._known.get(block, _NONE)
-        for number, edge in reversed(way):
+        for number, edge in reversed(path):
             if found != _NONE and edge != _NONE:
                 found = self._under(found, edge)
             self._known[number] = found
@@ -96,7 +96,7 @@ class MustExecute:
         return flow.loops[block].entries if block in flow.loops else flow.blocks[block].predecessors
 
     def _by_any(self, block: int) -> int:
-        """The condition under which one of the edges to a block is taken; that of the shortest way first."""
+        """The condition under which one of the edges into a block is taken; that of the shortest path first."""
         above = self._flow.dominators.parent[block]
         edges = sorted(self._into(block), key=lambda edge: (edge.source != above, edge.source))
         found = dict.fromkeys(self._by(edge, block) for edge in edges)
@@ -197,7 +197,7 @@ class MustExecute:
         return min(ended, default=above)
 
     def _passes(self, above: int, block: int) -> bool:
-        """Whether all ways on from a block lead through another, in the same iteration of all loops around that."""
+        """Whether all paths from a block go through another one, in the same iteration of all loops around that."""
         blocks, ends = self._flow.blocks, self._loops(block) - {block}
         visited, pending = set[int](), [above]
         while pending:

@@ -1,7 +1,7 @@
-"""Redundant phis: groups of them that only ever give one value, which each takes from outside or from another of them.
+"""Redundant phis: sets of phis whose only operand from outside the set is one value.
 
-Where a loop's body has paths that meet, the header's phi and those in the body name each other, and nothing else but
-what the loop began with. (Braun et al., Simple and Efficient Construction of Static Single Assignment Form, 3.2.)
+In a loop whose body has joins, the header's phi and those in the body refer to each other and to nothing else but
+the initial value. (Braun et al., Simple and Efficient Construction of Static Single Assignment Form, 3.2.)
 """
 
 from __future__ import annotations

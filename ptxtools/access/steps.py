@@ -1,4 +1,4 @@
-"""Finds the step of values that change in loops: what an iteration adds to them."""
+"""Finds induction variables: values that change by the same step in each iteration of a loop."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Finder:
         return len(self.graph.template.loops[self.graph.nodes[loop].number].entries)
 
     def step(self, loop: int) -> int | None:
-        """The node of the step of a LOOP node; None when it changes in another way."""
+        """The node of the step of a LOOP node; None if it is no induction variable."""
         if loop in self.known:
             return self.known[loop]
         if loop in self.active:

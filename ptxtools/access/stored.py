@@ -99,20 +99,20 @@ class MustRun:
                 self.failing.add(number)
 
     def runs(self, number: int) -> bool:
-        way = []
+        path = []
         while number not in self._known:
-            way.append(number)
+            path.append(number)
             edges = self._blocks[number].predecessors
             above = edges[0].source if len(edges) == 1 else self._dominators.parent[number]
             if len(edges) == 1 or self._passes(above, number):
                 number = above
             else:
                 self._known[number] = False
-        self._known.update(dict.fromkeys(way, self._known[number]))
+        self._known.update(dict.fromkeys(path, self._known[number]))
         return self._known[number]
 
     def _passes(self, above: int, number: int) -> bool:
-        """Whether all ways from a block to an end lead through another, unless the launch fails."""
+        """Whether all paths from a block to an exit go through another one, unless the launch fails."""
         visited, pending = set[int](), [above]
         while pending:
             at = pending.pop()

@@ -59,22 +59,22 @@ def summarise(template: Template) -> Summary:
 
 
 def _note(template: Template, found: Bases, summary: Summary, access: Access) -> None:
-    for way in found.of(access.address):
-        if any(node.op is Op.SYMBOL and node.name in template.private for node in way):
+    for alternative in found.of(access.address):
+        if any(node.op is Op.SYMBOL and node.name in template.private for node in alternative):
             continue
-        if _note_bases(summary, way, access.kind) or any(node.name == BEYOND for node in way):
+        if _note_bases(summary, alternative, access.kind) or any(node.name == BEYOND for node in alternative):
             continue
-        loaded = {node.number for node in way if node.op is Op.LOADED and node.width == 64}
+        loaded = {node.number for node in alternative if node.op is Op.LOADED and node.width == 64}
         reason = "pointer loaded from memory" if loaded else "address without a known base"
         summary.unknown.append((access.line, reason))
         for source in _sources(template, found, loaded):
             _mark(summary, source, None)
 
 
-def _note_bases(summary: Summary, way: Iterable[Node], kind: AccessKind) -> bool:
+def _note_bases(summary: Summary, alternative: Iterable[Node], kind: AccessKind) -> bool:
     """Whether there is one among the nodes that are added up."""
     known = False
-    for node in way:
+    for node in alternative:
         if node.op is Op.SYMBOL:
             summary.variables.setdefault(node.name, set()).add(kind)
             known = True
@@ -100,6 +100,6 @@ def _sources(template: Template, bases: Bases, lines: set[int]) -> set[int]:
     found = set()
     for access in template.accesses:
         if access.line in lines:
-            ways = bases.of(access.address)
-            found |= {node.number for way in ways for node in way if node.op is Op.PARAMETER}
+            alternatives = bases.of(access.address)
+            found |= {node.number for alternative in alternatives for node in alternative if node.op is Op.PARAMETER}
     return found

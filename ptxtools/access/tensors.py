@@ -48,11 +48,13 @@ def of_map(graph: Graph, tensor: TensorAccess, base: int, block: int) -> tuple[l
 
 def _is_in_memory(graph: Graph, base: int) -> bool:
     """Whether an address begins with a pointer, and never in private memory: the parameter block is such."""
-    ways = bases(graph.template, base)
+    alternatives = bases(graph.template, base)
     private = graph.template.private | {BLOCK}
-    if any(node.op is Op.SYMBOL and node.name in private for way in ways for node in way):
+    if any(node.op is Op.SYMBOL and node.name in private for alternative in alternatives for node in alternative):
         return False
-    return any(node.op is Op.SYMBOL or node.width == _POINTER_BITS for way in ways for node in way)
+    return any(
+        node.op is Op.SYMBOL or node.width == _POINTER_BITS for alternative in alternatives for node in alternative
+    )
 
 
 def _places(graph: Graph, index: int) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Values that all threads of a block have alike, at any time: made of parameters, numbers and the block's place."""
+"""Block-uniform values: equal in all threads of a block; made of parameters, numbers and the block index."""
 
 from __future__ import annotations
 

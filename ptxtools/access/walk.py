@@ -1,4 +1,4 @@
-"""Values of registers as nodes of a template, made on demand by walking from a use to its definitions."""
+"""Values of registers as nodes of a template, built on demand from a use back to its definitions."""
 
 from __future__ import annotations
 

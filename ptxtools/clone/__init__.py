@@ -1,4 +1,4 @@
-"""Clones: kernels rewritten so that each access is tested against what the launch was predicted to touch."""
+"""Instrumented clones: kernels rewritten so that each access is tested against the launch's predicted ranges."""
 
 from ptxtools.clone.rewrite import Clone, rewrite
 

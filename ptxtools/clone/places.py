@@ -1,7 +1,7 @@
 """Variables of the program's module in a clone, which is another module and has its own of each.
 
-Those in global memory the clone takes from where the program has them: addresses in its own variable stand in the place
-of their names. Those in constant memory, which no kernel writes, it gets the content of.
+For variables in global memory, the clone uses the program's: their addresses, which are in the clone's own variable,
+replace their names. Variables in constant memory, which no kernel writes, are copied.
 """
 
 from __future__ import annotations

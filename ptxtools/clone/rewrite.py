@@ -1,9 +1,9 @@
 """Rewrites a module's text into the clone of one of its kernels.
 
-Before each instruction that touches global memory stands a call that tests the bytes it will touch, under the same
-guard. Variables of the module are those of the program (places.py). Nothing else of the kernel changes: parameters,
-registers, shared memory and lines are as they were. Other kernels of the module lose their bodies, and debugging
-information goes, as it names places in those.
+Before each instruction that accesses global memory a call is inserted, under the same guard, which tests the bytes that
+the instruction will access. Variables of the module are those of the program (places.py). Nothing else of the kernel
+changes: parameters, registers, shared memory and line numbers are as they were. Other kernels of the module lose their
+bodies, and debugging information is removed, as it refers to those.
 
 Not tested are copies through tensor maps, and constant memory, which nobody writes.
 """

@@ -1,1 +1,1 @@
-"""Control flow of a function: blocks, who dominates whom, loops, and where a register's value comes from."""
+"""Control flow of a function: blocks, dominators, loops, and reaching definitions of registers."""

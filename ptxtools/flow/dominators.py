@@ -17,7 +17,7 @@ class Dominators:
             self._depth[block] = self._depth[self.parent[block]] + 1
 
     def dominates(self, a: int, b: int) -> bool:
-        """Whether every way to block b leads through a."""
+        """Whether every path to block b leads through a."""
         while self._depth[b] > self._depth[a]:
             b = self.parent[b]
         return a == b

@@ -1,4 +1,4 @@
-"""Constant banks: 0 holds parameters and the launch's shape, 3 the program's constants, 4 addresses."""
+"""Constant banks: 0 holds parameters and the launch's shape, 3 the program's constants, 4 addresses of variables."""
 
 from __future__ import annotations
 

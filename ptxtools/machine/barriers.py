@@ -1,7 +1,7 @@
-"""Where threads that wait for each other (BSYNC) go on: the places that BSSY names, by barrier register.
+"""Reconvergence: where threads that wait for each other (BSYNC) continue, which BSSY names by barrier register.
 
-Where these registers do not suffice, one is kept in another register and taken back, or into a different one (BMOV).
-Which one that was is not followed: a barrier register that is taken back may name any place of those that were kept.
+When barrier registers run out, one is saved to another register and restored, perhaps into a different one (BMOV).
+Saved values are not tracked: a restored barrier register may name any target of those that were saved.
 """
 
 from __future__ import annotations

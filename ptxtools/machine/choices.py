@@ -1,6 +1,6 @@
-"""Choices inside of choices by the same predicate: (p ? a : (p ? b : c)) is (p ? a : c), and (p ? a : a) is a.
+"""Nested selects by the same predicate: (p ? a : (p ? b : c)) is (p ? a : c), and (p ? a : a) is a.
 
-Guarded instructions leave many: a register that is written under a predicate and, later, under its opposite is one
+Guarded instructions leave many of these: a register written under a predicate and, later, under its complement is one
 value wherever it is read after both.
 """
 

@@ -1,6 +1,6 @@
-"""A function's machine code as a body: instructions and branches (`instruction`), labels, lists of places to go to.
+"""A function's machine code as a body: instructions and branches (`instruction`), labels, tables of branch targets.
 
-A routine inside a function is taken as if it stood where it is called, once for each call.
+A routine inside a function is inlined, once for each call.
 """
 
 from __future__ import annotations

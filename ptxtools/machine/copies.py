@@ -1,4 +1,4 @@
-"""What copies from global to shared memory (LDGSTS) read, and when."""
+"""What asynchronous copies from global to shared memory (LDGSTS) read, and when."""
 
 from __future__ import annotations
 

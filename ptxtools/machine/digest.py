@@ -1,4 +1,4 @@
-"""A name for what a value is computed from and how, which is the same for the same computation in other registers."""
+"""A hash of what a value is computed from and how, which is the same for the same computation in other registers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Finds the lesser and the greater of two values of 64 bits, which GPUs find by a comparison and two choices.
+"""Finds minimum and maximum of 64-bit values, which GPUs compute with a comparison and two selects.
 
-As a minimum or maximum, a value keeps its bounds, and a pointer-sized number that may be it is no base of addresses.
+As a minimum or maximum, a value keeps its bounds, and a 64-bit number in it is not taken for a base address.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Addresses as the instruction sees them that uses them: where its guard holds, a choice by the same guard is made.
+"""Simplifies addresses under the guards of the instructions that use them: a select by the same guard is decided there.
 
-While registers are followed, guards that came through phi paths do not look alike yet; afterwards they do. Where
-paths meet, each brings what its own conditions leave of a choice.
+While registers are traced, guards that came through phis do not compare equal yet; afterwards they do. At a phi, each
+incoming edge decides the selects that its own path condition determines.
 """
 
 from __future__ import annotations

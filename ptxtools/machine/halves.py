@@ -1,6 +1,6 @@
-"""Words that are chosen by a comparison of the pairs that they are halves of: halves of the pair that is chosen.
+"""Words that are selected by a comparison of the pairs to which they belong: they are halves of the selected pair.
 
-So the least of two values of 64 bits is still that where only one of its words is used.
+So the minimum of two 64-bit values is recognised even if only one of its words is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Instructions of machine code, what they read told from what they write, and what bodies have besides.
+"""Instructions of machine code, with sources and destinations told apart, and what else a body has.
 
 Branches get the names that PTX gives them, so that `ptxtools.flow` reads both.
 """

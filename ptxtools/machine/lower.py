@@ -1,4 +1,4 @@
-"""Takes apart what stands in a graph for the time of building only."""
+"""Replaces nodes that exist only while a graph is built."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tensor maps that a kernel makes: it puts them together in shared memory and copies them to memory, from where TMA
+"""Tensor maps that a kernel makes: it assembles them in shared memory and copies them to global memory, from where TMA
 reads them.
 
-What is put into shared memory by asynchronous copies, or was computed otherwise than by adding to pointers, is data and
-in no map: see ptxtools/README.md.
+Values that asynchronous copies put into shared memory, or that are computed other than by adding to pointers, are taken
+to be data and in no map: see ptxtools/README.md.
 """
 
 from __future__ import annotations
@@ -137,8 +137,13 @@ class Maps:
 
 def _pointers(template: Template, access: Access) -> set[tuple[Op, int, str]]:
     """What an address may begin with."""
-    ways = bases(template, access.address)
-    return {(node.op, node.number, node.name) for way in ways for node in way if _is_pointer(node.op, node.width)}
+    alternatives = bases(template, access.address)
+    return {
+        (node.op, node.number, node.name)
+        for alternative in alternatives
+        for node in alternative
+        if _is_pointer(node.op, node.width)
+    }
 
 
 def _is_pointer(op: Op, width: int) -> bool:

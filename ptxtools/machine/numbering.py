@@ -1,7 +1,7 @@
-"""Numbers values so that equal ones have one number, wherever they are computed.
+"""Value numbering: equal values have one number, wherever they are computed.
 
-Nodes name their block and condition, so one comparison that the code makes twice is two nodes. Of the same operands
-they are equal where both are seen: in single-assignment form operands have not changed in between.
+Nodes name their block and condition, so one comparison that the code makes twice is two nodes. With the same operands
+they are equal wherever both may be used: in single-assignment form operands do not change in between.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Dominates = Callable[[int, int], bool]
 
 
 def join(graph: Graph, dominates: Dominates) -> None:
-    """Replaces the pairs of a graph. `dominates`: whether every way to the second block leads through the first."""
+    """Replaces the pairs of a graph. `dominates`: whether every path to the second block goes through the first."""
     pairs = Pairs(graph, dominates)
     index = 0
     while index < len(graph.nodes):  # rules may make further pairs

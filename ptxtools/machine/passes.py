@@ -1,6 +1,6 @@
-"""What becomes of a kernel's nodes when all instructions have been read: pass by pass, in this order.
+"""The pass pipeline over a kernel's nodes, once all instructions have been read.
 
-Each pass finds what it looks for in a graph that is simplified: what the one before found is in all operands.
+Each pass is given a simplified graph, in which the operands have what the passes before it found.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import replace
 from ptxtools.access.bits import add_disjoint
 from ptxtools.access.graph import Graph
 from ptxtools.machine import pairs
-from ptxtools.machine.again import settle
 from ptxtools.machine.choices import narrow
 from ptxtools.machine.divisions import find_divisions
 from ptxtools.machine.extremes import find_extremes
 from ptxtools.machine.guards import Guards, choose
 from ptxtools.machine.halves import find_halves
 from ptxtools.machine.lower import lower
+from ptxtools.machine.rematerialised import settle
 from ptxtools.machine.saved import restore
 from ptxtools.machine.signs import find_signed
 from ptxtools.machine.widened import Widened

@@ -1,6 +1,6 @@
-"""Puts the pointer that all choices begin with before the choice: (p + a or p + b) is p + (a or b).
+"""Factors out the pointer with which all operands of a select begin: (p + a or p + b) becomes p + (a or b).
 
-Unrolled loops leave many such choices. An evaluation that has no bounds for one then still knows the allocation.
+Unrolled loops leave many such selects. An evaluation that finds no bounds for one then still knows the allocation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _CHOICES = {Op.PHI, Op.SELECT, Op.HAVOC}
 
 
 def rebase(graph: Graph) -> None:
-    """Rewrites choices and values that change in other ways than by a step."""
+    """Rewrites selects and phis that are no induction variables."""
     finder = _Finder(graph)
     found = {}
     for index, node in enumerate(graph.nodes):

@@ -1,9 +1,10 @@
-"""Where routines inside of a function return to: behind the call, when that is the address that the call hands over.
+"""Where routines inside a function return to: the instruction after the call, if that is the address that the call
+passes.
 
-RET goes to what a register holds: an offset in the function, or an address, whose halves two registers hold. Each value
-is followed backwards, through copies and over all ways, to the routine's entry and on from the call, until every way
-ends at the place of the instruction behind the call. A call on such a way is stepped over when it returns behind itself
-and nothing that it runs writes the register. A call of something that never returns is a jump.
+RET jumps to the contents of a register: an offset in the function, or an address, whose halves two registers hold. Each
+value is traced back, through copies and along all paths, to the routine's entry and on from the call, until every path
+ends at the address of the instruction after the call. A call on such a path is skipped if it returns to the instruction
+after it and nothing that it runs writes the register. A call of something that never returns is a jump.
 """
 
 from __future__ import annotations

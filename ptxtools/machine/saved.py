@@ -1,7 +1,8 @@
-"""Predicates that are kept as bits of a register, when there are too few predicate registers.
+"""Spilled predicates: kept as bits of a register when there are too few predicate registers.
 
-ptxas clears a bit, sets it again where the predicate holds, and looks at it later, maybe behind other branches and
-loops: `R & 8 != 0` is then that predicate. Or it puts all predicates into one word (P2R). A word's sign is one, too.
+ptxas clears a bit, sets it again where the predicate holds, and tests it later, perhaps after other branches and
+loops: `R & 8 != 0` is then that predicate. Or it puts all predicates into one word (P2R). A word's sign may hold one,
+too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Words that a thread keeps on its stack at fixed places, most of them registers that had no room: each is a register
-of its own, named by its place, when nothing else can write it.
+"""Spills and other words on a thread's stack at fixed offsets: each becomes a register of its own, named by its offset,
+if nothing else can write it.
 
-The stack pointer R1 is set where the kernel begins and then stays. What is stored to the stack at a place that is not
-fixed, or through a generic pointer that may lead there, could change any word: then none of them is known.
+The stack pointer R1 is set at the kernel's entry and then stays. A store to the stack at an offset that is not fixed,
+or through a generic pointer that may point there, could change any word: then none of them is known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes sums and products of 64 bits of those of words.
+"""Combines sums and products of words into 64-bit ones.
 
 A sum of words with its carries is the sum of the pairs, however low and high words are matched, if all carries of the
 lower sum go into the upper one.

@@ -1,6 +1,6 @@
-"""Machine instructions: how many registers each writes, what it does to memory, and what its result is.
+"""Machine instructions: how many registers each writes, its effect on memory, and its result.
 
-An instruction that is not listed is unknown. One without a meaning writes any values. Opcodes are those of Turing to
+An instruction that is not listed is unknown. One without a meaning may write any values. Opcodes are those of Turing to
 Blackwell; those of the uniform datapath have a U before them.
 """
 

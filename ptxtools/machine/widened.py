@@ -1,7 +1,7 @@
-"""Sums of words that are widened for the address of a guarded access: they are looked at where the guard holds.
+"""32-bit sums that are widened for the address of a guarded access: evaluated under the guard.
 
-Whether a sum of 32 bits wraps is seen from the facts of its condition. What guarded instructions compute has that of
-their block, where it may wrap; but the access is only made, and the address only looked at, where the guard holds.
+Whether a 32-bit sum wraps is derived from the facts of its condition. What guarded instructions compute has the
+condition of its block, where the sum may wrap; but the access is only made where the guard holds.
 """
 
 from __future__ import annotations

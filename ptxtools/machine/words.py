@@ -1,4 +1,4 @@
-"""What words look like as parts of 64-bit values: halves of one, terms of sums and products, shifted ones."""
+"""Words as parts of 64-bit values: halves, terms of sums and products, shifted words."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def boxes(dims: Sequence[int], strides: Sequence[int], element_bytes: int) -> It
         return
     axes = sorted((stride, size) for stride, size in zip(strides, dims, strict=True) if size > 1 and stride)
     width, axes = _dense(element_bytes, axes)
-    axes = _lattice(axes)
+    axes = _joined(axes)
     outer = _enumerated(axes)
     inner = axes[: len(axes) - len(outer)]
     first, last, stride, wide = _one(width, inner)
@@ -37,7 +37,7 @@ def _dense(width: int, axes: list[tuple[int, int]]) -> tuple[int, list[tuple[int
     return width, axes
 
 
-def _lattice(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _joined(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Joins a dimension with the next one when that goes on with the same stride."""
     found: list[tuple[int, int]] = []
     for stride, size in axes:

@@ -35,8 +35,8 @@ class Range:
     `variable`: name of the module's variable that is. Without either the base is 0. `whole`: little is known but the
     allocation; first and last are its ends, or 0 and -1 when it is not known either. `overwritten`: every execution of
     the launch writes all of these bytes, whatever they held; ranges of a kind may overlap. `scratch`: what they hold
-    before the launch and after it matters to nobody. `carried`: the library call that the launch is in has overwritten
-    these bytes before, or they are scratch to the whole of it.
+    before the launch and after it matters to nobody. `intermediate`: the library call that the launch is in has
+    overwritten these bytes before, or they are scratch to the whole of it.
     """
 
     kind: AccessKind
@@ -50,7 +50,7 @@ class Range:
     whole: bool = False
     overwritten: bool = False
     scratch: bool = False
-    carried: bool = False
+    intermediate: bool = False
 
     @property
     def begin(self) -> int:

@@ -1,7 +1,7 @@
-"""What single threads of a launch surely do: of small launches, whose addresses and conditions are numbers.
+"""What single threads of a launch must do: for small launches, whose addresses and conditions are numbers.
 
-Ranges say what a launch may touch; here, what it must have written when it is over. A thread whose value depends on
-memory, on a loop or on an instruction without a meaning is not told: then its store may not happen.
+Ranges say what a launch may touch; here it is what it must have written when it is over. A thread whose value depends
+on memory, on a loop or on an instruction without a meaning is left out: its store may not happen.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _WIDE = 64
 
 
 def written(template: Template, access: Access, launch: Launch) -> set[int]:
-    """Addresses that an access surely writes to, of `access.size` bytes each; none of large launches."""
+    """Addresses that an access must write to, of `access.size` bytes each; none of large launches."""
     if access.pointers is None or access.length >= 0 or access.rows > 1:
         return set()
     found = set()

@@ -1,7 +1,7 @@
 """A function's body: instructions, labels, registers, variables.
 
-Names declared in a nested scope are told apart from those outside by `#` and the scope's number. A declaration counts
-from where it stands, a label in its whole scope.
+Names declared in a nested scope are distinguished from those outside by `#` and the scope's number. A declaration
+counts from where it stands, a label in its whole scope.
 """
 
 from __future__ import annotations

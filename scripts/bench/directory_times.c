@@ -1,7 +1,7 @@
 /*
  * What a use costs the directory of copies (interpose/memory/directory.h), in ns, by the number of cells:
  *
- *     gcc -O2 -D_GNU_SOURCE -Iinterpose -Iinterpose/include scripts/bench/directory_times.c interpose/memory/directory.c \
+ *     gcc -O2 -D_GNU_SOURCE -Iinterpose -Iinterpose/include scripts/bench/directory_times.c interpose/memory/directory*.c \
  *         interpose/base/vec.c -o /tmp/directory_times && /tmp/directory_times
  */
 #include "memory/directory.h"

@@ -1,4 +1,4 @@
-"""What a launch surely writes is written: pointers in memory are known because of that."""
+"""What a launch must write is written: pointers in memory are known because of that."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, native_build: Path) -> Path:
     return place
 
 
-def test_what_is_surely_written_is_written(ran: Path) -> None:
+def test_what_must_be_written_is_written(ran: Path) -> None:
     templates = {kernel.name: kernel.template for kernel in kernels(ran / "cases.ptx")}
     told, ended = set[str](), set[str]()
     for traced in launches(ran / "trace"):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.graph.lattice import common, count, covers, lattice_of, meet
 from controlplane.graph.nodes import UNWRITTEN, Node, Program, Read, Span, What, Why, Write
+from controlplane.graph.rows import common, count, covers, meet, rows_of
 from controlplane.graph.streams import LEGACY, NON_BLOCKING, Order
 from controlplane.graph.touched import less, touched
 from controlplane.graph.versions import dependencies
@@ -99,13 +99,13 @@ def forgetting(node: Node) -> Node:
 
 @settings(max_examples=300, deadline=None)
 @given(one=spans(), other=spans())
-def test_lattices_are_the_bytes_that_they_stand_for(one: Span, other: Span) -> None:
+def test_rows_are_the_bytes_that_they_stand_for(one: Span, other: Span) -> None:
     first, end = max(one.first, other.first), min(one.end, other.end)
     if first >= end:
         return
     inside = set(range(first, end))
     some, more = bytes_of(one) & inside, bytes_of(other) & inside
-    a, b = lattice_of(one), lattice_of(other)
+    a, b = rows_of(one), rows_of(other)
     assert count(a, first, end) == len(some)
     assert meet(a, b) or not some & more
     assert not covers(a, b) or more <= some

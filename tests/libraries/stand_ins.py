@@ -31,7 +31,7 @@ class Range(ctypes.Structure):
         ("symbol", ctypes.c_int32),
         ("offset", ctypes.c_uint32),
         ("tensor", ctypes.c_uint16),
-        ("carried", ctypes.c_uint16),
+        ("intermediate", ctypes.c_uint16),
         ("base", ctypes.c_uint64),
         ("first", ctypes.c_int64),
         ("last", ctypes.c_int64),
@@ -49,7 +49,7 @@ class Range(ctypes.Structure):
 class Operands:
     """What a call's launches may touch. `whole`: kind and address of what is as large as its allocation.
 
-    `scratch`, `carried`: of what is read and written; `overwritten`: of what is written.
+    `scratch`, `intermediate`: of what is read and written; `overwritten`: of what is written.
     """
 
     unknown: str | None
@@ -59,7 +59,7 @@ class Operands:
     whole: set[tuple[int, int]] = field(default_factory=set)
     overwritten: Bytes = field(default_factory=set)
     scratch: Bytes = field(default_factory=set)
-    carried: Bytes = field(default_factory=set)
+    intermediate: Bytes = field(default_factory=set)
 
 
 def build(directory: Path, header: str) -> None:
@@ -136,8 +136,8 @@ class Marks:
                 found.overwritten |= touched
             if each.scratch:
                 found.scratch |= touched
-            if each.carried:
-                found.carried |= touched
+            if each.intermediate:
+                found.intermediate |= touched
         return found
 
     def _making(self) -> int:

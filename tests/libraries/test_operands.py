@@ -271,8 +271,8 @@ def test_what_a_call_sets_first_is_no_scratch_and_the_rest_still_is(marks: Marks
         assert bool(c & first.reads) == (not first.overwritten)
         assert first.writes == then.writes == work | c
         assert (then.scratch, then.overwritten) == (set(), set())
-        assert first.carried == (work | c) - first.scratch - first.overwritten
-        assert then.carried == work | c
+        assert first.intermediate == (work | c) - first.scratch - first.overwritten
+        assert then.intermediate == work | c
     marks.inside = lambda: None
     marks.tell("cublasSetStream_v2", HOST, 0)
 

@@ -1,6 +1,7 @@
 /* base/: formatting, options, the log's rate limit, arrays and contact with the operating system. */
 #include "check.h"
 
+#include "base/fork.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -230,4 +231,68 @@ TEST(cpu_count_respects_affinity)
     sched_setaffinity(0, sizeof one, &one);
     CHECK_EQ(tsr_os_cpu_count(), 1);
     sched_setaffinity(0, sizeof before, &before);
+}
+
+static char told[16];
+
+static void tell(char who)
+{
+    size_t length = strlen(told);
+    told[length] = who;
+}
+
+static void first_before(void)
+{
+    tell('a');
+}
+
+static void first_after(void)
+{
+    tell('b');
+}
+
+static void first_in_child(void)
+{
+    tell('c');
+}
+
+static void second_before(void)
+{
+    tell('A');
+}
+
+static void second_in_child(void)
+{
+    tell('C');
+}
+
+TEST(forks_are_told_in_order_and_once)
+{
+    static const struct tsr_fork_listener first = {first_before, first_after, first_in_child};
+    static const struct tsr_fork_listener second = {.before = second_before, .in_child = second_in_child};
+    for (int i = 0; i < 3; i++)
+        CHECK(tsr_fork_listen(&first) && tsr_fork_listen(&second));
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        bool here = strcmp(told, "AacC") == 0;
+        memset(told, 0, sizeof told);
+        pid_t grandchild = fork();
+        if (grandchild == 0)
+            _exit(strcmp(told, "AacC") == 0 ? 0 : 1);
+        _exit(here && waitpid(grandchild, &status, 0) == grandchild && status == 0 ? 0 : 1);
+    }
+    CHECK_STR(told, "Aab");
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+}
+
+TEST(forks_have_room_for_some_listeners)
+{
+    static const struct tsr_fork_listener many[64];
+    unsigned taken = 0;
+    while (taken < 64 && tsr_fork_listen(&many[taken]))
+        taken++;
+    CHECK(taken > 8 && taken < 64);
+    CHECK(tsr_fork_listen(&many[0]));
 }

@@ -4,6 +4,9 @@
  */
 #define TSR_DIRECTORY_LEAST_ROW 1u
 #include "memory/directory.c"
+#include "memory/directory_ask.c"
+#include "memory/directory_cells.c"
+#include "memory/directory_survey.c"
 
 #include <stdlib.h>
 #include <string.h>
@@ -238,7 +241,7 @@ static void launch(struct model *model)
     begin_launch(model, uses, count);
     struct tsr_directory_listener asks = {.pull = count_pull, .wait = on_wait, .guard = on_wait, .context = model};
     struct tsr_directory_listener pulls = {.pull = on_pull, .wait = ignore_wait, .context = model};
-    bool full = !tsr_directory_has_room(&model->directory, SPLITS * (count + 1));
+    bool full = !tsr_directory_has_room(&model->directory, TSR_CELL_SPLITS * (count + 1));
     if (full)
         tsr_directory_ask_all(&model->directory, uses[0].copy, &asks);
     for (unsigned i = 0; i < count && !full; i++) {
@@ -269,8 +272,8 @@ static void check_whole(const struct model *model)
     CHECK_EQ(directory->cells.data[0].first, 0);
     for (size_t i = 0; i < directory->cells.count; i++) {
         const struct tsr_cell *cell = &directory->cells.data[i];
-        CHECK(cell->first < end_of(directory, i));
-        for (unsigned part = 0; part < parts_of(cell); part++)
+        CHECK(cell->first < tsr_cell_end(directory, i));
+        for (unsigned part = 0; part < tsr_cell_part_count(cell); part++)
             CHECK(cell->parts[part].holders >> cell->parts[part].source & 1);
         CHECK(i == 0 || !is_like(cell, cell - 1));
     }
@@ -336,7 +339,7 @@ TEST(two_halves_that_are_overwritten_one_after_the_other_are_never_pulled)
     begin(&directory);
     CHECK_EQ(use(&directory, ROWS) + use(&directory, GAPS) + use(&directory, reader(1)), 0);
     for (size_t i = 0; i < directory.cells.count; i++)
-        CHECK_EQ(parts_of(&directory.cells.data[i]), 1);
+        CHECK_EQ(tsr_cell_part_count(&directory.cells.data[i]), 1);
     CHECK_EQ(use(&directory, reader(0)), 1000);
     tsr_directory_fini(&directory);
 }

@@ -1,6 +1,9 @@
 /* The directory of copies against a model that knows each byte, and each copy's value of it. */
 #define TSR_DIRECTORY_LEAST_ROW 1u
 #include "memory/directory.c"
+#include "memory/directory_ask.c"
+#include "memory/directory_cells.c"
+#include "memory/directory_survey.c"
 
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +188,7 @@ static void check_whole(const struct model *model)
     CHECK_EQ(directory->cells.data[0].first, 0);
     for (size_t i = 0; i < directory->cells.count; i++) {
         const struct tsr_cell *cell = &directory->cells.data[i];
-        CHECK(cell->first < end_of(directory, i));
+        CHECK(cell->first < tsr_cell_end(directory, i));
         CHECK(cell->parts[0].holders >> cell->parts[0].source & 1);
         if (i)
             CHECK(!is_like(cell, cell - 1));
@@ -229,7 +232,7 @@ static void step(struct model *model)
 
 static void start(struct model *model, uint32_t most, unsigned seed)
 {
-    *model = (struct model){.exact = most >= BYTES + SPLITS, .seed = {(unsigned short)seed, 7, 11}};
+    *model = (struct model){.exact = most >= BYTES + TSR_CELL_SPLITS, .seed = {(unsigned short)seed, 7, 11}};
     CHECK(tsr_directory_start(&model->directory, BYTES, (1u << COPIES) - 1));
     model->directory.most = most;
     for (unsigned i = 0; i < BYTES; i++)
@@ -251,7 +254,7 @@ static void campaign(uint32_t most, unsigned seed, unsigned steps)
 TEST(every_read_finds_what_was_written_last_and_nothing_else_is_pulled)
 {
     for (unsigned seed = 0; seed < 4; seed++)
-        campaign(BYTES + SPLITS, seed, STEPS / 4);
+        campaign(BYTES + TSR_CELL_SPLITS, seed, STEPS / 4);
 }
 
 TEST(with_few_cells_every_read_still_finds_what_was_written_last)
@@ -327,7 +330,7 @@ static void check_survey(struct model *model, const struct tsr_use *use)
 TEST(the_survey_says_what_each_copy_lacks)
 {
     struct model model;
-    start(&model, BYTES + SPLITS, 3);
+    start(&model, BYTES + TSR_CELL_SPLITS, 3);
     for (unsigned i = 0; i < STEPS / 4 && check_failures == 0; i++) {
         step(&model);
         struct tsr_use use = draw_use(&model);
@@ -496,9 +499,9 @@ TEST(a_copy_that_keeps_no_only_ones_can_be_lost)
     REQUIRE(tsr_directory_start(&directory, 1000, 1));
     CHECK_EQ(tsr_directory_keeps(&directory, 1), TSR_DIRECTORY_KEEPS_NOTHING);
     use(&directory, (struct tsr_use){.first = 0, .end = 100, .ticket = 1, .copy = 1, .writes = true});
-    CHECK_EQ(tsr_directory_keeps(&directory, 1), TSR_DIRECTORY_KEEPS_ONLY_ONES);
+    CHECK_EQ(tsr_directory_keeps(&directory, 1), TSR_DIRECTORY_KEEPS_EXCLUSIVE);
     use(&directory, (struct tsr_use){.first = 0, .end = 1000, .ticket = 2, .copy = 0, .pulls = true});
-    CHECK_EQ(tsr_directory_keeps(&directory, 1), TSR_DIRECTORY_KEEPS_DOUBLES);
+    CHECK_EQ(tsr_directory_keeps(&directory, 1), TSR_DIRECTORY_KEEPS_SHARED);
     tsr_directory_lose(&directory, 1);
     CHECK_EQ(tsr_directory_keeps(&directory, 1), TSR_DIRECTORY_KEEPS_NOTHING);
     struct heard heard = use(&directory, (struct tsr_use){.first = 0, .end = 100, .ticket = 3, .copy = 1, .pulls = true});

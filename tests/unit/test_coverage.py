@@ -10,8 +10,8 @@ def test_scratch_and_what_a_call_carries_are_not_counted_as_written() -> None:
     output = Range(AccessKind.WRITE, 0, None, 4096, 0, 1023)
     sure = Range(AccessKind.WRITE, 0, None, 4096, 0, 511, overwritten=True)
     workspace = Range(AccessKind.WRITE, 1, None, 65536, 0, 4095, scratch=True)
-    carried = Range(AccessKind.WRITE, 2, None, 1 << 20, 0, 4095, carried=True)
+    intermediate = Range(AccessKind.WRITE, 2, None, 1 << 20, 0, 4095, intermediate=True)
     found = Evaluated()
-    found.add(Result([output, sure, workspace, carried]))
+    found.add(Result([output, sure, workspace, intermediate]))
     assert (found.written_bytes, found.overwritten_bytes) == (1024, 512)
     assert found.predicted_bytes == 1024 + 2 * 4096

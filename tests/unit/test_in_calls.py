@@ -69,6 +69,6 @@ def test_an_output_that_the_launch_does_not_write_is_another_launchs() -> None:
 
 
 def test_what_an_earlier_launch_of_the_call_has_made_is_carried() -> None:
-    later = Result([bytes_at(READ, WORK, 256, carried=True), bytes_at(WRITE, C, 128, carried=True)])
+    later = Result([bytes_at(READ, WORK, 256, intermediate=True), bytes_at(WRITE, C, 128, intermediate=True)])
     own = [bytes_at(READ, WORK, 64), bytes_at(WRITE, C, 64), bytes_at(WRITE, END, 64)]
-    assert [each.carried for each in refined(Result(own), later).ranges] == [True, True, False]
+    assert [each.intermediate for each in refined(Result(own), later).ranges] == [True, True, False]

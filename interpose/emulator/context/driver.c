@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
 
@@ -37,6 +38,8 @@ static void in_forked_child(void)
     lock = fresh;
 }
 
+static const struct tsr_fork_listener forks = {.in_child = in_forked_child};
+
 static void at_exit(void)
 {
     if (state_get() != DRIVER_READY)
@@ -53,7 +56,7 @@ static CUresult start(void)
     if (result != CUDA_SUCCESS)
         return result;
     process_row = tsr_live_attach(machine);
-    if (pthread_atfork(NULL, NULL, in_forked_child) != 0 || atexit(at_exit) != 0)
+    if (!tsr_fork_listen(&forks) || atexit(at_exit) != 0)
         tsr_warn("no memory to watch for forks and exit");
     tsr_info("emulated machine with %u devices, first: %s", machine->device_count, machine->devices[0].name);
     return CUDA_SUCCESS;

@@ -271,7 +271,7 @@ static const char *read_length(const char *at, const char *end, struct spec *spe
     return at;
 }
 
-/* at is behind the percent sign. NULL: not a conversion; *readable false: an argument could not be read. */
+/* at is after the percent sign. NULL: not a conversion; *readable false: an argument could not be read. */
 static const char *read_spec(struct state *state, const char *at, const char *end, struct spec *spec, bool *readable)
 {
     *spec = (struct spec){.precision = -1, .bytes = 4};

@@ -10,7 +10,7 @@
 #define HEAP_BYTES (64ull << 20)
 #define STEP_BYTES 16u
 
-/* In front of each piece; pieces lie one behind the other and cover the heap. */
+/* In front of each piece; the pieces are contiguous and cover the heap. */
 struct piece {
     uint64_t bytes; /* header included */
     uint64_t used;  /* 1 used, 0 free */

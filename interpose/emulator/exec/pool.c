@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "base/os.h"
 #include "base/options.h"
 #include "heap.h"
@@ -36,8 +37,6 @@ static struct {
           .idle = PTHREAD_COND_INITIALIZER,
           .caller = PTHREAD_MUTEX_INITIALIZER};
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
 static void child(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
@@ -51,10 +50,7 @@ static void child(void)
     tsr_heap_child();
 }
 
-static void prepare(void)
-{
-    pthread_atfork(NULL, NULL, child);
-}
+static const struct tsr_fork_listener forks = {.in_child = child};
 
 void tsr_exec_workers(uint32_t count)
 {
@@ -243,7 +239,7 @@ void tsr_pool_run(struct tsr_grid *grid, const struct tsr_snapshot *snapshot, ui
 {
     struct tsr_worker worker;
     uint32_t helpers = 0;
-    pthread_once(&once, prepare);
+    tsr_fork_listen(&forks);
     bool shared = grid->team_count > 1 && grid->block_count * grid->threads >= SMALL_GRID_THREADS &&
                   pthread_mutex_trylock(&pool.caller) == 0;
     if (shared) {

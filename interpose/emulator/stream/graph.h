@@ -57,7 +57,7 @@ void tsr_graph_node_swap(struct tsr_graph_node *node, struct tsr_work *work);
 
 /* Marks exactly the nodes from which one of the tips can be reached, these included. */
 void tsr_graph_mark_ancestors(struct tsr_graph *graph, const tsr_tips *tips);
-/* The nodes so that each stands behind those it depends on, otherwise in the order of creation. Errors: INVALID_VALUE (a cycle), OUT_OF_MEMORY. */
+/* The nodes in topological order, otherwise in the order of creation. Errors: INVALID_VALUE (a cycle), OUT_OF_MEMORY. */
 CUresult tsr_graph_sort(struct tsr_graph *graph);
 CUgraphNodeType tsr_graph_type_of(const struct tsr_work *work);
 /* The context is gone: its nodes are disabled and no longer lead to it. Under the engine's lock. */

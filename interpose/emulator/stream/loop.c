@@ -1,6 +1,7 @@
 #include "loop.h"
 
 #include "../machine/clock.h"
+#include "base/fork.h"
 #include "base/os.h"
 #include "callback.h"
 #include "disorder.h"
@@ -254,6 +255,8 @@ static void forget_in_child(void)
     tsr_callback_forget();
 }
 
+static const struct tsr_fork_listener forks = {lock_before_fork, unlock_after_fork, forget_in_child};
+
 static CUresult start_locked(void)
 {
     if (!tsr_engine_state.timeline && !(tsr_engine_state.timeline = tsr_timeline_create(tsr_machine_instance())))
@@ -262,7 +265,7 @@ static CUresult start_locked(void)
         return CUDA_ERROR_OPERATING_SYSTEM;
     tsr_engine_state.started = true;
     tsr_engine_state.poll_pause_ns = TSR_ENGINE_POLL_LEAST_NS;
-    pthread_atfork(lock_before_fork, unlock_after_fork, forget_in_child);
+    tsr_fork_listen(&forks);
     atexit(stop_at_exit);
     return CUDA_SUCCESS;
 }

@@ -16,7 +16,7 @@ CUresult tsr_stream_destroy(CUstream handle);
 CUresult tsr_stream_query(struct tsr_stream *stream);
 bool tsr_stream_idle_locked(const struct tsr_stream *stream);
 
-/* An item that is ordered behind everything the stream holds, not yet submitted; then: it becomes the stream's last. */
+/* An item that is ordered after everything in the stream, not yet submitted; then: it becomes the stream's last. */
 CUresult tsr_stream_item_locked(struct tsr_stream *stream, struct tsr_work *work, struct tsr_item **out);
 void tsr_stream_append_locked(struct tsr_stream *stream, struct tsr_item *item);
 

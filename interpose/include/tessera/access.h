@@ -1,9 +1,9 @@
 /*
- * Access templates: what decides which bytes a launch of a kernel touches, as flat bytes; and their evaluation. A template is made once per kernel (ptxtools.access, written by
- * ptxtools/access/flat.py), kept in files and shared memory, and evaluated for each launch in the application's process.
+ * Access templates as flat bytes, and their evaluation. A template has everything that determines which bytes a launch of a kernel touches. It is made once
+ * per kernel (ptxtools.access, written by ptxtools/access/flat.py), kept in files and shared memory, and evaluated for each launch in the application's process.
  *
  * The bytes are a tsr_access_template and its sections, in the order of its counts, each at the next multiple of 8; numbers are
- * little-endian, references are indices. They are trusted nowhere: tsr_access_create checks every index, once, and keeps a copy.
+ * little-endian, references are indices. They are not trusted: tsr_access_create checks every index, once, and keeps a copy.
  *
  * The part between the marks is read by Python through cffi as well. Bump TSR_ACCESS_VERSION on any change of it; a template of another
  * version is refused.
@@ -19,7 +19,7 @@
 #define TSR_ACCESS_VERSION 5u
 #define TSR_ACCESS_IN_MEMORY UINT32_MAX /* offset of a tensor map that lies in memory */
 #define TSR_ACCESS_NEVER UINT32_MAX     /* instead of a condition: none is known */
-#define TSR_ACCESS_TENSOR_RANGES 16u /* that one tensor is told as, at most */
+#define TSR_ACCESS_TENSOR_RANGES 16u /* at most, for one tensor */
 
 /* cffi: begin */
 enum tsr_access_kind { TSR_ACCESS_READ, TSR_ACCESS_WRITE, TSR_ACCESS_ATOMIC };
@@ -236,11 +236,11 @@ struct tsr_access_range {
     uint32_t scratch;     /* 1: what these bytes hold before the launch and after it matters to nobody; in a library call, after
                              it only to the call's later launches, whose ranges read them */
     uint32_t whole; /* 1: little is known but the allocation; first and last are its ends, or 0 and -1 when it is not known */
-    int32_t parameter; /* index of the kernel parameter that holds the base; -1: none does */
-    int32_t symbol;    /* the module's variable that is the base; -1: none. Without either the base is 0 */
-    uint32_t offset;   /* of the base in the parameter block; of a tensor, of its map */
-    uint16_t tensor;   /* 1: the base is that of a tensor */
-    uint16_t carried;  /* 1: the library call has overwritten these bytes before this launch, or they are scratch to it */
+    int32_t parameter;     /* index of the kernel parameter that holds the base; -1: none does */
+    int32_t symbol;        /* the module's variable that is the base; -1: none. Without either the base is 0 */
+    uint32_t offset;       /* of the base in the parameter block; of a tensor, of its map */
+    uint16_t tensor;       /* 1: the base is that of a tensor */
+    uint16_t intermediate; /* 1: the library call has overwritten these bytes before this launch, or they are scratch to it */
     uint64_t base;
     int64_t first, last;
     int64_t stride, width;

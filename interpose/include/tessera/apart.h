@@ -1,6 +1,6 @@
 /*
- * Words that different threads or processes write stand so far apart that writing one takes the other from nobody: processors keep memory
- * in lines of 64 bytes and fetch them in pairs.
+ * Keeps words that different threads or processes write in different cache lines, so that writing one does not invalidate the others (false sharing).
+ * Lines have 64 bytes, and processors fetch them in pairs.
  */
 #ifndef TESSERA_APART_H
 #define TESSERA_APART_H

@@ -86,7 +86,7 @@ struct tsr_check_violation {  /* a launch that touched what it was not predicted
     uint64_t allocation, allocation_bytes; /* that it lies in; 0: in none, any more or yet */
     uint8_t before, after;                 /* its values */
     uint64_t code;                         /* hash of the image that the function is in; 0: not known */
-    uint32_t predicted_count;              /* ranges; the first are told */
+    uint32_t predicted_count;              /* ranges; the first are listed */
     uint32_t
         claim; /* enum tsr_check_claim: bytes came out otherwise (`after`, not `before`) when what it is said not to need had other values */
     struct tsr_check_range claimed; /* of these, a range */
@@ -125,9 +125,9 @@ struct tsr_checks {
     uint64_t tested_launches;      /* of the checked ones, whose accesses were tested */
     uint64_t tested;               /* accesses of threads, sum over those */
     uint64_t untested[4];          /* launches by enum tsr_check_lack */
-    uint64_t untested_functions;   /* of these; the first are told: */
+    uint64_t untested_functions;   /* of these; the first are listed: */
     struct tsr_check_untested told_untested[256];
-    uint64_t violations; /* of the checked launches; the first are told: */
+    uint64_t violations; /* of the checked launches; the first are listed: */
     struct tsr_check_violation told[64];
 };
 /* cffi: end */

@@ -1,6 +1,6 @@
 /*
- * Clones: kernels whose PTX was rewritten so that each access is tested against what the launch was predicted to touch (ptxtools/clone/). A clone's
- * module has a variable of this layout, TSR_CLONE_VARIABLE: the shim writes the ranges before a launch and reads afterwards what came out.
+ * Instrumented clones: kernels whose PTX was rewritten so that each access is tested against the launch's predicted ranges (ptxtools/clone/). A clone's
+ * module has a variable of this layout, TSR_CLONE_VARIABLE: the shim writes the ranges into it before a launch and reads the results afterwards.
  *
  * A clone's bytes (tessera/templates.h) are lines ended by zeros, each with one of the marks below before its text, an empty line, and the PTX, ended by
  * a zero, too. Without PTX there is no clone, and TSR_CLONE_UNTESTED says why.
@@ -29,7 +29,7 @@ struct
 
 struct tsr_clone_block {
     uint32_t count;           /* of ranges */
-    uint32_t taken;           /* atomic; 1: somebody tells the first access outside */
+    uint32_t taken;           /* atomic; 1: a thread reports the first access outside */
     uint64_t tested, outside; /* atomic; accesses of threads: all, and those with a byte outside of the ranges of their kind */
     uint64_t address, bytes;  /* of one of the latter: its first byte outside; how many it touches in all */
     uint32_t what, reserved;  /* its line in the PTX << 2 | enum tsr_access_kind */

@@ -1,6 +1,4 @@
-/*
- * What the emulated driver tells of its time beyond the driver's functions: a table that cuGetExportTable gives for TSR_EMULATOR_TABLE_ID.
- */
+/* The emulated driver's own functions for its virtual time: a table that cuGetExportTable returns for TSR_EMULATOR_TABLE_ID. */
 #ifndef TESSERA_EMULATOR_TABLE_H
 #define TESSERA_EMULATOR_TABLE_H
 

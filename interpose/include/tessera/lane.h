@@ -1,13 +1,13 @@
 /*
- * What a shim and an executor say to each other.
+ * The protocol between a shim and an executor.
  *
- * Two roads. Control messages (struct tsr_message, one per packet of a SOCK_SEQPACKET socket, a descriptor as SCM_RIGHTS where the kind says
- * so, each answered by a tsr_reply in order): memory, modules, functions, streams. The lane (struct tsr_lane, a memory file that the
- * shim creates and sends with HELLO): launches and fences, one way, no answer. What a lane record refers to has been answered on the
- * socket before. Process-local to one machine and one release: no byte order, version checked in HELLO.
+ * There are two channels. Control messages (struct tsr_message, one per packet of a SOCK_SEQPACKET socket, with a descriptor as SCM_RIGHTS where the kind says
+ * so, each answered by a tsr_reply, in order) are about memory, modules, functions and streams. The lane (struct tsr_lane, a memory file that the
+ * shim creates and sends with HELLO) carries launches and fences, one way, without answers. Whatever a lane record refers to has been
+ * acknowledged on the socket before. Local to one machine and one release: no byte order, version checked in HELLO.
  *
- * Neither side trusts the other's numbers. Memory files come sealed against a change of their size, images also against writing, and who
- * gets one looks. A record is copied out of the lane and then checked (carry/record.h): what was checked cannot change any more.
+ * Neither side trusts the other's numbers. Memory files are sealed against changes of their size, images also against writing, and the
+ * receiver checks the seals. A record is copied out of the lane and then checked (carry/record.h): what was checked cannot change any more.
  */
 #ifndef TESSERA_LANE_H
 #define TESSERA_LANE_H
@@ -21,16 +21,16 @@
 #define TSR_LANE_VERSION 10u
 #define TSR_LANE_RINGS 16u               /* of records: a stream's go to number `stream % TSR_LANE_RINGS` */
 #define TSR_LANE_RING_BYTES (256u << 10) /* of records; a power of two, and more than twice the largest one */
-#define TSR_LANE_FRONT_BYTES (128u << 10) /* before the rings; what GPUs read and write lies there */
+#define TSR_LANE_FRONT_BYTES (128u << 10) /* the part before the rings, which GPUs read and write */
 #define TSR_LANE_STREAMS 1024u            /* streams that may have work on an executor at a time */
 #define TSR_LANE_TIMES 2048u              /* launches and pulls that are being timed at a time; */
 #define TSR_LANE_TIMES_PLACED 32u         /* the last of these are for whoever places launches (schedule/) */
 
 /*
- * The same places in both processes: of the lane, so that its semaphores have one address; of the arena; of the application's own
- * reservations, behind it; and of page-locked host memory.
+ * Addresses that are the same in both processes: of the lane, so that its semaphores have one address; of the arena; of the application's own
+ * reservations, after it; and of page-locked host memory.
  */
-#ifdef __SANITIZE_THREAD__ /* it leaves little room to applications */
+#ifdef __SANITIZE_THREAD__ /* which leaves little address space to applications */
 #define TSR_ARENA_ADDRESS 0x7ed000000000ull
 #define TSR_ARENA_BYTES (4ull << 30)
 #define TSR_RESERVE_BYTES (32ull << 30)
@@ -57,10 +57,10 @@ enum tsr_message_kind {
     TSR_MESSAGE_HELLO, /* descriptor: the lane */
     TSR_MESSAGE_MAP,   /* descriptor: memory; address, bytes; detail: CUmemAccess_flags; value: 1 + the GPU it is on, 0: home */
     TSR_MESSAGE_UNMAP, /* address, bytes of a MAP */
-    TSR_MESSAGE_MOVE,  /* as MAP, of an address that is mapped: other memory stands there from now on; MOVED follows */
-    TSR_MESSAGE_MOVED, /* address of a MOVE; detail: 1: it is final, 0: what was there before is mapped again */
+    TSR_MESSAGE_MOVE,  /* as MAP, for an address that is mapped: replaces the memory there; MOVED follows */
+    TSR_MESSAGE_MOVED, /* address of a MOVE; detail: 1: it is final, 0: undo it */
     TSR_MESSAGE_ACCESS,    /* address, bytes: whole MAPs; detail: CUmemAccess_flags */
-    TSR_MESSAGE_RESERVE,   /* address, bytes: of the application's own, outside the arena */
+    TSR_MESSAGE_RESERVE,   /* address, bytes: a reservation of the application's, outside the arena */
     TSR_MESSAGE_UNRESERVE, /* address, bytes of a RESERVE */
     TSR_MESSAGE_HOST,      /* descriptor: host memory; address, bytes; mapped and registered */
     TSR_MESSAGE_HOST_FREE, /* address of a HOST */
@@ -71,8 +71,8 @@ enum tsr_message_kind {
     TSR_MESSAGE_LIMIT,     /* detail: CUlimit; bytes: its value */
     TSR_MESSAGE_ATTRIBUTE, /* id: function; detail: CUfunction_attribute, TSR_ATTRIBUTE_CACHE: CUfunc_cache; value */
     TSR_MESSAGE_STREAM, /* id: slot; detail: priority. Again for a slot: its stream is replaced, all work in it is complete */
-    TSR_MESSAGE_LANE,   /* descriptor: the lane of another executor; address, bytes: of what GPUs see of it */
-    TSR_MESSAGE_BOUNDS  /* descriptor: struct tsr_bounds (tessera/bounds.h); bytes: its size. Without one: none any more */
+    TSR_MESSAGE_LANE,   /* descriptor: the lane of another executor; address, bytes: of the part that GPUs access */
+    TSR_MESSAGE_BOUNDS /* descriptor: struct tsr_bounds (tessera/bounds.h); bytes: its size. Without a descriptor: bounds are no longer checked */
 };
 
 #define TSR_ATTRIBUTE_CACHE (-1)
@@ -85,21 +85,21 @@ struct tsr_message {
     char text[4032];
 };
 
-enum tsr_global_flag { /* what a function uses that its module's functions share and an executor has a copy of */
-                       TSR_GLOBALS_STATE = 1,  /* a variable that may be written, or what is not known */
+enum tsr_global_flag {                         /* global references of a function (globals/globals.h) */
+                       TSR_GLOBALS_STATE = 1,  /* a variable that may be written; also if unknown */
                        TSR_GLOBALS_PRINTF = 2, /* printf */
                        TSR_GLOBALS_HEAP = 4,   /* malloc, free */
                        TSR_GLOBALS_CODE =
-                           8, /* it calls code by an address that it may have found in memory, or leaves one there */
+                           8, /* it calls code by an address that it may have loaded from memory, or stores one there */
                        TSR_GLOBALS_ADDRESS =
-                           16, /* it follows pointers in memory, where the module leaves addresses of variables or of the heap */
-                       TSR_GLOBALS_LEFT = 32 /* the module leaves such addresses, so that a parameter may be one */
+                           16, /* it follows pointers in memory, in a module that stores addresses of variables or of the heap */
+                       TSR_GLOBALS_LEFT = 32 /* the module stores such addresses, so that a parameter may be one */
 };
 
 struct tsr_reply {
     int32_t result; /* CUresult */
     uint32_t
-        flags; /* HELLO: the executor's process. FUNCTION: enum tsr_global_flag; VARIABLE: 0 if the module has no way to it, TSR_GLOBALS_STATE if it may */
+        flags; /* HELLO: the executor's process. FUNCTION: enum tsr_global_flag; VARIABLE: 0 if the module cannot refer to it, TSR_GLOBALS_STATE if it may */
     uint64_t variables; /* FUNCTION: those that it may read, by tsr_variable_bit() (globals/globals.h) */
 };
 
@@ -133,20 +133,21 @@ struct tsr_lane_set {
 struct tsr_lane_record {
     uint64_t stamp; /* atomic; its position + 1 once all of it is written */
     uint16_t kind;
-    uint16_t time;   /* LAUNCH, COPY: 1 + its place among the times, or 0: it is not timed; enum tsr_lane_time_part */
+    uint16_t time;   /* LAUNCH, COPY: 1 + its index among the times, or 0: it is not timed; enum tsr_lane_time_part */
     uint32_t bytes;  /* of the whole record */
     uint32_t stream; /* slot */
     uint32_t function;
     uint64_t
-        value; /* WAIT: go on when home[stream] >= value, or, with `function` n not 0, away[stream] of lane n - 1. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
+        value; /* WAIT: until home[stream] >= value, or, with `function` n not 0, away[stream] of lane n - 1. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
     union {
         struct {
             uint32_t grid[3], block[3];
         };
-        uint64_t sequence; /* WAIT, SIGNAL: so many of them were posted to the lane before, in whatever ring */
+        uint64_t sequence; /* WAIT, SIGNAL: how many of them were posted to the lane before, in all rings */
     };
     uint32_t shared_bytes;
-    uint32_t param_bytes; /* of what follows. LAUNCH: the parameter block and, at the next multiple of 8, CUlaunchAttributes */
+    uint32_t
+        param_bytes; /* of the data after the record. LAUNCH: the parameter block and, at the next multiple of 8, CUlaunchAttributes */
 };
 
 /* Of a launch with attributes: bytes of the parameter block alone, and the number of attributes. */
@@ -155,10 +156,10 @@ static inline uint64_t tsr_lane_shape(uint32_t param_bytes, uint32_t attributes)
     return (uint64_t)param_bytes << 32 | attributes;
 }
 
-/* What is timed begins or ends with another record of the stream. */
+/* If work of several records is timed: whether this one begins or ends it. */
 enum tsr_lane_time_part { TSR_LANE_TIME_BEGINS = 0x4000, TSR_LANE_TIME_ENDS = 0x8000, TSR_LANE_TIME_PLACE = 0x3fff };
 
-/* Time of a launch or pull on the GPU. The shim has it open before it posts that; the executor answers once. */
+/* Time of a launch or pull on the GPU. The shim opens the entry before it posts the record; the executor answers once. */
 struct tsr_lane_time {
     uint32_t state; /* atomic; enum tsr_lane_time_state */
     uint32_t reserved;
@@ -166,20 +167,20 @@ struct tsr_lane_time {
 };
 
 /*
- * A ring has many writers and one reader. A writer takes its place by moving the tail, writes, and stamps the record; the reader goes
- * on when the record at the head is stamped. A stamp is never the same twice, and stands where nothing else does, so nothing has to be cleared
- * behind the reader: it writes to no record, and a writer has only to take the lines for itself again, not to fetch them.
+ * A ring has many writers and one reader. A writer reserves space by moving the tail, writes, and stamps the record; the reader
+ * continues when the record at the head is stamped. A stamp is never the same twice, and stands where nothing else does, so nothing has to be
+ * cleared behind the reader: it writes to no record.
  *
- * Order. A stream's records are in one ring, and carried out as they stand there. Between streams only fences have an order: the reader
- * takes WAITs and SIGNALs, of all rings together, in the order in which they were posted (`sequence`). So when the driver is given a WAIT it
- * has been given everything that this may depend on: the SIGNALs that were posted before it and what stands before those in their streams.
+ * Order. A stream's records are in one ring, and are carried out in its order. Between streams only fences are ordered: the reader
+ * takes WAITs and SIGNALs, of all rings together, in the order in which they were posted (`sequence`). So when the driver is given a WAIT, it
+ * has been given everything on which that may depend: the SIGNALs that were posted before it, and the records before those in their streams.
  *
- * The reader is the executor until the lane is closed, then the shim. The executor says what it takes, stores `taken`, and looks at `closed`
- * before it carries anything out; the shim stores `closed` and then looks at `taken`: so each record is carried out by one of them at most.
+ * The reader is the executor until the lane is closed, then the shim. The executor publishes what it takes in `taken`, and then checks `closed`
+ * before it carries anything out; the shim stores `closed` and then reads `taken`: so each record is carried out by at most one of them.
  */
 struct tsr_lane_ring {
-    TSR_APART uint64_t tail; /* atomic; bytes given to writers; written by the shim */
-    uint64_t seen_head;      /* atomic; `head` as a writer saw it when it needed to know */
+    TSR_APART uint64_t tail; /* atomic; bytes reserved by writers; written by the shim */
+    uint64_t seen_head;      /* atomic; `head` when a writer last read it */
     TSR_APART uint64_t head; /* atomic; bytes consumed; written by the reader */
     uint64_t taken;          /* atomic; the same before a record is carried out */
     TSR_APART uint8_t records[TSR_LANE_RING_BYTES];
@@ -191,16 +192,16 @@ struct tsr_lane {
             uint32_t version;
             uint32_t
                 dead; /* atomic; CUresult once the executor, or its work, has failed: then records are ignored and fences are open */
-            uint32_t closed; /* atomic; 1 once the shim carries records out itself: the executor takes none any more */
-            uint32_t never;  /* futex that nobody wakes: 0 */
+            uint32_t closed; /* atomic; 1: the shim carries out the records itself, and the executor takes no more */
+            uint32_t never;  /* futex for sleeping with a timeout; nobody wakes it: 0 */
             TSR_APART uint32_t sleeping;               /* futex: 1 while the executor sleeps */
             TSR_APART uint64_t pulse;                  /* atomic; counts up while the executor's process runs */
             TSR_APART uint64_t home[TSR_LANE_STREAMS]; /* fences: written by the home GPU's streams */
             uint64_t away[TSR_LANE_STREAMS];           /* written by the executor's streams */
             /* What has been taken, by stream; atomic; written by the executor before `taken`. */
-            /* Its work is complete when away[stream] >= this; TSR_LANE_UNSETTLED: no signal follows it yet. */
+            /* The stream's taken work is complete when away[stream] >= this; TSR_LANE_UNSETTLED: no signal has been posted after it yet. */
             uint64_t settles[TSR_LANE_STREAMS];
-            uint64_t follows[TSR_LANE_STREAMS]; /* what comes next in it waits for this: tsr_lane_follow() */
+            uint64_t follows[TSR_LANE_STREAMS]; /* the next work of the stream waits for this: tsr_lane_follow() */
             struct tsr_lane_time times[TSR_LANE_TIMES];
             uint32_t
                 given[TSR_LANE_STREAMS]; /* atomic; records of the stream that the driver was given; written by the executor */
@@ -241,7 +242,7 @@ static inline void *tsr_lane_behind(struct tsr_lane_record *record, uint32_t uni
     return (uint8_t *)(record + 1 + unit) + TSR_LANE_UNIT - TSR_LANE_UNIT_ROOM;
 }
 
-/* For the reader: whether a record stands there. */
+/* For the reader: whether there is a record at that position. */
 static inline bool tsr_lane_is_ready(struct tsr_lane_ring *ring, uint64_t position)
 {
     return __atomic_load_n(&tsr_lane_record_at(ring, position)->stamp, __ATOMIC_SEQ_CST) == position + 1;
@@ -252,13 +253,13 @@ static inline bool tsr_lane_is_fence(uint16_t kind)
     return kind == TSR_LANE_WAIT || kind == TSR_LANE_SIGNAL;
 }
 
-/* For the reader: gives the room back, unless another reader has. */
+/* For the reader: releases the space, unless another reader has. */
 static inline void tsr_lane_give_back(struct tsr_lane_ring *ring, uint64_t from, uint64_t end)
 {
     __atomic_compare_exchange_n(&ring->head, &from, end, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-#define TSR_LANE_OPEN (UINT64_MAX / 2)      /* value of a fence that nobody is to wait for any more */
+#define TSR_LANE_OPEN (UINT64_MAX / 2)      /* value of an open fence: all waits for it are over */
 #define TSR_LANE_UNSETTLED UINT64_MAX
 #define TSR_LANE_PULSE_NS 50000000ull       /* between beats */
 #define TSR_LANE_LONGEST_PAUSE_NS 700000000ull /* without a beat: the executor does not run */

@@ -63,7 +63,7 @@ struct tsr_link_desc {
     uint32_t peer_access; /* kernels on a may address memory of b */
     uint64_t bytes_per_s; /* achievable, one direction */
     uint32_t latency_ns;
-    uint32_t corrupts; /* 1: of each copy from a to b without host memory the first byte arrives wrong, and nobody is told */
+    uint32_t corrupts; /* 1: of each copy from a to b without host memory the first byte arrives wrong, without an error */
 };
 
 /* One row per (device, kernel name); claimed and counted by the emulated driver. */

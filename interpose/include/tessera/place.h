@@ -39,6 +39,18 @@
 #define TSR_PLACE_CHAINS 2048u
 #define TSR_PLACE_HABITS 2048u
 
+/* What programs' processes and simulations give the rule and the guard, unless told otherwise. The first is the default of TESSERA_LEAD. */
+#define TSR_PLACE_LEAD_NS 500000u
+#define TSR_PLACE_SLACK_NS 10000000u
+#define TSR_PLACE_FENCE_NS 8000u
+#define TSR_PLACE_COPY_NS 3000u
+#define TSR_PLACE_BYTES_PER_NS 390u /* of a pair of GPUs whose copies were not measured: H200s over NVLink */
+#define TSR_GUARD_WINDOW_NS 60000000u
+#define TSR_GUARD_REST_NS 20000000u /* the first rest */
+#define TSR_GUARD_LONGEST_REST_NS 10000000000ull
+#define TSR_GUARD_LEAST_PERMILLE 10u
+#define TSR_GUARD_BUDGET_NS 3000000u
+
 /* cffi: begin */
 enum tsr_place_way { TSR_PLACE_STAY, TSR_PLACE_EARLIEST, TSR_PLACE_WAYS };
 enum { TSR_PLACE_ACTUAL = 2, TSR_PLACE_COURSES = 3 }; /* the courses: one of each way, and what happens */

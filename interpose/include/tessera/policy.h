@@ -69,10 +69,10 @@ struct tsr_policy_rule {
 
 /* Why bytes were pulled from another GPU's copy. All but the last are what the work needs as far as is known what it touches. */
 enum tsr_pull_cause {
-    TSR_PULL_LAUNCH,   /* a launch may read them, or leave them as they are */
-    TSR_PULL_COPY,     /* a copy or memset does */
-    TSR_PULL_UNKNOWN,  /* it is not known what the work touches */
-    TSR_PULL_GIVEN,    /* memory that others are given is brought home for good */
+    TSR_PULL_LAUNCH,    /* a launch may read them, or leave them as they are */
+    TSR_PULL_COPY,      /* a copy or memset does */
+    TSR_PULL_UNKNOWN,   /* it is not known what the work touches */
+    TSR_PULL_GIVEN,     /* memory that others are given is brought home for good */
     TSR_PULL_DIRECTORY, /* the directory had no room to tell who holds what */
     TSR_PULL_CONSTANT   /* launches will read them there, again and again */
 };
@@ -136,7 +136,7 @@ struct tsr_policy {
     uint32_t order;             /* TSR_POLICY_ORDER_STREAM or TSR_POLICY_ORDER_DATA */
     uint32_t memory_move_after; /* TSR_POLICY_FOLLOW: so many more uses by another GPU before it moves */
     struct tsr_policy_table tables[2];
-    struct tsr_policy_pair pairs[16 * 16]; /* [16 * to + from]: GPU `to` copies memory of GPU `from` */
+    struct tsr_policy_pair pairs[TSR_GPUS][TSR_GPUS]; /* [to][from]: GPU `to` copies memory of GPU `from` */
     /* live: written by the shim, atomic */
     struct tsr_policy_counts counts[32]; /* each thread adds to one of them: the first half have one writer each */
     uint64_t verified;                   /* launches that were run at home too */
@@ -145,11 +145,12 @@ struct tsr_policy {
     uint64_t created_bytes[TSR_GPUS];    /* of memory that was created on another GPU than home, by GPU */
     uint64_t moved, moved_bytes;         /* moves of memory from one GPU to another, and their bytes */
 
-    uint64_t copies_bytes[16];            /* memory of copies on other GPUs than home, now, by GPU */
-    uint64_t pulls[16], pulled_bytes[16]; /* of bytes that a launch or copy on that GPU used and the GPU did not have */
-    uint64_t through_host_bytes[16];      /* of these, bytes that went through host memory, by GPU that pulled */
-    uint64_t pulled_for[8];               /* the same bytes by enum tsr_pull_cause */
-    uint64_t brought_home;                /* of the home GPU's: pulls for work of which it is not known what it touches */
+    uint64_t copies_bytes[TSR_GPUS]; /* memory of copies on other GPUs than home, now, by GPU */
+    uint64_t pulls[TSR_GPUS],
+        pulled_bytes[TSR_GPUS];            /* of bytes that a launch or copy on that GPU used and the GPU did not have */
+    uint64_t through_host_bytes[TSR_GPUS]; /* of these, bytes that went through host memory, by GPU that pulled */
+    uint64_t pulled_for[8];                /* the same bytes by enum tsr_pull_cause */
+    uint64_t brought_home;                 /* of the home GPU's: pulls for work of which it is not known what it touches */
     uint64_t brought_home_bytes;
     uint64_t waits;                            /* for other streams, before a pull */
     uint64_t ties;                             /* of a stream's work on one GPU to its work on another */
@@ -157,7 +158,7 @@ struct tsr_policy {
 
     struct tsr_policy_schedule schedule;
 
-    uint64_t given_streams[16], given_threads[16]; /* streams and threads that rules gave a GPU, by GPU */
+    uint64_t given_streams[TSR_GPUS], given_threads[TSR_GPUS]; /* streams and threads that rules gave a GPU, by GPU */
 
     uint32_t function_count; /* functions that were launched, once per process */
     uint32_t counting;       /* threads of all processes that have counted */

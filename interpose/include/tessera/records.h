@@ -113,11 +113,11 @@ enum tsr_record_kind {
     TSR_RECORD_SYNCHRONIZE,  /* the host waited: for a stream, an event, a context */
     TSR_RECORD_CAPTURE,      /* begin or end of a stream's capture: by `call` */
     TSR_RECORD_TIME,         /* when an earlier launch or pull of this process ran on its GPU */
-    TSR_RECORD_PARAMETERS,   /* of the launch before it, behind its attributes, in order; as many bytes as its `detail` says */
-    TSR_RECORD_LIBRARY,      /* of the launch before it, behind its parameters: the library call that it happens in */
-    TSR_RECORD_RANGE,        /* of that call's operands, behind LIBRARY; as many as its u.library.ranges */
+    TSR_RECORD_PARAMETERS,   /* of the launch before it, after its attributes, in order; as many bytes as its `detail` says */
+    TSR_RECORD_LIBRARY,      /* of the launch before it, after its parameters: the library call that it happens in */
+    TSR_RECORD_RANGE,        /* of that call's operands, after LIBRARY; as many as its u.library.ranges */
     TSR_RECORD_TENSOR,       /* a tensor map was encoded; BYTES follow: the map's 128, and extent and stride of each axis */
-    TSR_RECORD_BYTES,        /* the next bytes that the LIBRARY (behind its ranges) or TENSOR before it announces, in order */
+    TSR_RECORD_BYTES,        /* the next bytes that the LIBRARY (after its ranges) or TENSOR before it announces, in order */
     TSR_RECORD_PULL /* bytes that another GPU's copy held were pulled for the call that is recorded after it, in which it began */
 };
 
@@ -136,7 +136,7 @@ enum tsr_record_flags {
 enum tsr_record_range { /* its other bits */
                         TSR_RECORD_RANGE_OVERWRITTEN = 256,
                         TSR_RECORD_RANGE_SCRATCH = 512,
-                        TSR_RECORD_RANGE_CARRIED = 1024
+                        TSR_RECORD_RANGE_INTERMEDIATE = 1024
 };
 
 enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
@@ -212,7 +212,7 @@ struct tsr_record {
         } graph;
         struct {
             uint64_t destination, source, bytes;
-            uint8_t to, from; /* CUmemorytype; 0: not told by the call */
+            uint8_t to, from; /* CUmemorytype; 0: the call does not say */
         } copy;
         struct {
             uint64_t address, bytes;

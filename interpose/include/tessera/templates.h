@@ -32,9 +32,8 @@
 struct tsr_templates {
     uint64_t magic;
     uint32_t version;
-    uint32_t bytes; /* of this struct */
-    uint32_t
-        published; /* atomic, release: slots in use; whoever did not find a function need not look again before it changes */
+    uint32_t bytes;     /* of this struct */
+    uint32_t published; /* atomic, release: slots in use; after a failed look-up, look again only when it has changed */
     uint32_t reserved;
 };
 

@@ -1,4 +1,4 @@
-"""Shifts, and bits that change places."""
+"""Shifts and permutations of bits."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ TESSERA_NATIVE names).
 
 import csv
 import json
+import math
 import os
 import signal
 import statistics
@@ -180,6 +181,13 @@ def judge(samples: Sequence[Sample], warm_up_seconds: float) -> list[Slope]:
     return found
 
 
+def round_marks(most: float) -> list[float]:
+    """Up to seven multiples of 1, 2 or 5 times a power of ten, from 0 on."""
+    power = 10 ** math.floor(math.log10(most / 6))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= most / 6)
+    return [count * step for count in range(int(most / step) + 1)]
+
+
 def draw(samples: Sequence[Sample], warm_up_seconds: float) -> str:
     """Memory of each process over time, as SVG."""
     width, height, left, top = 900, 420, 70, 30
@@ -196,11 +204,13 @@ def draw(samples: Sequence[Sample], warm_up_seconds: float) -> str:
         f'<text x="{left}" y="18">Memory (PSS) in MiB over minutes; grey: warm-up</text>',
         f'<rect x="{left}" y="{top}" width="{warm_up_seconds * across:.1f}" height="{floor - top}" fill="#f0f1f3"/>',
     ]
-    for tenth in range(0, 11, 2):
-        y, x = floor - highest * tenth / 10 * up, left + longest * tenth / 10 * across
+    for mib in round_marks(highest / 1024):
+        y = floor - mib * 1024 * up
         parts.append(f'<line x1="{left}" x2="{width - 20}" y1="{y:.1f}" y2="{y:.1f}" stroke="#d5d8dd"/>')
-        parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{highest * tenth / 10 / 1024:.0f}</text>')
-        parts.append(f'<text x="{x:.1f}" y="{floor + 16}" text-anchor="middle">{longest * tenth / 600:.1f}</text>')
+        parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{mib:g}</text>')
+    for minutes in round_marks(longest / 60):
+        x = left + minutes * 60 * across
+        parts.append(f'<text x="{x:.1f}" y="{floor + 16}" text-anchor="middle">{minutes:g}</text>')
     for number, who in enumerate(dict.fromkeys(sample.who for sample in seen)):
         color = colors[number % len(colors)]
         line = " ".join(

@@ -1,6 +1,6 @@
 /*
- * The bytes at all integer points of a system: a box of variables, of it the points where all conditions are at most 0, and an address that
- * is affine in them. What is told is an under-approximation: every byte of a piece belongs to a point. Steps that change variables are
+ * The bytes at all integer points of a system: the points of a box of variables at which all conditions are at most 0, mapped to addresses by an
+ * affine form. The result is an under-approximation: every byte of a piece belongs to a point. Changes of variables are
  * bijections; where points are given up, pieces become fewer, never wider.
  *
  * - A variable that is alone in a condition gets its end from it.
@@ -21,7 +21,7 @@
 struct solver {
     struct tsr_evaluation *e;
     int64_t size;
-    struct tsr_lattice_piece *pieces;
+    struct tsr_points_piece *pieces;
     uint32_t capacity, count;
 };
 
@@ -35,7 +35,7 @@ static bool is_near(tsr_wide a, tsr_wide limit)
 }
 
 /* The greatest value of a row, or the least. */
-static tsr_wide end_of(const struct tsr_lattice *l, const struct tsr_lattice_row *row, bool upper)
+static tsr_wide end_of(const struct tsr_points *l, const struct tsr_points_row *row, bool upper)
 {
     tsr_wide total = row->constant;
     for (uint32_t i = 0; i < l->columns; i++)
@@ -44,7 +44,7 @@ static tsr_wide end_of(const struct tsr_lattice *l, const struct tsr_lattice_row
     return total;
 }
 
-static bool has_results(const struct tsr_lattice *l, const struct tsr_lattice_row *row)
+static bool has_results(const struct tsr_points *l, const struct tsr_points_row *row)
 {
     for (uint32_t i = 0; i < l->columns; i++)
         if (row->by[i] && l->column[i].is_result)
@@ -53,10 +53,10 @@ static bool has_results(const struct tsr_lattice *l, const struct tsr_lattice_ro
 }
 
 /* Variable = factor * variable + distance, in all rows. False: too large. */
-static bool change(struct tsr_lattice *l, uint32_t column, int64_t factor, int64_t distance)
+static bool change(struct tsr_points *l, uint32_t column, int64_t factor, int64_t distance)
 {
     for (uint32_t n = 0; n < l->rows; n++) {
-        struct tsr_lattice_row *row = &l->row[n];
+        struct tsr_points_row *row = &l->row[n];
         if (l->use[n] == TSR_ROW_NONE || !row->by[column])
             continue;
         tsr_wide constant = row->constant + (tsr_wide)row->by[column] * distance;
@@ -68,21 +68,21 @@ static bool change(struct tsr_lattice *l, uint32_t column, int64_t factor, int64
     return true;
 }
 
-static bool flip(struct tsr_lattice *l, uint32_t column)
+static bool flip(struct tsr_points *l, uint32_t column)
 {
     return change(l, column, -1, l->column[column].last);
 }
 
-static bool fix(struct tsr_lattice *l, uint32_t column, int64_t value)
+static bool fix(struct tsr_points *l, uint32_t column, int64_t value)
 {
     l->column[column].last = 0;
     return change(l, column, 0, value);
 }
 
 /* A condition of one variable as its end. False: it never holds. */
-static bool bound(struct tsr_lattice *l, uint32_t column, int64_t by, int64_t constant)
+static bool bound(struct tsr_points *l, uint32_t column, int64_t by, int64_t constant)
 {
-    struct tsr_lattice_column *of = &l->column[column];
+    struct tsr_points_column *of = &l->column[column];
     if (by > 0) {
         int64_t last = (int64_t)tsr_wide_divide(-(tsr_wide)constant, by);
         of->last = last < of->last ? last : of->last;
@@ -95,8 +95,8 @@ static bool bound(struct tsr_lattice *l, uint32_t column, int64_t by, int64_t co
     return of->last >= 0 && change(l, column, 1, first);
 }
 
-/* The strongest form of a condition over integers; the only variable of it, or TSR_LATTICE_COLUMNS. */
-static uint32_t normalize(const struct tsr_lattice *l, struct tsr_lattice_row *row)
+/* The strongest form of a condition over integers; the only variable of it, or TSR_POINTS_COLUMNS. */
+static uint32_t normalize(const struct tsr_points *l, struct tsr_points_row *row)
 {
     tsr_wide common = 0;
     uint32_t count = 0, only = 0;
@@ -113,24 +113,24 @@ static uint32_t normalize(const struct tsr_lattice *l, struct tsr_lattice_row *r
         for (uint32_t i = 0; i < l->columns; i++)
             row->by[i] /= (int64_t)common;
     }
-    return count == 1 ? only : TSR_LATTICE_COLUMNS;
+    return count == 1 ? only : TSR_POINTS_COLUMNS;
 }
 
 /* Conditions that the box implies are dropped, those of one variable taken into it. False: no point is left. */
-static bool tighten(struct tsr_lattice *l)
+static bool tighten(struct tsr_points *l)
 {
     bool goes_on = true;
     while (goes_on) {
         goes_on = false;
         for (uint32_t n = 0; n < l->rows; n++) {
-            struct tsr_lattice_row *row = &l->row[n];
+            struct tsr_points_row *row = &l->row[n];
             if (l->use[n] != TSR_ROW_CONDITION || has_results(l, row))
                 continue;
             if (end_of(l, row, false) > 0)
                 return false;
             uint32_t only = normalize(l, row);
             bool is_implied = end_of(l, row, true) <= 0;
-            if (!is_implied && only == TSR_LATTICE_COLUMNS)
+            if (!is_implied && only == TSR_POINTS_COLUMNS)
                 continue;
             l->use[n] = TSR_ROW_NONE;
             if (!is_implied && !bound(l, only, row->by[only], row->constant))
@@ -141,13 +141,13 @@ static bool tighten(struct tsr_lattice *l)
     return true;
 }
 
-static bool is_free(const struct tsr_lattice *l, uint32_t column)
+static bool is_free(const struct tsr_points *l, uint32_t column)
 {
     return !l->column[column].is_result && l->column[column].last > 0;
 }
 
 /* What u's coefficients are everywhere of v's; 0: not the same. */
-static int64_t ratio_of(const struct tsr_lattice *l, uint32_t u, uint32_t v)
+static int64_t ratio_of(const struct tsr_points *l, uint32_t u, uint32_t v)
 {
     int64_t ratio = 0;
     for (uint32_t n = 0; n < l->rows; n++) {
@@ -162,7 +162,7 @@ static int64_t ratio_of(const struct tsr_lattice *l, uint32_t u, uint32_t v)
 }
 
 /* Makes two variables one, v. False: they are not. */
-static bool unite(struct tsr_lattice *l, uint32_t u, uint32_t v)
+static bool unite(struct tsr_points *l, uint32_t u, uint32_t v)
 {
     int64_t ratio = ratio_of(l, u, v);
     if (ratio == 0 || ratio == INT64_MIN || (ratio < 0 ? -ratio : ratio) - 1 > l->column[v].last)
@@ -179,7 +179,7 @@ static bool unite(struct tsr_lattice *l, uint32_t u, uint32_t v)
 }
 
 /* False: no point is left. */
-static bool simplify(struct tsr_lattice *l)
+static bool simplify(struct tsr_points *l)
 {
     bool goes_on = true;
     while (goes_on) {
@@ -194,15 +194,15 @@ static bool simplify(struct tsr_lattice *l)
 }
 
 /* Variable = divisor * a new one + itself. False: there is no room. */
-static bool split(struct tsr_lattice *l, uint32_t column, int64_t divisor)
+static bool split(struct tsr_points *l, uint32_t column, int64_t divisor)
 {
     int64_t last = l->column[column].last;
     uint32_t quotient = l->columns, condition = l->rows;
     bool is_ragged = (last + 1) % divisor != 0;
-    if (quotient == TSR_LATTICE_COLUMNS || (is_ragged && condition == TSR_LATTICE_ROWS))
+    if (quotient == TSR_POINTS_COLUMNS || (is_ragged && condition == TSR_POINTS_ROWS))
         return false;
     l->columns++;
-    l->column[quotient] = (struct tsr_lattice_column){last / divisor, TSR_NO_SYMBOL, false};
+    l->column[quotient] = (struct tsr_points_column){last / divisor, TSR_NO_SYMBOL, false};
     l->column[column].last = divisor - 1;
     for (uint32_t n = 0; n < l->rows; n++) {
         tsr_wide by = (tsr_wide)l->row[n].by[column] * divisor;
@@ -215,7 +215,7 @@ static bool split(struct tsr_lattice *l, uint32_t column, int64_t divisor)
     if (is_ragged) {
         l->rows++;
         l->use[condition] = TSR_ROW_CONDITION;
-        l->row[condition] = (struct tsr_lattice_row){.constant = -last};
+        l->row[condition] = (struct tsr_points_row){.constant = -last};
         l->row[condition].by[quotient] = divisor;
         l->row[condition].by[column] = 1;
     }
@@ -223,12 +223,12 @@ static bool split(struct tsr_lattice *l, uint32_t column, int64_t divisor)
 }
 
 /* Puts a row in the place of a variable that is its value. False: too large. */
-static bool replace(struct tsr_lattice *l, uint32_t column, const struct tsr_lattice_row *value)
+static bool replace(struct tsr_points *l, uint32_t column, const struct tsr_points_row *value)
 {
-    if (column == TSR_LATTICE_COLUMNS)
+    if (column == TSR_POINTS_COLUMNS)
         return true;
     for (uint32_t n = 0; n < l->rows; n++) {
-        struct tsr_lattice_row *row = &l->row[n];
+        struct tsr_points_row *row = &l->row[n];
         int64_t by = row->by[column];
         if (l->use[n] == TSR_ROW_NONE || !by)
             continue;
@@ -247,23 +247,23 @@ static bool replace(struct tsr_lattice *l, uint32_t column, const struct tsr_lat
     return true;
 }
 
-/* The variable that has to become digits before a dividend can be divided; TSR_LATTICE_COLUMNS: none. */
-static uint32_t to_be_split(const struct tsr_lattice *l, const struct tsr_lattice_row *rest, int64_t divisor)
+/* The variable that has to become digits before a dividend can be divided; TSR_POINTS_COLUMNS: none. */
+static uint32_t to_be_split(const struct tsr_points *l, const struct tsr_points_row *rest, int64_t divisor)
 {
-    uint32_t found = TSR_LATTICE_COLUMNS;
+    uint32_t found = TSR_POINTS_COLUMNS;
     for (uint32_t i = 0; i < l->columns; i++)
         if (rest->by[i] && divisor % rest->by[i] == 0 && l->column[i].last >= divisor / rest->by[i] &&
-            (found == TSR_LATTICE_COLUMNS || rest->by[i] > rest->by[found]))
+            (found == TSR_POINTS_COLUMNS || rest->by[i] > rest->by[found]))
             found = i;
     return found;
 }
 
 /* dividend = divisor * quotient + rest, coefficient by coefficient. */
-static void halve(const struct tsr_lattice *l, const struct tsr_lattice_row *dividend, int64_t divisor,
-                  struct tsr_lattice_row *quotient, struct tsr_lattice_row *rest)
+static void halve(const struct tsr_points *l, const struct tsr_points_row *dividend, int64_t divisor,
+                  struct tsr_points_row *quotient, struct tsr_points_row *rest)
 {
-    *quotient = (struct tsr_lattice_row){.constant = (int64_t)tsr_wide_divide(dividend->constant, divisor)};
-    *rest = (struct tsr_lattice_row){.constant = (int64_t)tsr_wide_modulo(dividend->constant, divisor)};
+    *quotient = (struct tsr_points_row){.constant = (int64_t)tsr_wide_divide(dividend->constant, divisor)};
+    *rest = (struct tsr_points_row){.constant = (int64_t)tsr_wide_modulo(dividend->constant, divisor)};
     for (uint32_t i = 0; i < l->columns; i++) {
         if (!dividend->by[i] || (!l->column[i].is_result && l->column[i].last == 0))
             continue;
@@ -276,24 +276,24 @@ static void halve(const struct tsr_lattice *l, const struct tsr_lattice_row *div
  * Forms are divided without the multiples of the divisor that their coefficients have. With some of them put back, taken from the quotient
  * again, the variables of a dividend may be digits of one number. False: too large.
  */
-static bool restore_digits(struct tsr_lattice *l, const struct tsr_lattice_division *division)
+static bool restore_digits(struct tsr_points *l, const struct tsr_points_division *division)
 {
-    struct tsr_lattice_row *dividend = &l->row[division->dividend];
-    bool done[TSR_LATTICE_COLUMNS] = {false};
+    struct tsr_points_row *dividend = &l->row[division->dividend];
+    bool done[TSR_POINTS_COLUMNS] = {false};
     tsr_wide place = 0;
     for (;;) {
-        uint32_t next = TSR_LATTICE_COLUMNS;
+        uint32_t next = TSR_POINTS_COLUMNS;
         for (uint32_t i = 0; i < l->columns; i++) {
             if (!dividend->by[i] || done[i] || !is_free(l, i))
                 continue;
             bool is_next = place ? (place - dividend->by[i]) % division->divisor == 0
-                                 : next == TSR_LATTICE_COLUMNS || dividend->by[i] < dividend->by[next];
+                                 : next == TSR_POINTS_COLUMNS || dividend->by[i] < dividend->by[next];
             next = is_next ? i : next;
         }
-        if (next == TSR_LATTICE_COLUMNS)
+        if (next == TSR_POINTS_COLUMNS)
             return true;
         tsr_wide multiple = place ? (place - dividend->by[next]) / division->divisor : 0;
-        for (uint32_t n = 0; n < l->rows && division->quotient != TSR_LATTICE_COLUMNS; n++) {
+        for (uint32_t n = 0; n < l->rows && division->quotient != TSR_POINTS_COLUMNS; n++) {
             tsr_wide by = l->row[n].by[next] - multiple * l->row[n].by[division->quotient];
             if (l->use[n] == TSR_ROW_NONE)
                 continue;
@@ -310,9 +310,9 @@ static bool restore_digits(struct tsr_lattice *l, const struct tsr_lattice_divis
 }
 
 /* Quotient and remainder as rows of variables. False: they are no such rows. */
-static bool divide(struct tsr_lattice *l, const struct tsr_lattice_division *division)
+static bool divide(struct tsr_points *l, const struct tsr_points_division *division)
 {
-    struct tsr_lattice_row quotient, rest;
+    struct tsr_points_row quotient, rest;
     if (has_results(l, &l->row[division->dividend]) || !restore_digits(l, division) || !simplify(l))
         return false;
     for (;;) {
@@ -320,23 +320,23 @@ static bool divide(struct tsr_lattice *l, const struct tsr_lattice_division *div
         if (end_of(l, &rest, true) < division->divisor)
             break;
         uint32_t column = to_be_split(l, &rest, division->divisor);
-        if (column == TSR_LATTICE_COLUMNS || !split(l, column, division->divisor / rest.by[column]))
+        if (column == TSR_POINTS_COLUMNS || !split(l, column, division->divisor / rest.by[column]))
             return false;
     }
     l->use[division->dividend] = TSR_ROW_NONE;
     return replace(l, division->quotient, &quotient) && replace(l, division->remainder, &rest);
 }
 
-static bool is_asked_for(const struct tsr_lattice *l, uint32_t column)
+static bool is_asked_for(const struct tsr_points *l, uint32_t column)
 {
-    for (uint32_t n = 0; n < l->rows && column < TSR_LATTICE_COLUMNS; n++)
+    for (uint32_t n = 0; n < l->rows && column < TSR_POINTS_COLUMNS; n++)
         if (l->use[n] != TSR_ROW_NONE && l->row[n].by[column])
             return true;
     return false;
 }
 
 /* False: no point is left, or not all divisions can be done. */
-static bool divide_all(struct tsr_lattice *l)
+static bool divide_all(struct tsr_points *l)
 {
     for (uint32_t i = l->divisions; i-- > 0;)
         if (!is_asked_for(l, l->division[i].quotient) && !is_asked_for(l, l->division[i].remainder))
@@ -348,7 +348,7 @@ static bool divide_all(struct tsr_lattice *l)
 }
 
 /* Variables that the address does not have take a value that conditions have least against. */
-static bool choose_others(struct tsr_lattice *l)
+static bool choose_others(struct tsr_points *l)
 {
     bool is_changed = false;
     for (uint32_t i = 0; i < l->columns; i++) {
@@ -371,11 +371,11 @@ static bool choose_others(struct tsr_lattice *l)
 static void add_piece(struct solver *s, int64_t first, struct dimension outer, int64_t width)
 {
     if (s->count < s->capacity)
-        s->pieces[s->count++] = (struct tsr_lattice_piece){first, outer.stride, outer.count, width};
+        s->pieces[s->count++] = (struct tsr_points_piece){first, outer.stride, outer.count, width};
 }
 
 /* The variables of the address, the least coefficients first. False: too large. */
-static uint32_t dimensions_of(struct tsr_lattice *l, struct dimension *found)
+static uint32_t dimensions_of(struct tsr_points *l, struct dimension *found)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < l->columns; i++) {
@@ -397,7 +397,7 @@ static void enumerate(struct solver *s, int64_t first, const struct dimension *o
 {
     struct dimension longest = {0, 1};
     uint32_t at = count, made = 0;
-    int64_t index[TSR_LATTICE_COLUMNS] = {0};
+    int64_t index[TSR_POINTS_COLUMNS] = {0};
     for (uint32_t i = 0; i < count; i++)
         if (outer[i].count > longest.count) {
             longest = outer[i];
@@ -416,9 +416,9 @@ static void enumerate(struct solver *s, int64_t first, const struct dimension *o
 }
 
 /* The bytes of an address without conditions. */
-static void emit(struct solver *s, struct tsr_lattice *l)
+static void emit(struct solver *s, struct tsr_points *l)
 {
-    struct dimension found[TSR_LATTICE_COLUMNS], outer[TSR_LATTICE_COLUMNS];
+    struct dimension found[TSR_POINTS_COLUMNS], outer[TSR_POINTS_COLUMNS];
     uint32_t count = dimensions_of(l, found), outers = 0;
     int64_t width = s->size;
     if (count == UINT32_MAX || !is_near(end_of(l, &l->row[0], true), FARTHEST))
@@ -436,7 +436,7 @@ static void emit(struct solver *s, struct tsr_lattice *l)
 }
 
 /* How many values of a variable, from the first on, a condition allows whatever the others are, and with the best others. */
-static void allowed(const struct tsr_lattice *l, const struct tsr_lattice_row *row, uint32_t column, int64_t *always,
+static void allowed(const struct tsr_points *l, const struct tsr_points_row *row, uint32_t column, int64_t *always,
                     int64_t *sometimes)
 {
     tsr_wide by = row->by[column], last = l->column[column].last;
@@ -458,9 +458,9 @@ struct choice {
 };
 
 /* The variable of a condition that loses least when it is held to what is always allowed; `cases`: when the rest is looked at, too. */
-static struct choice choose(const struct tsr_lattice *l, const struct tsr_lattice_row *row, bool cases)
+static struct choice choose(const struct tsr_points *l, const struct tsr_points_row *row, bool cases)
 {
-    struct choice best = {TSR_LATTICE_COLUMNS, 0, 0, -1};
+    struct choice best = {TSR_POINTS_COLUMNS, 0, 0, -1};
     for (uint32_t i = 0; i < l->columns; i++) {
         struct choice each = {.column = i};
         if (!row->by[i])
@@ -475,21 +475,21 @@ static struct choice choose(const struct tsr_lattice *l, const struct tsr_lattic
     return best;
 }
 
-static void finish(struct solver *s, struct tsr_lattice *l, int depth);
+static void finish(struct solver *s, struct tsr_points *l, int depth);
 
-static void look_at_cases(struct solver *s, const struct tsr_lattice *l, struct choice choice, int depth)
+static void look_at_cases(struct solver *s, const struct tsr_points *l, struct choice choice, int depth)
 {
     char *kept = s->e->next;
     for (int64_t value = choice.always; value < choice.sometimes; value++) {
-        struct tsr_lattice *copy = tsr_scratch_take(s->e, sizeof *copy);
-        tsr_lattice_copy(copy, l);
+        struct tsr_points *copy = tsr_scratch_take(s->e, sizeof *copy);
+        tsr_points_copy(copy, l);
         if (fix(copy, choice.column, value))
             finish(s, copy, depth + 1);
         s->e->next = kept;
     }
 }
 
-static void finish(struct solver *s, struct tsr_lattice *l, int depth)
+static void finish(struct solver *s, struct tsr_points *l, int depth)
 {
     if (!simplify(l))
         return;
@@ -500,7 +500,7 @@ static void finish(struct solver *s, struct tsr_lattice *l, int depth)
             continue;
         tsr_evaluation_spend(s->e, l->columns);
         struct choice choice = choose(l, &l->row[n], depth < CASES_DEEP);
-        if (choice.column == TSR_LATTICE_COLUMNS || (l->row[n].by[choice.column] < 0 && !flip(l, choice.column)))
+        if (choice.column == TSR_POINTS_COLUMNS || (l->row[n].by[choice.column] < 0 && !flip(l, choice.column)))
             return;
         if (depth < CASES_DEEP && choice.sometimes - choice.always <= CASES)
             look_at_cases(s, l, choice, depth);
@@ -516,7 +516,7 @@ static void finish(struct solver *s, struct tsr_lattice *l, int depth)
 }
 
 /* Columns, rows and divisions as far as there are any: few of them, mostly. */
-void tsr_lattice_copy(struct tsr_lattice *to, const struct tsr_lattice *from)
+void tsr_points_copy(struct tsr_points *to, const struct tsr_points *from)
 {
     to->columns = from->columns;
     to->rows = from->rows;
@@ -528,12 +528,12 @@ void tsr_lattice_copy(struct tsr_lattice *to, const struct tsr_lattice *from)
 }
 
 /* Pieces of `size` bytes at every address; all of them, or fewer. */
-uint32_t tsr_lattice_solve(struct tsr_evaluation *e, struct tsr_lattice *lattice, int64_t size,
-                           struct tsr_lattice_piece *pieces, uint32_t capacity)
+uint32_t tsr_points_solve(struct tsr_evaluation *e, struct tsr_points *system, int64_t size, struct tsr_points_piece *pieces,
+                          uint32_t capacity)
 {
     struct solver s = {e, size, pieces, capacity, 0};
-    tsr_evaluation_spend(e, lattice->rows + lattice->columns);
-    if (divide_all(lattice))
-        finish(&s, lattice, 0);
+    tsr_evaluation_spend(e, system->rows + system->columns);
+    if (divide_all(system))
+        finish(&s, system, 0);
     return s.count;
 }

@@ -1,8 +1,9 @@
-"""Values that a compiler computes again where it had no room to keep them: where paths meet they are one value.
+"""Rematerialised values: a compiler that has no register to keep a value in computes it again. A phi of such copies is
+one value.
 
-A node is seen where the facts of its condition hold. So paths that meet have the value of one of them when all of them
-have the same value, and that one is there before they part, or is made of what a launch has from the beginning, under
-no more than the facts of where they meet.
+A node may be used where the facts of its condition hold. So a phi is replaced by one of its operands if all of them are
+equal and that one either dominates the phi, or is computed from what a launch has from the beginning under no
+more facts than hold at the phi.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Dominates = Callable[[int, int], bool]
 def settle(graph: Graph, dominates: Dominates) -> None:
     """Replaces phis of one value; operands are rewritten by `simplify`.
 
-    `dominates`: whether every way to the second block leads through the first.
+    `dominates`: whether every path to the second block goes through the first.
     """
     numbering = Numbering(graph)
     for index in range(len(graph.nodes)):

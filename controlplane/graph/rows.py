@@ -1,7 +1,7 @@
-"""Strided bytes within an interval, by arithmetic. A lattice is (stride, width, phase): the bytes x with
-(x - phase) mod stride < width; None is every byte.
+"""Rows of bytes within an interval: pieces of equal width at a stride, by arithmetic. Rows are (stride, width, phase):
+the bytes x with (x - phase) mod stride < width; None is every byte. memory/rows.h is the same in C.
 
-Where two lattices have nothing to do with each other, `meet` says yes and `covers` says no.
+Where the strides of two have no common pattern, `meet` says yes and `covers` says no.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from typing import TypeAlias
 
 from controlplane.graph.nodes import Span
 
-Lattice: TypeAlias = "tuple[int, int, int] | None"
+Rows: TypeAlias = "tuple[int, int, int] | None"
 
 
-def lattice_of(span: Span) -> Lattice:
+def rows_of(span: Span) -> Rows:
     if not span.stride or span.width >= span.stride or span.end - span.first <= span.width:
         return None
     return span.stride, span.width, span.first % span.stride
 
 
-def count(lattice: Lattice, first: int, end: int) -> int:
+def count(rows: Rows, first: int, end: int) -> int:
     """How many of the bytes first to end - 1 are in it."""
-    if lattice is None:
+    if rows is None:
         return end - first
-    stride, width, phase = lattice
+    stride, width, phase = rows
     before, upto = first - phase, end - phase
     here = upto // stride * width + min(upto % stride, width)
     return here - (before // stride * width + min(before % stride, width))
 
 
-def meet(one: Lattice, other: Lattice) -> bool:
+def meet(one: Rows, other: Rows) -> bool:
     """Whether they may have a byte in common."""
     if one is None or other is None:
         return True
@@ -39,8 +39,8 @@ def meet(one: Lattice, other: Lattice) -> bool:
     return ahead < one[1] or ahead + other[1] > period
 
 
-def covers(one: Lattice, other: Lattice) -> bool:
-    """Whether all bytes of the other are surely in one."""
+def covers(one: Rows, other: Rows) -> bool:
+    """Whether all bytes of the other must be in one."""
     if one is None or one == other:
         return True
     if other is None or other[0] % one[0]:
@@ -48,7 +48,7 @@ def covers(one: Lattice, other: Lattice) -> bool:
     return (other[2] - one[2]) % one[0] + other[1] <= one[1]
 
 
-def common(one: Lattice, other: Lattice, first: int, end: int) -> int:
+def common(one: Rows, other: Rows, first: int, end: int) -> int:
     """How many bytes they have in common there; at most as many, where that is not known."""
     if one is None or other is None or one[0] != other[0]:
         return min(count(one, first, end), count(other, first, end))
