@@ -1,7 +1,8 @@
 """Which analyses the latest runs used, so that the next one has them from the cache before its program starts.
 
 A file beside the cache's entries, the latest used first; of two runs that end at the same time one is remembered. It
-begins with a digest of the rest. What is damaged, or of another version of the analyser, is forgotten.
+begins with a digest of the rest. What is damaged, or of another version of the analyser, is forgotten. Another one has
+the launches that shims had to evaluate (tessera/templates.h), so that in the next run none has to wait for that.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Recent:
 
     def __init__(self, cache: Cache, consent: Consent, *, clones: bool) -> None:
         self._folder = cache.folder
+        self._shapes = f"{RECENT}shapes"
         self._place = f"{RECENT}{consent.value}{'-clones' if clones else ''}.json"
 
     def listed(self) -> list[Key]:
@@ -37,11 +39,26 @@ class Recent:
         except (ValueError, TypeError, LookupError, RecursionError):
             return []
 
+    def shapes(self) -> bytes:
+        """As Table.shapes gave them."""
+        read = self._folder.read(self._shapes)
+        digest, data = (b"", b"") if read is None else (read[0][:DIGEST_BYTES], read[0][DIGEST_BYTES:])
+        return data if _digest(data) == digest else b""
+
+    def remember_shapes(self, data: bytes) -> None:
+        """All of them, those of earlier runs, too."""
+        self._folder.write(self._shapes, _digest(data) + data)
+
     def remember(self, used: Iterable[Key]) -> None:
         """These were used, before all others."""
         keys = list(dict.fromkeys([*used, *self.listed()]))[:MOST]
         data = json.dumps([analyser_version(), [key.fields() for key in keys]]).encode()
         self._folder.write(self._place, digest_of(data) + data)
+
+
+def _digest(shapes: bytes) -> bytes:
+    """Those of another version of the analyser are none."""
+    return digest_of(analyser_version().encode() + shapes)
 
 
 def _key(fields: list[Any]) -> Key:

@@ -67,6 +67,7 @@ class AnalysisService:
         """Before the program starts, for as long as it may wait."""
         if self._table is None or self._recent is None:
             return
+        self._table.give_shapes(self._recent.shapes())
         end = time.monotonic() + FIRST_SECONDS
         for key in self._recent.listed():
             found = self._analyst.cache.get(key, is_use=False)
@@ -87,6 +88,7 @@ class AnalysisService:
         self._analyst.pool.finish()
         if self._recent is not None:
             self._recent.remember(self._useful)
+            self._remember_shapes(self._recent)
         for image in self._images.values():
             os.close(image.descriptor)
         self._images.clear()
@@ -129,6 +131,12 @@ class AnalysisService:
 
     def end(self, process: Process) -> None:
         self._uses.pop(process.index)
+
+    def _remember_shapes(self, recent: Recent) -> None:
+        """When they fill most of their room, those that are still launched are gathered anew."""
+        shapes = b"" if self._table is None else self._table.shapes()
+        if self._table is not None and shapes:
+            recent.remember_shapes(shapes if len(shapes) < self._table.shapes_room * 3 // 4 else b"")
 
     def _use(self, uses: _Uses, function: Entry) -> None:
         code, size, file = uses.modules[function.parent]

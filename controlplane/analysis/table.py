@@ -54,13 +54,15 @@ class Table:
         """Does not keep the descriptor."""
         ffi, _ = records.header(HEADER)
         self._slots_count = _constant("TSR_TEMPLATES_SLOTS")
-        self._size = _constant("TSR_TEMPLATES_BYTES")
-        self._view = mmap.mmap(descriptor, self._size)
+        self._size = _constant("TSR_SHAPES_OFFSET")
+        self._view = mmap.mmap(descriptor, _constant("TSR_TEMPLATES_BYTES"))
         content = ffi.from_buffer(self._view, require_writable=True)
         start = _constant("TSR_TEMPLATES_SLOTS_OFFSET")
         self._header: Any = cast("Any", ffi.cast("struct tsr_templates *", content))
         self._slots: Any = cast("Any", ffi.cast("struct tsr_templates_slot *", content + start))
         self._next = start + self._slots_count * ffi.sizeof("struct tsr_templates_slot")
+        self._shapes: Any = cast("Any", ffi.cast("struct tsr_shapes *", content + self._size))
+        self._shapes_at = self._size + ffi.sizeof("struct tsr_shapes")
 
     @property
     def published(self) -> int:
@@ -83,6 +85,21 @@ class Table:
         slot.offset = offset
         self._header.published += 1
         return True
+
+    @property
+    def shapes_room(self) -> int:
+        """Bytes."""
+        return len(self._view) - self._shapes_at
+
+    def shapes(self) -> bytes:
+        """The launches that shims had to evaluate, as they wrote them."""
+        return self._view[self._shapes_at : self._shapes_at + min(int(self._shapes.used), self.shapes_room)]
+
+    def give_shapes(self, data: bytes) -> None:
+        """Those of earlier runs. Before any shim writes its own."""
+        if len(data) <= self.shapes_room:
+            self._view[self._shapes_at : self._shapes_at + len(data)] = data
+            self._shapes.used = len(data)
 
     def _put(self, data: bytes) -> int:
         """Where it is now."""

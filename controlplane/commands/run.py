@@ -249,8 +249,6 @@ def _policy(options: argparse.Namespace, emulation: Emulation | None) -> Policy:
         policy = in_order(policy, Order(options.order))
     if not policy.says_memory:
         policy = with_usual_memory(policy, _against_copies(options))
-    if policy.verify and policy.memory_place == COPIES:
-        raise ConfigError("launches are not verified while GPUs have copies of memory", expected="another memory.place")
     if options.check_writes is not None and policy.memory_place == COPIES:
         raise ConfigError(
             "--check-writes takes what home pulls from another GPU's copy of memory for written",

@@ -24,7 +24,8 @@ void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns);
 void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns);
 double tsr_place_end(const struct tsr_place *place);
 void tsr_guard_init(struct tsr_guard *guard, const struct tsr_guard_options *options);
-bool tsr_guard_next(struct tsr_guard *guard, double single_ns, double end_ns);
+struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *place);
+bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now);
 """
 
 
@@ -58,11 +59,11 @@ class Rule:
 class GuardRule:
     """Of the guard (tessera/place.h)."""
 
-    window_ns: float = 20e6
+    window_ns: float = 60e6
     rest_ns: float = 20e6
     longest_rest_ns: float = 10e9
     least: float = 0.01
-    budget_ns: float = 1e6
+    budget_ns: float = 3e6
 
 
 class Part(NamedTuple):
@@ -81,6 +82,14 @@ class Answer(NamedTuple):
     finish_ns: float
     single_ns: float
     pulled: int
+
+
+class Clocks(NamedTuple):
+    """When all would be done on one GPU, will be done, and would be in the way that is followed, had it always been."""
+
+    single_ns: float
+    end_ns: float
+    promised_ns: float
 
 
 class Place:
@@ -110,14 +119,17 @@ class Place:
         ns: float,
         parts: Sequence[Part],
         *,
+        like: int = 0,
         written: int = 0,
         allowed: int | None = None,
         stays: bool = False,
         constants: Sequence[int] = (),
     ) -> Answer:
-        """allowed: set of GPUs; all by default. constants: bytes that each GPU lacks."""
+        """like: the same for launches that are alike, not 0. allowed: set of GPUs; all by default. constants:
+        bytes that each GPU lacks.
+        """
         launch = self._launch
-        launch.last, launch.now_ns, launch.written = last, now_ns, written
+        launch.like, launch.last, launch.now_ns, launch.written = like, last, now_ns, written
         launch.allowed = self._everywhere if allowed is None else allowed
         launch.stays = stays
         launch.ns = [ns] * self.gpus
@@ -145,6 +157,11 @@ class Place:
         return end
 
     @property
+    def clocks(self) -> Clocks:
+        found = self._library.functions.tsr_place_clocks(self._place)
+        return Clocks(found.single_ns, found.end_ns, found.promised_ns)
+
+    @property
     def follows(self) -> Ways:
         return Ways(1 << self._place.way)
 
@@ -155,14 +172,16 @@ class Guard:
     def __init__(self, rule: GuardRule) -> None:
         self._library = library()
         self._guard = _new(self._library.ffi, "struct tsr_guard *")
+        self._clocks = _new(self._library.ffi, "struct tsr_guard_clocks *")
         options = _new(self._library.ffi, "struct tsr_guard_options *")
         options.window_ns, options.rest_ns, options.longest_rest_ns = rule.window_ns, rule.rest_ns, rule.longest_rest_ns
         options.least, options.budget_ns = rule.least, rule.budget_ns
         self._library.functions.tsr_guard_init(self._guard, options)
 
-    def stays(self, single_ns: float, end_ns: float) -> bool:
+    def stays(self, now: Clocks) -> bool:
         """Whether the next launch is issued at home."""
-        return bool(self._library.functions.tsr_guard_next(self._guard, single_ns, end_ns))
+        self._clocks.single_ns, self._clocks.end_ns, self._clocks.promised_ns = now
+        return bool(self._library.functions.tsr_guard_next(self._guard, self._clocks))
 
     @property
     def windows(self) -> tuple[int, int]:

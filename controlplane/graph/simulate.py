@@ -88,6 +88,7 @@ class _Run:
         self.place = Place(gpus, rule)
         self.guard = Guard(guard) if guard is not None else None
         self.stays = False
+        self.alike: dict[tuple[What, str], int] = {}
         self.host: dict[int, float] = {}  # when each thread calls next
         self.last: dict[str, int] = {}  # number of each stream's last operation that ran
         self.before: list[int] = []  # at each operation: of its stream, up to it
@@ -130,12 +131,13 @@ class _Run:
             called,
             node.ns,
             parts,
+            like=self.alike.setdefault((node.what, node.name), len(self.alike) + 1),
             written=sum(write.span.end - write.span.first for write in node.writes),
             allowed=None if allowed is None else 1 << allowed,
             stays=self.stays,
         )
         if self.guard is not None:
-            self.stays = self.guard.stays(answer.single_ns, self.place.end_ns)
+            self.stays = self.guard.stays(self.place.clocks)
         self.take(number, answer.gpu)
         return answer
 

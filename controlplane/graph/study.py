@@ -10,12 +10,14 @@ import networkx as nx
 
 from controlplane.graph import groups
 from controlplane.graph.chains import Chains, chains, ratio
-from controlplane.graph.groups import Fan, Parts, Steps
+from controlplane.graph.groups import Fan, Group, Parts, Steps
 from controlplane.graph.nodes import What
 from controlplane.graph.paths import Path, by_bytes, by_streams, only_sure
 from controlplane.graph.rule import Rule
 from controlplane.graph.simulate import Schedule, simulate
 from controlplane.graph.versions import Dependencies
+
+MOSTLY = 0.5  # of a group's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,9 @@ class Unit:
 @dataclass(slots=True)
 class Study:
     """A program, what depends on what in it, and how it would run on `gpus` GPUs, once as it is known and once if all
-    were known (in `chains`). mark: the last operation before the part that is measured; -1: all of it is. parts and
-    fans are what would be independent if all were known; joined: how many groups there are as it is known.
+    were known (in `chains`). mark: the last operation before the part that is measured; -1: all of it is. parts, fans
+    and requests are what would be independent if all were known; joined: how many groups there are as it is known.
+    branches: the fans that are no requests.
     """
 
     found: Dependencies
@@ -40,6 +43,8 @@ class Study:
     parts: Parts
     joined: int
     fans: list[Fan]
+    branches: list[Fan]
+    requests: tuple[tuple[int, ...], ...]
     steps: Steps | None
     one: Schedule
     several: Schedule
@@ -61,24 +66,11 @@ class Study:
             ns[gpu] += max(end - max(start, first), 0.0)
         return [each / self.several.span_ns if self.several.span_ns else 0.0 for each in ns]
 
-    @property
-    def requests(self) -> tuple[tuple[int, ...], ...]:
-        """Groups that need nothing of each other; or, of a single group, the parts that it is mostly made of."""
-        if len(self.parts.groups) > 1:
-            return tuple(group.nodes for group in self.parts.groups)
-        if len(self.fans) == 1 and len(self.fans[0].parts) > 2:
-            return tuple(tuple(part) for part in self.fans[0].parts)
-        return ()
-
     def units(self) -> list[Unit]:
         """What of the program is like what, as far as there are several of it."""
-        units = []
-        requests = self.requests
-        if len(requests) > 1:
-            units.append(Unit("request", requests))
-        if len(requests) < 2 or len(self.parts.groups) > 1:
-            branches = tuple(tuple(part) for fan in self.fans for part in fan.parts)
-            units += [Unit("branch", branches)] if branches else []
+        units = [Unit("request", self.requests)] if self.requests else []
+        branches = tuple(tuple(part) for fan in self.branches for part in fan.parts)
+        units += [Unit("branch", branches)] if branches else []
         if self.steps is not None:
             starts = (*self.steps.starts, self.steps.end)
             units.append(Unit("step", tuple(tuple(range(first, end)) for first, end in pairwise(starts))))
@@ -96,7 +88,9 @@ def study(found: Dependencies, gpus: int, rule: Rule | None = None, mark: int | 
         mark = steps.starts[0] - 1 if steps is not None else -1
     chained = chains(found, gpus, rule, mark)
     parts = groups.parts(chained.known, only_sure)
-    fans = [fan for group in parts.groups for fan in groups.fans(chained.known, group, steps, only_sure)]
+    fans = [groups.fans(chained.known, group, steps, only_sure) for group in parts.groups]
+    split = [_requests(found, group, some) for group, some in zip(parts.groups, fans, strict=True)]
+    requests = [part for some in split for part in some]
     return Study(
         found,
         gpus,
@@ -104,7 +98,9 @@ def study(found: Dependencies, gpus: int, rule: Rule | None = None, mark: int | 
         mark,
         parts,
         len(groups.parts(found).groups),
-        fans,
+        [fan for some in fans for fan in some],
+        [fan for some, into in zip(fans, split, strict=True) if len(into) < 2 for fan in some],
+        tuple(requests) if len(requests) > 1 else (),
         steps,
         simulate(found, 1, rule, mark=mark),
         simulate(found, gpus, rule, mark=mark),
@@ -113,6 +109,15 @@ def study(found: Dependencies, gpus: int, rule: Rule | None = None, mark: int | 
         by_bytes(found),
         chained,
     )
+
+
+def _requests(found: Dependencies, group: Group, fans: Sequence[Fan]) -> list[tuple[int, ...]]:
+    """A group that needs nothing of the others; or the parts that it is mostly made of, joined by next to nothing."""
+    if len(fans) != 1 or len(fans[0].parts) < 3:
+        return [group.nodes]
+    parts = [tuple(number for number in group.nodes if number in part) for part in fans[0].parts]
+    inside = sum(found.program.nodes[number].ns for part in parts for number in part)
+    return parts if inside > MOSTLY * group.ns else [group.nodes]
 
 
 def as_graph(found: Dependencies) -> nx.DiGraph[int]:

@@ -121,8 +121,6 @@ def with_usual_memory(policy: Policy, against: str = "") -> Policy:
 
 
 def _against_copies(policy: Policy) -> str:
-    if policy.verify:
-        return "launches are verified"
     return "no machine code may be disassembled" if policy.disassemble is Consent.NONE else ""
 
 

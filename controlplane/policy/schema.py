@@ -90,7 +90,7 @@ _MEMORY = _object(
         "place": _described(
             "Where memory lies that the program allocates on the home GPU: on a GPU of the policy, home, or, with "
             "follow, on the GPU whose launches use it; with copies, each GPU has a copy of what its launches use "
-            "(copies if rules use several GPUs, else, and with verify or disassemble: none, follow).",
+            "(copies if rules use several GPUs, else, and with disassemble: none, follow).",
             anyOf=[{"enum": ["copies", "follow", "home"]}, _GPU],
         ),
         "move_after": _described(

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import permutations
 from typing import Any, TypeAlias
 
@@ -231,6 +231,35 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """What placing launches one by one came to (`schedule: auto`); times are the rule's estimates.
+
+    launches: that were placed; unknown: of these, those of which it was not known what they touch; rested: those that
+    the guard kept at home. windows, won: of the guard. taken_ns: until all was done; single_ns: the same on a machine
+    with one GPU; promised_ns: and had the rule never been held back. read_back: numbers that the host read without
+    waiting for all that the stream had been given.
+    """
+
+    launches: int
+    unknown: int
+    rested: int
+    windows: int
+    won: int
+    taken_ns: int
+    single_ns: int
+    promised_ns: int
+    read_back: int
+
+    @property
+    def gain(self) -> float:
+        return self.single_ns / self.taken_ns if self.taken_ns else 1.0
+
+    @property
+    def promised(self) -> float:
+        return self.single_ns / self.promised_ns if self.promised_ns else 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Launches:
     """What the shim counted.
 
@@ -241,6 +270,7 @@ class Launches:
     on a GPU other than home; moved, moved_bytes: moves of memory from one GPU to another while the program ran.
     shared: of memory that GPUs have copies of; None: none has one. rules: those in use at the end. given_streams,
     given_threads: how many streams and threads were given each GPU by rules that do that. why_no_copies: the policy's.
+    schedule: None: no launch was placed one by one.
     """
 
     by_device: dict[int, int]
@@ -258,6 +288,7 @@ class Launches:
     given_streams: dict[int, int] = field(default_factory=dict)
     given_threads: dict[int, int] = field(default_factory=dict)
     why_no_copies: str = ""
+    schedule: Schedule | None = None
 
 
 def read_launches(policy: Policy, table: bytes) -> Launches:
@@ -285,7 +316,13 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         _by_gpu(record.given_streams),
         _by_gpu(record.given_threads),
         policy.why_no_copies,
+        _schedule(record.schedule),
     )
+
+
+def _schedule(record: Any) -> Schedule | None:
+    found = Schedule(*(int(getattr(record, each.name)) for each in fields(Schedule)))
+    return found if found.launches else None
 
 
 def _copies(record: Any, policy: Policy) -> Copies:

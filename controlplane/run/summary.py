@@ -11,19 +11,22 @@ from controlplane.base.tables import amount, duration, table
 from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile
 from controlplane.policy import Launches
-from controlplane.policy.table import Copies
+from controlplane.policy.table import Copies, Schedule
 
 if TYPE_CHECKING:
     from controlplane.report.statistics import AnalysisReport, Report
     from controlplane.run.checks import CheckReport
 
 LARGEST_KERNELS = 20
+LEAST_GAIN = 0.02
+MUCH_UNKNOWN = 0.05
 PULLS = {
     "launch": "launches",
     "copy": "copies",
     "unknown": "work of which nothing is known",
     "given": "memory that others are given",
     "directory": "want of room to tell who holds what",
+    "constant": "launches to come",
 }
 SHOWN_RULES = 10
 NAME_BYTES = 111  # of a kernel in the machine's table
@@ -127,6 +130,9 @@ def to_json(
         if launches.shared is not None:
             waited_ns = None if report is None else report.waited_ns
             data["memory_copies"] = {**asdict(launches.shared), "waited_ns": waited_ns}
+        if launches.schedule is not None:
+            schedule = launches.schedule
+            data["schedule"] = {**asdict(schedule), "gain": schedule.gain, "promised": schedule.promised}
         if launches.given_streams or launches.given_threads:
             data["given"] = {"streams": launches.given_streams, "threads": launches.given_threads}
         data["kept_home_by_reason"] = launches.kept_reasons
@@ -162,6 +168,8 @@ def to_text(
         reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
         because = f" ({reasons})" if reasons else ""
         parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}")
+        if launches.schedule is not None:
+            parts.append(f"  {gained(launches.schedule)}")
         parts += [f"  {each}" for each in _given(launches)]
         parts += [f"  {each}" for each in _idle_rules(launches)]
         if launches.copies:
@@ -214,6 +222,24 @@ def _copies(copies: Copies, waited_ns: int | None) -> Iterator[str]:
     for pair in copies.pairs:
         if pair.why in PAIRS:
             yield f"  GPU {pair.source} to GPU {pair.target}: {PAIRS[pair.why]}"
+
+
+def gained(schedule: Schedule) -> str:
+    """What was gained, or why nothing was; one line."""
+    share = schedule.unknown / schedule.launches
+    if schedule.gain > 1 + LEAST_GAIN:
+        return f"estimated gain: {schedule.gain:.2f} times as early as the program's own GPU alone"
+    if share > MUCH_UNKNOWN:
+        return (
+            f"nothing was gained: of {share:.0%} of the launches it is not known what they touch; they wait for all "
+            "others. The next run may know more"
+        )
+    if schedule.promised > 1 + LEAST_GAIN:
+        return (
+            f"nothing was gained yet, {schedule.promised:.2f} times as early would be possible: the run was short, or "
+            "GPUs wait for the program's host"
+        )
+    return "nothing is to be gained: launches depend on each other, or GPUs wait for the program's host"
 
 
 def _given(launches: Launches) -> Iterator[str]:

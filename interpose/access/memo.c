@@ -32,6 +32,7 @@ struct tsr_memo_path {
 #define POSITION_BITS 40u
 #define ENTRY_WORDS 128u  /* of the log for each entry: that many are remembered when they are no longer in the mean */
 #define SPLIT_ENTRIES 8u  /* times as many where tables make many ranges */
+#define TOUCHED_WORDS 512u /* of the log, when it is made: else the first launches wait for the system to find memory */
 #define MORE_WORDS 16u    /* of a key, than there are inputs and symbols: what is asked of some pointers */
 #define FULL_PATHS 4u     /* that ask for everything; there is room for as many of them */
 #define MOST_RANGES 1024u /* of an entry */
@@ -61,20 +62,19 @@ bool tsr_memo_init(struct tsr_memo *memo, uint32_t entries, const struct tsr_inp
         return true;
     while (memo->words < wanted)
         memo->words *= 2;
-    memo->slots = calloc(memo->entries, sizeof *memo->slots);
-    memo->log = malloc(memo->words * sizeof *memo->log); /* nothing is read that was not written */
-    memo->path_store = malloc(path_room(inputs) * sizeof *memo->path_store);
-    if (memo->slots && memo->log && memo->path_store)
-        return true;
-    tsr_memo_fini(memo);
-    return false;
+    uint64_t first = memo->entries + path_room(inputs);
+    memo->slots = malloc((first + memo->words) * sizeof *memo->slots);
+    if (!memo->slots)
+        return false;
+    memo->path_store = memo->slots + memo->entries;
+    memo->log = memo->slots + first;
+    memset(memo->slots, 0, (first + TOUCHED_WORDS) * sizeof *memo->slots);
+    return true;
 }
 
 void tsr_memo_fini(struct tsr_memo *memo)
 {
     free(memo->slots);
-    free(memo->log);
-    free(memo->path_store);
 }
 
 /* What is read of an entry is read before `reserved` is looked at, */

@@ -24,8 +24,9 @@ struct tsr_memo {
     uint32_t entries; /* launches that are remembered at most; 0: none is */
     uint32_t most;    /* words of a key at most */
     uint64_t words;   /* of the log, a power of two */
-    uint64_t *slots;  /* atomic; in a hash table: a part of the key's hash, and where in the log the entry begins */
-    uint64_t *log;    /* atomic */
+    uint64_t *
+        slots; /* atomic; begins the memo's memory; in a hash table: a part of the key's hash, and where in the log the entry begins */
+    uint64_t *log; /* atomic */
     const struct tsr_memo_path *paths[TSR_MEMO_PATHS];
     uint32_t path_count; /* atomic */
     bool is_adding;      /* atomic; whoever made it true may change what follows */

@@ -115,6 +115,14 @@ uint64_t tsr_snapshots_bytes(const struct tsr_snapshots *snapshots)
     return snapshots->bytes;
 }
 
+CUdeviceptr tsr_snapshot_at(const struct tsr_snapshots *snapshots, unsigned number, CUdeviceptr extent)
+{
+    for (size_t i = 0; i < snapshots->ranges.count; i++)
+        if (snapshots->ranges.data[i].address == extent)
+            return snapshots->copies[number] + snapshots->ranges.data[i].offset;
+    return 0;
+}
+
 static CUresult finish(struct tsr_snapshots *snapshots, CUresult result)
 {
     return result == CUDA_SUCCESS ? tsr_real.cuStreamSynchronize(snapshots->stream) : result;

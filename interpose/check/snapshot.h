@@ -40,6 +40,9 @@ void tsr_snapshots_destroy(struct tsr_snapshots *snapshots);
 /* Of one of them. */
 uint64_t tsr_snapshots_bytes(const struct tsr_snapshots *snapshots);
 
+/* Where a snapshot has the bytes of an extent; 0: it has none of them. */
+CUdeviceptr tsr_snapshot_at(const struct tsr_snapshots *snapshots, unsigned number, CUdeviceptr extent);
+
 /* Number: below count. Complete on return. */
 CUresult tsr_snapshot_take(struct tsr_snapshots *snapshots, unsigned number);
 CUresult tsr_snapshot_restore(struct tsr_snapshots *snapshots, unsigned number);

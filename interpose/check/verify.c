@@ -15,6 +15,7 @@
 #include "driver/real.h"
 #include "object/session.h"
 #include "check/snapshot.h"
+#include "memory/copies.h"
 
 #define QUIET_NS 1000000000ull
 #define AWAY 0 /* numbers of snapshots: what the run elsewhere left, */
@@ -116,12 +117,37 @@ static void report_locked(const struct tsr_verify_launch *launch, const struct t
             name, launch->device, offset, (unsigned long long)base, difference->there, difference->here, bytes);
 }
 
+static CUdeviceptr place_away(void *snapshots, CUdeviceptr extent)
+{
+    return tsr_snapshot_at(snapshots, AWAY, extent);
+}
+
+/* What the executor's own copy holds replaces home's in AWAY. Then home writes what the launch does, and is about to. */
+static CUresult take_copies(const struct tsr_verify_launch *launch)
+{
+    struct tsr_copies_fetch fetch = {
+        .stream = launch->stream, .lane = launch->use->lane, .place = place_away, .context = launch->snapshots};
+    struct tsr_copies_use use = *launch->use;
+    struct tsr_order_hold hold;
+    CUresult result = tsr_copies_fetch(&fetch);
+    use.lane = NULL;
+    use.ticket = NULL;
+    if (result == CUDA_SUCCESS)
+        result = tsr_copies_enter(&use, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_order_leave(&hold);
+    return tsr_real.cuStreamSynchronize(launch->stream);
+}
+
 /* It has run elsewhere from BEFORE: AWAY is what that leaves, memory in the end what the run at home from the same bytes does. */
 static CUresult run_home_too(const struct tsr_verify_launch *launch)
 {
     CUresult result = wait_for(launch->stream);
     if (result == CUDA_SUCCESS)
         result = tsr_snapshot_take(launch->snapshots, AWAY);
+    if (result == CUDA_SUCCESS && launch->use)
+        result = take_copies(launch);
     if (result == CUDA_SUCCESS)
         result = tsr_snapshot_restore(launch->snapshots, BEFORE);
     if (result == CUDA_SUCCESS)
@@ -142,13 +168,24 @@ static CUresult compare_locked(const struct tsr_verify_launch *launch)
         __atomic_store_n(&launch->function->different, true, __ATOMIC_RELAXED);
         tsr_function_changed();
         report_locked(launch, &difference);
+        if (launch->use) /* no copy is trusted any more */
+            result = tsr_copies_only_home(launch->stream);
     }
-    return CUDA_SUCCESS;
+    return result;
+}
+
+/* So that what home has is right, also where the launch is not known to touch it. */
+static CUresult complete_home_locked(const struct tsr_verify_launch *launch)
+{
+    CUresult result = launch->use ? tsr_copies_complete_home(launch->stream) : CUDA_SUCCESS;
+    return launch->use && result == CUDA_SUCCESS ? wait_for(launch->stream) : result;
 }
 
 /* The memory lock is held and the gate closed. False: no room. */
 static bool copy_locked(struct tsr_verify_launch *launch)
 {
+    if (complete_home_locked(launch) != CUDA_SUCCESS)
+        return false;
     if (tsr_snapshots_create(TSR_SNAPSHOTS, launch->limit_bytes, &launch->snapshots) != CUDA_SUCCESS)
         return false;
     if (tsr_snapshot_take(launch->snapshots, BEFORE) == CUDA_SUCCESS)

@@ -2,7 +2,9 @@
  * Verifying: a launch runs elsewhere and, from the same bytes, at home, and all memory that both share is compared.
  *
  * Both runs need memory to themselves: the gate is closed, all work is waited for, and memory is put back between the runs. At the end
- * it holds what the run at home wrote; on a difference, which is reported, the function stays home from then on. A launch that
+ * it holds what the run at home wrote; on a difference, which is reported, the function stays home from then on. Where GPUs have copies of
+ * memory, both begin with all bytes that the launch touches, home gets all others that it lacks, and what is compared with home's is the
+ * executor's own copy: all that it holds, whether or not the launch touches it. A launch that
  * cannot be verified (no room for two copies of the arena, no quiet moment within a second, parameters that point to shared memory
  * outside the arena, or that another process has, too) runs elsewhere only, and is counted.
  */
@@ -16,6 +18,7 @@
 
 #include <tessera/lane.h>
 
+struct tsr_copies_use;
 struct tsr_function_record;
 struct tsr_snapshots;
 
@@ -30,6 +33,7 @@ struct tsr_verify_launch {
     CUstream stream;
     uint32_t device; /* of the lane */
     uint64_t limit_bytes;
+    const struct tsr_copies_use *use; /* elsewhere, of memory that GPUs have copies of; NULL: they have none */
 
     struct tsr_snapshots *snapshots; /* between begin and end */
     CUstreamCaptureMode mode;

@@ -135,8 +135,7 @@ enum tsr_reason tsr_function_refusal(const struct tsr_function_record *function,
     return foreign >> tsr_lane_number(lane) & 1 ? TSR_REASON_ARCHITECTURE : TSR_REASON_EXECUTOR;
 }
 
-/* Of one that has been sent. */
-static enum tsr_reason hindrance(const struct tsr_function_record *function)
+enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function)
 {
     uint32_t uses = __atomic_load_n(&function->uses, __ATOMIC_RELAXED);
     uint64_t held = __atomic_load_n(&function->module->held, __ATOMIC_RELAXED);
@@ -181,7 +180,7 @@ CUresult tsr_function_prepare(struct tsr_function_record *function, struct tsr_l
     if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
         return result;
     uint64_t changes = __atomic_load_n(&tsr_function_changes, __ATOMIC_ACQUIRE); /* before what is looked at */
-    *reason = result == CUDA_SUCCESS ? hindrance(function) : tsr_function_refusal(function, lane);
+    *reason = result == CUDA_SUCCESS ? tsr_function_hindrance(function) : tsr_function_refusal(function, lane);
     if (*reason == TSR_REASON_NONE && tsr_function_bound(function) == TSR_REASON_NONE)
         note_fit(function, tsr_lane_number(lane), changes);
     return CUDA_SUCCESS;

@@ -57,6 +57,8 @@ enum tsr_reason tsr_function_bound(const struct tsr_function_record *function);
  * of an executor that has failed.
  */
 CUresult tsr_function_prepare(struct tsr_function_record *function, struct tsr_lane_client *lane, enum tsr_reason *reason);
+/* Of one that has been sent; of others nothing is known yet. */
+enum tsr_reason tsr_function_hindrance(const struct tsr_function_record *function);
 
 /* Why a launch with these parameters stays home: they may hold an address that its module's functions left in memory, where the application found it. */
 enum tsr_reason tsr_function_scan_left(const struct tsr_function_record *function, const void *block, uint32_t bytes);

@@ -29,6 +29,9 @@ CUresult tsr_lane_inquire(struct tsr_lane_client *lane, struct tsr_message *mess
 
 /* Appends a record and its parameter block. Errors: as tsr_lane_ask. */
 CUresult tsr_lane_post(struct tsr_lane_client *lane, struct tsr_lane_record *record, const void *params);
+/* The same in two steps, for who has an atomic operation of full order to do between them anyway, as giving back a lock is: the executor may sleep until the second one. */
+CUresult tsr_lane_append(struct tsr_lane_client *lane, struct tsr_lane_record *record, const void *params);
+void tsr_lane_wake(const struct tsr_lane_client *lane);
 
 /* Before the caller holds anything: waits while the stream that has that slot of the lane is given more than it can take. */
 void tsr_lane_await_stream(struct tsr_lane_client *lane, const uint32_t *slot);

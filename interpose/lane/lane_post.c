@@ -10,6 +10,7 @@
 
 #define SPINS_BEFORE_PAUSE 1000
 #define PAUSE_NS 20000ull
+#define AHEAD_BYTES 512u
 #define MOST_OF_STREAM 2048u /* records that the driver was not given yet: a driver, too, lets who launches more wait */
 
 /* The head may have passed an `end` that was reckoned from an old tail: then there is room, and moving the tail fails. */
@@ -30,7 +31,7 @@ static bool has_room(struct tsr_lane_ring *ring, uint64_t end)
 }
 
 /* Waits for room up to `end`. False: the executor has failed. */
-static bool await_room(const struct tsr_lane_client *client, struct tsr_lane_ring *ring, uint64_t end)
+static __attribute__((noinline)) bool await_room(const struct tsr_lane_client *client, struct tsr_lane_ring *ring, uint64_t end)
 {
     for (unsigned i = 0; !has_room(ring, end); i++) {
         if (tsr_lane_state(client) != CUDA_SUCCESS)
@@ -43,31 +44,39 @@ static bool await_room(const struct tsr_lane_client *client, struct tsr_lane_rin
     return true;
 }
 
-/* Takes `bytes` contiguous ones, and what is left at the ring's end before them. False: the executor has failed. */
-static bool take(const struct tsr_lane_client *client, struct tsr_lane_ring *ring, uint32_t bytes, uint64_t *position,
-                 uint32_t *skip)
+/* Contiguous bytes of a ring, after what was left of them at its end. */
+struct room {
+    uint64_t position; /* of what was left, or else of the record */
+    uint32_t skip;     /* bytes that were left */
+    bool taken;        /* false: the executor has failed */
+};
+
+static inline struct room take(const struct tsr_lane_client *client, struct tsr_lane_ring *ring, uint32_t bytes)
 {
-    uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
+    struct room room = {.position = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED)};
+    uint64_t end;
     do {
-        uint32_t at = (uint32_t)(tail & (TSR_LANE_RING_BYTES - 1));
-        *skip = at + bytes > TSR_LANE_RING_BYTES ? TSR_LANE_RING_BYTES - at : 0;
-        if (!await_room(client, ring, tail + *skip + bytes))
-            return false;
-    } while (!__atomic_compare_exchange_n(&ring->tail, &tail, tail + *skip + bytes, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
-    *position = tail;
-    return true;
+        uint32_t at = (uint32_t)(room.position & (TSR_LANE_RING_BYTES - 1));
+        room.skip = __builtin_expect(at + bytes > TSR_LANE_RING_BYTES, 0) ? TSR_LANE_RING_BYTES - at : 0;
+        end = room.position + room.skip + bytes;
+        if (__builtin_expect(!fits(__atomic_load_n(&ring->seen_head, __ATOMIC_ACQUIRE), end), 0) &&
+            !await_room(client, ring, end))
+            return room;
+    } while (!__atomic_compare_exchange_n(&ring->tail, &room.position, end, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+    room.taken = true;
+    return room;
 }
 
 /* The same for a fence, which is given its sequence, too. Under one lock, so that sequence numbers go up within a ring: the reader waits for each. */
-static bool take_sequence(struct tsr_lane_client *client, struct tsr_lane_ring *ring, struct tsr_lane_record *fence,
-                          uint64_t *position, uint32_t *skip)
+static __attribute__((noinline)) struct room take_sequence(struct tsr_lane_client *client, struct tsr_lane_ring *ring,
+                                                           struct tsr_lane_record *fence)
 {
     pthread_mutex_lock(&client->fence_lock);
-    bool taken = take(client, ring, fence->bytes, position, skip);
-    if (taken)
+    struct room room = take(client, ring, fence->bytes);
+    if (room.taken)
         fence->sequence = client->fences++;
     pthread_mutex_unlock(&client->fence_lock);
-    return taken;
+    return room;
 }
 
 static bool has_room_in_stream(struct tsr_lane_client *client, uint32_t stream)
@@ -94,32 +103,52 @@ void tsr_lane_await_stream(struct tsr_lane_client *client, const uint32_t *slot)
     }
 }
 
-static void stamp(struct tsr_lane_record *record, uint64_t position)
+/*
+ * What is written next lies in the reader's cache, which cleared it, and is some hundred cycles away: a launch that had to wait for it would
+ * do so before its stamp, and again in the stream's lock. So the lines of records some launches ahead are asked for now, behind the one that
+ * the reader looks at.
+ */
+static inline void ask_ahead(struct tsr_lane_ring *ring, uint64_t end, uint32_t bytes)
 {
-    __atomic_store_n(&record->stamp, position + 1, __ATOMIC_SEQ_CST);
+    for (uint64_t at = end + AHEAD_BYTES; bytes; at += TSR_LANE_UNIT, bytes -= TSR_LANE_UNIT)
+        __asm__ volatile("prefetchw %0" : : "m"(*tsr_lane_record_at(ring, at)));
 }
 
-CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_lane_record *record, const void *params)
+static inline void stamp(struct tsr_lane_record *record, uint64_t position)
+{
+    __atomic_store_n(&record->stamp, position + 1, __ATOMIC_RELEASE);
+}
+
+/* So that the reader gets to the ring's beginning. */
+static __attribute__((noinline)) void fill_end(struct tsr_lane_ring *ring, const struct room *room)
+{
+    struct tsr_lane_record *filler = tsr_lane_record_at(ring, room->position);
+    filler->kind = TSR_LANE_SKIP;
+    filler->bytes = room->skip;
+    stamp(filler, room->position);
+}
+
+void tsr_lane_wake(const struct tsr_lane_client *client)
+{
+    uint32_t *sleeping = &client->lane->sleeping;
+    if (__builtin_expect(__atomic_load_n(sleeping, __ATOMIC_SEQ_CST), 0) && __atomic_exchange_n(sleeping, 0, __ATOMIC_ACQ_REL))
+        tsr_os_futex_wake(sleeping, 1, true);
+}
+
+CUresult tsr_lane_append(struct tsr_lane_client *client, struct tsr_lane_record *record, const void *params)
 {
     CUresult state = tsr_lane_state(client);
-    if (state != CUDA_SUCCESS)
+    if (__builtin_expect(state != CUDA_SUCCESS, 0))
         return state;
-    struct tsr_lane *lane = client->lane;
-    struct tsr_lane_ring *ring = tsr_lane_ring_of(lane, record->stream);
-    uint64_t position;
-    uint32_t skip;
+    struct tsr_lane_ring *ring = tsr_lane_ring_of(client->lane, record->stream);
     record->bytes = (uint32_t)((sizeof *record + record->param_bytes + TSR_LANE_UNIT - 1) / TSR_LANE_UNIT * TSR_LANE_UNIT);
-    bool taken = tsr_lane_is_fence(record->kind) ? take_sequence(client, ring, record, &position, &skip)
-                                                 : take(client, ring, record->bytes, &position, &skip);
-    if (!taken)
+    struct room room = __builtin_expect(tsr_lane_is_fence(record->kind), 0) ? take_sequence(client, ring, record)
+                                                                            : take(client, ring, record->bytes);
+    if (__builtin_expect(!room.taken, 0))
         return tsr_lane_state(client);
-    if (skip) {
-        struct tsr_lane_record *filler = tsr_lane_record_at(ring, position);
-        filler->kind = TSR_LANE_SKIP;
-        filler->bytes = skip;
-        stamp(filler, position);
-        position += skip;
-    }
+    if (__builtin_expect(room.skip, 0))
+        fill_end(ring, &room);
+    uint64_t position = room.position + room.skip;
     struct tsr_lane_flow *flow = &client->flows[record->stream % TSR_LANE_STREAMS]; /* the caller holds the stream */
     __atomic_store_n(&flow->posted, flow->posted + 1, __ATOMIC_RELAXED);
     struct tsr_lane_record *place = tsr_lane_record_at(ring, position);
@@ -127,7 +156,14 @@ CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_lane_record *r
     if (record->param_bytes) /* else there is no block */
         memcpy(place + 1, params, record->param_bytes);
     stamp(place, position);
-    if (__atomic_load_n(&lane->sleeping, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&lane->sleeping, 0, __ATOMIC_ACQ_REL))
-        tsr_os_futex_wake(&lane->sleeping, 1, true);
+    ask_ahead(ring, position + record->bytes, record->bytes);
     return CUDA_SUCCESS;
+}
+
+CUresult tsr_lane_post(struct tsr_lane_client *client, struct tsr_lane_record *record, const void *params)
+{
+    CUresult result = tsr_lane_append(client, record, params);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* between the stamp and looking */
+    tsr_lane_wake(client);
+    return result;
 }

@@ -91,7 +91,6 @@ static struct tsr_stream *new_locked(void)
     if (!stream)
         return NULL;
     *stream = (struct tsr_stream){0};
-    pthread_mutex_init(&stream->lock, NULL);
     stream->next = all;
     __atomic_store_n(&all, stream, __ATOMIC_RELEASE);
     return stream;
@@ -111,7 +110,7 @@ void tsr_stream_drop_marks(struct tsr_stream *stream)
 
 static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_stream_kind kind, CUcontext context, uint32_t gpu)
 {
-    pthread_mutex_lock(&stream->lock);
+    tsr_lock_take(&stream->lock);
     __atomic_store_n(&stream->kind, kind, __ATOMIC_RELAXED);
     __atomic_store_n(&stream->context, context, __ATOMIC_RELAXED);
     __atomic_store_n(&stream->thread, kind == TSR_STREAM_OWN ? tsr_stream_thread() : 0, __ATOMIC_RELAXED);
@@ -130,7 +129,7 @@ static void start_locked(struct tsr_stream *stream, CUstream handle, enum tsr_st
     stream->priority = 0;
     stream->assigned = (struct tsr_assigned){0};
     __atomic_store_n(&stream->live, true, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&stream->lock);
+    tsr_lock_give(&stream->lock);
 }
 
 static struct tsr_stream *make_explicit(CUstream handle)
@@ -257,10 +256,10 @@ static void forget_locked(struct tsr_stream *stream)
 void tsr_stream_forget(struct tsr_stream *stream)
 {
     pthread_mutex_lock(&lock);
-    pthread_mutex_lock(&stream->lock);
+    tsr_lock_take(&stream->lock);
     if (stream->live)
         forget_locked(stream);
-    pthread_mutex_unlock(&stream->lock);
+    tsr_lock_give(&stream->lock);
     pthread_mutex_unlock(&lock);
 }
 
@@ -269,11 +268,11 @@ void tsr_stream_forget_settled(bool orphans_only)
     pthread_mutex_lock(&lock);
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
         bool keeps = orphans_only ? !tsr_stream_is(at, TSR_STREAM_OWN) : __atomic_load_n(&at->assigned.place, __ATOMIC_RELAXED);
-        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || keeps || pthread_mutex_trylock(&at->lock) != 0)
+        if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || keeps || !tsr_lock_try(&at->lock))
             continue;
         if (at->live && !at->away && (at->orphan || !orphans_only))
             forget_locked(at);
-        pthread_mutex_unlock(&at->lock);
+        tsr_lock_give(&at->lock);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -284,10 +283,10 @@ void tsr_stream_forget_of(CUcontext context)
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
         if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE) || __atomic_load_n(&at->context, __ATOMIC_RELAXED) != context)
             continue;
-        pthread_mutex_lock(&at->lock);
+        tsr_lock_take(&at->lock);
         if (at->live && at->context == context && !at->away)
             forget_locked(at);
-        pthread_mutex_unlock(&at->lock);
+        tsr_lock_give(&at->lock);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -342,12 +341,12 @@ static bool take_idle_locked(struct tsr_stream *stream)
 {
     for (uint32_t i = 0; i < slot_count; i++) {
         struct tsr_stream *owner = slots[i].owner;
-        if (!owner || owner == stream || pthread_mutex_trylock(&owner->lock) != 0)
+        if (!owner || owner == stream || !tsr_lock_try(&owner->lock))
             continue;
         bool idle = !owner->away && is_drained(i);
         if (idle)
             owner->slot = TSR_STREAM_NO_SLOT;
-        pthread_mutex_unlock(&owner->lock);
+        tsr_lock_give(&owner->lock);
         if (idle)
             return give(stream, i);
     }

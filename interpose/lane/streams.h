@@ -11,13 +11,13 @@
 
 #include "api/driver.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <tessera/apart.h>
 #include <tessera/lane.h>
 
+#include "base/lock.h"
 #include "object/assigned.h"
 
 struct tsr_lane_client;
@@ -48,7 +48,7 @@ struct tsr_stream_marks {
 struct tsr_stream {
     TSR_APART struct tsr_stream *next; /* of all records; written once */
     struct tsr_stream *free;           /* next record that can be used again, under the list's lock */
-    pthread_mutex_t lock;
+    struct tsr_lock lock;
     enum tsr_stream_kind
         kind; /* this, context and thread: atomic, written under the lock: a record that is used again may be looked at */
     CUstream handle; /* explicit: never NULL */

@@ -50,6 +50,7 @@ struct tsr_launch {
     struct tsr_session *session;       /* NULL: there is no policy. If there is one: */
     struct tsr_stream_found place;     /* while launches may leave: the record of the stream */
     bool captured;                     /* goes into a graph */
+    enum { TSR_TOUCHES_UNASKED, TSR_TOUCHES_KNOWN, TSR_TOUCHES_ANYTHING } touches; /* touches.h */
 
     /* The decision. */
     bool decided;    /* a rule was chosen for it */

@@ -5,14 +5,15 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "base/map.h"
 #include "base/os.h"
 #include "calls/calls.h"
 #include "driver/real.h"
 #include "launch/call_ranges.h"
+#include "launch/evaluators.h"
 #include "lane/functions.h"
 #include "launch/launch.h"
 #include "object/session.h"
+#include "object/shapes.h"
 #include "launch/tensor_maps.h"
 #include "memory/address_map.h"
 #include "memory/copies.h"
@@ -21,8 +22,7 @@
 
 _Static_assert(TSR_BOX_RANGES <= TSR_ACCESS_TENSOR_RANGES, "the evaluator has room for what is told of a tensor");
 
-static struct tsr_map checked;                           /* templates by their bytes in the table */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* making templates and symbols */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* making symbols */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t scratch_key;
 static __thread void *thread_scratch;
@@ -66,32 +66,6 @@ static uint32_t home(void)
 bool tsr_is_predictable(struct tsr_function_record *function)
 {
     return tsr_template_find(&function->template, home()) || (tessera_library_call && tessera_library_call());
-}
-
-static struct tsr_access *make_access_locked(const void *template, uint32_t bytes)
-{
-    uint64_t key = (uintptr_t)template;
-    struct tsr_access *access = tsr_map_find(&checked, key);
-    if (access)
-        return access;
-    access = tsr_access_create(template, bytes, TSR_ACCESS_MEMO_ENTRIES);
-    if (access && !tsr_map_set(&checked, key, access)) {
-        tsr_access_destroy(access);
-        return NULL;
-    }
-    return access;
-}
-
-/* NULL: there is no template, or it is damaged. */
-static struct tsr_access *access_of(const void *template, uint32_t bytes)
-{
-    struct tsr_access *access = template ? tsr_map_find(&checked, (uintptr_t)template) : NULL;
-    if (!template || access)
-        return access;
-    pthread_mutex_lock(&lock);
-    access = make_access_locked(template, bytes);
-    pthread_mutex_unlock(&lock);
-    return access;
 }
 
 static int allocation(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
@@ -188,6 +162,22 @@ static CUresult find_symbols(const struct tsr_access *access, const void *templa
     return found ? CUDA_SUCCESS : result == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
+/* It may be made again, in this run or another. */
+static void note_shape(const struct tsr_launch *launch, uint32_t most)
+{
+    struct tsr_shape like = {.parameter_bytes = launch->gathered->bytes,
+                             .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                             .block = {launch->block[0], launch->block[1], launch->block[2]},
+                             .shared_bytes = launch->shared_bytes};
+    tsr_shapes_note(&launch->known->template, &like, launch->gathered->values, most);
+}
+
+void tsr_predict_later(const struct tsr_launch *launch)
+{
+    if (launch->gathered && launch->gathered->done)
+        note_shape(launch, TSR_SHAPES_BEFORE_TEMPLATE);
+}
+
 void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
 {
     struct tsr_function_record *function = launch->known;
@@ -201,11 +191,13 @@ void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out)
     struct tsr_access_result result = {.ranges = out->ranges, .capacity = TSR_PREDICTED_RANGES, .level = TSR_LEVEL_UNKNOWN};
     uint32_t template_bytes;
     const struct tsr_access_template *template = tsr_function_template(function, home(), &template_bytes);
-    struct tsr_access *access = access_of(template, template_bytes);
+    struct tsr_access *access = tsr_evaluator_of(&function->template, template, template_bytes);
     void *room = access ? scratch() : NULL;
     out->source = TSR_SOURCE_NONE;
     if (room && find_symbols(access, template, launch, &asked.symbols) == CUDA_SUCCESS) {
         tsr_access_evaluate(access, &asked, room, TSR_ACCESS_SCRATCH_BYTES, &result);
+        if (__builtin_expect(!result.remembered, 0))
+            note_shape(launch, TSR_SHAPES_OF_FUNCTION);
         tsr_call_ranges_refine(&asked, &result);
         out->source = template->tier == TSR_ACCESS_PTX ? TSR_SOURCE_PTX : TSR_SOURCE_MACHINE_CODE;
     }

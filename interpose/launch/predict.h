@@ -30,6 +30,9 @@ bool tsr_is_predictable(struct tsr_function_record *function);
 /* Of a launch whose function is known, and whose parameters have been gathered. Takes no lock, but for the first launches of a function. */
 void tsr_predict(const struct tsr_launch *launch, struct tsr_prediction *out);
 
+/* Nothing is known of the launch's function as yet: when it is, such launches will have been evaluated. */
+void tsr_predict_later(const struct tsr_launch *launch);
+
 /* It was wrong: from now on what the function, or the thread's library call, touches is unknown in this process. */
 void tsr_predict_distrust(struct tsr_function_record *function, enum tsr_source source);
 

@@ -25,15 +25,28 @@ static bool add(const struct tsr_access_range *range, struct tsr_touches *out)
     return true;
 }
 
-bool tsr_touches_of(const struct tsr_launch *launch, struct tsr_touches *out)
+static bool find(const struct tsr_launch *launch, struct tsr_touches *out)
 {
     struct tsr_prediction prediction;
     out->count = 0;
-    if (!tsr_is_predictable(launch->known))
+    if (!tsr_is_predictable(launch->known)) {
+        tsr_predict_later(launch);
         return false;
+    }
     tsr_predict(launch, &prediction);
     bool known = prediction.source != TSR_SOURCE_NONE;
     for (uint32_t i = 0; i < prediction.count && known; i++)
         known = add(&prediction.ranges[i], out);
     return known;
+}
+
+const struct tsr_touches *tsr_touches_of(struct tsr_launch *launch)
+{
+    static __thread struct tsr_touches touches;
+    static __thread const struct tsr_launch *of; /* whose they are */
+    if (launch->touches == TSR_TOUCHES_UNASKED || of != launch) {
+        launch->touches = find(launch, &touches) ? TSR_TOUCHES_KNOWN : TSR_TOUCHES_ANYTHING;
+        of = launch;
+    }
+    return launch->touches == TSR_TOUCHES_KNOWN ? &touches : NULL;
 }

@@ -15,7 +15,10 @@ struct tsr_touches {
     struct tsr_touch all[TSR_PREDICTED_RANGES];
 };
 
-/* Of a launch whose function is known, and whose parameters have been gathered. False: it may touch anything. */
-bool tsr_touches_of(const struct tsr_launch *launch, struct tsr_touches *out);
+/*
+ * Of a launch whose function is known, and whose parameters have been gathered. NULL: it may touch anything. Asked twice of a launch it is looked
+ * up once. Valid until the thread asks for another launch's.
+ */
+const struct tsr_touches *tsr_touches_of(struct tsr_launch *launch);
 
 #endif

@@ -139,9 +139,31 @@ void tsr_copies_start(uint32_t strands);
 
 /* The rest with the memory lock held. */
 
+/*
+ * For who compares copies, at a quiet moment that lasts (memory/quiet.h): home gets all bytes that it does not hold, and nobody loses any, in the
+ * stream; then bytes that the lane's GPU holds a copy of its own of are copied in the stream to where `place` says that an extent's go (0:
+ * nowhere). Errors: the driver's, an executor's.
+ */
+CUresult tsr_copies_complete_home(CUstream stream);
+struct tsr_copies_fetch {
+    CUstream stream;
+    struct tsr_lane_client *lane;
+    CUdeviceptr (*place)(void *context, CUdeviceptr extent);
+    void *context;
+};
+CUresult tsr_copies_fetch(const struct tsr_copies_fetch *fetch);
+/* From now on home alone holds everything. */
+CUresult tsr_copies_only_home(CUstream stream);
+
 /* From now on others use the home GPU's memory: its bytes are brought there, and work that touches it stays there.
    Errors: the driver's; then nothing has changed, and others must not have it. */
 CUresult tsr_copies_fix(struct tsr_extent *extent);
 void tsr_copies_forget(void);
+
+/*
+ * The program needs room: copies on the device (-1: on all other GPUs) are dropped, of that many bytes if there are as many, first those that others
+ * hold as well; what of the others only they held is brought home. Waits until nothing runs. False: there are none, or that was not the moment.
+ */
+bool tsr_copies_yield(CUdevice device, uint64_t bytes);
 
 #endif

@@ -94,7 +94,7 @@ static bool is_under_way(const struct tsr_copies_use *use)
 static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_copies_waits *waits)
 {
     CUresult result = tsr_copies_ask(use, waits);
-    for (unsigned i = 0; i < MOST_GIVEN && result == CUDA_SUCCESS && waits->missing; i++) {
+    for (unsigned i = 0; i < MOST_GIVEN && result == CUDA_SUCCESS && waits->missing && !use->locked; i++) {
         result = tsr_copies_give(waits->missing, use->lane);
         if (result == CUDA_SUCCESS)
             result = tsr_copies_ask(use, waits);
@@ -164,13 +164,12 @@ static CUresult pull_elsewhere(const struct tsr_copies_use *use, CUevent *event)
     return result;
 }
 
-/* One of the home GPU. */
-static CUcontext some_context(void)
+CUcontext tsr_copies_some_context(void)
 {
     pthread_mutex_lock(&tsr_copies_lock);
     CUcontext context = pull_stream_context;
-    for (size_t i = 0; i < tsr_tickets.queues.count && !context; i++)
-        context = tsr_tickets.queues.data[i]->dead ? NULL : tsr_tickets.queues.data[i]->context;
+    if (!context && tsr_tickets.contexts.count)
+        context = tsr_tickets.contexts.data[0];
     pthread_mutex_unlock(&tsr_copies_lock);
     return context;
 }
@@ -179,7 +178,7 @@ static CUresult enter_elsewhere(const struct tsr_copies_use *use, struct tsr_ord
 {
     CUevent event = NULL;
     CUcontext popped;
-    CUcontext context = some_context();
+    CUcontext context = tsr_copies_some_context();
     if (!context) /* nothing has been noted in any that still is: other GPUs hold nothing */
         return tsr_order_enter(use->stream, use->per_thread, hold);
     CUresult result = tsr_real.cuCtxPushCurrent_v2(context);

@@ -68,6 +68,9 @@ extern uint64_t tsr_copies_uses; /* lock; that have been looked at */
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
 void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more);
 
+/* Enqueues a pull of home's, to where it sees the bytes from. */
+CUresult tsr_copies_pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr_pull *pull, CUstream stream);
+
 /* Tells how much the directory holds now; gone: nothing. */
 void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone);
 
@@ -85,6 +88,9 @@ struct tsr_copies_waits {
     CUdeviceptr missing; /* an extent of which the GPU has no copy yet; 0: none */
 };
 CUresult tsr_copies_ask(const struct tsr_copies_use *use, struct tsr_copies_waits *out);
+
+/* One of the home GPU that uses have been noted in. NULL: there is none any more, so other GPUs hold nothing that matters. */
+CUcontext tsr_copies_some_context(void);
 
 /* A stream of ours at home, made with the first use: pulls for another device's, and for nobody's (copies_enter.c). */
 CUresult tsr_copies_pull_stream(CUstream *out);

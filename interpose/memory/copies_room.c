@@ -1,18 +1,23 @@
 /*
  * See copies.h. Room on a full GPU: at a quiet moment it gives up copies of which it holds nothing any more, and doubles that it has not used since
- * it was full the last time.
+ * it was full the last time. If it is the program that needs room there, it gives up whatever copies it has.
  */
 #include "memory/copies_parts.h"
 
 #include <pthread.h>
 
+#include "base/log.h"
+#include "driver/gpus.h"
+#include "driver/real.h"
 #include "memory/allocation.h"
 #include "memory/quiet.h"
 #include "object/capture.h"
+#include "object/session.h"
 #include "order/gate.h"
 
 #define RECENT 64u            /* uses: what they use stays, since it may be about to be pulled */
 #define QUIET_NS 100000000ull /* until nothing runs */
+#define YIELD_NS 1000000000ull /* the same where the program would get an error otherwise */
 
 static uint64_t
     full_at[TSR_DIRECTORY_COPIES]; /* lock; by GPU: tsr_copies_uses when there was no room the last time; 0: there was always */
@@ -45,6 +50,7 @@ static void give_up(struct tsr_copies *copies, uint32_t copy)
     pthread_mutex_lock(&tsr_copies_lock);
     copies->replicas = replicas;
     tsr_directory_lose(&copies->directory, (uint8_t)copy);
+    tsr_copies_change(tsr_copies_state(copies));
     pthread_mutex_unlock(&tsr_copies_lock);
     tsr_copies_count_bytes(copies, (uint16_t)(1u << copy), false);
 }
@@ -84,4 +90,83 @@ bool tsr_copies_make_room(uint32_t copy, uint64_t bytes)
     }
     look_at_uses(copy);
     return made;
+}
+
+static bool holds_only_ones(struct tsr_copies *copies, uint32_t copy)
+{
+    pthread_mutex_lock(&tsr_copies_lock);
+    enum tsr_directory_keeps keeps = tsr_directory_keeps(&copies->directory, (uint8_t)copy);
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return keeps == TSR_DIRECTORY_KEEPS_ONLY_ONES;
+}
+
+/* A context of the home GPU is current. */
+static CUresult bring_home(struct tsr_copies *copies)
+{
+    struct tsr_touch touch = {.first = copies->address, .end = copies->address + copies->bytes, .pulls = true};
+    struct tsr_copies_use use = {.touches = &touch, .count = 1, .locked = true, .cause = TSR_PULL_GIVEN};
+    struct tsr_order_hold hold;
+    CUresult result = tsr_copies_pull_stream(&use.stream);
+    if (result == CUDA_SUCCESS)
+        result = tsr_copies_enter(&use, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    tsr_order_leave(&hold);
+    return tsr_real.cuStreamSynchronize(use.stream);
+}
+
+/* Nothing runs and nobody is inside. only_ones: such copies, or all others. How many bytes are free now. */
+static uint64_t yield_some(uint32_t copy, uint64_t bytes, bool only_ones)
+{
+    uint64_t given = 0;
+    for (size_t i = 0; i < tsr_copies_all.count && given < bytes; i++) {
+        struct tsr_copies *copies = tsr_copies_all.data[i];
+        if (!(copies->replicas.own >> copy & 1) || holds_only_ones(copies, copy) != only_ones)
+            continue;
+        if (only_ones && bring_home(copies) != CUDA_SUCCESS)
+            continue;
+        give_up(copies, copy);
+        given += copies->bytes;
+    }
+    return given;
+}
+
+static uint64_t yield_of(uint32_t copy, uint64_t bytes)
+{
+    CUcontext popped, context = tsr_copies_some_context();
+    uint64_t given = yield_some(copy, bytes, false);
+    if (given >= bytes || !context || tsr_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return given;
+    given += yield_some(copy, bytes - given, true);
+    tsr_real.cuCtxPopCurrent_v2(&popped);
+    return given;
+}
+
+/* Bit n: copy n is on the device. */
+static uint32_t copies_on(CUdevice device)
+{
+    const struct tsr_session *session = tsr_session();
+    uint32_t on = 0, owned = 0;
+    for (uint32_t copy = 1; copy <= session->lane_count; copy++)
+        on |= (device < 0 || tsr_gpu_device(tsr_session_gpu(session, copy)) == device ? 1u : 0u) << copy;
+    for (size_t i = 0; i < tsr_copies_all.count; i++)
+        owned |= tsr_copies_all.data[i]->replicas.own;
+    return on & owned;
+}
+
+bool tsr_copies_yield(CUdevice device, uint64_t bytes)
+{
+    uint32_t on = copies_on(device);
+    uint64_t given = 0;
+    if (!on || !tsr_gate_close(YIELD_NS))
+        return false;
+    if (!tsr_is_any_capture() && tsr_quiet_wait(YIELD_NS) == CUDA_SUCCESS) {
+        tsr_copies_settle();
+        for (uint32_t copy = 1; copy < TSR_DIRECTORY_COPIES && given < bytes; copy++)
+            given += on >> copy & 1 ? yield_of(copy, bytes - given) : 0;
+    }
+    tsr_gate_open();
+    tsr_debug("copies of memory: %llu of %llu bytes dropped for the program's own", (unsigned long long)given,
+              (unsigned long long)bytes);
+    return given != 0;
 }

@@ -14,7 +14,7 @@
 #include "memory/relay.h"
 #include "object/session.h"
 
-#define CELLS_PER_TOUCH 2u /* that it may add */
+#define CELLS_PER_TOUCH 2u /* that it may add; of rows that an extent's beginning cuts, twice as many */
 
 uint64_t tsr_copies_uses;
 const struct tsr_pull_listener *tsr_pull_listener;
@@ -119,7 +119,7 @@ static struct tsr_pull_seen seen_locked(const struct inquiry *inquiry, const str
                                   .ticket = (uint16_t)pull->writer};
 }
 
-static CUresult pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr_pull *pull, CUstream stream)
+CUresult tsr_copies_pull_home(CUdeviceptr to, CUdeviceptr from, const struct tsr_pull *pull, CUstream stream)
 {
     CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                           .srcDevice = from,
@@ -161,7 +161,7 @@ static void issue_pull(void *context, const struct tsr_pull *pull)
             .kind = TSR_LANE_COPY, .time = seen.time, .stream = inquiry->slot, .param_bytes = sizeof what};
         result = tsr_lane_post(use->lane, &record, &what);
     } else {
-        result = pull_home(to, from, pull, tsr_stream_named(use->stream, use->per_thread));
+        result = tsr_copies_pull_home(to, from, pull, tsr_stream_named(use->stream, use->per_thread));
     }
     tsr_pull_ended(&seen, result);
     if (inquiry->result == CUDA_SUCCESS)
@@ -177,26 +177,36 @@ static uint8_t copy_of(const struct tsr_copies *copies, const struct tsr_copies_
 
 typedef void visit_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry);
 
+static void visit_parts_locked(struct tsr_copies *copies, struct tsr_use *use, struct inquiry *inquiry, visit_locked *visit)
+{
+    struct tsr_use parts[2];
+    use->copy = copy_of(copies, inquiry->use);
+    unsigned count = tsr_use_cut(use, copies->address, copies->address + copies->bytes, parts);
+    for (unsigned i = 0; i < count; i++) {
+        parts[i].first -= copies->address;
+        parts[i].end -= copies->address;
+        visit(copies, &parts[i], inquiry);
+    }
+}
+
 /* Each extent's part of a touch. */
 static void split_locked(const struct tsr_touch *touch, struct inquiry *inquiry, uint64_t ticket, visit_locked *visit)
 {
+    struct tsr_use use = {.first = touch->first,
+                          .end = touch->end,
+                          .ticket = ticket,
+                          .pulls = touch->pulls,
+                          .writes = touch->writes,
+                          .repeats = inquiry->use->proof != NULL,
+                          .stride = touch->stride,
+                          .width = touch->width};
     for (uint64_t at = touch->first; at < touch->end && at - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES;) {
         struct tsr_copies *copies = tsr_copies_at_locked(at);
         uint64_t end = copies ? copies->address + copies->bytes : at / TSR_ARENA_PAGE * TSR_ARENA_PAGE + TSR_ARENA_PAGE;
-        if (copies) {
-            struct tsr_use part = {.first = at - copies->address,
-                                   .end = (end < touch->end ? end : touch->end) - copies->address,
-                                   .ticket = ticket,
-                                   .copy = copy_of(copies, inquiry->use),
-                                   .pulls = touch->pulls || (touch->stride && (at != touch->first || end < touch->end)),
-                                   .writes = touch->writes,
-                                   .repeats = inquiry->use->proof != NULL,
-                                   .stride = touch->stride,
-                                   .width = touch->width};
-            visit(copies, &part, inquiry);
-        } else {
+        if (copies)
+            visit_parts_locked(copies, &use, inquiry, visit);
+        else
             inquiry->shared = true;
-        }
         at = end;
     }
     inquiry->shared |= touch->first - TSR_ARENA_ADDRESS >= TSR_ARENA_BYTES || touch->end - TSR_ARENA_ADDRESS > TSR_ARENA_BYTES;
@@ -204,7 +214,10 @@ static void split_locked(const struct tsr_touch *touch, struct inquiry *inquiry,
 
 static bool is_full_locked(struct tsr_copies *copies, const struct inquiry *inquiry)
 {
-    return !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * (inquiry->use->count + 1));
+    uint32_t parts = inquiry->use->count + 1;
+    for (uint32_t i = 0; i < inquiry->use->count; i++)
+        parts += inquiry->use->touches[i].stride && inquiry->use->touches[i].first < copies->address;
+    return !tsr_directory_has_room(&copies->directory, CELLS_PER_TOUCH * parts);
 }
 
 /* Whether the GPU that is to use it can, now or when it has a copy. */
@@ -424,6 +437,8 @@ static CUresult pull_locked(struct inquiry *inquiry)
     find_last_waits_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS || inquiry->waits.count || inquiry->waits.missing)
         return inquiry->result != CUDA_SUCCESS ? inquiry->result : CUDA_ERROR_NOT_READY;
+    if (inquiry->shared)
+        tsr_order_expose();
     tie_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS)
         return inquiry->result;

@@ -90,6 +90,26 @@ static bool has_gaps(const struct tsr_use *use)
     return !use->pulls && use->writes && use->stride > use->width;
 }
 
+unsigned tsr_use_cut(const struct tsr_use *use, uint64_t first, uint64_t end, struct tsr_use out[2])
+{
+    struct tsr_use part = *use;
+    unsigned count = 0;
+    part.first = use->first > first ? use->first : first;
+    part.end = use->end < end ? use->end : end;
+    uint64_t behind = has_gaps(use) && part.first < part.end ? (part.first - use->first) % use->stride : 0;
+    if (behind && behind < use->width) {
+        struct tsr_use *rest = &out[count++];
+        *rest = part;
+        rest->stride = rest->width = 0;
+        rest->end = part.first + use->width - behind < part.end ? part.first + use->width - behind : part.end;
+    }
+    if (behind)
+        part.first += use->stride - behind;
+    if (part.first < part.end)
+        out[count++] = part;
+    return count;
+}
+
 static struct tsr_rows rows_used(const struct tsr_use *use)
 {
     return (struct tsr_rows){use->stride, use->width, use->first % use->stride};
@@ -508,6 +528,23 @@ enum tsr_directory_keeps tsr_directory_keeps(const struct tsr_directory *directo
         }
     }
     return most;
+}
+
+void tsr_directory_tell_held(const struct tsr_directory *directory, uint8_t copy, uint8_t to,
+                             const struct tsr_directory_listener *listener)
+{
+    struct tsr_pull open = {0};
+    for (size_t i = 0; i < directory->cells.count; i++) {
+        const struct tsr_cell *cell = &directory->cells.data[i];
+        struct tsr_pull all = {.first = cell->first, .end = end_of(directory, i), .from = copy, .to = to};
+        uint8_t every = cell->rows.stride ? 3 : 1, held = (uint8_t)(every & ~lacking_of(cell, every, copy));
+        if (held == every)
+            pull_more(&open, &all, listener);
+        else if (held)
+            pull_rows(&open, &all, rows_of(cell, held >> 1), listener);
+    }
+    if (open.end > open.first)
+        listener->pull(listener->context, &open);
 }
 
 void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy)

@@ -74,6 +74,9 @@ struct tsr_use {
     uint64_t stride, width;
 };
 
+/* What of a use lies in bytes first to end, as at most two: what is left of a row that is cut in two, then rows from their beginning on. */
+unsigned tsr_use_cut(const struct tsr_use *use, uint64_t first, uint64_t end, struct tsr_use out[2]);
+
 struct tsr_pull {
     uint64_t first, end;
     uint64_t stride, width; /* `width` bytes at every multiple of `stride` from `first`, the last ones until `end`; 0: all */
@@ -147,6 +150,10 @@ enum tsr_directory_keeps { TSR_DIRECTORY_KEEPS_NOTHING, TSR_DIRECTORY_KEEPS_DOUB
 enum tsr_directory_keeps tsr_directory_keeps(const struct tsr_directory *directory, uint8_t copy);
 /* The copy holds nothing any more: it kept no only ones, and all work is complete. A change of holders. */
 void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy);
+
+/* Tells the listener's `pull` of all bytes that the copy holds, as if another one, `to`, pulled them from it. */
+void tsr_directory_tell_held(const struct tsr_directory *directory, uint8_t copy, uint8_t to,
+                             const struct tsr_directory_listener *listener);
 
 /* Whether the copy holds all bytes of the use, and no pull into it is recorded. */
 bool tsr_directory_holds(const struct tsr_directory *directory, uint64_t first, uint64_t end, uint8_t copy);

@@ -18,6 +18,7 @@
 #include "memory/pairs.h"
 #include "memory/pool.h"
 #include "memory/relay.h"
+#include "memory/room.h"
 #include "driver/real.h"
 #include "object/session.h"
 #include "memory/vmm.h"
@@ -107,7 +108,11 @@ TSR_REDIRECTED(cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize)
         if (result != CUDA_ERROR_NOT_SUPPORTED)
             return result;
     }
-    CUresult result = tsr_real.cuMemAlloc_v2(dptr, bytesize);
+    struct tsr_room room = {.device = TSR_ROOM_CURRENT, .bytes = bytesize};
+    CUresult result;
+    do
+        result = tsr_real.cuMemAlloc_v2(dptr, bytesize);
+    while (tsr_room_is_made(&room, result));
     if (result == CUDA_SUCCESS)
         tsr_home_only_add(*dptr, bytesize,
                           tsr_memory_at_home() ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_MEMORY_OTHER_DEVICE);
@@ -128,7 +133,11 @@ TSR_REDIRECTED(cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t Wid
         if (result != CUDA_ERROR_NOT_SUPPORTED)
             return result;
     }
-    CUresult result = tsr_real.cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    struct tsr_room room = {.device = TSR_ROOM_CURRENT};
+    CUresult result;
+    do
+        result = tsr_real.cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    while (tsr_room_is_made(&room, result));
     if (result == CUDA_SUCCESS)
         tsr_home_only_add(*dptr, *pPitch * Height,
                           tsr_memory_at_home() ? TSR_REASON_MEMORY_NOT_SHARED : TSR_REASON_MEMORY_OTHER_DEVICE);
@@ -198,14 +207,36 @@ CUresult tsr_memory_free(CUdeviceptr address)
     return begins ? free_in_arena(address, &found) : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* For what the stream's next work would wait for: also the legacy stream's, by its rules, if the stream has had no work of its own since. */
+static CUresult wait_for_stream(CUstream named)
+{
+    struct tsr_order_hold hold;
+    CUcontext context, popped;
+    CUevent event = NULL;
+    CUresult result = tsr_order_enter(named, false, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    bool other = !tsr_stream_is_default(named) && tsr_real.cuStreamGetCtx(named, &context) == CUDA_SUCCESS &&
+                 tsr_real.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS; /* the event is of the stream's */
+    result = tsr_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuEventRecord(event, named);
+    tsr_order_leave(&hold);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuEventSynchronize(event);
+    if (event)
+        tsr_real.cuEventDestroy_v2(event);
+    if (other)
+        tsr_real.cuCtxPopCurrent_v2(&popped);
+    return result;
+}
+
 bool tsr_memory_free_after(CUdeviceptr dptr, CUstream stream, bool per_thread, CUresult *result)
 {
     struct tsr_allocation found;
     if (!tsr_memory_describe(dptr, &found) || found.address != dptr)
         return false;
-    *result = tsr_order_join(stream, per_thread);
-    if (*result == CUDA_SUCCESS)
-        *result = tsr_real.cuStreamSynchronize(tsr_stream_named(stream, per_thread));
+    *result = wait_for_stream(tsr_stream_named(stream, per_thread));
     tsr_memory_lock();
     struct tsr_allocation *allocation = *result == CUDA_SUCCESS ? tsr_allocation_find(dptr) : NULL;
     if (allocation && allocation->id == found.id)

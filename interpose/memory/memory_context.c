@@ -2,6 +2,7 @@
 #include "driver/engaged.h"
 #include "memory/memory.h"
 #include "memory/contexts.h"
+#include "memory/room.h"
 #include "order/order.h"
 #include "driver/real.h"
 #include "object/session.h"
@@ -66,23 +67,43 @@ static CUresult used(CUresult result, CUdevice device, const CUcontext *context)
 
 TSR_REDIRECTED(cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev)
 {
-    return used(tsr_real.cuDevicePrimaryCtxRetain(pctx, dev), dev, pctx);
+    struct tsr_room room = {.device = dev};
+    CUresult result;
+    do
+        result = tsr_real.cuDevicePrimaryCtxRetain(pctx, dev);
+    while (tsr_room_is_made(&room, result));
+    return used(result, dev, pctx);
 }
 
 TSR_REDIRECTED(cuCtxCreate_v2)(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-    return used(tsr_real.cuCtxCreate_v2(pctx, flags, dev), dev, pctx);
+    struct tsr_room room = {.device = dev};
+    CUresult result;
+    do
+        result = tsr_real.cuCtxCreate_v2(pctx, flags, dev);
+    while (tsr_room_is_made(&room, result));
+    return used(result, dev, pctx);
 }
 
 TSR_REDIRECTED(cuCtxCreate_v3)(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
                                CUdevice dev)
 {
-    return used(tsr_real.cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev), dev, pctx);
+    struct tsr_room room = {.device = dev};
+    CUresult result;
+    do
+        result = tsr_real.cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
+    while (tsr_room_is_made(&room, result));
+    return used(result, dev, pctx);
 }
 
 TSR_REDIRECTED(cuCtxCreate_v4)(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
 {
-    return used(tsr_real.cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev), dev, pctx);
+    struct tsr_room room = {.device = dev};
+    CUresult result;
+    do
+        result = tsr_real.cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
+    while (tsr_room_is_made(&room, result));
+    return used(result, dev, pctx);
 }
 
 TSR_REDIRECTED(cuGreenCtxCreate)(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)

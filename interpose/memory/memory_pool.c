@@ -9,6 +9,7 @@
 #include "memory/memory.h"
 #include "order/order.h"
 #include "memory/pool.h"
+#include "memory/room.h"
 #include "driver/real.h"
 #include "object/session.h"
 #include "driver/stream_handle.h"
@@ -68,7 +69,13 @@ static bool allocate(CUmemoryPool handle, CUdeviceptr *address, size_t bytes, CU
         if (allocate(current_pool(), dptr, bytesize, hStream, per_thread, &reason, &result))                                   \
             return result;                                                                                                     \
         result = tsr_order_join(hStream, per_thread);                                                                          \
-        return result == CUDA_SUCCESS ? note(tsr_real.symbol(dptr, bytesize, hStream), dptr, bytesize, reason) : result;       \
+        struct tsr_room room = {.device = TSR_ROOM_CURRENT, .bytes = bytesize};                                                \
+        if (result != CUDA_SUCCESS)                                                                                            \
+            return result;                                                                                                     \
+        do                                                                                                                     \
+            result = tsr_real.symbol(dptr, bytesize, hStream);                                                                 \
+        while (tsr_room_is_made(&room, result));                                                                               \
+        return note(result, dptr, bytesize, reason);                                                                           \
     }
 
 ALLOC_ASYNC(cuMemAllocAsync, false)
@@ -82,7 +89,13 @@ ALLOC_ASYNC(cuMemAllocAsync_ptsz, true)
         if (allocate(pool, dptr, bytesize, hStream, per_thread, &reason, &result))                                             \
             return result;                                                                                                     \
         result = tsr_order_join(hStream, per_thread);                                                                          \
-        return result == CUDA_SUCCESS ? note(tsr_real.symbol(dptr, bytesize, pool, hStream), dptr, bytesize, reason) : result; \
+        struct tsr_room room = {.device = TSR_ROOM_ANY, .bytes = bytesize};                                                    \
+        if (result != CUDA_SUCCESS)                                                                                            \
+            return result;                                                                                                     \
+        do                                                                                                                     \
+            result = tsr_real.symbol(dptr, bytesize, pool, hStream);                                                           \
+        while (tsr_room_is_made(&room, result));                                                                               \
+        return note(result, dptr, bytesize, reason);                                                                           \
     }
 
 ALLOC_FROM_POOL_ASYNC(cuMemAllocFromPoolAsync, false)

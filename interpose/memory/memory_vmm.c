@@ -10,6 +10,7 @@
 #include "order/order.h"
 #include "driver/real.h"
 #include "memory/physical.h"
+#include "memory/room.h"
 #include "memory/vmm.h"
 
 TSR_REDIRECTED(cuMemAddressReserve)(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
@@ -54,6 +55,18 @@ static bool has_room(const CUmemLocation *location, size_t size)
     return fits;
 }
 
+static CUresult create(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                       unsigned long long flags)
+{
+    bool on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    struct tsr_room room = {.device = on_device ? prop->location.id : TSR_ROOM_ANY, .bytes = size};
+    CUresult result;
+    do
+        result = tsr_real.cuMemCreate(handle, size, prop, flags);
+    while (tsr_room_is_made(&room, result));
+    return result;
+}
+
 /* Memory that the application does not mean to share is made such that it can be. */
 static CUresult create_shareable(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop)
 {
@@ -64,7 +77,7 @@ static CUresult create_shareable(CUmemGenericAllocationHandle *handle, size_t si
     if (!has_room(&prop->location, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     shareable.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    return tsr_real.cuMemCreate(handle, size, &shareable, 0);
+    return create(handle, size, &shareable, 0);
 }
 
 TSR_REDIRECTED(cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
@@ -76,7 +89,7 @@ TSR_REDIRECTED(cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, c
         result = create_shareable(handle, size, prop);
     }
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
-        result = tsr_real.cuMemCreate(handle, size, prop, flags);
+        result = create(handle, size, prop, flags);
     if (result == CUDA_SUCCESS)
         tsr_physical_created(*handle, prop->requestedHandleTypes, -1);
     return result;

@@ -61,6 +61,14 @@ static void take_back_locked(void)
     tsr_tickets.free = queue;
 }
 
+static bool note_context_locked(CUcontext context)
+{
+    for (size_t i = 0; i < tsr_tickets.contexts.count; i++)
+        if (tsr_tickets.contexts.data[i] == context)
+            return true;
+    return tsr_vec_push(&tsr_tickets.contexts, context);
+}
+
 uint32_t tsr_ticket_queue_find_locked(CUstream named)
 {
     bool is_default = tsr_stream_is_default(named);
@@ -75,7 +83,7 @@ uint32_t tsr_ticket_queue_find_locked(CUstream named)
     if (!queue)
         return TSR_NO_QUEUE;
     place = queue->place;
-    if (!tsr_map_set(&tsr_tickets.places, key, (void *)(uintptr_t)(place + 1))) {
+    if (!note_context_locked(context) || !tsr_map_set(&tsr_tickets.places, key, (void *)(uintptr_t)(place + 1))) {
         take_back_locked();
         return TSR_NO_QUEUE;
     }
@@ -202,10 +210,10 @@ bool tsr_tickets_are_crowded(void)
 void tsr_tickets_part_from_streams(void)
 {
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
-        pthread_mutex_lock(&at->lock);
+        tsr_lock_take(&at->lock);
         at->queue = NULL;
         tsr_stream_drop_marks(at);
-        pthread_mutex_unlock(&at->lock);
+        tsr_lock_give(&at->lock);
     }
 }
 
@@ -246,6 +254,9 @@ void tsr_copies_context_gone(CUcontext context)
     pthread_mutex_lock(&tsr_copies_lock);
     struct tsr_map_entries entries = tsr_map_remove_if(&tsr_tickets.places, is_of, context);
     tsr_vec_fini(&entries);
+    for (size_t i = tsr_tickets.contexts.count; i-- > 0;)
+        if (tsr_tickets.contexts.data[i] == context)
+            tsr_vec_remove_swap(&tsr_tickets.contexts, i);
     for (size_t i = 0; i < tsr_tickets.queues.count; i++)
         tsr_tickets.queues.data[i]->dead |= tsr_tickets.queues.data[i]->context == context;
     tsr_copies_pull_stream_gone_locked(context);
@@ -259,7 +270,7 @@ void tsr_copies_context_gone(CUcontext context)
 void tsr_tickets_forget(void)
 {
     pthread_rwlock_init(&tsr_tickets.ends, NULL);
-    tsr_tickets.queues.count = tsr_tickets.dropped.count = 0;
+    tsr_tickets.queues.count = tsr_tickets.dropped.count = tsr_tickets.contexts.count = 0;
     tsr_tickets.after = tsr_tickets.places = (struct tsr_map){0};
     tsr_tickets.before_all = 0;
     tsr_tickets.retired = (struct tsr_ticket_queue){0};

@@ -56,6 +56,10 @@ struct tsr_tickets {
         size_t count, capacity; /* count: atomic */
     } queues;                   /* by place: each as often as it has strands */
     uint32_t strands;           /* of a queue; constant for a session */
+    struct {
+        CUcontext *data;
+        size_t count, capacity;
+    } contexts; /* that queues have been of, also of such as have been forgotten, and that still are */
     struct tsr_ticket_queue *free;
     struct {
         CUevent *data;

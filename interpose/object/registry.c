@@ -218,6 +218,11 @@ struct tsr_function_record *tsr_function_with_id(uint32_t id)
     return sought.function;
 }
 
+void tsr_functions_each(void (*visit)(uint64_t handle, void *function, void *argument), void *argument)
+{
+    tsr_map_each(&functions, visit, argument);
+}
+
 static bool is_named(const struct tsr_function_record *function, const char *name)
 {
     return name && function->name ? strcmp(function->name, name) == 0 : name == function->name;

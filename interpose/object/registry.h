@@ -125,6 +125,8 @@ void tsr_function_alias(const void *handle, const void *of); /* another handle o
 struct tsr_function_record *tsr_function_find(const void *handle);
 /* The function that executors know by the id. NULL: its module is gone. Looks at all functions. */
 struct tsr_function_record *tsr_function_with_id(uint32_t id);
+/* A visit for each handle, with what it leads to, a struct tsr_function_record; none comes or goes meanwhile. */
+void tsr_functions_each(void (*visit)(uint64_t handle, void *function, void *argument), void *argument);
 
 /* Asks the driver for the layout of the parameters, if it has not told yet. */
 void tsr_function_read_parameters(struct tsr_function_record *function);

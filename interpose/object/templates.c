@@ -13,6 +13,7 @@
 #include "base/options.h"
 #include "base/os.h"
 #include "driver/real.h"
+#include "object/shapes.h"
 
 #define MOST_DISTRUSTED 256u /* when there are as many, all are */
 
@@ -86,6 +87,8 @@ void tsr_templates_start(void)
     find_kinds();
     table = map_table(path);
     if (table)
+        tsr_shapes_start(path);
+    if (table)
         __atomic_store_n(&tsr_templates_published, &table->published, __ATOMIC_RELEASE);
     else
         tsr_warn("the table of templates cannot be used; what launches read and write is unknown");
@@ -107,7 +110,7 @@ static const struct tsr_templates_slot *slot_of(const struct tsr_template_link *
 
 static bool is_inside(uint64_t offset, uint32_t bytes)
 {
-    return bytes && offset % 8 == 0 && offset <= TSR_TEMPLATES_BYTES && bytes <= TSR_TEMPLATES_BYTES - offset;
+    return bytes && offset % 8 == 0 && offset <= TSR_SHAPES_OFFSET && bytes <= TSR_SHAPES_OFFSET - offset;
 }
 
 const void *tsr_template_search(struct tsr_template_link *link, uint32_t kind)

@@ -18,6 +18,7 @@ enum { TSR_TEMPLATE_GPUS = TSR_GPUS, TSR_TEMPLATE_KINDS = 4 }; /* kinds: archite
 struct tsr_template_link {
     uint64_t code;     /* hash of the image that the function is in; 0: not known, and so is the template */
     uint64_t function; /* hash of its name */
+    uint32_t shapes;   /* atomic; of its launches, that this process has kept (shapes.h) */
     struct tsr_template_place {
         const void *found;        /* atomic; the bytes in the table */
         uint32_t bytes;           /* of them; written before `found` */

@@ -72,14 +72,14 @@ static inline bool pass(void)
 
 bool tsr_gate_enter_watched(void)
 {
-    if (closed_by_me)
-        return false;
     if (!mine)
         take_shard();
     for (;;) {
-        if (pass())
+        if (__builtin_expect(pass(), 1))
             return true;
         __atomic_fetch_sub(&mine->inside, 1, __ATOMIC_SEQ_CST);
+        if (closed_by_me)
+            return false;
         await_open();
     }
 }

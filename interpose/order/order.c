@@ -21,6 +21,7 @@
 
 static TSR_APART pthread_rwlock_t related = PTHREAD_RWLOCK_INITIALIZER;
 bool tsr_order_strict;
+uint64_t tsr_order_exposed;
 
 /* Default streams are those of the current context. */
 CUresult tsr_order_operate_locked(const struct tsr_stream *stream, unsigned operations, CUstreamBatchMemOpParams *what)
@@ -51,10 +52,10 @@ static CUresult join_related_locked(struct tsr_stream *stream)
     for (struct tsr_stream *at = tsr_stream_first(); at && result == CUDA_SUCCESS; at = at->next) {
         if (at == stream || !__atomic_load_n(&at->live, __ATOMIC_ACQUIRE))
             continue;
-        pthread_mutex_lock(&at->lock);
+        tsr_lock_take(&at->lock);
         if (at->live && at->away && waits_for(stream, at))
             result = tsr_strands_join_for(at, stream);
-        pthread_mutex_unlock(&at->lock);
+        tsr_lock_give(&at->lock);
     }
     return result;
 }
@@ -77,7 +78,7 @@ static void hold_stream(struct tsr_order_hold *hold, struct tsr_stream *stream)
 
 static void release(struct tsr_order_hold *hold)
 {
-    pthread_mutex_unlock(&hold->stream->lock);
+    tsr_lock_give(&hold->stream->lock);
     if (hold->related)
         pthread_rwlock_unlock(&related);
     hold->stream = NULL;
@@ -95,7 +96,7 @@ static CUresult hold_joined(struct tsr_order_hold *hold, struct tsr_stream *stre
         }
         result = join_related_locked(stream);
     }
-    pthread_mutex_lock(&stream->lock);
+    tsr_lock_take(&stream->lock);
     if (result != CUDA_SUCCESS)
         release(hold);
     return result;
@@ -139,8 +140,15 @@ static CUresult enter_gated(CUstream handle, bool per_thread, struct tsr_order_h
     return result;
 }
 
+void tsr_order_expose(void)
+{
+    if (tsr_order_by_data)
+        __atomic_add_fetch(&tsr_order_exposed, 1, __ATOMIC_RELEASE);
+}
+
 CUresult tsr_order_enter(CUstream handle, bool per_thread, struct tsr_order_hold *hold)
 {
+    tsr_order_expose();
     return enter_gated(handle, per_thread, hold, false);
 }
 
@@ -153,6 +161,8 @@ bool tsr_order_enter_found(const struct tsr_stream_found *found, bool tracked, s
 {
     if (!found->stream || tsr_is_any_capture())
         return false;
+    if (!tracked)
+        tsr_order_expose();
     *hold = (struct tsr_order_hold){.gated = tsr_gate_enter()};
     if (enter_held(hold, found->stream, tracked) == CUDA_SUCCESS) {
         if (tsr_stream_is_same(found) && !found->stream->elsewhere)
@@ -213,10 +223,10 @@ static CUresult join_all_locked(void)
     for (struct tsr_stream *at = tsr_stream_first(); at && result == CUDA_SUCCESS; at = at->next) {
         if (!__atomic_load_n(&at->live, __ATOMIC_ACQUIRE))
             continue;
-        pthread_mutex_lock(&at->lock);
+        tsr_lock_take(&at->lock);
         if (at->live && at->away)
             result = tsr_strands_join(at);
-        pthread_mutex_unlock(&at->lock);
+        tsr_lock_give(&at->lock);
     }
     return result;
 }
@@ -239,20 +249,20 @@ static CUresult await(struct tsr_lane_client *lane, uint32_t slot, uint64_t valu
 static CUresult await_foreign_on(struct tsr_stream *stream, uint32_t number, uint64_t deadline_ns)
 {
     struct tsr_lane_client *lane = tsr_session()->lanes[number];
-    pthread_mutex_lock(&stream->lock);
+    tsr_lock_take(&stream->lock);
     bool awaited = stream->live && (stream->away & ~stream->unsignalled) >> number & 1 && tsr_strands_are_foreign(stream);
     uint64_t value = stream->signalled[number];
     uint32_t slot = stream->slot;
-    pthread_mutex_unlock(&stream->lock);
+    tsr_lock_give(&stream->lock);
     if (!awaited)
         return CUDA_SUCCESS;
     CUresult result = await(lane, slot, value, deadline_ns);
-    pthread_mutex_lock(&stream->lock);
+    tsr_lock_take(&stream->lock);
     bool same = stream->live && stream->slot == slot && (stream->away & ~stream->unsignalled) >> number & 1 &&
                 stream->signalled[number] == value;
     if (result == CUDA_SUCCESS && same)
         tsr_strands_settle(stream, 1u << number);
-    pthread_mutex_unlock(&stream->lock);
+    tsr_lock_give(&stream->lock);
     return result;
 }
 
@@ -311,14 +321,14 @@ CUresult tsr_order_destroy_contexts(void)
 /* Whether the stream had work on the lane, and if it is the context's: it has none any more. */
 static bool drop_work(struct tsr_stream *stream, const struct tsr_lane_client *lane, CUcontext context)
 {
-    pthread_mutex_lock(&stream->lock);
+    tsr_lock_take(&stream->lock);
     uint32_t bit = 1u << tsr_lane_number(lane);
     bool with_lane = stream->live && (stream->away & bit);
     if (with_lane && stream->context == context) {
         __atomic_store_n(&stream->lane, NULL, __ATOMIC_RELEASE);
         tsr_strands_settle(stream, bit);
     }
-    pthread_mutex_unlock(&stream->lock);
+    tsr_lock_give(&stream->lock);
     return with_lane;
 }
 
@@ -374,10 +384,14 @@ static CUresult depart_if_possible_locked(struct tsr_stream *stream, struct tsr_
     return result;
 }
 
+static bool has_forked(const struct tsr_stream *stream, const struct tsr_lane_client *lane)
+{
+    return tsr_stream_lanes(&stream->forked) >> tsr_lane_number(lane) & 1;
+}
+
 static bool is_there(const struct tsr_stream *stream, const struct tsr_lane_client *lane)
 {
-    return tsr_stream_lanes(&stream->forked) >> tsr_lane_number(lane) & 1 &&
-           !__atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE) && !tsr_lane_is_lost(lane);
+    return has_forked(stream, lane) && !__atomic_load_n(&stream->touched, __ATOMIC_ACQUIRE) && !tsr_lane_is_lost(lane);
 }
 
 /*
@@ -388,13 +402,13 @@ static bool is_there(const struct tsr_stream *stream, const struct tsr_lane_clie
 static bool hold_there(const struct tsr_stream_found *found, struct tsr_lane_client *lane, struct tsr_order_hold *hold)
 {
     struct tsr_stream *stream = found->stream;
-    pthread_mutex_lock(&stream->lock);
+    tsr_lock_take(&stream->lock);
     bool stays = tsr_stream_is_same(found) && stream->live && is_there(stream, lane) &&
                  (stream->kind == TSR_STREAM_FREE || !away_related_to(stream));
     if (stays)
         hold->stream = stream;
     else
-        pthread_mutex_unlock(&stream->lock);
+        tsr_lock_give(&stream->lock);
     return stays;
 }
 
@@ -403,7 +417,7 @@ static bool goes_on(const struct tsr_stream_found *found, struct tsr_lane_client
                     struct tsr_order_hold *hold)
 {
     *hold = (struct tsr_order_hold){0};
-    if (!found->stream || !is_there(found->stream, lane))
+    if (!found->stream || !has_forked(found->stream, lane))
         return false;
     tsr_lane_await_stream(lane, &found->stream->slot);
     if (!hold_there(found, lane, hold))
@@ -468,10 +482,10 @@ static void forget_orphans(void)
     for (struct tsr_stream *at = tsr_stream_first(); at; at = at->next) {
         if (!tsr_stream_is(at, TSR_STREAM_OWN))
             continue;
-        pthread_mutex_lock(&at->lock);
+        tsr_lock_take(&at->lock);
         if (at->live && at->orphan && !at->unsignalled)
             tsr_strands_settle_complete(at);
-        pthread_mutex_unlock(&at->lock);
+        tsr_lock_give(&at->lock);
     }
     tsr_stream_forget_settled(true);
 }
@@ -481,12 +495,12 @@ static void end_own(struct tsr_stream *stream)
 {
     if (!tsr_session())
         return;
-    pthread_mutex_lock(&stream->lock);
+    tsr_lock_take(&stream->lock);
     bool same = stream->live && stream->kind == TSR_STREAM_OWN && !tsr_strands_are_foreign(stream);
     stream->orphan |= same;
     if (same)
         tsr_strands_signal(stream);
-    pthread_mutex_unlock(&stream->lock);
+    tsr_lock_give(&stream->lock);
     forget_orphans();
 }
 

@@ -50,6 +50,17 @@ void tsr_order_leave(struct tsr_order_hold *hold);
 struct tsr_stream_found;
 bool tsr_order_enter_found(const struct tsr_stream_found *found, bool tracked, struct tsr_order_hold *hold);
 
+/*
+ * How often, under data order, anything was given to a GPU of which others than this session's GPUs can see that it has happened: whatever is not
+ * tracked, and tracked work over memory that no directory knows.
+ */
+extern uint64_t tsr_order_exposed __attribute__((visibility("hidden"))); /* atomic */
+void tsr_order_expose(void);
+static inline uint64_t tsr_order_exposed_now(void)
+{
+    return __atomic_load_n(&tsr_order_exposed, __ATOMIC_ACQUIRE);
+}
+
 /* Before something waits for the stream's work, or asks for it, at home. Errors as above. */
 CUresult tsr_order_join(CUstream stream, bool per_thread);
 CUresult tsr_order_join_all(void);

@@ -257,6 +257,15 @@ static const struct tsr_stream_mark *find_mark(const struct tsr_stream *stream, 
     return found;
 }
 
+CUresult tsr_strands_reach(struct tsr_stream *stream, uint32_t strand, uint64_t number, uint64_t *value)
+{
+    const struct tsr_stream_mark *mark = find_mark(stream, strand, number);
+    bool signals = !mark && stream->unsignalled >> (strand - 1) & 1;
+    CUresult result = signals ? signal_lane(stream, strand - 1) : CUDA_SUCCESS;
+    *value = mark ? mark->value : stream->signalled[strand - 1];
+    return result;
+}
+
 uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64_t number, uint32_t to, CUresult *result)
 {
     const struct tsr_stream_mark *mark = find_mark(stream, from, number);

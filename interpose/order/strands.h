@@ -66,6 +66,8 @@ struct tsr_strands_listener {
  * while all lanes have forked. after_mark: a tie by the first mark that will do; gives its number. 0: there is none.
  */
 CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number);
+/* What the lane's away fence holds when its work up to the number is done. */
+CUresult tsr_strands_reach(struct tsr_stream *stream, uint32_t strand, uint64_t number, uint64_t *value);
 uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64_t number, uint32_t to, CUresult *result);
 
 void tsr_strands_listen(const struct tsr_strands_listener *listener);

@@ -17,7 +17,9 @@
 #define LANES 15u
 #define LOOK_NS 500000 /* between looks at what is not known yet, at the end */
 
-_Static_assert(TSR_LANE_TIMES < UINT16_MAX && (TSR_LANE_TIMES & (TSR_LANE_TIMES - 1)) == 0, "a record has room for it");
+#define TIMES (TSR_LANE_TIMES - TSR_LANE_TIMES_PLACED)
+
+_Static_assert(TSR_LANE_TIMES < UINT16_MAX, "a record has room for it");
 
 enum { FREE, TAKEN, NAMED };
 
@@ -32,7 +34,7 @@ struct times {
     struct tsr_lane_time *answers;
     uint32_t next; /* atomic; where to look for a free place */
     uint32_t open; /* atomic; places that are not free */
-    struct place places[TSR_LANE_TIMES];
+    struct place places[TIMES];
 };
 
 static struct times *all[LANES]; /* atomic; made once each */
@@ -62,7 +64,7 @@ uint16_t tsr_timing_away_begin(struct tsr_lane_client *lane)
     struct times *times = times_of(lane);
     if (!times && !(times = make(lane)))
         return 0;
-    uint32_t place = __atomic_fetch_add(&times->next, 1, __ATOMIC_RELAXED) % TSR_LANE_TIMES, state = FREE;
+    uint32_t place = __atomic_fetch_add(&times->next, 1, __ATOMIC_RELAXED) % TIMES, state = FREE;
     if (!__atomic_compare_exchange_n(&times->places[place].state, &state, TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         return 0; /* that launch of long ago is not known yet: there are as many as can be */
     __atomic_fetch_add(&times->open, 1, __ATOMIC_RELAXED);
@@ -95,7 +97,7 @@ static uint32_t harvest(struct times *times)
 {
     uint32_t open = 0;
     bool lost = tsr_lane_is_lost(times->lane);
-    for (uint32_t i = 0; i < TSR_LANE_TIMES && __atomic_load_n(&times->open, __ATOMIC_RELAXED); i++) {
+    for (uint32_t i = 0; i < TIMES && __atomic_load_n(&times->open, __ATOMIC_RELAXED); i++) {
         struct place *place = &times->places[i];
         const struct tsr_lane_time *answer = &times->answers[i];
         if (__atomic_load_n(&place->state, __ATOMIC_ACQUIRE) != NAMED)

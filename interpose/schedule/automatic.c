@@ -21,6 +21,7 @@
 #define HOME 0u            /* GPUs are told by rank (tsr_session_gpu) */
 #define STREAMS 256u       /* that are told from each other; a power of two */
 #define SAMPLES 16u        /* under way */
+#define TELL_EVERY 1024u   /* launches between reports */
 #define LOOK_EVERY 8u      /* launches between looks at samples */
 #define MARKS_PER_LEAD 0.2   /* a mark after launches of this share of it */
 #define CREDIT_NS 500e3 /* to begin with */
@@ -29,10 +30,12 @@
 #define COPY_NS 3e3
 #define BYTES_PER_NS 390.0   /* of a pair of GPUs whose copies were not measured */
 #define RELAYED_PER_NS 10.0  /* of one that copies through the host */
-#define WINDOW_NS 20e6
+#define WINDOW_NS 60e6
+#define REST_NS 20e6
 #define LONGEST_REST_NS 10e9
 #define LEAST_GAIN 0.01
-#define BUDGET_NS 1e6
+#define NOT_WAITING -1.0
+#define BUDGET_NS 3e6
 
 /* What is known of a stream: the tickets of its last launch, and of the one that will be done last. */
 struct stream {
@@ -59,11 +62,18 @@ static struct {
     struct recent recent[TSR_PLACE_KNOWN];
     struct stream streams[STREAMS], all;
     struct sample samples[SAMPLES];
-    uint64_t launches;
+    /* Samples on other GPUs, by lane; without a function: none. */
+    struct tsr_class_of away[TSR_LANES][TSR_LANE_TIMES_PLACED];
+    uint32_t under_way_away[TSR_LANES]; /* of these */
+    uint64_t launches, unknown, read_back;
     uint32_t under_way; /* samples */
     CUcontext context;  /* of the samples' events */
     bool no_samples, stays;
 } *state; /* lock */
+
+/* What has been told of the process (struct tsr_policy_schedule). */
+static struct tsr_policy_schedule told; /* lock */
+static double start_ns;                 /* lock; of the first launch; 0: none */
 
 bool tsr_automatic_is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -78,7 +88,9 @@ static __thread struct tsr_place_choice choice;
 static __thread struct tsr_class_of class;
 static __thread CUstream asked_stream;
 static __thread struct sample *sample;
-static __thread double wait_began_ns;
+static __thread struct tsr_class_of *sample_away; /* NULL: it is none */
+static __thread uint32_t sample_lane;
+static __thread double wait_began_ns = NOT_WAITING;
 
 static double now_ns_locked(void)
 {
@@ -105,8 +117,32 @@ static bool is_fresh(void *context, uint64_t ticket)
     return recent->ticket == ticket && state->launches - recent->number < TSR_PLACE_OLD;
 }
 
+static struct tsr_lane_time *answer_of(const struct tsr_lane_client *lane, uint32_t place)
+{
+    return &tsr_lane_times(lane)[TSR_LANE_TIMES - TSR_LANE_TIMES_PLACED + place];
+}
+
+static void look_at_samples_of_locked(uint32_t number)
+{
+    const struct tsr_lane_client *lane = tsr_session()->lanes[number];
+    for (uint32_t i = 0; i < TSR_LANE_TIMES_PLACED; i++) {
+        struct tsr_class_of *of = &state->away[number][i];
+        uint32_t found = of->function ? __atomic_load_n(&answer_of(lane, i)->state, __ATOMIC_ACQUIRE) : TSR_LANE_TIME_OPEN;
+        if (found == TSR_LANE_TIME_OPEN)
+            continue;
+        if (found == TSR_LANE_TIME_KNOWN)
+            tsr_class_tell(&state->classes, of, number + 1, (double)answer_of(lane, i)->ns);
+        __atomic_store_n(&answer_of(lane, i)->state, TSR_LANE_TIME_OPEN, __ATOMIC_RELAXED);
+        *of = (struct tsr_class_of){0};
+        state->under_way_away[number]--;
+    }
+}
+
 static void look_at_samples_locked(void)
 {
+    for (uint32_t number = 0; number < tsr_session()->lane_count; number++)
+        if (state->under_way_away[number])
+            look_at_samples_of_locked(number);
     for (uint32_t i = 0; i < SAMPLES && state->under_way; i++) {
         struct sample *one = &state->samples[i];
         float ms = 0;
@@ -144,6 +180,8 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     uint64_t bytes = 0;
     bool may_leave = launch->touches && !launch->stays;
     asked.now_ns = now_ns_locked();
+    if (!start_ns)
+        start_ns = asked.now_ns > 0 ? asked.now_ns : 1;
     asked.last = stream_of_locked(launch->stream)->last;
     asked.allowed = may_leave ? all_gpus : 1u << HOME;
     asked.stays = may_leave && state->stays;
@@ -158,9 +196,38 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
             asked.constants[gpu] = 0;
     }
     class = tsr_class_find(&state->classes, (uintptr_t)launch->function, launch->grid, launch->block, launch->shared_bytes);
-    double ns = tsr_class_ns(&state->classes, &class, HOME, bytes);
+    asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
-        asked.ns[gpu] = ns;
+        asked.ns[gpu] = tsr_class_ns(&state->classes, &class, gpu, bytes) * state->place.pace;
+}
+
+static void add(uint64_t *to, uint64_t *told_before, uint64_t now)
+{
+    __atomic_fetch_add(to, now - *told_before, __ATOMIC_RELAXED);
+    *told_before = now;
+}
+
+static uint64_t since_start(double at_ns)
+{
+    return at_ns > start_ns ? (uint64_t)(at_ns - start_ns) : 0;
+}
+
+/* For the report at the end. */
+static void tell_locked(void)
+{
+    struct tsr_policy_schedule *to = &tsr_session()->policy->schedule;
+    struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
+    if (!start_ns)
+        return;
+    add(&to->launches, &told.launches, state->launches);
+    add(&to->unknown, &told.unknown, state->unknown);
+    add(&to->rested, &told.rested, state->guard.rested);
+    add(&to->windows, &told.windows, state->guard.windows);
+    add(&to->won, &told.won, state->guard.won);
+    add(&to->taken_ns, &told.taken_ns, since_start(clocks.end_ns));
+    add(&to->single_ns, &told.single_ns, since_start(clocks.single_ns));
+    add(&to->promised_ns, &told.promised_ns, since_start(clocks.promised_ns));
+    add(&to->read_back, &told.read_back, state->read_back);
 }
 
 struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch)
@@ -171,10 +238,46 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
     asked_stream = launch->stream;
     if (++state->launches % LOOK_EVERY == 0)
         look_at_samples_locked();
+    if (state->launches % TELL_EVERY == 0)
+        tell_locked();
+    state->unknown += !launch->touches;
     ask_locked(launch);
     tsr_place_choose(&state->place, &asked, &choice);
     pthread_mutex_unlock(&lock);
     return choice.gpu == HOME ? NULL : tsr_session()->lanes[choice.gpu - 1];
+}
+
+/* It reads nothing else there, and lacks some of it. */
+static bool is_constant_locked(const struct tsr_touch *touch, uint32_t gpu)
+{
+    struct tsr_survey survey = {0};
+    struct tsr_survey_of of = {.copies = (uint16_t)all_gpus, .is_fresh = is_fresh};
+    if (!touch->pulls || touch->writes)
+        return false;
+    tsr_copies_survey(touch, 1, &of, &survey);
+    return !survey.part_count && survey.constants[gpu];
+}
+
+uint32_t tsr_automatic_fetches(const struct tsr_automatic_launch *launch, struct tsr_touch *constants,
+                               struct tsr_lane_client **lane)
+{
+    uint32_t count = 0;
+    if (choice.fetches == HOME || !launch->touches)
+        return 0;
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < launch->count; i++)
+        if (is_constant_locked(&launch->touches[i], choice.fetches))
+            constants[count++] = launch->touches[i];
+    pthread_mutex_unlock(&lock);
+    *lane = tsr_session()->lanes[choice.fetches - 1];
+    return count;
+}
+
+void tsr_automatic_fetched(void)
+{
+    pthread_mutex_lock(&lock);
+    tsr_place_fetched(&state->place, &asked, choice.fetches);
+    pthread_mutex_unlock(&lock);
 }
 
 bool tsr_automatic_may_leave(void)
@@ -202,16 +305,27 @@ static void note_locked(struct stream *stream, uint64_t ticket, double finish_ns
     }
 }
 
+/* It was to be a sample elsewhere, and has not gone there. */
+static void drop_sample_locked(void)
+{
+    *sample_away = (struct tsr_class_of){0};
+    state->under_way_away[sample_lane]--;
+}
+
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
 {
     uint32_t gpu = tsr_lane_rank(lane);
     pthread_mutex_lock(&lock);
+    if (sample_away && !lane)
+        drop_sample_locked();
+    sample_away = NULL;
     struct tsr_place_answer answer = tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
     if (ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->launches};
     note_locked(stream_of_locked(asked_stream), ticket, answer.finish_ns);
     note_locked(&state->all, ticket, answer.finish_ns);
-    state->stays = tsr_guard_next(&state->guard, answer.single_ns, tsr_place_end(&state->place));
+    struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
+    state->stays = tsr_guard_next(&state->guard, &clocks);
     pthread_mutex_unlock(&lock);
 }
 
@@ -231,6 +345,24 @@ static struct sample *free_sample_locked(void)
     if (!one->begin && tsr_real.cuEventCreate(&one->begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
         return NULL;
     return one->end || tsr_real.cuEventCreate(&one->end, CU_EVENT_DEFAULT) == CUDA_SUCCESS ? one : NULL;
+}
+
+uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
+{
+    uint32_t number = tsr_lane_number(lane), i = 0;
+    if (!class.function || !tsr_class_is_due(&class, number + 1))
+        return 0;
+    pthread_mutex_lock(&lock);
+    while (i < TSR_LANE_TIMES_PLACED && state->away[number][i].function)
+        i++;
+    if (i < TSR_LANE_TIMES_PLACED) {
+        state->away[number][i] = class;
+        state->under_way_away[number]++;
+        sample_away = &state->away[number][i];
+        sample_lane = number;
+    }
+    pthread_mutex_unlock(&lock);
+    return i < TSR_LANE_TIMES_PLACED ? (uint16_t)(TSR_LANE_TIMES - TSR_LANE_TIMES_PLACED + i + 1) : 0;
 }
 
 void tsr_automatic_begins(CUstream stream)
@@ -272,9 +404,28 @@ void tsr_automatic_wait_begins(void)
     pthread_mutex_unlock(&lock);
 }
 
+void tsr_automatic_waits_not(void)
+{
+    wait_began_ns = NOT_WAITING;
+}
+
+void tsr_automatic_waited_for(uint64_t ticket)
+{
+    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
+        return;
+    pthread_mutex_lock(&lock);
+    look_at_samples_locked();
+    double finish_ns = frozen ? tsr_place_finish(&state->place, ticket) : 0;
+    frozen_ns = finish_ns > frozen_ns ? finish_ns : frozen_ns;
+    tsr_place_waited(&state->place, ticket, wait_began_ns, now_ns_locked());
+    state->read_back++;
+    pthread_mutex_unlock(&lock);
+    wait_began_ns = NOT_WAITING;
+}
+
 void tsr_automatic_waited(CUstream stream)
 {
-    if (!tsr_automatic_is_on)
+    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
         return;
     pthread_mutex_lock(&lock);
     struct stream *of = stream ? stream_of_locked(stream) : &state->all;
@@ -285,7 +436,9 @@ void tsr_automatic_waited(CUstream stream)
         tsr_place_waited(&state->place, of->latest, wait_began_ns, now_ns_locked());
     of->latest = 0;
     of->latest_ns = 0;
+    tell_locked();
     pthread_mutex_unlock(&lock);
+    wait_began_ns = NOT_WAITING;
 }
 
 static struct tsr_place_link link_between(const struct tsr_session *session, uint32_t from, uint32_t to)
@@ -301,7 +454,7 @@ static struct tsr_place_link link_between(const struct tsr_session *session, uin
 static void start_place(const struct tsr_session *session)
 {
     const struct tsr_guard_options guard = {.window_ns = WINDOW_NS,
-                                            .rest_ns = WINDOW_NS,
+                                            .rest_ns = REST_NS,
                                             .longest_rest_ns = LONGEST_REST_NS,
                                             .least = LEAST_GAIN,
                                             .budget_ns = BUDGET_NS};
@@ -331,6 +484,8 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     tsr_automatic_is_on = state != NULL;
     if (!state)
         return;
+    told = (struct tsr_policy_schedule){0};
+    start_ns = 0;
     frozen = emulated;
     times = (struct tsr_times_driver){.event_query = tsr_real.cuEventQuery};
     if (emulated)

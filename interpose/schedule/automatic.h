@@ -32,6 +32,14 @@ struct tsr_automatic_launch {
 
 /* Where the launch goes; NULL: home. The same thread tells next where it went. */
 struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *launch);
+/*
+ * Of a launch that stays home: touches of what it reads that is to be copied to the GPU of the lane in the background, and whose number is returned; 0:
+ * of nothing. constants: room for as many as it has.
+ */
+uint32_t tsr_automatic_fetches(const struct tsr_automatic_launch *launch, struct tsr_touch *constants,
+                               struct tsr_lane_client **lane);
+/* They are being copied. */
+void tsr_automatic_fetched(void);
 /* lane: as above. ticket: of its use (memory/copies.h); 0: it has none. */
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket);
 
@@ -41,6 +49,8 @@ bool tsr_automatic_may_leave(void);
 /* Whether others are to be able to come after it, and not after what its GPU is given next: now and then. */
 bool tsr_automatic_marks(const struct tsr_lane_client *lane);
 
+/* Of a launch that was chosen to go to the lane: for its record (tessera/lane.h), if it is a sample whose time is taken there; 0: it is none. */
+uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane);
 /* Around the launch just told of, at home: whether it is a sample, whose time is taken. The stream's GPU is home. */
 void tsr_automatic_begins(CUstream stream);
 void tsr_automatic_ends(CUstream stream);
@@ -48,6 +58,10 @@ void tsr_automatic_ends(CUstream stream);
 /* Around a call in which the host waits for all that is in the stream; NULL: for all there is. */
 void tsr_automatic_wait_begins(void);
 void tsr_automatic_waited(CUstream stream);
+/* It was one piece of work. */
+void tsr_automatic_waited_for(uint64_t ticket);
+/* It does not wait after all. */
+void tsr_automatic_waits_not(void);
 
 /* A process' session begins. */
 void tsr_automatic_start(const struct tsr_session *session, bool emulated);

@@ -5,8 +5,9 @@
 
 #define ALWAYS 4u            /* samples that come first */
 #define RAREST 1024u         /* then each power of two, and from this one on one of so many; a power of two */
-#define WEIGHT 0.25f         /* of a new sample, once there are some */
-#define MOST_TIMES 4.0f      /* that a sample may be of what was known: what interrupted it is not its time */
+#define WEIGHT 0.25f         /* of a new sample, once there are some, */
+#define WEIGHT_LESS 0.5f     /* and of one that took less: nothing makes a launch shorter than it is, and much interrupts it */
+#define MOST_TIMES 2.0f      /* that a sample may be of what was known */
 #define MOST_SCALE 16.0f     /* by which a function's other shapes are trusted */
 #define LEAST_NS 2000.0      /* of what nothing is known */
 #define BYTES_PER_NS 1000.0
@@ -103,10 +104,10 @@ double tsr_class_ns(const struct tsr_classes *classes, const struct tsr_class_of
 static void blend(float *value, float now, uint32_t told)
 {
     float old = load(value);
-    if (told < 2 || old <= 0) /* the first one may have brought code there */
+    if (old <= 0 || (told < ALWAYS && now < old)) /* the first one may have brought code there */
         store(value, now);
-    else
-        store(value, old + WEIGHT * ((now < MOST_TIMES * old ? now : MOST_TIMES * old) - old));
+    else if (told >= ALWAYS)
+        store(value, old + (now < old ? WEIGHT_LESS : WEIGHT) * ((now < MOST_TIMES * old ? now : MOST_TIMES * old) - old));
 }
 
 /* How the GPU compares with the first one that the class is known on. */

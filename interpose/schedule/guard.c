@@ -10,42 +10,65 @@ void tsr_guard_init(struct tsr_guard *guard, const struct tsr_guard_options *opt
     guard->rest_ns = options->rest_ns;
 }
 
-static void begin_window(struct tsr_guard *guard, double single_ns, double end_ns)
+static void begin_window(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
 {
     guard->rests = false;
-    guard->began_ns = single_ns;
-    guard->lag_ns = end_ns - single_ns;
+    guard->began = *now;
 }
 
-static void begin_rest(struct tsr_guard *guard, double single_ns)
+static void begin_rest(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
 {
     guard->rests = true;
-    guard->until_ns = single_ns + guard->rest_ns;
+    guard->began = *now;
+    guard->until_ns = now->single_ns + guard->rest_ns;
+}
+
+static void lengthen_rests(struct tsr_guard *guard)
+{
     guard->rest_ns *= 2;
     if (guard->rest_ns > guard->options.longest_rest_ns)
         guard->rest_ns = guard->options.longest_rest_ns;
 }
 
-bool tsr_guard_next(struct tsr_guard *guard, double single_ns, double end_ns)
+/* It advanced less than one GPU's clock did. */
+static bool gains(const struct tsr_guard *guard, const struct tsr_guard_clocks *now, double advanced_ns)
+{
+    double passed_ns = now->single_ns - guard->began.single_ns;
+    return advanced_ns <= (1 - guard->options.least) * passed_ns;
+}
+
+static bool rest(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
+{
+    if (now->single_ns < guard->until_ns)
+        return true;
+    if (gains(guard, now, now->promised_ns - guard->began.promised_ns))
+        begin_window(guard, now);
+    else
+        begin_rest(guard, now);
+    return guard->rests;
+}
+
+bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
 {
     const struct tsr_guard_options *options = &guard->options;
-    double passed_ns = single_ns - guard->began_ns, lost_ns = end_ns - single_ns - guard->lag_ns;
     if (guard->rests) {
-        if (single_ns >= guard->until_ns)
-            begin_window(guard, single_ns, end_ns);
+        rest(guard, now);
         guard->rested += guard->rests;
         return guard->rests;
     }
+    double passed_ns = now->single_ns - guard->began.single_ns, advanced_ns = now->end_ns - guard->began.end_ns;
     bool ends = passed_ns >= options->window_ns;
-    if (!ends && lost_ns <= options->budget_ns)
+    if (!ends && advanced_ns - passed_ns <= options->budget_ns)
         return false;
-    bool won = ends && -lost_ns >= options->least * passed_ns;
+    bool won = ends && gains(guard, now, advanced_ns);
     guard->windows++;
     guard->won += won;
-    if (won)
+    begin_window(guard, now);
+    if (won) {
         guard->rest_ns = options->rest_ns;
-    begin_window(guard, single_ns, end_ns);
-    if (!won)
-        begin_rest(guard, single_ns);
+    } else {
+        begin_rest(guard, now);
+        lengthen_rests(guard);
+    }
     return guard->rests;
 }

@@ -3,15 +3,23 @@
 
 #include <string.h>
 
+#include "schedule/chains.h"
+
 #define GAP_WEIGHT 2.0    /* of time for which a GPU waits for others: */
 #define GAP_LEADS 8.0     /* up to so many leads, or one that has long had nothing to do would never get anything */
 #define WAY_BACK 2.0      /* a copy, and one back */
+#define TEAR_BYTES 32.0   /* of a short chain's results, on their way back: what they gain is little */
 #define EVERY 256u        /* launches between comparisons of the ways */
 #define FADES 0.9         /* what came before a comparison, at the next one */
 #define AHEAD 0.9         /* who ends so much earlier is ahead */
 #define AHEAD_FOR 3u      /* comparisons, before launches follow */
 #define WIDE 4u           /* of more GPUs, those that hold nothing are alike */
 #define TICKET_SPREAD 40503u
+#define HELD_UP_NS 10e3   /* a shorter wait of the host tells only that the work was done */
+#define LEAST_GIVEN_NS 1e6 /* work that tells something of the pace */
+#define PACE_WEIGHT 0.3
+#define SURE 0.1 /* share of the work that predictions may err by for other reasons */
+#define SLOWEST 4.0
 
 _Static_assert(TSR_PLACE_COURSES == sizeof((struct tsr_place *)0)->courses / sizeof(struct tsr_place_course), "courses");
 _Static_assert(TSR_PLACE_KNOWN == sizeof((struct tsr_place *)0)->known / sizeof(struct tsr_place_known), "known");
@@ -37,6 +45,7 @@ struct question {
     const struct tsr_place *place;
     const struct tsr_place_course *course;
     const struct tsr_place_launch *launch;
+    const struct tsr_place_habit *habit; /* of a chain that it opens; NULL: not known, or none */
     double now_ns;
     bool constants; /* count */
     uint32_t count, last;
@@ -64,6 +73,7 @@ void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *opt
 {
     memset(place, 0, sizeof *place);
     place->options = *options;
+    place->pace = 1;
     place->way = options->ways & 1u << TSR_PLACE_STAY ? TSR_PLACE_STAY : TSR_PLACE_EARLIEST;
 }
 
@@ -156,6 +166,26 @@ static double score_of(const struct question *question, const struct option *opt
     return gpu == own ? score : score + 2 * options->links[own][gpu].fence_ns + options->lead_ns;
 }
 
+/* It opens a chain that was soon joined, whenever it was: torn off, it gains no more than its own work. */
+static bool is_short(const struct question *question)
+{
+    return question->habit && (double)question->habit->work_ns < question->place->options.lead_ns;
+}
+
+/* Its own GPU, and those for which it may leave it: the chain's work is worth its results' way back. */
+static uint32_t worth_leaving(const struct question *question, uint32_t gpus, uint32_t own)
+{
+    uint32_t some = 1u << own;
+    for (uint32_t left = gpus & ~some; left; left &= left - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(left);
+        const struct tsr_place_link *link = &question->place->options.links[gpu][own];
+        double back_ns = link->fence_ns + link->copy_ns + TEAR_BYTES * (double)question->habit->bytes * link->ns_per_byte;
+        if ((double)question->habit->work_ns > back_ns)
+            some |= 1u << gpu;
+    }
+    return some;
+}
+
 static uint32_t choose(const struct question *question, uint32_t way, uint32_t allowed, struct option *chosen)
 {
     struct option options[TSR_GPUS];
@@ -164,6 +194,11 @@ static uint32_t choose(const struct question *question, uint32_t way, uint32_t a
         options[__builtin_ctz(left)] = look(question, (uint32_t)__builtin_ctz(left), NULL);
     uint32_t own = way == TSR_PLACE_STAY ? own_of(question, options, gpus) : 0;
     double best_score = 0;
+    if (way == TSR_PLACE_STAY && is_short(question)) {
+        if (question->habit->returns && gpus >> question->last & 1)
+            own = question->last;
+        gpus = worth_leaving(question, gpus, own);
+    }
     for (uint32_t left = gpus; left; left &= left - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(left);
         double finish_ns = options[gpu].finish_ns;
@@ -181,7 +216,7 @@ static uint32_t choose(const struct question *question, uint32_t way, uint32_t a
 }
 
 static void ask(struct question *question, struct tsr_place *place, const struct tsr_place_launch *launch,
-                struct tsr_place_known *known[], uint32_t number)
+                struct tsr_place_known *const known[], uint32_t number)
 {
     const struct tsr_place_known *last = known[TSR_PLACE_PARTS];
     question->place = place;
@@ -218,6 +253,14 @@ double tsr_place_end(const struct tsr_place *place)
     return end_of(&place->courses[TSR_PLACE_ACTUAL], place->options.gpus);
 }
 
+struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *place)
+{
+    uint32_t gpus = place->options.gpus;
+    return (struct tsr_guard_clocks){.single_ns = place->single_ns,
+                                     .end_ns = end_of(&place->courses[TSR_PLACE_ACTUAL], gpus),
+                                     .promised_ns = end_of(&place->courses[place->way], gpus)};
+}
+
 /* What has been gained is not to be lost again, but for the slack. */
 static void tighten(struct tsr_place *place)
 {
@@ -238,7 +281,7 @@ static void compare(struct tsr_place *place)
         return;
     for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
         struct tsr_place_course *course = &place->courses[way];
-        double end_ns = end_of(course, place->options.gpus) - course->behind_ns;
+        double end_ns = end_of(course, place->options.gpus);
         course->lost_ns = course->lost_ns * FADES + end_ns - course->checked_ns;
         course->checked_ns = end_ns;
         if (course->lost_ns < AHEAD * place->courses[best].lost_ns)
@@ -292,7 +335,7 @@ static void look_up(struct tsr_place *place, const struct tsr_place_launch *laun
 
 /* The course goes on with the launch on the GPU. */
 static void advance(struct tsr_place *place, const struct question *question, uint32_t number, uint32_t gpu,
-                    const struct option *option, struct tsr_place_known *known[], struct tsr_place_known *own)
+                    const struct option *option, struct tsr_place_known *const known[], struct tsr_place_known *own)
 {
     struct tsr_place_course *course = &place->courses[number];
     if (option->copies)
@@ -308,7 +351,7 @@ static void advance(struct tsr_place *place, const struct question *question, ui
 
 /* It comes to the course. */
 static void begin(struct question *question, struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t number,
-                  struct tsr_place_known *known[])
+                  struct tsr_place_known *const known[])
 {
     struct tsr_place_course *course = &place->courses[number];
     ask(question, place, launch, known, number);
@@ -317,12 +360,13 @@ static void begin(struct question *question, struct tsr_place *place, const stru
 
 void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *launch, struct tsr_place_choice *choice)
 {
-    struct tsr_place_known *known[TSR_PLACE_PARTS + 1];
+    struct tsr_chain_readers readers;
+    struct tsr_place_known **known = readers.known;
     uint32_t home = place->options.home;
-    struct question question;
     struct option option;
     choice->own = (struct tsr_place_known){0};
     look_up(place, launch, known);
+    struct question question = {.habit = tsr_chain_habit(place, launch, &readers)};
     for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
         if (!(place->options.ways >> way & 1))
             continue;
@@ -333,7 +377,7 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
     begin(&question, place, launch, TSR_PLACE_ACTUAL, known);
     choice->gpu = choose(&question, place->way, affordable(place, launch), &option);
     uint32_t wanted = choice->own.gpu[place->way];
-    bool earning = choice->gpu == home && wanted != home && !launch->stays;
+    bool earning = choice->gpu == home && wanted != home;
     choice->fetches = earning && earns(place, launch, wanted) ? wanted : home;
     place->single_ns = later(place->single_ns, launch->now_ns + place->single_behind_ns) + launch->ns[home];
     choice->own.single_ns = place->single_ns;
@@ -344,7 +388,8 @@ void tsr_place_choose(struct tsr_place *place, const struct tsr_place_launch *la
 struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr_place_launch *launch,
                                        struct tsr_place_choice *choice, uint32_t gpu, uint64_t ticket)
 {
-    struct tsr_place_known *known[TSR_PLACE_PARTS + 1];
+    struct tsr_chain_readers readers;
+    struct tsr_place_known **known = readers.known;
     uint32_t home = place->options.home;
     struct question question;
     look_up(place, launch, known);
@@ -353,6 +398,9 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
     advance(place, &question, TSR_PLACE_ACTUAL, gpu, &option, known, &choice->own);
     if (gpu != home && launch->constants[gpu])
         pay(place, launch, gpu);
+    place->given_ns += launch->ns[gpu];
+    place->given_away |= gpu != home;
+    tsr_chain_take(place, launch, &readers, &choice->own);
     place->decided[gpu]++;
     choice->own.ticket = ticket;
     choice->own.shift_ns = place->shift_ns[gpu];
@@ -369,17 +417,43 @@ void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *l
     pay(place, launch, gpu);
 }
 
+/* Its end, as is known now: what was seen since its choice moved it as well. */
+static double expected_ns(const struct tsr_place *place, const struct tsr_place_known *known)
+{
+    return known->finish_ns[TSR_PLACE_ACTUAL] + place->shift_ns[known->gpu[TSR_PLACE_ACTUAL]] - known->shift_ns;
+}
+
+double tsr_place_finish(const struct tsr_place *place, uint64_t ticket)
+{
+    const struct tsr_place_known *known = find((struct tsr_place *)place, ticket);
+    return known ? expected_ns(place, known) : 0;
+}
+
 void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns)
 {
     struct tsr_place_known *known = find(place, ticket);
     if (!known)
         return;
     uint32_t gpu = known->gpu[TSR_PLACE_ACTUAL];
-    /* What was seen between its choice and now moved its end as well. */
-    double error_ns = at_ns - (known->finish_ns[TSR_PLACE_ACTUAL] + place->shift_ns[gpu] - known->shift_ns);
+    double error_ns = at_ns - expected_ns(place, known);
     known->finish_ns[TSR_PLACE_ACTUAL] = at_ns;
     known->shift_ns = place->shift_ns[gpu] += error_ns;
     place->courses[TSR_PLACE_ACTUAL].free_ns[gpu] = later(place->courses[TSR_PLACE_ACTUAL].free_ns[gpu] + error_ns, at_ns);
+}
+
+/* Of all that was given since the last time. */
+static void learn_pace(struct tsr_place *place, const struct tsr_place_known *last, double at_ns)
+{
+    uint32_t home = place->options.home;
+    double error_ns = at_ns - expected_ns(place, last);
+    bool at_home = !place->given_away && last->gpu[TSR_PLACE_ACTUAL] == home;
+    if (place->given_ns > LEAST_GIVEN_NS &&
+        (at_home || error_ns < -SURE * place->given_ns)) { /* elsewhere it may have waited */
+        place->pace *= 1 + PACE_WEIGHT * later(error_ns / place->given_ns, -0.5);
+        place->pace = place->pace < 1 / SLOWEST ? 1 / SLOWEST : place->pace > SLOWEST ? SLOWEST : place->pace;
+    }
+    place->given_ns = 0;
+    place->given_away = false;
 }
 
 void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns)
@@ -392,5 +466,8 @@ void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns,
         course->behind_ns = later(began_ns + course->behind_ns, known->finish_ns[way]) - ended_ns;
     }
     place->single_behind_ns = later(began_ns + place->single_behind_ns, known->single_ns) - ended_ns;
+    if (ended_ns - began_ns < HELD_UP_NS && expected_ns(place, known) <= ended_ns)
+        return;
+    learn_pace(place, known, ended_ns);
     tsr_place_ended(place, ticket, ended_ns);
 }

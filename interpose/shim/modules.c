@@ -1,6 +1,7 @@
 /* The wrappers of module and library functions: they note what passes; the application gets the driver's own handles. */
 #include "record/definitions.h"
 #include "lane/functions.h"
+#include "launch/evaluators.h"
 #include "object/module_image.h"
 #include "object/session.h"
 #include "image/extent.h"
@@ -57,11 +58,17 @@ static CUresult unload_library(void *handle)
     return tsr_real.cuLibraryUnload(handle);
 }
 
+static void note(const void *handle, const void *owner, const char *name, bool kernel)
+{
+    tsr_function_note(handle, owner, name, kernel);
+    tsr_evaluators_expect(handle);
+}
+
 static __attribute__((noinline)) CUresult found(enum tsr_row row, CUresult result, void *const *handle, const void *owner,
                                                 const char *name, bool kernel)
 {
     if (result == CUDA_SUCCESS)
-        tsr_function_note(*handle, owner, name, kernel);
+        note(*handle, owner, name, kernel);
     tsr_record_failure(row, result);
     return result;
 }
@@ -190,7 +197,7 @@ TSR_ENGAGED(cuLibraryEnumerateKernels)(CUkernel *kernels, unsigned int numKernel
     for (unsigned i = 0; i < count && i < numKernels; i++) {
         const char *name;
         if (tsr_real.cuKernelGetName(&name, kernels[i]) == CUDA_SUCCESS)
-            tsr_function_note(kernels[i], lib, name, true);
+            note(kernels[i], lib, name, true);
     }
     return result;
 }
@@ -204,7 +211,7 @@ TSR_ENGAGED(cuModuleEnumerateFunctions)(CUfunction *functions, unsigned int numF
     for (unsigned i = 0; i < count && i < numFunctions; i++) {
         const char *name;
         if (tsr_real.cuFuncGetName(&name, functions[i]) == CUDA_SUCCESS)
-            tsr_function_note(functions[i], mod, name, false);
+            note(functions[i], mod, name, false);
     }
     return result;
 }

@@ -104,6 +104,7 @@ static CUresult examine(struct tsr_launch *launch, const struct tsr_decision *de
     return result;
 }
 
+/* Pulls alone, where nothing is launched: a record without a kind. */
 static CUresult post_found(const struct tsr_stream_found *place, const struct tsr_launch *launch, struct tsr_lane_client *lane,
                            struct tsr_lane_record *record, const struct tsr_copies_use *use)
 {
@@ -115,11 +116,12 @@ static CUresult post_found(const struct tsr_stream_found *place, const struct ts
         result = tsr_copies_pull(use, &hold, record->stream);
     if (use && result == CUDA_SUCCESS)
         tsr_copies_prove(use->proof, &hold);
-    if (result == CUDA_SUCCESS)
-        result = tsr_lane_post(lane, record, launch->gathered->values);
+    if (result == CUDA_SUCCESS && record->kind == TSR_LANE_LAUNCH)
+        result = tsr_lane_append(lane, record, launch->gathered->values);
     if (result == CUDA_SUCCESS && launch->automatic && tsr_automatic_marks(lane))
         result = tsr_copies_mark(&hold, lane);
-    tsr_order_leave(&hold);
+    tsr_order_leave(&hold); /* gives back the stream's lock */
+    tsr_lane_wake(lane);
     return result;
 }
 
@@ -128,32 +130,54 @@ static CUresult post(const struct tsr_launch *launch, struct tsr_lane_client *la
     return post_found(&launch->place, launch, lane, record, NULL);
 }
 
-/* The same where GPUs have copies of what the launch touches. */
+/* The same where GPUs have copies of what the launch touches. `result`: of preparing the use. */
+static CUresult post_prepared(const struct tsr_launch *launch, struct tsr_lane_record *record, const struct tsr_copies_use *use,
+                              CUresult result)
+{
+    struct tsr_stream_found place;
+    for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
+        tsr_stream_place(launch->stream, &place); /* coming after others may have moved it */
+        result = post_found(&place, launch, use->lane, record, use);
+        if (result != CUDA_ERROR_NOT_READY)
+            return result;
+        result = tsr_copies_prepare(use);
+    }
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_SUPPORTED : result;
+}
+
+static CUresult post_use(const struct tsr_launch *launch, struct tsr_lane_record *record, const struct tsr_copies_use *use)
+{
+    CUresult result =
+        tsr_order_is_there(launch->place.stream, use->lane) ? tsr_copies_prepare_lightly(use) : tsr_copies_prepare(use);
+    return post_prepared(launch, record, use, result);
+}
+
 static CUresult post_with_pulls(struct tsr_launch *launch, struct tsr_lane_client *lane, struct tsr_lane_record *record,
                                 struct tsr_copies_proof *proof)
 {
-    struct tsr_touches touches;
-    struct tsr_stream_found place;
-    if (!tsr_touches_of(launch, &touches)) {
+    const struct tsr_touches *touches = tsr_touches_of(launch);
+    if (!touches) {
         launch->reason = TSR_REASON_RANGES;
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    struct tsr_copies_use use = {.touches = touches.all,
-                                 .count = touches.count,
+    struct tsr_copies_use use = {.touches = touches->all,
+                                 .count = touches->count,
                                  .stream = launch->stream,
                                  .lane = lane,
                                  .proof = proof,
                                  .ticket = &launch->ticket};
-    CUresult result =
-        tsr_order_is_there(launch->place.stream, lane) ? tsr_copies_prepare_lightly(&use) : tsr_copies_prepare(&use);
-    for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
-        tsr_stream_place(launch->stream, &place); /* coming after others may have moved it */
-        result = post_found(&place, launch, lane, record, &use);
-        if (result != CUDA_ERROR_NOT_READY)
-            return result;
-        result = tsr_copies_prepare(&use);
-    }
-    return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_SUPPORTED : result;
+    return post_use(launch, record, &use);
+}
+
+/* What the launch reads and has long been there is copied to the GPU, which so can take those that are like it. */
+static void fetch_constants(const struct tsr_launch *launch, const struct tsr_touch *touches, uint32_t count,
+                            struct tsr_lane_client *lane)
+{
+    struct tsr_lane_record record = {0};
+    struct tsr_copies_use use = {
+        .touches = touches, .count = count, .stream = launch->stream, .lane = lane, .cause = TSR_PULL_CONSTANT};
+    if (post_use(launch, &record, &use) == CUDA_SUCCESS)
+        tsr_automatic_fetched();
 }
 
 /* The launch was made there before, and needed nothing. False: that may not be so any more. */
@@ -165,8 +189,9 @@ static bool post_again(const struct tsr_launch *launch, struct tsr_lane_client *
         return false;
     bool stands = tsr_copies_repeat(last, &hold);
     if (stands)
-        *result = tsr_lane_post(lane, record, launch->gathered->values);
-    tsr_order_leave(&hold);
+        *result = tsr_lane_append(lane, record, launch->gathered->values);
+    tsr_order_leave(&hold); /* gives back the stream's lock */
+    tsr_lane_wake(lane);
     return stands;
 }
 
@@ -185,9 +210,9 @@ static CUresult post_with_copies(struct tsr_launch *launch, struct tsr_lane_clie
     return result;
 }
 
-/* There, and, if that is possible, at home from the same bytes. */
-static CUresult post_verified(const struct tsr_launch *launch, const struct tsr_decision *decision,
-                              struct tsr_lane_record *record)
+/* use: where GPUs have copies of memory; else NULL. */
+static CUresult post_verified_use(const struct tsr_launch *launch, const struct tsr_decision *decision,
+                                  struct tsr_lane_record *record, struct tsr_copies_use *use)
 {
     const struct tsr_gathered *gathered = launch->gathered;
     struct tsr_verify_launch verified = {.function = launch->known,
@@ -200,10 +225,38 @@ static CUresult post_verified(const struct tsr_launch *launch, const struct tsr_
                                          .attribute_count = (uint32_t)record->value,
                                          .stream = launch->stream,
                                          .device = decision->device,
-                                         .limit_bytes = decision->verify_limit_bytes};
+                                         .limit_bytes = decision->verify_limit_bytes,
+                                         .use = use};
     bool verifies = tsr_verify_begin(&verified);
-    CUresult result = post(launch, decision->lane, record);
+    if (use)
+        use->locked = verifies;
+    CUresult result = use ? post_prepared(launch, record, use, CUDA_SUCCESS) : post(launch, decision->lane, record);
     return verifies ? tsr_verify_end(&verified, result) : result;
+}
+
+/*
+ * There, and, if that is possible, at home from the same bytes: also of what it only overwrites, since the first launch of a library's call is
+ * said to overwrite what a later one does.
+ */
+static CUresult post_verified(struct tsr_launch *launch, const struct tsr_decision *decision, struct tsr_lane_record *record)
+{
+    if (!tsr_copies_are_on())
+        return post_verified_use(launch, decision, record, NULL);
+    const struct tsr_touches *told = tsr_touches_of(launch);
+    if (!told) {
+        launch->reason = TSR_REASON_RANGES;
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    struct tsr_touches touches = *told;
+    for (uint32_t i = 0; i < touches.count; i++)
+        touches.all[i].pulls = true;
+    struct tsr_copies_use use = {.touches = touches.all,
+                                 .count = touches.count,
+                                 .stream = launch->stream,
+                                 .lane = decision->lane,
+                                 .ticket = &launch->ticket};
+    CUresult result = tsr_copies_prepare(&use);
+    return result == CUDA_SUCCESS ? post_verified_use(launch, decision, record, &use) : result;
 }
 
 static struct tsr_decide_launch asked_of(const struct tsr_launch *launch)
@@ -215,10 +268,21 @@ static struct tsr_decide_launch asked_of(const struct tsr_launch *launch)
                                       .captured = launch->captured};
 }
 
+/* Why it cannot leave, as far as is known before its function has been sent anywhere. Its parameters have been gathered. */
+static enum tsr_reason hindrance_known(const struct tsr_launch *launch)
+{
+    const struct tsr_gathered *gathered = launch->gathered;
+    enum tsr_reason reason = hindrance_of_request(launch, false);
+    if (!reason)
+        reason = tsr_home_only_scan(gathered->values, gathered->bytes);
+    if (!reason)
+        reason = tsr_function_hindrance(launch->known);
+    return reason ? reason : tsr_function_hindrance_given(launch->known, gathered->values, gathered->bytes);
+}
+
 /* Where no rule holds. What cannot leave is told nevertheless: others read what it writes. */
 static void place(struct tsr_launch *launch, struct tsr_decision *decision)
 {
-    struct tsr_touches touches;
     struct tsr_automatic_launch automatic = {.function = launch->known,
                                              .grid = launch->grid,
                                              .block = launch->block,
@@ -227,15 +291,21 @@ static void place(struct tsr_launch *launch, struct tsr_decision *decision)
     if (launch->captured || !tsr_automatic_is_on)
         return;
     launch->automatic = true;
-    if (tsr_launch_gather(launch) && tsr_touches_of(launch, &touches)) {
-        automatic.touches = touches.all;
-        automatic.count = touches.count;
-        automatic.stays = hindrance_of_request(launch, false) != TSR_REASON_NONE ||
-                          tsr_home_only_scan(launch->gathered->values, launch->gathered->bytes) != TSR_REASON_NONE;
+    const struct tsr_touches *touches = tsr_launch_gather(launch) ? tsr_touches_of(launch) : NULL;
+    if (touches) {
+        automatic.touches = touches->all;
+        automatic.count = touches->count;
+        automatic.stays = hindrance_known(launch) != TSR_REASON_NONE;
     }
     decision->lane = tsr_automatic_choose(&automatic);
-    if (!decision->lane)
+    if (!decision->lane) {
+        struct tsr_touch constants[TSR_PREDICTED_RANGES];
+        struct tsr_lane_client *lane;
+        uint32_t count = tsr_automatic_fetches(&automatic, constants, &lane);
+        if (count)
+            fetch_constants(launch, constants, count, lane);
         return;
+    }
     decision->lane_number = tsr_lane_number(decision->lane);
     decision->device = launch->session->lane_device[decision->lane_number];
     decision->leaves = true;
@@ -265,7 +335,7 @@ static CUresult take(struct tsr_launch *launch)
         record.param_bytes = launch->gathered->bytes;
     if (launch->start && result == CUDA_SUCCESS)
         tsr_launch_time_away(launch, decision.lane);
-    record.time = launch->time;
+    record.time = launch->time || !launch->automatic ? launch->time : tsr_automatic_sample(decision.lane);
     if (result == CUDA_SUCCESS)
         result = tsr_order_state(); /* before it is posted: its own fault is told by later calls */
     if (result == CUDA_SUCCESS)
@@ -309,10 +379,13 @@ static bool is_tracked(const struct tsr_launch *launch)
 /* Before it runs at home: other GPUs may have copies of what it touches. */
 static CUresult enter_with_pulls(struct tsr_launch *launch, bool known, struct tsr_copies_proof *proof)
 {
-    struct tsr_touches touches;
-    struct tsr_copies_use use = {.touches = touches.all, .stream = launch->stream, .proof = proof, .ticket = &launch->ticket};
-    use.everything = !known || !tsr_touches_of(launch, &touches);
-    use.count = use.everything ? 0 : touches.count;
+    const struct tsr_touches *touches = known ? tsr_touches_of(launch) : NULL;
+    struct tsr_copies_use use = {.touches = touches ? touches->all : NULL,
+                                 .count = touches ? touches->count : 0,
+                                 .everything = !touches,
+                                 .stream = launch->stream,
+                                 .proof = proof,
+                                 .ticket = &launch->ticket};
     use.tracked = !use.everything && is_tracked(launch);
     if (use.everything)
         use.proof = NULL;

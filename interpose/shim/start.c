@@ -16,6 +16,7 @@
 #include "driver/gpus.h"
 #include "lane/lane_client.h"
 #include "launch/call_ranges.h"
+#include "launch/evaluators.h"
 #include "memory/arena.h"
 #include "memory/copies.h"
 #include "memory/memory.h"
@@ -122,6 +123,8 @@ void tsr_session_start(void)
         tsr_session_set(current = create());
     if (current)
         tsr_copies_start(tsr_order_by_data ? 1 + current->lane_count : 1);
+    if (current && (current->checks || current->policy->memory_place == TSR_POLICY_COPIES))
+        tsr_evaluators_start(current->policy->home);
     if (current)
         tsr_engage(current->lane_count || (current->checks && !current->policy->executor_count) ? TSR_REDIRECTING
                                                                                                 : TSR_COUNTING);

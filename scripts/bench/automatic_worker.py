@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "frameworks"))
 
@@ -23,22 +23,29 @@ from mmdit import DiffusionTransformer, Shape
 from zoo import llama, random, tokens
 
 WARM = 6
+IMAGES = 4
+
+
+def made(make: Callable[[], nn.Module]) -> nn.Module:
+    """With weights that the GPU draws, which takes it a second and a CPU half a minute."""
+    with torch.device("cuda"):
+        return placed(make())
 
 
 def requests(units: int) -> Callable[[], Tensor]:
-    """A Llama of 2,048 tokens a request; results stay on the GPU."""
-    model = placed(llama())
+    """A Llama of 16 layers, 2,048 tokens a request; results stay on the GPU."""
+    model = made(lambda: llama(16))
     inputs = [tokens(1, 2048, 32000) for _ in range(units)]
     return lambda: torch.stack([model(some, use_cache=False, logits_to_keep=1).logits for some in inputs])
 
 
 def guidance(units: int) -> Callable[[], Tensor]:
-    """Steps of a diffusion transformer with two branches, with the prompt and without."""
+    """Steps of a diffusion transformer with two branches, with the prompt and without; some images at a time."""
     shape = Shape(layers=12)
-    model = placed(DiffusionTransformer(shape))
-    latent = random(1, shape.channels, shape.side, shape.side)
-    prompts = [(random(1, 154, shape.text_width), random(1, shape.pooled_width)) for _ in range(2)]
-    times = torch.linspace(1000, 0, units + 1, device="cuda").split(1)
+    model = made(lambda: DiffusionTransformer(shape))
+    latent = random(IMAGES, shape.channels, shape.side, shape.side)
+    prompts = [(random(IMAGES, 154, shape.text_width), random(IMAGES, shape.pooled_width)) for _ in range(2)]
+    times = torch.linspace(1000, 0, units + 1, device="cuda")[:, None].expand(-1, IMAGES)
 
     def run() -> Tensor:
         image = latent
@@ -52,7 +59,7 @@ def guidance(units: int) -> Callable[[], Tensor]:
 
 def decode(units: int) -> Callable[[], Tensor]:
     """One token after another: a chain, which no second GPU makes faster."""
-    model, token = placed(llama()), tokens(1, 1, 32000)
+    model, token = made(llama), tokens(1, 1, 32000)
 
     def run() -> Tensor:
         last, cache = token, None

@@ -2,10 +2,11 @@
  * Times what the shim does to find the ranges of launches, in their order: the scan for memory that only exists at home, and tsr_predict with the
  * address map; for scripts/bench/evaluator, which links it with the native build. The driver and the table of templates are stood in for.
  *
- *     predict_times FILE > TIMES
+ *     predict_times FILE first|again > TIMES
  *
  * FILE and TIMES as evaluator_times has them; of a launch whose ranges are not known the level is 3, of all others 0, and nothing is told of
- * the memo. Allocations are put into the map before the launch that uses them, outside of the time.
+ * the memo. Evaluators are made before the launches, as they are when templates are published. again: after a run like it, whose launches are
+ * remembered. Allocations are put into the map before the launch that uses them, outside of the time.
  */
 #include "launch/predict.c"
 #include "memory/address_map.c"
@@ -48,6 +49,17 @@ bool tsr_template_is_distrusted(const void *template)
 void tsr_template_distrust(const void *template)
 {
     (void)template;
+}
+
+struct tsr_function_record *tsr_function_find(const void *handle)
+{
+    (void)handle;
+    return NULL;
+}
+
+void tsr_functions_each(void (*visit)(uint64_t handle, void *function, void *argument), void *argument)
+{
+    (void)visit, (void)argument;
 }
 
 CUresult tsr_module_locate(const struct tsr_module_record *module, const char *variable, CUdeviceptr *address, size_t *bytes)
@@ -104,7 +116,7 @@ static void note_allocation(uint64_t begin, uint64_t end)
     tsr_address_add(begin, end - begin, true);
 }
 
-static void time_launch(struct tsr_function_record *functions, const char **at, uint64_t clock)
+static void time_launch(struct tsr_function_record *functions, const char **at, uint64_t clock, bool tells)
 {
     static struct tsr_prediction prediction;
     static struct tsr_gathered gathered = {.done = true};
@@ -126,31 +138,58 @@ static void time_launch(struct tsr_function_record *functions, const char **at, 
     enum tsr_reason reason = tsr_home_only_scan(gathered.values, gathered.bytes);
     tsr_predict(&launch, &prediction);
     uint64_t passed = now_ns() - begin;
+    if (!tells)
+        return;
     printf("%lu %u 0 0 %u\n", passed > clock ? passed - clock : 0, prediction.source == TSR_SOURCE_NONE || reason ? 3u : 0u,
            prediction.count);
 }
 
-int main(int argc, char **argv)
+/* As when it is published. A run's templates lie elsewhere than another's. */
+static void publish(struct tsr_function_record *function, const char *bytes, uint32_t size, uint32_t number)
 {
-    const char *at = argc == 2 ? read_file(argv[1]) : NULL;
-    if (!at)
-        return 2;
-    tsr_real.cuCtxPushCurrent_v2 = push;
-    tsr_real.cuCtxPopCurrent_v2 = pop;
+    void *template = aligned_alloc(64, (size + 63) / 64 * 64);
+    memcpy(template, bytes, size);
+    function->template = (struct tsr_template_link){.code = 1, .function = number};
+    function->template.places[0].found = template;
+    function->template.places[0].bytes = size;
+    tsr_evaluator_of(&function->template, template, size);
+}
+
+static void run(const char *at, uint64_t clock, bool tells)
+{
     uint32_t count = next(&at);
     struct tsr_function_record *functions = calloc(count, sizeof *functions);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t size = next(&at);
-        void *template = aligned_alloc(64, (size + 63) / 64 * 64);
-        memcpy(template, at, size);
-        functions[i].template.places[0].found = template;
-        functions[i].template.places[0].bytes = size;
+        publish(&functions[i], at, size, i);
         at += size;
     }
+    for (uint32_t left = next(&at); left > 0; left--)
+        time_launch(functions, &at, clock, tells);
+}
+
+/* Where launches are kept from run to run. */
+static bool start_shapes(void)
+{
+    char path[64];
+    int file = tsr_os_memfd("templates", TSR_TEMPLATES_BYTES);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    tsr_shapes_start(path);
+    return file >= 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *at = argc == 3 ? read_file(argv[1]) : NULL;
+    if (!at || !start_shapes())
+        return 2;
+    tsr_real.cuCtxPushCurrent_v2 = push;
+    tsr_real.cuCtxPopCurrent_v2 = pop;
     memset(scratch(), 1, TSR_ACCESS_SCRATCH_BYTES);                                /* its pages are there */
     tsr_home_only_add(0x7f0000000000 - 0x1000, 0x1000, TSR_REASON_MEMORY_MANAGED); /* so that the scan has to look */
     uint64_t clock = clock_ns();
-    for (uint32_t left = next(&at); left > 0; left--)
-        time_launch(functions, &at, clock);
+    if (strcmp(argv[2], "again") == 0)
+        run(at, clock, false);
+    run(at, clock, true);
     return 0;
 }

@@ -11,6 +11,9 @@ among those of its process and the number of its call say: mostly not at all, so
 sleep up to TESSERA_DELAY_US (300). TESSERA_DELAY_CALLS=`a,b`: only calls of these functions, and these each time, for
 TESSERA_DELAY_US after the call.
 
+TESSERA_SPOIL=`name:n`: in processes of that name the n-th cuMemcpyAsync leaves a wrong byte in the middle of its
+target.
+
     python tests/fault/fault_driver.py DIRECTORY
 
 makes DIRECTORY/native and prints the variables with which tessera-run --emulate uses it.
@@ -51,6 +54,7 @@ HEAD = r"""
 static long wanted, calls;
 static const char *only;
 
+static long spoiled, copied;
 static uint64_t delay_seed, longest_ns, threads;
 static const char *delayed;
 static __thread uint64_t turn; /* 0: of a thread that has not called yet */
@@ -60,6 +64,9 @@ __attribute__((constructor)) static void begin(void)
     const char *fault = getenv("TESSERA_FAULT"), *colon = fault ? strchr(fault, ':') : NULL;
     size_t bytes = colon ? (size_t)(colon - fault) : 0;
     const char *self = program_invocation_short_name;
+    const char *spoil = getenv("TESSERA_SPOIL"), *number = spoil ? strchr(spoil, ':') : NULL;
+    if (number && strlen(self) == (size_t)(number - spoil) && memcmp(self, spoil, strlen(self)) == 0)
+        spoiled = atol(number + 1);
     if (bytes && strlen(self) == bytes && memcmp(self, fault, bytes) == 0)
         wanted = atol(colon + 1);
     only = wanted ? strchr(colon + 1, ':') : NULL;
@@ -122,6 +129,11 @@ static int is_the_one(const char *name)
     return is;
 }
 
+static int is_spoiled(void)
+{
+    return spoiled && __atomic_add_fetch(&copied, 1, __ATOMIC_RELAXED) == spoiled;
+}
+
 /* The C library's own dlsym: that of a shim in front would answer with the shim's functions. */
 static void *real(const char *name)
 {
@@ -146,6 +158,12 @@ static void to_ours(void **found)
         }
 }
 """
+SPOIL = """    if (tsr_result == CUDA_SUCCESS && is_spoiled()) {
+        CUresult (*tsr_set)(CUdeviceptr, unsigned char, size_t, CUstream);
+        *(void **)&tsr_set = real("cuMemsetD8Async");
+        tsr_set(dst + ByteCount / 2, 0xa5, 1, hStream);
+    }
+"""
 NEVER_FAILS = re.compile(r"cuGetError|cuDriverGetVersion|cuGetProcAddress|cuGetExportTable")
 
 
@@ -166,6 +184,7 @@ def _function(symbol: str, prototype: Prototype) -> str:
     condition = f'    if (is_the_one("{symbol}"))\n'
     fails = "" if NEVER_FAILS.match(symbol) else f"{condition}        return CUDA_ERROR_OUT_OF_MEMORY;\n"
     finds = "    to_ours(pfn);\n" if symbol.startswith("cuGetProcAddress") else ""
+    spoils = SPOIL if symbol == "cuMemcpyAsync" else ""
     return (
         f"#undef {symbol}\nEXPORT CUresult {symbol}({prototype.parameters});\n"
         f"EXPORT CUresult {symbol}({prototype.parameters})\n{{\n"
@@ -174,7 +193,7 @@ def _function(symbol: str, prototype: Prototype) -> str:
         f"    if (!tsr_real)\n        return CUDA_ERROR_NOT_FOUND;\n"
         f'    if (delay_seed)\n        delay("{symbol}", 0);\n'
         f"    CUresult tsr_result = tsr_real({', '.join(prototype.arguments)});\n"
-        f'    if (delay_seed)\n        delay("{symbol}", 1);\n{finds}'
+        f'    if (delay_seed)\n        delay("{symbol}", 1);\n{finds}{spoils}'
         "    return tsr_result;\n}\n"
     )
 

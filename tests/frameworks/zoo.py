@@ -25,11 +25,11 @@ def random(*shape: int) -> Tensor:
     return torch.randn(shape, device="cuda", dtype=torch.bfloat16)
 
 
-def llama() -> nn.Module:
+def llama(layers: int = LAYERS) -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     shape = {"hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8}
-    return LlamaForCausalLM(LlamaConfig(num_hidden_layers=LAYERS, vocab_size=32000, **shape))
+    return LlamaForCausalLM(LlamaConfig(num_hidden_layers=layers, vocab_size=32000, **shape))
 
 
 def mixtral() -> nn.Module:

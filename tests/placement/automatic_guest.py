@@ -1,6 +1,7 @@
-"""Programs of one thread and one stream: `automatic_guest.py requests|guidance|chain TIMES STEPS KIB`.
+"""Programs of one thread and one stream: `automatic_guest.py requests|answers|guidance|chain TIMES STEPS KIB`.
 
 requests: so many chains of steps, one after another, each over its own buffer; their results are kept. guidance: two
+answers: the same, but each begins with a short step of which the host reads the result before it goes on. guidance: two
 such chains begin from the same buffer, and are joined in it, again and again. chain: all in one. Steps read weights
 that all share. A chain comes first, and is waited for. Prints the sum of each result.
 """
@@ -24,6 +25,7 @@ STEP = """
     st.global.u32 [%out], %r1;
 """
 WEIGHTS = 4
+FEW = 64
 
 
 class Program:
@@ -32,6 +34,7 @@ class Program:
         self.function = functions(elementwise("step", ("out", "in", "other"), ("count",), STEP))["step"]
         self.stream = call(driver.cuStreamCreate(1))
         self.steps, self.count = steps, kib * 256
+        self.pinned = int(call(driver.cuMemHostAlloc(4096, 0)))
         self.weights = [self.buffer(number) for number in range(WEIGHTS)]
 
     def buffer(self, first: int) -> Any:
@@ -40,14 +43,21 @@ class Program:
         call(driver.cuMemcpyHtoD(buffer, numbers, numbers.nbytes))
         return buffer
 
-    def step(self, out: Any, given: Any, other: Any) -> None:
-        parameters = ((out, given, other, self.count), (None, None, None, ctypes.c_uint32))
-        blocks = -(-self.count // 256)
+    def step(self, out: Any, given: Any, other: Any, count: int = 0) -> None:
+        parameters = ((out, given, other, count or self.count), (None, None, None, ctypes.c_uint32))
+        blocks = -(-(count or self.count) // 256)
         call(driver.cuLaunchKernel(self.function, blocks, 1, 1, 256, 1, 1, 0, self.stream, parameters, 0))
 
     def chain(self, out: Any, given: Any) -> None:
         for number in range(self.steps):
             self.step(out, out if number else given, self.weights[number % WEIGHTS])
+
+    def answer(self, flag: Any) -> int:
+        """A number of the GPU's making."""
+        self.step(flag, flag, self.weights[1], FEW)
+        call(driver.cuMemcpyDtoHAsync(self.pinned, flag, 4, self.stream))
+        call(driver.cuStreamSynchronize(self.stream))
+        return ctypes.c_uint32.from_address(self.pinned).value
 
     def print(self, *buffers: Any) -> None:
         call(driver.cuStreamSynchronize(self.stream))
@@ -57,17 +67,28 @@ class Program:
             print(int(numbers.sum()))
 
 
+def ask(program: Program, flag: Any, buffer: Any) -> int:
+    answer = program.answer(flag)
+    program.chain(buffer, buffer)
+    return answer
+
+
 def main() -> None:
     what = sys.argv[1]
     times, steps, kib = map(int, sys.argv[2:])
     program = Program(steps, kib)
-    buffers = [program.buffer(number) for number in range(times if what == "requests" else 3)]
+    buffers = [program.buffer(number) for number in range(times if what in ("requests", "answers") else 3)]
     first = program.buffer(1)
     program.chain(first, first)
     call(driver.cuStreamSynchronize(program.stream))
     if what == "requests":
         for buffer in buffers:
             program.chain(buffer, buffer)
+    elif what == "answers":
+        flags = [program.buffer(number) for number in range(times)]
+        print(*(ask(program, flag, buffer) for flag, buffer in zip(flags, buffers, strict=True)))
+        print(program.answer(flags[0]))
+        call(driver.cuStreamQuery(program.stream))  # whoever has waited for a stream finds it done
     elif what == "guidance":
         for _ in range(times):
             program.chain(buffers[1], buffers[0])

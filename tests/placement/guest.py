@@ -33,6 +33,7 @@ ADD_ONE = """
     add.u32 %r1, %r1, 1;
     st.global.u32 [%buffer], %r1;
 """
+KERNELS = [elementwise(name, ("buffer",), ("count",), ADD_ONE) for name in ("alpha", "beta")]
 MOST = 4096
 ORDINAL = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 SYNC = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
@@ -44,8 +45,7 @@ class Program:
 
     def __init__(self, sizes: list[int]) -> None:
         use_gpu()
-        kernels = (elementwise(name, ("buffer",), ("count",), ADD_ONE) for name in ("alpha", "beta"))
-        self._functions = functions(*kernels)
+        self._functions = functions(*KERNELS)
         self._stream, self._event = call(driver.cuStreamCreate(0)), call(driver.cuEventCreate(0))
         self._sizes, self._free = sizes, call(driver.cuMemGetInfo())[0]
         self._buffers = [self._allocate(size) for size in sizes]

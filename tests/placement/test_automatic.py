@@ -15,6 +15,7 @@ from tests.sample import sampled
 HERE = Path(__file__).parent
 GUEST = HERE / "automatic_guest.py"
 REQUESTS = ("requests", "12", "400", "8")
+ANSWERS = ("answers", "12", "400", "8")
 GUIDANCE = ("guidance", "8", "400", "8")
 CHAIN = ("chain", "4", "400", "8")
 STEP_NS = 7_000
@@ -77,6 +78,7 @@ def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus:
     """One after another in one stream; thirteen with the first, which is waited for."""
     alone, ran = placed(native_build / "native", tmp_path, gpus, REQUESTS)
     assert len(ran.by_device) == gpus
+    assert ran.report["schedule"]["gain"] > wanted
     assert alone.virtual_ns / ran.virtual_ns > wanted
 
 
@@ -84,6 +86,21 @@ def test_branches_of_a_step_run_at_the_same_time(native_build: Path, tmp_path: P
     """Two at a time, joined in each step; what begins the next one waits for the join, and not for the other branch."""
     alone, ran = placed(native_build / "native", tmp_path, 2, GUIDANCE)
     assert alone.virtual_ns / ran.virtual_ns > 1.6
+
+
+def test_a_number_is_read_back_without_waiting_for_other_work(native_build: Path, tmp_path: Path) -> None:
+    """Requests of which each begins with one, and a wait for the stream. The first two are waited for."""
+    alone, ran = placed(native_build / "native", tmp_path, 2, ANSWERS)
+    assert alone.virtual_ns / ran.virtual_ns > 1.45
+
+
+def test_a_wait_after_a_number_keeps_its_promises(native_build: Path, tmp_path: Path) -> None:
+    """What was copied to the host or written there before, events and the stream itself are done."""
+    native, guest = native_build / "native", HERE / "readback_guest.py"
+    alone = run(native, tmp_path, 2, ("3",), guest=guest)
+    for disorder in range(3):
+        variables = {"TESSERA_LEAD": "0", "TESSERA_DISORDER": str(disorder)}
+        assert run(native, tmp_path, 2, ("3",), ALL, guest=guest, variables=variables).lines == alone.lines
 
 
 @pytest.mark.parametrize("programs", sampled([8, 60], [8]))
@@ -107,6 +124,7 @@ def test_random_programs_in_disorder_give_the_same_bytes(
 
 def test_a_chain_stays_where_it_is(native_build: Path, tmp_path: Path) -> None:
     alone, ran = placed(native_build / "native", tmp_path, 2, CHAIN)
+    assert 0.95 < ran.report["schedule"]["gain"] < 1.05
     assert alone.virtual_ns / ran.virtual_ns > 0.95
 
 

@@ -31,7 +31,6 @@ GIVEN = {
     "by_thread": ({"streams": {}, "threads": {"0": 2, "1": 2}}, ("themselves",)),
 }
 KEEP_FROM_COPIES = [  # an option, what is said, and why it is refused where a policy asks for copies
-    ("--verify=20", "launches are verified", "launches are not verified while GPUs have copies of memory"),
     ("--check-writes=20", "writes are checked", "--check-writes takes what home pulls from another GPU's copy"),
     ("--disassemble=none", "no machine code may be disassembled", None),
 ]

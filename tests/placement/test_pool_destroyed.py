@@ -1,4 +1,4 @@
-"""Memory of a destroyed pool stays until the kernels are done that the free waits for, by whatever rule."""
+"""Memory that is freed stays until the kernels are done that the free waits for, by whatever rule; of a pool, too."""
 
 import subprocess
 import sys
@@ -8,6 +8,7 @@ import pytest
 
 from tests.command import TESSERA_RUN, with_native
 
+ORDINARY = Path(__file__).with_name("freed_guest.py")
 GUEST = Path(__file__).with_name("pool_guest.py")
 POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
 
@@ -32,3 +33,27 @@ def test_a_pool_is_destroyed_while_a_kernel_elsewhere_uses_it(
     )
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
     assert "    1         1" in done.stderr, f"the launch did not run elsewhere:\n{done.stderr}"
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["without a policy", "elsewhere"])
+@pytest.mark.parametrize(
+    "streams",
+    [("legacy", "blocking"), ("blocking", "legacy"), ("legacy", "legacy"), ("legacy", "own")],
+    ids="-".join,
+)
+def test_ordinary_memory_is_freed_in_a_stream_while_a_kernel_uses_it(
+    streams: tuple[str, ...], away: bool, native_build: Path, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    options = ["--emulate", "2", *(["--policy", str(policy)] if away else [])]
+    done = subprocess.run(
+        [str(TESSERA_RUN), *options, "--", sys.executable, str(ORDINARY), *streams],
+        env=with_native(native_build / "native"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+    assert not away or "    1         1" in done.stderr, f"the launch did not run elsewhere:\n{done.stderr}"

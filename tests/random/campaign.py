@@ -44,7 +44,6 @@ class Policy:
     link: str = ""
     far_gib: float = 0.0
     limit: str = ""  # of memory of each executor
-    without: str = ""  # features that no program uses
     order: str = "stream"
 
     def files(self, folder: Path) -> list[str]:
@@ -72,10 +71,7 @@ VARIANT = re.compile(r"([a-z-]+)(?:\+([a-z0-9]+))?(?:@(\d))?((?::[a-z-]+)*)")
 WAYS: dict[str, dict[str, Any]] = {  # of a machine, after its policy's name
     "no-peer": {"link": "pcie5-no-peer"},
     "pcie": {"link": "pcie5"},
-    "full": {
-        "far_gib": 0.0625,
-        "without": "peer",
-    },  # their own memory there finds no room beside copies
+    "full": {"far_gib": 0.0625},
     "limited": {"limit": "80MiB"},
 }
 
@@ -142,11 +138,12 @@ POLICIES = {
         Policy("data-name", 3, BY_NAME, "copies", order="data"),
         Policy("data-limited", 3, NTH, "copies", limit="80MiB", order="data"),
         Policy("data-no-peer", 3, NTH, "copies", link="pcie5-no-peer", order="data"),
-        Policy("copies-full", 3, NTH, "copies", far_gib=0.0625, without="peer"),
+        Policy("copies-full", 3, NTH, "copies", far_gib=0.0625),
         Policy("copies-limited", 3, NTH, "copies", limit="80MiB"),
         Policy("no-peer", 2, (ALL,), link="pcie5-no-peer"),
         Policy("pcie", 3, NTH, link="pcie5"),
         Policy("verify", 2, (_share(0.7, 8, 1),), options=("--verify=5",)),
+        Policy("copies-verify", 3, NTH, "copies", options=("--verify=5",)),
         Policy("check-writes", 2, (_share(0.5, 9, 1),), options=("--check-writes=20",)),
         Policy("stats", 3, NTH, options=("--stats=/dev/null",)),
         Policy("shim", options=("--shim",)),
@@ -168,10 +165,6 @@ class Setting:
     @property
     def program(self) -> Path:
         return self.build / "random" / "random_programs"
-
-    def for_policy(self, policy: Policy) -> Setting:
-        """The same without what programs do not use under the policy."""
-        return replace(self, without=",".join(filter(None, (self.without, policy.without))))
 
 
 @dataclass(slots=True)
@@ -292,7 +285,6 @@ def fails_again(setting: Setting, policy: Policy, seed: int, digest: str) -> int
 
 def run_chunk(setting: Setting, policy: Policy, first: int, programs: int) -> Chunk:
     started = time.monotonic()
-    setting = setting.for_policy(policy)
     right: dict[int, str] = {}
     failures: list[Failure] = []
     for at, ran in _runs(setting, POLICIES[NONE], first, programs):

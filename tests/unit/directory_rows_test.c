@@ -368,3 +368,49 @@ TEST(who_repeats_rows_changes_nothing_until_another_gpu_has_a_part_in_them)
     CHECK_EQ(tsr_directory_look(&directory, &rows), TSR_DIRECTORY_HOLDS);
     tsr_directory_fini(&directory);
 }
+
+/* Bytes of the use that are in [first, end), each marked in `marks`. False: one was marked already. */
+static bool mark(const struct tsr_use *use, uint64_t first, uint64_t end, uint8_t marks[BYTES])
+{
+    bool fresh = true;
+    for (uint64_t at = use->first > first ? use->first : first; at < use->end && at < end; at++) {
+        bool is_used = !use->stride || (at - use->first) % use->stride < use->width;
+        fresh &= !is_used || !marks[at];
+        marks[at] |= is_used;
+    }
+    return fresh;
+}
+
+TEST(what_of_rows_lies_in_two_extents_is_exactly_the_rows)
+{
+    unsigned short seed[3] = {7};
+    for (unsigned i = 0; i < 20000; i++) {
+        uint64_t stride = 2 + (uint64_t)nrand48(seed) % 12, first = (uint64_t)nrand48(seed) % 40;
+        struct tsr_use parts[2], use = {.first = first,
+                                        .end = first + 1 + (uint64_t)nrand48(seed) % (BYTES - first),
+                                        .writes = true,
+                                        .stride = stride,
+                                        .width = 1 + (uint64_t)nrand48(seed) % stride};
+        uint64_t edge = (uint64_t)nrand48(seed) % BYTES;
+        uint8_t wanted[BYTES] = {0}, found[BYTES] = {0};
+        mark(&use, 0, BYTES, wanted);
+        for (unsigned extent = 0; extent < 2; extent++) {
+            uint64_t low = extent ? edge : 0, high = extent ? BYTES : edge;
+            unsigned count = tsr_use_cut(&use, low, high, parts);
+            for (unsigned n = 0; n < count; n++) {
+                CHECK(parts[n].first >= low && parts[n].end <= high && parts[n].first < parts[n].end && !parts[n].pulls);
+                CHECK(mark(&parts[n], low, high, found));
+            }
+        }
+        CHECK(memcmp(wanted, found, BYTES) == 0);
+    }
+}
+
+TEST(what_is_read_in_two_extents_is_all_between_its_ends)
+{
+    struct tsr_use parts[2], use = {.first = 10, .end = 90, .pulls = true, .stride = 8, .width = 2};
+    CHECK_EQ(tsr_use_cut(&use, 33, 96, parts), 1);
+    CHECK_EQ(parts[0].first, 33);
+    CHECK_EQ(parts[0].end, 90);
+    CHECK_EQ(tsr_use_cut(&use, 90, 96, parts), 0);
+}

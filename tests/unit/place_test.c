@@ -1,4 +1,5 @@
 /* Where launches go: the rule and its guard, on programs made by hand, and against clocks kept by a plain model. */
+#include "schedule/chains.c"
 #include "schedule/guard.c"
 #include "schedule/place.c"
 
@@ -197,6 +198,109 @@ TEST(constants_are_copied_for_what_lacking_them_has_cost)
     CHECK(place.decided[1] > 50);
 }
 
+/* ---- chains, and what is known of those that begin in the same place ---- */
+
+/* Kinds of launches. */
+enum { STEP = 1, BESIDE, SIDE, FIRST_OF_BRANCH, OF_BRANCH, UPDATE };
+
+/* By ticket: who holds its results, of `result` bytes each. */
+static uint32_t held[20000];
+static uint64_t result, pulls;
+
+/* A launch of the one stream that reads what those with these tickets wrote; 0: nothing. Its ticket. */
+static uint64_t run_on(uint64_t like, double ns, uint64_t first, uint64_t second)
+{
+    struct tsr_place_launch launch = made(0, ns);
+    uint64_t read[] = {first, second};
+    launch.like = like;
+    launch.last = tickets;
+    launch.written = result;
+    for (uint32_t i = 0; i < 2; i++)
+        if (read[i])
+            add_part(&launch, read[i], result, held[read[i]]);
+    struct tsr_place_answer answer;
+    uint32_t gpu = go(&launch, &answer).gpu;
+    held[tickets] = 1u << gpu;
+    for (uint32_t i = 0; i < launch.part_count; i++)
+        held[launch.parts[i].writer] |= held[tickets];
+    pulls += answer.pulled / result;
+    return tickets;
+}
+
+static void start_chains(uint64_t bytes)
+{
+    start(2, NVLINK);
+    result = bytes;
+    pulls = 0;
+}
+
+/* A chain, and beside it again and again one of `length` launches that begins with nothing fresh and that it needs next. */
+static uint64_t with_sides(unsigned times, unsigned length, double ns, uint64_t last)
+{
+    for (unsigned i = 0; i < times; i++) {
+        for (unsigned step = 0; step < 10; step++)
+            last = run_on(STEP, 100 * US, last, 0);
+        uint64_t side = run_on(SIDE, ns, 0, 0);
+        for (unsigned more = 1; more < length; more++)
+            side = run_on(OF_BRANCH, ns, side, 0);
+        last = run_on(STEP, 100 * US, last, side);
+    }
+    return last;
+}
+
+TEST(what_is_soon_waited_for_is_torn_off_once)
+{
+    start_chains(MB);
+    with_sides(100, 1, 40 * US, 0);
+    CHECK_EQ(place.decided[1], 1);
+}
+
+TEST(what_was_short_may_grow_long)
+{
+    start_chains(MB);
+    uint64_t last = with_sides(50, 1, 40 * US, 0);
+    with_sides(50, 100, 10 * US, last);
+    CHECK(place.decided[1] > 48 * 100);
+    CHECK(tsr_place_end(&place) < 0.71 * place.single_ns);
+}
+
+/* Requests of layers, each with a launch that branches off and could run beside what is slow for once, were it not for its result. */
+TEST(what_branches_off_stays_with_its_chain)
+{
+    start_chains(32 * MB);
+    for (unsigned request = 0; request < 20; request++) {
+        uint64_t last = 0;
+        for (unsigned layer = 0; layer < 10; layer++) {
+            bool is_slow = request % 4 == 3 && layer == 5;
+            uint64_t first = run_on(STEP, 100 * US, last, 0), gate = run_on(STEP, (is_slow ? 2000 : 300) * US, first, 0);
+            last = run_on(UPDATE, 10 * US, gate, run_on(BESIDE, 300 * US, first, run_on(SIDE, 5 * US, 0, 0)));
+        }
+    }
+    CHECK(pulls <= 1);
+    CHECK(tsr_place_end(&place) < 0.55 * place.single_ns);
+}
+
+/* Steps of two branches, one of them longer. Each begins with a short chain of nothing fresh, and then the step's input. */
+TEST(branches_take_all_of_theirs_with_them)
+{
+    uint64_t input = 0;
+    start_chains(MB);
+    for (unsigned step = 0; step < 40; step++) {
+        uint64_t ends[2];
+        for (unsigned branch = 0; branch < 2; branch++) {
+            uint64_t side = run_on(SIDE, 15 * US, 0, 0), more = run_on(OF_BRANCH, 15 * US, side, 0);
+            ends[branch] = run_on(FIRST_OF_BRANCH, 20 * US, input, 0);
+            ends[branch] = run_on(OF_BRANCH, 20 * US, ends[branch], more);
+            ends[branch] = run_on(OF_BRANCH, 20 * US, ends[branch], side);
+            for (unsigned i = 0; i < 100 + 50 * branch; i++)
+                ends[branch] = run_on(OF_BRANCH, 20 * US, ends[branch], 0);
+        }
+        input = run_on(UPDATE, 5 * US, ends[0], ends[1]);
+    }
+    CHECK(pulls <= 2 * 40 + 4); /* the step's input there, one branch's result back */
+    CHECK(tsr_place_end(&place) < 0.64 * place.single_ns);
+}
+
 /* ---- random programs against plain clocks ---- */
 
 #define LAUNCHES 4000u
@@ -303,6 +407,50 @@ TEST(who_looks_at_each_launch_alone_loses_and_who_is_careful_does_not)
     CHECK(tempt(true) > 0.97);
 }
 
+/* ---- what waits tell of times ---- */
+
+/* Work at home, of which each piece really takes `real` times what was measured, and for which the host waits every ten. Returns the pace. */
+static double wait_often(double real)
+{
+    double now_ns = 0;
+    start(1, NVLINK);
+    for (unsigned i = 0; i < 100; i++) {
+        double began_ns = now_ns;
+        uint64_t last = 0;
+        for (unsigned k = 0; k < 10; k++) {
+            struct tsr_place_launch launch = {
+                .last = tickets, .now_ns = now_ns, .ns = {MS * place.pace, MS * place.pace}, .allowed = 1u};
+            struct tsr_place_choice choice;
+            tsr_place_choose(&place, &launch, &choice);
+            tsr_place_take(&place, &launch, &choice, 0, last = ++tickets);
+        }
+        now_ns += 10 * MS * real;
+        tsr_place_waited(&place, last, began_ns, now_ns);
+    }
+    return place.pace;
+}
+
+TEST(measured_times_that_are_too_long_are_found_out)
+{
+    double pace = wait_often(0.8);
+    CHECK(pace > 0.79 && pace < 0.81);
+    CHECK(place.single_ns > 0.97 * 800 * MS && place.single_ns < 1.03 * 800 * MS);
+    pace = wait_often(1.5);
+    CHECK(pace > 1.49 && pace < 1.51);
+}
+
+TEST(a_host_that_is_not_held_up_tells_nothing_of_times)
+{
+    start(2, NVLINK);
+    struct tsr_place_launch launch = {.ns = {MS, MS}, .allowed = 1u};
+    struct tsr_place_choice choice;
+    tsr_place_choose(&place, &launch, &choice);
+    tsr_place_take(&place, &launch, &choice, 0, 1);
+    tsr_place_waited(&place, 1, 50 * MS, 50 * MS + US);
+    CHECK(place.pace == 1);
+    CHECK(tsr_place_end(&place) == MS);
+}
+
 /* ---- the guard ---- */
 
 static struct tsr_guard guard;
@@ -313,11 +461,17 @@ static void start_guard(void)
     tsr_guard_init(&guard, &options);
 }
 
+static bool stays(double single_ns, double end_ns, double promised_ns)
+{
+    struct tsr_guard_clocks now = {single_ns, end_ns, promised_ns};
+    return tsr_guard_next(&guard, &now);
+}
+
 TEST(who_wins_is_left_alone)
 {
     start_guard();
     for (double ns = 0; ns < 1000 * MS; ns += MS)
-        CHECK(!tsr_guard_next(&guard, ns, 0.9 * ns));
+        CHECK(!stays(ns, 0.9 * ns, 0.9 * ns));
     CHECK(guard.won == guard.windows && guard.windows >= 45);
 }
 
@@ -326,9 +480,22 @@ TEST(who_wins_nothing_rests_longer_each_time)
     unsigned tried = 0;
     start_guard();
     for (double ns = 0; ns < 4000 * MS; ns += MS)
-        tried += !tsr_guard_next(&guard, ns, ns);
+        tried += !stays(ns, ns, 0.5 * ns);
     CHECK_EQ(guard.won, 0);
     CHECK(tried >= 8 * 20 && tried <= 10 * 21); /* 20, 40, ... 640, 1000, 1000 ms of rest between them */
+}
+
+TEST(nothing_is_tried_while_nothing_is_promised)
+{
+    unsigned tried = 0;
+    start_guard();
+    for (double ns = 0; ns < 4000 * MS; ns += MS)
+        tried += !stays(ns, ns, ns);
+    CHECK(tried >= 20 && tried <= 21); /* the first one */
+    CHECK_EQ(guard.windows, 1);
+    for (double ns = 4000 * MS; ns < 4100 * MS; ns += MS)
+        tried += !stays(ns, ns, 4000 * MS + 0.5 * (ns - 4000 * MS));
+    CHECK(tried >= 40);
 }
 
 TEST(a_loss_ends_the_window_at_once)
@@ -337,7 +504,7 @@ TEST(a_loss_ends_the_window_at_once)
     unsigned tried = 0;
     start_guard();
     for (double ns = 0; ns < 4000 * MS; ns += 0.1 * MS)
-        if (!tsr_guard_next(&guard, ns, ns + lag_ns))
+        if (!stays(ns, ns + lag_ns, 0.5 * ns))
             tried++, lag_ns += 0.1 * MS; /* twice as slow */
     CHECK(lag_ns <= 0.005 * 4000 * MS);
     CHECK(tried > 50);

@@ -1,4 +1,5 @@
-/* object/templates: a table that is written beside the reader, and tables that are wrong. */
+/* object/templates, object/shapes: a table that is written beside the reader, and tables that are wrong; what shims write into it. */
+#include "object/shapes.c"
 #include "object/templates.c"
 
 #include "check.h"
@@ -179,4 +180,65 @@ TEST(gpus_of_different_architectures_have_each_their_own)
     CHECK(memcmp(tsr_template_find(&link, 0), "of the first", 12) == 0);
     CHECK(memcmp(tsr_template_find(&link, 1), "of the second", 13) == 0);
     CHECK(!tsr_template_find(&link, TSR_TEMPLATE_GPUS)); /* there is none of that number */
+}
+
+static uint32_t visited;
+static uint32_t grids[8];
+static char seen[8][8];
+
+static bool look(const struct tsr_shape *shape, const void *parameters, void *argument)
+{
+    grids[visited % 8] = shape->grid[0];
+    memcpy(seen[visited % 8], parameters, shape->parameter_bytes < 8 ? shape->parameter_bytes : 8);
+    return ++visited != *(uint32_t *)argument;
+}
+
+static uint32_t shapes_of(const struct tsr_template_link *link, uint32_t most)
+{
+    visited = 0;
+    tsr_shapes_each(link, look, &most);
+    return visited;
+}
+
+TEST(launches_are_kept_by_their_functions)
+{
+    struct tsr_template_link one = link_to(11, "one"), two = link_to(11, "two"), unknown = link_to(0, "one");
+    for (uint32_t i = 0; i < 3; i++) {
+        struct tsr_shape like = {.grid = {10 + i, 1, 1}, .block = {32, 1, 1}, .parameter_bytes = 5};
+        tsr_shapes_note(&one, &like, "block", TSR_SHAPES_BEFORE_TEMPLATE);
+        tsr_shapes_note(&unknown, &like, "block", TSR_SHAPES_OF_FUNCTION);
+    }
+    struct tsr_shape like = {.grid = {20, 1, 1}, .block = {32, 1, 1}, .parameter_bytes = 4};
+    tsr_shapes_note(&two, &like, "text", TSR_SHAPES_OF_FUNCTION);
+    CHECK_EQ(shapes_of(&one, 8), 2); /* no more were wanted */
+    CHECK_EQ(grids[0], 10);
+    CHECK_EQ(grids[1], 11);
+    CHECK(memcmp(seen[1], "block", 5) == 0);
+    CHECK_EQ(shapes_of(&one, 1), 1); /* no more were asked for */
+    CHECK_EQ(shapes_of(&two, 8), 1);
+    CHECK_EQ(grids[0], 20);
+    CHECK_EQ(shapes_of(&unknown, 8), 0);
+}
+
+TEST(launches_that_are_damaged_end_them)
+{
+    struct tsr_template_link link = link_to(12, "kernel");
+    struct tsr_shape like = {.grid = {1, 1, 1}, .block = {1, 1, 1}, .parameter_bytes = 8};
+    uint64_t at = shapes->used;
+    tsr_shapes_note(&link, &like, "8 bytes", TSR_SHAPES_OF_FUNCTION);
+    struct tsr_shape *entry = (struct tsr_shape *)((char *)(shapes + 1) + at);
+    CHECK_EQ(shapes_of(&link, 8), 1);
+    static const uint32_t wrong[] = {0, 8, sizeof like + 4, TSR_SHAPES_BYTES, UINT32_MAX - 7};
+    for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        entry->bytes = wrong[i];
+        CHECK_EQ(shapes_of(&link, 8), 0);
+    }
+    entry->bytes = sizeof like + 8;
+    entry->parameter_bytes = 9;
+    CHECK_EQ(shapes_of(&link, 8), 0);
+    entry->parameter_bytes = 8;
+    shapes->used = UINT64_MAX;
+    CHECK_EQ(shapes_of(&link, 8), 1);
+    tsr_shapes_note(&link, &like, "8 bytes", TSR_SHAPES_OF_FUNCTION);
+    CHECK_EQ(shapes->used, UINT64_MAX); /* there is no room */
 }

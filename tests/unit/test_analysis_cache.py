@@ -212,3 +212,16 @@ def test_ptx_that_was_linked_into_machine_code_says_what_it_does() -> None:
     assert linked.analyse("scale").description["tier"] == "ptx"
     twice = Image((IMAGES / "plain.cubin").read_bytes(), 80, sources=[source, source])
     assert "2 codes" in twice.analyse("scale").description["unknown"][0]["reason"]
+
+
+def test_launches_that_had_to_be_evaluated_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recent = Recent(Cache(tmp_path), Consent.OPEN, clones=False)
+    assert recent.shapes() == b""
+    recent.remember_shapes(b"launches")
+    assert Recent(Cache(tmp_path), Consent.ALL, clones=True).shapes() == b"launches"
+    (file,) = tmp_path.rglob("recent-shapes")
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    assert recent.shapes() == b""
+    recent.remember_shapes(b"launches")
+    monkeypatch.setattr(recent_module, "analyser_version", lambda: "another")
+    assert recent.shapes() == b""

@@ -119,3 +119,19 @@ def expected(plain: dict[int, tuple[int, bool]], address: int) -> tuple[int, int
         while (after := plain.get(last)) is not None and after[1]:
             last += 4
     return first, last
+
+
+def test_launches_of_shims_are_beside_the_templates(descriptor: int) -> None:
+    table, again = Table(descriptor), Table(descriptor)
+    assert table.shapes() == b""
+    table.give_shapes(b"of earlier runs ")
+    assert again.shapes() == b"of earlier runs "
+    table.give_shapes(bytes(table.shapes_room + 1))
+    assert again.shapes() == b"of earlier runs "
+    ffi, text = records.header(HEADER)
+    at = records.constant(text, "TSR_SHAPES_OFFSET", HEADER)
+    with mmap.mmap(descriptor, 0) as view:
+        content = ffi.from_buffer(view, require_writable=True)
+        cast("Any", ffi.cast("struct tsr_shapes *", content + at)).used = (1 << 64) - 1
+        ffi.release(content)
+    assert len(again.shapes()) == again.shapes_room

@@ -18,12 +18,13 @@
 #include <tessera/apart.h>
 #include <tessera/gpus.h>
 
-#define TSR_LANE_VERSION 9u
+#define TSR_LANE_VERSION 10u
 #define TSR_LANE_RINGS 16u               /* of records: a stream's go to number `stream % TSR_LANE_RINGS` */
 #define TSR_LANE_RING_BYTES (256u << 10) /* of records; a power of two, and more than twice the largest one */
 #define TSR_LANE_FRONT_BYTES (128u << 10) /* before the rings; what GPUs read and write lies there */
 #define TSR_LANE_STREAMS 1024u            /* streams that may have work on an executor at a time */
-#define TSR_LANE_TIMES 2048u              /* launches and pulls that are being timed at a time */
+#define TSR_LANE_TIMES 2048u              /* launches and pulls that are being timed at a time; */
+#define TSR_LANE_TIMES_PLACED 32u         /* the last of these are for whoever places launches (schedule/) */
 
 /*
  * The same places in both processes: of the lane, so that its semaphores have one address; of the arena; of the application's own

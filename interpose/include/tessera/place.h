@@ -7,7 +7,9 @@
  *
  * - STAY: a launch belongs to the GPU that lacks least of what it reads of freshly made bytes; if nothing is fresh, to the GPU of its
  *   stream's last launch. It leaves only if it ends elsewhere earlier by `lead_ns` and the way there and back. The time for which a GPU
- *   would wait for others in order to run it counts twice more, for it is lost to what comes later.
+ *   would wait for others in order to run it counts twice more, for it is lost to what comes later. What opens a chain of launches
+ *   that was joined after less than a lead's work, whenever it was (schedule/chains.h), belongs where the chain beside it is, and leaves
+ *   only if that work is worth its results' way back.
  * - EARLIEST: it goes where it ends first. Better for programs that are one chain with short branches, worse for all with independent
  *   work further away: that is torn apart.
  *
@@ -18,6 +20,8 @@
  * The ways are run along as if bytes of long ago (constants) were everywhere. Really, they are copied as credit allows: the time of each
  * launch that stays home although it would run elsewhere in the way that is followed. So all copying of constants together takes no longer
  * than the work that not having them has kept home. They are fetched behind such launches' backs, or pulled by the first that can pay.
+ *
+ * Measured times are a little too long, as what measures takes time itself. How much, shows where the host waits for work that all ran at home.
  *
  * Times are nanoseconds from any one origin. Not for several threads at a time.
  */
@@ -32,6 +36,8 @@
 #define TSR_PLACE_OLD 3000u   /* launches after which what was written counts as constant */
 #define TSR_PLACE_PARTS 12u   /* of what a launch reads */
 #define TSR_PLACE_KNOWN 8192u /* a power of two: launches that are remembered */
+#define TSR_PLACE_CHAINS 2048u
+#define TSR_PLACE_HABITS 2048u
 
 /* cffi: begin */
 enum tsr_place_way { TSR_PLACE_STAY, TSR_PLACE_EARLIEST, TSR_PLACE_WAYS };
@@ -59,6 +65,7 @@ struct tsr_place_part {
 };
 
 struct tsr_place_launch {
+    uint64_t like; /* the same for launches that are the same to a program that repeats itself; 0: nothing is known of it */
     uint64_t last; /* of its stream's last launch; 0: none */
     double now_ns; /* of the host */
     double ns[16]; /* its time, by GPU */
@@ -76,6 +83,25 @@ struct tsr_place_known {
     double finish_ns[3], single_ns, shift_ns;
     uint16_t holders[3];
     uint8_t gpu[3];
+    bool was_read, was_shared; /* by any launch; by one of an older chain */
+    uint64_t chain, like;
+};
+
+/* A chain of launches (schedule/chains.h). */
+struct tsr_place_chain {
+    uint64_t number; /* from 1 on, as they begin */
+    uint64_t into;   /* the one into which it was joined; 0: into none */
+    uint64_t beside; /* that of the launch before its first one; 0: none */
+    uint64_t key;    /* of its habit */
+    uint64_t bytes;  /* that others read of it */
+    double work_ns;
+};
+
+/* What chains that begin in the same place are like. */
+struct tsr_place_habit {
+    uint64_t key; /* 0: none */
+    float work_ns, bytes;
+    bool returns; /* the last one was joined into the chain beside it */
 };
 
 /* Where a launch should go. The rest is for who tells where it went. */
@@ -106,24 +132,36 @@ struct tsr_place {
     double single_ns, single_behind_ns; /* the clock and the host of a machine with one GPU */
     double shift_ns[16];                /* what is known of each GPU's lateness */
     double credit_ns[16];               /* for copying constants */
+    double pace;                        /* real over measured time of work, as seen where all of it ran at home */
+    double given_ns;                    /* to GPUs since then; by measured times */
+    bool given_away;                    /* some of it not to home */
     uint32_t way, launches, ahead;      /* that is followed; since the last comparison; comparisons that another was ahead */
     uint64_t decided[16];               /* launches, by GPU */
     struct tsr_place_known known[8192]; /* TSR_PLACE_KNOWN */
+    uint64_t chain_count;
+    struct tsr_place_chain chains[2048]; /* TSR_PLACE_CHAINS */
+    struct tsr_place_habit habits[2048]; /* TSR_PLACE_HABITS */
 };
 
 /*
  * The guard: is anything gained at all? Compares, window by window, when all would be done on one GPU with when it will be; where a
- * window is not won, all launches are issued at home for a time that grows with each such window. At once where much is lost.
+ * window is not won, all launches are issued at home for a time that grows with each such window. At once where much is lost. A rest goes on, too,
+ * while the way that would be followed promises nothing.
  */
 struct tsr_guard_options {
     double window_ns, rest_ns, longest_rest_ns;
-    double least;     /* share of a window that must be won */
+    double least;     /* share of a window that must be won, and of a rest that must have been promised */
     double budget_ns; /* that a window may lose before it ends */
+};
+
+/* When all would be done on a machine with one GPU, will be done, and would be done in the way that is followed had it always been. */
+struct tsr_guard_clocks {
+    double single_ns, end_ns, promised_ns;
 };
 
 struct tsr_guard {
     struct tsr_guard_options options;
-    double began_ns, lag_ns; /* the window, on one GPU's clock; how much later all was done than on one GPU, when it began */
+    struct tsr_guard_clocks began; /* the window, or the rest */
     double until_ns, rest_ns;
     bool rests;
     uint64_t windows, won, rested; /* rested: launches */
@@ -143,13 +181,17 @@ TSR_PLACE_API struct tsr_place_answer tsr_place_take(struct tsr_place *place, co
 TSR_PLACE_API void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu);
 /* A launch was seen to end. */
 TSR_PLACE_API void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns);
-/* The host began to wait for a launch, and went on. */
+/* The host began to wait for a launch, and went on. If it was not held up, that tells only that the launch ended no later. */
 TSR_PLACE_API void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns);
+/* When a launch will be done; 0: it is not remembered. */
+TSR_PLACE_API double tsr_place_finish(const struct tsr_place *place, uint64_t ticket);
 /* When all that was given to GPUs is done. */
 TSR_PLACE_API double tsr_place_end(const struct tsr_place *place);
+/* For the guard, after a launch was taken. */
+TSR_PLACE_API struct tsr_guard_clocks tsr_place_clocks(const struct tsr_place *place);
 
 TSR_PLACE_API void tsr_guard_init(struct tsr_guard *guard, const struct tsr_guard_options *options);
-/* Whether the next launch stays home, with the clocks of one GPU and of all. */
-TSR_PLACE_API bool tsr_guard_next(struct tsr_guard *guard, double single_ns, double end_ns);
+/* Whether the next launch stays home. */
+TSR_PLACE_API bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now);
 
 #endif

@@ -16,7 +16,7 @@
 #include <tessera/gpus.h>
 
 #define TSR_POLICY_MAGIC 0x4c4f505f52535454ull
-#define TSR_POLICY_VERSION 12u
+#define TSR_POLICY_VERSION 13u
 #define TSR_POLICY_RULES 256u
 #define TSR_POLICY_TEXT_BYTES 65536u
 #define TSR_POLICY_FOLLOW (-1) /* as memory_place: on the GPU whose launches use it */
@@ -73,7 +73,8 @@ enum tsr_pull_cause {
     TSR_PULL_COPY,     /* a copy or memset does */
     TSR_PULL_UNKNOWN,  /* it is not known what the work touches */
     TSR_PULL_GIVEN,    /* memory that others are given is brought home for good */
-    TSR_PULL_DIRECTORY /* the directory had no room to tell who holds what */
+    TSR_PULL_DIRECTORY, /* the directory had no room to tell who holds what */
+    TSR_PULL_CONSTANT   /* launches will read them there, again and again */
 };
 
 struct tsr_policy_table {
@@ -110,6 +111,17 @@ struct tsr_policy_pair {
     uint64_t bytes_per_s; /* RIGHT: of the copy */
 };
 
+/* What placing launches one by one came to (schedule: auto); estimates, of all processes together. */
+struct tsr_policy_schedule {
+    uint64_t launches, unknown; /* that were placed; of these, those of which it was not known what they touch */
+    uint64_t rested;            /* of these, those that the guard kept at home */
+    uint64_t windows, won;      /* of the guard */
+    uint64_t taken_ns;          /* until all was done */
+    uint64_t single_ns;         /* the same on a machine with one GPU */
+    uint64_t promised_ns;       /* and had the rule never been held back */
+    uint64_t read_back;         /* reads for which the host waited, and not for all that the stream had been given */
+};
+
 struct tsr_policy {
     uint64_t magic;
     uint32_t version;
@@ -142,6 +154,8 @@ struct tsr_policy {
     uint64_t waits;                            /* for other streams, before a pull */
     uint64_t ties;                             /* of a stream's work on one GPU to its work on another */
     uint64_t directory_bytes, directory_cells; /* of the directory, at the last change */
+
+    struct tsr_policy_schedule schedule;
 
     uint64_t given_streams[16], given_threads[16]; /* streams and threads that rules gave a GPU, by GPU */
 

@@ -7,6 +7,10 @@
  * next slot follows the last by going round. The writer writes a template, then the slot, then its `offset`, then counts `published` up. A reader
  * trusts nothing in it: offsets and bytes are bounded, and the template is checked.
  *
+ * The last TSR_SHAPES_BYTES, from TSR_SHAPES_OFFSET on, are the shims': a tsr_shapes, and behind it entries, launches whose ranges had to be
+ * evaluated, so that who makes an evaluator has them remembered before they are made again. A writer takes room, writes, and then says how
+ * many bytes its entry has; a reader ends where nobody has said so. The control plane keeps them from run to run, and does not look inside.
+ *
  * The part between the marks is read by Python through cffi as well. Bump TSR_TEMPLATES_VERSION on any change.
  */
 #ifndef TESSERA_TEMPLATES_H
@@ -15,11 +19,14 @@
 #include <stdint.h>
 
 #define TSR_TEMPLATES_MAGIC 0x544c504d52535454ull
-#define TSR_TEMPLATES_VERSION 3u
+#define TSR_TEMPLATES_VERSION 4u
 #define TSR_TEMPLATES_SLOTS 65536u /* a power of two; at most half of them are used */
 #define TSR_TEMPLATES_SLOTS_OFFSET 4096u
 #define TSR_TEMPLATES_EMULATED 0x10000u /* in a slot's architecture: an emulated GPU's, which runs other code of an image */
 #define TSR_TEMPLATES_BYTES (256u << 20) /* of the file, which takes memory as it is filled */
+
+#define TSR_SHAPES_BYTES (2u << 20)
+#define TSR_SHAPES_OFFSET (254u << 20) /* up to the file's end */
 
 /* cffi: begin */
 struct tsr_templates {
@@ -40,7 +47,20 @@ struct tsr_templates_slot {
     uint64_t clone;                 /* of the function's clone (tessera/clones.h) */
     uint32_t clone_bytes, reserved; /* 0: none was made */
 };
+
+struct tsr_shapes {
+    uint64_t used; /* atomic; bytes of entries, and of room that somebody wanted and was not there */
+};
 /* cffi: end */
+
+/* An entry, a multiple of 8 bytes; the block of parameters follows. */
+struct tsr_shape {
+    uint32_t bytes; /* atomic, release; of it and what follows; 0: not written yet */
+    uint32_t parameter_bytes;
+    uint64_t code, function; /* as a slot has them */
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes, reserved;
+};
 
 static inline uint32_t tsr_templates_place(uint64_t code, uint64_t function, uint32_t architecture)
 {

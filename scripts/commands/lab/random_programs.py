@@ -169,7 +169,7 @@ def compare(setting: Setting, options: argparse.Namespace) -> int:
 
 def shrink(setting: Setting, options: argparse.Namespace) -> int:
     policy = policies_of(options)[0]
-    shrinker = Shrinker(setting.for_policy(policy), policy, options.shrink, options.tries)
+    shrinker = Shrinker(setting, policy, options.shrink, options.tries)
     left = shrinker.shrink(lambda ops: print(f"{len(ops)} operations are enough", flush=True))
     if left is None:
         print(f"seed {options.shrink} does not fail under {policy.name} in {options.tries} runs")

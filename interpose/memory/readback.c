@@ -1,0 +1,236 @@
+/* See readback.h. */
+#include "memory/readback.h"
+
+#include <pthread.h>
+
+#include "driver/real.h"
+#include "lane/lane_client.h"
+#include "memory/copies.h"
+#include "memory/copies_parts.h"
+#include "memory/pairs.h"
+#include "memory/replicas.h"
+#include "memory/tickets.h"
+#include "object/capture.h"
+#include "object/session.h"
+#include "order/order.h"
+#include "order/strands.h"
+
+#define MOST_BYTES 65536u
+#define EXPECTED 2u   /* reads in a row that were followed by a wait */
+#define MOST_TRIES 4u /* to find the bytes where they were when they were waited for */
+
+/* Of the calling thread. */
+static __thread struct {
+    CUstream stream; /* of its last read */
+    uint64_t stamp;  /* of what the stream had been given then */
+    bool early;      /* it was one of ours */
+    uint32_t in_a_row;
+    CUstream waited;  /* the stream that it last waited for, */
+    uint64_t exposed; /* with all that was exposed until then; and all streams: */
+    uint64_t all_exposed;
+    CUstream ahead; /* the stream whose work it takes for done; NULL: none */
+} thread;
+
+/* Bytes of one strand's making. */
+struct place {
+    uint32_t strand;
+    uint64_t ticket, number;
+};
+
+static bool is_any(void *context, uint64_t ticket)
+{
+    (void)context;
+    (void)ticket;
+    return true;
+}
+
+/* What the stream has been given so far. */
+static uint64_t stamp_of(CUstream stream)
+{
+    uint64_t stamp = tsr_order_exposed_now();
+    pthread_mutex_lock(&tsr_copies_lock);
+    uint32_t place = tsr_ticket_queue_find_locked(stream);
+    for (uint32_t i = 0; place != TSR_NO_QUEUE && i < tsr_tickets.strands; i++)
+        stamp += __atomic_load_n(&tsr_tickets.queues.data[place]->strands[i].last, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return stamp;
+}
+
+/* False: a second strand of the stream's. What the program puts before the read of other streams' work each strand comes after. */
+static bool add_writer(uint64_t writer, uint32_t queue, struct place *place)
+{
+    uint32_t strand = tsr_ticket_queue_of(writer) - queue;
+    uint64_t number = tsr_ticket_number_of_locked(writer);
+    if (strand >= tsr_tickets.strands)
+        return true;
+    if (place->ticket && place->strand != strand)
+        return false;
+    if (!place->ticket || number > place->number)
+        *place = (struct place){strand, writer, number};
+    return true;
+}
+
+/* False: they are of several strands' making, or nobody's. */
+static bool find(CUstream stream, CUdeviceptr from, uint64_t bytes, struct place *place)
+{
+    struct tsr_touch touch = {.first = from, .end = from + bytes, .pulls = true};
+    struct tsr_survey survey = {0};
+    struct tsr_survey_of of = {.copies = UINT16_MAX, .is_fresh = is_any};
+    uint64_t held = 0;
+    tsr_copies_survey(&touch, 1, &of, &survey);
+    *place = (struct place){0};
+    pthread_mutex_lock(&tsr_copies_lock);
+    uint32_t queue = tsr_ticket_queue_find_locked(stream);
+    bool known = queue != TSR_NO_QUEUE;
+    for (uint32_t i = 0; i < survey.part_count && known; i++)
+        known = add_writer(survey.parts[i].writer, queue, place);
+    pthread_mutex_unlock(&tsr_copies_lock);
+    for (uint32_t i = 0; i < survey.part_count && known; i++)
+        held += survey.parts[i].holders >> place->strand & 1 ? survey.parts[i].bytes : 0;
+    return known && held == bytes && (!place->strand || tsr_pair_is_direct(0, place->strand));
+}
+
+static CUresult wait_at_home(struct tsr_order_hold *hold, CUstream stream, struct tsr_readback *told)
+{
+    CUevent event = NULL;
+    CUresult result = tsr_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuEventRecord(event, stream);
+    tsr_order_leave(hold);
+    if (told->waits)
+        told->waits();
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuEventSynchronize(event);
+    if (event)
+        tsr_real.cuEventDestroy_v2(event);
+    return result;
+}
+
+/* Gives the stream back. */
+static CUresult wait_for(struct tsr_order_hold *hold, CUstream stream, const struct place *place, struct tsr_readback *told)
+{
+    if (!place->strand)
+        return wait_at_home(hold, stream, told);
+    uint64_t value;
+    uint32_t slot = hold->stream->slot;
+    const struct tsr_lane_client *lane = tsr_session()->lanes[place->strand - 1];
+    CUresult result = tsr_strands_reach(hold->stream, place->strand, place->number, &value);
+    tsr_order_leave(hold);
+    if (told->waits)
+        told->waits();
+    return result == CUDA_SUCCESS ? tsr_lane_await(lane, slot, value) : result;
+}
+
+static CUresult copy(void *to, CUdeviceptr from, uint64_t bytes, uint32_t rank)
+{
+    CUstream stream;
+    CUresult result = tsr_copies_pull_stream(&stream);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuMemcpyDtoHAsync_v2(to, rank ? tsr_window_at(rank, from) : from, bytes, stream);
+    return result == CUDA_SUCCESS ? tsr_real.cuStreamSynchronize(stream) : result;
+}
+
+/* NOT_READY: it is to be done in the usual way. */
+static CUresult read_now(CUstream stream, void *to, CUdeviceptr from, uint64_t bytes, struct tsr_readback *told)
+{
+    struct place waited = {.strand = TSR_STRANDS}, place;
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
+        struct tsr_order_hold hold;
+        if (tsr_order_enter_tracked(stream, false, &hold) != CUDA_SUCCESS)
+            return CUDA_ERROR_NOT_READY;
+        bool found = hold.stream && tsr_strands_are_apart(hold.stream) && find(stream, from, bytes, &place);
+        bool ready = found && place.strand == waited.strand && place.number <= waited.number;
+        if (found && !ready) {
+            waited = place;
+            result = wait_for(&hold, stream, &place, told);
+            continue;
+        }
+        told->ticket = place.ticket;
+        bool copied = ready && copy(to, from, bytes, place.strand) == CUDA_SUCCESS;
+        tsr_order_leave(&hold);
+        return copied ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    }
+    return result == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : result;
+}
+
+static bool is_expected(CUstream stream)
+{
+    if (thread.early && thread.stream) /* nobody waited after the last one */
+        thread.in_a_row = 0;
+    return thread.in_a_row >= EXPECTED && stream == thread.stream;
+}
+
+bool tsr_readback(CUstream stream, void *to, CUdeviceptr from, uint64_t bytes, struct tsr_readback *told, CUresult *result)
+{
+    if (!bytes || bytes > MOST_BYTES || !tsr_order_by_data || !tsr_copies_matter() || tsr_is_any_capture() ||
+        !is_expected(stream))
+        return false;
+    *result = read_now(stream, to, from, bytes, told);
+    if (*result == CUDA_ERROR_NOT_READY)
+        return false;
+    thread.early = true;
+    thread.stamp = stamp_of(stream);
+    return true;
+}
+
+void tsr_readback_missed(CUstream stream, uint64_t bytes)
+{
+    if (!bytes || bytes > MOST_BYTES || !tsr_order_by_data || !tsr_copies_matter())
+        return;
+    if (stream != thread.stream)
+        thread.in_a_row = 0;
+    thread.stream = stream;
+    thread.early = false;
+    thread.stamp = stamp_of(stream);
+}
+
+static bool nobody_can_tell(CUstream stream)
+{
+    uint64_t now = tsr_order_exposed_now();
+    return now == thread.all_exposed || (stream == thread.waited && now == thread.exposed);
+}
+
+bool tsr_readback_covers(CUstream stream)
+{
+    if (!tsr_order_by_data || !thread.stream || stream != thread.stream || thread.stamp != stamp_of(stream))
+        return false;
+    thread.in_a_row += thread.in_a_row < EXPECTED;
+    bool covers = thread.early && nobody_can_tell(stream);
+    thread.early = false;
+    thread.stamp = 0;
+    if (covers)
+        thread.ahead = stream;
+    return covers;
+}
+
+/* Others whose work it waits for by CUDA's rules. */
+static bool has_relatives(CUstream stream)
+{
+    const struct tsr_stream *own = tsr_stream_seen(stream, false);
+    if (own && own->kind == TSR_STREAM_FREE)
+        return false;
+    for (const struct tsr_stream *at = tsr_stream_first(); at; at = at->next)
+        if (at != own && __atomic_load_n(&at->live, __ATOMIC_ACQUIRE) && !tsr_stream_is(at, TSR_STREAM_FREE))
+            return true;
+    return !own;
+}
+
+void tsr_readback_waited(CUstream stream, uint64_t exposed)
+{
+    if (!tsr_order_by_data)
+        return;
+    if (!stream || stream == thread.ahead)
+        thread.ahead = NULL;
+    if (!stream) {
+        thread.all_exposed = exposed;
+    } else if (!has_relatives(stream)) {
+        thread.waited = stream;
+        thread.exposed = exposed;
+    }
+}
+
+bool tsr_readback_is_ahead(CUstream stream)
+{
+    return stream == thread.ahead;
+}

@@ -1,0 +1,125 @@
+/* See schedule/chains.h. */
+#include "schedule/chains.h"
+
+#include <stddef.h>
+
+#define HABIT_FADES 0.9f /* what was seen before, at each sight */
+#define SPREAD 0x9e3779b97f4a7c15u
+
+_Static_assert(TSR_PLACE_CHAINS == sizeof((struct tsr_place *)0)->chains / sizeof(struct tsr_place_chain), "chains");
+_Static_assert(TSR_PLACE_HABITS == sizeof((struct tsr_place *)0)->habits / sizeof(struct tsr_place_habit), "habits");
+
+/* NULL: it was forgotten. */
+static struct tsr_place_chain *chain_at(const struct tsr_place *place, uint64_t number)
+{
+    const struct tsr_place_chain *chain = &place->chains[number % TSR_PLACE_CHAINS];
+    return chain->number == number ? (struct tsr_place_chain *)chain : NULL;
+}
+
+/* The chain into which it was joined; itself, if into none. Chains are joined into older ones, so this ends. */
+static uint64_t root_of(const struct tsr_place *place, uint64_t number)
+{
+    for (const struct tsr_place_chain *chain = chain_at(place, number); chain && chain->into; chain = chain_at(place, number))
+        number = chain->into;
+    return number;
+}
+
+/* With which it goes on; 0: none. */
+static uint64_t goes_on_with(const struct tsr_place *place, const struct tsr_place_launch *launch,
+                             const struct tsr_chain_readers *of)
+{
+    uint64_t oldest = 0;
+    for (uint32_t i = 0; i < launch->part_count; i++) {
+        if (!of->known[i] || of->known[i]->was_read)
+            continue;
+        uint64_t root = root_of(place, of->known[i]->chain);
+        if (!oldest || root < oldest)
+            oldest = root;
+    }
+    return oldest;
+}
+
+static uint64_t key_of(const struct tsr_place_launch *launch, const struct tsr_chain_readers *of)
+{
+    const struct tsr_place_known *last = of->known[TSR_PLACE_PARTS];
+    return (launch->like ^ (last ? last->like * SPREAD >> 7 : 0)) * SPREAD | 1;
+}
+
+static struct tsr_place_habit *habit_at(const struct tsr_place *place, uint64_t key)
+{
+    return (struct tsr_place_habit *)&place->habits[(key >> 40) % TSR_PLACE_HABITS];
+}
+
+const struct tsr_place_habit *tsr_chain_habit(const struct tsr_place *place, const struct tsr_place_launch *launch,
+                                              const struct tsr_chain_readers *of)
+{
+    if (!launch->like || goes_on_with(place, launch, of))
+        return NULL;
+    uint64_t key = key_of(launch, of);
+    const struct tsr_place_habit *habit = habit_at(place, key);
+    return habit->key == key ? habit : NULL;
+}
+
+/* A chain that has grown beyond what chains like it were when they were joined. */
+static void grow(const struct tsr_place *place, const struct tsr_place_chain *chain)
+{
+    struct tsr_place_habit *habit = habit_at(place, chain->key);
+    if (habit->key != chain->key)
+        return;
+    habit->work_ns = habit->work_ns > (float)chain->work_ns ? habit->work_ns : (float)chain->work_ns;
+    habit->bytes = habit->bytes > (float)chain->bytes ? habit->bytes : (float)chain->bytes;
+}
+
+static void join(const struct tsr_place *place, struct tsr_place_chain *chain, uint64_t into)
+{
+    struct tsr_place_chain *to = chain_at(place, into);
+    struct tsr_place_habit *habit = habit_at(place, chain->key);
+    if (habit->key != chain->key)
+        *habit = (struct tsr_place_habit){.key = chain->key};
+    habit->work_ns *= HABIT_FADES;
+    habit->bytes *= HABIT_FADES;
+    habit->returns = root_of(place, chain->beside) == into;
+    grow(place, chain);
+    if (to)
+        to->work_ns += chain->work_ns;
+    chain->into = into;
+}
+
+/* A launch of the chain reads them. */
+static void read_part(const struct tsr_place *place, struct tsr_place_known *writer, uint64_t bytes, uint64_t reader)
+{
+    struct tsr_place_chain *chain = chain_at(place, writer->chain);
+    uint64_t root = root_of(place, writer->chain);
+    if (chain && writer->chain > reader && !writer->was_shared) {
+        writer->was_shared = true;
+        chain->bytes += bytes;
+        grow(place, chain);
+    }
+    chain = root > reader ? chain_at(place, root) : NULL;
+    if (chain)
+        join(place, chain, reader);
+    writer->was_read = true;
+}
+
+void tsr_chain_take(struct tsr_place *place, const struct tsr_place_launch *launch, const struct tsr_chain_readers *of,
+                    struct tsr_place_known *own)
+{
+    const struct tsr_place_known *last = of->known[TSR_PLACE_PARTS];
+    uint64_t number = goes_on_with(place, launch, of);
+    if (!number) {
+        number = ++place->chain_count;
+        place->chains[number % TSR_PLACE_CHAINS] = (struct tsr_place_chain){
+            .number = number, .beside = last ? root_of(place, last->chain) : 0, .key = key_of(launch, of)};
+    }
+    for (uint32_t i = 0; i < launch->part_count; i++)
+        if (of->known[i])
+            read_part(place, of->known[i], launch->parts[i].bytes, number);
+    struct tsr_place_chain *chain = chain_at(place, number);
+    if (chain) {
+        chain->work_ns += launch->ns[place->options.home];
+        grow(place, chain);
+    }
+    own->chain = number;
+    own->like = launch->like;
+    own->was_read = own->was_shared = false;
+}

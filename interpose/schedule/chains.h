@@ -1,0 +1,29 @@
+/*
+ * How the launches of a program hang together by their data: chains that branch and meet. Pure, a part of the rule (tessera/place.h).
+ *
+ * A launch goes on with the chain of what it is the first to read. One that is the first to read nothing opens a chain: nothing that it
+ * reads is fresh, or others have read it before (it branches off). Where chains meet, younger ones are joined into the oldest.
+ *
+ * Programs repeat themselves: what a chain was like when it was joined (its work, the bytes that others read of it, whether it was joined
+ * into the chain of the launch before its first one) is the *habit* of launches that open a chain in the same place, which is
+ * what they and the launches before them in their streams have in common. Of what was never joined nothing is said.
+ */
+#ifndef TSR_SCHEDULE_CHAINS_H
+#define TSR_SCHEDULE_CHAINS_H
+
+#include <tessera/place.h>
+
+/* Writers of the launch's parts, and after them its stream's last launch; NULL: not remembered. */
+struct tsr_chain_readers {
+    struct tsr_place_known *known[TSR_PLACE_PARTS + 1];
+};
+
+/* Of a launch that opens a chain. NULL: it opens none, or nothing is known. */
+const struct tsr_place_habit *tsr_chain_habit(const struct tsr_place *place, const struct tsr_place_launch *launch,
+                                              const struct tsr_chain_readers *of);
+
+/* The launch takes place; own is what will be remembered of it. */
+void tsr_chain_take(struct tsr_place *place, const struct tsr_place_launch *launch, const struct tsr_chain_readers *of,
+                    struct tsr_place_known *own);
+
+#endif

@@ -1,0 +1,82 @@
+/* What the program's host waits for: under data order not always for all that its stream was given (memory/readback.h). */
+#include "driver/engaged.h"
+#include "driver/real.h"
+#include "driver/stream_handle.h"
+#include "memory/copies.h"
+#include "memory/readback.h"
+#include "order/order.h"
+#include "schedule/automatic.h"
+
+static CUresult copy_in_stream(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    struct tsr_order_hold hold;
+    CUresult result = tsr_order_enter_loose(stream, false, &hold);
+    if (result == CUDA_SUCCESS)
+        result = tsr_copies_loose_bytes(stream, false, 0, from, bytes);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuMemcpyDtoHAsync_v2(to, from, bytes, stream);
+    tsr_copies_loose_end();
+    tsr_order_leave(&hold);
+    return result == CUDA_SUCCESS ? tsr_order_state() : result;
+}
+
+TSR_REDIRECTED(cuMemcpyDtoHAsync_v2)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+    struct tsr_readback told = {.waits = tsr_automatic_wait_begins};
+    CUstream named = tsr_stream_named(hStream, false);
+    CUresult result;
+    if (tsr_readback(named, dstHost, srcDevice, ByteCount, &told, &result)) {
+        tsr_automatic_waited_for(told.ticket);
+        return result == CUDA_SUCCESS ? tsr_order_state() : result;
+    }
+    result = copy_in_stream(dstHost, srcDevice, ByteCount, hStream);
+    if (result == CUDA_SUCCESS)
+        tsr_readback_missed(named, ByteCount);
+    return result;
+}
+
+static CUresult wait_for(CUstream stream)
+{
+    uint64_t exposed = tsr_order_exposed_now();
+    CUresult result = tsr_order_join(stream, false);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuStreamSynchronize(stream);
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_state();
+    if (result == CUDA_SUCCESS)
+        tsr_readback_waited(tsr_stream_named(stream, false), exposed);
+    return result;
+}
+
+TSR_REDIRECTED(cuStreamSynchronize)(CUstream hStream)
+{
+    if (!tsr_readback_covers(tsr_stream_named(hStream, false)))
+        return wait_for(hStream);
+    tsr_automatic_waits_not();
+    return tsr_order_state();
+}
+
+TSR_REDIRECTED(cuStreamQuery)(CUstream hStream)
+{
+    CUresult result = tsr_order_join(hStream, false);
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuStreamQuery(hStream);
+    if (result == CUDA_ERROR_NOT_READY && tsr_readback_is_ahead(tsr_stream_named(hStream, false)))
+        return wait_for(hStream);
+    if ((result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) && tsr_order_state() != CUDA_SUCCESS)
+        result = tsr_order_state();
+    return result;
+}
+
+TSR_REDIRECTED(cuCtxSynchronize)(void)
+{
+    uint64_t exposed = tsr_order_exposed_now();
+    CUresult result = tsr_order_join_all();
+    if (result == CUDA_SUCCESS)
+        result = tsr_real.cuCtxSynchronize();
+    if (result == CUDA_SUCCESS)
+        result = tsr_order_state();
+    if (result == CUDA_SUCCESS)
+        tsr_readback_waited(NULL, exposed);
+    return result;
+}

@@ -1,0 +1,55 @@
+"""What the host sees after it has read a number back and waited for the stream: `readback_guest.py TIMES`.
+
+Each time after work that nobody waits for: a long chain, then a number read back, and the wait. The host looks at what
+it was promised: the number; bytes that a copy of before brought to page-locked memory; bytes that a launch of before
+wrote there; an event of before; the stream's state. Prints all of them.
+"""
+
+import ctypes
+import sys
+from pathlib import Path
+from typing import Any
+
+from cuda.bindings import driver
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.bindings import call
+from tests.placement.automatic_guest import FEW, Program
+
+STEPS, KIB = 100, 64
+
+
+def look(program: Program, kind: str, buffer: Any, flag: Any, pinned: int, event: Any) -> int:
+    """The state of what was promised, right after the wait."""
+    program.chain(buffer, buffer)
+    if kind == "copied":
+        call(driver.cuMemcpyDtoHAsync(pinned, buffer, 4 * FEW, program.stream))
+    elif kind == "written":
+        program.step(driver.CUdeviceptr(pinned), buffer, buffer, FEW)
+    elif kind == "event":
+        call(driver.cuEventRecord(event, program.stream))
+    program.chain(buffer, buffer)
+    answer = program.answer(flag)
+    if kind == "event":
+        call(driver.cuEventQuery(event))
+    elif kind == "query":
+        call(driver.cuStreamQuery(program.stream))
+    return answer
+
+
+def main() -> None:
+    program = Program(STEPS, KIB)
+    buffer, flag = program.buffer(1), program.buffer(2)
+    event = call(driver.cuEventCreate(0))
+    pinned = int(call(driver.cuMemHostAlloc(4096, 2)))
+    for _ in range(4):
+        program.answer(flag)
+    for number in range(int(sys.argv[1])):
+        for kind in ("copied", "read", "written", "read", "event", "query", "read", "read"):
+            answer = look(program, kind, buffer, flag, pinned, event)
+            print(number, kind, answer, ctypes.c_uint32.from_address(pinned).value)
+    program.print(buffer, flag)
+
+
+main()
