@@ -15,10 +15,8 @@ from tests.sample import sampled
 VERIFIED = Path(__file__).with_name("verified_guest.py")
 AWAY = 'rules:\n  - {match: {function: "*"}, device: 1}\n'
 LINKS = ["pcie5", NO_PEER]
-SPOILED = {
-    "alpha": (3 * 2048, "a6", "01"),
-    "look": (0, "a5", "00"),
-}  # the program's sum; the byte on GPU 1, and at home
+# By kernel: the program's sum; the byte on GPU 1, and at home.
+SPOILED = {"alpha": (3 * 2048, "a6", "01"), "look": (0, "a5", "00")}
 
 
 @pytest.mark.parametrize(
