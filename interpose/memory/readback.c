@@ -56,13 +56,13 @@ static uint64_t stamp_of(CUstream stream)
     return stamp;
 }
 
-/* False: a second strand of the stream's. What the program puts before the read of other streams' work each strand comes after. */
+/* False: a second strand. What the program puts before the read of other streams' work the stream at home comes after, and will come after. */
 static bool add_writer(uint64_t writer, uint32_t queue, struct place *place)
 {
     uint32_t strand = tsr_ticket_queue_of(writer) - queue;
-    uint64_t number = tsr_ticket_number_of_locked(writer);
-    if (strand >= tsr_tickets.strands)
-        return true;
+    bool own = strand < tsr_tickets.strands;
+    uint64_t number = own ? tsr_ticket_number_of_locked(writer) : 0;
+    strand = own ? strand : 0;
     if (place->ticket && place->strand != strand)
         return false;
     if (!place->ticket || number > place->number)

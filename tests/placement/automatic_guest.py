@@ -1,9 +1,10 @@
-"""Programs of one thread and one stream: `automatic_guest.py requests|answers|guidance|chain TIMES STEPS KIB`.
+"""Programs of one thread and one stream: `automatic_guest.py requests|answers|guidance|sides|chain TIMES STEPS KIB`.
 
-requests: so many chains of steps, one after another, each over its own buffer; their results are kept. guidance: two
-answers: the same, but each begins with a short step of which the host reads the result before it goes on. guidance: two
-such chains begin from the same buffer, and are joined in it, again and again. chain: all in one. Steps read weights
-that all share. A chain comes first, and is waited for. Prints the sum of each result.
+requests: so many chains of steps, one after another, each over its own buffer; their results are kept. answers: the
+same, but each begins with a short step of which the host reads the result before it goes on. guidance: two such chains
+begin from the same buffer, and are joined in it, again and again. sides: one chain, and beside it, each time, a short
+step of weights alone that it needs next. chain: all in one. Steps read weights that all share. A chain comes first, and
+is waited for. Prints the sum of each result.
 """
 
 import ctypes
@@ -97,6 +98,9 @@ def main() -> None:
     else:
         for _ in range(times):
             program.chain(buffers[0], buffers[0])
+            if what == "sides":
+                program.step(buffers[1], program.weights[0], program.weights[1], 256)
+                program.step(buffers[0], buffers[0], buffers[1])
     program.print(first, *buffers)
 
 

@@ -56,7 +56,20 @@ BODIES = {
 }
 KERNELS = ("mix_a", "mix_b", "mix_c", "take_a", "take_b", "fill_a", "fill_b")
 WORDS, BUFFERS = 4096, 6
-FEATURES = ("streams", "legacy", "copies", "sets", "host", "chase", "graphs", "replace", "pinned", "values", "waits")
+FEATURES = (
+    "streams",
+    "legacy",
+    "copies",
+    "sets",
+    "host",
+    "chase",
+    "graphs",
+    "replace",
+    "pinned",
+    "values",
+    "waits",
+    "reads",
+)
 LEGACY, OWN = driver.CUstream(1), driver.CUstream(2)
 RELAXED = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
 
@@ -238,12 +251,31 @@ class Program:
         else:
             call(driver.cuStreamSynchronize(self._machine.streams[stream]))
 
+    def reads(self, stream: int) -> None:
+        """Few words are read back, and mostly waited for at once; then the pinned memory can be looked at, too."""
+        buffer = self._draw.randrange(BUFFERS)
+        self._order(buffer, stream)
+        words = numpy.zeros(self._draw.choice((1, 1, 16)), numpy.uint32)
+        begin = self._draw.randrange(0, WORDS - 16)
+        call(
+            driver.cuMemcpyDtoHAsync(
+                words, self._buffers[buffer] + 4 * begin, words.nbytes, self._machine.streams[stream]
+            )
+        )
+        if self._draw.random() < 0.1:
+            self.launch(stream)
+        call(driver.cuStreamSynchronize(self._machine.streams[stream]))
+        self._digest.update(words.tobytes())
+        if self._pinned and self._used[-1] == {stream}:
+            self._used[-1] = set()
+            self._digest.update(ctypes.string_at(self._pinned, 4 * WORDS))
+
     def values(self, stream: int) -> None:
         """Only between streams."""
 
     def run(self, operations: int) -> str:
         others = [f for f in FEATURES if f in self._features and f not in ("streams", "legacy")]
-        rare = {"chase": 0.05, "graphs": 0.1, "waits": 0.1, "host": 0.2, "replace": 0.15, "pinned": 0.1}
+        rare = {"chase": 0.05, "graphs": 0.1, "waits": 0.1, "host": 0.2, "replace": 0.15, "pinned": 0.1, "reads": 0.7}
         for _ in range(operations):
             stream = self._draw.choice(self._choices)
             other = self._draw.choice(others) if others else "launch"

@@ -1,8 +1,8 @@
 """What the host sees after it has read a number back and waited for the stream: `readback_guest.py TIMES`.
 
 Each time after work that nobody waits for: a long chain, then a number read back, and the wait. The host looks at what
-it was promised: the number; bytes that a copy of before brought to page-locked memory; bytes that a launch of before
-wrote there; an event of before; the stream's state. Prints all of them.
+it was promised: the number; bytes that were copied to page-locked memory, or written there by a launch; an event; the
+stream's state. Prints all of them.
 """
 
 import ctypes

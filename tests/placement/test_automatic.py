@@ -18,6 +18,7 @@ REQUESTS = ("requests", "12", "400", "8")
 ANSWERS = ("answers", "12", "400", "8")
 GUIDANCE = ("guidance", "8", "400", "8")
 CHAIN = ("chain", "4", "400", "8")
+SIDES = ("sides", "12", "200", "8")
 STEP_NS = 7_000
 ALL = ("--gpus", "all")
 
@@ -103,8 +104,13 @@ def test_a_wait_after_a_number_keeps_its_promises(native_build: Path, tmp_path: 
         assert run(native, tmp_path, 2, ("3",), ALL, guest=guest, variables=variables).lines == alone.lines
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize("programs", sampled([8, 60], [8]))
 @pytest.mark.parametrize(("gpus", "features"), [(2, ""), (4, "copies,sets")])
+=======
+@pytest.mark.parametrize("programs", [8, pytest.param(60, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("gpus", "features"), [(2, ""), (4, "copies,sets"), (2, "streams,reads,pinned")])
+>>>>>>> main
 def test_random_programs_in_disorder_give_the_same_bytes(
     gpus: int, features: str, programs: int, native_build: Path, tmp_path: Path
 ) -> None:
@@ -125,6 +131,13 @@ def test_random_programs_in_disorder_give_the_same_bytes(
 def test_a_chain_stays_where_it_is(native_build: Path, tmp_path: Path) -> None:
     alone, ran = placed(native_build / "native", tmp_path, 2, CHAIN)
     assert 0.95 < ran.report["schedule"]["gain"] < 1.05
+    assert alone.virtual_ns / ran.virtual_ns > 0.95
+
+
+def test_what_is_soon_waited_for_leaves_once(native_build: Path, tmp_path: Path) -> None:
+    """A step that reads nothing fresh could run elsewhere, long before; but its result is needed at once."""
+    alone, ran = placed(native_build / "native", tmp_path, 2, SIDES)
+    assert 1 <= ran.by_device["1"] <= 2
     assert alone.virtual_ns / ran.virtual_ns > 0.95
 
 
