@@ -104,13 +104,8 @@ def test_a_wait_after_a_number_keeps_its_promises(native_build: Path, tmp_path: 
         assert run(native, tmp_path, 2, ("3",), ALL, guest=guest, variables=variables).lines == alone.lines
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("programs", sampled([8, 60], [8]))
-@pytest.mark.parametrize(("gpus", "features"), [(2, ""), (4, "copies,sets")])
-=======
-@pytest.mark.parametrize("programs", [8, pytest.param(60, marks=pytest.mark.full)])
 @pytest.mark.parametrize(("gpus", "features"), [(2, ""), (4, "copies,sets"), (2, "streams,reads,pinned")])
->>>>>>> main
 def test_random_programs_in_disorder_give_the_same_bytes(
     gpus: int, features: str, programs: int, native_build: Path, tmp_path: Path
 ) -> None:
