@@ -24,6 +24,7 @@ rules:
   - {{match: {{grid: {{blocks: ">= 5"}}, share: 0.5, process: "python*"}}, device: 1}}
   - {{match: {{function: gamma, library_call: "cublas*"}}, device: 1}}
 default: home
+memory: {{place: follow}}
 """
 LAUNCHES: list[Launch] = [
     {"function": name, "blocks": 1 + n % 7, "stream": n % 3} for n in range(20) for name in ("alpha", "beta", "gamma")
@@ -36,6 +37,7 @@ rules:
   - {match: {function: alpha}, device: by_stream}
   - {match: {function: beta}, device: by_thread}
 default: by_stream
+memory: {place: follow}
 """
 
 
