@@ -22,9 +22,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import HEAD, call, use_gpu
 from tests.libraries.stand_ins import Marks
-from tests.policy.launches import HEAD
 
 THROUGH = """
 .visible .global .u32 counter;
@@ -81,8 +80,7 @@ def model(name: str) -> list[int]:
 
 class Gpu:
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+        use_gpu()
         module = call(driver.cuModuleLoadData((HEAD + THROUGH).encode()))
         self.through = call(driver.cuModuleGetFunction(module, b"through"))
         self.looked_up = call(driver.cuModuleGetFunction(module, b"looked_up"))

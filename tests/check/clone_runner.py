@@ -17,7 +17,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 
 HEAD = struct.Struct("<IIQQQQII")  # struct tsr_clone_block
 RANGE = struct.Struct("<5Q")  # struct tsr_clone_range
@@ -25,8 +25,7 @@ RANGE = struct.Struct("<5Q")  # struct tsr_clone_range
 
 def main() -> None:
     told = json.load(sys.stdin)
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+    use_gpu()
     module = call(driver.cuModuleLoadData(told["text"].encode() + b"\0"))
     function = call(driver.cuModuleGetFunction(module, told["function"].encode()))
     variable, _ = call(driver.cuModuleGetGlobal(module, told["variable"].encode()))

@@ -14,7 +14,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 
 TEXT = b"""
 .version 7.0
@@ -72,8 +72,7 @@ OUTPUT_BYTES, INPUT_BYTES = 4096, 2048
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+    use_gpu()
     module = call(driver.cuModuleLoadData(TEXT))
     indirect, chase = (call(driver.cuModuleGetFunction(module, name)) for name in (b"indirect", b"chase"))
     output, source = (int(call(driver.cuMemAlloc(size))) for size in (OUTPUT_BYTES, INPUT_BYTES))

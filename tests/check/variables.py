@@ -19,7 +19,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 from tests.templates import wait_for
 
 THREADS, LAUNCHES, ACCESSES = 32, 3, 4  # of each thread
@@ -93,8 +93,7 @@ def model() -> list[list[list[int]]]:
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+    use_gpu()
     stream = call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
     function, places = loaded(sys.argv[1])
     memory = int(call(driver.cuMemAlloc(4 * THREADS)))

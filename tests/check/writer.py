@@ -22,10 +22,9 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import HEAD, call, use_gpu
 from tests.templates import wait_for
 
-HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
 KERNEL = """
 .visible .entry {name}(.param .u64 to, .param .u32 count)
 {{
@@ -130,9 +129,7 @@ class Worker(threading.Thread):
 
 def main() -> None:
     launches = json.load(sys.stdin)
-    call(driver.cuInit(0))
-    context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
-    call(driver.cuCtxSetCurrent(context))
+    context = use_gpu()
     module = call(driver.cuModuleLoadData(text(BODIES)))
     functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in BODIES}
     memory = call(driver.cuMemAlloc(4))

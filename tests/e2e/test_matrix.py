@@ -11,16 +11,12 @@ from tests.e2e.matrix import MACHINES, Machine, Placing, compare, placings, run
 
 TWO, TWO_ALONE, FOUR, FOUR_ALONE = MACHINES
 SAMPLE = [
-    ("driver_functions", TWO, "one"),
     ("driver_launch", FOUR, "half"),
-    ("device_printf", TWO, "one"),
     ("faults", TWO, "one"),
     ("driver_streams", FOUR, "random-1"),
-    ("driver_pools", TWO, "one"),
     ("driver_vmm", TWO_ALONE, "one"),
     ("managed_memory", TWO, "one"),
     ("pinned_mapped", FOUR, "name"),
-    ("peer_copies", FOUR, "name"),
     ("graph_capture", TWO, "one"),
 ]
 FULL_SEEDS = 1  # of SEEDS

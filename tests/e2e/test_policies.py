@@ -35,7 +35,7 @@ PROGRAMS = (
     "streams_events",
     "transpose",
 )
-SAMPLE = ("sort_radix", "transpose")
+SAMPLE = ("sort_radix",)
 
 
 def at_random(seed: int) -> str:
@@ -107,7 +107,7 @@ def test_programs_under_three_policies(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("seeds", sampled([6, 20], [6]))
-@pytest.mark.parametrize("runner", ["sort_radix", "streams_events"], indirect=True)
+@pytest.mark.parametrize("runner", sampled(["sort_radix", "streams_events"], ["streams_events"]), indirect=True)
 def test_launches_at_random(runner: Runner, seeds: int) -> None:
     total = sum((runner.check(at_random(seed), 4) for seed in range(1, seeds + 1)), Counter[int]())
     assert all(total[gpu] > 0 for gpu in range(4))

@@ -11,11 +11,10 @@ from tests.command import TESSERA_RUN, with_native
 from tests.e2e.build import BuildError, Program, programs
 
 PROGRAMS = programs()
-# What no other test in this folder runs by default. Those that none runs differ in what they
-# compute or in how they are compiled, not in what they ask for.
+# What no other test in this folder runs by default, one of each kind.
 SAMPLE = {
-    *("atomics", "constant_memory", "device_reset", "driver_library", "driver_memory", "driver_vmm_growth"),
-    *("event_timing_runtime12", "gemm_wmma_sm90_zstd", "pitched_copies_per_thread", "warp_primitives"),
+    *("atomics", "constant_memory", "driver_library", "event_timing_runtime12", "gemm_wmma_sm90_zstd"),
+    "warp_primitives",
 }
 CASES = [
     pytest.param(program, id=program.name, marks=() if program.name in SAMPLE else pytest.mark.full)

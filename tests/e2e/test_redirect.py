@@ -11,6 +11,7 @@ import pytest
 
 from tests.command import TESSERA_RUN, with_native
 from tests.e2e.build import BuildError
+from tests.sample import sampled
 
 POLICY = """version: 1
 devices: {home: 0, executors: [1]}
@@ -27,7 +28,7 @@ COMPUTE = ("gemm_tiled", "scan")
 MEMORY = ("pitched_copies", "stream_ordered_memory")
 
 
-@pytest.mark.parametrize("name", [*COMPUTE, *MEMORY])
+@pytest.mark.parametrize("name", sampled([*COMPUTE, *MEMORY], ["scan", "stream_ordered_memory"]))
 def test_all_launches_on_the_other_gpu(
     name: str, executables: dict[str, Path | BuildError], native_build: Path, tmp_path: Path
 ) -> None:

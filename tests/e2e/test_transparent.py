@@ -11,7 +11,6 @@ from tests.e2e import guest
 from tests.e2e.build import BuildError, Program, programs
 
 SAMPLE = {
-    "cooperative_groups",
     "driver_ipc",
     "driver_streams",
     "faults",

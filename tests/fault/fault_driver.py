@@ -26,8 +26,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +39,7 @@ sys.path.append(str(ROOT))
 from interpose.api.header import Prototype, read_prototypes  # noqa: E402
 from interpose.api.table import read_rows  # noqa: E402
 
+DRIVER, ALLOC = "libcuda.so.1", "fault_alloc.so"
 HEAD = r"""
 #include <cuda.h>
 #include <dlfcn.h>
@@ -236,6 +240,32 @@ def _function(symbol: str, prototype: Prototype) -> str:
     )
 
 
+@cache
+def _compiled(include: Path) -> tempfile.TemporaryDirectory[str]:
+    """libcuda.so.1 and fault_alloc.so, made once by a process."""
+    made = tempfile.TemporaryDirectory()
+    place = Path(made.name)
+    (place / "fault_driver.c").write_text(source(include / "cuda.h"))
+    command = ["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o"]
+    driver: list[str | Path] = [
+        place / DRIVER,
+        place / "fault_driver.c",
+        f"-I{include}",
+        "-D__CUDA_API_VERSION_INTERNAL",
+        "-w",
+    ]
+    subprocess.run([*command, *driver, f"-Wl,-soname,{DRIVER}", "-ldl", "-pthread"], check=True)
+    alloc: list[str | Path] = [
+        place / ALLOC,
+        Path(__file__).with_name("fault_alloc.c"),
+        "-O1",
+        "-std=gnu11",
+        "-fvisibility=hidden",
+    ]
+    subprocess.run([*command, *alloc, "-Wall", "-Werror", "-ldl", "-pthread"], check=True)
+    return made
+
+
 def build(native: Path, include: Path, directory: Path) -> Path:
     """A native directory like `native` with the failing driver in place of the emulated one; beside it fault_alloc.so.
 
@@ -247,31 +277,9 @@ def build(native: Path, include: Path, directory: Path) -> Path:
         if entry.name != "emulator":
             (tree / entry.name).symlink_to(entry)
     (tree / "emulator").mkdir()
-    code = directory / "fault_driver.c"
-    code.write_text(source(include / "cuda.h"))
-    command = ["cc", "-shared", "-fPIC", "-O1", "-w", "-D_GNU_SOURCE", "-D__CUDA_API_VERSION_INTERNAL", f"-I{include}"]
-    command += [
-        "-Wl,-soname,libcuda.so.1",
-        "-o",
-        str(tree / "emulator" / "libcuda.so.1"),
-        str(code),
-        "-ldl",
-        "-pthread",
-    ]
-    subprocess.run(command, check=True)
-    command = [
-        "cc",
-        "-shared",
-        "-fPIC",
-        "-O1",
-        "-std=gnu11",
-        "-D_GNU_SOURCE",
-        "-fvisibility=hidden",
-        "-Wall",
-        "-Werror",
-    ]
-    command += ["-o", str(directory / "fault_alloc.so"), str(Path(__file__).with_name("fault_alloc.c")), "-ldl"]
-    subprocess.run([*command, "-pthread"], check=True)
+    made = Path(_compiled(include).name)
+    shutil.copy(made / DRIVER, tree / "emulator")
+    shutil.copy(made / ALLOC, directory)
     return tree
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from scripts.commands.lab import faults
 from tests.fault.call_faults import APPLICATION, CALL, EXECUTOR
 from tests.fault.executor_faults import Outcome
+from tests.sample import sampled
+
+CALLS = [*product((EXECUTOR, APPLICATION), faults.MEMORY_CALLS[:2])]
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +29,7 @@ def test_another_process_takes_the_memory_that_copies_need(setting: faults.Setti
     assert (run.wrong, run.said, run.happened) == ("", "right", True)
 
 
-@pytest.mark.parametrize("function", faults.MEMORY_CALLS[:2])
-@pytest.mark.parametrize("process", [EXECUTOR, APPLICATION])
+@pytest.mark.parametrize(("process", "function"), sampled(CALLS, [CALLS[0], CALLS[-1]]))
 def test_a_call_for_a_copy_s_memory_fails(process: str, function: str, setting: faults.Setting) -> None:
     run = faults.failing(setting, 0, "memory", process, CALL, function)
     assert run.wrong == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,24 @@ import pytest
 from controlplane.run.unchecked import EXIT_CODE
 from tests.command import TESSERA_RUN
 from tests.fault.fault_driver import build, delays
+from tests.sample import sampled
 
 TIMEOUT_S = 120
 POLICY = "version: 1\ndevices: {home: 0, executors: [1]}\n"
 POLICY += "memory: {place: follow}\nrules:\n  - {match: {function: add}, device: 1}\n"
 ALL_SORTS = "mpsavrhio"
-VERIFY, CHECK = ("--verify=1",), ("--check-writes=1",)
+VERIFY, VERIFY_SOME, CHECK = ("--verify=1",), ("--verify=3",), ("--check-writes=1",)
 SLOW_US = 3000
+SLOW = [
+    ("cuMemFree_v2", "m", ()),
+    ("cuMemFreeAsync", "p", ()),
+    ("cuMemUnmap", "va", VERIFY),
+    ("cuMemUnmap", "va", CHECK),
+    ("cuMemSetAccess", "vvvvs", VERIFY),
+    ("cuMemSetAccess", "vvvvs", CHECK),
+    ("cuMemUnmap", "ia", VERIFY),
+    ("cuMemUnmap", "ia", CHECK),
+]
 
 
 @pytest.fixture(scope="module")
@@ -48,16 +60,7 @@ def run(native_build: Path, tmp_path: Path, delayed: dict[str, str], program: li
 
 @pytest.mark.parametrize(
     ("calls", "sorts", "options"),
-    [
-        ("cuMemFree_v2", "m", ()),
-        ("cuMemFreeAsync", "p", ()),
-        ("cuMemUnmap", "va", VERIFY),
-        pytest.param("cuMemUnmap", "va", CHECK, marks=pytest.mark.full),
-        pytest.param("cuMemSetAccess", "vvvvs", VERIFY, marks=pytest.mark.full),
-        pytest.param("cuMemSetAccess", "vvvvs", CHECK, marks=pytest.mark.full),
-        pytest.param("cuMemUnmap", "ia", VERIFY, marks=pytest.mark.full),
-        ("cuMemUnmap", "ia", CHECK),
-    ],
+    sampled(SLOW, [SLOW[0], SLOW[-1]]),
 )
 def test_a_call_that_takes_long(
     calls: str, sorts: str, options: tuple[str, ...], native_build: Path, tree: Path, tmp_path: Path
@@ -67,8 +70,7 @@ def test_a_call_that_takes_long(
     assert "error" not in said, said
 
 
-@pytest.mark.parametrize("options", [(), ("--verify=3",)])
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("seed", "options"), sampled([*product((1, 2), ((), VERIFY_SOME))], [(1, VERIFY_SOME)]))
 def test_calls_delayed_by_seed(
     seed: int, options: tuple[str, ...], native_build: Path, tree: Path, tmp_path: Path
 ) -> None:

@@ -17,36 +17,23 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
-from tests.policy.launches import HEAD
+from tests.bindings import call, elementwise, functions, use_gpu
 
 COUNT, THREADS = 1024, 128
-KERNEL = """
-.visible .entry {name}(.param .u64 out, .param .u64 one, .param .u64 other)
-{{
-    .reg .b64 %a<5>; .reg .b32 %r<6>;
-    mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;
-    mad.lo.u32 %r4, %r2, %r3, %r1;
-    mul.wide.u32 %a4, %r4, 4;
-    ld.param.u64 %a1, [out]; ld.param.u64 %a2, [one]; ld.param.u64 %a3, [other];
-    add.u64 %a1, %a1, %a4; add.u64 %a2, %a2, %a4; add.u64 %a3, %a3, %a4;
-    ld.global.u32 %r1, [%a2]; ld.global.u32 %r2, [%a3];
-    add.u32 %r5, %r1, %r2;
-    st.global.u32 [%a1], %r5;
-    ret;
-}}
+SUM = """
+    ld.global.u32 %r1, [%one];
+    ld.global.u32 %r2, [%other];
+    add.u32 %r1, %r1, %r2;
+    st.global.u32 [%out], %r1;
 """
 
 
 class Gpu:
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
-        source = HEAD + KERNEL.format(name="add_weights") + KERNEL.format(name="double_it")
-        module = call(driver.cuModuleLoadData(source.encode()))
-        self.add, self.double = (
-            call(driver.cuModuleGetFunction(module, name)) for name in (b"add_weights", b"double_it")
-        )
+        use_gpu()
+        names = ("add_weights", "double_it")
+        made = functions(*(elementwise(name, ("out", "one", "other"), (), SUM) for name in names))
+        self.add, self.double = (made[name] for name in names)
 
     def memory(self) -> int:
         return int(call(driver.cuMemAlloc(4 * COUNT)))

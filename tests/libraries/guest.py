@@ -15,9 +15,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import HEAD, call, use_gpu
 from tests.libraries.stand_ins import Marks
-from tests.policy.launches import HEAD
 
 # Thread (i, j) adds the sum over p of A[i * ai + p * ap] * B[p * bp + j * bj] to C[i + j * cj], and advances a counter.
 PRODUCT = """
@@ -50,8 +49,7 @@ class Gpu:
     """What the stand-in does inside its calls: the first one allocates a work area."""
 
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+        use_gpu()
         module = call(driver.cuModuleLoadData((HEAD + PRODUCT).encode()))
         self.product = call(driver.cuModuleGetFunction(module, b"product"))
         self.work = 0

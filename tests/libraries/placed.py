@@ -14,10 +14,9 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import HEAD, call
 from tests.libraries.guest import Gpu
 from tests.libraries.stand_ins import Marks
-from tests.policy.launches import HEAD
 
 # c[i] += a[i] + b[i]; where c is, the work area says.
 PRODUCT = """

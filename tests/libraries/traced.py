@@ -14,9 +14,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import HEAD, call, use_gpu
 from tests.libraries.stand_ins import Marks
-from tests.policy.launches import HEAD
 
 # Adds 1 to the number that the table's first entry points to.
 THROUGH = """
@@ -40,8 +39,7 @@ ROWS, COLUMNS, PITCH = 6, 40, 64  # of the tensor, in elements of 2 bytes
 
 class Gpu:
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+        use_gpu()
         module = call(driver.cuModuleLoadData((HEAD + THROUGH + WITH_MAP).encode()))
         self.through, self.with_map = (
             call(driver.cuModuleGetFunction(module, name)) for name in (b"through", b"with_map")

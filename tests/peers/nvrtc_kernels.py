@@ -9,7 +9,7 @@ from cuda.bindings import driver, nvrtc
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 
 SOURCE = r"""
 template <typename T> __device__ T square(T x) { return x * x; }
@@ -61,9 +61,7 @@ def compile_ptx(source: str) -> bytes:
 
 class Gpu:
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        device = call(driver.cuDeviceGet(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(device))))
+        use_gpu()
         self.module = call(driver.cuModuleLoadData(compile_ptx(SOURCE)))
 
     def upload(self, array: np.ndarray) -> int:

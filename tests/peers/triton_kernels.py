@@ -14,7 +14,7 @@ from triton.compiler import ASTSource
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 
 TARGET = GPUTarget("cuda", int(os.environ.get("TRITON_TEST_ARCH", "80")), 32)
 
@@ -65,8 +65,7 @@ def matmul(a, b, c, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
 
 class Gpu:
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+        use_gpu()
 
     def upload(self, array: np.ndarray) -> int:
         pointer = int(call(driver.cuMemAlloc(array.nbytes)))

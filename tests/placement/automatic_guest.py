@@ -17,38 +17,13 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, elementwise, functions, use_gpu
 
-KERNEL = b"""
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry step(.param .u64 out, .param .u64 in, .param .u64 other, .param .u32 count)
-{
-    .reg .b64 %a<5>;
-    .reg .b32 %r<7>;
-    .reg .pred %p;
-    ld.param.u64 %a1, [out];
-    ld.param.u64 %a2, [in];
-    ld.param.u64 %a3, [other];
-    ld.param.u32 %r1, [count];
-    mov.u32 %r2, %ctaid.x;
-    mov.u32 %r3, %ntid.x;
-    mov.u32 %r4, %tid.x;
-    mad.lo.u32 %r2, %r2, %r3, %r4;
-    setp.ge.u32 %p, %r2, %r1;
-    @%p bra done;
-    mul.wide.u32 %a4, %r2, 4;
-    add.u64 %a1, %a1, %a4;
-    add.u64 %a2, %a2, %a4;
-    add.u64 %a3, %a3, %a4;
-    ld.global.u32 %r1, [%a2];
-    ld.global.u32 %r5, [%a3];
-    mad.lo.u32 %r1, %r1, 3, %r5;
-    st.global.u32 [%a1], %r1;
-done:
-    ret;
-}
+STEP = """
+    ld.global.u32 %r1, [%in];
+    ld.global.u32 %r2, [%other];
+    mad.lo.u32 %r1, %r1, 3, %r2;
+    st.global.u32 [%out], %r1;
 """
 WEIGHTS = 4
 FEW = 64
@@ -56,9 +31,8 @@ FEW = 64
 
 class Program:
     def __init__(self, steps: int, kib: int) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
-        self.function = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(KERNEL)), b"step"))
+        use_gpu()
+        self.function = functions(elementwise("step", ("out", "in", "other"), ("count",), STEP))["step"]
         self.stream = call(driver.cuStreamCreate(1))
         self.steps, self.count = steps, kib * 256
         self.pinned = int(call(driver.cuMemHostAlloc(4096, 0)))

@@ -17,7 +17,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, store_ptx
+from tests.bindings import call, store_ptx, use_gpu
 
 WRITTEN = driver.CUstreamWriteValue_flags.CU_STREAM_WRITE_VALUE_DEFAULT
 REACHED = driver.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
@@ -31,8 +31,7 @@ def take_part(stream: Any, captured: Any, event: Any) -> None:
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+    use_gpu()
     store = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(store_ptx("u32"))), b"store"))
     memory, other = (call(driver.cuMemAlloc(2 << 20)) for _ in range(2))
     stream, captured, there = (

@@ -14,7 +14,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 
 COUNT = 64
 VALUES = ", ".join(str(number) for number in range(COUNT))
@@ -75,8 +75,7 @@ def look(name: bytes) -> dict[str, int | bool]:
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+    use_gpu()
     print(json.dumps({name: look(name.encode()) for name in sys.argv[1:]}))
 
 

@@ -10,15 +10,14 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, store_ptx
+from tests.bindings import call, store_ptx, use_gpu
 
 STREAMS, OFFERED_FROM, OFFERS = 4110, 4085, 6  # the shim remembers 4,096
 OWN_EXTENT = 2 << 20
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+    use_gpu()
     store = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(store_ptx("u32"))), b"store"))
     memory = call(driver.cuMemAlloc(OWN_EXTENT))
     before = call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))

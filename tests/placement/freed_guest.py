@@ -14,13 +14,12 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 from tests.placement.pool_guest import BYTES, PTX
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(0))))
+    use_gpu()
     function = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(PTX)), b"late"))
     streams = {
         "legacy": driver.CUstream(driver.CU_STREAM_LEGACY),

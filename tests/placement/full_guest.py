@@ -19,8 +19,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
-from tests.placement.guest import PTX
+from tests.bindings import call, functions, use_gpu
+from tests.placement.guest import KERNELS
 
 COUNT = 4096
 
@@ -84,10 +84,7 @@ def written(address: int, size: int, value: int) -> bool:
 
 def main() -> None:
     how, buffer_count = sys.argv[1], int(sys.argv[2])
-    call(driver.cuInit(0))
-    home = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
-    call(driver.cuCtxSetCurrent(home))
-    function = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(PTX.encode())), b"alpha"))
+    home, function = use_gpu(), functions(*KERNELS)["alpha"]
     stream = call(driver.cuStreamCreate(1))
     buffers = [call(driver.cuMemAlloc(4 << 20)) for _ in range(buffer_count)]
     for buffer in buffers:

@@ -26,34 +26,14 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, elementwise, functions, use_gpu
 
-KERNEL = """
-.visible .entry {name}(.param .u64 buffer, .param .u32 count)
-{{
-    .reg .b64 %a<3>;
-    .reg .b32 %r<5>;
-    .reg .pred %p;
-    ld.param.u64 %a1, [buffer];
-    ld.param.u32 %r1, [count];
-    mov.u32 %r2, %ctaid.x;
-    mov.u32 %r3, %ntid.x;
-    mov.u32 %r4, %tid.x;
-    mad.lo.u32 %r2, %r2, %r3, %r4;
-    setp.ge.u32 %p, %r2, %r1;
-    @%p bra done;
-    mul.wide.u32 %a2, %r2, 4;
-    add.u64 %a1, %a1, %a2;
-    ld.global.u32 %r1, [%a1];
+ADD_ONE = """
+    ld.global.u32 %r1, [%buffer];
     add.u32 %r1, %r1, 1;
-    st.global.u32 [%a1], %r1;
-done:
-    ret;
-}}
+    st.global.u32 [%buffer], %r1;
 """
-PTX = ".version 7.0\n.target sm_70\n.address_size 64\n" + "".join(
-    KERNEL.format(name=name) for name in ("alpha", "beta")
-)
+KERNELS = [elementwise(name, ("buffer",), ("count",), ADD_ONE) for name in ("alpha", "beta")]
 MOST = 4096
 ORDINAL = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 SYNC = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
@@ -64,10 +44,8 @@ class Program:
     """Buffers of 32-bit numbers, all zero at first."""
 
     def __init__(self, sizes: list[int]) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
-        module = call(driver.cuModuleLoadData(PTX.encode()))
-        self._functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in ("alpha", "beta")}
+        use_gpu()
+        self._functions = functions(*KERNELS)
         self._stream, self._event = call(driver.cuStreamCreate(0)), call(driver.cuEventCreate(0))
         self._sizes, self._free = sizes, call(driver.cuMemGetInfo())[0]
         self._buffers = [self._allocate(size) for size in sizes]

@@ -18,7 +18,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, store_ptx
+from tests.bindings import call, store_ptx, use_gpu
 
 ROUNDS, STEP_S = 25, 0.001
 FIRST_S = 0.1  # that a driver takes for a change of the thread's mode of capture
@@ -30,9 +30,7 @@ WRITTEN = driver.CUstreamWriteValue_flags.CU_STREAM_WRITE_VALUE_DEFAULT
 
 class Program:
     def __init__(self, kind: str) -> None:
-        call(driver.cuInit(0))
-        self.context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
-        call(driver.cuCtxSetCurrent(self.context))
+        self.context = use_gpu()
         self.store = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(store_ptx("u32"))), b"store"))
         self.memory, self.other = (call(driver.cuMemAlloc(BYTES)) for _ in range(2))
         self.side, self.captured, there = (call(driver.cuStreamCreate(FREE)) for _ in range(3))

@@ -16,46 +16,23 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, elementwise, functions, use_gpu
 
-KERNEL = """
-.visible .entry {name}(.param .u64 to, .param .u64 from, .param .u32 count, .param .u32 value, .param .u32 turns)
-{{
-    .reg .b64 %a<4>;
-    .reg .b32 %r<9>;
-    .reg .pred %p<3>;
-    ld.param.u64 %a1, [to];
-    ld.param.u64 %a3, [from];
-    ld.param.u32 %r1, [count];
-    ld.param.u32 %r6, [value];
-    ld.param.u32 %r7, [turns];
-    mov.u32 %r8, 0;
+LATE = """
+    mov.u32 %r1, 0;
 turn:
-    add.u32 %r8, %r8, 1;
-    setp.lt.u32 %p1, %r8, %r7;
+    add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p1, %r1, %turns;
     @%p1 bra turn;
-    mov.u32 %r2, %ctaid.x;
-    mov.u32 %r3, %ntid.x;
-    mov.u32 %r4, %tid.x;
-    mad.lo.u32 %r2, %r2, %r3, %r4;
-    setp.ge.u32 %p2, %r2, %r1;
-    @%p2 bra done;
-    mul.wide.u32 %a2, %r2, 4;
-    add.u64 %a1, %a1, %a2;
-    {body}
-    st.global.u32 [%a1], %r5;
-done:
-    ret;
-}}
 """
 ADD = """
-    add.u64 %a3, %a3, %a2;
-    ld.global.u32 %r4, [%a1];
-    ld.global.u32 %r5, [%a3];
-    mad.lo.u32 %r5, %r4, 3, %r5;
-    add.u32 %r5, %r5, %r6;
+    ld.global.u32 %r2, [%to];
+    ld.global.u32 %r3, [%from];
+    mad.lo.u32 %r3, %r2, 3, %r3;
+    add.u32 %r3, %r3, %value;
+    st.global.u32 [%to], %r3;
 """
-FILL = "add.u32 %r5, %r2, %r6;"
+FILL = "add.u32 %r3, %i, %value; st.global.u32 [%to], %r3;"
 PLACES, WORDS, TURNS = ("home", "one", "two"), 256, 60_000
 LEGACY, OWN = driver.CUstream(1), driver.CUstream(2)
 RELAXED = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
@@ -73,12 +50,10 @@ class Program:
     """
 
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+        use_gpu()
         names = {f"{place}_{what}": body for place in PLACES for what, body in (("add", ADD), ("fill", FILL))}
-        code = "".join(KERNEL.format(name=name, body=body) for name, body in names.items())
-        module = call(driver.cuModuleLoadData((".version 7.0\n.target sm_70\n.address_size 64\n" + code).encode()))
-        self._functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in names}
+        parameters = ("to", "from"), ("count", "value", "turns")
+        self._functions = functions(*(elementwise(name, *parameters, LATE + body) for name, body in names.items()))
         self.s, self.t, self.blocking = (call(driver.cuStreamCreate(flags)) for flags in (1, 1, 0))
         self.pinned = int(call(driver.cuMemHostAlloc(4 * WORDS, 2)))
         self.host = numpy.ctypeslib.as_array((ctypes.c_uint32 * WORDS).from_address(self.pinned))

@@ -17,63 +17,34 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, elementwise, functions, use_gpu
 
-HEADER = ".version 7.0\n.target sm_70\n.address_size 64\n"
-BEGIN = """
-.visible .entry {name}(.param .u64 to, .param .u64 from, .param .u32 count, .param .u32 salt)
-{{
-    .reg .b64 %a<6>;
-    .reg .b32 %r<9>;
-    .reg .pred %p;
-    ld.param.u64 %a1, [to];
-    ld.param.u64 %a3, [from];
-    ld.param.u32 %r1, [count];
-    ld.param.u32 %r6, [salt];
-    mov.u32 %r2, %ctaid.x;
-    mov.u32 %r3, %ntid.x;
-    mov.u32 %r4, %tid.x;
-    mad.lo.u32 %r2, %r2, %r3, %r4;
-    setp.ge.u32 %p, %r2, %r1;
-    @%p bra done;
-    mul.wide.u32 %a2, %r2, 4;
-"""
-END = """
-done:
-    ret;
-}}
-"""
 MIX = """
-    add.u64 %a1, %a1, %a2;
-    add.u64 %a3, %a3, %a2;
-    ld.global.u32 %r1, [%a1];
-    ld.global.u32 %r5, [%a3];
-    mad.lo.u32 %r1, %r1, 1664525, %r5;
-    add.u32 %r1, %r1, %r6;
-    st.global.u32 [%a1], %r1;
+    ld.global.u32 %r1, [%to];
+    ld.global.u32 %r2, [%from];
+    mad.lo.u32 %r1, %r1, 1664525, %r2;
+    add.u32 %r1, %r1, %salt;
+    st.global.u32 [%to], %r1;
 """
 TAKE = """
-    add.u64 %a1, %a1, %a2;
-    add.u64 %a3, %a3, %a2;
-    ld.global.u32 %r5, [%a3];
-    mad.lo.u32 %r5, %r5, 22695477, %r6;
-    st.global.u32 [%a1], %r5;
+    ld.global.u32 %r1, [%from];
+    mad.lo.u32 %r1, %r1, 22695477, %salt;
+    st.global.u32 [%to], %r1;
 """
 FILL = """
-    add.u64 %a1, %a1, %a2;
-    mad.lo.u32 %r5, %r2, 134775813, %r6;
-    st.global.u32 [%a1], %r5;
+    mad.lo.u32 %r1, %i, 134775813, %salt;
+    st.global.u32 [%to], %r1;
 """
 CHASE = """
-    ld.global.u64 %a3, [%a3];
-    add.u64 %a1, %a1, %a2;
-    add.u64 %a3, %a3, %a2;
-    ld.global.u32 %r1, [%a1];
-    add.u32 %r1, %r1, %r6;
-    st.global.u32 [%a1], %r1;
-    ld.global.u32 %r5, [%a3];
-    add.u32 %r5, %r5, 1;
-    st.global.u32 [%a3], %r5;
+    sub.u64 %a1, %from, %at;
+    ld.global.u64 %a1, [%a1];
+    add.u64 %a1, %a1, %at;
+    ld.global.u32 %r1, [%to];
+    add.u32 %r1, %r1, %salt;
+    st.global.u32 [%to], %r1;
+    ld.global.u32 %r2, [%a1];
+    add.u32 %r2, %r2, 1;
+    st.global.u32 [%a1], %r2;
 """
 BODIES = {
     **{f"mix_{n}": MIX for n in "abc"},
@@ -107,11 +78,9 @@ class Machine:
     """What all programs of a process share."""
 
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
-        code = HEADER + "".join((BEGIN + body + END).format(name=name) for name, body in BODIES.items())
-        module = call(driver.cuModuleLoadData(code.encode()))
-        self.functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in BODIES}
+        use_gpu()
+        parameters = ("to", "from"), ("count", "salt")
+        self.functions = functions(*(elementwise(name, *parameters, body) for name, body in BODIES.items()))
         self.streams = [call(driver.cuStreamCreate(1)), call(driver.cuStreamCreate(0)), LEGACY, OWN]
         self.streams.append(call(driver.cuStreamCreate(1)))
         self.flags = call(driver.cuMemAlloc(64))

@@ -13,7 +13,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 
 PTX = b""".version 7.0
 .target sm_70
@@ -45,9 +45,7 @@ def look_for_memory_during_capture(properties: driver.CUmemPoolProps, freed_in: 
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    context = call(driver.cuDevicePrimaryCtxRetain(0))
-    call(driver.cuCtxSetCurrent(context))
+    use_gpu()
     module = call(driver.cuModuleLoadData(PTX))
     function = call(driver.cuModuleGetFunction(module, b"late"))
     streams = {

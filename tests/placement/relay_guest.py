@@ -14,8 +14,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
-from tests.placement.server_guest import PTX
+from tests.bindings import call, functions, use_gpu
+from tests.placement.server_guest import KERNEL
 
 ELEMENTS = 256
 
@@ -28,9 +28,8 @@ def go_away(layer: Any, scratch: Any, stream: Any) -> None:
 
 def main() -> None:
     count, size = map(int, sys.argv[1:])
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
-    layer = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(PTX.encode())), b"layer"))
+    use_gpu()
+    layer = functions(KERNEL)["layer"]
     streams = [call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)) for _ in range(count)]
     scratch, made, copied = ([call(driver.cuMemAlloc(size)) for _ in streams] for _ in range(3))
     values = [numpy.random.default_rng(number).bytes(size) for number in range(count)]

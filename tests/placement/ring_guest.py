@@ -17,7 +17,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 
 # gather: sum[i] = sum[i] * 5 + mail[i] + shared[i]. send: mail[i] = sum[i] ^ i. count: board[places[i]] += 1, which may
 # be anywhere on the board.
@@ -112,9 +112,7 @@ class Station:
 
 class Ring:
     def __init__(self, threads: int) -> None:
-        call(driver.cuInit(0))
-        self.context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
-        call(driver.cuCtxSetCurrent(self.context))
+        self.context = use_gpu()
         module = call(driver.cuModuleLoadData(PTX.encode()))
         names = (b"gather", b"send", b"count")
         self.gather, self.send, self.count = (call(driver.cuModuleGetFunction(module, name)) for name in names)

@@ -16,7 +16,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, functions, use_gpu
 
 KERNEL = """
 .visible .entry {name}(.param .u64 to, .param .u64 from, .param .u32 value)
@@ -71,12 +71,9 @@ def expected(launches: list[str]) -> int:
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+    use_gpu()
     names = {f"{place}_{what}": READ if what == "read" else WRITE for place in ("home", "one") for what in PARTS}
-    code = "".join(KERNEL.format(name=name, body=body, words=WORDS) for name, body in names.items())
-    module = call(driver.cuModuleLoadData((".version 7.0\n.target sm_70\n.address_size 64\n" + code).encode()))
-    functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in names}
+    made = functions(*(KERNEL.format(name=name, body=body, words=WORDS) for name, body in names.items()))
     stream = call(driver.cuStreamCreate(1))
     shared, found = (int(call(driver.cuMemAlloc(BYTES))) for _ in range(2))
     kinds = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32)
@@ -84,7 +81,7 @@ def main() -> None:
         first, blocks = PARTS[name.split("_")[1]]
         to, source = (found, shared) if name.endswith("read") else (shared + 4 * BLOCK * first, found)
         values = ((to, source, number), kinds)
-        call(driver.cuLaunchKernel(functions[name], blocks, ROWS, 1, BLOCK, 1, 1, 0, stream, values, 0))
+        call(driver.cuLaunchKernel(made[name], blocks, ROWS, 1, BLOCK, 1, 1, 0, stream, values, 0))
     call(driver.cuStreamSynchronize(stream))
     numbers = numpy.zeros(BYTES // 4, numpy.uint32)
     call(driver.cuMemcpyDtoH(numbers, found, numbers.nbytes))

@@ -16,41 +16,21 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, elementwise, functions, use_gpu
 
 # A layer: out[i] = f(in[i], weights[i]), after some rounds of arithmetic.
-PTX = """
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry layer(.param .u64 out, .param .u64 in, .param .u64 weights)
-{
-    .reg .b64 %a<5>;
-    .reg .b32 %r<7>;
-    .reg .pred %p;
-    ld.param.u64 %a1, [out];
-    ld.param.u64 %a2, [in];
-    ld.param.u64 %a3, [weights];
-    mov.u32 %r2, %ctaid.x;
-    mov.u32 %r3, %ntid.x;
-    mov.u32 %r4, %tid.x;
-    mad.lo.u32 %r2, %r2, %r3, %r4;
-    mul.wide.u32 %a4, %r2, 4;
-    add.u64 %a1, %a1, %a4;
-    add.u64 %a2, %a2, %a4;
-    add.u64 %a3, %a3, %a4;
-    ld.global.u32 %r1, [%a2];
-    ld.global.u32 %r5, [%a3];
-    mov.u32 %r6, 0;
+LAYER = """
+    ld.global.u32 %r1, [%in];
+    ld.global.u32 %r2, [%weights];
+    mov.u32 %r3, 0;
 again:
-    mad.lo.u32 %r1, %r1, 1664525, %r5;
-    add.u32 %r6, %r6, 1;
-    setp.lt.u32 %p, %r6, 12;
-    @%p bra again;
-    st.global.u32 [%a1], %r1;
-    ret;
-}
+    mad.lo.u32 %r1, %r1, 1664525, %r2;
+    add.u32 %r3, %r3, 1;
+    setp.lt.u32 %p1, %r3, 12;
+    @%p1 bra again;
+    st.global.u32 [%out], %r1;
 """
+KERNEL = elementwise("layer", ("out", "in", "weights"), (), LAYER)
 THREADS_PER_BLOCK, BLOCKS, LAYERS = 256, 64, 3
 ELEMENTS = BLOCKS * THREADS_PER_BLOCK
 BYTES = 4 * ELEMENTS
@@ -60,10 +40,8 @@ class Server:
     """Weights of all layers, made by the first thread."""
 
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        self.context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
-        call(driver.cuCtxSetCurrent(self.context))
-        self.layer = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(PTX.encode())), b"layer"))
+        self.context = use_gpu()
+        self.layer = functions(KERNEL)["layer"]
         self.weights = [call(driver.cuMemAlloc(BYTES)) for _ in range(LAYERS)]
         for number, weights in enumerate(self.weights):
             values = numpy.arange(ELEMENTS, dtype=numpy.uint32) * (2 * number + 1)

@@ -14,29 +14,12 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, elementwise, functions, use_gpu
 
-PTX = """
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry add(.param .u64 values, .param .u32 more)
-{
-    .reg .b64 %a<3>;
-    .reg .b32 %r<7>;
-    ld.param.u64 %a1, [values];
-    ld.param.u32 %r5, [more];
-    mov.u32 %r2, %ctaid.x;
-    mov.u32 %r3, %ntid.x;
-    mov.u32 %r4, %tid.x;
-    mad.lo.u32 %r2, %r2, %r3, %r4;
-    mul.wide.u32 %a2, %r2, 4;
-    add.u64 %a1, %a1, %a2;
-    ld.global.u32 %r1, [%a1];
-    add.u32 %r1, %r1, %r5;
-    st.global.u32 [%a1], %r1;
-    ret;
-}
+ADD = """
+    ld.global.u32 %r1, [%values];
+    add.u32 %r1, %r1, %more;
+    st.global.u32 [%values], %r1;
 """
 BLOCK, LAUNCHES = 256, 3
 
@@ -53,9 +36,8 @@ def run(add: Any, stream: Any, memory: Any, count: int) -> int:
 
 def main() -> None:
     count = int(sys.argv[1]) * 2**18
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
-    add = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(PTX.encode())), b"add"))
+    use_gpu()
+    add = functions(elementwise("add", ("values",), ("more",), ADD))["add"]
     streams = [call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)) for _ in range(2)]
     memory = [call(driver.cuMemAlloc(4 * count)) for _ in streams]
     for number, part in enumerate(memory):

@@ -17,14 +17,6 @@ PCIE5_BYTES_PER_MS = 53e6
 RELAYED = [(1, 32 << 20), (3, (9 << 20) + 77), (40, 5000)]
 
 
-def test_pairs_are_proven(native_build: Path, tmp_path: Path) -> None:
-    ran = serve(native_build / "native", tmp_path, "copies")
-    pairs = ran.report["memory_copies"]["pairs"]
-    assert [pair["ok"] for pair in pairs] == [True] * 2
-    assert [pair["gb_per_s"] for pair in pairs] == [pytest.approx(53, rel=0.05)] * 2  # a little less, by the latency
-    assert ran.report["memory_copies"]["through_host_bytes"] == {}
-
-
 def test_a_server_s_threads_share_two_gpus_without_peer_access(native_build: Path, tmp_path: Path) -> None:
     native = native_build / "native"
     alone = serve(native, tmp_path, None, link=NO_PEER)
@@ -77,7 +69,7 @@ def test_what_goes_through_host_memory_arrives(streams: int, size: int, native_b
 
 
 @pytest.mark.parametrize("programs", sampled([10, 60], [10]))
-@pytest.mark.parametrize("name", sampled(RANDOM, ["copies-share", "copies-stream", "copies-limited"]))
+@pytest.mark.parametrize("name", sampled(RANDOM, ["copies-share"]))
 def test_random_programs_give_the_same_bytes_without_peer_access(
     name: str, programs: int, native_build: Path, tmp_path: Path
 ) -> None:

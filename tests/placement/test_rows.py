@@ -1,11 +1,13 @@
 """Launches that overwrite rows of memory that others share: who does not read what is between them does not pull it."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.placement.rows_guest import BYTES, expected
 from tests.placement.test_copies import guest
+from tests.sample import sampled
 
 GUEST = Path(__file__).with_name("rows_guest.py")
 RULES = 'rules:\n  - {match: {function: "one_*"}, device: 1}\n'
@@ -24,6 +26,13 @@ CASES = {  # launches; bytes that GPU 1 pulls, and home, which in the end has wh
 }
 
 
+LINKS = ("pcie5", "pcie5-no-peer")
+SAMPLE = [
+    ("one half, then all", "pcie5"),
+    ("a half on each GPU, for both", "pcie5-no-peer"),
+    ("halves of what was read before", "pcie5"),
+    ("halves of what was read before", "pcie5-no-peer"),
+]
 LEARN = "home_fill one_fill one_upper one_lower one_read home_upper home_lower home_read"
 
 
@@ -35,8 +44,7 @@ def place(native_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return learnt
 
 
-@pytest.mark.parametrize("link", ["pcie5", "pcie5-no-peer"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "link"), sampled([*product(CASES, LINKS)], SAMPLE))
 def test_what_is_between_rows_is_pulled_by_who_reads_it(case: str, link: str, native_build: Path, place: Path) -> None:
     launches, one, home = CASES[case]
     ran = guest(native_build / "native", place, "copies", RULES, [str(GUEST), *launches.split()], link)

@@ -1,6 +1,7 @@
 """Verified launches where GPUs have copies of memory: the executor's own copy is what is compared."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,13 @@ from tests.sample import sampled
 VERIFIED = Path(__file__).with_name("verified_guest.py")
 AWAY = 'rules:\n  - {match: {function: "*"}, device: 1}\n'
 LINKS = ["pcie5", NO_PEER]
+# By kernel: the program's sum; the byte on GPU 1, and at home.
+SPOILED = {"alpha": (3 * 2048, "a6", "01"), "look": (0, "a5", "00")}
 
 
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("rules", [STREAMS, NTH], ids=["by stream", "by turns"])
+@pytest.mark.parametrize(
+    ("rules", "link"), sampled([*product((STREAMS, NTH), LINKS)], [*zip((STREAMS, NTH), LINKS, strict=True)])
+)
 def test_a_server_s_launches_are_verified(rules: str, link: str, native_build: Path, tmp_path: Path) -> None:
     """If nothing is said about memory, too: verified launches do not keep GPUs from copies."""
     native = native_build / "native"
@@ -39,23 +43,12 @@ def spoiled(kernel: str, link: str, native: Path, headers: Path, place: Path, pa
     return guest(tree, place, "copies", AWAY, [str(VERIFIED), kernel], link, asked=["--verify"])
 
 
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize(
-    ("kernel", "total", "there", "here"),
-    [("alpha", 3 * 2048, "a6", "01"), ("look", 0, "a5", "00")],
-    ids=["written", "read"],
-)
+@pytest.mark.parametrize(("kernel", "link"), sampled([*product(SPOILED, LINKS)], [*zip(SPOILED, LINKS, strict=True)]))
 def test_a_wrong_byte_in_the_executor_s_copy_is_found(
-    kernel: str,
-    total: int,
-    there: str,
-    here: str,
-    link: str,
-    native_build: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kernel: str, link: str, native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that changes no result; the program goes on with what home has."""
+    total, there, here = SPOILED[kernel]
     ran = spoiled(kernel, link, native_build / "native", native_build / "cuda-headers", tmp_path, monkeypatch)
     assert ran.output == f"{total}\n"
     assert ran.report["verify"] == {"verified": 1, "different": 1, "not_verified": 0}

@@ -9,7 +9,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call, store_ptx
+from tests.bindings import call, store_ptx, use_gpu
 
 MIB = 1 << 20
 PAGE = 2 * MIB
@@ -21,8 +21,7 @@ class Program:
     """A context, the kernel, a stream, and the answers so far."""
 
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+        use_gpu()
         module = call(driver.cuModuleLoadData(store_ptx("u8")))
         self._store = call(driver.cuModuleGetFunction(module, b"store"))
         self.stream = call(driver.cuStreamCreate(0))

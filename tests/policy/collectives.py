@@ -12,16 +12,15 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
-from tests.policy.launches import HEAD, KERNEL
+from tests.bindings import HEAD, call, use_gpu
+from tests.policy.launches import KERNEL
 
 LAUNCH = CFUNCTYPE(None)
 KERNELS = ("plain", "ncclDevKernel_AllReduce_Sum_f32_RING_LL")
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+    use_gpu()
     module = call(driver.cuModuleLoadData((HEAD + "".join(KERNEL.format(name=name) for name in KERNELS)).encode()))
     sums = call(driver.cuMemAlloc(4))
     call(driver.cuMemsetD32(sums, 0, 1))

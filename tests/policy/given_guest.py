@@ -18,30 +18,18 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, functions, use_gpu
 
-PTX = b"""
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry where(.param .u64 to)
-{
+NOTE = """
+.visible .entry {name}(.param .u64 to)
+{{
     .reg .b64 %a<2>;
     .reg .b32 %r<2>;
     ld.param.u64 %a1, [to];
     mov.u32 %r1, %nsmid;
     st.global.u32 [%a1], %r1;
     ret;
-}
-.visible .entry other(.param .u64 to)
-{
-    .reg .b64 %a<2>;
-    .reg .b32 %r<2>;
-    ld.param.u64 %a1, [to];
-    mov.u32 %r1, %nsmid;
-    st.global.u32 [%a1], %r1;
-    ret;
-}
+}}
 """
 LAUNCHES, MOST = 5, 512
 LEGACY, PER_THREAD = driver.CUstream(driver.CU_STREAM_LEGACY), driver.CUstream(driver.CU_STREAM_PER_THREAD)
@@ -53,12 +41,8 @@ class Program:
     """One context of the home GPU; each thread calls begin() first."""
 
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        self.device = call(driver.cuDeviceGet(0))
-        self.context = call(driver.cuDevicePrimaryCtxRetain(self.device))
-        self.begin()
-        module = call(driver.cuModuleLoadData(PTX))
-        self.functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in ("where", "other")}
+        self.context, self.device = use_gpu(), call(driver.cuDeviceGet(0))
+        self.functions = functions(*(NOTE.format(name=name) for name in ("where", "other")))
         self.notes, self.used, self.lock = call(driver.cuMemAlloc(4 * MOST)), 0, threading.Lock()
 
     def begin(self) -> None:

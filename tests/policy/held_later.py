@@ -8,8 +8,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
-from tests.policy.launches import HEAD
+from tests.bindings import HEAD, call, use_gpu
 
 READER = """
 .visible .global .align 4 .u32 scale = 1;
@@ -24,8 +23,7 @@ LAUNCHES = 3
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+    use_gpu()
     sums = call(driver.cuMemAlloc(4))
     call(driver.cuMemsetD32(sums, 0, 1))
     module = call(driver.cuModuleLoadData((HEAD + READER).encode()))

@@ -17,7 +17,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import HEAD, call, use_gpu
 
 KERNEL = """
 .visible .entry {name}(.param .u64 sums)
@@ -56,7 +56,6 @@ MANGLED = "_ZN4some5deltaIfLi3EEEvPT_"  # void some::delta<float, 3>(float*)
 FUNCTIONS = ("alpha", "beta", "gamma", MANGLED)
 BLOCKS = 1024
 NOTE = 4 * BLOCKS + 20  # where sm_count writes, behind the sums
-HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
 PTX = HEAD + "".join(KERNEL.format(name=name) for name in FUNCTIONS) + SM_COUNT.replace("NOTE", str(NOTE))
 PAUSE_S = 30
 
@@ -92,9 +91,7 @@ def launch_with(name: str, function: object, shape: tuple[int, ...], stream: obj
 
 def main() -> None:
     launches = json.load(sys.stdin)
-    call(driver.cuInit(0))
-    context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
-    call(driver.cuCtxSetCurrent(context))
+    use_gpu()
     module = call(driver.cuModuleLoadData(PTX.encode()))
     functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in (*FUNCTIONS, "sm_count")}
     count = 1 + max((launch.get("stream", 0) for launch in launches), default=0)

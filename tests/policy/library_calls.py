@@ -12,16 +12,14 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 from tests.policy.launches import BLOCKS, NOTE, PTX
 
 LAUNCH = CFUNCTYPE(None)
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
-    call(driver.cuCtxSetCurrent(context))
+    use_gpu()
     module = call(driver.cuModuleLoadData(PTX.encode()))
     sums = call(driver.cuMemAlloc(NOTE + 4))
     call(driver.cuMemsetD32(sums, 0, BLOCKS))

@@ -8,13 +8,12 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
-from tests.policy.launches import HEAD, KERNEL
+from tests.bindings import HEAD, call, use_gpu
+from tests.policy.launches import KERNEL
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
+    use_gpu()
     sums = call(driver.cuMemAlloc(4))
     call(driver.cuMemsetD32(sums, 0, 1))
     for name, target in (("everywhere", "sm_70"), ("here_only", "sm_90")):

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from tests.command import TESSERA_RUN, with_native
+from tests.sample import sampled
 
 GUEST = Path(__file__).with_name("given_guest.py")
 SMS = (4, 5, 6)  # by GPU: the guest tells GPUs apart by them
 LAUNCHES = 5  # of each thread of the guest, in a stream
 MORE = "log: decisions\nmemory: {place: follow}\n"
+BEGUN = [(2, 4), (2, 8), (3, 6)]
 TIMEOUT_S = 60
 
 
@@ -40,7 +42,7 @@ def run(native_build: Path, place: Path, rules: str, gpus: int, *scenario: str) 
     return json.loads(done.stdout), json.loads(report.read_text()), done.stderr
 
 
-@pytest.mark.parametrize(("gpus", "count"), [(2, 4), (2, 8), (3, 6)])
+@pytest.mark.parametrize(("gpus", "count"), sampled(BEGUN, [(3, 6)]))
 def test_streams_of_threads_that_begin_together(gpus: int, count: int, native_build: Path, tmp_path: Path) -> None:
     seen, report, log = run(native_build, tmp_path, giving("by_stream"), gpus, "streams", str(count))
     assert all(len(set(where)) == 1 for where in seen)
@@ -54,7 +56,7 @@ def test_streams_of_threads_that_begin_together(gpus: int, count: int, native_bu
     assert f"streams that rules gave a GPU: GPU 0: {count // gpus}, GPU 1: {count // gpus}" in log
 
 
-@pytest.mark.parametrize(("gpus", "count"), [(2, 4), (2, 8), (3, 6)])
+@pytest.mark.parametrize(("gpus", "count"), sampled(BEGUN, [(2, 8)]))
 def test_threads_that_begin_together(gpus: int, count: int, native_build: Path, tmp_path: Path) -> None:
     seen, report, log = run(native_build, tmp_path, giving("by_thread"), gpus, "threads", str(count))
     assert all(len(set(where)) == 1 for where in seen)

@@ -13,7 +13,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 from tests.policy.launches import PTX
 
 ELEMENTS, ROUNDS, THREADS = 64, 60, 4
@@ -52,9 +52,7 @@ class Worker(threading.Thread):
 
 
 def main() -> int:
-    call(driver.cuInit(0))
-    context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
-    call(driver.cuCtxSetCurrent(context))
+    context = use_gpu()
     module = call(driver.cuModuleLoadData(PTX.encode()))
     function = call(driver.cuModuleGetFunction(module, b"alpha"))
     workers = [Worker(context, function, number) for number in range(THREADS)]

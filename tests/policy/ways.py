@@ -15,7 +15,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 
 PTX = b""".version 7.0
 .target sm_70
@@ -76,9 +76,7 @@ def capture(function: driver.CUfunction, where: int) -> None:
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
-    call(driver.cuCtxSetCurrent(context))
+    context = use_gpu()
     function = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(PTX)), b"add"))
     sums = int(call(driver.cuMemAlloc(4 * (THREADS + 1))))
     for _ in range(PLAIN):

@@ -2,16 +2,10 @@
  * The directory of copies with launches that overwrite rows, against a model that knows each byte, each copy's value of it, and which work
  * comes after which: who reads finds what was written last, and nobody overtakes whom he must not.
  */
-#define TSR_DIRECTORY_LEAST_ROW 1u
-#include "memory/directory.c"
-#include "memory/directory_ask.c"
-#include "memory/directory_cells.c"
-#include "memory/directory_survey.c"
+#include "directory_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "check.h"
 
 #define BYTES 96u
 #define COPIES 4u
@@ -265,20 +259,6 @@ static void launch(struct model *model)
                 write_byte(model, &model->bytes[at], &uses[i]);
 }
 
-static void check_whole(const struct model *model)
-{
-    const struct tsr_directory *directory = &model->directory;
-    CHECK(directory->cells.count <= directory->most);
-    CHECK_EQ(directory->cells.data[0].first, 0);
-    for (size_t i = 0; i < directory->cells.count; i++) {
-        const struct tsr_cell *cell = &directory->cells.data[i];
-        CHECK(cell->first < tsr_cell_end(directory, i));
-        for (unsigned part = 0; part < tsr_cell_part_count(cell); part++)
-            CHECK(cell->parts[part].holders >> cell->parts[part].source & 1);
-        CHECK(i == 0 || !is_like(cell, cell - 1));
-    }
-}
-
 static void campaign(uint32_t most, unsigned seed, unsigned steps)
 {
     struct model model = {.seed = {(unsigned short)seed, 5, 13}, .clocks = calloc(steps + 2, sizeof *model.clocks)};
@@ -290,7 +270,7 @@ static void campaign(uint32_t most, unsigned seed, unsigned steps)
         if (draw(&model, 200) == 0)
             settle(&model);
         launch(&model);
-        check_whole(&model);
+        check_whole(&model.directory);
     }
     tsr_directory_fini(&model.directory);
     free(model.clocks);

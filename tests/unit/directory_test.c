@@ -1,15 +1,9 @@
 /* The directory of copies against a model that knows each byte, and each copy's value of it. */
-#define TSR_DIRECTORY_LEAST_ROW 1u
-#include "memory/directory.c"
-#include "memory/directory_ask.c"
-#include "memory/directory_cells.c"
-#include "memory/directory_survey.c"
+#include "directory_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "check.h"
 
 #define BYTES 96u
 #define COPIES 4u
@@ -181,20 +175,6 @@ static struct tsr_use draw_use(struct model *model)
     return use;
 }
 
-static void check_whole(const struct model *model)
-{
-    const struct tsr_directory *directory = &model->directory;
-    CHECK(directory->cells.count <= directory->most);
-    CHECK_EQ(directory->cells.data[0].first, 0);
-    for (size_t i = 0; i < directory->cells.count; i++) {
-        const struct tsr_cell *cell = &directory->cells.data[i];
-        CHECK(cell->first < tsr_cell_end(directory, i));
-        CHECK(cell->parts[0].holders >> cell->parts[0].source & 1);
-        if (i)
-            CHECK(!is_like(cell, cell - 1));
-    }
-}
-
 static void step(struct model *model)
 {
     struct tsr_use use = draw_use(model);
@@ -246,7 +226,7 @@ static void campaign(uint32_t most, unsigned seed, unsigned steps)
     start(&model, most, seed);
     for (unsigned i = 0; i < steps && check_failures == 0; i++) {
         step(&model);
-        check_whole(&model);
+        check_whole(&model.directory);
     }
     tsr_directory_fini(&model.directory);
 }

@@ -11,7 +11,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[3]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 
 LAUNCHES = 500
 PTX = b"""
@@ -33,9 +33,7 @@ PTX = b"""
 
 
 def main() -> int:
-    call(driver.cuInit(0))
-    device = call(driver.cuDeviceGet(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(device))))
+    use_gpu()
     function = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(PTX)), b"increment"))
     place = call(driver.cuMemAlloc(4))
     call(driver.cuMemsetD8(place, 0, 4))

@@ -13,7 +13,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[3]))
 
-from tests.bindings import call
+from tests.bindings import HEAD, call, use_gpu
 
 # Thread x of the first `count` ones stores where row x begins, of what is read and of what is written, in two arrays.
 FILL = """
@@ -58,9 +58,8 @@ POINTER, NUMBER = ctypes.c_uint64, ctypes.c_uint32
 
 class Gpu:
     def __init__(self) -> None:
-        call(driver.cuInit(0))
-        call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
-        text = ".version 7.0\n.target sm_70\n.address_size 64\n" + FILL + FOLLOW + SET
+        use_gpu()
+        text = HEAD + FILL + FOLLOW + SET
         module = call(driver.cuModuleLoadData(text.encode() + b"\0"))
         names = ("fill", "follow", "set")
         self.functions = {name: call(driver.cuModuleGetFunction(module, name.encode())) for name in names}

@@ -9,7 +9,7 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[3]))
 
-from tests.bindings import call
+from tests.bindings import call, use_gpu
 from tests.templates import wait_for
 
 TEXT = """.version 7.0
@@ -46,9 +46,7 @@ def linked(text: bytes) -> Any:
 
 
 def main() -> None:
-    call(driver.cuInit(0))
-    context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))
-    call(driver.cuCtxSetCurrent(context))
+    use_gpu()
     modules = {"loaded": call(driver.cuModuleLoadData(TEXT.format(name="loaded").encode() + b"\0"))}
     modules["linked"] = linked(TEXT.format(name="linked").encode() + b"\0")
     memory = call(driver.cuMemAlloc(4096))

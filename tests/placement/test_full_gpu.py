@@ -1,5 +1,6 @@
 """A GPU that copies of memory have filled: what the program allocates there itself finds room all the same."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,16 @@ from tests.fault.fault_driver import build
 from tests.placement.staged_guest import ROUNDS
 from tests.placement.test_copies import guest
 from tests.placement.test_pairs import NO_PEER
+from tests.sample import sampled
 
 STAGED = Path(__file__).with_name("staged_guest.py")
+WAYS, LINKS = ("alloc", "pitch", "async", "pool", "create"), ("pcie5", NO_PEER)
 FULL = Path(__file__).with_name("full_guest.py")
 AWAY = 'rules:\n  - {match: {function: "*"}, device: 1}\n'
 SMALL = "devices:\n  - {gpu: h200, count: 1}\n  - {gpu: h200, count: 1, memory_gib: 0.0625}\nlink: "
 
 
-@pytest.mark.parametrize("link", ["pcie5", NO_PEER])
-@pytest.mark.parametrize("how", ["alloc", "pitch", "async", "pool", "create"])
+@pytest.mark.parametrize(("how", "link"), sampled([*product(WAYS, LINKS)], [*product(WAYS, LINKS)][::4]))
 def test_the_program_allocates_where_copies_are(
     how: str, link: str, native_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
