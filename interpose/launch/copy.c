@@ -9,16 +9,24 @@
 #include "lane/lane_client.h"
 #include "memory/copies.h"
 #include "order/order.h"
+#include "order/strands.h"
 #include "driver/real.h"
 #include "object/session.h"
 #include "driver/stream_handle.h"
 
 #define MOST_PITCH INT32_MAX
 
-/* False: it runs at home. Else result is the answer. */
-static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *record, const void *what,
-                   struct tsr_copies_use *use, CUresult *result)
+struct moved {
+    CUresult result;             /* the answer, if it went elsewhere */
+    struct tsr_touch touches[2]; /* if it did not: what it touches of memory that all GPUs share */
+    uint32_t count;              /* of these; 0: it touches other memory, or is not valid */
+};
+
+/* False: it runs at home. */
+static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *record, const void *what, struct moved *moved)
 {
+    struct tsr_copies_use asked = {.touches = moved->touches, .count = moved->count, .cause = TSR_PULL_COPY}, *use = &asked;
+    CUresult *result = &moved->result;
     struct tsr_lane_client *lane = tsr_order_lane(handle, per_thread);
     if (!lane || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
@@ -60,24 +68,31 @@ static struct tsr_touch rows_touch(uint64_t address, uint64_t pitch, uint64_t wi
         .first = address, .end = address + (height - 1) * pitch + width, .pulls = !writes || height > 1, .writes = writes};
 }
 
-static bool copy(CUstream stream, bool per_thread, const struct tsr_lane_copy *what, CUresult *result)
+static bool copy(CUstream stream, bool per_thread, const struct tsr_lane_copy *what, struct moved *moved)
 {
     bool valid = what->width > 0 && what->height > 0 &&
                  (what->height == 1 || (what->to_pitch >= what->width && what->from_pitch >= what->width &&
                                         what->to_pitch <= MOST_PITCH && what->from_pitch <= MOST_PITCH));
     struct tsr_lane_record record = {.kind = TSR_LANE_COPY, .param_bytes = sizeof *what};
-    struct tsr_touch touches[] = {rows_touch(what->from, what->from_pitch, what->width, what->height, false),
-                                  rows_touch(what->to, what->to_pitch, what->width, what->height, true)};
-    struct tsr_copies_use use = {.touches = touches, .count = 2, .cause = TSR_PULL_COPY};
-    return valid && is_shared(what->to, what->to_pitch, what->width, what->height) &&
-           is_shared(what->from, what->from_pitch, what->width, what->height) &&
-           follow(stream, per_thread, &record, what, &use, result);
+    if (!valid || !is_shared(what->to, what->to_pitch, what->width, what->height) ||
+        !is_shared(what->from, what->from_pitch, what->width, what->height))
+        return false;
+    moved->touches[0] = rows_touch(what->from, what->from_pitch, what->width, what->height, false);
+    moved->touches[1] = rows_touch(what->to, what->to_pitch, what->width, what->height, true);
+    moved->count = 2;
+    return follow(stream, per_thread, &record, what, moved);
 }
 
-static bool copy_bytes(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUresult *result)
+/* Nothing is asked where everything is home's anyway. */
+static bool may_matter(CUstream stream, bool per_thread)
+{
+    return tsr_order_lane(stream, per_thread) || (tsr_order_by_data && tsr_copies_matter());
+}
+
+static bool copy_bytes(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes, struct moved *moved)
 {
     struct tsr_lane_copy what = {.to = to, .from = from, .width = bytes, .height = 1};
-    return tsr_order_lane(stream, per_thread) && copy(stream, per_thread, &what, result);
+    return may_matter(stream, per_thread) && copy(stream, per_thread, &what, moved);
 }
 
 static bool on_device(CUmemorytype type)
@@ -85,9 +100,9 @@ static bool on_device(CUmemorytype type)
     return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
-static bool copy_rows(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *asked, CUresult *result)
+static bool copy_rows(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *asked, struct moved *moved)
 {
-    if (!asked || !tsr_order_lane(stream, per_thread) || !on_device(asked->srcMemoryType) || !on_device(asked->dstMemoryType))
+    if (!asked || !may_matter(stream, per_thread) || !on_device(asked->srcMemoryType) || !on_device(asked->dstMemoryType))
         return false;
     struct tsr_lane_copy what = {.to = asked->dstDevice + asked->dstY * asked->dstPitch + asked->dstXInBytes,
                                  .from = asked->srcDevice + asked->srcY * asked->srcPitch + asked->srcXInBytes,
@@ -97,19 +112,39 @@ static bool copy_rows(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *ask
                                  .height = asked->Height};
     bool rows_fit = asked->dstXInBytes + asked->WidthInBytes <= asked->dstPitch &&
                     asked->srcXInBytes + asked->WidthInBytes <= asked->srcPitch;
-    return (rows_fit || asked->Height == 1) && copy(stream, per_thread, &what, result);
+    return (rows_fit || asked->Height == 1) && copy(stream, per_thread, &what, moved);
 }
 
-static bool set(CUstream stream, bool per_thread, const struct tsr_lane_set *what, CUresult *result)
+static bool set(CUstream stream, bool per_thread, const struct tsr_lane_set *what, struct moved *moved)
 {
     uint64_t bytes = what->width * what->element;
     bool valid = what->width > 0 && what->height > 0 && what->width <= TSR_ARENA_BYTES && what->to % what->element == 0 &&
                  (what->height == 1 || (what->pitch >= bytes && what->pitch <= MOST_PITCH && what->pitch % what->element == 0));
     struct tsr_lane_record record = {.kind = TSR_LANE_SET, .param_bytes = sizeof *what};
-    struct tsr_touch touch = rows_touch(what->to, what->pitch, bytes, what->height, true);
-    struct tsr_copies_use use = {.touches = &touch, .count = 1, .cause = TSR_PULL_COPY};
-    return valid && tsr_order_lane(stream, per_thread) && is_shared(what->to, what->pitch, bytes, what->height) &&
-           follow(stream, per_thread, &record, what, &use, result);
+    if (!may_matter(stream, per_thread) || !valid || !is_shared(what->to, what->pitch, bytes, what->height))
+        return false;
+    moved->touches[0] = rows_touch(what->to, what->pitch, bytes, what->height, true);
+    moved->count = 1;
+    return follow(stream, per_thread, &record, what, moved);
+}
+
+/*
+ * Where strands run beside each other, before what touches only memory that all GPUs share is given to the stream at home: it waits for what it needs, and
+ * not for the other strands. False: that is not possible.
+ */
+static bool enter_tracked(CUstream handle, bool per_thread, const struct moved *moved, struct tsr_order_hold *hold,
+                          CUresult *result)
+{
+    struct tsr_copies_use use = {.touches = moved->touches,
+                                 .count = moved->count,
+                                 .tracked = true,
+                                 .cause = TSR_PULL_COPY,
+                                 .stream = handle,
+                                 .per_thread = per_thread};
+    if (!moved->count || !tsr_order_by_data || !tsr_copies_matter() || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
+        return false;
+    *result = tsr_copies_enter(&use, hold);
+    return *result == CUDA_SUCCESS;
 }
 
 static CUresult leave(struct tsr_order_hold *hold, CUresult result)
@@ -120,12 +155,18 @@ static CUresult leave(struct tsr_order_hold *hold, CUresult result)
 }
 
 /* The body of a wrapper: the copy follows its stream if it can, and is forwarded in stream order otherwise. */
-#define FOLLOWS(symbol, arguments, stream, per_thread, follows, touch) \
+#define FOLLOWS(symbol, arguments, stream, per_thread, waits_not, follows, touch) \
     {                                                                                                                          \
-        CUresult result;                                                                                                       \
+        struct moved moved = {0};                                                                                              \
         struct tsr_order_hold hold;                                                                                            \
+        CUresult result;                                                                                                       \
         if (follows)                                                                                                           \
-            return result;                                                                                                     \
+            return moved.result;                                                                                               \
+        if (waits_not && enter_tracked(stream, per_thread, &moved, &hold, &result)) {                                          \
+            result = tsr_real.symbol arguments;                                                                                \
+            tsr_order_leave(&hold);                                                                                            \
+            return result == CUDA_SUCCESS ? tsr_order_state() : result;                                                        \
+        }                                                                                                                      \
         result = tsr_order_enter_loose(stream, per_thread, &hold);                                                             \
         if (result != CUDA_SUCCESS)                                                                                            \
             return result;                                                                                                     \
@@ -136,7 +177,7 @@ static CUresult leave(struct tsr_order_hold *hold, CUresult result)
 #define BYTES(symbol, per_thread)                                                                                              \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) \
     FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
-            per_thread, copy_bytes(stream, per_thread, dst, src, bytes, &result), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes))
+            per_thread, true, copy_bytes(stream, per_thread, dst, src, bytes, &moved), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes))
 BYTES(cuMemcpyAsync, false)
 BYTES(cuMemcpyAsync_ptsz, true)
 BYTES(cuMemcpyDtoDAsync_v2, false)
@@ -144,15 +185,15 @@ BYTES(cuMemcpyDtoDAsync_v2_ptsz, true)
 
 #define BYTES_NOW(symbol, per_thread)                                                                                          \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes) \
-    FOLLOWS(symbol, (dst, src, bytes), NULL, per_thread,                     \
-            copy_bytes(NULL, per_thread, dst, src, bytes, &result), tsr_copies_loose_bytes(NULL, per_thread, dst, src, bytes))
+    FOLLOWS(symbol, (dst, src, bytes), NULL, per_thread, false,                     \
+            copy_bytes(NULL, per_thread, dst, src, bytes, &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, src, bytes))
 BYTES_NOW(cuMemcpyDtoD_v2, false)
 BYTES_NOW(cuMemcpyDtoD_v2_ptds, true)
 
 #define ROWS(symbol, per_thread)                                                                                               \
     TSR_REDIRECTED(symbol)(const CUDA_MEMCPY2D *copy_, CUstream stream) \
-    FOLLOWS(symbol, (copy_, stream), stream, per_thread,                        \
-            copy_rows(stream, per_thread, copy_, &result), tsr_copies_loose_all(stream, per_thread))
+    FOLLOWS(symbol, (copy_, stream), stream, per_thread, true,                        \
+            copy_rows(stream, per_thread, copy_, &moved), tsr_copies_loose_all(stream, per_thread))
 ROWS(cuMemcpy2DAsync_v2, false)
 ROWS(cuMemcpy2DAsync_v2_ptsz, true)
 
@@ -160,7 +201,7 @@ ROWS(cuMemcpy2DAsync_v2_ptsz, true)
 #define SET(symbol, type, bytes, per_thread)                                                                                   \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count, CUstream stream) \
     FOLLOWS(symbol, (dst, value, count, stream), stream,         \
-            per_thread, set(stream, per_thread, ONE(bytes), &result), tsr_copies_loose_bytes(stream, per_thread, dst, 0, count * bytes))
+            per_thread, true, set(stream, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(stream, per_thread, dst, 0, count * bytes))
 SET(cuMemsetD8Async, unsigned char, 1, false)
 SET(cuMemsetD8Async_ptsz, unsigned char, 1, true)
 SET(cuMemsetD16Async, unsigned short, 2, false)
@@ -170,8 +211,8 @@ SET(cuMemsetD32Async_ptsz, unsigned int, 4, true)
 
 #define SET_NOW(symbol, type, bytes, per_thread)                                                                               \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count) \
-    FOLLOWS(symbol, (dst, value, count), NULL, per_thread,                        \
-            set(NULL, per_thread, ONE(bytes), &result), tsr_copies_loose_bytes(NULL, per_thread, dst, 0, count * bytes))
+    FOLLOWS(symbol, (dst, value, count), NULL, per_thread, false,                        \
+            set(NULL, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, 0, count * bytes))
 SET_NOW(cuMemsetD8_v2, unsigned char, 1, false)
 SET_NOW(cuMemsetD8_v2_ptds, unsigned char, 1, true)
 SET_NOW(cuMemsetD16_v2, unsigned short, 2, false)
@@ -183,8 +224,8 @@ SET_NOW(cuMemsetD32_v2_ptds, unsigned int, 4, true)
     &(struct tsr_lane_set){.to = dst, .pitch = pitch, .value = value, .element = bytes, .width = width, .height = height}
 #define SET_ROWS(symbol, type, bytes, per_thread)                                                                              \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
-    FOLLOWS(symbol, (dst, pitch, value, width, height, stream), stream, per_thread,                                                    \
-            set(stream, per_thread, EACH_ROW(bytes), &result), tsr_copies_loose_rows(stream, per_thread, dst, pitch, width * bytes, height))
+    FOLLOWS(symbol, (dst, pitch, value, width, height, stream), stream, per_thread, true,                                                    \
+            set(stream, per_thread, EACH_ROW(bytes), &moved), tsr_copies_loose_rows(stream, per_thread, dst, pitch, width * bytes, height))
 SET_ROWS(cuMemsetD2D8Async, unsigned char, 1, false)
 SET_ROWS(cuMemsetD2D8Async_ptsz, unsigned char, 1, true)
 SET_ROWS(cuMemsetD2D16Async, unsigned short, 2, false)

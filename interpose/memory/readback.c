@@ -137,8 +137,11 @@ static CUresult read_now(CUstream stream, void *to, CUdeviceptr from, uint64_t b
     CUresult result = CUDA_SUCCESS;
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_SUCCESS; i++) {
         struct tsr_order_hold hold;
+        struct tsr_lane_client *last = tsr_order_lane(stream, false);
         if (tsr_order_enter_tracked(stream, false, &hold) != CUDA_SUCCESS)
             return CUDA_ERROR_NOT_READY;
+        if (hold.stream) /* reading it back is no work of the stream's at home */
+            __atomic_store_n(&hold.stream->lane, last, __ATOMIC_RELEASE);
         bool found = hold.stream && tsr_strands_are_apart(hold.stream) && find(stream, from, bytes, &place);
         bool ready = found && place.strand == waited.strand && place.number <= waited.number;
         if (found && !ready) {

@@ -27,6 +27,7 @@
 #define CREDIT_NS 500e3 /* to begin with */
 #define RELAYED_PER_NS 10.0  /* of one that copies through the host */
 #define NOT_WAITING -1.0
+#define QUEUE_FULL_NS 20e3 /* a launch that takes the host so long */
 
 /* What is known of a stream: the tickets of its last launch, and of the one that will be done last. */
 struct stream {
@@ -78,6 +79,7 @@ static __thread struct tsr_place_launch asked;
 static __thread struct tsr_place_choice choice;
 static __thread struct tsr_class_of class;
 static __thread CUstream asked_stream;
+static __thread double asked_at_ns; /* when the launch, which goes home, was about to be given to it; 0: there is none */
 static __thread struct sample *sample;
 static __thread struct tsr_class_of *sample_away; /* NULL: it is none */
 static __thread uint32_t sample_lane;
@@ -227,6 +229,7 @@ struct tsr_lane_client *tsr_automatic_choose(const struct tsr_automatic_launch *
         tsr_copies_begin();
     pthread_mutex_lock(&lock);
     asked_stream = launch->stream;
+    asked_at_ns = 0;
     if (++state->launches % LOOK_EVERY == 0)
         look_at_samples_locked();
     if (state->launches % TELL_EVERY == 0)
@@ -317,6 +320,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     note_locked(&state->all, ticket, answer.finish_ns);
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
     state->stays = tsr_guard_next(&state->guard, &clocks);
+    asked_at_ns = lane || frozen ? 0 : (double)tsr_os_monotonic_ns();
     pthread_mutex_unlock(&lock);
 }
 
@@ -372,8 +376,21 @@ void tsr_automatic_begins(CUstream stream)
     pthread_mutex_unlock(&lock);
 }
 
+/* Giving a GPU a launch takes microseconds, unless its queue is full. */
+static void look_for_full_queue(void)
+{
+    double began_ns = asked_at_ns, ended_ns = (double)tsr_os_monotonic_ns();
+    asked_at_ns = 0;
+    if (!began_ns || frozen || ended_ns - began_ns < QUEUE_FULL_NS)
+        return;
+    pthread_mutex_lock(&lock);
+    tsr_place_held_up(&state->place, began_ns + QUEUE_FULL_NS / 2, ended_ns);
+    pthread_mutex_unlock(&lock);
+}
+
 void tsr_automatic_ends(CUstream stream)
 {
+    look_for_full_queue();
     if (!sample)
         return;
     pthread_mutex_lock(&lock);

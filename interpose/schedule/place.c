@@ -471,3 +471,14 @@ void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns,
     learn_pace(place, known, ended_ns);
     tsr_place_ended(place, ticket, ended_ns);
 }
+
+void tsr_place_held_up(struct tsr_place *place, double began_ns, double ended_ns)
+{
+    uint32_t home = place->options.home;
+    double queue_ns = place->courses[TSR_PLACE_ACTUAL].free_ns[home] - ended_ns; /* that it can be ahead */
+    for (uint32_t way = 0; way < TSR_PLACE_WAYS; way++) {
+        struct tsr_place_course *course = &place->courses[way];
+        course->behind_ns = later(began_ns + course->behind_ns, course->free_ns[home] - queue_ns) - ended_ns;
+    }
+    place->single_behind_ns = later(began_ns + place->single_behind_ns, place->single_ns - queue_ns) - ended_ns;
+}

@@ -451,6 +451,23 @@ TEST(a_host_that_is_not_held_up_tells_nothing_of_times)
     CHECK(tsr_place_end(&place) == MS);
 }
 
+TEST(a_full_queue_at_home_holds_up_only_who_fills_it)
+{
+    start(2, NVLINK);
+    struct tsr_place_launch launch = {.ns = {MS, MS}, .allowed = 1u};
+    struct tsr_place_choice choice;
+    for (unsigned i = 0; i < 10; i++) {
+        launch.last = i;
+        tsr_place_choose(&place, &launch, &choice);
+        tsr_place_take(&place, &launch, &choice, 0, i + 1);
+    }
+    place.courses[TSR_PLACE_EARLIEST].free_ns[0] = 5 * MS; /* half of it is elsewhere */
+    tsr_place_held_up(&place, 0, 4 * MS);                  /* the queue holds six launches */
+    CHECK(place.courses[TSR_PLACE_STAY].behind_ns == 0);
+    CHECK(place.courses[TSR_PLACE_EARLIEST].behind_ns == -4 * MS);
+    CHECK(place.single_behind_ns == 0);
+}
+
 /* ---- the guard ---- */
 
 static struct tsr_guard guard;

@@ -195,6 +195,10 @@ TSR_PLACE_API void tsr_place_fetched(struct tsr_place *place, const struct tsr_p
 TSR_PLACE_API void tsr_place_ended(struct tsr_place *place, uint64_t ticket, double at_ns);
 /* The host began to wait for a launch, and went on. If it was not held up, that tells only that the launch ended no later. */
 TSR_PLACE_API void tsr_place_waited(struct tsr_place *place, uint64_t ticket, double began_ns, double ended_ns);
+/*
+ * Giving the home GPU a launch held the host up: its queue was full. In a course in which it has less to do there, the host is not, or less.
+ */
+TSR_PLACE_API void tsr_place_held_up(struct tsr_place *place, double began_ns, double ended_ns);
 /* When a launch will be done; 0: it is not remembered. */
 TSR_PLACE_API double tsr_place_finish(const struct tsr_place *place, uint64_t ticket);
 /* When all that was given to GPUs is done. */
