@@ -9,6 +9,8 @@
 #include "lane/lane_client.h"
 #include "memory/arena.h"
 #include "memory/copies_parts.h"
+#include "memory/home_only.h"
+#include "memory/host_space.h"
 #include "memory/pairs.h"
 #include "memory/pull_seen.h"
 #include "memory/relay.h"
@@ -29,7 +31,9 @@ struct inquiry {
     uint64_t gathered;          /* of these bytes, those pulled for lack of room in a directory */
     bool gathers;               /* is pulling for that reason now */
     bool changes;               /* the use changes a directory */
-    bool shared;                /* it uses memory without a directory, which other strands of its stream may use as well */
+    bool shared_reads;          /* it reads memory without a directory, which other strands of its stream may use as well; */
+    bool shared_writes;         /* it writes such memory */
+    bool exposed;               /* the host can see what it writes, or change what it reads */
     uint32_t ties;              /* bit n: it needs a tie to strand n */
     uint64_t tied[TSR_STRANDS]; /* by strand: up to which number */
     const struct tsr_survey_of *survey_of;
@@ -175,6 +179,15 @@ static uint8_t copy_of(const struct tsr_copies *copies, const struct tsr_copies_
     return use->lane ? copies->replicas.used_by[tsr_lane_rank(use->lane)] : 0;
 }
 
+/* Of memory that no directory knows; what is neither in the arena nor the host's is a module's. */
+static void note_shared(struct inquiry *inquiry, const struct tsr_touch *touch, uint64_t at)
+{
+    bool host = at - TSR_HOST_ADDRESS < TSR_HOST_BYTES || tsr_home_only_reason(at) != TSR_REASON_NONE;
+    inquiry->shared_reads |= !touch->writes;
+    inquiry->shared_writes |= touch->writes;
+    inquiry->exposed |= touch->writes || host;
+}
+
 typedef void visit_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry);
 
 static void visit_parts_locked(struct tsr_copies *copies, struct tsr_use *use, struct inquiry *inquiry, visit_locked *visit)
@@ -206,10 +219,11 @@ static void split_locked(const struct tsr_touch *touch, struct inquiry *inquiry,
         if (copies)
             visit_parts_locked(copies, &use, inquiry, visit);
         else
-            inquiry->shared = true;
+            note_shared(inquiry, touch, at);
         at = end;
     }
-    inquiry->shared |= touch->first - TSR_ARENA_ADDRESS >= TSR_ARENA_BYTES || touch->end - TSR_ARENA_ADDRESS > TSR_ARENA_BYTES;
+    if (touch->first - TSR_ARENA_ADDRESS >= TSR_ARENA_BYTES || touch->end - TSR_ARENA_ADDRESS > TSR_ARENA_BYTES)
+        note_shared(inquiry, touch, touch->first);
 }
 
 static bool is_full_locked(struct tsr_copies *copies, const struct inquiry *inquiry)
@@ -246,7 +260,7 @@ static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, str
         .pull = ignore_pull, .wait = note_wait, .guard = tsr_order_by_data ? note_guard : NULL, .context = inquiry};
     if (!is_usable_locked(copies, inquiry))
         return;
-    inquiry->shared |= is_shared(copies);
+    inquiry->shared_writes |= is_shared(copies); /* also what it reads may be pulled there */
     if (inquiry->use->lane && tsr_tickets.before_all)
         note_wait(inquiry, tsr_tickets.before_all);
     copies->full = is_full_locked(copies, inquiry);
@@ -398,7 +412,9 @@ static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use
 static void fill_proof_locked(struct inquiry *inquiry)
 {
     struct tsr_copies_proof *proof = inquiry->use->proof;
-    proof->queue = inquiry->shared && tsr_order_by_data ? NULL : tsr_tickets.queues.data[inquiry->waits.asker.queue];
+    proof->queue = (inquiry->shared_reads || inquiry->shared_writes) && tsr_order_by_data
+                       ? NULL
+                       : tsr_tickets.queues.data[inquiry->waits.asker.queue];
     proof->strand = inquiry->waits.asker.strand;
     proof->generation = tsr_copies_generation;
     proof->count = 0;
@@ -413,8 +429,13 @@ static void tie_locked(struct inquiry *inquiry)
     if (!stream || tsr_tickets.strands == 1 || asker->own)
         return;
     stream->queue = tsr_tickets.queues.data[asker->queue];
-    for (uint32_t strand = 0; strand < tsr_tickets.strands && inquiry->shared; strand++)
-        note_tie(inquiry, (uint64_t)(asker->queue + strand) << TSR_TICKET_SHIFT | stream->queue->strands[strand].shared);
+    for (uint32_t strand = 0; strand < tsr_tickets.strands && (inquiry->shared_reads || inquiry->shared_writes); strand++) {
+        const struct tsr_ticket_strand *other = &stream->queue->strands[strand];
+        bool also_reads = inquiry->shared_writes && other->shared_read > other->shared_write;
+        uint64_t number = also_reads ? other->shared_read : other->shared_write;
+        if (number)
+            note_tie(inquiry, (uint64_t)(asker->queue + strand) << TSR_TICKET_SHIFT | number);
+    }
     for (uint32_t strand = 0; strand < tsr_tickets.strands && inquiry->result == CUDA_SUCCESS; strand++) {
         if (!(inquiry->ties >> strand & 1))
             continue;
@@ -426,8 +447,11 @@ static void tie_locked(struct inquiry *inquiry)
 static void note_shared_locked(const struct inquiry *inquiry, uint64_t ticket)
 {
     const struct tsr_asker *asker = &inquiry->waits.asker;
-    if (inquiry->shared)
-        tsr_tickets.queues.data[asker->queue]->strands[asker->strand].shared = ticket & TSR_TICKET_LATEST;
+    struct tsr_ticket_strand *strand = &tsr_tickets.queues.data[asker->queue]->strands[asker->strand];
+    if (inquiry->shared_reads)
+        strand->shared_read = ticket & TSR_TICKET_LATEST;
+    if (inquiry->shared_writes)
+        strand->shared_write = ticket & TSR_TICKET_LATEST;
 }
 
 static CUresult pull_locked(struct inquiry *inquiry)
@@ -437,7 +461,7 @@ static CUresult pull_locked(struct inquiry *inquiry)
     find_last_waits_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS || inquiry->waits.count || inquiry->waits.missing)
         return inquiry->result != CUDA_SUCCESS ? inquiry->result : CUDA_ERROR_NOT_READY;
-    if (inquiry->shared)
+    if (inquiry->exposed)
         tsr_order_expose();
     tie_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS)

@@ -26,7 +26,8 @@
 struct tsr_ticket_strand {
     TSR_APART uint64_t last; /* atomic; number of its last ticket */
     uint64_t joined;         /* up to this number, all work that the stream is given from now on comes after the strand's */
-    uint64_t shared;         /* number of its last use of memory without a directory */
+    uint64_t shared_read;    /* number of its last work that read memory without a directory */
+    uint64_t shared_write;   /* and of its last that wrote such memory */
     uint64_t after
         [TSR_STRANDS]; /* by other strand of the stream: up to this number, work that this strand is given from now on comes after its */
 };

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -24,7 +25,7 @@ from ptxtools.reader import read
 Interval = tuple[int, int]
 _KINDS = {AccessKind.READ: "reads", AccessKind.WRITE: "writes", AccessKind.ATOMIC: "atomics"}
 _TEMPLATES = 64
-_MOST_STEPS = 1 << 22  # of a range that is overwritten
+_MOST_STEPS = 1 << 20  # of a range that is overwritten: those that are looked at
 _LARGEST_COUNT = 1 << 16  # steps of a strided range that are looked at one by one
 _ADDRESSES = 1 << 64
 _ENDLESS = (0, 1 << 63)
@@ -223,7 +224,7 @@ def spread(each: Range) -> Iterable[Interval]:
 
 
 def promised(result: Result) -> list[Interval]:
-    """The bytes that are overwritten for certain. Errors: ValueError with too many of them to be looked at."""
+    """The bytes that are overwritten for certain; of a range of very many steps those at both ends."""
     found: list[Interval] = []
     for each in result.ranges:
         if not each.overwritten:
@@ -231,10 +232,11 @@ def promised(result: Result) -> list[Interval]:
         assert each.kind is AccessKind.WRITE
         assert not each.whole
         step = each.stride or max(each.last - each.first + 1, 1)
-        if (each.last - each.first) // step > _MOST_STEPS:
-            raise ValueError(f"{each} has too many steps")
         width = each.width if each.stride else step
-        found += [(begin, begin + width) for begin in range(each.begin, each.end, step)]
+        begins: Iterable[int] = (steps := range(each.begin, each.end, step))
+        if len(steps) > _MOST_STEPS:
+            begins = chain(steps[: _MOST_STEPS // 2], steps[-_MOST_STEPS // 2 :])
+        found += [(begin, begin + width) for begin in begins]
     return union(each for each in found if each[0] < each[1])
 
 

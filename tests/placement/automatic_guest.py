@@ -25,6 +25,13 @@ STEP = """
     mad.lo.u32 %r1, %r1, 3, %r2;
     st.global.u32 [%out], %r1;
 """
+LOOK = """
+    ld.global.u32 %r1, [%in];
+    ld.global.u32 %r2, [table];
+    mad.lo.u32 %r1, %r1, 3, %r2;
+    st.global.u32 [%out], %r1;
+"""
+TABLE = ".visible .global .align 4 .u32 table = 1;\n"
 WEIGHTS = 4
 FEW = 64
 
@@ -32,7 +39,9 @@ FEW = 64
 class Program:
     def __init__(self, steps: int, kib: int) -> None:
         use_gpu()
-        self.function = functions(elementwise("step", ("out", "in", "other"), ("count",), STEP))["step"]
+        step = elementwise("step", ("out", "in", "other"), ("count",), STEP)
+        found = functions(TABLE + elementwise("look", ("out", "in"), ("count",), LOOK), step)
+        self.function, self.look = found["step"], found["look"]
         self.stream = call(driver.cuStreamCreate(1))
         self.steps, self.count = steps, kib * 256
         self.pinned = int(call(driver.cuMemHostAlloc(4096, 0)))
@@ -54,8 +63,9 @@ class Program:
             self.step(out, out if number else given, self.weights[number % WEIGHTS])
 
     def answer(self, flag: Any) -> int:
-        """A number of the GPU's making."""
-        self.step(flag, flag, self.weights[1], FEW)
+        """A number of the GPU's making, with one of the module's own."""
+        parameters = ((flag, flag, FEW), (None, None, ctypes.c_uint32))
+        call(driver.cuLaunchKernel(self.look, 1, 1, 1, FEW, 1, 1, 0, self.stream, parameters, 0))
         call(driver.cuMemcpyDtoHAsync(self.pinned, flag, 4, self.stream))
         call(driver.cuStreamSynchronize(self.stream))
         return ctypes.c_uint32.from_address(self.pinned).value

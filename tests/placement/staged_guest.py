@@ -17,8 +17,8 @@ from cuda.bindings import driver
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.bindings import call
-from tests.placement.guest import PTX
+from tests.bindings import call, functions, use_gpu
+from tests.placement.guest import KERNELS
 
 COUNT, ROUNDS = 4096, 10
 Numbers: TypeAlias = "numpy.typing.NDArray[numpy.uint32]"
@@ -43,9 +43,8 @@ COPIES: dict[str, Callable[[int, Numbers], None]] = {
 
 def main() -> None:
     copy = COPIES[sys.argv[1]]
-    call(driver.cuInit(0))
-    call(driver.cuCtxSetCurrent(call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(0))))))
-    function = call(driver.cuModuleGetFunction(call(driver.cuModuleLoadData(PTX.encode())), b"alpha"))
+    use_gpu()
+    function = functions(*KERNELS)["alpha"]
     stream = call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
     buffer, right = int(call(driver.cuMemAlloc(4 * COUNT))), 0
     found = numpy.zeros(COUNT, numpy.uint32)

@@ -45,7 +45,7 @@
 #define TSR_PLACE_FENCE_NS 8000u
 #define TSR_PLACE_COPY_NS 3000u
 #define TSR_PLACE_BYTES_PER_NS 390u /* of a pair of GPUs whose copies were not measured: H200s over NVLink */
-#define TSR_GUARD_WINDOW_NS 60000000u
+#define TSR_GUARD_WINDOW_NS 500000000u
 #define TSR_GUARD_REST_NS 20000000u /* the first rest */
 #define TSR_GUARD_LONGEST_REST_NS 10000000000ull
 #define TSR_GUARD_LEAST_PERMILLE 10u
