@@ -112,7 +112,8 @@ static CUresult fill(const struct gpu *gpu)
     CUresult result = cuCtxSetCurrent(gpu->context);
     for (uint32_t block = 0; block < blocks && result == CUDA_SUCCESS; block++)
         result = cuMemcpyHtoD(gpu->made + (CUdeviceptr)block * BLOCK, block_of(gpu, block), BLOCK);
-    return result;
+    return result == CUDA_SUCCESS ? cuCtxSynchronize()
+                                  : result; /* the driver may still keep some bytes; the other GPU would not wait */
 }
 
 static CUresult copy_timed(const struct gpu *user, const struct gpu *owner, CUstream stream, const CUevent events[2], float *ms)

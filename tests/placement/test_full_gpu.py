@@ -46,6 +46,7 @@ def test_what_is_copied_from_the_host_is_there_for_a_launch_elsewhere(
     monkeypatch.setenv("TESSERA_STAGED_US", "20000")
     tree = build(native, native_build / "cuda-headers", tmp_path)
     ran = guest(tree, tmp_path, memory, AWAY, program, executor=executor, asked=asked)
+    assert all(pair["ok"] for pair in ran.report.get("memory_copies", {}).get("pairs", ()))
     assert ran.report["launches"]["by_device"]["1"] == ROUNDS
     assert ran.output == f"{ROUNDS}\n"
 
