@@ -22,26 +22,30 @@ struct moved {
     uint32_t count;              /* of these; 0: it touches other memory, or is not valid */
 };
 
+static struct tsr_copies_use use_of(const struct moved *moved, CUstream handle, bool per_thread)
+{
+    return (struct tsr_copies_use){
+        .touches = moved->touches, .count = moved->count, .cause = TSR_PULL_COPY, .stream = handle, .per_thread = per_thread};
+}
+
 /* False: it runs at home. */
 static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *record, const void *what, struct moved *moved)
 {
-    struct tsr_copies_use asked = {.touches = moved->touches, .count = moved->count, .cause = TSR_PULL_COPY}, *use = &asked;
     CUresult *result = &moved->result;
+    struct tsr_copies_use use = use_of(moved, handle, per_thread);
     struct tsr_lane_client *lane = tsr_order_lane(handle, per_thread);
     if (!lane || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
     struct tsr_order_hold hold;
-    use->stream = handle;
-    use->per_thread = per_thread;
-    use->lane = lane;
+    use.lane = lane;
     *result = tsr_order_state(); /* of earlier work: an error of the copy itself is returned by later calls */
     if (*result == CUDA_SUCCESS && tsr_copies_are_on())
-        *result = tsr_copies_prepare(use);
+        *result = tsr_copies_prepare(&use);
     if (*result == CUDA_SUCCESS)
         *result = tsr_order_depart(handle, per_thread, lane, &record->stream, &hold);
     if (*result == CUDA_SUCCESS) {
         if (tsr_copies_are_on())
-            *result = tsr_copies_pull(use, &hold, record->stream);
+            *result = tsr_copies_pull(&use, &hold, record->stream);
         if (*result == CUDA_SUCCESS)
             *result = tsr_lane_post(lane, record, what);
         tsr_order_leave(&hold);
@@ -83,10 +87,16 @@ static bool copy(CUstream stream, bool per_thread, const struct tsr_lane_copy *w
     return follow(stream, per_thread, &record, what, moved);
 }
 
-/* Nothing is asked where everything is home's anyway. */
+/* Strands of a stream may run beside each other, and hold bytes that the others do not. */
+static bool has_strands(void)
+{
+    return tsr_order_by_data && tsr_copies_matter();
+}
+
+/* Otherwise home holds everything, and the call is simply forwarded. */
 static bool may_matter(CUstream stream, bool per_thread)
 {
-    return tsr_order_lane(stream, per_thread) || (tsr_order_by_data && tsr_copies_matter());
+    return tsr_order_lane(stream, per_thread) || has_strands();
 }
 
 static bool copy_bytes(CUstream stream, bool per_thread, CUdeviceptr to, CUdeviceptr from, size_t bytes, struct moved *moved)
@@ -128,21 +138,14 @@ static bool set(CUstream stream, bool per_thread, const struct tsr_lane_set *wha
     return follow(stream, per_thread, &record, what, moved);
 }
 
-/*
- * Where strands run beside each other, before what touches only memory that all GPUs share is given to the stream at home: it waits for what it needs, and
- * not for the other strands. False: that is not possible.
- */
+/* Before work that touches only shared memory is enqueued at home: it waits for the work that it depends on, and does not join. False: it has to join. */
 static bool enter_tracked(CUstream handle, bool per_thread, const struct moved *moved, struct tsr_order_hold *hold,
                           CUresult *result)
 {
-    struct tsr_copies_use use = {.touches = moved->touches,
-                                 .count = moved->count,
-                                 .tracked = true,
-                                 .cause = TSR_PULL_COPY,
-                                 .stream = handle,
-                                 .per_thread = per_thread};
-    if (!moved->count || !tsr_order_by_data || !tsr_copies_matter() || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
+    struct tsr_copies_use use = use_of(moved, handle, per_thread);
+    if (!moved->count || !has_strands() || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
+    use.tracked = true;
     *result = tsr_copies_enter(&use, hold);
     return *result == CUDA_SUCCESS;
 }

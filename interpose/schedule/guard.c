@@ -37,22 +37,21 @@ static bool gains(const struct tsr_guard *guard, const struct tsr_guard_clocks *
     return advanced_ns <= (1 - guard->options.least) * passed_ns;
 }
 
-static bool rest(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
+static void go_on_resting(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
 {
     if (now->single_ns < guard->until_ns)
-        return true;
+        return;
     if (gains(guard, now, now->promised_ns - guard->began.promised_ns))
         begin_window(guard, now);
     else
         begin_rest(guard, now);
-    return guard->rests;
 }
 
 bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
 {
     const struct tsr_guard_options *options = &guard->options;
     if (guard->rests) {
-        rest(guard, now);
+        go_on_resting(guard, now);
         guard->rested += guard->rests;
         return guard->rests;
     }
@@ -63,8 +62,8 @@ bool tsr_guard_next(struct tsr_guard *guard, const struct tsr_guard_clocks *now)
     bool won = ends && gains(guard, now, advanced_ns);
     guard->windows++;
     guard->won += won;
-    begin_window(guard, now);
     if (won) {
+        begin_window(guard, now);
         guard->rest_ns = options->rest_ns;
     } else {
         begin_rest(guard, now);

@@ -57,13 +57,13 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-static struct tsr_place_known *slot_of(struct tsr_place *place, uint64_t ticket)
+static struct tsr_place_known *slot_of(const struct tsr_place *place, uint64_t ticket)
 {
     uint64_t queue = ticket >> 48;
-    return &place->known[(ticket + queue * TICKET_SPREAD) % TSR_PLACE_KNOWN];
+    return (struct tsr_place_known *)&place->known[(ticket + queue * TICKET_SPREAD) % TSR_PLACE_KNOWN];
 }
 
-static struct tsr_place_known *find(struct tsr_place *place, uint64_t ticket)
+static struct tsr_place_known *find(const struct tsr_place *place, uint64_t ticket)
 {
     struct tsr_place_known *known = slot_of(place, ticket);
     return ticket && known->ticket == ticket ? known : NULL;
@@ -425,7 +425,7 @@ static double expected_ns(const struct tsr_place *place, const struct tsr_place_
 
 double tsr_place_finish(const struct tsr_place *place, uint64_t ticket)
 {
-    const struct tsr_place_known *known = find((struct tsr_place *)place, ticket);
+    const struct tsr_place_known *known = find(place, ticket);
     return known ? expected_ns(place, known) : 0;
 }
 

@@ -13,6 +13,22 @@ GUEST = Path(__file__).with_name("pool_guest.py")
 POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
 
 
+def is_right(native: Path, place: Path, guest: Path, streams: tuple[str, ...], away: bool = True) -> None:
+    policy = place / "policy.yaml"
+    policy.write_text(POLICY)
+    options = ["--emulate", "2", *(["--policy", str(policy)] if away else [])]
+    done = subprocess.run(
+        [str(TESSERA_RUN), *options, "--", sys.executable, str(guest), *streams],
+        env=with_native(native),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+    assert not away or "    1         1" in done.stderr, f"the launch did not run elsewhere:\n{done.stderr}"
+
+
 @pytest.mark.parametrize(
     "streams",
     [("legacy", "blocking"), ("blocking", "legacy"), ("legacy", "legacy"), ("blocking", "blocking", "captured")],
@@ -21,18 +37,7 @@ POLICY = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {f
 def test_a_pool_is_destroyed_while_a_kernel_elsewhere_uses_it(
     native_build: Path, tmp_path: Path, streams: tuple[str, ...]
 ) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
-    done = subprocess.run(
-        [str(TESSERA_RUN), "--emulate", "2", "--policy", str(policy), "--", sys.executable, str(GUEST), *streams],
-        env=with_native(native_build / "native"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
-    assert "    1         1" in done.stderr, f"the launch did not run elsewhere:\n{done.stderr}"
+    is_right(native_build / "native", tmp_path, GUEST, streams)
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["without a policy", "elsewhere"])
@@ -44,16 +49,4 @@ def test_a_pool_is_destroyed_while_a_kernel_elsewhere_uses_it(
 def test_ordinary_memory_is_freed_in_a_stream_while_a_kernel_uses_it(
     streams: tuple[str, ...], away: bool, native_build: Path, tmp_path: Path
 ) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
-    options = ["--emulate", "2", *(["--policy", str(policy)] if away else [])]
-    done = subprocess.run(
-        [str(TESSERA_RUN), *options, "--", sys.executable, str(ORDINARY), *streams],
-        env=with_native(native_build / "native"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
-    assert not away or "    1         1" in done.stderr, f"the launch did not run elsewhere:\n{done.stderr}"
+    is_right(native_build / "native", tmp_path, ORDINARY, streams, away)
