@@ -20,7 +20,6 @@ from ptxtools.machine.kernels import templates
 from ptxtools.ranges import Launch, Range, Result, evaluate
 from ptxtools.reader import Parameter, read
 
-HELP = "say what the kernels of a PTX text, fat binary, cubin or executable read and write"
 _NEWEST = 1000
 _KEYS = {"first": 14, "last": 14, "stride": 10, "width": 10}  # of a range, with their columns' widths
 

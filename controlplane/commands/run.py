@@ -50,10 +50,10 @@ class Outcome:
     analysis: AnalysisReport | None
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(name: str = NAME) -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
-        prog=NAME,
-        usage=f"{NAME} [options] -- program [argument ...]",
+        prog=name,
+        usage=f"{name} [options] -- program [argument ...]",
         description="Run an unmodified CUDA program. Ends with its exit code, or 128 + n if signal n ended it; with 3 "
         "if it ended with 0 but a check that was asked for checked nothing.",
         allow_abbrev=False,
@@ -184,18 +184,18 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str], name: str = NAME) -> argparse.Namespace:
     """`command`: the program and its arguments. Errors: ConfigError."""
     words, command = split(arguments)
-    options = parser().parse_args(words)
+    options = parser(name).parse_args(words)
     options.command = command
     return options
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point. The result is the exit code."""
+def main(arguments: Sequence[str] | None = None, name: str = NAME) -> int:
+    """Entry point. The result is the exit code; name: what was typed."""
     try:
-        return _run(parse(sys.argv[1:] if arguments is None else arguments))
+        return _run(parse(sys.argv[1:] if arguments is None else arguments, name))
     except TesseraError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return error.exit_code

@@ -1,0 +1,69 @@
+"""Pages: their links lead somewhere, and what troubleshooting quotes is what is said."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LINK = re.compile(r"!?\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)?\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
+FENCE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+QUOTED = ROOT / "docs" / "troubleshooting.md"
+VARYING = re.compile(
+    r"\.\.\.|\bFILE\b|[\w/]*policy\.yaml:4: |\b\d+\b|^exit code .*|^CUDA_ERROR_\w+$|CUDA_VISIBLE_DEVICES=1"
+)
+
+
+def pages() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, text=True, capture_output=True, check=True)
+    return [ROOT / name for name in listed.stdout.split() if (ROOT / name).is_file()]
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """As GitHub makes them of headings."""
+    headings = re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return frozenset(re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-") for text in plain)
+
+
+def wrong_links(page: Path) -> list[str]:
+    found = []
+    for groups in LINK.findall(FENCE.sub("", page.read_text())):
+        link = "".join(groups)
+        if re.match(r"\w+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        is_there = target.exists() and (not anchor or target.suffix != ".md" or anchor in anchors(target))
+        found += [] if is_there else [f"{page.relative_to(ROOT)}: {link}"]
+    return found
+
+
+def test_links_lead_somewhere() -> None:
+    assert [wrong for page in pages() for wrong in wrong_links(page)] == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if f"]({page.name})" not in index] == ["index.md"]
+
+
+def test_what_troubleshooting_quotes_is_said_somewhere() -> None:
+    """Of each line's first column, what is in it of code or messages, but for names and numbers that vary."""
+    sources = "".join(
+        re.sub(r'"\s*\n\s*f?"', "", file.read_text(errors="replace"))
+        for folder in ("controlplane", "interpose", "ptxtools", "docs")
+        for pattern in ("*.py", "*.c", "*.h", "policies.md")
+        for file in (ROOT / folder).rglob(pattern)
+    )
+    rows = re.findall(r"^\| ([^|]*`[^|]*) \|", QUOTED.read_text(), re.MULTILINE)
+    quoted = [
+        piece.strip(" ;:`") for row in rows for span in re.findall(r"`([^`]+)`", row) for piece in VARYING.split(span)
+    ]
+    assert len(quoted) > 20
+    assert [piece for piece in quoted if len(piece) > 3 and piece not in sources] == []
