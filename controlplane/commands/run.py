@@ -25,6 +25,7 @@ from controlplane.run.launch import Change
 from controlplane.run.numbers import Present, Question, emulated
 from controlplane.run.outputs import Output
 from controlplane.run.redirect import Redirection
+from controlplane.run.strict import failures
 from controlplane.run.unchecked import EXIT_CODE, absent_packages, unchecked
 from ptxtools.errors import ConfigError, TesseraError
 from ptxtools.machine.consent import Consent
@@ -55,7 +56,7 @@ def parser(name: str = NAME) -> argparse.ArgumentParser:
         prog=name,
         usage=f"{name} [options] -- program [argument ...]",
         description="Run an unmodified CUDA program. Ends with its exit code, or 128 + n if signal n ended it; with 3 "
-        "if it ended with 0 but a check that was asked for checked nothing.",
+        "if it ended with 0 but a check that was asked for checked nothing (--strict: or failed).",
         allow_abbrev=False,
     )
     _add_place(result.add_argument_group("where the program runs", "without any: on the machine's own driver"))
@@ -182,6 +183,12 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--check-memory", metavar="SIZE", type=_size, default=0, help="GPU memory for copies at most (default: any)"
     )
+    group.add_argument(
+        "--strict",
+        action="store_true",
+        help="end with 3, if the program ended with 0, also when a check found a difference, the policy's own verify "
+        "verified nothing, or a rule matched no launch",
+    )
 
 
 def parse(arguments: Sequence[str], name: str = NAME) -> argparse.Namespace:
@@ -225,17 +232,23 @@ def _run(options: argparse.Namespace) -> int:
         options.analyze = True  # launches go elsewhere only if it is known what they touch
     if options.bounds and policy is None and not _is_checked(options):
         raise ConfigError("--bounds is about memory that a policy serves", expected="--policy with a policy file")
+    if options.strict and policy is None and not _is_checked(options):
+        raise ConfigError("--strict is about rules and checks", expected="--policy, --check-writes or --check-accesses")
     outputs = _outputs(options)
     for output in outputs:
         output.check()
     if not launch.is_there(options.command[0]):
         return launch.NOT_FOUND
     outcome = _execute(emulation, policy, options, calls)
-    missing = unchecked(outcome.launches, outcome.checks, outcome.analysis, options.verify)
+    verify = policy.verify if options.strict and policy is not None else options.verify
+    missing = unchecked(outcome.launches, outcome.checks, outcome.analysis, verify)
     _report(emulation, outcome, options, outputs)
     for each in missing:
         print(f"{NAME}: {each}", file=sys.stderr)
-    return EXIT_CODE if missing and outcome.code == 0 else outcome.code
+    failed = list(failures(outcome.launches, outcome.checks)) if options.strict else []
+    for each in failed:
+        print(f"{NAME}: --strict: {each}", file=sys.stderr)
+    return EXIT_CODE if (missing or failed) and outcome.code == 0 else outcome.code
 
 
 def _policy(options: argparse.Namespace, emulation: Emulation | None) -> Policy:
