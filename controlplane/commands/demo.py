@@ -65,7 +65,7 @@ def _is_faster(placed: Ran, alone: Ran) -> bool:
 
 def _ran(place: Path, gpus: int, *words: str) -> Ran:
     report = place / "report.json"
-    command = [sys.executable, "-m", "controlplane.commands.run", "--emulate", str(gpus), "--no-summary"]
+    command = [sys.executable, "-P", "-m", "controlplane.commands.run", "--emulate", str(gpus), "--no-summary"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(place / "cache")}
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     done = subprocess.run(

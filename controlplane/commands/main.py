@@ -55,8 +55,8 @@ def module_of(name: str) -> Command:
     return found
 
 
-def parser(chosen: str | None) -> argparse.ArgumentParser:
-    """For all commands, with the options of one."""
+def parser(*chosen: str) -> argparse.ArgumentParser:
+    """For all commands, with the options of some."""
     result = argparse.ArgumentParser(
         prog="tessera",
         description=ABOUT,
@@ -69,7 +69,7 @@ def parser(chosen: str | None) -> argparse.ArgumentParser:
     for name, text in COMMANDS.items():
         about = text[0].upper() + text[1:] + "."
         each = commands.add_parser(name, help=text, description=about, allow_abbrev=False)
-        if name == chosen:
+        if name in chosen and name != RUN:
             module_of(name).add_arguments(each)
     return result
 
@@ -81,8 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from controlplane.commands import run
 
         return run.main(words[1:], name="tessera run")
-    chosen = words[0] if words and words[0] in COMMANDS else None
-    options = parser(chosen).parse_args(words)
+    options = parser(*words[:1]).parse_args(words)
     try:
         code = module_of(options.command).run(options)
         sys.stdout.flush()
