@@ -19,12 +19,11 @@ from controlplane.policy.explain import with_usual_memory
 from controlplane.policy.language import COPIES, EXECUTORS, Order
 from controlplane.policy.read import in_order, scheduled
 from controlplane.run import launch, shim, summary
-from controlplane.run.checks import Asked, CheckReport, Checks, home_policy
 from controlplane.run.emulation import Emulation
 from controlplane.run.launch import Change
 from controlplane.run.numbers import Present, Question, emulated
 from controlplane.run.outputs import Output
-from controlplane.run.redirect import Redirection
+from controlplane.run.redirect import Redirection, home_policy
 from controlplane.run.strict import failures
 from controlplane.run.unchecked import EXIT_CODE, absent_packages, unchecked
 from ptxtools.errors import ConfigError, TesseraError
@@ -32,6 +31,7 @@ from ptxtools.machine.consent import Consent
 
 if TYPE_CHECKING:
     from controlplane.report.statistics import AnalysisReport, Report
+    from controlplane.run.checks import CheckReport, Checks
     from controlplane.run.observation import Observation
 
 NAME = "tessera-run"
@@ -293,7 +293,7 @@ def _execute(emulation: Emulation | None, policy: Policy | None, options: argpar
     layers = [] if emulation is None else [emulation.change()]
     driver = layers[0].driver if layers and layers[0].driver else shim.system_driver()
     observed_run = _is_observed(options)
-    checks = Checks(_asked(options)) if _is_checked(options) else None
+    checks = _checks(options) if _is_checked(options) else None
     redirection: Redirection | None = None
     observation: Observation | None = None
     with ExitStack() as stack:
@@ -372,11 +372,13 @@ def _is_checked(options: argparse.Namespace) -> bool:
     return options.check_writes is not None or options.check_accesses is not None
 
 
-def _asked(options: argparse.Namespace) -> Asked:
+def _checks(options: argparse.Namespace) -> Checks:
+    from controlplane.run.checks import Asked, Checks  # only here: other runs start faster without it
+
     writes, accesses = options.check_writes, options.check_accesses
     what = {"writes": writes is not None, "accesses": accesses is not None}
     limits = {"most": options.check_most, "memory_bytes": options.check_memory}
-    return Asked(writes or accesses, seed=options.check_seed, **what, **limits)
+    return Checks(Asked(writes or accesses, seed=options.check_seed, **what, **limits))
 
 
 def _consent(policy: Policy | None, asked: str | None) -> Consent:
