@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Protocol
 
 from controlplane import __version__
+from controlplane.commands.words import Parser
 from ptxtools.errors import TesseraError
 
 SIGPIPE_CODE = 128 + signal.SIGPIPE
@@ -57,7 +58,7 @@ def module_of(name: str) -> Command:
 
 def parser(*chosen: str) -> argparse.ArgumentParser:
     """For all commands, with the options of some."""
-    result = argparse.ArgumentParser(
+    result = Parser(
         prog="tessera",
         description=ABOUT,
         epilog=MORE,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controlplane.commands.split import STATS_FILE, split
+from controlplane.commands.words import Parser
 from controlplane.machine.emulate import SPEC
 from controlplane.policy import Launches, Policy, amount_of, read_policy
 from controlplane.policy.explain import with_usual_memory
@@ -52,7 +53,7 @@ class Outcome:
 
 
 def parser(name: str = NAME) -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(
+    result = Parser(
         prog=name,
         usage=f"{name} [options] -- program [argument ...]",
         description="Run an unmodified CUDA program. Ends with its exit code, or 128 + n if signal n ended it; with 3 "
@@ -349,6 +350,11 @@ def _scheduled(words: str, emulation: Emulation | None) -> Policy:
             found = _present(emulation, driver, [], stack)()
         others = [gpu for gpu in range(len(found.gpus)) if gpu != found.first]
         most = len(found.gpus) if words == "all" else numbers[0]
+        if words == "all" and len(found.gpus) == 1:
+            print(
+                f"{NAME}: --gpus all: there is one GPU, which all launches run on; --emulate 2 has more",
+                file=sys.stderr,
+            )
         if not 0 < most <= len(found.gpus):
             raise ConfigError(
                 f"--gpus {words}: this machine has {len(found.gpus)}", expected="all, or as many as there are"

@@ -1,5 +1,6 @@
 """What `--emulate` asks for: a number of GPUs, catalogue names or a YAML file, as a description of one machine."""
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -65,7 +66,9 @@ def parse(spec: str) -> Machine:
     names = [name.strip().lower() for name in spec.split(",")]
     for name in names:
         if name not in gpus:
-            raise ConfigError(f"--emulate {spec}: no GPU {name!r} in the catalogue ({', '.join(gpus)})", expected=SPEC)
+            nearest = difflib.get_close_matches(name, gpus, 1)
+            hint = f", did you mean {nearest[0]}?" if nearest else f" ({', '.join(gpus)})"
+            raise ConfigError(f"--emulate {spec}: no GPU {name!r} in the catalogue{hint}", expected=SPEC)
     if len(names) > MAX_DEVICES:
         raise ConfigError(f"--emulate {spec}: {len(names)} GPUs", expected=f"at most {MAX_DEVICES}")
     return machine_of(gpus[name] for name in names)

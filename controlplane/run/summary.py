@@ -11,6 +11,7 @@ from controlplane.base.tables import amount, duration, table
 from controlplane.machine.emulate import Machine
 from controlplane.machine.file import MachineFile
 from controlplane.policy import Launches
+from controlplane.policy.reasons import told
 from controlplane.policy.table import Copies, Schedule
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def to_text(
         reasons = ", ".join(f"{reason}: {count}" for reason, count in launches.kept_reasons.items())
         because = f" ({reasons})" if reasons else ""
         parts.append(f"  kept home although a rule sent them elsewhere: {launches.kept_home}{because}")
+        parts += [f"    {each}" for each in told(launches.kept_reasons)]
         if launches.schedule is not None:
             parts.append(f"  {gained(launches.schedule)}")
         parts += [f"  {each}" for each in _given(launches)]
