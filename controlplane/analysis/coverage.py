@@ -22,6 +22,7 @@ from controlplane.analysis.pointers import FOLLOWED, Kernel, Pointers
 from controlplane.analysis.result import Analysis
 from controlplane.analysis.traced import LOST_CODE, NO_CODE, Images, TracedLaunch, Used, UsedFunction, events, used
 from controlplane.base.demangle import demangle
+from controlplane.base.screen import Progress
 from controlplane.observe.trace import Trace
 from ptxtools.access import flat
 from ptxtools.access.template import AccessKind
@@ -242,14 +243,20 @@ def analyse_all(
                 found[key] = analysis
     if missing:
         say(f"{len(missing)} functions are not in the cache and are analysed now")
-    for key, process in missing.items():
-        opened = images.of(process.traced, key)
-        if opened is None:
-            found[key] = Analysis(unknown_description(key.function, LOST_CODE))
-        else:
-            analyst.make(key, opened, partial(found.__setitem__, key))
-    analyst.pool.wait(WAIT_SECONDS)
-    analyst.pool.finish()
+    with Progress("functions analysed", len(missing)) as progress:
+
+        def keep(key: Key, analysis: Analysis) -> None:
+            found[key] = analysis
+            progress.step()
+
+        for key, process in missing.items():
+            opened = images.of(process.traced, key)
+            if opened is None:
+                keep(key, Analysis(unknown_description(key.function, LOST_CODE)))
+            else:
+                analyst.make(key, opened, partial(keep, key))
+        analyst.pool.wait(WAIT_SECONDS)
+        analyst.pool.finish()
     return found
 
 

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controlplane.base import screen
 from controlplane.commands.split import STATS_FILE, split
 from controlplane.commands.words import Parser
 from controlplane.machine.emulate import SPEC
@@ -245,10 +246,10 @@ def _run(options: argparse.Namespace) -> int:
     missing = unchecked(outcome.launches, outcome.checks, outcome.analysis, verify)
     _report(emulation, outcome, options, outputs)
     for each in missing:
-        print(f"{NAME}: {each}", file=sys.stderr)
+        screen.show(f"{NAME}: {each}\n", sys.stderr)
     failed = list(failures(outcome.launches, outcome.checks)) if options.strict else []
     for each in failed:
-        print(f"{NAME}: --strict: {each}", file=sys.stderr)
+        screen.show(f"{NAME}: --strict: {each}\n", sys.stderr)
     return EXIT_CODE if (missing or failed) and outcome.code == 0 else outcome.code
 
 
@@ -406,24 +407,24 @@ def _report(
             _write_statistics(output, text)
     explanation = None if emulation is None else emulation.explanation(options.command[0])
     if explanation and (options.summary or options.stats):
-        sys.stderr.write(f"\n{NAME}: {explanation}\n")
+        screen.show(f"\n{NAME}: {explanation}\n", sys.stderr)
     elif options.summary and (result is not None or outcome.launches is not None):
         waited_ns = None if outcome.report is None else outcome.report.waited_ns
         with_kernels = outcome.report is None
         tables = summary.to_text(result, outcome.launches, with_kernels=with_kernels, waited_ns=waited_ns)
-        sys.stderr.write(f"\n{NAME}: {tables}")
+        screen.show(f"\n{NAME}: {tables}", sys.stderr)
     if options.trace is not None and options.summary and outcome.report is not None:
-        sys.stderr.write(_trace_line(outcome.report))
+        screen.show(_trace_line(outcome.report), sys.stderr)
     if options.summary and outcome.analysis is not None:
-        sys.stderr.write(_analysis_line(outcome.analysis))
+        screen.show(_analysis_line(outcome.analysis), sys.stderr)
     if options.summary and outcome.checks is not None:
         from controlplane.run import checks_text
 
-        sys.stderr.write(f"{NAME}: {checks_text.to_text(outcome.checks)}")
+        screen.show(f"{NAME}: {checks_text.to_text(outcome.checks)}", sys.stderr)
     if options.stats and outcome.report is not None and (outcome.report.processes or not explanation):
         from controlplane.report import text as report_text
 
-        sys.stderr.write(f"\n{NAME}: {report_text.to_text(outcome.report)}")
+        screen.show(f"\n{NAME}: {report_text.to_text(outcome.report)}", sys.stderr)
 
 
 def _write_statistics(output: Output, text: str) -> None:
