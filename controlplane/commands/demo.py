@@ -36,9 +36,13 @@ class Ran:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus", type=int, default=2, metavar="N", help="how many GPUs to emulate (default: 2)")
+    parser.add_argument("--show", action="store_true", help="print the program instead, to try things with it")
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.show:
+        print(PROGRAM.read_text(), end="")
+        return 0
     if not 2 <= options.gpus <= MOST_GPUS:
         raise ConfigError(f"--gpus {options.gpus} is not usable here", expected=f"from 2 to {MOST_GPUS}")
     print(

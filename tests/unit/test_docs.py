@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from functools import cache
 from pathlib import Path
+
+from tests.command import TESSERA, with_native
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"!?\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)?\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
@@ -66,3 +69,29 @@ def test_what_troubleshooting_quotes_is_said_somewhere() -> None:
     ]
     assert len(quoted) > 20
     assert [piece for piece in quoted if len(piece) > 3 and piece not in sources] == []
+
+
+def test_the_quick_start_works(native_build: Path, tmp_path: Path) -> None:
+    """Its commands one after the other, as they stand there; but for the installation and what test_demo.py runs."""
+    text = (ROOT / "docs" / "quickstart.md").read_text()
+    (rules,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "rules.yaml").write_text(rules)
+    commands = [each for each in re.findall(r"^    (tessera .*)$", text, re.MULTILINE) if each != "tessera demo"]
+    assert len(commands) > 7
+    environment = with_native(native_build / "native") | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment["PATH"] = f"{TESSERA.parent}{os.pathsep}{environment['PATH']}"
+    said = ""
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            text=True,
+            capture_output=True,
+            cwd=tmp_path,
+            env=environment,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        said += done.stderr
+    assert (tmp_path / "run.json.gz").stat().st_size > 1000
+    assert "matched no launch" not in said

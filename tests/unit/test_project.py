@@ -37,6 +37,10 @@ def test_the_options_table_is_current() -> None:
     output("scripts/gen", "options", "--check")
 
 
+def test_the_tables_of_the_command_line_are_current() -> None:
+    output("scripts/gen", "command-line", "--check")
+
+
 def test_the_picture_is_current() -> None:
     """Of one GPU and of two, for light and dark pages."""
     output("scripts/gen", "picture", "--check")
