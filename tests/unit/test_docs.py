@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
+import shlex
 import subprocess
 from functools import cache
 from pathlib import Path
 
+from controlplane.commands import main, run
+from ptxtools.errors import ConfigError
 from tests.command import TESSERA, with_native
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +74,42 @@ def test_what_troubleshooting_quotes_is_said_somewhere() -> None:
     ]
     assert len(quoted) > 20
     assert [piece for piece in quoted if len(piece) > 3 and piece not in sources] == []
+
+
+def said_commands(page: Path) -> list[str]:
+    """Those in lines of their own and in code spans; placeholders become values, what only begins one is left out."""
+    text = page.read_text()
+    lines = re.findall(r"^(?:    )?(tessera(?:-run)? .*)$", text, re.MULTILINE)
+    spans = re.findall(r"`(tessera(?:-run)? [^`\n]+)`", text)
+    plain = (re.split(r" {3,}|  *#", line)[0].strip() for line in [*lines, *spans])
+    return [each for each in plain if not re.search(r"\.\.\.|\[|COMMAND|, |: ", each)]
+
+
+def parsed(command: str) -> None:
+    """Raises SystemExit or ConfigError if there is no such command or option."""
+    words = shlex.split(re.sub(r"\b(?:N|K|SEED|PID)\b", "5", command).partition(" > ")[0].partition(" | ")[0])
+    if words[0] == "tessera-run" or words[1] == "run":
+        run.parse([*words[1 + (words[0] == "tessera") :], *([] if "--" in words else ["--", "true"])])
+        return
+    main.parser(words[1]).parse_args(words[1:])
+
+
+def test_commands_in_pages_exist() -> None:
+    wrong = []
+    found = [(page, command) for page in pages() if page.name != "CHANGELOG.md" for command in said_commands(page)]
+    assert len(found) > 60
+    for page, command in found:
+        with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
+            try:
+                parsed(command)
+            except SystemExit as end:
+                is_mention = re.search("expected one argument|are required", said.getvalue())
+                wrong += (
+                    [f"{page.relative_to(ROOT)}: {command}: {said.getvalue()}"] if end.code and not is_mention else []
+                )
+            except ConfigError as error:
+                wrong.append(f"{page.relative_to(ROOT)}: {command}: {error}")
+    assert wrong == []
 
 
 def test_the_quick_start_works(native_build: Path, tmp_path: Path) -> None:
