@@ -30,6 +30,7 @@ COMMANDS = {  # what each is for; its module has its name
     "graph": "show what depends on what in a trace, how much of it could run at once on several GPUs, and why not more",
     "policy": "explain, check and try a policy, or print the language of policies as JSON Schema",
     "probe": "make launches of a trace whose ranges are unknown again, on poisoned memory, and say what they write",
+    "top": "watch the programs that run under Tessera now: on which GPUs, how much, and why not elsewhere",
     "trace": "show a trace of tessera-run --trace, or export it for viewers",
 }
 ABOUT = """\
