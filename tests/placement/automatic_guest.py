@@ -1,8 +1,8 @@
-"""Programs of one thread and one stream: `automatic_guest.py requests|answers|guidance|sides|chain TIMES STEPS KIB`.
+"""Programs of one thread and one stream: `automatic_guest.py PROGRAM TIMES STEPS KIB [BRANCHES]`.
 
 requests: so many chains of steps, one after another, each over its own buffer; their results are kept. answers: the
-same, but each begins with a short step of which the host reads the result before it goes on. guidance: two such chains
-begin from the same buffer, and are joined in it, again and again. sides: one chain, and beside it, each time, a short
+same, but each begins with a short step of which the host reads the result before it goes on. guidance: two such chains,
+or BRANCHES, begin from the same buffer, and are joined in it, again and again. sides: one chain, and beside it, each time, a short
 step of weights alone that it needs next. chain: all in one. Steps read weights that all share. A chain comes first, and
 is waited for. Prints the sum of each result.
 """
@@ -86,9 +86,10 @@ def ask(program: Program, flag: Any, buffer: Any) -> int:
 
 def main() -> None:
     what = sys.argv[1]
-    times, steps, kib = map(int, sys.argv[2:])
+    times, steps, kib, *more = map(int, sys.argv[2:])
+    branches = more[0] if more else 2
     program = Program(steps, kib)
-    buffers = [program.buffer(number) for number in range(times if what in ("requests", "answers") else 3)]
+    buffers = [program.buffer(number) for number in range(times if what in ("requests", "answers") else 1 + branches)]
     first = program.buffer(1)
     program.chain(first, first)
     call(driver.cuStreamSynchronize(program.stream))
@@ -102,9 +103,11 @@ def main() -> None:
         call(driver.cuStreamQuery(program.stream))  # whoever has waited for a stream finds it done
     elif what == "guidance":
         for _ in range(times):
-            program.chain(buffers[1], buffers[0])
-            program.chain(buffers[2], buffers[0])
-            program.step(buffers[0], buffers[1], buffers[2])
+            for branch in buffers[1:]:
+                program.chain(branch, buffers[0])
+            program.step(*buffers[:3])
+            for branch in buffers[3:]:
+                program.step(buffers[0], buffers[0], branch)
     else:
         for _ in range(times):
             program.chain(buffers[0], buffers[0])
