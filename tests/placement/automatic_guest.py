@@ -2,9 +2,9 @@
 
 requests: so many chains of steps, one after another, each over its own buffer; their results are kept. answers: the
 same, but each begins with a short step of which the host reads the result before it goes on. guidance: two such chains,
-or BRANCHES, begin from the same buffer, and are joined in it, again and again. sides: one chain, and beside it, each time, a short
-step of weights alone that it needs next. chain: all in one. Steps read weights that all share. A chain comes first, and
-is waited for. Prints the sum of each result.
+or BRANCHES, begin from the same buffer, and are joined in it, again and again. sides: one chain, and beside it, each
+time, a short step of weights alone that it needs next. chain: all in one. Steps read weights that all share. A chain
+comes first, and is waited for. Prints the sum of each result.
 """
 
 import ctypes
