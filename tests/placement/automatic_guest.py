@@ -1,10 +1,11 @@
-"""Programs of one thread and one stream: `automatic_guest.py requests|answers|guidance|sides|chain TIMES STEPS KIB`.
+"""Programs of one thread and one stream: `automatic_guest.py WHAT TIMES STEPS KIB`.
 
 requests: so many chains of steps, one after another, each over its own buffer; their results are kept. answers: the
-same, but each begins with a short step of which the host reads the result before it goes on. guidance: two such chains
-begin from the same buffer, and are joined in it, again and again. sides: one chain, and beside it, each time, a short
-step of weights alone that it needs next. chain: all in one. Steps read weights that all share. A chain comes first, and
-is waited for. Prints the sum of each result.
+same, but each begins with a short step of which the host reads the result before it goes on. pageable, pinned: each
+begins with numbers that the host copies there, of its ordinary or its page-locked memory, to where those of the request
+before were; zeroed: with a memset there. guidance: two such chains begin from the same buffer, and are joined in it,
+again and again. sides: one chain, and beside it, each time, a short step of weights alone that it needs next. chain:
+all in one. Steps read weights that all share. A chain comes first, and is waited for. Prints the sum of each result.
 """
 
 import ctypes
@@ -34,6 +35,7 @@ LOOK = """
 TABLE = ".visible .global .align 4 .u32 table = 1;\n"
 WEIGHTS = 4
 FEW = 64
+TOKENS = 1024
 
 
 class Program:
@@ -45,6 +47,7 @@ class Program:
         self.stream = call(driver.cuStreamCreate(1))
         self.steps, self.count = steps, kib * 256
         self.pinned = int(call(driver.cuMemHostAlloc(4096, 0)))
+        self.tokens = call(driver.cuMemAlloc(4 * TOKENS))
         self.weights = [self.buffer(number) for number in range(WEIGHTS)]
 
     def buffer(self, first: int) -> Any:
@@ -70,6 +73,20 @@ class Program:
         call(driver.cuStreamSynchronize(self.stream))
         return ctypes.c_uint32.from_address(self.pinned).value
 
+    def give(self, what: str, number: int) -> None:
+        """The next request's tokens. Ordinary memory is used again at once."""
+        if what == "zeroed":
+            call(driver.cuMemsetD32Async(self.tokens, number, TOKENS, self.stream))
+            return
+        numbers = numpy.arange(number, number + TOKENS, dtype=numpy.uint32)
+        if what == "pageable":
+            call(driver.cuMemcpyHtoDAsync(self.tokens, numbers, numbers.nbytes, self.stream))
+            numbers[:] = 0
+            return
+        pinned = int(call(driver.cuMemHostAlloc(numbers.nbytes, 0)))
+        ctypes.memmove(pinned, numbers.ctypes.data, numbers.nbytes)
+        call(driver.cuMemcpyHtoDAsync(self.tokens, pinned, numbers.nbytes, self.stream))
+
     def print(self, *buffers: Any) -> None:
         call(driver.cuStreamSynchronize(self.stream))
         for buffer in buffers:
@@ -88,12 +105,18 @@ def main() -> None:
     what = sys.argv[1]
     times, steps, kib = map(int, sys.argv[2:])
     program = Program(steps, kib)
-    buffers = [program.buffer(number) for number in range(times if what in ("requests", "answers") else 3)]
+    given = what in ("pageable", "pinned", "zeroed")
+    buffers = [program.buffer(number) for number in range(times if given or what in ("requests", "answers") else 3)]
     first = program.buffer(1)
     program.chain(first, first)
     call(driver.cuStreamSynchronize(program.stream))
     if what == "requests":
         for buffer in buffers:
+            program.chain(buffer, buffer)
+    elif given:
+        for number, buffer in enumerate(buffers):
+            program.give(what, number)
+            program.step(buffer, buffer, program.tokens, TOKENS)
             program.chain(buffer, buffer)
     elif what == "answers":
         flags = [program.buffer(number) for number in range(times)]
