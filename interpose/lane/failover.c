@@ -315,6 +315,7 @@ static struct tsr_carry_driver real_driver(void)
                                      .launch_ex = tsr_real.cuLaunchKernelEx,
                                      .copy = tsr_real.cuMemcpyDtoDAsync_v2,
                                      .copy_rows = tsr_real.cuMemcpy2DAsync_v2,
+                                     .write = tsr_real.cuMemcpyHtoDAsync_v2,
                                      .set8 = tsr_real.cuMemsetD8Async,
                                      .set16 = tsr_real.cuMemsetD16Async,
                                      .set32 = tsr_real.cuMemsetD32Async,

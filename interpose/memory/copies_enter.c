@@ -119,9 +119,28 @@ CUresult tsr_copies_prepare_lightly(const struct tsr_copies_use *use)
     return is_under_way(use) ? CUDA_SUCCESS : tsr_copies_prepare(use);
 }
 
+/* GPUs on which the stream is to do the same need copies, and come after what was enqueued before uses were noted. Those that cannot do not do it. */
+static void prepare_lanes(const struct tsr_copies_use *use)
+{
+    const struct tsr_session *session = tsr_session();
+    const struct tsr_stream *stream = tsr_stream_seen(use->stream, use->per_thread);
+    for (uint32_t i = 0; i < session->lane_count; i++) {
+        struct tsr_copies_use there = *use;
+        struct tsr_copies_waits waits;
+        there.lane = session->lanes[i];
+        if (!tsr_order_is_there(stream, there.lane) || ask_with_copies(&there, &waits) != CUDA_SUCCESS)
+            continue;
+        uint32_t oldest = tsr_ticket_queue_of(__atomic_load_n(&tsr_tickets.before_all, __ATOMIC_ACQUIRE));
+        if (waits.count == 1 && waits.queues[0] == oldest)
+            tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, oldest);
+    }
+}
+
 static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order_hold *hold)
 {
     CUresult result = CUDA_ERROR_NOT_READY;
+    if (use->lanes)
+        prepare_lanes(use);
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_ERROR_NOT_READY; i++) {
         result = i ? tsr_copies_prepare(use) : tsr_copies_prepare_lightly(use);
         if (result == CUDA_SUCCESS)

@@ -18,7 +18,7 @@
 #include <tessera/apart.h>
 #include <tessera/gpus.h>
 
-#define TSR_LANE_VERSION 10u
+#define TSR_LANE_VERSION 11u
 #define TSR_LANE_RINGS 16u               /* of records: a stream's go to number `stream % TSR_LANE_RINGS` */
 #define TSR_LANE_RING_BYTES (256u << 10) /* of records; a power of two, and more than twice the largest one */
 #define TSR_LANE_FRONT_BYTES (128u << 10) /* the part before the rings, which GPUs read and write */
@@ -109,8 +109,11 @@ enum tsr_lane_record_kind {
     TSR_LANE_WAIT,
     TSR_LANE_SIGNAL,
     TSR_LANE_COPY, /* struct tsr_lane_copy follows */
-    TSR_LANE_SET   /* struct tsr_lane_set follows */
+    TSR_LANE_SET,  /* struct tsr_lane_set follows */
+    TSR_LANE_WRITE /* the bytes follow that are written to device address `value` */
 };
+
+#define TSR_LANE_MOST_WRITTEN 32768u /* bytes of a WRITE */
 
 struct tsr_lane_copy {
     uint64_t to, from; /* device addresses */
@@ -138,7 +141,7 @@ struct tsr_lane_record {
     uint32_t stream; /* slot */
     uint32_t function;
     uint64_t
-        value; /* WAIT: until home[stream] >= value, or, with `function` n not 0, away[stream] of lane n - 1. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
+        value; /* WAIT: until home[stream] >= value, or, with `function` n not 0, away[stream] of lane n - 1. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0. WRITE: an address */
     union {
         struct {
             uint32_t grid[3], block[3];
