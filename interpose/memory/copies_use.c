@@ -486,15 +486,21 @@ static void add_lane_locked(struct inquiry *inquiry, struct tsr_lane_client *lan
     *inquiry->use->lanes |= 1u << (rank - 1);
 }
 
-/* Lanes to which the stream has forked; others come after the work at home when it does. */
+/* Lanes that the stream uses, and to which it has forked: others come after the work at home when it does. */
 static void add_lanes_locked(struct inquiry *inquiry)
 {
     const struct tsr_session *session = tsr_session();
     struct tsr_stream *stream = inquiry->hold->stream;
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    struct tsr_ticket_queue *queue = tsr_tickets.queues.data[asker->queue];
+    if (inquiry->use->lanes)
+        queue->broadcasts++;
+    else
+        queue->strands[asker->strand].used_at = queue->broadcasts;
     if (!inquiry->use->lanes || !stream || !tsr_strands_are_apart(stream))
         return;
     for (uint32_t i = 0; i < session->lane_count && inquiry->result == CUDA_SUCCESS; i++)
-        if (tsr_order_is_there(stream, session->lanes[i]))
+        if (tsr_order_is_there(stream, session->lanes[i]) && tsr_ticket_strand_is_used(queue, i + 1))
             add_lane_locked(inquiry, session->lanes[i]);
 }
 

@@ -28,6 +28,7 @@ struct tsr_ticket_strand {
     uint64_t joined;         /* up to this number, all work that the stream is given from now on comes after the strand's */
     uint64_t shared_read;    /* number of its last work that read memory without a directory */
     uint64_t shared_write;   /* and of its last that wrote such memory */
+    uint64_t used_at;        /* broadcasts of the queue when it last had work that was none */
     uint64_t after
         [TSR_STRANDS]; /* by other strand of the stream: up to this number, work that this strand is given from now on comes after its */
 };
@@ -45,9 +46,10 @@ struct tsr_ticket_queue {
     CUevent
         event; /* after its work up to `recorded`, made before a capture, during which the stream must not be queried; NULL: none */
     uint64_t recorded;
-    uint32_t loose; /* loose calls that have not returned */
-    bool gone;      /* destroyed: work that must come after it waits for `retired` */
-    bool dead;      /* destroyed with its context: all its work is complete */
+    uint32_t loose;      /* loose calls that have not returned */
+    uint64_t broadcasts; /* (launch/broadcast.h); accessed while the stream is held */
+    bool gone;           /* destroyed: work that must come after it waits for `retired` */
+    bool dead;           /* destroyed with its context: all its work is complete */
 };
 
 extern pthread_mutex_t tsr_copies_lock; /* protects the state of all copies */
@@ -119,6 +121,13 @@ uint64_t tsr_ticket_number_of_locked(uint64_t ticket);
  * driver's, the executors'.
  */
 CUresult tsr_tickets_tie_locked(const struct tsr_asker *asker, struct tsr_stream *stream, uint32_t strand, uint64_t number);
+/* Whether the strand has had work of its own since there were a few broadcasts: so it may want to have the next one. */
+static inline bool tsr_ticket_strand_is_used(const struct tsr_ticket_queue *queue, uint32_t strand)
+{
+    return queue->broadcasts - queue->strands[strand].used_at <= 4 * tsr_tickets.strands;
+}
+/* Those of the stream, as a set; 0: the stream has no queue. A hint. */
+uint32_t tsr_tickets_used_strands(CUstream named);
 /* Sets a mark (order/strands.h) after all work of the strand that has a number. The stream is held, and has been since that work got it. */
 CUresult tsr_tickets_mark(struct tsr_stream *stream, uint32_t strand);
 uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier); /* key of tsr_tickets.after: an asker's id, a place */
