@@ -72,12 +72,13 @@ static void note_wait(void *context, uint64_t ticket)
     struct tsr_copies_waits *waits = &inquiry->waits;
     if (tsr_ticket_is_satisfied_locked(&waits->asker, ticket))
         return;
-    uint32_t queue = tsr_tickets.queues.data[tsr_ticket_queue_of(ticket)]->place;
-    for (uint32_t i = 0; i < waits->count; i++)
-        if (waits->queues[i] == queue)
-            return;
-    if (waits->count < TSR_COPIES_MOST_WAITS)
-        waits->queues[waits->count++] = queue;
+    uint32_t at = 0;
+    while (at < waits->count && tsr_ticket_queue_of(waits->tickets[at]) != tsr_ticket_queue_of(ticket))
+        at++;
+    if (at == waits->count && waits->count < TSR_COPIES_MOST_WAITS)
+        waits->tickets[waits->count++] = ticket;
+    else if (at < waits->count && waits->tickets[at] < ticket)
+        waits->tickets[at] = ticket;
 }
 
 static void ignore_wait(void *context, uint64_t ticket)

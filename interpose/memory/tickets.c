@@ -98,6 +98,7 @@ bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named, const struct
                                 .strand = own || tsr_tickets.strands == 1 ? 0 : tsr_lane_rank(lane),
                                 .own = own,
                                 .id = own ? OWN_IDS + (uint32_t)tsr_stream_thread() : queue};
+    asker->id += asker->strand;
     return queue != TSR_NO_QUEUE;
 }
 

@@ -72,9 +72,8 @@ struct tsr_tickets {
     } dropped; /* events of queues, to be destroyed */
     struct tsr_map
         places; /* of queues that are not gone: 1 + place of strand 0, by handle, or by the context of a default stream */
-    struct tsr_map
-        after; /* by pair of places (comes after: a queue's, came before: a strand's): the number up to which it is known to */
-    uint64_t before_all; /* atomic; ticket of all work from before uses were noted; 0: no work elsewhere has begun */
+    struct tsr_map after; /* by pair of places of strands (comes after, came before): the number up to which it is known to */
+    uint64_t before_all;  /* atomic; ticket of all work from before uses were noted; 0: no work elsewhere has begun */
     struct tsr_ticket_queue retired; /* handle NULL: none yet */
 };
 
@@ -85,7 +84,7 @@ struct tsr_asker {
     uint32_t queue;  /* place of strand 0 */
     uint32_t strand; /* of the work */
     bool own;        /* in a thread's own default stream: not ordered with others that share its queue */
-    uint32_t id;     /* first index of tsr_tickets.after */
+    uint32_t id;     /* first index of tsr_tickets.after: the strand's place, or what stands for the thread */
 };
 
 CUcontext tsr_tickets_context(void); /* the calling thread's */
@@ -145,6 +144,12 @@ void tsr_tickets_forget(void);
 
 /* Makes the asker's stream wait for all work that a queue was given. Errors: NOT_READY: another thread is in a loose call. */
 CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct tsr_asker *asker, uint32_t place);
+/*
+ * Makes the asker's strand alone, which is on the lane (NULL: at home), wait for another stream's work up to the ticket; neither stream is joined. Errors:
+ * NOT_SUPPORTED: that is not possible, come_after is.
+ */
+CUresult tsr_tickets_follow(CUstream stream, bool per_thread, struct tsr_lane_client *lane, const struct tsr_asker *asker,
+                            uint64_t ticket);
 /* Another thread may be about to wait for the queue's event, so it is destroyed later, with tsr_tickets.ends write-locked. */
 void tsr_ticket_queue_drop_event_locked(struct tsr_ticket_queue *queue);
 void tsr_tickets_destroy_dropped_locked(void);
