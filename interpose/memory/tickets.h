@@ -123,7 +123,7 @@ CUresult tsr_tickets_tie_locked(const struct tsr_asker *asker, struct tsr_stream
 /* Whether the strand has had work of its own since there were a few broadcasts: so it may want to have the next one. */
 static inline bool tsr_ticket_strand_is_used(const struct tsr_ticket_queue *queue, uint32_t strand)
 {
-    return queue->broadcasts - queue->strands[strand].used_at <= 4 * tsr_tickets.strands;
+    return queue->broadcasts - queue->strands[strand].used_at <= 2 * tsr_tickets.strands;
 }
 /* Those of the stream, as a set; 0: the stream has no queue. A hint. */
 uint32_t tsr_tickets_used_strands(CUstream named);

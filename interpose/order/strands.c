@@ -108,6 +108,7 @@ CUresult tsr_strands_join(struct tsr_stream *stream)
     if (result != CUDA_SUCCESS)
         return result;
     tsr_strands_settle(stream, stream->away);
+    __atomic_store_n(&stream->joins, stream->joins + 1, __ATOMIC_RELAXED);
     if (listener && tsr_strands_are_apart(stream))
         listener->joined(stream);
     return CUDA_SUCCESS;
