@@ -126,8 +126,10 @@ static CUstreamBatchMemOpParams operation_of(const struct tsr_lane_reader *reade
     const struct tsr_lane *lane = reader->lane;
     CUstreamBatchMemOpParams operation = {0};
     if (record->kind == TSR_LANE_WAIT) {
-        const uint64_t *fence =
-            record->function ? &reader->others[record->function - 1]->away[record->stream] : &lane->home[record->stream];
+        uint32_t slot = record->shared_bytes ? record->shared_bytes - 1 : record->stream;
+        const uint64_t *fence = record->function == TSR_LANE_OWN ? &lane->away[slot]
+                                : record->function               ? &reader->others[record->function - 1]->away[slot]
+                                                                 : &lane->home[slot];
         operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
         operation.waitValue.address = (CUdeviceptr)(uintptr_t)fence;
         operation.waitValue.value64 = record->value;
@@ -207,7 +209,7 @@ static CUresult operate(const struct tsr_lane_reader *reader, const struct tsr_l
 
 static bool sees(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
-    return record->kind != TSR_LANE_WAIT || !record->function ||
+    return record->kind != TSR_LANE_WAIT || !record->function || record->function == TSR_LANE_OWN ||
            (record->function <= TSR_LANES && reader->others[record->function - 1]);
 }
 

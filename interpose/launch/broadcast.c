@@ -7,6 +7,7 @@
 #include "lane/streams.h"
 #include "memory/home_only.h"
 #include "memory/readback.h"
+#include "memory/tickets.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/order.h"
@@ -73,6 +74,8 @@ bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_
     if (!work->count || !tsr_order_by_data || !tsr_copies_matter() || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
     struct tsr_lane_client *last = tsr_order_lane(handle, per_thread);
+    if (last && tsr_tickets_used_strands(tsr_stream_named(handle, per_thread)) == 1u << tsr_lane_rank(last))
+        return false;
     if (tsr_copies_enter(&use, hold) != CUDA_SUCCESS)
         return false;
     if (hold->stream && work->lanes) /* it goes on where it was */

@@ -35,7 +35,7 @@ struct tsr_broadcast_work tsr_broadcast_of_copy(CUdeviceptr to, const void *from
 /* A memset of memory that GPUs share, all of which it overwrites. */
 struct tsr_broadcast_work tsr_broadcast_of_set(const struct tsr_lane_set *what);
 
-/* Before it is enqueued at home. False: it is to be done in another way, and nothing is held. */
+/* Before it is enqueued at home. False: it is to be done in another way, and nothing is held; so it is if the stream uses no other GPU than that of its last work. */
 bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_work *work, struct tsr_order_hold *hold);
 /* After that; result: what enqueuing it gave. */
 CUresult tsr_broadcast_leave(struct tsr_broadcast_work *work, struct tsr_order_hold *hold, CUresult result);

@@ -15,6 +15,8 @@
 #include "object/session.h"
 #include "driver/stream_handle.h"
 
+#include <string.h>
+
 #define MOST_PITCH INT32_MAX
 
 struct moved {
@@ -167,10 +169,24 @@ static CUresult leave(struct tsr_order_hold *hold, CUresult result)
 static bool give(CUstream stream, bool per_thread, CUdeviceptr to, const void *from, size_t bytes,
                  struct tsr_broadcast_work *work, struct tsr_lane_copy *what, struct tsr_order_hold *hold)
 {
+    work->count = 0;
     if (!has_strands() || !bytes || !is_shared(to, bytes, bytes, 1) || tsr_arena_holds((uintptr_t)from, 1))
         return false;
     *work = tsr_broadcast_of_copy(to, from, bytes, what);
     return tsr_broadcast_enter(stream, per_thread, work, hold);
+}
+
+/* The same for the stream's GPU alone, if that is another one than home and the stream uses no other. */
+static bool give_there(CUstream stream, bool per_thread, const struct tsr_broadcast_work *work, struct moved *moved)
+{
+    struct tsr_lane_record record = work->record;
+    if (!work->count || work->home_only || (record.kind == TSR_LANE_WRITE && work->bytes > TSR_LANE_MOST_WRITTEN))
+        return false;
+    if (record.kind == TSR_LANE_WRITE)
+        record.param_bytes = work->bytes;
+    moved->count = work->count;
+    memcpy(moved->touches, work->touches, sizeof moved->touches);
+    return follow(stream, per_thread, &record, work->data, moved);
 }
 
 static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_lane_set *what, struct tsr_broadcast_work *work,
@@ -211,7 +227,7 @@ static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_la
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) \
     FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
             per_thread, true, give(stream, per_thread, dst, (const void *)(uintptr_t)src, bytes, &work, &what, &hold), \
-            copy_bytes(stream, per_thread, dst, src, bytes, &moved), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes))
+            copy_bytes(stream, per_thread, dst, src, bytes, &moved) || give_there(stream, per_thread, &work, &moved), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes))
 BYTES(cuMemcpyAsync, false)
 BYTES(cuMemcpyAsync_ptsz, true)
 BYTES(cuMemcpyDtoDAsync_v2, false)
@@ -220,7 +236,8 @@ BYTES(cuMemcpyDtoDAsync_v2_ptsz, true)
 #define FROM_HOST(symbol, per_thread)                                                                                          \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) \
     FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
-            per_thread, false, give(stream, per_thread, dst, src, bytes, &work, &what, &hold), false, \
+            per_thread, false, give(stream, per_thread, dst, src, bytes, &work, &what, &hold), \
+            give_there(stream, per_thread, &work, &moved), \
             tsr_copies_loose_bytes(stream, per_thread, dst, 0, bytes))
 FROM_HOST(cuMemcpyHtoDAsync_v2, false)
 FROM_HOST(cuMemcpyHtoDAsync_v2_ptsz, true)

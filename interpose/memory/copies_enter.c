@@ -102,6 +102,16 @@ static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_cop
     return result == CUDA_SUCCESS && waits->missing ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
+static CUresult come_after(const struct tsr_copies_use *use, const struct tsr_asker *asker, uint64_t ticket)
+{
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (use->lane || use->tracked)
+        result = tsr_tickets_follow(use->stream, use->per_thread, use->lane, asker, ticket);
+    if (result != CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    return tsr_tickets_come_after(use->stream, use->per_thread, asker, tsr_ticket_queue_of(ticket));
+}
+
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
 {
     struct tsr_copies_waits waits;
@@ -110,7 +120,7 @@ CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
         return result;
     result = ask_with_copies(use, &waits);
     for (uint32_t i = 0; i < waits.count && result == CUDA_SUCCESS; i++)
-        result = tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, waits.queues[i]);
+        result = come_after(use, &waits.asker, waits.tickets[i]);
     return result;
 }
 
@@ -131,7 +141,7 @@ static void prepare_lanes(const struct tsr_copies_use *use)
         if (!tsr_order_is_there(stream, there.lane) || ask_with_copies(&there, &waits) != CUDA_SUCCESS)
             continue;
         uint32_t oldest = tsr_ticket_queue_of(__atomic_load_n(&tsr_tickets.before_all, __ATOMIC_ACQUIRE));
-        if (waits.count == 1 && waits.queues[0] == oldest)
+        if (waits.count == 1 && tsr_ticket_queue_of(waits.tickets[0]) == oldest)
             tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, oldest);
     }
 }

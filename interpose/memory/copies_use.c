@@ -72,12 +72,13 @@ static void note_wait(void *context, uint64_t ticket)
     struct tsr_copies_waits *waits = &inquiry->waits;
     if (tsr_ticket_is_satisfied_locked(&waits->asker, ticket))
         return;
-    uint32_t queue = tsr_tickets.queues.data[tsr_ticket_queue_of(ticket)]->place;
-    for (uint32_t i = 0; i < waits->count; i++)
-        if (waits->queues[i] == queue)
-            return;
-    if (waits->count < TSR_COPIES_MOST_WAITS)
-        waits->queues[waits->count++] = queue;
+    uint32_t at = 0;
+    while (at < waits->count && tsr_ticket_queue_of(waits->tickets[at]) != tsr_ticket_queue_of(ticket))
+        at++;
+    if (at == waits->count && waits->count < TSR_COPIES_MOST_WAITS)
+        waits->tickets[waits->count++] = ticket;
+    else if (at < waits->count && waits->tickets[at] < ticket)
+        waits->tickets[at] = ticket;
 }
 
 static void ignore_wait(void *context, uint64_t ticket)
@@ -486,15 +487,21 @@ static void add_lane_locked(struct inquiry *inquiry, struct tsr_lane_client *lan
     *inquiry->use->lanes |= 1u << (rank - 1);
 }
 
-/* Lanes to which the stream has forked; others come after the work at home when it does. */
+/* Lanes that the stream uses, and to which it has forked: others come after the work at home when it does. */
 static void add_lanes_locked(struct inquiry *inquiry)
 {
     const struct tsr_session *session = tsr_session();
     struct tsr_stream *stream = inquiry->hold->stream;
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    struct tsr_ticket_queue *queue = tsr_tickets.queues.data[asker->queue];
+    if (inquiry->use->lanes)
+        queue->broadcasts++;
+    else
+        queue->strands[asker->strand].used_at = queue->broadcasts;
     if (!inquiry->use->lanes || !stream || !tsr_strands_are_apart(stream))
         return;
     for (uint32_t i = 0; i < session->lane_count && inquiry->result == CUDA_SUCCESS; i++)
-        if (tsr_order_is_there(stream, session->lanes[i]))
+        if (tsr_order_is_there(stream, session->lanes[i]) && tsr_ticket_strand_is_used(queue, i + 1))
             add_lane_locked(inquiry, session->lanes[i]);
 }
 

@@ -90,6 +90,13 @@ def test_what_the_host_gives_a_request_holds_no_other_up(native_build: Path, tmp
     assert alone.virtual_ns / ran.virtual_ns > 1.7
 
 
+@pytest.mark.parametrize("end", sampled(["recorded", "awaited", "called"], ["recorded", "awaited"]))
+def test_the_rule_s_clock_knows_what_is_waited_for(native_build: Path, tmp_path: Path, end: str) -> None:
+    """What it says was gained is what was."""
+    alone, ran = placed(native_build / "native", tmp_path, 2, (end, *REQUESTS[1:]))
+    assert ran.report["schedule"]["gain"] == pytest.approx(alone.virtual_ns / ran.virtual_ns, rel=0.08)
+
+
 def test_branches_of_a_step_run_at_the_same_time(native_build: Path, tmp_path: Path) -> None:
     """Two at a time, joined in each step; what begins the next one waits for the join, and not for the other branch."""
     alone, ran = placed(native_build / "native", tmp_path, 2, GUIDANCE)
