@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 DEMO = "python3 -m venv .venv && . .venv/bin/activate && pip install --quiet . && tessera demo\n"
 TESTS = "python3 -m venv .venv && . .venv/bin/activate && pip install --quiet '.[test]' && pytest\n"
@@ -41,9 +43,9 @@ def test_the_tables_of_the_command_line_are_current() -> None:
     output("scripts/gen", "command-line", "--check")
 
 
-def test_the_picture_is_current() -> None:
-    """Of one GPU and of two, for light and dark pages."""
-    output("scripts/gen", "picture", "--check")
+@pytest.mark.parametrize("name", ["picture", "terminal"])
+def test_pictures_are_current(name: str) -> None:
+    output("scripts/gen", name, "--check")
 
 
 def test_licence_and_version() -> None:
