@@ -132,14 +132,10 @@ def _age(pid: int) -> float:
 
 def _machine(data: bytes) -> tuple[int | None, tuple[Device, ...], tuple[Kernel, ...]]:
     """Of an emulated machine's file; nothing if it is of another release."""
-    ffi, text = records.header("machine.h")
-    if len(data) < ffi.sizeof("struct tsr_machine"):
+    record = _record("machine", data)
+    if record is None:
         return None, (), ()
-    record: Any = ffi.from_buffer("struct tsr_machine *", data)
-    if (record.magic, record.version) != tuple(
-        records.constant(text, f"TSR_MACHINE_{name}", "machine.h") for name in ("MAGIC", "VERSION")
-    ):
-        return None, (), ()
+    ffi, _ = records.header("machine.h")
     devices = tuple(
         Device(number, _text(ffi, record.devices[number].name), live.launches, live.busy_ns, live.memory_used_bytes)
         for number, live in ((number, record.live[number]) for number in range(record.device_count))
@@ -152,17 +148,23 @@ def _machine(data: bytes) -> tuple[int | None, tuple[Device, ...], tuple[Kernel,
     return int(record.virtual_ns), devices, kernels
 
 
+def _record(name: str, data: bytes) -> Any:
+    """As the header of that name has it; None: it is something else, or of another release."""
+    ffi, text = records.header(f"{name}.h")
+    if len(data) < ffi.sizeof(f"struct tsr_{name}"):
+        return None
+    record: Any = ffi.from_buffer(f"struct tsr_{name} *", data)
+    wanted = tuple(records.constant(text, f"TSR_{name.upper()}_{each}", f"{name}.h") for each in ("MAGIC", "VERSION"))
+    return record if (record.magic, record.version) == wanted else None
+
+
 def _text(ffi: Any, field: Any) -> str:
     return bytes(ffi.buffer(field)).partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def _counted(data: bytes) -> Launches | None:
     """Of a decision table; None if it is of another release."""
-    ffi, text = records.header("policy.h")
-    if len(data) < ffi.sizeof("struct tsr_policy"):
-        return None
-    record: Any = ffi.from_buffer("struct tsr_policy *", data)
-    if record.version != records.constant(text, "TSR_POLICY_VERSION", "policy.h"):
+    if _record("policy", data) is None:
         return None
     home, executors = live_devices(data)
     place, _ = live_memory(data)
