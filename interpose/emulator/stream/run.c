@@ -3,6 +3,7 @@
 #include "../machine/clock.h"
 #include "../machine/live.h"
 #include "../memory/describe.h"
+#include "base/demangle.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -25,7 +26,7 @@ void tsr_engine_observe_grids(tsr_grid_observer *chosen)
 static void report_fault(const struct tsr_item *item)
 {
     const struct tsr_fault *fault = tsr_grid_fault(item->grid);
-    const char *kernel = item->work.kernel.desc.function->name;
+    const char *kernel = TSR_KERNEL_NAME(item->work.kernel.desc.function->name);
     char thread[96], where[192] = "";
     if (!fault)
         return;
@@ -52,7 +53,7 @@ static bool start(struct tsr_item *item)
     if (!result)
         return true;
     item->grid = NULL;
-    tsr_error("kernel %s could not be started: error %d", desc->function->name, (int)result);
+    tsr_error("kernel %s could not be started: error %d", TSR_KERNEL_NAME(desc->function->name), (int)result);
     tsr_context_fail(item->work.context, result);
     return false;
 }
@@ -66,11 +67,12 @@ static void report_slow(struct tsr_item *item)
         return;
     item->begun_real_ns = 0;
     tsr_grid_blocks(item->grid, &done, &blocks);
-    tsr_warn(
-        "kernel %s has been running on emulated GPU %u for %llu ms: %llu of %llu blocks are done; %s", desc->function->name,
-        desc->device, (unsigned long long)slow_ms, (unsigned long long)done, (unsigned long long)blocks,
-        tsr_grid_made_progress(item->grid) ? "emulated GPUs are thousands of times slower than real ones, try smaller inputs"
-                                           : "the others wait for something to be written to memory");
+    tsr_warn("kernel %s has been running on emulated GPU %u for %llu ms: %llu of %llu blocks are done; %s",
+             TSR_KERNEL_NAME(desc->function->name), desc->device, (unsigned long long)slow_ms, (unsigned long long)done,
+             (unsigned long long)blocks,
+             tsr_grid_made_progress(item->grid)
+                 ? "emulated GPUs are thousands of times slower than real ones, try smaller inputs"
+                 : "the others wait for something to be written to memory");
 }
 
 static void count_touched(struct tsr_machine *machine, uint32_t device, const struct tsr_cost *cost)
