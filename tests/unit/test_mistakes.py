@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from test_doctor import ANSWER, FACTS, LINKS
 
 from controlplane.commands import doctor as doctor_command
 from controlplane.commands import run
@@ -22,7 +23,6 @@ from controlplane.machine.doctor import diagnose
 from controlplane.policy.reasons import WORDS
 from ptxtools.native import records
 from tests.command import TESSERA_RUN
-from tests.unit.test_doctor import ANSWER, FACTS, LINKS
 
 ALL = 'version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: "*"}, device: 1}\n'
 FILES = {
