@@ -15,7 +15,7 @@ from typing import Protocol
 
 from controlplane import __version__
 from controlplane.commands.words import Parser
-from ptxtools.errors import TesseraError
+from ptxtools.errors import ConfigError, TesseraError
 
 SIGPIPE_CODE = 128 + signal.SIGPIPE
 RUN = "run"  # the same as `tessera-run`, whose options end where a program begins
@@ -83,6 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from controlplane.commands import run
 
         return run.main(words[1:], name="tessera run")
+    if not words:
+        parser().print_help()
+        return ConfigError.exit_code
     options = parser(*words[:1]).parse_args(words)
     try:
         code = module_of(options.command).run(options)

@@ -17,7 +17,7 @@ from test_doctor import ANSWER, FACTS, LINKS
 
 from controlplane.commands import doctor as doctor_command
 from controlplane.commands import run
-from controlplane.commands.main import main
+from controlplane.commands.main import COMMANDS, main
 from controlplane.demo import branches
 from controlplane.machine.doctor import diagnose
 from controlplane.policy.reasons import WORDS
@@ -234,3 +234,10 @@ def test_the_doctor_answers(change: dict[str, object], cause: str, step: str) ->
 def test_every_reason_is_told_in_words() -> None:
     found = records.header("records.h")[0].typeof("enum tsr_reason").relements
     assert set(WORDS) == {name.removeprefix("TSR_REASON_").lower() for name in found} - {"none"}
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    said = capsys.readouterr().out
+    assert all(f"    {name} " in said or f"    {name}\n" in said for name in COMMANDS)
+    assert "tessera demo  " in said
