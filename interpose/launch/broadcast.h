@@ -27,6 +27,7 @@ struct tsr_broadcast_work {
     struct tsr_lane_record record; /* WRITE: its address is that of all bytes */
     const void *data;              /* behind the record; all bytes of a WRITE */
     uint32_t bytes;                /* of that */
+    CUstream stream;               /* once it is entered; never NULL */
     uint32_t lanes;                /* set of those that do it, too */
 };
 
@@ -34,6 +35,9 @@ struct tsr_broadcast_work {
 struct tsr_broadcast_work tsr_broadcast_of_copy(CUdeviceptr to, const void *from, size_t bytes, struct tsr_lane_copy *what);
 /* A memset of memory that GPUs share, all of which it overwrites. */
 struct tsr_broadcast_work tsr_broadcast_of_set(const struct tsr_lane_set *what);
+
+/* Tells whoever places launches of a copy or memset that is given to these GPUs (by rank, a set). */
+void tsr_broadcast_tell(CUstream named, const struct tsr_touch *touches, uint32_t count, uint32_t gpus);
 
 /* Before it is enqueued at home. False: it is to be done in another way, and nothing is held; so it is if the stream uses no other GPU than that of its last work. */
 bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_work *work, struct tsr_order_hold *hold);

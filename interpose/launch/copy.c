@@ -11,6 +11,7 @@
 #include "memory/copies.h"
 #include "order/order.h"
 #include "order/strands.h"
+#include "schedule/automatic.h"
 #include "driver/real.h"
 #include "object/session.h"
 #include "driver/stream_handle.h"
@@ -59,6 +60,7 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
     uint32_t gpu = session->lane_device[tsr_lane_number(lane)];
     if (*result == CUDA_SUCCESS && gpu < TSR_GPUS)
         tsr_session_count(&tsr_session_counts(session)->copies[gpu], 1);
+    tsr_broadcast_tell(tsr_stream_named(handle, per_thread), moved->touches, moved->count, 1u << tsr_lane_rank(lane));
     return true;
 }
 
@@ -155,7 +157,11 @@ static bool enter_tracked(CUstream handle, bool per_thread, const struct moved *
         return false;
     use.tracked = true;
     *result = tsr_copies_enter(&use, hold);
-    return *result == CUDA_SUCCESS;
+    if (*result != CUDA_SUCCESS)
+        return false;
+    tsr_broadcast_tell(tsr_stream_named(handle, per_thread), moved->touches, moved->count, 1);
+    tsr_automatic_begins(tsr_stream_named(handle, per_thread));
+    return true;
 }
 
 static CUresult leave(struct tsr_order_hold *hold, CUresult result)
@@ -213,6 +219,7 @@ static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_la
             return moved.result;                                                                                               \
         if (waits_not && enter_tracked(stream, per_thread, &moved, &hold, &result)) {                                          \
             result = tsr_real.symbol arguments;                                                                                \
+            tsr_automatic_ends(tsr_stream_named(stream, per_thread));                                                          \
             tsr_order_leave(&hold);                                                                                            \
             return result == CUDA_SUCCESS ? tsr_order_state() : result;                                                        \
         }                                                                                                                      \

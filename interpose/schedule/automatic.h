@@ -1,6 +1,6 @@
 /*
  * Launches that no rule of the policy places, under `schedule: auto`: what the rule of tessera/place.h is asked and told in a program's process.
- * It knows launches, what the host waits for, and where strands are joined: not copies, memsets, or launches whose function nobody knows. For programs that launch from one thread:
+ * It knows launches, how long copies and memsets take, what the host waits for, and where strands are joined: not launches whose function nobody knows. For programs that launch from one thread:
  * others are served, one at a time.
  */
 #ifndef TSR_SCHEDULE_AUTOMATIC_H
@@ -56,6 +56,13 @@ uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane);
 /* Around the launch just told of, at home: whether it is a sample, whose time is taken. The stream's GPU is home. */
 void tsr_automatic_begins(CUstream stream);
 void tsr_automatic_ends(CUstream stream);
+
+/*
+ * A copy or memset of so many bytes that is given to all of these GPUs (by rank, a set): it is chosen where. If home is among them, begins and ends go around it there,
+ * and the same thread has told before.
+ */
+enum tsr_automatic_kind { TSR_AUTOMATIC_COPY = 1, TSR_AUTOMATIC_SET, TSR_AUTOMATIC_GIVE };
+void tsr_automatic_gave(CUstream stream, enum tsr_automatic_kind kind, uint64_t bytes, uint32_t gpus);
 
 /* Around a call in which the host waits for all that is in the stream; NULL: for all there is. */
 void tsr_automatic_wait_begins(void);

@@ -411,6 +411,25 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
                                      option.missing + (gpu == home ? 0 : launch->constants[gpu])};
 }
 
+void tsr_place_given(struct tsr_place *place, const struct tsr_place_launch *work, uint32_t gpus, double finish_ns[3])
+{
+    double home_ns = work->ns[place->options.home];
+    for (uint32_t number = 0; number < TSR_PLACE_COURSES; number++) {
+        struct tsr_place_course *course = &place->courses[number];
+        double now_ns = work->now_ns + course->behind_ns;
+        finish_ns[number] = 0;
+        for (uint32_t left = gpus; left; left &= left - 1) {
+            double *free_ns = &course->free_ns[__builtin_ctz(left)];
+            *free_ns = later(*free_ns, later(now_ns, work->after_ns[number])) + work->ns[__builtin_ctz(left)];
+            finish_ns[number] = later(finish_ns[number], *free_ns);
+        }
+        course->single_ns = later(course->single_ns, now_ns) + home_ns;
+    }
+    place->single_ns = later(place->single_ns, work->now_ns + place->single_behind_ns) + home_ns;
+    place->given_ns += home_ns;
+    place->given_away |= gpus != 1u << place->options.home;
+}
+
 void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu)
 {
     double *link_ns = &place->courses[TSR_PLACE_ACTUAL].link_ns[gpu][place->options.home];
