@@ -11,7 +11,6 @@
 #include "object/session.h"
 #include "order/order.h"
 #include "order/strands.h"
-#include "schedule/automatic.h"
 
 static bool is_in_host_space(uint64_t address, uint64_t bytes)
 {
@@ -62,18 +61,6 @@ struct tsr_broadcast_work tsr_broadcast_of_set(const struct tsr_lane_set *what)
     return work;
 }
 
-void tsr_broadcast_tell(CUstream named, const struct tsr_touch *touches, uint32_t count, uint32_t gpus)
-{
-    bool reads = false, from_host = false;
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        reads |= !touches[i].writes;
-        from_host |= is_in_host_space(touches[i].first, 1);
-        bytes += touches[i].writes ? touches[i].end - touches[i].first : 0;
-    }
-    tsr_automatic_gave(named, from_host ? TSR_AUTOMATIC_GIVE : reads ? TSR_AUTOMATIC_COPY : TSR_AUTOMATIC_SET, bytes, gpus);
-}
-
 bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_work *work, struct tsr_order_hold *hold)
 {
     struct tsr_copies_use use = {.touches = work->touches,
@@ -86,15 +73,12 @@ bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_
     if (!work->count || !tsr_order_by_data || !tsr_copies_matter() || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
     struct tsr_lane_client *last = tsr_order_lane(handle, per_thread);
-    work->stream = tsr_stream_named(handle, per_thread);
     if (last && tsr_tickets_used_strands(tsr_stream_named(handle, per_thread)) == 1u << tsr_lane_rank(last))
         return false;
     if (tsr_copies_enter(&use, hold) != CUDA_SUCCESS)
         return false;
     if (hold->stream && work->lanes) /* it goes on where it was */
         __atomic_store_n(&hold->stream->lane, last, __ATOMIC_RELEASE);
-    tsr_broadcast_tell(tsr_stream_named(handle, per_thread), work->touches, work->count, 1 | work->lanes << 1);
-    tsr_automatic_begins(tsr_stream_named(handle, per_thread));
     return true;
 }
 
@@ -123,7 +107,6 @@ static CUresult do_there(const struct tsr_broadcast_work *work, struct tsr_lane_
 CUresult tsr_broadcast_leave(struct tsr_broadcast_work *work, struct tsr_order_hold *hold, CUresult result)
 {
     const struct tsr_session *session = tsr_session();
-    tsr_automatic_ends(work->stream);
     for (uint32_t left = work->lanes; left && result == CUDA_SUCCESS; left &= left - 1)
         result = do_there(work, session->lanes[__builtin_ctz(left)], hold->stream->slot);
     tsr_order_leave(hold);

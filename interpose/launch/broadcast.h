@@ -1,7 +1,7 @@
 /*
  * Few bytes that the host gives a stream: small copies from its memory, and memsets. Which GPU will read them is not known yet, and none is to wait for
  * another one's work to get them. So the stream's work on each GPU writes them to that GPU's own copy, where it comes after what
- * has used them there (memory/copies.h). Only under data order.
+ * has used them there (memory/copies.h). Only under data order, and where a policy says where launches run: schedule/automatic.h chooses one GPU.
  *
  * What lies in the host's ordinary memory is taken when the call is made, as the driver does. Page-locked memory is read by each GPU when the stream
  * gets there: the program must not change it before it knows that the stream has, and then all GPUs have.
@@ -27,7 +27,6 @@ struct tsr_broadcast_work {
     struct tsr_lane_record record; /* WRITE: its address is that of all bytes */
     const void *data;              /* behind the record; all bytes of a WRITE */
     uint32_t bytes;                /* of that */
-    CUstream stream;               /* once it is entered; never NULL */
     uint32_t lanes;                /* set of those that do it, too */
 };
 
@@ -35,9 +34,6 @@ struct tsr_broadcast_work {
 struct tsr_broadcast_work tsr_broadcast_of_copy(CUdeviceptr to, const void *from, size_t bytes, struct tsr_lane_copy *what);
 /* A memset of memory that GPUs share, all of which it overwrites. */
 struct tsr_broadcast_work tsr_broadcast_of_set(const struct tsr_lane_set *what);
-
-/* Tells whoever places launches of a copy or memset that is given to these GPUs (by rank, a set). */
-void tsr_broadcast_tell(CUstream named, const struct tsr_touch *touches, uint32_t count, uint32_t gpus);
 
 /* Before it is enqueued at home. False: it is to be done in another way, and nothing is held; so it is if the stream uses no other GPU than that of its last work. */
 bool tsr_broadcast_enter(CUstream handle, bool per_thread, struct tsr_broadcast_work *work, struct tsr_order_hold *hold);

@@ -227,6 +227,13 @@ static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *b
     }
 }
 
+/* Launches of other streams may be between the events around one: then they measure those, too. */
+static bool is_shared_locked(uint32_t gpu)
+{
+    uint64_t launches = state->place.decided[gpu];
+    return state->given[gpu].since && launches - state->given[gpu].since < ALONE;
+}
+
 static void ask_locked(const struct tsr_automatic_launch *launch)
 {
     uint64_t bytes = 0;
@@ -241,6 +248,9 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     stream->related = launch->related;
     memcpy(asked.after_ns, stream->after_ns, sizeof asked.after_ns);
     asked.last = stream->last;
+    asked.shared = 0;
+    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
+        asked.shared |= (uint32_t)is_shared_locked(gpu) << gpu;
     asked.allowed = may_leave ? all_gpus : 1u << HOME;
     asked.stays = may_leave && state->stays;
     if (launch->touches) {
@@ -257,29 +267,6 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     asked.like = class.shape ? class.shape->key : (uintptr_t)launch->function;
     for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
         asked.ns[gpu] = tsr_class_ns(&state->classes, &class, gpu, bytes) * state->place.pace;
-}
-
-void tsr_automatic_gave(CUstream handle, enum tsr_automatic_kind kind, uint64_t bytes, uint32_t gpus)
-{
-    const uint32_t size[3] = {64u - (uint32_t)__builtin_clzll(bytes | 1), 1, 1}, one[3] = {1, 1, 1};
-    struct tsr_place_launch work = {0};
-    double finish_ns[TSR_PLACE_COURSES];
-    sample = NULL;
-    class = (struct tsr_class_of){0};
-    asked_at_ns = 0;
-    if (!tsr_automatic_is_on || !gpus)
-        return;
-    pthread_mutex_lock(&lock);
-    struct stream *stream = stream_of_locked(handle);
-    class = tsr_class_find(&state->classes, kind, size, one, 0);
-    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
-        work.ns[gpu] = tsr_class_ns(&state->classes, &class, gpu, bytes) * state->place.pace;
-    work.now_ns = now_ns_locked();
-    memcpy(work.after_ns, stream->after_ns, sizeof work.after_ns);
-    tsr_place_given(&state->place, &work, gpus, finish_ns);
-    raise_to(stream->given.ns, finish_ns);
-    raise_to(state->all.given.ns, finish_ns);
-    pthread_mutex_unlock(&lock);
 }
 
 static void add(uint64_t *to, uint64_t *told_before, uint64_t now)
@@ -391,13 +378,6 @@ static void drop_sample_locked(void)
 {
     *sample_away = (struct tsr_class_of){0};
     state->under_way_away[sample_lane]--;
-}
-
-/* Launches of other streams may be between the events around one: then they measure those, too. */
-static bool is_shared_locked(uint32_t gpu)
-{
-    uint64_t launches = state->place.decided[gpu];
-    return state->given[gpu].since && launches - state->given[gpu].since < ALONE;
 }
 
 static void note_stream_locked(uint32_t gpu, CUstream stream)

@@ -1,6 +1,6 @@
 /*
  * Launches that no rule of the policy places, under `schedule: auto`: what the rule of tessera/place.h is asked and told in a program's process.
- * It knows launches, how long copies and memsets take, what the host waits for, and where strands are joined: not launches whose function nobody knows. For programs that launch from one thread:
+ * Copies and memsets whose touches are known are placed as launches are. It also knows what the host waits for, and where strands are joined. For programs that launch from one thread:
  * others are served, one at a time.
  */
 #ifndef TSR_SCHEDULE_AUTOMATIC_H
@@ -57,12 +57,10 @@ uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane);
 void tsr_automatic_begins(CUstream stream);
 void tsr_automatic_ends(CUstream stream);
 
-/*
- * A copy or memset of so many bytes that is given to all of these GPUs (by rank, a set): it is chosen where. If home is among them, begins and ends go around it there,
- * and the same thread has told before.
- */
-enum tsr_automatic_kind { TSR_AUTOMATIC_COPY = 1, TSR_AUTOMATIC_SET, TSR_AUTOMATIC_GIVE };
-void tsr_automatic_gave(CUstream stream, enum tsr_automatic_kind kind, uint64_t bytes, uint32_t gpus);
+/* What stands for copies and memsets, in the place of a function; their grid is the size that is told from others. */
+#define TSR_AUTOMATIC_COPY ((const struct tsr_function_record *)1)
+#define TSR_AUTOMATIC_SET ((const struct tsr_function_record *)2)
+#define TSR_AUTOMATIC_GIVE ((const struct tsr_function_record *)3) /* from the host */
 
 /* Around a call in which the host waits for all that is in the stream; NULL: for all there is. */
 void tsr_automatic_wait_begins(void);

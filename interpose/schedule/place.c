@@ -232,8 +232,10 @@ static void ask(struct question *question, struct tsr_place *place, const struct
         const struct tsr_place_part *part = &launch->parts[i];
         if (!writer && number != TSR_PLACE_ACTUAL)
             continue;
+        double shared_ns =
+            writer && launch->shared >> writer->gpu[number] & 1 ? question->course->free_ns[writer->gpu[number]] : 0;
         question->reads[question->count++] = (struct read){
-            .done_ns = writer ? writer->finish_ns[number] : 0,
+            .done_ns = writer ? later(writer->finish_ns[number], shared_ns) : 0,
             .bytes = part->bytes,
             .holders = number == TSR_PLACE_ACTUAL ? part->holders : writer->holders[number],
             .gpu = writer ? writer->gpu[number] : (uint32_t)__builtin_ctz(part->holders | 1u << (TSR_GPUS - 1)),
@@ -409,25 +411,6 @@ struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr
         *slot_of(place, ticket) = choice->own;
     return (struct tsr_place_answer){option.start_ns, option.finish_ns, choice->own.single_ns,
                                      option.missing + (gpu == home ? 0 : launch->constants[gpu])};
-}
-
-void tsr_place_given(struct tsr_place *place, const struct tsr_place_launch *work, uint32_t gpus, double finish_ns[3])
-{
-    double home_ns = work->ns[place->options.home];
-    for (uint32_t number = 0; number < TSR_PLACE_COURSES; number++) {
-        struct tsr_place_course *course = &place->courses[number];
-        double now_ns = work->now_ns + course->behind_ns;
-        finish_ns[number] = 0;
-        for (uint32_t left = gpus; left; left &= left - 1) {
-            double *free_ns = &course->free_ns[__builtin_ctz(left)];
-            *free_ns = later(*free_ns, later(now_ns, work->after_ns[number])) + work->ns[__builtin_ctz(left)];
-            finish_ns[number] = later(finish_ns[number], *free_ns);
-        }
-        course->single_ns = later(course->single_ns, now_ns) + home_ns;
-    }
-    place->single_ns = later(place->single_ns, work->now_ns + place->single_behind_ns) + home_ns;
-    place->given_ns += home_ns;
-    place->given_away |= gpus != 1u << place->options.home;
 }
 
 void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu)

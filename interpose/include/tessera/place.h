@@ -85,7 +85,9 @@ struct tsr_place_launch {
     uint64_t written;
     uint64_t constants[16]; /* bytes that each GPU lacks */
     uint32_t allowed;       /* set of GPUs */
-    bool stays;             /* it really goes home, whatever the ways say */
+    uint32_t
+        shared; /* set of those that have work of other streams, too, and do it side by side: what was given first is not done first */
+    bool stays; /* it really goes home, whatever the ways say */
     uint32_t part_count;
     struct tsr_place_part parts[12]; /* TSR_PLACE_PARTS */
 };
@@ -190,9 +192,6 @@ TSR_PLACE_API void tsr_place_choose(struct tsr_place *place, const struct tsr_pl
 /* It was given to the GPU, which may be another one. ticket: its own; 0: nobody will wait for it. */
 TSR_PLACE_API struct tsr_place_answer tsr_place_take(struct tsr_place *place, const struct tsr_place_launch *launch,
                                                      struct tsr_place_choice *choice, uint32_t gpu, uint64_t ticket);
-/* Other work was given to all of the GPUs (a set), of which launches are told nothing but its time: ns, after_ns, now_ns. Gets when it is done, by course. */
-TSR_PLACE_API void tsr_place_given(struct tsr_place *place, const struct tsr_place_launch *work, uint32_t gpus,
-                                   double finish_ns[3]);
 /* Its constants are being copied to the GPU, as chosen. */
 TSR_PLACE_API void tsr_place_fetched(struct tsr_place *place, const struct tsr_place_launch *launch, uint32_t gpu);
 /* A launch was seen to end. */
