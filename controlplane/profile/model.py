@@ -77,6 +77,9 @@ class GpuType:
     fixed_ns: float
     copy_engines: int
     compute: tuple[int, int] = (0, 0)
+    threads_per_sm: int = 0
+    blocks_per_sm: int = 0
+    shared_per_sm_bytes: int = 0
     sm_limit: int = 0
 
 
@@ -100,7 +103,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """gpus: the type of each. home: the number of the program's own GPU. emulated: times are of a virtual clock."""
+    """gpus: the type of each. home: the number of the program's own GPU. emulated: times are of a virtual clock.
+
+    call_ns: what a call of the driver costs its thread.
+    """
 
     types: tuple[GpuType, ...]
     gpus: tuple[int, ...]
@@ -108,6 +114,7 @@ class Machine:
     home: int = 0
     emulated: bool = False
     driver: str = ""
+    call_ns: float = 0.0
 
     @property
     def home_type(self) -> int:
