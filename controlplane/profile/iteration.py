@@ -133,7 +133,7 @@ def _starts(found: Dependencies, numbers: Sequence[int], symbols: NDArray[np.int
     """Where iterations begin: at the cheapest place to cut, after a wait if there is a choice."""
     somewhere = _run(symbols, length, len(symbols) // 2 % length)
     inside = np.arange(max(somewhere.start, 1), somewhere.stop)
-    costs = _crossing(found, numbers, somewhere.start)[inside]
+    costs = _crossing(found, numbers, length)[inside]
     most = int(inside[-1]) + 1 if len(inside) else 0
     sums = np.bincount(inside % length, costs, length)
     by_phase = sums / np.maximum(np.bincount(inside % length, minlength=length), 1)
@@ -161,13 +161,15 @@ def _run(symbols: NDArray[np.int32], length: int, phase: int) -> range:
     return range(longest, longest + size)
 
 
-def _crossing(found: Dependencies, numbers: Sequence[int], first: int) -> NDArray[np.float64]:
-    """At each place: fresh bytes that operations from there on need of those before it, and after `first`."""
+def _crossing(found: Dependencies, numbers: Sequence[int], length: int) -> NDArray[np.float64]:
+    """At each place: fresh bytes that operations from there on need of those before it, up to an iteration away: what
+    comes before all of them, and what gathers their results in the end, cross every place.
+    """
     place = {number: index for index, number in enumerate(numbers)}
     change = np.zeros(len(numbers) + 1)
     for index, number in enumerate(numbers):
         for (writer, _), size in found.raw[number].items():
-            if place.get(writer, -1) >= first and not found.is_constant(writer, number):
+            if place.get(writer, -1) >= index - length and writer in place and not found.is_constant(writer, number):
                 change[place[writer] + 1] += max(size, 1)
                 change[index + 1] -= max(size, 1)
     return np.cumsum(change)[:-1]
