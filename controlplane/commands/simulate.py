@@ -87,4 +87,4 @@ def _load(options: argparse.Namespace, profile: Profile) -> Load:
         return arrivals(options.arrivals, options.count or usual, options.at_a_time or profile.iteration.threads)
     if options.requests is not None:
         return Load(options.count or 0, (), options.requests)
-    return Load(options.count or 0, (), 0)
+    return Load(options.count or 0, threads=profile.iteration.threads)

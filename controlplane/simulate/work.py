@@ -12,6 +12,7 @@ from controlplane.graph.versions import dependencies
 from controlplane.profile.model import Carried, GpuType, LaunchClass, Profile
 from controlplane.profile.program import unrolled
 
+MEMSET = 0.1  # of a GPU; its memory is what limits
 READ_BACK = 64 << 10  # bytes that the host copies from where they are (interpose/memory/readback.h)
 
 
@@ -134,6 +135,8 @@ def _of_type(profile: Profile, gpu_type: int, missing: dict[str, None]) -> list[
 
 def share_of(of: LaunchClass, kind: GpuType) -> float:
     """Of the GPU's SMs that a launch takes, as far as its shape says: registers may keep more blocks from fitting."""
+    if of.what is What.MEMSET:
+        return MEMSET
     threads = of.block[0] * of.block[1] * of.block[2]
     sms = kind.sm_limit or kind.sm_count
     if of.what is not What.LAUNCH or not threads or not sms or not kind.threads_per_sm:
