@@ -96,7 +96,7 @@ class Cutter:
         price = np.concatenate(parts)
         finite = np.isfinite(price)
         total = float(price[finite].sum())
-        fine = FINE / max(total, 1e-300)
+        fine = FINE / total if total > 0 else 1.0
         capacity = np.full(self.arcs, int(FINE) + 1, dtype=np.int64)
         capacity[: self.priced][finite] = np.floor(price[finite] * fine).astype(np.int64)
         self.flow.set_arcs_capacity(self.numbers, capacity)
@@ -104,6 +104,6 @@ class Cutter:
         if status != self.flow.OPTIMAL:
             raise AssertionError(f"a maximal flow ended with {status}")
         kind = np.ones(net.nodes, dtype=np.int64)
-        side = np.asarray(self.flow.get_source_side_min_cut())
+        side = np.asarray(self.flow.get_source_side_min_cut(), dtype=np.int64)
         kind[side[side < net.nodes]] = 0
         return kind, float(base.sum()) + self.flow.optimal_flow() / fine

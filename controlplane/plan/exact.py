@@ -150,12 +150,48 @@ def shortest_period(net: Net, scale: Scales, prices: Prices, best: float) -> Exa
     return Exact(run.found, run.best, run.steps <= STEPS)
 
 
-class _Soonest:
+class Placer:
+    """Nodes in the order of the program, one after another. place: by joined node, -1 where it is open."""
+
+    def __init__(self, course: Course, of: list[int], place: list[int]) -> None:
+        self.course, self.of, self.place = course, of, place
+
+    def placed(
+        self, node: int, gpu: int, free: list[float], ports: list[float], end: list[float], there: dict[tuple[int, int], float]
+    ) -> tuple[float, list[float], list[float], dict[tuple[int, int], float]]:
+        """As Course.latency does it: ports outwards, then inwards."""
+        course, kinds = self.course, self.course.kinds
+        free, ports = free[:], ports[:]
+        ready = free[gpu]
+        copied = False
+        for value in course.reads[node]:
+            writer = course.producer[value]
+            source = self.place[self.of[writer]]
+            if source == gpu:
+                continue
+            key = (value, gpu)
+            if key not in there:
+                if not copied:
+                    there, copied = dict(there), True
+                messages, stream = course.messages[value], course.stream_ns[source][gpu]
+                busy = max(end[writer], ports[source], ports[kinds + gpu]) + messages * course.message_ns[source][gpu]
+                busy += course.bytes[value] * course.ns_per_byte[source][gpu]
+                ports[source] = ports[kinds + gpu] = busy
+                there[key] = busy + course.latency_ns[source][gpu]
+                free[source] += messages * stream
+                ready += messages * stream
+            ready = max(ready, there[key])
+        ready += course.ns[node][gpu]
+        free[gpu] = ready
+        return ready, free, ports, there
+
+
+class _Soonest(Placer):
     """Depth first in the order of the program."""
 
     def __init__(self, given: Problem, course: Course, net: Net, scale: Scales, best: float) -> None:
-        self.given, self.course, self.best = given, course, best
-        self.of: list[int] = net.of.tolist()
+        super().__init__(course, net.of.tolist(), [-1] * net.nodes)
+        self.given, self.best = given, best
         self.steps = 0
         self.found: list[int] | None = None
         self.memory = _Memory(net, scale)
@@ -168,7 +204,6 @@ class _Soonest:
                 tail[source] = max(tail[source], tail[reader] + least[reader])
         self.tail: list[float] = tail.tolist()
         self.rest: list[float] = np.concatenate([np.cumsum(least[::-1])[::-1], [0.0]]).tolist()
-        self.place: list[int] = [-1] * net.nodes
         self.last = given.nodes
 
     def search(self, node: int, free: list[float], ports: list[float], end: list[float], there: dict[tuple[int, int], float]) -> None:
@@ -201,35 +236,6 @@ class _Soonest:
             if known < 0:
                 self.place[group] = -1
                 self.memory.take(group, kind)
-
-    def placed(
-        self, node: int, gpu: int, free: list[float], ports: list[float], end: list[float], there: dict[tuple[int, int], float]
-    ) -> tuple[float, list[float], list[float], dict[tuple[int, int], float]]:
-        """As Course.latency does it: ports outwards, then inwards."""
-        course, kinds = self.course, self.course.kinds
-        free, ports = free[:], ports[:]
-        ready = free[gpu]
-        copied = False
-        for value in course.reads[node]:
-            writer = course.producer[value]
-            source = self.place[self.of[writer]]
-            if source == gpu:
-                continue
-            key = (value, gpu)
-            if key not in there:
-                if not copied:
-                    there, copied = dict(there), True
-                messages, stream = course.messages[value], course.stream_ns[source][gpu]
-                busy = max(end[writer], ports[source], ports[kinds + gpu]) + messages * course.message_ns[source][gpu]
-                busy += course.bytes[value] * course.ns_per_byte[source][gpu]
-                ports[source] = ports[kinds + gpu] = busy
-                there[key] = busy + course.latency_ns[source][gpu]
-                free[source] += messages * stream
-                ready += messages * stream
-            ready = max(ready, there[key])
-        ready += course.ns[node][gpu]
-        free[gpu] = ready
-        return ready, free, ports, there
 
 
 def soonest(given: Problem, course: Course, net: Net, scale: Scales, best: float) -> Exact:

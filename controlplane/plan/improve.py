@@ -9,10 +9,10 @@ from controlplane.plan.problem import Floats, Ints
 from controlplane.plan.splice import worth
 from controlplane.plan.uses import Scales, Uses, fits, uses
 
-MOST_NUMBERS = 3_000_000  # of one table of what each step changes
+MOST_NUMBERS = 600_000  # of one table of what each step changes
 STEPS = 150
 PAIRED = 48  # of the most promising steps, each pair of them
-POWER = 24.0  # a sum of so high powers is nearly the largest, but falls when any of the large ones does
+POWER = 64.0  # a sum of so high powers is nearly the largest, but falls when any of the large ones does
 
 
 def can_improve(net: Net, scale: Scales) -> bool:
@@ -25,6 +25,7 @@ def improve(net: Net, scale: Scales, kind: Ints, depth: float | None = None, ste
     if not can_improve(net, scale):
         return kind, use
     tables = _Tables(net, scale)
+    best, least = (kind, use), float(worth(scale, use.rows, depth))
     for _ in range(steps):
         rows, memory = tables.changes(kind, use)
         chosen = _one(net, scale, use, rows, memory, depth) or _two(net, scale, kind, use, rows, memory, depth)
@@ -34,7 +35,10 @@ def improve(net: Net, scale: Scales, kind: Ints, depth: float | None = None, ste
         for node, to in chosen:
             kind[node] = to
         use = uses(net, scale, kind)
-    return kind, use
+        value = float(worth(scale, use.rows, depth))
+        if value < least:
+            best, least = (kind, use), value
+    return best
 
 
 def _smooth(scale: Scales, rows: Floats, depth: float | None) -> Floats:

@@ -15,7 +15,9 @@ from controlplane.plan.problem import Flags, Floats, Ints, Problem, Residents, S
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Net:
-    """of: for each node of what was joined, the joined one. The other fields are as in Problem."""
+    """of: for each node of what was joined, the joined one; values_of, residents_of: the same for those, -1 where
+    nothing is left. The other fields are as in Problem.
+    """
 
     of: Ints
     ns: Floats
@@ -24,6 +26,8 @@ class Net:
     state_bytes: Floats
     values: Values
     residents: Residents
+    values_of: Ints
+    residents_of: Ints
 
     @property
     def nodes(self) -> int:
@@ -44,6 +48,8 @@ def tied(given: Problem) -> Net:
         given.state_bytes,
         given.values,
         given.residents,
+        np.arange(len(given.values.bytes)),
+        np.arange(len(given.residents.bytes)),
     )
     return join(plain, given.tie)
 
@@ -54,15 +60,18 @@ def join(net: Net, key: Ints) -> Net:
     place = np.argsort(np.argsort(first, kind="stable"), kind="stable")
     of = place[inverse].astype(np.int64)
     nodes = len(first)
-    values = _values(net.values, of, nodes)
-    residents = _residents(net.residents, of, nodes)
+    values, values_of = _values(net.values, of, nodes)
+    residents, residents_of = _residents(net.residents, of, nodes)
     if nodes == net.nodes:
-        return Net(of, net.ns, net.label, net.allowed, net.state_bytes, values, residents)
+        return Net(
+            of, net.ns, net.label, net.allowed, net.state_bytes, values, residents, values_of, residents_of
+        )
     ns = np.stack([np.bincount(of, column, nodes) for column in np.where(net.allowed, net.ns, 0.0).T], axis=1)
     never = np.stack([np.bincount(of, column, nodes) for column in (~net.allowed).T.astype(np.float64)], axis=1)
     label = np.zeros(nodes, dtype=np.int64)
     label[of[::-1]] = net.label[::-1]
-    return Net(of, ns, label, never == 0, np.bincount(of, net.state_bytes, nodes), values, residents)
+    state = np.bincount(of, net.state_bytes, nodes)
+    return Net(of, ns, label, never == 0, state, values, residents, values_of, residents_of)
 
 
 def _members(given: Sets, of: Ints, nodes: int) -> tuple[Ints, Ints]:
@@ -71,7 +80,7 @@ def _members(given: Sets, of: Ints, nodes: int) -> tuple[Ints, Ints]:
     return pairs // nodes, pairs % nodes
 
 
-def _values(given: Values, of: Ints, nodes: int) -> Values:
+def _values(given: Values, of: Ints, nodes: int) -> tuple[Values, Ints]:
     producer = of[given.producer]
     owner, reader = _members(given.consumers, of, nodes)
     outside = reader != producer[owner]
@@ -79,15 +88,19 @@ def _values(given: Values, of: Ints, nodes: int) -> Values:
     return _alike(producer, given.bytes, given.messages, owner, reader, nodes)
 
 
-def _residents(given: Residents, of: Ints, nodes: int) -> Residents:
+def _residents(given: Residents, of: Ints, nodes: int) -> tuple[Residents, Ints]:
     owner, user = _members(given.users, of, nodes)
     nobody = np.full(len(given.bytes), -1, dtype=np.int64)
-    merged = _alike(nobody, given.bytes, np.zeros(len(nobody)), owner, user, nodes)
-    return Residents(merged.bytes, merged.consumers)
+    merged, place = _alike(nobody, given.bytes, np.zeros(len(nobody)), owner, user, nodes)
+    return Residents(merged.bytes, merged.consumers), place
 
 
-def _alike(producer: Ints, bytes_: Floats, messages: Floats, owner: Ints, member: Ints, nodes: int) -> Values:
-    """Values whose members lie together, those with equal writer and members as one, those without members left out."""
+def _alike(
+    producer: Ints, bytes_: Floats, messages: Floats, owner: Ints, member: Ints, nodes: int
+) -> tuple[Values, Ints]:
+    """Values whose members lie together, those with equal writer and members as one, those without members left out;
+    and what became of each.
+    """
     count = len(producer)
     sizes = np.bincount(owner, minlength=count)
     kept = np.flatnonzero(sizes)
@@ -100,12 +113,15 @@ def _alike(producer: Ints, bytes_: Floats, messages: Floats, owner: Ints, member
     length = sizes[chosen]
     start = np.concatenate([[0], np.cumsum(length)])
     at = np.repeat(starts[chosen] - start[:-1], length) + np.arange(start[-1])
-    return Values(
+    became = np.full(count, -1, dtype=np.int64)
+    became[kept] = place
+    values = Values(
         producer[chosen],
         np.bincount(place, bytes_[kept], len(chosen)),
         np.bincount(place, messages[kept], len(chosen)),
         Sets(start.astype(np.int64), member[at]),
     )
+    return values, became
 
 
 def _key(producer: Ints, owner: Ints, member: Ints, count: int, nodes: int) -> Ints:

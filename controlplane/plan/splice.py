@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import islice, permutations
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from controlplane.plan.problem import Floats, Ints, Sets
 from controlplane.plan.uses import Scales, Uses, fits, uses
 
 MOST_ORDERS = 24
+MOST_JUDGED = 3_000_000  # cuts that are judged, by orders of the parts and kinds of GPUs
 ROUNDS = 4
 OVERFULL = 1000.0  # what memory that is not there costs, times the period
 
@@ -92,19 +93,13 @@ class Splicer:
         for to in range(scale.kinds):
             needed = _needed(states, self.reads, net.values.consumers, first == to, second == to)
             sent = np.flatnonzero(needed & (writer != to))
-            if not len(sent):
-                continue
-            for source in range(scale.kinds):
+            for source in np.unique(writer[sent]).tolist():
                 here = sent[writer[sent] == source]
-                if not len(here):
-                    continue
-                some_bytes, some_messages = _changes(states, here, (bytes_, messages), net.nodes)
-                for row in range(scale.rows):
-                    per_byte, per_message = (each[row, source, to] for each in (scale.ns_per_byte, scale.ns_per_message))
-                    if per_byte:
-                        rows[:, row] += per_byte * some_bytes
-                    if per_message:
-                        rows[:, row] += per_message * some_messages
+                both = _changes(states, here, (bytes_, messages), net.nodes)
+                costs = scale.ns_per_byte[:, source, to], scale.ns_per_message[:, source, to]
+                for amount, cost in zip(both, costs, strict=True):
+                    for row in np.flatnonzero(cost).tolist():
+                        rows[:, row] += cost[row] * amount
 
 
 def _after(gain: Floats) -> Floats:
@@ -160,7 +155,8 @@ def splice(
     splicer = Splicer(net, scale)
     best: tuple[float, Ints] | None = None
     work = np.cumsum(net.ns.min(axis=1))
-    orders = list(permutations(range(len(parts))))[:MOST_ORDERS]
+    most = MOST_JUDGED // (net.nodes * max(len(parts) - 1, 1) * scale.kinds**2)
+    orders = list(islice(permutations(range(len(parts))), min(max(most, 2), MOST_ORDERS)))
     for order in orders:
         made = _blocks(splicer, [parts[each] for each in order], work, depth)
         if made is not None and (best is None or made[0] < best[0]):
