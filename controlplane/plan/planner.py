@@ -16,7 +16,7 @@ from controlplane.plan import exact, steady
 from controlplane.plan.course import Course, least
 from controlplane.plan.cut import Prices
 from controlplane.plan.decompose import Decomposed
-from controlplane.plan.problem import Floats, Ints, Objective, Problem
+from controlplane.plan.problem import Floats, Ints, Kind, Objective, Problem
 from controlplane.plan.quickest import quickest
 from controlplane.plan.solve import MOST_JOINED, SECONDS, SHORT, Mixed, Solver
 from controlplane.plan.splice import worth
@@ -25,7 +25,7 @@ from controlplane.plan.variants import finer, only, regrouped, single
 from ptxtools.errors import PlanError
 
 MARGIN = 0.01
-SHARES = (None, 1.0, 0.6)  # of the requests in flight: how many periods one request may take if nothing overlaps
+SHARES = (1.0, 0.6)  # of the requests in flight: how many periods one request may take if nothing overlaps
 MOST_MACHINES = 16
 NS_PER_HOUR = 3600e9
 SINGLE, ROUTER, CHAIN, PATTERN, KERNEL, MIXED = "one GPU", "by request", "by layer", "same in each layer", "by launch", "mixed"
@@ -109,8 +109,8 @@ class _Throughput:
         self.best = np.inf
         self.left_out: dict[str, str] = {}
         self.limiting: tuple[Problem, Prices] | None = None
-        self.course = Course(given)
-        self.path = least(self.course)
+        self.seen: set[tuple[tuple[Kind, ...], bytes]] = set()
+        self.path = least(Course(given))
 
     def planned(self) -> Planned:
         self.one_gpu()
@@ -203,6 +203,10 @@ class _Throughput:
         self, name: str, given: Problem, mixture: Mixed, some: Sequence[Uses], period_ns: float | None = None
     ) -> None:
         """some: what each placement of the mixture uses. Without a period, it is simulated, unless it cannot win."""
+        key = given.kinds, b"".join(np.float64(weight).tobytes() + kind.astype(np.int8).tobytes() for weight, kind in mixture)
+        if key in self.seen:
+            return
+        self.seen.add(key)
         weights = np.array([weight for weight, _ in mixture])
         rows = sum((weight * use.rows for weight, use in zip(weights, some, strict=True)), np.zeros_like(some[0].rows))
         memory = np.max([use.memory for use in some], axis=0)
@@ -240,12 +244,12 @@ class _Parts:
             return np.inf
         if self.of.limiting is None:
             self.of.limiting = self.given, found.mixture.prices
+        self.by_launch(None, found, found.bound)
+        serial = sum(float(weight * use.serial) for weight, use in zip(found.mixture.weights, found.known.uses, strict=True))
         for share in SHARES:
-            depth = None if share is None else max(share * self.given.requests, 1.0)
-            if share is not None:
+            depth = max(share * self.given.requests, 1.0)
+            if serial > depth * found.mixture.value:
                 self.by_launch(depth, solver.decomposed(depth), np.inf)
-            else:
-                self.by_launch(depth, found, found.bound)
         return found.bound
 
     def by_launch(self, depth: float | None, found: Decomposed, bound: float) -> None:

@@ -1,4 +1,5 @@
-"""The period with so many requests in flight: each begins when another one ends; discrete events.
+"""The period with so many requests in flight: each begins when another one ends; discrete events. The first ones begin
+one after another, spread over the time of one.
 
 A request runs by one of the placements of a mixture, on one GPU of each kind. What it does on a GPU between two transfers
 is one *stretch*. Stretches that are ready share their GPU, as launches of several streams take turns; ports take
@@ -17,6 +18,7 @@ from controlplane.plan.problem import Ints, Problem
 
 EVENTS = 60_000  # that are simulated, about
 LEAST_TURNS = 4  # requests that end, for each that is in flight
+LARGE, LARGE_TURNS = 4000, 2.5  # stretches of a request; requests, if it has so many
 MOST_REQUESTS = 400
 
 
@@ -100,16 +102,17 @@ class _Gpu:
     than when it began. serial: of the event that ends the next one; older ones mean nothing.
     """
 
-    __slots__ = ("at", "into", "out", "owed", "running", "serial", "served")
+    __slots__ = ("at", "busy", "into", "out", "owed", "running", "serial", "served")
 
     def __init__(self) -> None:
-        self.served = self.at = self.out = self.into = self.owed = 0.0
+        self.served = self.at = self.busy = self.out = self.into = self.owed = 0.0
         self.serial = 0
         self.running: list[tuple[float, int, int]] = []  # (served at its end, request, stretch)
 
     def advance(self, now: float) -> None:
         if self.running:
             self.served += (now - self.at) / len(self.running)
+            self.busy += now - self.at
         self.at = now
 
 
@@ -127,6 +130,7 @@ class _Run:
         self.left: list[int] = []
         self.events: list[tuple[float, int, int, int]] = []  # time, request, stretch, serial; 0: it is ready
         self.ends: list[float] = []
+        self.worked: list[float] = []  # by all GPUs, at each end
 
     def begin(self, now: float) -> None:
         """The next request, by the placement that has had the fewest for its weight."""
@@ -148,9 +152,10 @@ class _Run:
             if not stretch.waits:
                 heappush(self.events, (now, number, place, 0))
 
-    def run(self, total: int) -> list[float]:
-        for _ in range(min(self.requests, total)):
-            self.begin(0.0)
+    def run(self, total: int) -> None:
+        apart = max(sum(load) for load in self.loads) / self.requests
+        for turn in range(min(self.requests, total)):
+            self.begin(turn * apart)
         while self.events:
             now, request, place, serial = heappop(self.events)
             stretch = self.plan_of[request][place]
@@ -169,7 +174,6 @@ class _Run:
                 served, request, place = gpu.running[0]
                 left = max(served - gpu.served, 0.0) * len(gpu.running)
                 heappush(self.events, (now + left, request, place, gpu.serial))
-        return self.ends
 
     def done(self, now: float, request: int, place: int, stretch: _Stretch, gpu: _Gpu, total: int) -> None:
         gpu.owed -= stretch.ns
@@ -184,6 +188,9 @@ class _Run:
         self.left[request] -= 1
         if not self.left[request]:
             self.ends.append(now)
+            for each in self.gpus:
+                each.advance(now)
+            self.worked.append(sum(each.busy for each in self.gpus))
             self.waits[request] = []
             if len(self.plan_of) < total:
                 self.begin(now)
@@ -206,7 +213,15 @@ def period(given: Problem, mixture: Sequence[tuple[float, Ints]], requests: int)
     """Of requests whose placements are those of a mixture, by weight."""
     plans = [(weight, stretches(given, kind)) for weight, kind in mixture]
     size = sum(weight * len(plan) for weight, plan in plans) / sum(weight for weight, _ in plans)
-    total = int(min(max(EVENTS / (2 * size), LEAST_TURNS * requests), MOST_REQUESTS + LEAST_TURNS * requests))
-    ends = sorted(_Run(given, plans, requests).run(total))
-    begin, end = total // 3, total - requests
-    return (ends[end - 1] - ends[begin - 1]) / (end - begin) if begin else ends[-1] / total
+    turns = LEAST_TURNS if size < LARGE else LARGE_TURNS
+    total = int(min(max(EVENTS / (2 * size), turns * requests), MOST_REQUESTS + turns * requests))
+    run = _Run(given, plans, requests)
+    run.run(total)
+    if total <= requests + 1:
+        return run.ends[-1] / total
+    # While all are in flight: by the work that was done, which says more than how many ends fell into the time.
+    begin, end = (total - requests) // 3, total - requests
+    work = sum(weight * sum(load) for (weight, _), load in zip(plans, run.loads, strict=True))
+    work /= sum(weight for weight, _ in plans)
+    done = (run.worked[end] - run.worked[begin]) / work if work > 0 else end - begin
+    return (run.ends[end] - run.ends[begin]) / done if done > 0 else run.ends[-1] / total
