@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from controlplane import __version__
-from controlplane.commands import analyze, devices, doctor, graph, policy, probe, trace
+from controlplane.commands import analyze, devices, doctor, graph, policy, probe, profile, trace
 from ptxtools.errors import TesseraError
 
 SIGPIPE_CODE = 128 + signal.SIGPIPE
@@ -30,6 +30,7 @@ COMMANDS: dict[str, Command] = {
     "graph": graph,
     "policy": policy,
     "probe": probe,
+    "profile": profile,
     "trace": trace,
 }
 
