@@ -94,9 +94,7 @@ def least(course: Course) -> float:
                     for source in kinds
                 )
                 soonest[gpu] = max(soonest[gpu], there)
-        row = [
-            soonest[gpu] + course.ns[node][gpu] if allowed[node][gpu] else float("inf") for gpu in kinds
-        ]
+        row = [soonest[gpu] + course.ns[node][gpu] if allowed[node][gpu] else float("inf") for gpu in kinds]
         cost[node] = row
         best = max(best, min(row))
     return best

@@ -96,11 +96,8 @@ def decompose(
 def single(net: Net) -> list[Ints]:
     """All on one kind, as far as its nodes may run there."""
     best = np.argmin(np.where(net.allowed, net.ns, np.inf), axis=1)
-    found = []
-    for kind in range(net.kinds):
-        if net.allowed[:, kind].any():
-            found.append(np.where(net.allowed[:, kind], kind, best).astype(np.int64))
-    return found
+    some = np.flatnonzero(net.allowed.any(axis=0)).tolist()
+    return [np.where(net.allowed[:, kind], kind, best).astype(np.int64) for kind in some]
 
 
 def _paid(scale: Scales, prices: Prices) -> float:

@@ -70,7 +70,9 @@ class _Shortest:
         self.steps, self.kind = 0, np.zeros(net.nodes, dtype=np.int64)
         self.found: Ints | None = None
         self.memory = _Memory(net, scale)
-        weigh = Prices(np.concatenate([prices.rows[:-1] / max(prices.rows[:-1].sum(), 1e-12), [0.0]]), prices.memory * 0)
+        weigh = Prices(
+            np.concatenate([prices.rows[:-1] / max(prices.rows[:-1].sum(), 1e-12), [0.0]]), prices.memory * 0
+        )
         costs = node_prices(net, scale, weigh)
         self.weights = weigh.rows[:-1]
         order = np.argsort(-costs.min(axis=1), kind="stable") if net.nodes > 12 else np.arange(net.nodes)
@@ -93,10 +95,9 @@ class _Shortest:
                 self.touching[node].append(value)
         self.writer: list[int] = net.values.producer.tolist()
         per_byte, per_message = scale.ns_per_byte[:-1], scale.ns_per_message[:-1]
-        self.traffic = (
-            net.values.bytes[:, None, None, None] * per_byte.transpose(1, 2, 0)
-            + net.values.messages[:, None, None, None] * per_message.transpose(1, 2, 0)
-        )
+        self.traffic = net.values.bytes[:, None, None, None] * per_byte.transpose(1, 2, 0) + net.values.messages[
+            :, None, None, None
+        ] * per_message.transpose(1, 2, 0)
         self.place = [-1] * net.nodes
 
     def _own(self) -> Floats:
@@ -135,7 +136,11 @@ class _Shortest:
             for value in self.touching[node]:
                 after = after + self.traffic_of(value)
             limit = self.best * (1 - 1e-9)
-            if self.memory.put(node, kind) and after.max() < limit and self.weights @ after + self.rest[depth + 1] < limit:
+            if (
+                self.memory.put(node, kind)
+                and after.max() < limit
+                and self.weights @ after + self.rest[depth + 1] < limit
+            ):
                 self.search(depth + 1, after)
             self.memory.take(node, kind)
             self.place[node] = -1
@@ -157,7 +162,13 @@ class Placer:
         self.course, self.of, self.place = course, of, place
 
     def placed(
-        self, node: int, gpu: int, free: list[float], ports: list[float], end: list[float], there: dict[tuple[int, int], float]
+        self,
+        node: int,
+        gpu: int,
+        free: list[float],
+        ports: list[float],
+        end: list[float],
+        there: dict[tuple[int, int], float],
     ) -> tuple[float, list[float], list[float], dict[tuple[int, int], float]]:
         """As Course.latency does it: ports outwards, then inwards."""
         course, kinds = self.course, self.course.kinds
@@ -199,14 +210,18 @@ class _Soonest(Placer):
         least = np.where(given.allowed, given.ns, np.inf).min(axis=1)
         tail = np.zeros(given.nodes)
         writer = given.values.producer[given.values.consumers.owners()]
-        for reader, source in sorted(zip(given.values.consumers.members.tolist(), writer.tolist(), strict=True), reverse=True):
+        for reader, source in sorted(
+            zip(given.values.consumers.members.tolist(), writer.tolist(), strict=True), reverse=True
+        ):
             if source < reader:
                 tail[source] = max(tail[source], tail[reader] + least[reader])
         self.tail: list[float] = tail.tolist()
         self.rest: list[float] = np.concatenate([np.cumsum(least[::-1])[::-1], [0.0]]).tolist()
         self.last = given.nodes
 
-    def search(self, node: int, free: list[float], ports: list[float], end: list[float], there: dict[tuple[int, int], float]) -> None:
+    def search(
+        self, node: int, free: list[float], ports: list[float], end: list[float], there: dict[tuple[int, int], float]
+    ) -> None:
         longest = max(end) if end else 0.0
         if node == self.last:
             if longest < self.best * (1 - 1e-9):

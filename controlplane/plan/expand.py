@@ -6,6 +6,7 @@ any. The result is no bound: that comes from a linear program (controlplane/plan
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -146,9 +147,7 @@ class _Network:
         capacity = np.full(len(price), int(FINE) + 1, dtype=np.int64)
         total = float(price[finite].sum())
         capacity[finite] = np.floor(price[finite] * (FINE / total)).astype(np.int64) if total > 0 else 0
-        flow.add_arcs_with_capacity(
-            np.array(self.tail, dtype=np.int32), np.array(self.head, dtype=np.int32), capacity
-        )
+        flow.add_arcs_with_capacity(np.array(self.tail, dtype=np.int32), np.array(self.head, dtype=np.int32), capacity)
         if flow.solve(self.stays, self.moved) != flow.OPTIMAL:
             raise AssertionError("a maximal flow was not found")
         moves = np.ones(self.nodes, dtype=np.bool_)
@@ -158,4 +157,4 @@ class _Network:
 
 
 def _lists(start: Ints, members: Ints) -> list[list[int]]:
-    return [members[a:b].tolist() for a, b in zip(start[:-1], start[1:], strict=True)]
+    return [members[a:b].tolist() for a, b in pairwise(start.tolist())]

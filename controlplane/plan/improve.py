@@ -25,23 +25,28 @@ def improve(net: Net, scale: Scales, kind: Ints, depth: float | None = None, ste
     if not can_improve(net, scale):
         return kind, use
     tables = _Tables(net, scale)
-    best, least = (kind, use), float(worth(scale, use.rows, depth))
+    best, least = (kind, use), float(worth(use.rows, depth))
     for _ in range(steps):
-        rows, memory = tables.changes(kind, use)
-        chosen = _one(net, scale, use, rows, memory, depth) or _two(net, scale, kind, use, rows, memory, depth)
+        rows, memory = tables.changes(kind)
+        chosen = _one(net, scale, use, rows, memory, depth) or _two(net, scale, kind, use, rows, depth)
         if chosen is None:
             break
         kind = kind.copy()
         for node, to in chosen:
             kind[node] = to
         use = uses(net, scale, kind)
-        value = float(worth(scale, use.rows, depth))
+        value = float(worth(use.rows, depth))
         if value < least:
             best, least = (kind, use), value
     return best
 
 
-def _smooth(scale: Scales, rows: Floats, depth: float | None) -> Floats:
+def single_steps(net: Net, scale: Scales, kind: Ints) -> tuple[Floats, Floats]:
+    """[node, kind, row] and [node, kind, kind of memory]: what a node's going there adds to what is used."""
+    return _Tables(net, scale).changes(kind)
+
+
+def _smooth(rows: Floats, depth: float | None) -> Floats:
     value = rows[..., :-1] if depth is None else np.concatenate([rows[..., :-1], rows[..., -1:] / depth], axis=-1)
     top = value.max(axis=-1)
     ratio = value / np.maximum(top, 1e-12)[..., None]
@@ -51,19 +56,19 @@ def _smooth(scale: Scales, rows: Floats, depth: float | None) -> Floats:
 def _one(
     net: Net, scale: Scales, use: Uses, rows: Floats, memory: Floats, depth: float | None
 ) -> list[tuple[int, int]] | None:
-    value = _smooth(scale, use.rows + rows, depth)
+    value = _smooth(use.rows + rows, depth)
     value[~net.allowed | (use.memory + memory > scale.capacity * (1 + 1e-9)).any(axis=2)] = np.inf
     best = int(np.argmin(value))
-    if value.flat[best] < float(_smooth(scale, use.rows, depth)) * (1 - 1e-7):
+    if value.flat[best] < float(_smooth(use.rows, depth)) * (1 - 1e-7):
         return [(best // scale.kinds, best % scale.kinds)]
     return None
 
 
 def _two(
-    net: Net, scale: Scales, kind: Ints, use: Uses, rows: Floats, memory: Floats, depth: float | None
+    net: Net, scale: Scales, kind: Ints, use: Uses, rows: Floats, depth: float | None
 ) -> list[tuple[int, int]] | None:
     """Pairs are judged as if they had nothing to do with each other; the best of them, as they are."""
-    value = _smooth(scale, use.rows + rows, depth)
+    value = _smooth(use.rows + rows, depth)
     value[~net.allowed | (np.arange(scale.kinds) == kind[:, None])] = np.inf
     finite = np.flatnonzero(np.isfinite(value))
     some = finite[np.argsort(value.flat[finite], kind="stable")[: 4 * PAIRED]]
@@ -71,8 +76,8 @@ def _two(
     gain = change[:, int(np.argmax(use.rows[:-1]))]
     kept = np.unique(np.concatenate([np.arange(min(PAIRED, len(some))), np.argsort(gain, kind="stable")[:PAIRED]]))
     some, change = some[kept], change[kept]
-    pairs = _smooth(scale, use.rows + change[:, None] + change[None, :], depth)
-    before = float(worth(scale, use.rows, depth))
+    pairs = _smooth(use.rows + change[:, None] + change[None, :], depth)
+    before = float(worth(use.rows, depth))
     for best in np.argsort(pairs, axis=None, kind="stable")[:12].tolist():
         first, second = some[best // len(some)], some[best % len(some)]
         if first // scale.kinds == second // scale.kinds:
@@ -82,7 +87,7 @@ def _two(
         for node, to in steps:
             new[node] = to
         found = uses(net, scale, new)
-        if fits(scale, found.memory) and float(worth(scale, found.rows, depth)) < before * (1 - 1e-6):
+        if fits(scale, found.memory) and float(worth(found.rows, depth)) < before * (1 - 1e-6):
             return steps
     return None
 
@@ -93,13 +98,12 @@ class _Tables:
     def __init__(self, net: Net, scale: Scales) -> None:
         self.net, self.scale = net, scale
         values = net.values
-        self.cost = (
-            values.bytes[:, None, None, None] * scale.ns_per_byte.transpose(1, 2, 0)
-            + values.messages[:, None, None, None] * scale.ns_per_message.transpose(1, 2, 0)
-        )
+        self.cost = values.bytes[:, None, None, None] * scale.ns_per_byte.transpose(1, 2, 0) + values.messages[
+            :, None, None, None
+        ] * scale.ns_per_message.transpose(1, 2, 0)
         self.owner, self.user = values.consumers.owners(), net.residents.users.owners()
 
-    def changes(self, kind: Ints, use: Uses) -> tuple[Floats, Floats]:
+    def changes(self, kind: Ints) -> tuple[Floats, Floats]:
         """[node, kind, row] and [node, kind, kind of memory]: what a node's going there adds."""
         net, scale, kinds = self.net, self.scale, self.scale.kinds
         every = np.arange(net.nodes)
@@ -146,4 +150,3 @@ class _Tables:
             others = count[self.user, to] - (now == to)
             need = np.where(others == 0, self.net.residents.bytes[self.user], 0.0)
             np.add.at(memory[:, to, to], users.members, need)
-

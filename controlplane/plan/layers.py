@@ -1,7 +1,7 @@
 """Launches that are alike in every layer and every step: the repeated parts of a sequence of labels.
 
-A sequence is cut into parts that repeat a *layer*, and the gaps between them. Nodes of equal offsets in equal layers get
-one key, and so do those of equal offsets in equal gaps: a key for each launch of a layer, however many there are.
+A sequence is cut into parts that repeat a *layer*, and the gaps between them. Nodes of equal offsets in equal layers
+get one key, and so do those of equal offsets in equal gaps: a key for each launch of a layer, however many there are.
 """
 
 from __future__ import annotations

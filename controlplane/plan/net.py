@@ -1,7 +1,7 @@
 """A problem with nodes joined: those that have to be together, or those that are alike in every layer.
 
-Joining keeps sums: times, bytes, messages. What passes within a joined node is no transfer any more, and values with the
-same writer and readers become one. Nodes keep the order of their first members.
+Joining keeps sums: times, bytes, messages. What passes within a joined node is no transfer any more, and values with
+the same writer and readers become one. Nodes keep the order of their first members.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controlplane.plan.problem import Flags, Floats, Ints, Problem, Residents, Sets, Values
+from controlplane.plan.problem import Flags, Floats, Ints, Problem, Residents, Sets, Values, summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ class Net:
 
     @property
     def kinds(self) -> int:
-        return self.ns.shape[1]
+        return int(self.ns.shape[1])
 
 
 def tied(given: Problem) -> Net:
@@ -63,14 +63,12 @@ def join(net: Net, key: Ints) -> Net:
     values, values_of = _values(net.values, of, nodes)
     residents, residents_of = _residents(net.residents, of, nodes)
     if nodes == net.nodes:
-        return Net(
-            of, net.ns, net.label, net.allowed, net.state_bytes, values, residents, values_of, residents_of
-        )
-    ns = np.stack([np.bincount(of, column, nodes) for column in np.where(net.allowed, net.ns, 0.0).T], axis=1)
-    never = np.stack([np.bincount(of, column, nodes) for column in (~net.allowed).T.astype(np.float64)], axis=1)
+        return Net(of, net.ns, net.label, net.allowed, net.state_bytes, values, residents, values_of, residents_of)
+    ns = np.stack([summed(of, column, nodes) for column in np.where(net.allowed, net.ns, 0.0).T], axis=1)
+    never = np.stack([summed(of, column, nodes) for column in (~net.allowed).T.astype(np.float64)], axis=1)
     label = np.zeros(nodes, dtype=np.int64)
     label[of[::-1]] = net.label[::-1]
-    state = np.bincount(of, net.state_bytes, nodes)
+    state = summed(of, net.state_bytes, nodes)
     return Net(of, ns, label, never == 0, state, values, residents, values_of, residents_of)
 
 
@@ -117,17 +115,17 @@ def _alike(
     became[kept] = place
     values = Values(
         producer[chosen],
-        np.bincount(place, bytes_[kept], len(chosen)),
-        np.bincount(place, messages[kept], len(chosen)),
+        summed(place, bytes_[kept], len(chosen)),
+        summed(place, messages[kept], len(chosen)),
         Sets(start.astype(np.int64), member[at]),
     )
     return values, became
 
 
 def _key(producer: Ints, owner: Ints, member: Ints, count: int, nodes: int) -> Ints:
-    """Equal for values with the same writer and members: a sum of numbers drawn for each node, the same in every run."""
+    """Equal for values with the same writer and members: a sum of numbers drawn for each node, always the same."""
     drawn = np.random.default_rng(20).integers(0, 2**63, size=(2, nodes + 1), dtype=np.uint64)
     key = drawn[0][producer] * np.uint64(0x9E3779B97F4A7C15)
     starts = np.searchsorted(owner, np.arange(count + 1))
     total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(drawn[1][member], dtype=np.uint64)])
-    return (key + total[starts[1:]] - total[starts[:-1]]).view(np.int64)
+    return np.asarray((key + total[starts[1:]] - total[starts[:-1]]).view(np.int64))

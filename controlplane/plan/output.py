@@ -14,6 +14,8 @@ def to_json(planned: Planned, notes: Sequence[str] = ()) -> dict[str, object]:
         "requests": planned.given.requests,
         "bound_ns": planned.bound_ns,
         "gap": planned.gap,
+        "free_ns": planned.free_ns,
+        "dividing_gap": planned.dividing_gap,
         "chosen": _candidate(planned.chosen),
         "candidates": [_candidate(each) for each in planned.candidates],
         "left_out": planned.left_out,

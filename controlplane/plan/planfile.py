@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import lcm
 from pathlib import Path
 from typing import NamedTuple
@@ -149,7 +150,7 @@ def code_of(profile: Profile) -> str:
 
 def _runs(kind: Ints) -> tuple[Run, ...]:
     begins = np.concatenate([[0], np.flatnonzero(np.diff(kind)) + 1, [len(kind)]]).tolist()
-    return tuple(Run(first, end, int(kind[first])) for first, end in zip(begins[:-1], begins[1:], strict=True))
+    return tuple(Run(first, end, int(kind[first])) for first, end in pairwise(begins))
 
 
 def _signals(chosen: Candidate) -> tuple[int, ...]:
@@ -163,7 +164,7 @@ def _signals(chosen: Candidate) -> tuple[int, ...]:
 
 def _classes(profile: Profile, chosen: Candidate) -> tuple[ClassHint, ...]:
     groups: dict[int, dict[int, None]] = {}
-    weight, kind = max(chosen.mixture, key=lambda each: each[0])
+    _, kind = max(chosen.mixture, key=lambda each: each[0])
     rows: dict[int, list[float]] = {}
     for number, operation in enumerate(profile.iteration.operations):
         groups.setdefault(operation.of, {})[int(kind[number])] = None
@@ -176,7 +177,14 @@ def _classes(profile: Profile, chosen: Candidate) -> tuple[ClassHint, ...]:
             cost = tuple(round(ns / least, 4) for ns in rows[of])
             found.append(
                 ClassHint(
-                    each.function, each.module, each.grid, each.block, each.shared_bytes, cost, tuple(used), len(used) == 1
+                    each.function,
+                    each.module,
+                    each.grid,
+                    each.block,
+                    each.shared_bytes,
+                    cost,
+                    tuple(used),
+                    len(used) == 1,
                 )
             )
     return tuple(found)
@@ -185,14 +193,19 @@ def _classes(profile: Profile, chosen: Candidate) -> tuple[ClassHint, ...]:
 def _predicted(planned: Planned) -> Prediction:
     chosen = planned.chosen
     kinds, period = len(chosen.given.kinds), max(chosen.period_ns, 1e-9)
-    shares = [tuple(round(float(each) / period, 6) for each in chosen.rows[k * kinds : (k + 1) * kinds]) for k in range(3)]
+    busy, out, into = (
+        tuple(round(float(each) / period, 6) for each in chosen.rows[part * kinds : (part + 1) * kinds])
+        for part in range(3)
+    )
     return Prediction(
         round(chosen.period_ns, 3),
         round(chosen.latency_ns, 3),
         round(planned.bound_ns, 3),
         round(planned.gap, 6),
         chosen.worth,
-        *shares,
+        busy,
+        out,
+        into,
         tuple(round(float(each)) for each in chosen.memory),
         round(float(chosen.sent.sum())),
     )
@@ -219,7 +232,9 @@ def read(file: Path) -> Plan:
 
     for number, group in enumerate(plan.groups):
         if not group.gpus or not all(0 <= gpu < len(plan.gpus) for gpu in group.gpus):
-            raise wrong(f"groups[{number}]", f"its GPUs are {list(group.gpus)}", f"numbers from 0 to {len(plan.gpus) - 1}")
+            raise wrong(
+                f"groups[{number}]", f"its GPUs are {list(group.gpus)}", f"numbers from 0 to {len(plan.gpus) - 1}"
+            )
     if not plan.placements:
         raise wrong("placements", "there are none", "at least one")
     for number, placement in enumerate(plan.placements):
@@ -229,7 +244,9 @@ def read(file: Path) -> Plan:
                 raise wrong(f"placements[{number}]", f"{list(run)} does not continue it", f"a run from {place} on")
             place = run.end
         if placement.weight <= 0 or place != plan.placements[0].runs[-1].end:
-            raise wrong(f"placements[{number}]", "its weight or its length is wrong", "a weight, and as many operations")
+            raise wrong(
+                f"placements[{number}]", "its weight or its length is wrong", "a weight, and as many operations"
+            )
     return plan
 
 

@@ -18,7 +18,7 @@ from controlplane.plan.cut import Prices
 from controlplane.plan.decompose import Decomposed
 from controlplane.plan.problem import Floats, Ints, Kind, Objective, Problem
 from controlplane.plan.quickest import quickest
-from controlplane.plan.solve import MOST_JOINED, SECONDS, SHORT, Mixed, Solver
+from controlplane.plan.solve import SECONDS, Mixed, Solver
 from controlplane.plan.splice import worth
 from controlplane.plan.uses import Uses, fits, scales, uses
 from controlplane.plan.variants import finer, only, regrouped, single
@@ -28,7 +28,14 @@ MARGIN = 0.01
 SHARES = (1.0, 0.6)  # of the requests in flight: how many periods one request may take if nothing overlaps
 MOST_MACHINES = 16
 NS_PER_HOUR = 3600e9
-SINGLE, ROUTER, CHAIN, PATTERN, KERNEL, MIXED = "one GPU", "by request", "by layer", "same in each layer", "by launch", "mixed"
+SINGLE, ROUTER, CHAIN, PATTERN, KERNEL, MIXED = (
+    "one GPU",
+    "by request",
+    "by layer",
+    "same in each layer",
+    "by launch",
+    "mixed",
+)
 COARSE = (SINGLE, ROUTER, CHAIN)
 
 
@@ -54,28 +61,44 @@ class Candidate:
 
 @dataclass(slots=True)
 class Planned:
-    """candidates: from coarse to fine. bound_ns: no placement has a shorter period (or, for latency, is faster);
-    prices: of a two-kind or linear program, what limits; None where no program was solved. left_out: why a baseline is
-    no candidate.
+    """candidates: from coarse to fine. bound_ns: no placement has a shorter period with the requests in flight (or, for
+    latency, is faster); free_ns: with any number of them. limiting: prices of what limits, and of which kinds; None
+    where no program was solved. left_out: why a baseline is no candidate.
     """
 
     given: Problem
     candidates: list[Candidate]
     chosen: Candidate
     bound_ns: float
+    free_ns: float
     limiting: tuple[Problem, Prices] | None = None
     left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def gap(self) -> float:
-        """By what share the chosen one is above the bound, at most."""
-        of = self.chosen.latency_ns if self.given.objective is Objective.LATENCY else self.chosen.limit_ns
-        return of / self.bound_ns - 1 if self.bound_ns > 0 else 0.0
+        """By what share the chosen one may be above the best one."""
+        return _above(self._figure(self.chosen.period_ns), self.bound_ns)
+
+    @property
+    def dividing_gap(self) -> float:
+        """As far as that is due to how work is divided, and not to GPUs that wait for each other."""
+        return _above(self._figure(self.chosen.limit_ns), self.free_ns)
+
+    def _figure(self, period_ns: float) -> float:
+        return self.chosen.latency_ns if self.is_latency else period_ns
+
+    @property
+    def is_latency(self) -> bool:
+        return self.given.objective is Objective.LATENCY
+
+
+def _above(figure: float, bound: float) -> float:
+    return max(figure / bound - 1, 0.0) if bound > 0 else 0.0
 
 
 def plan(given: Problem, seconds: float = SECONDS) -> Planned:
     """Errors: PlanError when nothing fits."""
-    if given.objective is Objective.LATENCY:
+    if given.objective is Objective.LATENCY or (given.objective is Objective.THROUGHPUT and given.requests == 1):
         return _Latency(given).planned()
     if given.objective is Objective.THROUGHPUT:
         return _Throughput(given, seconds, _period).planned()
@@ -118,9 +141,11 @@ class _Throughput:
         bound = self.by_part()
         if not self.out:
             raise PlanError(self.why_nothing_fits())
-        bound = max(bound, self.path / self.given.requests, self.given.host_ns / self.given.requests)
-        chosen = pick(self.out)
-        return Planned(self.given, self.out, chosen, min(bound, chosen.limit_ns), self.limiting, self.left_out)
+        chosen, one = pick(self.out), max(self.path, self.given.host_ns) / self.given.requests
+        least_ns = min(max(bound, one), chosen.period_ns)
+        return Planned(
+            self.given, self.out, chosen, least_ns, min(bound, chosen.limit_ns), self.limiting, self.left_out
+        )
 
     def one_gpu(self) -> None:
         for number, kind in enumerate(self.given.kinds):
@@ -131,7 +156,7 @@ class _Throughput:
             solver = Solver(alone)
             use = uses(solver.net, solver.scale, np.zeros(solver.net.nodes, dtype=np.int64))
             if fits(solver.scale, use.memory):
-                name = f"{SINGLE} ({kind.name})" if len(self.given.kinds) > 1 else SINGLE
+                name = f"{SINGLE} ({kind.name})"
                 period = max(use.period, self.given.host_ns / self.given.requests)
                 self.add(name, alone, ((1.0, np.zeros(alone.nodes, dtype=np.int64)),), [use], period)
             else:
@@ -179,7 +204,13 @@ class _Throughput:
                 bound = value
             if found.fitted:
                 break
-        if not np.isfinite(bound) or not variants or variants[0] is not self.given or bound <= 0 or found.given is not self.given:
+        if (
+            not np.isfinite(bound)
+            or not variants
+            or variants[0] is not self.given
+            or bound <= 0
+            or found.given is not self.given
+        ):
             bound = self.pooled_bound()
         return bound
 
@@ -203,7 +234,10 @@ class _Throughput:
         self, name: str, given: Problem, mixture: Mixed, some: Sequence[Uses], period_ns: float | None = None
     ) -> None:
         """some: what each placement of the mixture uses. Without a period, it is simulated, unless it cannot win."""
-        key = given.kinds, b"".join(np.float64(weight).tobytes() + kind.astype(np.int8).tobytes() for weight, kind in mixture)
+        key = (
+            given.kinds,
+            b"".join(np.float64(weight).tobytes() + kind.astype(np.int8).tobytes() for weight, kind in mixture),
+        )
         if key in self.seen:
             return
         self.seen.add(key)
@@ -224,7 +258,19 @@ class _Throughput:
         value = self.worth_of(given, period, load)
         self.best = min(self.best, value) if simulated or period_ns is not None else self.best
         self.out.append(
-            Candidate(name, given, mixture, period, limit, latency, rows, memory, sent, value, simulated or period_ns is not None)
+            Candidate(
+                name,
+                given,
+                mixture,
+                period,
+                limit,
+                latency,
+                rows,
+                memory,
+                sent,
+                value,
+                simulated or period_ns is not None,
+            )
         )
 
 
@@ -245,7 +291,9 @@ class _Parts:
         if self.of.limiting is None:
             self.of.limiting = self.given, found.mixture.prices
         self.by_launch(None, found, found.bound)
-        serial = sum(float(weight * use.serial) for weight, use in zip(found.mixture.weights, found.known.uses, strict=True))
+        serial = sum(
+            float(weight * use.serial) for weight, use in zip(found.mixture.weights, found.known.uses, strict=True)
+        )
         for share in SHARES:
             depth = max(share * self.given.requests, 1.0)
             if serial > depth * found.mixture.value:
@@ -258,7 +306,7 @@ class _Parts:
         solver, net = self.solver, self.solver.net
         parts = found.used()
         known = [
-            (float(worth(solver.scale, use.rows, depth)), number)
+            (float(worth(use.rows, depth)), number)
             for number, use in enumerate(found.known.uses)
             if fits(solver.scale, use.memory)
         ]
@@ -331,11 +379,14 @@ class _Latency:
                 continue
             latency = max(course.latency(placed), given.host_ns)
             mixture: Mixed = ((1.0, placed),)
-            out.append(Candidate(shown, given, mixture, latency, use.period, latency, use.rows, use.memory, use.sent, latency))
+            out.append(
+                Candidate(shown, given, mixture, latency, use.period, latency, use.rows, use.memory, use.sent, latency)
+            )
         if not out:
             raise PlanError(_Throughput(given, SECONDS, _period).why_nothing_fits())
         chosen = pick(out)
-        return Planned(given, out, chosen, min(max(least(course), given.host_ns), chosen.latency_ns), None, left_out)
+        bound = min(max(least(course), given.host_ns), chosen.latency_ns)
+        return Planned(given, out, chosen, bound, bound, None, left_out)
 
 
 def _of_machines(given: Problem, seconds: float) -> Planned:
@@ -374,7 +425,7 @@ def _of_machines(given: Problem, seconds: float) -> Planned:
         raise PlanError(_Throughput(given, seconds, value).why_nothing_fits())
     winner = min(out, key=lambda each: each.chosen.worth)
     candidates = [candidate for each in out for candidate in each.candidates]
-    return replace(winner, given=given, candidates=candidates)
+    return replace(winner, given=given, candidates=candidates, left_out={})
 
 
 def free_period(solver: Solver) -> float:

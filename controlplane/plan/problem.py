@@ -63,7 +63,7 @@ class Sets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """By value: who writes it, bytes, messages that ship it (several values that go together count several), readers."""
+    """By value: who writes it, bytes, messages that ship it (several that were joined count several), readers."""
 
     producer: Ints
     bytes: Floats
@@ -130,12 +130,19 @@ class Problem:
         return bytes_ - self.extra_bytes if len(self.extra_bytes) else bytes_
 
 
+def summed(place: Ints, amounts: Floats, size: int) -> Floats:
+    """By place, the sum of the amounts there."""
+    return np.asarray(np.bincount(place, amounts, size), dtype=np.float64)
+
+
 def sets(lists: list[list[int]]) -> Sets:
     start = np.cumsum([0, *(len(each) for each in lists)], dtype=np.int64)
     return Sets(start, np.array([member for each in lists for member in each], dtype=np.int64))
 
 
-def links(kinds: int, bytes_per_ns: float, message_ns: float = 0.0, latency_ns: float = 0.0, stream_ns: float = 0.0) -> Links:
+def links(
+    kinds: int, bytes_per_ns: float, message_ns: float = 0.0, latency_ns: float = 0.0, stream_ns: float = 0.0
+) -> Links:
     """The same between any two."""
     shape = (kinds, kinds)
     return Links(*(np.full(shape, each) for each in (1 / bytes_per_ns, message_ns, latency_ns, stream_ns)))

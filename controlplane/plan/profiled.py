@@ -56,7 +56,9 @@ def problem_of(profile: Profile, wanted: Wanted) -> Given:
         allowed[operation] = [gpu in kind.numbers for kind in kinds]
     if pins:
         pinned = sum(gpu == machine.home for gpu in pins.values())
-        notes.append(f"{pinned} of {count} operations have to be at home, {len(pins) - pinned} on another GPU by a rule")
+        notes.append(
+            f"{pinned} of {count} operations have to be at home, {len(pins) - pinned} on another GPU by a rule"
+        )
     label = np.array([operation.of for operation in profile.iteration.operations], dtype=np.int64)
     given = Problem(
         kinds,
@@ -256,4 +258,3 @@ def _links(machine: Machine, kinds: Sequence[Kind]) -> Links:
                     message[a, b] = max(message[a, b], link.latency_ns if link is not None else 0.0)
                     latency[a, b] = max(latency[a, b], link.fence_ns if link is not None else 0.0)
     return Links(per_byte, message, latency, stream)
-

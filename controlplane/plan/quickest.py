@@ -31,9 +31,8 @@ def quickest(given: Problem, course: Course, solver: Solver) -> Iterator[tuple[s
         if chain is not None:
             known.append(chain[0])
             yield CHAIN, chain[0]
-        for kind in _made(given, course, solver):
-            if fits(scale, uses(net, scale, kind).memory):
-                known.append(kind)
+        made = _made(given, course, solver)
+        known += [kind for kind in made if fits(scale, uses(net, scale, kind).memory)]
         if not known:
             found = solver.decomposed(None)
             some = solver.spliced(found.used(), None, np.inf) if found.used() else None

@@ -59,7 +59,9 @@ class Relaxed:
     of_users: Floats
 
 
-def model(net: Net, scale: Scales, depth: float | None, seconds: float, *, integer: bool = False) -> tuple[Model, float]:
+def model(
+    net: Net, scale: Scales, depth: float | None, seconds: float, *, integer: bool = False
+) -> tuple[Model, float]:
     """Times are in units of the second result, so that figures are near 1."""
     unit = max(float(np.where(net.allowed, net.ns, 0.0).sum() / scale.counts.sum() / scale.kinds), 1e-9)
     per_byte, per_message = scale.ns_per_byte, scale.ns_per_message
@@ -190,7 +192,14 @@ def _share(bytes_: Floats, of: Ints, joined: int) -> Floats:
 
 
 def _lifted(
-    owner: Ints, member: Ints, sets_of: Ints, nodes_of: Ints, pairs: tuple[Ints, Ints], price: Floats, share: Floats, nodes: int
+    owner: Ints,
+    member: Ints,
+    sets_of: Ints,
+    nodes_of: Ints,
+    pairs: tuple[Ints, Ints],
+    price: Floats,
+    share: Floats,
+    nodes: int,
 ) -> Floats:
     """[member of a set, kind]: prices of the joined members, divided among those that were joined."""
     key = pairs[0] * nodes + pairs[1]

@@ -81,19 +81,21 @@ class Solver:
         )
         bound = free_bound(self.net, self.scale)
         if found is not None:
-            whole = replace_of(net, of, self.net, self.joined)
+            whole = joined_once(net, of, self.joined)
             bound = max(bound, relax.certify(self.net, self.scale, whole, found))
         if rough.mixture is None:
             return replace(rough, bound=bound)
         known = [kind[of] for kind in rough.known.kinds]
         return _relabelled(rough, self.net, self.scale, known, bound, depth)
 
-    def spliced(self, parts: Sequence[tuple[float, Ints]], depth: float | None, bound: float) -> tuple[Ints, Uses] | None:
+    def spliced(
+        self, parts: Sequence[tuple[float, Ints]], depth: float | None, bound: float
+    ) -> tuple[Ints, Uses] | None:
         """One placement for all requests."""
         made = splice(self.net, self.scale, parts, depth)
         if made is None:
             return None
-        if float(worth(self.scale, made[1].rows, depth)) > bound * (1 + CLOSE):
+        if float(worth(made[1].rows, depth)) > bound * (1 + CLOSE):
             return improve(self.net, self.scale, made[0], depth)
         return made
 
@@ -124,8 +126,8 @@ def blocks(net: Net, most: int) -> Net:
     return join(net, np.arange(net.nodes) * most // net.nodes)
 
 
-def replace_of(net: Net, of: Ints, whole: Net, joined: Net) -> Net:
-    """A net that was joined twice, as joined once from `whole`."""
+def joined_once(net: Net, of: Ints, joined: Net) -> Net:
+    """A net that was joined from one that was joined itself, as joined once. of: its node for each of the first."""
     if net is joined:
         return net
     values = np.where(joined.values_of >= 0, net.values_of[joined.values_of], -1)

@@ -45,7 +45,9 @@ class _Rows:
             for node in range(nodes)
         ]
         count = 3 * kinds + 1
-        self.rows = [solver.Constraint(-self.infinity, 0.0) for _ in range(count if given.depth is not None else count - 1)]
+        self.rows = [
+            solver.Constraint(-self.infinity, 0.0) for _ in range(count if given.depth is not None else count - 1)
+        ]
         for number, row in enumerate(self.rows):
             row.SetCoefficient(self.period, -1.0 if number < count - 1 else -float(given.depth or 0.0))
         self.memory = [solver.Constraint(-self.infinity, float(room)) for room in given.room]

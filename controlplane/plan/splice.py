@@ -64,7 +64,7 @@ class Splicer:
         self.users, _ = _states(residents.users.owners(), residents.users.members, len(residents.bytes))
 
     def rows(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
-        """[cut, row] and memory [cut, kind] of the placements that are `first` up to the cut and `second` from there."""
+        """[cut, row] and memory [cut, kind] of placements that are `first` up to the cut and `second` from there."""
         net, scale = self.net, self.scale
         kinds, nodes = scale.kinds, net.nodes
         rows = np.zeros((nodes + 1, scale.rows))
@@ -106,7 +106,7 @@ def _after(gain: Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(gain)])
 
 
-def _needed(states: _States, place: Ints, given: Sets, first: np.ndarray, second: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _needed(states: _States, place: Ints, given: Sets, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """By state: whether a member before the cut has `first`, or one after it `second`."""
     before = np.zeros(len(states.at) + 1, dtype=np.int64)
     after = np.zeros(len(states.at) + 1, dtype=np.int64)
@@ -166,7 +166,7 @@ def splice(
     return best[1], uses(net, scale, best[1])
 
 
-def worth(scale: Scales, rows: Floats, depth: float | None) -> Floats:
+def worth(rows: Floats, depth: float | None) -> Floats:
     """The period of each [.., row]: with so many periods for one request."""
     period = rows[..., :-1].max(axis=-1)
     return np.asarray(period if depth is None else np.maximum(period, rows[..., -1] / depth))
@@ -189,7 +189,7 @@ def _blocks(
             first, second = kind.copy(), kind.copy()
             first[low:high], second[low:high] = parts[boundary - 1][1][low:high], parts[boundary][1][low:high]
             rows, memory = splicer.rows(first, second)
-            value = worth(scale, rows, depth) * (1 + OVERFULL * _beyond(scale, memory))
+            value = worth(rows, depth) * (1 + OVERFULL * _beyond(scale, memory))
             cut = low + int(np.argmin(value[low : high + 1]))
             if value[cut] < best:
                 best, cuts[boundary] = float(value[cut]), cut
@@ -197,16 +197,14 @@ def _blocks(
         if len(parts) < 3 or best >= before * (1 - 1e-6):
             break
     use = uses(splicer.net, scale, kind)
-    return (float(worth(scale, use.rows, depth)), kind) if fits(scale, use.memory) else None
+    return (float(worth(use.rows, depth)), kind) if fits(scale, use.memory) else None
 
 
 def _beyond(scale: Scales, memory: Floats) -> Floats:
     """By what share of what a GPU has too much memory is needed: 0 where all fits."""
     over = memory / np.maximum(scale.capacity, 1.0) - 1.0
-    return np.where(over > 1e-9, over, 0.0).sum(axis=1)
+    return np.asarray(np.where(over > 1e-9, over, 0.0).sum(axis=1))
 
 
 def _assemble(parts: Sequence[tuple[float, Ints]], cuts: Sequence[int]) -> Ints:
-    return np.concatenate(
-        [part[1][low:high] for part, low, high in zip(parts, cuts[:-1], cuts[1:], strict=True)]
-    )
+    return np.concatenate([part[1][low:high] for part, low, high in zip(parts, cuts[:-1], cuts[1:], strict=True)])

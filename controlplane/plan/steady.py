@@ -1,9 +1,9 @@
 """The period with so many requests in flight: each begins when another one ends; discrete events. The first ones begin
 one after another, spread over the time of one.
 
-A request runs by one of the placements of a mixture, on one GPU of each kind. What it does on a GPU between two transfers
-is one *stretch*. Stretches that are ready share their GPU, as launches of several streams take turns; ports take
-transfers in the order in which they become ready.
+A request runs by one of the placements of a mixture, on one GPU of each kind. What it does on a GPU between two
+transfers is one *stretch*. Stretches that are ready share their GPU, as launches of several streams take turns; ports
+take transfers in the order in which they become ready.
 """
 
 from __future__ import annotations
@@ -168,14 +168,14 @@ class _Run:
             else:
                 gpu.advance(now)
                 heappop(gpu.running)
-                self.done(now, request, place, stretch, gpu, total)
+                self.done(now, request, stretch, gpu, total)
             gpu.serial += 1
             if gpu.running:
                 served, request, place = gpu.running[0]
                 left = max(served - gpu.served, 0.0) * len(gpu.running)
                 heappush(self.events, (now + left, request, place, gpu.serial))
 
-    def done(self, now: float, request: int, place: int, stretch: _Stretch, gpu: _Gpu, total: int) -> None:
+    def done(self, now: float, request: int, stretch: _Stretch, gpu: _Gpu, total: int) -> None:
         gpu.owed -= stretch.ns
         gpus, plan = self.gpu_of[request], self.plan_of[request]
         for target, busy, latency in stretch.sends:

@@ -61,13 +61,21 @@ def _gain(planned: Planned) -> list[str]:
     chosen = planned.chosen
     lines = []
     if planned.given.objective in (Objective.THROUGHPUT, Objective.LATENCY):
-        what = "latency" if planned.given.objective is Objective.LATENCY else "period"
-        lines.append(f"No placement has a shorter {what} than {duration(planned.bound_ns)}: this one is within {percent(planned.gap)}.")
+        what = "latency" if planned.is_latency else "period"
+        within, divided = percent(planned.gap), planned.dividing_gap
+        bound = f"No placement has a shorter {what} than {duration(planned.bound_ns)}: this one is within {within}"
+        if planned.gap > divided + HALF and not planned.is_latency:
+            bound += f" ({percent(divided)} by how work is divided, the rest since GPUs wait for each other)"
+        lines.append(f"{bound}.")
     coarse = [each for each in planned.candidates if each.name.startswith((SINGLE, ROUTER)) and each is not chosen]
     if coarse:
         best = min(coarse, key=lambda each: each.worth)
         gain = best.worth / chosen.worth - 1 if chosen.worth else 0.0
-        than = f"{best.name} ({machine(best)})" if planned.given.objective in (Objective.COST, Objective.ENERGY) else best.name
+        than = (
+            f"{best.name} ({machine(best)})"
+            if planned.given.objective in (Objective.COST, Objective.ENERGY)
+            else best.name
+        )
         lines.append(f"{percent(gain)} better than {than}." if gain > HALF else f"As good as {than}.")
     lines += [f"{name} is no choice: {why}." for name, why in planned.left_out.items()]
     return lines
@@ -75,16 +83,18 @@ def _gain(planned: Planned) -> list[str]:
 
 def limits(planned: Planned) -> list[str]:
     """Shadow prices: what more of something would give."""
-    if planned.given.objective is Objective.LATENCY:
+    if planned.is_latency or planned.given.requests == 1:
         return ["one request: the chain of launches that need each other, and links between them"]
     if planned.limiting is None:
         return [_busiest(planned.chosen)]
     given, prices = planned.limiting
-    kinds, period = len(given.kinds), planned.bound_ns
+    kinds, period = len(given.kinds), planned.free_ns
     lines = []
     if planned.chosen.period_ns > planned.chosen.limit_ns * (1 + 2 * HALF):
         lost = 1 - planned.chosen.limit_ns / planned.chosen.period_ns
-        lines.append(f"requests in flight: GPUs wait for each other {percent(lost)} of the time; more requests would fill them")
+        lines.append(
+            f"requests in flight: GPUs wait for each other {percent(lost)} of the time; more requests would fill them"
+        )
     total = max(float(prices.rows[:-1].sum()), 1e-12)
     for number, kind in enumerate(given.kinds):
         share = float(prices.rows[number]) / total
@@ -121,7 +131,7 @@ def _compared(planned: Planned) -> list[str]:
     heading = ["", "placement", "period", "latency", "GPUs and links alone", "against the plan"]
     if objective in (Objective.COST, Objective.ENERGY):
         heading.append("for 1,000 requests, on" if objective is Objective.COST else "J for each, on")
-    rows = [tuple(heading)]
+    rows: list[tuple[str, ...]] = [tuple(heading)]
     for each in best_by_name(planned):
         ratio = planned.chosen.worth / each.worth if each.worth else 1.0
         row = [

@@ -1,9 +1,9 @@
 """What a placement uses: time of GPUs and of their ports, and memory. The one place where that is computed.
 
 A placement is an array with the kind of each node. Its *rows* are times for one request, in nanoseconds of one GPU of
-each kind: of the GPUs (the first `kinds`), of their ports outwards, of their ports inwards; and last, the sum of all work
-and transfers: as long as a request takes if nothing in it overlaps. With requests following each other closely, the
-largest of all but the last is the time from one to the next: the *period*.
+each kind: of the GPUs (the first `kinds`), of their ports outwards, of their ports inwards; and last, the sum of all
+work and transfers: as long as a request takes if nothing in it overlaps. With requests following each other closely,
+the largest of all but the last is the time from one to the next: the *period*.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same problem on other groups of GPUs: some of them only, or equal ones as several kinds with work of their own."""
+"""The same problem on other groups of GPUs: some of them only, or equal ones divided into several kinds."""
 
 from __future__ import annotations
 
@@ -39,13 +39,9 @@ def only(given: Problem, kind: int, count: int) -> Problem | None:
 def finer(given: Problem) -> list[Problem]:
     """Equal GPUs as several kinds: of halves, of thirds, ..., of one each. Pinned nodes may run on any of them."""
     most = max(kind.count for kind in given.kinds)
-    found = []
+    found: list[Problem] = []
     for size in range(most - 1, 0, -1):
-        parts = [
-            (number, count)
-            for number, kind in enumerate(given.kinds)
-            for count in _divided(kind, size)
-        ]
+        parts = [(number, count) for number, kind in enumerate(given.kinds) for count in _divided(kind, size)]
         if len(parts) <= MOST_KINDS and len(parts) not in {len(each.kinds) for each in found}:
             found.append(regrouped(given, parts))
     return found

@@ -85,9 +85,7 @@ def layered(
     one = [np.arange(3), *[3 + np.arange(length) for _ in range(layers)], 3 + length + np.arange(3)]
     label = np.tile(np.concatenate(one), steps)
     nodes = len(label)
-    base = np.stack(
-        [np.maximum(operations / GPUS[gpu][0] / 1, traffic / GPUS[gpu][1]) + 2000 for gpu in gpus], axis=1
-    )
+    base = np.stack([np.maximum(operations / GPUS[gpu][0] / 1, traffic / GPUS[gpu][1]) + 2000 for gpu in gpus], axis=1)
     ns = (base * rate)[label] * (draw.lognormal(0, noise, (nodes, len(gpus))) if noise else 1.0)
     producer, size, readers = _edges(label, length, outputs)
     weights = np.flatnonzero((label >= 3) & (label < 3 + length) & (label % 3 == 0))
@@ -117,7 +115,7 @@ def layered(
 
 
 def _edges(label, length, outputs):  # type: ignore[no-untyped-def]
-    """Each node reads its predecessor; the sixth of a layer also the layer's beginning, as a residual connection does."""
+    """Each node reads its predecessor; the seventh of a layer also the layer's beginning, a residual connection."""
     nodes = len(label)
     producer = np.arange(nodes - 1)
     inside = (label >= 3) & (label < 3 + length)

@@ -66,9 +66,7 @@ def layered(
         why = "it was not analysed" if number == unknown else ""
         operations.append(Operation(number % 2, 0, 0, 3000.0, accesses, unknown=why))
     count = len(gpus)
-    links = tuple(
-        Link(a, b, "pcie", bytes_per_s, 4e3, 6e3, True) for a in range(count) for b in range(count) if a != b
-    )
+    links = tuple(Link(a, b, "pcie", bytes_per_s, 4e3, 6e3, True) for a in range(count) for b in range(count) if a != b)
     weights = 2 * layers * weight_bytes
     return Profile(
         "python app.py",
