@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from controlplane.commands.simulate import on_devices
 from ptxtools.errors import ConfigError
 
 HELP = "plan where the launches of a profiled program run: the placement, how far it is from the best one, what limits"
@@ -24,7 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--requests", metavar="R", type=_requests, help="in flight at once (default: threads of the profiled program)"
     )
     parser.add_argument("--policy", metavar="FILE", type=Path, help="its GPUs, their limits, and its rules hold")
-    parser.add_argument("--devices", metavar="GPU,...", help="plan for these GPUs, as in h200,l40s; the first is home")
+    parser.add_argument(
+        "--devices",
+        metavar="SPEC",
+        help="for these GPUs, as for tessera-run --emulate: h100,l40s (default: the profile's)",
+    )
     parser.add_argument("--price", metavar="GPU=DOLLARS", action="append", default=[], help="of an hour")
     parser.add_argument("--power", metavar="GPU=WATTS[:IDLE]", action="append", default=[], help="when it works")
     parser.add_argument("-o", "--output", metavar="PLAN", type=Path, help="write the plan")
@@ -45,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     from controlplane.policy import read_policy
     from controlplane.profile import file
 
-    profile = file.read(options.profile)
+    profile = on_devices(file.read(options.profile), options.devices)
     dollars = {name: figures[0] for name, figures in _figures("--price", options.price, 1).items()}
     watts = {name: (figures[0], figures[-1]) for name, figures in _figures("--power", options.power, 2).items()}
     wanted = Wanted(

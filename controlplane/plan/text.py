@@ -134,7 +134,7 @@ def _compared(planned: Planned) -> list[str]:
     rows: list[tuple[str, ...]] = [tuple(heading)]
     for each in best_by_name(planned):
         ratio = planned.chosen.worth / each.worth if each.worth else 1.0
-        row = [
+        row: list[str] = [
             "*" if each is planned.chosen else "",
             each.name,
             duration(each.period_ns) + ("" if each.simulated else " or more"),
@@ -164,7 +164,7 @@ def best_by_name(planned: Planned) -> list[Candidate]:
 
 def _uses(chosen: Candidate) -> list[str]:
     kinds, period = chosen.given.kinds, max(chosen.period_ns, 1e-9)
-    rows = [("GPUs", "busy", "link out", "link in", "memory", "of")]
+    rows: list[tuple[str, ...]] = [("GPUs", "busy", "link out", "link in", "memory", "of")]
     for number, kind in enumerate(kinds):
         load = [percent(float(chosen.rows[k * len(kinds) + number]) / period, 0) for k in range(3)]
         name = f"{kind.name} x {kind.count}" if kind.count > 1 else kind.name

@@ -13,7 +13,7 @@ from controlplane.machine import catalogue, emulate
 from controlplane.machine.gpus import Answer
 from controlplane.profile.model import HOST, GpuType, Link, Machine
 
-TYPICAL_CALL_NS = 2800.0  # a launch, of the thread's time, as measured on a host with H200s
+TYPICAL_CALL_NS, TYPICAL_POST_NS = 2800.0, 600.0  # of a thread's time, as measured on a host with H200s
 
 
 def type_of(gpu: catalogue.Gpu, sm_limit: int = 0) -> GpuType:
@@ -50,7 +50,8 @@ def of_emulated(
         links.append(_link(number, HOST, link, measured=emulated))
         links.append(_link(HOST, number, link, measured=emulated))
     call_ns = float(machine.host_call_ns) if emulated else TYPICAL_CALL_NS
-    return Machine(types, gpus, tuple(links), home, emulated, call_ns=call_ns)
+    post_ns = 0.0 if emulated else TYPICAL_POST_NS
+    return Machine(types, gpus, tuple(links), home, emulated, call_ns=call_ns, post_ns=post_ns)
 
 
 def of_answer(answer: Answer, home: int = 0, limits: Mapping[int, int] | None = None) -> Machine:
@@ -69,14 +70,16 @@ def of_answer(answer: Answer, home: int = 0, limits: Mapping[int, int] | None = 
     distinct, gpus = _distinct(types)
     nvlinks = {(link.source, link.target): (link.nvlink, link.peer_access) for link in answer.links}
     links = _typical([gpu.name for gpu in answer.gpus], nvlinks)
-    return Machine(distinct, gpus, links, home, driver=answer.release or "", call_ns=TYPICAL_CALL_NS)
+    return Machine(
+        distinct, gpus, links, home, driver=answer.release or "", call_ns=TYPICAL_CALL_NS, post_ns=TYPICAL_POST_NS
+    )
 
 
 def of_names(names: Sequence[str], home: int = 0, *, emulated: bool = False) -> Machine:
     """Of a machine of which only the names of GPUs are known."""
     found = [(name, _by_name(name)) for name in names]
     types, gpus = _distinct(type_of(gpu) if gpu is not None else _unknown(name) for name, gpu in found)
-    return Machine(types, gpus, _typical(names, {}), home, emulated, call_ns=TYPICAL_CALL_NS)
+    return Machine(types, gpus, _typical(names, {}), home, emulated, call_ns=TYPICAL_CALL_NS, post_ns=TYPICAL_POST_NS)
 
 
 def _distinct(all_of_them: Iterable[GpuType]) -> tuple[tuple[GpuType, ...], tuple[int, ...]]:

@@ -105,7 +105,7 @@ class Link:
 class Machine:
     """gpus: the type of each. home: the number of the program's own GPU. emulated: times are of a virtual clock.
 
-    call_ns: what a call of the driver costs its thread.
+    call_ns: what a call of the driver costs its thread; post_ns: what a launch on another GPU costs it instead.
     """
 
     types: tuple[GpuType, ...]
@@ -115,6 +115,7 @@ class Machine:
     emulated: bool = False
     driver: str = ""
     call_ns: float = 0.0
+    post_ns: float = 0.0
 
     @property
     def home_type(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from controlplane.plan.problem import Kind, Problem, Residents, Values, links, problem, sets
+from controlplane.plan.problem import Floats, Ints, Kind, Problem, Residents, Sets, Values, links, problem, sets
 
 GIB = 1 << 30
 # Per ns: operations (tensor, thousands), bytes; GiB.
@@ -114,7 +114,7 @@ def layered(
     )
 
 
-def _edges(label, length, outputs):  # type: ignore[no-untyped-def]
+def _edges(label: Ints, length: int, outputs: Floats) -> tuple[Ints, Floats, Sets]:
     """Each node reads its predecessor; the seventh of a layer also the layer's beginning, a residual connection."""
     nodes = len(label)
     producer = np.arange(nodes - 1)
@@ -131,6 +131,4 @@ def _edges(label, length, outputs):  # type: ignore[no-untyped-def]
     order = np.lexsort((readers, owners))
     owners, readers = owners[order], readers[order]
     start = np.searchsorted(owners, lists_start)
-    from controlplane.plan.problem import Sets
-
     return producer.astype(np.int64), outputs[label[:-1]], Sets(start.astype(np.int64), readers.astype(np.int64))

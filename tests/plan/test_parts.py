@@ -10,7 +10,7 @@ from controlplane.plan.decompose import decompose
 from controlplane.plan.expand import Expander
 from controlplane.plan.improve import improve, single_steps
 from controlplane.plan.net import join, tied
-from controlplane.plan.problem import Kind, Problem, links, problem
+from controlplane.plan.problem import Ints, Kind, Problem, links, problem
 from controlplane.plan.solve import Solver
 from controlplane.plan.splice import Splicer
 from controlplane.plan.steady import period
@@ -22,7 +22,7 @@ from tests.plan import generated, naive
 SEEDS = range(20)
 
 
-def random_kinds(given: Problem, seed: int) -> np.ndarray:  # type: ignore[type-arg]
+def random_kinds(given: Problem, seed: int) -> Ints:
     draw = np.random.default_rng(seed)
     return np.array([draw.choice(np.flatnonzero(row)) for row in tied(given).allowed])
 
@@ -152,7 +152,7 @@ def test_with_memory_for_less_than_all_weights_there_is_a_placement() -> None:
 
 
 def test_two_gpus_in_turn_need_as_many_requests_as_there_are_parts() -> None:
-    """A chain of two parts on two GPUs: alone a request takes both; with two or more in flight, the longer one counts."""
+    """A chain of two parts on two GPUs: alone a request takes both; with more in flight, the longer one counts."""
     kinds = (Kind("a", 1, 1e9), Kind("b", 1, 1e9))
     ns = np.array([[3000.0, 9000.0], [9000.0, 2000.0]])
     given = problem(kinds, ns, [(0, 10.0, [1])], links(2, 1.0))

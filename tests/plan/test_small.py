@@ -1,4 +1,4 @@
-"""Plans of small random graphs, with pins, ties, scarce memory and slow links, against all placements that there are."""
+"""Plans of small random graphs, with pins, ties, scarce memory and slow links, against all placements."""
 
 from dataclasses import replace
 
