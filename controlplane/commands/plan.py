@@ -45,6 +45,7 @@ def _requests(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
     from controlplane.plan import output, planfile, planner, text
+    from controlplane.plan.judged import judge_of
     from controlplane.plan.problem import Objective
     from controlplane.plan.profiled import Wanted, problem_of
     from controlplane.policy import read_policy
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     )
     given = problem_of(profile, wanted)
     _known([kind.name for kind in given.problem.kinds], [*dollars, *watts])
-    planned = planner.plan(given.problem)
+    planned = planner.plan(given.problem, judge=judge_of(profile, wanted.requests))
     if options.output is not None:
         planfile.write(planfile.make(profile, planned, given.notes), options.output)
     if options.json:

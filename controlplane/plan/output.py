@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.plan.planner import Candidate, Planned
+from controlplane.plan.candidate import Candidate
+from controlplane.plan.planner import Planned
 from controlplane.plan.text import limits
 
 

@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from controlplane.base import valuefile
-from controlplane.plan.planner import Candidate, Planned
+from controlplane.plan.candidate import MOST_TURNS, Candidate
+from controlplane.plan.planner import Planned
 from controlplane.plan.problem import Ints, Objective
 from controlplane.profile.model import Profile
 from ptxtools.errors import ConfigError
 
 SCHEMA = "tessera.plan/1"
 AGAIN = "tessera plan PROFILE -o FILE makes one"
-MOST_TURNS = 64  # requests after which GPUs of all kinds have had their turns
 
 
 class Run(NamedTuple):

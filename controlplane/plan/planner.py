@@ -13,12 +13,13 @@ from itertools import product
 import numpy as np
 
 from controlplane.plan import exact, steady
+from controlplane.plan.candidate import CHAIN, KERNEL, MIXED, PATTERN, ROUTER, SINGLE, Candidate, Mixed
 from controlplane.plan.course import Course, least
 from controlplane.plan.cut import Prices
 from controlplane.plan.decompose import Decomposed
 from controlplane.plan.problem import Floats, Ints, Kind, Objective, Problem
 from controlplane.plan.quickest import quickest
-from controlplane.plan.solve import SECONDS, Mixed, Solver
+from controlplane.plan.solve import SECONDS, Solver, free_bound
 from controlplane.plan.splice import worth
 from controlplane.plan.uses import Uses, fits, scales, uses
 from controlplane.plan.variants import finer, only, regrouped, single
@@ -28,35 +29,6 @@ MARGIN = 0.01
 SHARES = (1.0, 0.6)  # of the requests in flight: how many periods one request may take if nothing overlaps
 MOST_MACHINES = 16
 NS_PER_HOUR = 3600e9
-SINGLE, ROUTER, CHAIN, PATTERN, KERNEL, MIXED = (
-    "one GPU",
-    "by request",
-    "by layer",
-    "same in each layer",
-    "by launch",
-    "mixed",
-)
-COARSE = (SINGLE, ROUTER, CHAIN)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """A way to run all requests. given: the GPUs as its placements count them. period_ns: with the requests in flight;
-    limit_ns: with so many that only the GPUs and links limit. memory, rows: of one GPU of each kind, rows as in
-    controlplane/plan/uses.py. worth: what the objective makes small. simulated: period_ns is from discrete events.
-    """
-
-    name: str
-    given: Problem
-    mixture: Mixed
-    period_ns: float
-    limit_ns: float
-    latency_ns: float
-    rows: Floats
-    memory: Floats
-    sent: Floats
-    worth: float
-    simulated: bool = True
 
 
 @dataclass(slots=True)
@@ -96,12 +68,15 @@ def _above(figure: float, bound: float) -> float:
     return max(figure / bound - 1, 0.0) if bound > 0 else 0.0
 
 
-def plan(given: Problem, seconds: float = SECONDS) -> Planned:
-    """Errors: PlanError when nothing fits."""
+Judge = Callable[[Candidate], float]
+
+
+def plan(given: Problem, seconds: float = SECONDS, judge: Judge | None = None) -> Planned:
+    """judge: what period a candidate has, if something knows better. Errors: PlanError when nothing fits."""
     if given.objective is Objective.LATENCY or (given.objective is Objective.THROUGHPUT and given.requests == 1):
         return _Latency(given).planned()
     if given.objective is Objective.THROUGHPUT:
-        return _Throughput(given, seconds, _period).planned()
+        return _Throughput(given, seconds, _period, judge).planned()
     return _of_machines(given, seconds)
 
 
@@ -126,8 +101,8 @@ Worth = Callable[[Problem, float, Floats], float]
 
 
 class _Throughput:
-    def __init__(self, given: Problem, seconds: float, worth_of: Worth) -> None:
-        self.given, self.seconds, self.worth_of = given, seconds, worth_of
+    def __init__(self, given: Problem, seconds: float, worth_of: Worth, judge: Judge | None = None) -> None:
+        self.given, self.seconds, self.worth_of, self.judge = given, seconds, worth_of, judge
         self.out: list[Candidate] = []
         self.best = np.inf
         self.left_out: dict[str, str] = {}
@@ -141,6 +116,8 @@ class _Throughput:
         bound = self.by_part()
         if not self.out:
             raise PlanError(self.why_nothing_fits())
+        if self.judge is not None:
+            self.out = _judged(self.out, self.judge)
         chosen, one = pick(self.out), max(self.path, self.given.host_ns) / self.given.requests
         least_ns = min(max(bound, one), chosen.period_ns)
         return Planned(
@@ -340,23 +317,31 @@ class _Parts:
         self.of.add(name, self.given, tuple((weight, kind[of]) for weight, kind in mixture), some)
 
 
+def _judged(candidates: Sequence[Candidate], judge: Judge) -> list[Candidate]:
+    """The best of each name, judged once more; a period below what GPUs and links allow is none."""
+    best: dict[str, Candidate] = {}
+    for each in candidates:
+        if each.simulated and (each.name not in best or each.worth < best[each.name].worth):
+            best[each.name] = each
+    found = []
+    for each in best.values():
+        period = max(judge(each), each.limit_ns)
+        found.append(replace(each, period_ns=period, worth=period))
+    return found
+
+
 def pick(candidates: Sequence[Candidate]) -> Candidate:
     """The best of the coarse ones, unless a finer one is better by more than the margin."""
     chosen = None
-    for candidate in sorted(candidates, key=lambda each: (_rank(each.name), each.worth)):
+    for candidate in sorted(candidates, key=lambda each: (each.rank, each.worth)):
         if not candidate.simulated:
             continue
-        margin = 0.0 if chosen is None or _rank(chosen.name) == _rank(candidate.name) else MARGIN
+        margin = 0.0 if chosen is None or chosen.rank == candidate.rank else MARGIN
         if chosen is None or candidate.worth < chosen.worth * (1 - margin):
             chosen = candidate
     if chosen is None:
         raise AssertionError("no candidate was judged")
     return chosen
-
-
-def _rank(name: str) -> int:
-    order = (SINGLE, ROUTER, CHAIN, PATTERN, KERNEL, MIXED)
-    return next(number for number, each in enumerate(order) if name.startswith(each))
 
 
 class _Latency:
@@ -405,7 +390,7 @@ def _of_machines(given: Problem, seconds: float) -> Planned:
         if not some.allowed.any(axis=1).all():
             continue
         solver = Solver(some)
-        least_ns = free_period(solver)
+        least_ns = free_bound(solver.net, solver.scale)
         machines.append((value(some, least_ns, np.zeros(len(part))), sum(counts), counts, some))
     machines.sort(key=lambda each: each[:3])
     out: list[Planned] = []
@@ -426,9 +411,3 @@ def _of_machines(given: Problem, seconds: float) -> Planned:
     winner = min(out, key=lambda each: each.chosen.worth)
     candidates = [candidate for each in out for candidate in each.candidates]
     return replace(winner, given=given, candidates=candidates, left_out={})
-
-
-def free_period(solver: Solver) -> float:
-    from controlplane.plan.solve import free_bound
-
-    return free_bound(solver.net, solver.scale)

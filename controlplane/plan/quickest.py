@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from controlplane.plan import exact
+from controlplane.plan.candidate import CHAIN, KERNEL, SINGLE
 from controlplane.plan.course import Course
 from controlplane.plan.cut import Prices
 from controlplane.plan.decompose import single
@@ -14,7 +15,6 @@ from controlplane.plan.problem import Ints, Problem
 from controlplane.plan.solve import Solver
 from controlplane.plan.uses import fits, uses
 
-CHAIN, KERNEL = "by layer", "by launch"
 MOST_WORK = 4_000_000  # nodes that are placed while small steps are tried
 
 
@@ -25,7 +25,7 @@ def quickest(given: Problem, course: Course, solver: Solver) -> Iterator[tuple[s
     for kind in single(net):
         if fits(scale, uses(net, scale, kind).memory):
             known.append(kind)
-            yield ("one GPU" if len(np.unique(kind)) == 1 else KERNEL), kind
+            yield (SINGLE if len(np.unique(kind)) == 1 else KERNEL), kind
     if scale.kinds > 1:
         chain = solver.spliced(solver.one_each(), 1.0, np.inf)
         if chain is not None:

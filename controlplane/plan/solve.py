@@ -22,12 +22,10 @@ from controlplane.plan.problem import Floats, Ints, Problem
 from controlplane.plan.splice import splice, worth
 from controlplane.plan.uses import Scales, Uses, fits, present, scales, uses
 
-Mixed = tuple[tuple[float, Ints], ...]  # placements of the problem's nodes, by weight
 SECONDS = 10.0
 MOST_JOINED = 1500  # nodes of a linear program
 FULL_TURNS = 4
 CLOSE = 5e-4  # of the bound: nothing is gained by looking further
-SHORT = 400  # nodes of programs that are taken apart launch by launch
 
 
 class Solver:

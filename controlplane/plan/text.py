@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from controlplane.base.tables import amount, duration, table
-from controlplane.plan.planner import CHAIN, KERNEL, MIXED, PATTERN, ROUTER, SINGLE, Candidate, Planned
+from controlplane.plan.candidate import CHAIN, KERNEL, MIXED, PATTERN, ROUTER, SINGLE, Candidate
+from controlplane.plan.planner import Planned
 from controlplane.plan.problem import Objective
 
 WORDS = {
