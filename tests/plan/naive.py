@@ -29,14 +29,20 @@ def rows(given: Problem, kind: Ints) -> tuple[list[float], list[float]]:
             into[to] += ns / counts[to]
             for side in at:
                 busy[side] += values.messages[value] * links.stream_ns[at] / counts[side]
-    memory = [0.0 for _ in kinds]
+    return [*busy, *out, *into], memory_of(given, kind)
+
+
+def memory_of(given: Problem, kind: Ints) -> list[float]:
+    """Bytes on one GPU of each kind."""
+    memory = [0.0 for _ in given.kinds]
+    counts = [each.count for each in given.kinds]
     for resident, size in enumerate(given.residents.bytes):
         first, end = given.residents.users.start[resident : resident + 2]
         for at in {int(kind[user]) for user in given.residents.users.members[first:end]}:
             memory[at] += size
     for node, at in enumerate(kind.tolist()):
         memory[at] += given.state_bytes[node] * -(-given.requests // counts[at])
-    return [*busy, *out, *into], memory
+    return memory
 
 
 def best(given: Problem, *, latency: bool) -> float:
@@ -46,7 +52,7 @@ def best(given: Problem, *, latency: bool) -> float:
     room = [kind.memory_bytes * (1 + 1e-9) for kind in given.kinds]
     for places in product(*(np.flatnonzero(row).tolist() for row in net.allowed)):
         kind = np.array(places)[net.of]
-        used, memory = rows(given, kind)
-        if all(need <= there for need, there in zip(memory, room, strict=True)):
-            least = min(least, course.latency(kind) if latency else max(used))
+        value = course.latency(kind, least) if latency else max(rows(given, kind)[0])
+        if value < least and all(need <= there for need, there in zip(memory_of(given, kind), room, strict=True)):
+            least = value
     return least
