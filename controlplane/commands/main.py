@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from controlplane import __version__
-from controlplane.commands import analyze, devices, doctor, graph, policy, probe, profile, simulate, trace
+from controlplane.commands import analyze, devices, doctor, graph, plan, policy, probe, profile, simulate, trace
 from ptxtools.errors import TesseraError
 
 SIGPIPE_CODE = 128 + signal.SIGPIPE
@@ -28,6 +28,7 @@ COMMANDS: dict[str, Command] = {
     "devices": devices,
     "doctor": doctor,
     "graph": graph,
+    "plan": plan,
     "policy": policy,
     "probe": probe,
     "profile": profile,
