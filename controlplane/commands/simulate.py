@@ -13,6 +13,7 @@ from ptxtools.errors import ConfigError
 if TYPE_CHECKING:
     from controlplane.profile.model import Profile
     from controlplane.simulate.load import Load
+    from controlplane.simulate.place import Placement
 
 HELP = "simulate a profiled program on these or other GPUs, with so many requests at a time or as they arrive"
 MOST_REQUESTS = 1_000_000
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         help="on these GPUs, as for tessera-run --emulate: h100,l40s (default: the profile's)",
     )
+    parser.add_argument("--plan", metavar="PLAN", type=Path, help="of tessera plan -o PLAN: as it places launches, too")
     load = parser.add_mutually_exclusive_group()
     load.add_argument(
         "--requests", metavar="R", type=_count, help="so many at a time (default: as the program does it)"
@@ -56,12 +58,21 @@ def run(options: argparse.Namespace) -> int:
     if options.at_a_time is not None and options.arrivals is None:
         raise ConfigError("--at-a-time is about requests that arrive", expected="--arrivals, or --requests R")
     profile = on_devices(file.read(options.profile), options.devices)
-    found = compare(profile, _load(options, profile))
+    planned = [] if options.plan is None else [planned_by(options.plan, profile)]
+    found = compare(profile, _load(options, profile), planned)
     if options.json:
         print(json.dumps(text.to_json(found), indent=2))
     else:
         sys.stdout.write(text.to_text(found))
     return 0
+
+
+def planned_by(file: Path, profile: Profile) -> Placement:
+    """As a plan says. Errors: ConfigError, of one for other launches or GPUs."""
+    from controlplane.plan import planfile
+    from controlplane.simulate.place import Fixed
+
+    return Fixed("plan", planfile.patterns(planfile.read(file), profile, file))
 
 
 def on_devices(profile: Profile, spec: str | None) -> Profile:
