@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", metavar="PLAN", type=Path, help="of tessera plan -o PLAN: as it places launches, too")
     load = parser.add_mutually_exclusive_group()
     load.add_argument(
-        "--requests", metavar="R", type=_count, help="so many at a time (default: as the program does it)"
+        "--requests", metavar="R", type=request_count, help="so many at a time (default: as the program does it)"
     )
     load.add_argument(
         "--arrivals",
@@ -37,13 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as they come: poisson:RATE (per second), or a CSV file as BurstGPT's or Azure's traces of LLM inference",
     )
     parser.add_argument(
-        "--at-a-time", metavar="R", type=_count, help="with --arrivals: how many are served at a time (default: 1)"
+        "--at-a-time",
+        metavar="R",
+        type=request_count,
+        help="with --arrivals: how many are served at a time (default: 1)",
     )
-    parser.add_argument("--count", metavar="N", type=_count, help="simulate N requests (default: enough)")
+    parser.add_argument("--count", metavar="N", type=request_count, help="simulate N requests (default: enough)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def _count(text: str) -> int:
+def request_count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= MOST_REQUESTS:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MOST_REQUESTS}")
     return int(text)
