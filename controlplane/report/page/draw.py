@@ -19,9 +19,11 @@ PLACE = re.compile("@([A-Z]+)@")
 
 def draw(of: Compared, title: str, name: str) -> str:
     """title: the program's; name: of the file that it is on."""
-    best = max(range(len(of.results)), key=lambda each: of.results[each].per_second)
+    best = content.chosen(of)
     dots, roofs = content.dots(of.profile)
     gpus = [f"GPU {number}" for number in range(len(of.profile.machine.gpus))]
+    launches = of.results[best].launches
+    shares = [f"{name}: {count / max(sum(launches), 1):.0%} of all" for name, count in zip(gpus, launches, strict=True)]
     parts = {
         "TITLE": escape(title),
         "VERDICT": escape(advice.verdict(of)),
@@ -29,9 +31,9 @@ def draw(of: Compared, title: str, name: str) -> str:
         "BARS": charts.bars(content.bars_of(of), of.results[0].per_second),
         "COMPARED": table(content.compared(of), best + 1),
         "CHOSEN": escape(of.results[best].name),
-        "KEYS": "".join(f'<span class="key gpu{n % 8}">{escape(each)}</span>' for n, each in enumerate(gpus)),
+        "KEYS": "".join(f'<span class="key gpu{n % 8}">{escape(each)}</span>' for n, each in enumerate(shares)),
         "LAYERS": charts.strips(content.layers(of.profile, placed(of.runs[best], len(of.work.tasks))), gpus),
-        "TRAFFIC": table(content.traffic(of, of.results[best])) if len(gpus) > 1 else "<p>There is one GPU.</p>",
+        "TRAFFIC": _traffic(of, best),
         "ROOFLINE": charts.roofline(dots, roofs),
         "CLASSES": table(content.classes(of.profile)),
         "MACHINE": table(content.machine(of.profile)),
@@ -46,6 +48,14 @@ def draw(of: Compared, title: str, name: str) -> str:
 def fill(template: str, parts: dict[str, str]) -> str:
     """Once over the text: what is put in is not looked at again."""
     return PLACE.sub(lambda found: parts[found[1]], template)
+
+
+def _traffic(of: Compared, best: int) -> str:
+    if len(of.profile.machine.gpus) < 2:
+        return "<p>There is one GPU.</p>"
+    if not of.results[best].links:
+        return "<p>Nothing: each GPU makes what it reads, but for the weights, which each has.</p>"
+    return table(content.traffic(of, of.results[best]))
 
 
 def placed(ran: Ran, size: int) -> Sequence[int]:
