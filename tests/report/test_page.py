@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from controlplane.profile import file
 from controlplane.report.page import charts, content, draw
 from controlplane.report.page.charts import Bar, Dot, Roofs
 from tests.profile.guest_runs import machine, run
-from tests.simulate.test_simulate import chain
+from tests.simulate.programs import chain
 
 VOID = {"meta", "br"}
 
@@ -90,8 +91,6 @@ def test_a_page_says_all_and_loads_nothing(profile: Path, tmp_path: Path) -> Non
 
 
 def test_names_of_programs_are_not_read_as_html(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     hostile = "<script>alert(1)</script> & </script>"
     given = chain(10)
     given = replace(given, program=hostile, classes=(replace(given.classes[0], name=hostile),))

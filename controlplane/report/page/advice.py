@@ -5,15 +5,15 @@ from __future__ import annotations
 from controlplane.base.tables import amount
 from controlplane.profile.model import Profile
 from controlplane.profile.scale import error_of
+from controlplane.simulate.result import Result
 from controlplane.simulate.ways import Compared, carries
 
 WORTH = 1.1  # times one GPU, to be called a gain
 
 
-def verdict(of: Compared) -> str:
-    """In a sentence."""
+def verdict(of: Compared, best: Result) -> str:
+    """In a sentence. best: the placement that the page is about."""
     gpus = len(of.profile.machine.gpus)
-    best = max(of.results, key=lambda each: each.per_second)
     gain = of.gain(best)
     some = "both" if gpus == 2 else f"all {gpus}"
     if gpus == 1:
@@ -23,11 +23,10 @@ def verdict(of: Compared) -> str:
     return f"A further GPU would bring this program little as it is: {gain:.2f} times as much ({best.name})."
 
 
-def next_steps(of: Compared, name: str) -> list[str]:
+def next_steps(of: Compared, best: Result, name: str) -> list[str]:
     """name: of the file that the report is on."""
     profile, gpus = of.profile, len(of.profile.machine.gpus)
     steps: list[str] = []
-    best = max(of.results, key=lambda each: each.per_second)
     if gpus == 1:
         steps.append(f"See what more GPUs would bring: tessera simulate {name} --devices h200,h200, or h200,l40s.")
     elif of.gain(best) >= WORTH:

@@ -26,7 +26,7 @@ def draw(of: Compared, title: str, name: str) -> str:
     shares = [f"{name}: {count / max(sum(launches), 1):.0%} of all" for name, count in zip(gpus, launches, strict=True)]
     parts = {
         "TITLE": escape(title),
-        "VERDICT": escape(advice.verdict(of)),
+        "VERDICT": escape(advice.verdict(of, of.results[best])),
         "FACTS": "".join(_fact(*each) for each in content.facts(of)),
         "BARS": charts.bars(content.bars_of(of), of.results[0].per_second),
         "COMPARED": table(content.compared(of), best + 1),
@@ -39,7 +39,7 @@ def draw(of: Compared, title: str, name: str) -> str:
         "MACHINE": table(content.machine(of.profile)),
         "MEMORY": table([("memory", "bytes"), *content.memory(of.profile)]),
         "COVERAGE": _list(coverage(of)),
-        "NEXT": _list(advice.next_steps(of, name)),
+        "NEXT": _list(advice.next_steps(of, of.results[best], name)),
         "DATA": json.dumps(content.timeline(of), separators=(",", ":")).replace("</", "<\\/"),
     }
     return fill(TEMPLATE.read_text(), parts)
