@@ -19,12 +19,13 @@ from controlplane.plan.improve import improve
 from controlplane.plan.master import best_mixture
 from controlplane.plan.net import Net, join, tied
 from controlplane.plan.problem import Floats, Ints, Problem
-from controlplane.plan.splice import splice, worth
+from controlplane.plan.splice import crossed, splice, worth
 from controlplane.plan.uses import Scales, Uses, fits, present, scales, uses
 
 SECONDS = 10.0
 MOST_JOINED = 1500  # nodes of a linear program
 FULL_TURNS = 4
+MOST_CROSSED = 60_000  # nodes, for each placement that parts may be taken from
 CLOSE = 5e-4  # of the bound: nothing is gained by looking further
 
 
@@ -87,13 +88,19 @@ class Solver:
         return _relabelled(rough, self.net, self.scale, known, bound, depth)
 
     def spliced(
-        self, parts: Sequence[tuple[float, Ints]], depth: float | None, bound: float
+        self,
+        parts: Sequence[tuple[float, Ints]],
+        depth: float | None,
+        bound: float,
+        others: Sequence[Ints] = (),
     ) -> tuple[Ints, Uses] | None:
-        """One placement for all requests."""
+        """One placement for all requests. others: from which parts may be taken, too."""
         made = splice(self.net, self.scale, parts, depth)
         if made is None:
             return None
         if float(worth(made[1].rows, depth)) > bound * (1 + CLOSE):
+            if self.net.nodes * len(others) <= MOST_CROSSED:
+                made = crossed(self.net, self.scale, made[0], others, depth, bound * (1 + CLOSE))
             return improve(self.net, self.scale, made[0], depth)
         return made
 
