@@ -17,7 +17,7 @@ from controlplane.plan.problem import Floats, Ints, Sets
 from controlplane.plan.uses import Scales, Uses, fits, uses
 
 MOST_ORDERS = 24
-MOST_JUDGED = 1_000_000  # cuts that are judged, by orders of the parts and kinds of GPUs
+MOST_JUDGED = 800_000  # cuts that are judged, by orders of the parts and kinds of GPUs
 ROUNDS = 4
 OVERFULL = 1000.0  # what memory that is not there costs, times the period
 
