@@ -28,8 +28,12 @@ COMMANDS = {  # what each is for; its module has its name
     "devices": "list the GPUs that can be emulated, or the machine that an --emulate argument describes",
     "doctor": "look for what Tessera needs: driver, GPUs, links, its own parts; the exit code tells",
     "graph": "show what depends on what in a trace, how much of it could run at once on several GPUs, and why not more",
+    "plan": "plan where a profiled program's launches run: the placement, how far it is from the best one, what limits",
     "policy": "explain, check and try a policy, or print the language of policies as JSON Schema",
     "probe": "make launches of a trace whose ranges are unknown again, on poisoned memory, and say what they write",
+    "profile": "show a profile of tessera-run --profile, or make one of a trace",
+    "report": "write a page for a browser: what a program does, where it would run on several GPUs, what that brings",
+    "simulate": "simulate a profiled program on these or other GPUs, with so many requests at a time or as they arrive",
     "top": "watch the programs that run under Tessera now: on which GPUs, how much, and why not elsewhere",
     "trace": "show a trace of tessera-run --trace, or export it for viewers",
 }
