@@ -11,6 +11,7 @@ from controlplane.plan.uses import Scales, Uses, fits, uses
 
 MOST_NUMBERS = 600_000  # of one table of what each step changes
 STEPS = 150
+WORK = 150_000  # nodes, times steps
 PAIRED = 48  # of the most promising steps, each pair of them
 POWER = 64.0  # a sum of so high powers is nearly the largest, but falls when any of the large ones does
 
@@ -26,7 +27,7 @@ def improve(net: Net, scale: Scales, kind: Ints, depth: float | None = None, ste
         return kind, use
     tables = _Tables(net, scale)
     best, least = (kind, use), float(worth(use.rows, depth))
-    for _ in range(steps):
+    for _ in range(min(steps, WORK // net.nodes)):
         rows, memory = tables.changes(kind)
         chosen = _one(net, scale, use, rows, memory, depth) or _two(net, scale, kind, use, rows, depth)
         if chosen is None:

@@ -28,6 +28,7 @@ from ptxtools.errors import PlanError
 MARGIN = 0.01
 SHARES = (1.0, 0.6)  # of the requests in flight: how many periods one request may take if nothing overlaps
 MOST_MACHINES = 16
+KNOWN = 12  # placements of a decomposition that parts are taken from
 NS_PER_HOUR = 3600e9
 
 
@@ -292,7 +293,7 @@ class _Parts:
             kind = found.known.kinds[number]
             if len(np.unique(kind)) > 1:
                 self.put(PATTERN, ((1.0, kind),), [found.known.uses[number]])
-        best = self.pure(KERNEL, parts, depth, bound)
+        best = self.pure(KERNEL, parts, depth, bound, found.known.kinds[-KNOWN:])
         if net.nodes <= exact.MOST_NODES and depth is None:
             start = np.inf if best is None else best.period
             better = solver.short(found.mixture.prices, start)
@@ -303,9 +304,14 @@ class _Parts:
             self.put(MIXED, tuple(parts), some)
 
     def pure(
-        self, name: str, parts: Sequence[tuple[float, Ints]], depth: float | None, bound: float = np.inf
+        self,
+        name: str,
+        parts: Sequence[tuple[float, Ints]],
+        depth: float | None,
+        bound: float = np.inf,
+        others: Sequence[Ints] = (),
     ) -> Uses | None:
-        made = self.solver.spliced(parts, depth, bound)
+        made = self.solver.spliced(parts, depth, bound, others)
         if made is None:
             return None
         self.put(name, ((1.0, made[0]),), [made[1]])

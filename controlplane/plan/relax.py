@@ -1,9 +1,7 @@
 """The linear program of more than two kinds of GPUs, and what its prices prove.
 
 Variables say which share of a node runs on which kind, and which share of a value is sent from one kind to another. The
-program is made for the launches of one layer; its prices of values bound the whole program, too: at any prices, what
-every node costs at least, summed up, is no more than what any placement costs. So the bound holds even if layers
-differ.
+program is made for the launches of one layer; what its prices prove of all layers: controlplane/plan/bound.py.
 
 It is solved in a process of its own, which is killed when its time is over.
 """
@@ -119,101 +117,3 @@ def _ask(given: Model, seconds: float) -> tuple[float, Floats, Floats, Floats, F
         return None
     answer: tuple[float, Floats, Floats, Floats, Floats, Floats] | None = pickle.loads(run.stdout)
     return answer
-
-
-def certify(net: Net, scale: Scales, joined: Net, found: Relaxed) -> float:
-    """A bound on the period of all mixtures of placements of `net`, from the prices of what it was joined to."""
-    prices, kinds = found.prices, scale.kinds
-    rows = np.maximum(prices.rows, 0.0)
-    depth_free = rows[:-1].sum()
-    cost = np.where(net.allowed, net.ns, 0.0) * (rows[:kinds] / scale.counts + rows[-1])
-    cost = cost + np.outer(net.state_bytes, prices.memory * scale.states)
-    owner, reader = net.values.consumers.owners(), net.values.consumers.members
-    price = _lifted(
-        net.values.consumers.owners(),
-        reader,
-        joined.values_of,
-        joined.of,
-        (joined.values.consumers.owners(), joined.values.consumers.members),
-        found.of_readers,
-        _share(net.values.bytes + net.values.messages * 1e-3, joined.values_of, len(joined.values.bytes)),
-        joined.nodes,
-    )
-    total = np.zeros((len(net.values.bytes), kinds))
-    np.add.at(total, owner, price)
-    np.add.at(cost, reader, price)
-    np.add.at(cost, net.values.producer, -total)
-    per_byte = np.einsum("r,rgh->gh", rows, scale.ns_per_byte)
-    per_message = np.einsum("r,rgh->gh", rows, scale.ns_per_message)
-    for source in range(kinds):
-        sent = np.zeros(len(total))
-        for to in range(kinds):
-            if to != source:
-                paid = net.values.bytes * per_byte[source, to] + net.values.messages * per_message[source, to]
-                sent += np.maximum(total[:, to] - paid, 0.0)
-        np.add.at(cost[:, source], net.values.producer, -sent)
-    cost = cost + _of_memory(net, joined, found, prices)
-    least = np.where(net.allowed, cost, np.inf).min(axis=1).sum() - prices.memory @ scale.capacity
-    return float(least / max(depth_free, 1e-12)) if depth_free else 0.0
-
-
-def _of_memory(net: Net, joined: Net, found: Relaxed, prices: Prices) -> Floats:
-    """What memory costs, put on its users: in all no more than its price."""
-    users = net.residents.users
-    owner, kinds = users.owners(), net.kinds
-    cost = np.zeros((net.nodes, kinds))
-    if not len(users.members):
-        return cost
-    price = _lifted(
-        owner,
-        users.members,
-        joined.residents_of,
-        joined.of,
-        (joined.residents.users.owners(), joined.residents.users.members),
-        found.of_users,
-        _share(net.residents.bytes, joined.residents_of, len(joined.residents.bytes)),
-        joined.nodes,
-    )
-    total = np.zeros((len(net.residents.bytes), kinds))
-    np.add.at(total, owner, price)
-    most = np.outer(net.residents.bytes, prices.memory)
-    scale = np.where(total > most, most / np.maximum(total, 1e-300), 1.0)
-    np.add.at(cost, users.members, price * scale[owner])
-    return cost
-
-
-def _share(bytes_: Floats, of: Ints, joined: int) -> Floats:
-    """Which part of the joined one each is."""
-    kept = of >= 0
-    total = np.bincount(of[kept], bytes_[kept], joined)
-    share = np.zeros(len(bytes_))
-    share[kept] = bytes_[kept] / np.maximum(total[of[kept]], 1e-300)
-    return share
-
-
-def _lifted(
-    owner: Ints,
-    member: Ints,
-    sets_of: Ints,
-    nodes_of: Ints,
-    pairs: tuple[Ints, Ints],
-    price: Floats,
-    share: Floats,
-    nodes: int,
-) -> Floats:
-    """[member of a set, kind]: prices of the joined members, divided among those that were joined."""
-    key = pairs[0] * nodes + pairs[1]
-    order = np.argsort(key, kind="stable")
-    wanted = sets_of[owner] * nodes + nodes_of[member]
-    place = np.searchsorted(key[order], wanted) if len(key) else np.zeros(len(wanted), dtype=np.int64)
-    inside = place < len(key)
-    found = np.zeros(len(wanted), dtype=np.bool_)
-    found[inside] = key[order][place[inside]] == wanted[inside]
-    found &= sets_of[owner] >= 0
-    result = np.zeros((len(wanted), price.shape[1]))
-    if not found.any():
-        return result
-    _, group, size = np.unique(np.stack([owner, nodes_of[member]]), axis=1, return_inverse=True, return_counts=True)
-    part = share[owner] / size[group.ravel()]
-    result[found] = price[order[place[found]]] * part[found, None]
-    return result

@@ -11,20 +11,23 @@ from dataclasses import replace
 
 import numpy as np
 
+from controlplane.plan import bound as bounds
 from controlplane.plan import exact, layers, relax
 from controlplane.plan.cut import Cutter, Prices
-from controlplane.plan.decompose import Decomposed, Known, decompose, single
+from controlplane.plan.decompose import ENOUGH, Decomposed, Known, decompose, single
 from controlplane.plan.expand import Expander
 from controlplane.plan.improve import improve
 from controlplane.plan.master import best_mixture
 from controlplane.plan.net import Net, join, tied
 from controlplane.plan.problem import Floats, Ints, Problem
-from controlplane.plan.splice import splice, worth
+from controlplane.plan.splice import crossed, splice, worth
 from controlplane.plan.uses import Scales, Uses, fits, present, scales, uses
 
 SECONDS = 10.0
 MOST_JOINED = 1500  # nodes of a linear program
-FULL_TURNS = 4
+FULL_TURNS = 12
+LARGE = 20_000  # nodes
+MOST_CROSSED = 60_000  # nodes, for each placement that parts may be taken from
 CLOSE = 5e-4  # of the bound: nothing is gained by looking further
 
 
@@ -52,10 +55,18 @@ class Solver:
         return self._two(depth) if self.scale.kinds == 2 else self._several(depth)
 
     def _two(self, depth: float | None) -> Decomposed:
-        rough = decompose(self.joined, self.scale, self.cheapest(self.joined).cheapest, depth=depth)
-        start = [kind[self.joined.of] for _, kind in rough.used()]
-        if self.joined.nodes == self.net.nodes:
+        is_joined = self.joined.nodes < self.net.nodes
+        rough = decompose(
+            self.joined,
+            self.scale,
+            self.cheapest(self.joined).cheapest,
+            depth=depth,
+            prices=None if is_joined else free_prices(self.net, self.scale),
+            enough=ENOUGH if self.joined.nodes < LARGE else CLOSE / 2,
+        )
+        if not is_joined:
             return rough
+        start = [kind[self.joined.of] for _, kind in rough.used()]
         return decompose(
             self.net,
             self.scale,
@@ -64,7 +75,7 @@ class Solver:
             start=start,
             prices=rough.mixture.prices if rough.mixture is not None else None,
             turns=FULL_TURNS if rough.mixture is not None else 60,
-            enough=CLOSE / 10,
+            enough=CLOSE / 2,
         )
 
     def _several(self, depth: float | None) -> Decomposed:
@@ -77,23 +88,30 @@ class Solver:
         rough = decompose(
             net, self.scale, cheapest, depth=depth, start=start, prices=None if found is None else found.prices
         )
-        bound = free_bound(self.net, self.scale)
-        if found is not None:
-            whole = joined_once(net, of, self.joined)
-            bound = max(bound, relax.certify(self.net, self.scale, whole, found))
-        if rough.mixture is None:
-            return replace(rough, bound=bound)
+        free = free_bound(self.net, self.scale)
         known = [kind[of] for kind in rough.known.kinds]
-        return _relabelled(rough, self.net, self.scale, known, bound, depth)
+        made = _relabelled(rough, self.net, self.scale, known, np.inf, depth)
+        if found is None:
+            return replace(made, bound=min(free, made.bound))
+        once = joined_once(net, of, self.joined)
+        period = made.mixture.value if made.mixture is not None else np.inf
+        proven = bounds.certify(self.net, self.scale, once, found, period)
+        return replace(made, bound=min(max(free, proven), period))
 
     def spliced(
-        self, parts: Sequence[tuple[float, Ints]], depth: float | None, bound: float
+        self,
+        parts: Sequence[tuple[float, Ints]],
+        depth: float | None,
+        bound: float,
+        others: Sequence[Ints] = (),
     ) -> tuple[Ints, Uses] | None:
-        """One placement for all requests."""
+        """One placement for all requests. others: from which parts may be taken, too."""
         made = splice(self.net, self.scale, parts, depth)
         if made is None:
             return None
         if float(worth(made[1].rows, depth)) > bound * (1 + CLOSE):
+            if self.net.nodes * len(others) <= MOST_CROSSED:
+                made = crossed(self.net, self.scale, made[0], others, depth, bound * (1 + CLOSE))
             return improve(self.net, self.scale, made[0], depth)
         return made
 
@@ -147,6 +165,19 @@ def free_bound(net: Net, scale: Scales) -> float:
         weights = weights * np.exp(0.5 / (1 + turn / 8) * (load / max(load.max(), 1e-12) - 1))
         weights = weights / weights.sum()
     return best
+
+
+def free_prices(net: Net, scale: Scales) -> Prices:
+    """Of two kinds' time, as if transfers and memory were free: where both have as much to do, if that is possible."""
+    ns = np.where(net.allowed, net.ns / scale.counts, np.inf)
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        weight = (low + high) / 2
+        there = ns[:, 0] * weight <= ns[:, 1] * (1 - weight)
+        low, high = (weight, high) if ns[there, 0].sum() > ns[~there, 1].sum() else (low, weight)
+    rows = np.zeros(scale.rows)
+    rows[:2] = (low + high) / 2, 1 - (low + high) / 2
+    return Prices(rows, np.zeros(scale.kinds))
 
 
 def _relabelled(

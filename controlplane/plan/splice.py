@@ -17,7 +17,7 @@ from controlplane.plan.problem import Floats, Ints, Sets
 from controlplane.plan.uses import Scales, Uses, fits, uses
 
 MOST_ORDERS = 24
-MOST_JUDGED = 3_000_000  # cuts that are judged, by orders of the parts and kinds of GPUs
+MOST_JUDGED = 800_000  # cuts that are judged, by orders of the parts and kinds of GPUs
 ROUNDS = 4
 OVERFULL = 1000.0  # what memory that is not there costs, times the period
 
@@ -164,6 +164,28 @@ def splice(
     if best is None:
         return None
     return best[1], uses(net, scale, best[1])
+
+
+def crossed(
+    net: Net, scale: Scales, kind: Ints, others: Sequence[Ints], depth: float | None, enough: float
+) -> tuple[Ints, Uses]:
+    """Better, if it can be, by taking the beginning or the end of one of the others, until that is good enough."""
+    splicer = Splicer(net, scale)
+    best = float(worth(uses(net, scale, kind).rows, depth))
+    for _ in range(ROUNDS):
+        before = best
+        for other in others:
+            for first, second in ((kind, other), (other, kind)):
+                rows, memory = splicer.rows(first, second)
+                value = worth(rows, depth) * (1 + OVERFULL * _beyond(scale, memory))
+                cut = int(np.argmin(value))
+                if value[cut] < best * (1 - 1e-9):
+                    best, kind = float(value[cut]), np.concatenate([first[:cut], second[cut:]])
+            if best <= enough:
+                return kind, uses(net, scale, kind)
+        if best >= before * (1 - 1e-6):
+            break
+    return kind, uses(net, scale, kind)
 
 
 def worth(rows: Floats, depth: float | None) -> Floats:

@@ -132,3 +132,33 @@ def _edges(label: Ints, length: int, outputs: Floats) -> tuple[Ints, Floats, Set
     owners, readers = owners[order], readers[order]
     start = np.searchsorted(owners, lists_start)
     return producer.astype(np.int64), outputs[label[:-1]], Sets(start.astype(np.int64), readers.astype(np.int64))
+
+
+def tangled(seed: int, nodes: int, gpus: tuple[str, ...] = ("a100", "l40s"), *, bytes_per_ns: float = 50.0) -> Problem:
+    """No two launches alike, each reading of two earlier ones, some of them far before."""
+    draw = np.random.default_rng(seed)
+    kinds = len(gpus)
+    operations, traffic = draw.lognormal(0, 1.6, nodes) * 3e6, draw.lognormal(0, 1.2, nodes) * 3e7
+    rate = draw.lognormal(0, 0.15, (nodes, kinds))
+    ns = rate * np.stack([np.maximum(operations / GPUS[gpu][0], traffic / GPUS[gpu][1]) + 2000 for gpu in gpus], axis=1)
+    readers = np.repeat(np.arange(1, nodes), 2)
+    back = np.where(
+        draw.random(len(readers)) < 0.05, draw.integers(1, 2000, len(readers)), draw.geometric(0.4, len(readers))
+    )
+    writers = np.maximum(readers - back, 0)
+    pairs = np.unique(writers * nodes + readers)
+    writers, readers = pairs // nodes, pairs % nodes
+    producer, first = np.unique(writers, return_index=True)
+    start = np.concatenate([first, [len(readers)]])
+    size = draw.lognormal(0, 0.8, len(producer)) * 2e6
+    return Problem(
+        tuple(Kind(gpu, 1, GPUS[gpu][2] * GIB) for gpu in gpus),
+        ns,
+        np.arange(nodes),
+        np.arange(nodes),
+        np.ones((nodes, kinds), dtype=np.bool_),
+        np.zeros(nodes),
+        Values(producer, size, np.ones(len(producer)), Sets(start, readers)),
+        Residents(np.zeros(0), sets([])),
+        links(kinds, bytes_per_ns, 1000.0, 8000.0, 500.0),
+    )

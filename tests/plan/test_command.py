@@ -42,7 +42,7 @@ def test_gpus_that_suit_different_launches_share_each_request(
     assert by_name["one GPU (h200)"]["period_ns"] == pytest.approx(8 * 800e3)
     assert by_name["by request"]["period_ns"] == pytest.approx(1 / (1 / 6.4e6 + 1 / 10.4e6))
     assert chosen(found)["name"] in ("same in each layer", "by launch", "mixed")
-    assert chosen(found)["period_ns"] < by_name["by request"]["period_ns"]  # type: ignore[operator]
+    assert chosen(found)["period_ns"] < by_name["by request"]["period_ns"]
     assert found["bound_ns"] <= chosen(found)["period_ns"]  # type: ignore[operator]
     assert main(["plan", file, "--requests", "8"]) == 0
     text = capsys.readouterr().out
@@ -149,7 +149,7 @@ def test_plans_for_others_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     read = planfile.read(plan)
     with pytest.raises(ConfigError, match="it is for H200, L40S, the profile is of H200, H200"):
         planfile.patterns(read, profiles.layered(("h200", "h200")), plan)
-    with pytest.raises(ConfigError, match="it is for other launches: of python app.py"):
+    with pytest.raises(ConfigError, match=r"it is for other launches: of python app\.py"):
         planfile.patterns(read, profiles.layered(layers=9), plan)
     changed = replace(profile.classes[0], grid=(65, 1, 1))
     with pytest.raises(ConfigError, match="it is for other launches"):
