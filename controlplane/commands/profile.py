@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptxtools.errors import ConfigError
+
+if TYPE_CHECKING:
+    from controlplane.profile.model import Profile
 
 HELP = "show a profile of tessera-run --profile, or make one of a trace"
 
@@ -50,6 +55,17 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _make(options: argparse.Namespace) -> int:
+    from controlplane.profile import file
+    from controlplane.profile.text import line
+
+    profile = profile_of_trace(options.trace, options.process, options.machine, _say)
+    file.write(profile, options.output)
+    print(f"wrote {options.output}: {line(profile)}")
+    return 0
+
+
+def profile_of_trace(file: Path, process: int | None, spec: str | None, say: Callable[[str], None]) -> Profile:
+    """spec: the machine that it ran on, as for --emulate. Errors: ConfigError."""
     # numpy and all that uses it: only where it is needed, so that other commands start quickly.
     from controlplane.analysis.analyst import Analyst
     from controlplane.analysis.cache import Cache
@@ -57,26 +73,22 @@ def _make(options: argparse.Namespace) -> int:
     from controlplane.graph.recorded import read_recording
     from controlplane.machine import emulate
     from controlplane.observe import trace
-    from controlplane.profile import file, machine
+    from controlplane.profile import machine
     from controlplane.profile.recorded import profile_of
-    from controlplane.profile.text import line
     from ptxtools.machine.consent import Consent
 
-    loaded = trace.load(options.trace, options.process)
-    recording = read_recording(loaded, Analyst(Cache(complain=_say), Pool()), Consent.OPEN, _say)
+    loaded = trace.load(file, process)
+    recording = read_recording(loaded, Analyst(Cache(complain=say), Pool()), Consent.OPEN, say)
     traced = recording.process.traced
     emulated = traced.process.emulated
-    if options.machine is not None:
-        found = machine.of_emulated(emulate.parse(options.machine), emulated=emulated)
+    if spec is not None:
+        found = machine.of_emulated(emulate.parse(spec), emulated=emulated)
         _check(traced.devices, len(found.gpus))
     else:
         found = machine.of_names(
             [traced.devices.get(number, "") for number in range(max(traced.devices, default=0) + 1)]
         )
-    profile = profile_of(recording, found)
-    file.write(profile, options.output)
-    print(f"wrote {options.output}: {line(profile)}")
-    return 0
+    return profile_of(recording, found)
 
 
 def _check(devices: dict[int, str], count: int) -> None:

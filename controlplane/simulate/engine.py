@@ -106,6 +106,7 @@ class _Request:
 class _Thread:
     clock: float
     number: int
+    begun: int = 0  # requests
     past: list[_Request] = field(default_factory=list)  # the newest first
     now: _Request | None = None
 
@@ -131,15 +132,16 @@ class Simulation:
         self.room = 0 if machine.emulated else QUEUE
 
     def run(self, load: Load) -> Ran:
-        ran, servers = self.ran, max(load.servers, 1)
+        ran, servers = self.ran, load.servers or load.threads
         threads = [(0.0, number, _Thread(0.0, number)) for number in range(min(servers, load.requests))]
         heapq.heapify(threads)
         begun = 0
         while threads:
             clock, number, thread = heapq.heappop(threads)
             if thread.now is None:
-                if begun == load.requests:
+                if begun == load.requests or (not load.servers and thread.begun == -(-load.requests // servers)):
                     continue
+                thread.begun += 1
                 thread.clock = max(clock, load.at_ns[begun]) if load.at_ns else clock
                 thread.now = _Request(begun)
                 ran.arrived_ns.append(load.at_ns[begun] if load.at_ns else thread.clock)
@@ -171,9 +173,8 @@ class Simulation:
         thread.clock = self.waited(thread, request, task) + task.host_ns
         self.ticket += 1
         missing = self.missing(thread, request, task)
-        asked = Asked(
-            task, request.number, place, self.ticket, self.last.get(stream, 0), thread.clock, self.parts(missing)
-        )
+        last, parts = self.last.get(stream, 0), self.parts(missing)
+        asked = Asked(task, request.number, place, stream, self.ticket, last, thread.clock, parts)
         gpu = self.placement.choose(asked)
         if gpu != self.home and task.way is Way.COMPUTE:
             thread.clock += max(self.machine.post_ns - self.machine.call_ns, -task.host_ns)

@@ -22,12 +22,13 @@ NANO = 1e9
 @dataclass(frozen=True, slots=True)
 class Load:
     """at_ns: when requests arrive, in their order; empty: whenever there is somebody to serve one. servers: how many
-    there are; one that is there by itself, when 0, issues one after another without waiting, as the program does.
+    there are, each with one request at a time; 0: the program's threads, which wait only where the program does.
     """
 
     requests: int
     at_ns: tuple[float, ...] = ()
     servers: int = 0
+    threads: int = 1
 
 
 def arrivals(spec: str, requests: int, servers: int) -> Load:

@@ -14,12 +14,14 @@ MARKS = 5  # in the work of a lead (interpose/schedule/automatic.c)
 
 class Asked(NamedTuple):
     """A launch that has to go somewhere. request: how many iterations began before its own; place: in its iteration;
-    ticket: its number among all, from 1 on; last: that of its stream's last, or 0.
+    stream: its thread's number, and its own; ticket: its number among all, from 1 on; last: that of its stream's last,
+    or 0.
     """
 
     task: Task
     request: int
     place: int
+    stream: tuple[int, int]
     ticket: int
     last: int
     now_ns: float
@@ -80,8 +82,27 @@ def router(tasks: int, speeds: Sequence[float], name: str = "router") -> Fixed:
     return Fixed(name, [(speed, [gpu] * tasks) for gpu, speed in enumerate(speeds) if speed > 0])
 
 
+class ByStream:
+    """Each new stream is given the next GPU, as the rule `by_stream` of a policy does."""
+
+    by_data, mark_ns = False, 0.0
+
+    def __init__(self, gpus: int, name: str = "by stream") -> None:
+        self.name, self.gpus = name, gpus
+        self.given: dict[tuple[int, int], int] = {}
+
+    def choose(self, asked: Asked) -> int:
+        return self.given.setdefault(asked.stream, len(self.given) % self.gpus)
+
+    def waited(self, ticket: int, began_ns: float, ended_ns: float) -> None:
+        """Nothing to learn from it."""
+
+
 class ByRule:
-    """Launch by launch (interpose/schedule/place.c); all else is at home, or where its bytes are."""
+    """Launch by launch (interpose/schedule/place.c); all else is at home, or where its bytes are.
+
+    On emulated GPUs the host's time stands still for the rule, but where it waits (interpose/schedule/automatic.c).
+    """
 
     by_data = True
 
@@ -96,6 +117,7 @@ class ByRule:
 
         self.rule = Place(len(machine.gpus), Rule(), machine.home, figures)
         self.guard = Guard(GuardRule()) if guarded else None
+        self.frozen_ns = 0.0 if machine.emulated else None
         self.stays = False
 
     def choose(self, asked: Asked) -> int:
@@ -105,7 +127,7 @@ class ByRule:
         answer = self.rule.next(
             asked.ticket,
             asked.last,
-            asked.now_ns,
+            asked.now_ns if self.frozen_ns is None else self.frozen_ns,
             task.ns,
             asked.parts,
             like=task.of + 1,
@@ -118,4 +140,7 @@ class ByRule:
         return answer.gpu
 
     def waited(self, ticket: int, began_ns: float, ended_ns: float) -> None:
+        if self.frozen_ns is not None:
+            began_ns, ended_ns = self.frozen_ns, max(self.frozen_ns, ended_ns)
+            self.frozen_ns = ended_ns
         self.rule.waited(ticket, began_ns, ended_ns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.profile.model import Profile
 from controlplane.simulate import place
@@ -57,6 +57,6 @@ def compare(
     """load: with 0 requests, as many as it takes. more: other placements, such as a plan's."""
     work = work or work_of(profile)
     if not load.requests:
-        load = Load(enough(work, load.servers), load.at_ns, load.servers)
+        load = replace(load, requests=enough(work, load.servers))
     ran = [simulate(profile, work, each, load, keep=keep) for each in (*placements(profile, work), *more)]
     return Compared(profile, work, load, tuple(result for result, _ in ran), tuple(run for _, run in ran))

@@ -12,6 +12,7 @@ from controlplane.graph.versions import dependencies
 from controlplane.profile.model import Carried, GpuType, LaunchClass, Profile
 from controlplane.profile.program import unrolled
 
+MEMSET = 0.1  # of a GPU; its memory is what limits
 READ_BACK = 64 << 10  # bytes that the host copies from where they are (interpose/memory/readback.h)
 
 
@@ -121,19 +122,26 @@ def _root(parents: Sequence[int], piece: int) -> int:
 
 def _of_type(profile: Profile, gpu_type: int, missing: dict[str, None]) -> list[tuple[float, float]]:
     """By class: nanoseconds, and share of the GPU."""
-    kind, home = profile.machine.types[gpu_type], profile.machine.home_type
+    kind, home, emulated = profile.machine.types[gpu_type], profile.machine.home_type, profile.machine.emulated
     found = []
     for of in profile.classes:
         time = of.times[gpu_type]
         if time is None:
             missing[kind.name] = None
             time = of.times[home]
-        found.append((time.ns if time is not None else 0.0, share_of(of, kind)))
+        ns = time.ns if time is not None else 0.0
+        # What keeps the memory busy leaves none for others; emulated GPUs do not look at that.
+        rate = (
+            0.0 if emulated or not ns or not kind.memory_bytes_per_s else of.bytes / ns * 1e9 / kind.memory_bytes_per_s
+        )
+        found.append((ns, min(max(share_of(of, kind), rate), 1.0)))
     return found
 
 
 def share_of(of: LaunchClass, kind: GpuType) -> float:
     """Of the GPU's SMs that a launch takes, as far as its shape says: registers may keep more blocks from fitting."""
+    if of.what is What.MEMSET:
+        return MEMSET
     threads = of.block[0] * of.block[1] * of.block[2]
     sms = kind.sm_limit or kind.sm_count
     if of.what is not What.LAUNCH or not threads or not sms or not kind.threads_per_sm:
