@@ -12,6 +12,10 @@ from controlplane.commands.main import main
 from controlplane.plan import planfile
 from controlplane.profile import file as profiles_file
 from controlplane.profile.model import Profile
+from controlplane.simulate.load import Load
+from controlplane.simulate.place import Fixed
+from controlplane.simulate.result import simulate
+from controlplane.simulate.work import work_of
 from ptxtools.errors import ConfigError
 from tests.plan import profiles
 
@@ -110,6 +114,20 @@ def test_what_may_touch_anything_stays_at_home(tmp_path: Path, capsys: pytest.Ca
     for placement in read.placements:
         kind = next(run.kind for run in placement.runs if run.first <= 5 < run.end)
         assert read.groups[kind].gpus == (0,)
+
+
+def test_candidates_for_an_emulated_machine_are_judged_as_that_machine_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = profiles.layered(layers=4)
+    emulated = replace(real, machine=replace(real.machine, emulated=True))
+    found = planned(capsys, written(tmp_path, emulated), "--requests", "4", "-o", str(tmp_path / "plan"))
+    patterns = planfile.patterns(planfile.read(tmp_path / "plan"), emulated, tmp_path / "plan")
+    same, _ = simulate(emulated, work_of(emulated), Fixed("plan", patterns), Load(16, (), 4))
+    limit, period = (float(str(chosen(found)[name])) for name in ("limit_ns", "period_ns"))
+    assert period == pytest.approx(max(same.period_ns, limit))
+    others = planned(capsys, written(tmp_path, real), "--requests", "4")
+    assert chosen(others)["period_ns"] != period
 
 
 def test_the_same_profile_gives_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
