@@ -6,6 +6,7 @@
 #include "lane/lane_client.h"
 #include "lane/streams.h"
 #include "memory/home_only.h"
+#include "memory/readback.h"
 #include "memory/tickets.h"
 #include "object/capture.h"
 #include "object/session.h"
@@ -109,6 +110,9 @@ CUresult tsr_broadcast_leave(struct tsr_broadcast_work *work, struct tsr_order_h
     const struct tsr_session *session = tsr_session();
     for (uint32_t left = work->lanes; left && result == CUDA_SUCCESS; left &= left - 1)
         result = do_there(work, session->lanes[__builtin_ctz(left)], hold->stream->slot);
+    CUstream stream = hold->stream ? hold->stream->handle : NULL;
     tsr_order_leave(hold);
+    if (result == CUDA_SUCCESS && stream && work->record.kind == TSR_LANE_WRITE)
+        tsr_readback_gave(stream);
     return result == CUDA_SUCCESS ? tsr_order_state() : result;
 }

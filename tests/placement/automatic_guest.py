@@ -1,12 +1,13 @@
-"""Programs of one thread and one stream: `automatic_guest.py WHAT TIMES STEPS KIB`.
+"""Programs of one thread and one stream: `automatic_guest.py PROGRAM TIMES STEPS KIB [BRANCHES]`.
 
 requests: so many chains of steps, one after another, each over its own buffer; their results are kept. answers: the
 same, but each begins with a short step of which the host reads the result before it goes on. pageable, pinned: each
 begins with numbers that the host copies there, of its ordinary or its page-locked memory, to where those of the request
-before were; zeroed: with a memset there. recorded: after each an event is recorded; awaited: and waited for; called:
-after each a host function is called. guidance: two such chains begin from the same buffer, and are joined in it,
-again and again. sides: one chain, and beside it, each time, a short step of weights alone that it needs next. chain:
-all in one. Steps read weights that all share. A chain comes first, and is waited for. Prints the sum of each result.
+before were; uploads: the same, of ordinary memory, and the host waits for the stream; zeroed: with a memset there.
+recorded: after each an event is recorded; awaited: and waited for; called: after each a host function is called.
+guidance: two such chains, or BRANCHES, begin from the same buffer, and are joined in it, again and again. sides: one
+chain, and beside it, each time, a short step of weights alone that it needs next. chain: all in one. Steps read weights
+that all share. A chain comes first, and is waited for. Prints the sum of each result.
 """
 
 import ctypes
@@ -82,9 +83,11 @@ class Program:
             call(driver.cuMemsetD32Async(self.tokens, number, TOKENS, self.stream))
             return
         numbers = numpy.arange(number, number + TOKENS, dtype=numpy.uint32)
-        if what == "pageable":
+        if what != "pinned":
             call(driver.cuMemcpyHtoDAsync(self.tokens, numbers, numbers.nbytes, self.stream))
             numbers[:] = 0
+            if what == "uploads":
+                call(driver.cuStreamSynchronize(self.stream))
             return
         pinned = int(call(driver.cuMemHostAlloc(numbers.nbytes, 0)))
         ctypes.memmove(pinned, numbers.ctypes.data, numbers.nbytes)
@@ -106,11 +109,13 @@ def ask(program: Program, flag: Any, buffer: Any) -> int:
 
 def main() -> None:
     what = sys.argv[1]
-    times, steps, kib = map(int, sys.argv[2:])
+    times, steps, kib, *more = map(int, sys.argv[2:])
+    branches = more[0] if more else 2
     program = Program(steps, kib)
-    given, ended = what in ("pageable", "pinned", "zeroed"), what in ("recorded", "awaited", "called")
+    given = what in ("pageable", "pinned", "uploads", "zeroed")
+    ended = what in ("recorded", "awaited", "called")
     several = given or ended or what in ("requests", "answers")
-    buffers = [program.buffer(number) for number in range(times if several else 3)]
+    buffers = [program.buffer(number) for number in range(times if several else 1 + branches)]
     first = program.buffer(1)
     program.chain(first, first)
     call(driver.cuStreamSynchronize(program.stream))
@@ -139,9 +144,11 @@ def main() -> None:
         call(driver.cuStreamQuery(program.stream))  # whoever has waited for a stream finds it done
     elif what == "guidance":
         for _ in range(times):
-            program.chain(buffers[1], buffers[0])
-            program.chain(buffers[2], buffers[0])
-            program.step(buffers[0], buffers[1], buffers[2])
+            for branch in buffers[1:]:
+                program.chain(branch, buffers[0])
+            program.step(*buffers[:3])
+            for branch in buffers[3:]:
+                program.step(buffers[0], buffers[0], branch)
     else:
         for _ in range(times):
             program.chain(buffers[0], buffers[0])

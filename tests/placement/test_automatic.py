@@ -86,9 +86,9 @@ def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus:
     assert alone.virtual_ns / ran.virtual_ns > wanted
 
 
-@pytest.mark.parametrize("source", sampled(["pageable", "pinned", "zeroed"], ["pageable", "pinned"]))
+@pytest.mark.parametrize("source", sampled(["pageable", "pinned", "uploads", "zeroed"], ["pinned", "uploads"]))
 def test_what_the_host_gives_a_request_holds_no_other_up(native_build: Path, tmp_path: Path, source: str) -> None:
-    """Each request begins with numbers that the host copies to where those of the one before were."""
+    """Each request begins with numbers that the host copies to where those of the one before were, or waits for too."""
     alone, ran = placed(native_build / "native", tmp_path, 2, (source, *REQUESTS[1:]))
     assert alone.virtual_ns / ran.virtual_ns > 1.7
 
