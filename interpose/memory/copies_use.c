@@ -81,12 +81,6 @@ static void note_wait(void *context, uint64_t ticket)
         waits->tickets[at] = ticket;
 }
 
-static void ignore_wait(void *context, uint64_t ticket)
-{
-    (void)context;
-    (void)ticket;
-}
-
 static void ignore_pull(void *context, const struct tsr_pull *pull)
 {
     (void)context;
@@ -296,7 +290,7 @@ static void announce_locked(struct tsr_copies *copies, const struct tsr_use *use
 
 static void apply_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
-    struct tsr_directory_listener pulls = {.pull = issue_pull, .wait = ignore_wait, .context = inquiry};
+    struct tsr_directory_listener pulls = {.pull = issue_pull, .context = inquiry};
     inquiry->copies = copies;
     uint64_t before = inquiry->bytes;
     inquiry->gathers = copies->full;
@@ -335,7 +329,7 @@ static void ask_everything_locked(struct inquiry *inquiry)
 
 static void apply_everything_locked(struct inquiry *inquiry, uint64_t ticket)
 {
-    struct tsr_directory_listener pulls = {.pull = issue_pull, .wait = ignore_wait, .context = inquiry};
+    struct tsr_directory_listener pulls = {.pull = issue_pull, .context = inquiry};
     for (size_t i = 0; i < tsr_copies_all.count; i++) {
         inquiry->copies = tsr_copies_all.data[i];
         tsr_directory_gather(&tsr_copies_all.data[i]->directory, 0, ticket, &pulls);

@@ -144,8 +144,11 @@ void tsr_directory_apply(struct tsr_directory *directory, const struct tsr_use *
 {
     if (use->first >= use->end)
         return;
-    if (tsr_directory_look(directory, use) == TSR_DIRECTORY_SAME) { /* the usual case */
-        tsr_directory_ask(directory, use, listener);
+    enum tsr_directory_change change = tsr_directory_look(directory, use);
+    bool needs = change == TSR_DIRECTORY_HOLDS; /* otherwise it pulls nothing */
+    if (change == TSR_DIRECTORY_SAME) {
+        if (listener->wait)
+            tsr_directory_ask(directory, use, listener);
         return;
     }
     directory->repeats |= use->repeats && use->writes;
@@ -153,7 +156,8 @@ void tsr_directory_apply(struct tsr_directory *directory, const struct tsr_use *
         tsr_directory_gather(directory, use->copy, use->ticket, listener);
         return;
     }
-    tsr_directory_ask(directory, use, listener);
+    if (needs || listener->wait)
+        tsr_directory_ask(directory, use, listener);
     size_t begin = tsr_cell_split(directory, use->first), end = tsr_cell_split(directory, use->end);
     for (size_t i = begin; i < end; i++) {
         struct tsr_cell *cell = &directory->cells.data[i];

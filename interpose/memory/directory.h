@@ -108,7 +108,7 @@ static inline uint64_t tsr_pull_bytes(const struct tsr_pull *pull)
 /* Called with what a use needs. `wait` may be called with a ticket several times. */
 struct tsr_directory_listener {
     void (*pull)(void *context, const struct tsr_pull *pull);
-    void (*wait)(void *context, uint64_t ticket);
+    void (*wait)(void *context, uint64_t ticket); /* NULL: nobody wants to know */
     /* As `wait`, for pulls from bytes that the use changes and which the program orders before it. May be NULL. */
     void (*guard)(void *context, uint64_t ticket);
     void *context;
