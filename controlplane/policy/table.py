@@ -36,6 +36,8 @@ def compile_table(policy: Policy, sockets: Sequence[str]) -> bytes:
     record.memory_place = policy.memory_place
     record.order = _orders(text)[policy.order]
     record.memory_first = main_gpu(policy)
+    record.memory_pool = policy.pool
+    record.memory_reserve_bytes = policy.reserve_bytes
     record.memory_move_after = policy.move_after
     _write_rules(record.tables[FIRST_GENERATION % 2], policy)
     if policy.memory_place == COPIES:
@@ -260,6 +262,30 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolPart:
+    """Of one GPU, in bytes: what the pool has of it, what of that the program's memory took at the end and at most."""
+
+    gpu: int
+    bytes: int
+    owned_bytes: int
+    most_owned_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """refused: allocations that found no room; split: that lie on several GPUs; given_back, given_back_bytes: copies
+    that were dropped to make room.
+    """
+
+    reserve_bytes: int
+    gpus: tuple[PoolPart, ...]
+    refused: int
+    split: int
+    given_back: int
+    given_back_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Launches:
     """What the shim counted.
 
@@ -270,7 +296,7 @@ class Launches:
     on a GPU other than home; moved, moved_bytes: moves of memory from one GPU to another while the program ran.
     shared: of memory that GPUs have copies of; None: none has one. rules: those in use at the end. given_streams,
     given_threads: how many streams and threads were given each GPU by rules that do that. why_no_copies: the policy's.
-    schedule: None: no launch was placed one by one.
+    schedule: None: no launch was placed one by one. pool: None: there is none.
     """
 
     by_device: dict[int, int]
@@ -289,6 +315,7 @@ class Launches:
     given_threads: dict[int, int] = field(default_factory=dict)
     why_no_copies: str = ""
     schedule: Schedule | None = None
+    pool: Pool | None = None
 
 
 def read_launches(policy: Policy, table: bytes) -> Launches:
@@ -317,7 +344,17 @@ def read_launches(policy: Policy, table: bytes) -> Launches:
         _by_gpu(record.given_threads),
         policy.why_no_copies,
         _schedule(record.schedule),
+        _pool(record, policy) if policy.pool else None,
     )
+
+
+def _pool(record: Any, policy: Policy) -> Pool:
+    parts = (
+        PoolPart(gpu, int(record.pool_bytes[gpu]), int(record.owned_bytes[gpu]), int(record.most_owned_bytes[gpu]))
+        for gpu in policy.gpus
+    )
+    counts = (int(record.pool_refused), int(record.pool_split), int(record.given_back), int(record.given_back_bytes))
+    return Pool(policy.reserve_bytes, tuple(parts), *counts)
 
 
 def _schedule(record: Any) -> Schedule | None:

@@ -17,6 +17,7 @@
 #include "memory/backing.h"
 #include "memory/copies_parts.h"
 #include "memory/home.h"
+#include "memory/owners.h"
 #include "object/capture.h"
 #include "object/session.h"
 #include "order/order.h"
@@ -29,6 +30,7 @@ struct tsr_copies_all tsr_copies_all;
 CUresult tsr_copies_failed;
 
 uint64_t *tsr_copies_states, tsr_copies_generation;
+uint64_t tsr_copies_held[TSR_DIRECTORY_COPIES];
 
 static struct tsr_copies **pages; /* lock; by page of the arena; NULL: none yet */
 
@@ -40,16 +42,25 @@ bool tsr_copies_are_on(void)
 
 static bool is_wanted(uint32_t gpu, uint32_t peers)
 {
-    return tsr_copies_are_on() && gpu == tsr_session()->policy->home && !peers && tsr_replicas_open();
+    bool there = gpu == tsr_session()->policy->home || tsr_owners_are_on();
+    return tsr_copies_are_on() && there && !peers && tsr_replicas_open();
+}
+
+static uint32_t rank_of(uint32_t gpu)
+{
+    return tsr_lane_rank(tsr_session_lane((int32_t)gpu));
 }
 
 void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more)
 {
     struct tsr_session *session = tsr_session();
-    for (uint32_t i = 0; i < session->lane_count; i++)
-        if (own >> (i + 1) & 1)
-            tsr_copies_count(&session->policy->copies_bytes[session->lane_device[i] % 16],
-                             more ? copies->bytes : -copies->bytes);
+    for (uint32_t rank = 0; rank <= session->lane_count; rank++) {
+        if (!(own >> rank & 1) || rank == copies->replicas.owner)
+            continue;
+        tsr_copies_count(&session->policy->copies_bytes[tsr_session_gpu(session, rank) % TSR_GPUS],
+                         more ? copies->bytes : -copies->bytes);
+        tsr_copies_count(&tsr_copies_held[rank], more ? copies->bytes : -copies->bytes);
+    }
 }
 
 void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone)
@@ -65,9 +76,9 @@ void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone)
 }
 
 /* New memory has no value yet, so all copies hold it. */
-static uint16_t first_holders(void)
+static uint16_t first_holders(uint32_t owner)
 {
-    return tsr_copies_away ? (uint16_t)((2u << tsr_session()->lane_count) - 1) : 1;
+    return tsr_copies_away ? (uint16_t)((2u << tsr_session()->lane_count) - 1) : (uint16_t)(1u << owner);
 }
 
 static bool note_locked(struct tsr_copies *copies)
@@ -91,7 +102,8 @@ static CUresult begin(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
     if (!is_wanted(gpu, peers))
         return CUDA_ERROR_NOT_SUPPORTED;
     struct tsr_copies *copies = calloc(1, sizeof *copies);
-    CUresult result = copies ? tsr_replicas_make(extent, &copies->replicas) : CUDA_ERROR_OUT_OF_MEMORY;
+    uint32_t owner = rank_of(gpu);
+    CUresult result = copies ? tsr_replicas_make(extent, owner, &copies->replicas) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS) {
         free(copies);
         return result;
@@ -99,7 +111,8 @@ static CUresult begin(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
     copies->address = extent->address;
     copies->bytes = extent->bytes;
     pthread_mutex_lock(&tsr_copies_lock);
-    bool noted = tsr_directory_start(&copies->directory, copies->bytes, first_holders()) && note_locked(copies);
+    bool noted =
+        tsr_directory_start_at(&copies->directory, copies->bytes, first_holders(owner), (uint8_t)owner) && note_locked(copies);
     pthread_mutex_unlock(&tsr_copies_lock);
     if (!noted) {
         tsr_directory_fini(&copies->directory);
@@ -154,30 +167,38 @@ static void tell_of_no_room(uint32_t copy)
     warned |= 1u << copy;
 }
 
+/* Of its own, if there is room and it may, or the owner's. */
+static CUresult give_replica(struct tsr_extent *extent, uint32_t copy, bool own, struct tsr_replicas *replicas)
+{
+    CUresult result = tsr_replicas_give(extent, copy, own, replicas);
+    if (own && !(replicas->own >> copy & 1) && tsr_copies_make_room(copy, extent->bytes)) {
+        if (result == CUDA_SUCCESS)
+            tsr_replicas_take(extent, copy, replicas);
+        result = tsr_replicas_give(extent, copy, true, replicas);
+    }
+    return result;
+}
+
 static CUresult give_locked_memory(struct tsr_extent *extent, uint32_t copy)
 {
     struct tsr_copies *copies = extent->copies;
     struct tsr_replicas replicas = copies->replicas;
     if (replicas.ready >> copy & 1)
-        return CUDA_SUCCESS;
-    CUresult result = tsr_replicas_give(extent, copy, &replicas);
-    if (!(replicas.own >> copy & 1) && tsr_copies_make_room(copy, extent->bytes)) {
-        if (result == CUDA_SUCCESS)
-            tsr_replicas_take(extent, copy, &replicas);
-        result = tsr_replicas_give(extent, copy, &replicas);
-    }
+        return replicas.own >> copy & 1 || !tsr_owners_are_on() ? CUDA_SUCCESS : tsr_copies_take_own(extent, copy);
+    bool own = tsr_copies_may_have_own(copies, copy);
+    CUresult result = give_replica(extent, copy, own, &replicas);
     pthread_mutex_lock(&tsr_copies_lock);
     if (result == CUDA_SUCCESS)
         copies->replicas = replicas;
-    if (result == CUDA_SUCCESS && !(replicas.own >> copy & 1)) /* it uses home's */
+    if (result == CUDA_SUCCESS && !(replicas.own >> copy & 1)) /* it uses the owner's */
         tsr_copies_change(&tsr_copies_generation);
     if (result != CUDA_SUCCESS)
         copies->refused |= (uint16_t)(1u << copy);
     pthread_mutex_unlock(&tsr_copies_lock);
-    if (!(replicas.own >> copy & 1))
-        tell_of_no_room(copy);
-    else
+    if (replicas.own >> copy & 1)
         tsr_copies_count_bytes(copies, replicas.own & (uint16_t)(1u << copy), true);
+    else if (own)
+        tell_of_no_room(copy);
     return result == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -243,6 +264,8 @@ CUresult tsr_copies_fix(struct tsr_extent *extent)
     struct tsr_copies_use use = {.touches = &touch, .count = 1, .locked = true, .cause = TSR_PULL_GIVEN};
     struct tsr_order_hold hold;
     bool matters = tsr_copies_matter() && !copies->fixed;
+    if (copies->replicas.owner && copies->replicas.own & 1) /* what others get is the owner's memory */
+        return CUDA_ERROR_NOT_SUPPORTED;
     pthread_mutex_lock(&tsr_copies_lock);
     copies->fixed = true;
     tsr_copies_change(&tsr_copies_generation);

@@ -63,6 +63,9 @@ struct tsr_copies_use {
 
 extern uint32_t tsr_copies_away __attribute__((visibility("hidden"))); /* atomic; not 0: other GPUs than home may hold bytes */
 
+extern uint64_t tsr_copies_held[]
+    __attribute__((visibility("hidden"))); /* atomic; by rank: bytes of copies of others' memory */
+
 static inline bool tsr_copies_matter(void)
 {
     return __builtin_expect(__atomic_load_n(&tsr_copies_away, __ATOMIC_ACQUIRE) != 0, 0);

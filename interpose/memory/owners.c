@@ -1,0 +1,136 @@
+/* See owners.h. */
+#include "memory/owners.h"
+
+#include "base/log.h"
+#include "driver/gpus.h"
+#include "driver/real.h"
+#include "memory/arena.h"
+#include "memory/copies.h"
+#include "memory/directory.h"
+#include "memory/pairs.h"
+#include "object/session.h"
+
+#define SPARE_PART 64u /* of a GPU, 1/n: no copies there, its driver may need it */
+#define MOST_SPARE_BYTES (256ull << 20)
+
+uint64_t tsr_owners_away_bytes; /* atomic; memory lock to change */
+
+static struct {
+    bool asked, on;
+    uint32_t count, now; /* GPUs; the one that is being filled */
+    uint64_t device_bytes[TSR_DIRECTORY_COPIES], pool_bytes[TSR_DIRECTORY_COPIES], owned_bytes[TSR_DIRECTORY_COPIES];
+} owners; /* memory lock */
+
+bool tsr_owners_are_wanted(void)
+{
+    return tsr_copies_are_on() && tsr_session()->policy->memory_pool;
+}
+
+static void look_at(uint32_t rank)
+{
+    struct tsr_policy *policy = tsr_session()->policy;
+    uint32_t gpu = tsr_session_gpu(tsr_session(), rank);
+    CUdevice device = tsr_gpu_device(gpu);
+    size_t bytes = 0;
+    if (device < 0 || tsr_real.cuDeviceTotalMem_v2(&bytes, device) != CUDA_SUCCESS)
+        tsr_warn("CUDA_VISIBLE_DEVICES hides GPU %u from the program: its memory is not in the pool", gpu);
+    else if (bytes <= policy->memory_reserve_bytes)
+        tsr_warn("GPU %u has less memory than the pool's reserve: it is not in the pool", gpu);
+    uint64_t pool = bytes > policy->memory_reserve_bytes ? bytes - policy->memory_reserve_bytes : 0;
+    owners.device_bytes[rank] = bytes;
+    owners.pool_bytes[rank] = pool / TSR_ARENA_PAGE * TSR_ARENA_PAGE;
+    __atomic_store_n(&policy->pool_bytes[gpu % TSR_GPUS], owners.pool_bytes[rank], __ATOMIC_RELAXED);
+}
+
+bool tsr_owners_are_on(void)
+{
+    if (owners.asked || !tsr_owners_are_wanted())
+        return owners.on;
+    owners.asked = true;
+    owners.on = tsr_pairs_are_all_direct();
+    owners.count = tsr_session()->lane_count + 1;
+    if (!owners.on)
+        tsr_warn("not all GPUs can access each other's memory: there is no pool, and the program has its own GPU's memory");
+    for (uint32_t rank = 0; rank < owners.count && owners.on; rank++)
+        look_at(rank);
+    return owners.on;
+}
+
+void tsr_owners_forget(void)
+{
+    owners.asked = owners.on = false;
+    for (uint32_t rank = 0; rank < TSR_DIRECTORY_COPIES; rank++)
+        owners.pool_bytes[rank] = owners.owned_bytes[rank] = 0;
+    owners.now = 0;
+    tsr_owners_away_bytes = 0;
+}
+
+static uint64_t free_on(uint32_t rank)
+{
+    return owners.pool_bytes[rank] > owners.owned_bytes[rank] ? owners.pool_bytes[rank] - owners.owned_bytes[rank] : 0;
+}
+
+uint32_t tsr_owners_next(uint64_t bytes, uint32_t but)
+{
+    for (uint32_t i = 0; i < owners.count; i++) {
+        uint32_t rank = (owners.now + i) % owners.count;
+        if (!(but >> rank & 1) && free_on(rank) >= bytes)
+            return rank;
+    }
+    return TSR_OWNERS_NONE;
+}
+
+uint64_t tsr_owners_most(uint32_t but)
+{
+    uint64_t most = 0;
+    for (uint32_t rank = 0; rank < owners.count; rank++)
+        if (!(but >> rank & 1) && free_on(rank) > most)
+            most = free_on(rank);
+    return most / TSR_ARENA_PAGE * TSR_ARENA_PAGE;
+}
+
+static void tell(uint32_t rank)
+{
+    struct tsr_policy *policy = tsr_session()->policy;
+    uint32_t gpu = tsr_session_gpu(tsr_session(), rank) % TSR_GPUS;
+    if (owners.owned_bytes[rank] > __atomic_load_n(&policy->most_owned_bytes[gpu], __ATOMIC_RELAXED))
+        __atomic_store_n(&policy->most_owned_bytes[gpu], owners.owned_bytes[rank], __ATOMIC_RELAXED);
+}
+
+static void count(uint32_t rank, uint64_t more)
+{
+    uint32_t gpu = tsr_session_gpu(tsr_session(), rank) % TSR_GPUS;
+    owners.owned_bytes[rank] += more;
+    __atomic_fetch_add(&tsr_session()->policy->owned_bytes[gpu], more, __ATOMIC_RELAXED);
+    if (rank)
+        __atomic_fetch_add(&tsr_owners_away_bytes, more, __ATOMIC_RELAXED);
+}
+
+void tsr_owners_add(uint32_t rank, uint64_t bytes)
+{
+    owners.now = rank;
+    count(rank, bytes);
+    tell(rank);
+}
+
+void tsr_owners_remove(uint32_t rank, uint64_t bytes)
+{
+    count(rank, -bytes);
+}
+
+bool tsr_owners_have_room(uint32_t rank, uint64_t bytes, uint64_t copies_bytes)
+{
+    uint64_t spare = owners.device_bytes[rank] / SPARE_PART;
+    uint64_t taken = owners.owned_bytes[rank] + copies_bytes + (spare < MOST_SPARE_BYTES ? spare : MOST_SPARE_BYTES);
+    return taken <= owners.device_bytes[rank] && owners.device_bytes[rank] - taken >= bytes;
+}
+
+struct tsr_owners_room tsr_owners_room(void)
+{
+    struct tsr_owners_room room = {.home = free_on(0)};
+    for (uint32_t rank = 0; rank < owners.count; rank++) {
+        room.total += owners.pool_bytes[rank];
+        room.free += free_on(rank);
+    }
+    return room;
+}
