@@ -205,7 +205,8 @@ PAIRS = {
 
 def _pool(pool: Pool) -> Iterator[str]:
     shares = ", ".join(f"GPU {part.gpu}: {amount(part.most_owned_bytes)} of {amount(part.bytes)}" for part in pool.gpus)
-    yield f"  the program's memory in the pool, at most: {shares}; of each, {amount(pool.reserve_bytes)} are left to copies"
+    left = amount(pool.reserve_bytes)
+    yield f"  the program's memory in the pool, at most: {shares}; of each GPU, {left} are left to copies"
     if pool.split:
         yield f"  allocations that lie on several GPUs, because none had room for all: {pool.split}"
     if pool.given_back:

@@ -73,6 +73,16 @@ void tsr_copies_survey_in_pool_locked(const struct tsr_copies *copies, const str
     }
 }
 
+void tsr_copies_survey_mapped(uint64_t first, uint64_t end, const struct tsr_survey_of *of, struct tsr_survey *survey)
+{
+    uint64_t owned[TSR_DIRECTORY_COPIES] = {0}, all = 0;
+    tsr_owners_look(first, end, owned);
+    for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
+        all += owned[gpu];
+    for (uint32_t left = all ? of->copies : 0; left; left &= left - 1)
+        survey->through_link[__builtin_ctz(left)] += all - owned[__builtin_ctz(left)];
+}
+
 /* Nothing runs and nobody is inside. */
 static CUresult replace_link(const struct tsr_extent *extent, uint32_t gpu, struct tsr_replicas *replicas)
 {

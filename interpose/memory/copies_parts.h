@@ -79,6 +79,8 @@ bool tsr_copies_deserves_own_locked(const struct tsr_copies *copies, const struc
 /* Adds to the survey, by GPU, what the use would cost there. */
 void tsr_copies_survey_in_pool_locked(const struct tsr_copies *copies, const struct tsr_use *use,
                                       const struct tsr_survey_of *of, struct tsr_survey *survey);
+/* The same for what the program has mapped by itself, which has no copies. */
+void tsr_copies_survey_mapped(uint64_t first, uint64_t end, const struct tsr_survey_of *of, struct tsr_survey *survey);
 /* Memory lock. Whether a GPU without a copy gets memory of its own; without a pool: if it can. */
 bool tsr_copies_may_have_own(struct tsr_copies *copies, uint32_t gpu);
 /* Memory lock. A GPU that uses the owner's gets memory of its own, if there is room and a quiet moment. */

@@ -214,6 +214,8 @@ static void split_locked(const struct tsr_touch *touch, struct inquiry *inquiry,
                           .repeats = inquiry->use->proof != NULL,
                           .stride = touch->stride,
                           .width = touch->width};
+    if (inquiry->survey_of && inquiry->survey_of->in_pool)
+        tsr_copies_survey_mapped(touch->first, touch->end, inquiry->survey_of, inquiry->survey);
     for (uint64_t at = touch->first; at < touch->end && at - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES;) {
         struct tsr_copies *copies = tsr_copies_at_locked(at);
         uint64_t end = copies ? copies->address + copies->bytes : at / TSR_ARENA_PAGE * TSR_ARENA_PAGE + TSR_ARENA_PAGE;

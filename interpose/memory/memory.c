@@ -95,6 +95,8 @@ CUresult tsr_memory_allocate(size_t bytes, CUdeviceptr *address)
         tsr_memory_reclaim_locked();
         result = allocate_locked(bytes, context, &allocation);
     }
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        tsr_owners_refused();
     if (result == CUDA_SUCCESS)
         *address = allocation->address;
     tsr_memory_unlock();

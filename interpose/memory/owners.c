@@ -1,7 +1,13 @@
 /* See owners.h. */
 #include "memory/owners.h"
 
+#include <string.h>
+#include <sys/mman.h>
+
+#include <tessera/lane.h>
+
 #include "base/log.h"
+#include "base/os.h"
 #include "driver/gpus.h"
 #include "driver/real.h"
 #include "memory/arena.h"
@@ -20,6 +26,8 @@ static struct {
     uint32_t count, now; /* GPUs; the one that is being filled */
     uint64_t device_bytes[TSR_DIRECTORY_COPIES], pool_bytes[TSR_DIRECTORY_COPIES], owned_bytes[TSR_DIRECTORY_COPIES];
 } owners; /* memory lock */
+
+static uint8_t *mapped_pages; /* atomic; by page of the program's reservations (tessera/lane.h): 1 + rank; NULL: none yet */
 
 bool tsr_owners_are_wanted(void)
 {
@@ -62,6 +70,8 @@ void tsr_owners_forget(void)
     for (uint32_t rank = 0; rank < TSR_DIRECTORY_COPIES; rank++)
         owners.pool_bytes[rank] = owners.owned_bytes[rank] = 0;
     owners.now = 0;
+    if (mapped_pages)
+        memset(mapped_pages, 0, TSR_RESERVE_BYTES / TSR_ARENA_PAGE);
     tsr_owners_away_bytes = 0;
 }
 
@@ -123,6 +133,45 @@ bool tsr_owners_have_room(uint32_t rank, uint64_t bytes, uint64_t copies_bytes)
     uint64_t spare = owners.device_bytes[rank] / SPARE_PART;
     uint64_t taken = owners.owned_bytes[rank] + copies_bytes + (spare < MOST_SPARE_BYTES ? spare : MOST_SPARE_BYTES);
     return taken <= owners.device_bytes[rank] && owners.device_bytes[rank] - taken >= bytes;
+}
+
+void tsr_owners_refused(void)
+{
+    if (owners.on)
+        __atomic_fetch_add(&tsr_session()->policy->pool_refused, 1, __ATOMIC_RELAXED);
+}
+
+void tsr_owners_mark(uint64_t address, uint64_t bytes, uint32_t rank)
+{
+    uint8_t *pages = __atomic_load_n(&mapped_pages, __ATOMIC_ACQUIRE);
+    if (!owners.on || address - TSR_RESERVE_ADDRESS >= TSR_RESERVE_BYTES || (!pages && rank == TSR_OWNERS_NONE))
+        return;
+    if (!pages && !(pages = tsr_os_map(NULL, TSR_RESERVE_BYTES / TSR_ARENA_PAGE, PROT_READ | PROT_WRITE, -1, 0)))
+        return;
+    for (uint64_t at = address; at < address + bytes; at += TSR_ARENA_PAGE)
+        __atomic_store_n(&pages[(at - TSR_RESERVE_ADDRESS) / TSR_ARENA_PAGE], (uint8_t)(rank + 1), __ATOMIC_RELAXED);
+    __atomic_store_n(&mapped_pages, pages, __ATOMIC_RELEASE);
+}
+
+void tsr_owners_look(uint64_t first, uint64_t end, uint64_t *bytes)
+{
+    const uint8_t *pages = __atomic_load_n(&mapped_pages, __ATOMIC_ACQUIRE);
+    for (uint64_t at = first, next; pages && at < end && at - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES; at = next) {
+        uint8_t found = __atomic_load_n(&pages[(at - TSR_RESERVE_ADDRESS) / TSR_ARENA_PAGE], __ATOMIC_RELAXED);
+        next = at / TSR_ARENA_PAGE * TSR_ARENA_PAGE + TSR_ARENA_PAGE;
+        if (found)
+            bytes[found - 1] += (next < end ? next : end) - at;
+    }
+}
+
+bool tsr_owners_is_any(uint64_t address)
+{
+    uint64_t owned[TSR_DIRECTORY_COPIES] = {0};
+    tsr_owners_look(address, address + 1, owned);
+    for (uint32_t rank = 0; rank < TSR_DIRECTORY_COPIES; rank++)
+        if (owned[rank])
+            return true;
+    return false;
 }
 
 struct tsr_owners_room tsr_owners_room(void)

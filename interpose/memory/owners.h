@@ -25,6 +25,18 @@ uint64_t tsr_owners_most(uint32_t but);
 void tsr_owners_add(uint32_t rank, uint64_t bytes);
 void tsr_owners_remove(uint32_t rank, uint64_t bytes);
 
+/* The program was refused memory. */
+void tsr_owners_refused(void);
+
+/*
+ * What the program has mapped by itself (vmm.h) has an owner, too, and no copies: whole pages are a GPU's, or nobody's (NONE) any more. look: adds
+ * to `bytes`, by rank, what of a range each GPU owns; takes no lock.
+ */
+void tsr_owners_mark(uint64_t address, uint64_t bytes, uint32_t rank);
+void tsr_owners_look(uint64_t first, uint64_t end, uint64_t *bytes);
+
+bool tsr_owners_is_any(uint64_t address);
+
 /* Room for a copy of another GPU's memory. */
 bool tsr_owners_have_room(uint32_t rank, uint64_t bytes, uint64_t copies_bytes);
 
