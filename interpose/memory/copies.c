@@ -76,9 +76,13 @@ void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone)
 }
 
 /* New memory has no value yet, so all copies hold it. */
-static uint16_t first_holders(uint32_t owner)
+static bool start_directory(struct tsr_copies *copies)
 {
-    return tsr_copies_away ? (uint16_t)((2u << tsr_session()->lane_count) - 1) : (uint16_t)(1u << owner);
+    uint8_t owner = copies->replicas.owner, home = copies->replicas.used_by[0];
+    if (tsr_copies_away)
+        return tsr_directory_start_at(&copies->directory, copies->bytes, (uint16_t)((2u << tsr_session()->lane_count) - 1),
+                                      owner, owner);
+    return tsr_directory_start_at(&copies->directory, copies->bytes, (uint16_t)(1u << home), home, owner);
 }
 
 static bool note_locked(struct tsr_copies *copies)
@@ -110,11 +114,12 @@ static CUresult begin(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
     }
     copies->address = extent->address;
     copies->bytes = extent->bytes;
+    tsr_copies_begin_own(extent, copies);
     pthread_mutex_lock(&tsr_copies_lock);
-    bool noted =
-        tsr_directory_start_at(&copies->directory, copies->bytes, first_holders(owner), (uint8_t)owner) && note_locked(copies);
+    bool noted = start_directory(copies) && note_locked(copies);
     pthread_mutex_unlock(&tsr_copies_lock);
     if (!noted) {
+        tsr_copies_count_bytes(copies, copies->replicas.own, false);
         tsr_directory_fini(&copies->directory);
         tsr_replicas_drop(extent, &copies->replicas);
         free(copies);

@@ -16,8 +16,8 @@
 
 #define FRESH 4096u  /* uses after which what was written counts as constant */
 #define SMALL_PART 64u /* of the reserve, 1/n: what is no larger is copied even if it is constant, and so is a page */
-#define DENIED_FOR 4096u /* uses */
-#define QUIET_NS 100000000ull
+#define DENIED_FOR 1024u /* uses */
+#define QUIET_NS 2000000000ull /* for what has been given to GPUs to be done; that is once, for each extent */
 
 static bool is_small(const struct tsr_copies *copies)
 {
@@ -128,6 +128,13 @@ CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu)
     else
         tsr_copies_deny(copies, gpu);
     return CUDA_SUCCESS;
+}
+
+void tsr_copies_begin_own(const struct tsr_extent *extent, struct tsr_copies *copies)
+{
+    if (copies->replicas.owner && is_small(copies) && tsr_owners_have_room(0, copies->bytes, tsr_copies_held[0]) &&
+        tsr_replicas_give_home(extent, &copies->replicas) == CUDA_SUCCESS)
+        tsr_copies_count_bytes(copies, 1, true);
 }
 
 bool tsr_copies_may_have_own(struct tsr_copies *copies, uint32_t gpu)

@@ -85,6 +85,8 @@ void tsr_copies_survey_mapped(uint64_t first, uint64_t end, const struct tsr_sur
 bool tsr_copies_may_have_own(struct tsr_copies *copies, uint32_t gpu);
 /* Memory lock. A GPU that uses the owner's gets memory of its own, if there is room and a quiet moment. */
 CUresult tsr_copies_take_own(struct tsr_extent *extent, uint32_t gpu);
+/* Memory lock. The extent is new, and no GPU has used it: home gets memory of its own of a small one. */
+void tsr_copies_begin_own(const struct tsr_extent *extent, struct tsr_copies *copies);
 void tsr_copies_deny(struct tsr_copies *copies, uint32_t gpu);
 
 /* Enqueues a pull of home's, to where it sees the bytes from. */

@@ -110,8 +110,8 @@ struct tsr_directory_listener {
 
 /* All of these copies hold all bytes, which have no value yet. False: no memory. */
 bool tsr_directory_start(struct tsr_directory *directory, uint64_t bytes, uint16_t holders);
-/* The same; the copy that there always is is not the first one of them. */
-bool tsr_directory_start_at(struct tsr_directory *directory, uint64_t bytes, uint16_t holders, uint8_t base);
+/* The same; source: one of them, which others pull from; base: the copy that there always is. */
+bool tsr_directory_start_at(struct tsr_directory *directory, uint64_t bytes, uint16_t holders, uint8_t source, uint8_t base);
 void tsr_directory_fini(struct tsr_directory *directory);
 
 static inline uint32_t tsr_ticket_queue_of(uint64_t ticket)

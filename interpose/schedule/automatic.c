@@ -82,6 +82,8 @@ static __thread struct tsr_place_launch asked;
 static __thread struct tsr_place_choice choice;
 static __thread struct tsr_class_of class;
 static __thread bool apart; /* its bytes may lie on any GPU of a pool, which decides where it goes */
+static __thread bool
+    cuts; /* in a pool: it is the first one on its GPU of what follows; whom it pulls from waits for it, and not for those */
 static __thread CUstream asked_stream;
 static __thread double asked_at_ns; /* when the launch, which goes home, was about to be given to it; 0: there is none */
 static __thread struct sample *sample;
@@ -186,8 +188,12 @@ static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *b
         asked.parts[i] = survey.parts[i];
     for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
         asked.constants[gpu] = survey.constants[gpu];
-    if (of.in_pool && asked.allowed != 1u << HOME)
-        asked.allowed = 1u << nearest_locked(launch, &survey);
+    cuts = false;
+    if (of.in_pool && asked.allowed != 1u << HOME) {
+        uint32_t gpu = nearest_locked(launch, &survey);
+        asked.allowed = 1u << gpu;
+        cuts = distance(&survey, gpu) > 0;
+    }
     asked.written = *bytes = 0;
     for (uint32_t i = 0; i < launch->count; i++) {
         uint64_t size = launch->touches[i].end - launch->touches[i].first;
@@ -313,7 +319,8 @@ bool tsr_automatic_marks(const struct tsr_lane_client *lane)
     static __thread double unmarked_ns[TSR_GPUS];
     uint32_t gpu = tsr_lane_rank(lane);
     unmarked_ns[gpu] += asked.ns[gpu];
-    if (unmarked_ns[gpu] < MARKS_PER_LEAD * (double)tsr_options()->lead || !tsr_automatic_may_leave())
+    bool due = unmarked_ns[gpu] >= MARKS_PER_LEAD * (double)tsr_options()->lead;
+    if (!(due || cuts) || !tsr_automatic_may_leave())
         return false;
     unmarked_ns[gpu] = 0;
     return true;
