@@ -1,11 +1,15 @@
-"""A program that is larger than its GPU: `large_guest.py layers LAYERS REQUESTS ROWS KIB` or `... info`.
+"""A program that is larger than its GPU: `large_guest.py layers|serve LAYERS REQUESTS ROWS KIB` or `... info`.
 
 layers: each layer has ROWS rows of weights, of KIB each like what goes through the layers, which are made on the GPU;
 so many requests go through all layers, over the same two buffers, and their results are kept. The first two requests
-are waited for, the others are not. Prints what memory the GPU says it has, and the sum of each result.
+are waited for, the others are not. Prints the sum of each result. serve: the same request, waited for each time, until
+a line comes in, and REQUESTS more; prints "right", or the first error and the next one. info: prints what memory the
+GPU says it has.
 """
 
 import ctypes
+import os
+import select
 import sys
 from pathlib import Path
 from typing import Any
@@ -81,6 +85,33 @@ def layers(count: int, requests: int, rows: int, kib: int) -> None:
     print(*(program.sum(result) for result in results))
 
 
+def serve(count: int, requests: int, rows: int, kib: int) -> None:
+    program = Program(rows, kib)
+    weights = [program.buffer(program.count * rows, number) for number in range(count)]
+    between = [program.buffer(program.count, number) for number in range(2)]
+    first = program.buffer(program.count, 7)
+
+    def request() -> int:
+        at = first
+        for number, weight in enumerate(weights):
+            program.launch(program.layer, (between[number % 2], at, weight), program.count, rows)
+            at = between[number % 2]
+        call(driver.cuStreamSynchronize(program.stream))
+        return program.sum(at)
+
+    wanted = request()
+    print("started", flush=True)
+    try:
+        while not select.select([sys.stdin], [], [], 0)[0]:
+            assert request() == wanted
+        for _ in range(requests):
+            assert request() == wanted
+        print("right", flush=True)
+    except RuntimeError as error:
+        print("error", error, int(driver.cuMemAlloc(4096)[0]), flush=True)
+    os._exit(0)
+
+
 def info() -> None:
     use_gpu()
     free, total = call(driver.cuMemGetInfo())
@@ -91,4 +122,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "info":
         info()
     else:
-        layers(*map(int, sys.argv[2:]))
+        {"layers": layers, "serve": serve}[sys.argv[1]](*map(int, sys.argv[2:]))

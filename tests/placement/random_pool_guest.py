@@ -86,7 +86,8 @@ class Program:
         properties.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
         properties.location = access.location = place
         access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-        address, handles = int(call(driver.cuMemAddressReserve(pages * PAGE, 0, 0, 0))), []
+        address = int(call(driver.cuMemAddressReserve(pages * PAGE, 0, 0, 0)))
+        handles: list[Any] = []
         for number in range(pages):
             error, handle = driver.cuMemCreate(PAGE, properties, 0)
             assert error in (FULL, driver.CUresult.CUDA_SUCCESS)
@@ -156,11 +157,11 @@ def main() -> None:
     program = Program(seed, pages)
     for _ in range(steps):
         change = program.random.random()
-        if change < 0.08 or not program.buffers:
+        if change < (0.08 if program.free < pages // 4 else 0.25) or not program.buffers:
             program.allocate()
-        elif change < 0.12:
+        elif 0.26 < change < 0.3:
             program.release()
-        elif change < 0.14:
+        elif change > 0.98:
             call(driver.cuStreamSynchronize(program.stream))
         else:
             program.step()
