@@ -264,6 +264,8 @@ def _policy(options: argparse.Namespace, emulation: Emulation | None) -> Policy:
         policy = in_order(policy, Order(options.order))
     if options.pool:
         policy = pooled(policy, options.reserve)
+    if policy.pool and policy.verify:
+        raise ConfigError("in a pool two GPUs may share the copy of memory that --verify compares", expected="no pool")
     if not policy.says_memory:
         policy = with_usual_memory(policy, _against_copies(options))
     if options.check_writes is not None and policy.memory_place == COPIES:

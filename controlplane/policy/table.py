@@ -106,6 +106,12 @@ def live_memory(buffer: Any) -> tuple[int, int]:
     return int(record.memory_place), int(record.memory_move_after)
 
 
+def live_has_pool(buffer: Any) -> bool:
+    """Whether the memory of all GPUs is one pool in the run of a live record."""
+    record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)
+    return bool(record.memory_pool)
+
+
 def live_verify(buffer: Any) -> int:
     """Which launches a live record asks to verify."""
     record: Any = records.header(HEADER)[0].from_buffer("struct tsr_policy *", buffer)

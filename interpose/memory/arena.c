@@ -10,7 +10,6 @@
 #include "memory/address_map.h"
 #include "memory/backing.h"
 #include "memory/bounds.h"
-#include "memory/copies.h"
 #include "memory/heat.h"
 #include "memory/owners.h"
 #include "driver/gpus.h"
@@ -98,7 +97,7 @@ static CUresult back(struct tsr_extent *extent, uint32_t peers)
 static CUresult make(struct tsr_extent *extent, uint32_t gpu, uint32_t peers)
 {
     CUresult result = tsr_backing_make(extent, gpu, peers);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && tsr_copies_yield(tsr_gpu_device(gpu), extent->bytes))
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && tsr_backing_yield(tsr_gpu_device(gpu), extent->bytes))
         result = tsr_backing_make(extent, gpu, peers);
     return result;
 }

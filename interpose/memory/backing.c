@@ -26,6 +26,11 @@ void tsr_backing_have_copies(const struct tsr_backing_copies *copies)
     copies_of = copies;
 }
 
+bool tsr_backing_yield(CUdevice device, uint64_t bytes)
+{
+    return copies_of && copies_of->yield(device, bytes);
+}
+
 static uint32_t home(void)
 {
     return tsr_session()->policy->home;

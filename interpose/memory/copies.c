@@ -293,7 +293,8 @@ CUresult tsr_copies_fix(struct tsr_extent *extent)
 
 void tsr_copies_start(uint32_t strands)
 {
-    static const struct tsr_backing_copies copies = {.begin = begin, .drop = drop, .fix = tsr_copies_fix};
+    static const struct tsr_backing_copies copies = {
+        .begin = begin, .drop = drop, .fix = tsr_copies_fix, .yield = tsr_copies_yield};
     tsr_backing_have_copies(&copies);
     tsr_tickets_start(strands);
 }

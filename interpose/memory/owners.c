@@ -10,12 +10,11 @@
 #include "base/os.h"
 #include "driver/gpus.h"
 #include "driver/real.h"
-#include "memory/arena.h"
-#include "memory/copies.h"
-#include "memory/directory.h"
 #include "memory/pairs.h"
 #include "object/session.h"
 
+#define PAGE (2ull << 20) /* of physical memory */
+#define MOST_GPUS 16u
 #define SPARE_PART 64u /* of a GPU, 1/n: no copies there, its driver may need it */
 #define MOST_SPARE_BYTES (256ull << 20)
 
@@ -24,14 +23,15 @@ uint64_t tsr_owners_away_bytes; /* atomic; memory lock to change */
 static struct {
     bool asked, on;
     uint32_t count, now; /* GPUs; the one that is being filled */
-    uint64_t device_bytes[TSR_DIRECTORY_COPIES], pool_bytes[TSR_DIRECTORY_COPIES], owned_bytes[TSR_DIRECTORY_COPIES];
+    uint64_t device_bytes[MOST_GPUS], pool_bytes[MOST_GPUS], owned_bytes[MOST_GPUS];
 } owners; /* memory lock */
 
 static uint8_t *mapped_pages; /* atomic; by page of the program's reservations (tessera/lane.h): 1 + rank; NULL: none yet */
 
 bool tsr_owners_are_wanted(void)
 {
-    return tsr_copies_are_on() && tsr_session()->policy->memory_pool;
+    const struct tsr_session *session = tsr_session();
+    return session && session->lane_count && session->policy->memory_pool;
 }
 
 static void look_at(uint32_t rank)
@@ -46,7 +46,7 @@ static void look_at(uint32_t rank)
         tsr_warn("GPU %u has less memory than the pool's reserve: it is not in the pool", gpu);
     uint64_t pool = bytes > policy->memory_reserve_bytes ? bytes - policy->memory_reserve_bytes : 0;
     owners.device_bytes[rank] = bytes;
-    owners.pool_bytes[rank] = pool / TSR_ARENA_PAGE * TSR_ARENA_PAGE;
+    owners.pool_bytes[rank] = pool / PAGE * PAGE;
     __atomic_store_n(&policy->pool_bytes[gpu % TSR_GPUS], owners.pool_bytes[rank], __ATOMIC_RELAXED);
 }
 
@@ -67,11 +67,11 @@ bool tsr_owners_are_on(void)
 void tsr_owners_forget(void)
 {
     owners.asked = owners.on = false;
-    for (uint32_t rank = 0; rank < TSR_DIRECTORY_COPIES; rank++)
+    for (uint32_t rank = 0; rank < MOST_GPUS; rank++)
         owners.pool_bytes[rank] = owners.owned_bytes[rank] = 0;
     owners.now = 0;
     if (mapped_pages)
-        memset(mapped_pages, 0, TSR_RESERVE_BYTES / TSR_ARENA_PAGE);
+        memset(mapped_pages, 0, TSR_RESERVE_BYTES / PAGE);
     tsr_owners_away_bytes = 0;
 }
 
@@ -96,7 +96,7 @@ uint64_t tsr_owners_most(uint32_t but)
     for (uint32_t rank = 0; rank < owners.count; rank++)
         if (!(but >> rank & 1) && free_on(rank) > most)
             most = free_on(rank);
-    return most / TSR_ARENA_PAGE * TSR_ARENA_PAGE;
+    return most / PAGE * PAGE;
 }
 
 static void tell(uint32_t rank)
@@ -146,10 +146,10 @@ void tsr_owners_mark(uint64_t address, uint64_t bytes, uint32_t rank)
     uint8_t *pages = __atomic_load_n(&mapped_pages, __ATOMIC_ACQUIRE);
     if (!owners.on || address - TSR_RESERVE_ADDRESS >= TSR_RESERVE_BYTES || (!pages && rank == TSR_OWNERS_NONE))
         return;
-    if (!pages && !(pages = tsr_os_map(NULL, TSR_RESERVE_BYTES / TSR_ARENA_PAGE, PROT_READ | PROT_WRITE, -1, 0)))
+    if (!pages && !(pages = tsr_os_map(NULL, TSR_RESERVE_BYTES / PAGE, PROT_READ | PROT_WRITE, -1, 0)))
         return;
-    for (uint64_t at = address; at < address + bytes; at += TSR_ARENA_PAGE)
-        __atomic_store_n(&pages[(at - TSR_RESERVE_ADDRESS) / TSR_ARENA_PAGE], (uint8_t)(rank + 1), __ATOMIC_RELAXED);
+    for (uint64_t at = address; at < address + bytes; at += PAGE)
+        __atomic_store_n(&pages[(at - TSR_RESERVE_ADDRESS) / PAGE], (uint8_t)(rank + 1), __ATOMIC_RELAXED);
     __atomic_store_n(&mapped_pages, pages, __ATOMIC_RELEASE);
 }
 
@@ -157,8 +157,8 @@ void tsr_owners_look(uint64_t first, uint64_t end, uint64_t *bytes)
 {
     const uint8_t *pages = __atomic_load_n(&mapped_pages, __ATOMIC_ACQUIRE);
     for (uint64_t at = first, next; pages && at < end && at - TSR_RESERVE_ADDRESS < TSR_RESERVE_BYTES; at = next) {
-        uint8_t found = __atomic_load_n(&pages[(at - TSR_RESERVE_ADDRESS) / TSR_ARENA_PAGE], __ATOMIC_RELAXED);
-        next = at / TSR_ARENA_PAGE * TSR_ARENA_PAGE + TSR_ARENA_PAGE;
+        uint8_t found = __atomic_load_n(&pages[(at - TSR_RESERVE_ADDRESS) / PAGE], __ATOMIC_RELAXED);
+        next = at / PAGE * PAGE + PAGE;
         if (found)
             bytes[found - 1] += (next < end ? next : end) - at;
     }
@@ -166,9 +166,9 @@ void tsr_owners_look(uint64_t first, uint64_t end, uint64_t *bytes)
 
 bool tsr_owners_is_any(uint64_t address)
 {
-    uint64_t owned[TSR_DIRECTORY_COPIES] = {0};
+    uint64_t owned[MOST_GPUS] = {0};
     tsr_owners_look(address, address + 1, owned);
-    for (uint32_t rank = 0; rank < TSR_DIRECTORY_COPIES; rank++)
+    for (uint32_t rank = 0; rank < MOST_GPUS; rank++)
         if (owned[rank])
             return true;
     return false;

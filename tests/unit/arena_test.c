@@ -174,17 +174,6 @@ static CUresult CUDAAPI copy_memory(CUdeviceptr to, CUdeviceptr from, size_t byt
     return CUDA_SUCCESS;
 }
 
-bool tsr_copies_are_on(void)
-{
-    return true;
-}
-
-bool tsr_copies_yield(CUdevice device, uint64_t bytes)
-{
-    (void)device, (void)bytes;
-    return false;
-}
-
 bool tsr_pairs_are_all_direct(void)
 {
     return true;
