@@ -249,13 +249,20 @@ void tsr_copies_fail_locked(CUresult error, const char *what)
     tsr_copies_change(&tsr_copies_generation);
 }
 
+static void settle_locked(struct tsr_copies *copies)
+{
+    tsr_directory_settle(&copies->directory);
+    memset(copies->read_by, 0, sizeof copies->read_by);
+    memset(copies->written_by, 0, sizeof copies->written_by);
+}
+
 void tsr_copies_settle(void)
 {
     tsr_tickets_part_from_streams();
     pthread_mutex_lock(&tsr_copies_lock);
     tsr_tickets_forget_queues_locked();
     for (size_t i = 0; i < tsr_copies_all.count; i++)
-        tsr_directory_settle(&tsr_copies_all.data[i]->directory);
+        settle_locked(tsr_copies_all.data[i]);
     for (size_t i = 0; i < tsr_copies_all.count; i++)
         tsr_copies_tell_directory_locked(tsr_copies_all.data[i], false);
     tsr_copies_change(&tsr_copies_generation);

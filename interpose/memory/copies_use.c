@@ -275,7 +275,7 @@ static void note_use_locked(struct tsr_copies *copies, const struct tsr_use *use
 static bool is_usable_locked(struct tsr_copies *copies, const struct tsr_use *use, struct inquiry *inquiry)
 {
     uint32_t gpu = tsr_lane_rank(inquiry->use->lane);
-    bool wants = tsr_owners_are_spread() && wants_own_locked(copies, use, inquiry, gpu);
+    bool wants = tsr_owners_have_begun() && wants_own_locked(copies, use, inquiry, gpu);
     copies->used_at[gpu] = tsr_copies_uses;
     if (inquiry->use->lane && (copies->fixed || copies->refused >> gpu & 1))
         inquiry->result = CUDA_ERROR_NOT_SUPPORTED;
@@ -298,7 +298,7 @@ static void ask_locked(struct tsr_copies *copies, const struct tsr_use *use, str
         .pull = ignore_pull, .wait = note_wait, .guard = tsr_order_by_data ? note_guard : NULL, .context = inquiry};
     if (!is_usable_locked(copies, use, inquiry))
         return;
-    if (tsr_owners_are_spread())
+    if (tsr_owners_have_begun())
         note_sharers_locked(copies, use, inquiry);
     else
         inquiry->shared_writes |= is_shared(copies); /* also what it reads may be pulled there */
@@ -453,7 +453,7 @@ static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use
 static void fill_proof_locked(struct inquiry *inquiry)
 {
     struct tsr_copies_proof *proof = inquiry->use->proof;
-    proof->queue = ((inquiry->shared_reads || inquiry->shared_writes) && tsr_order_by_data) || tsr_owners_are_spread()
+    proof->queue = ((inquiry->shared_reads || inquiry->shared_writes) && tsr_order_by_data) || tsr_owners_have_begun()
                        ? NULL
                        : tsr_tickets.queues.data[inquiry->waits.asker.queue];
     proof->strand = inquiry->waits.asker.strand;
@@ -511,7 +511,7 @@ static CUresult pull_locked(struct inquiry *inquiry)
     note_shared_locked(inquiry, ticket);
     if (inquiry->use->ticket)
         *inquiry->use->ticket = ticket;
-    if (tsr_owners_are_spread())
+    if (tsr_owners_have_begun())
         each_locked(inquiry, ticket, note_use_locked);
     if (inquiry->use->everything)
         apply_everything_locked(inquiry, ticket);

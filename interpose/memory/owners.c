@@ -18,6 +18,7 @@
 #define SPARE_PART 64u /* of a GPU, 1/n: no copies there, its driver may need it */
 #define MOST_SPARE_BYTES (256ull << 20)
 
+bool tsr_owners_begun;          /* atomic; memory lock to change */
 uint64_t tsr_owners_away_bytes; /* atomic; memory lock to change */
 
 static struct {
@@ -61,12 +62,13 @@ bool tsr_owners_are_on(void)
         tsr_warn("not all GPUs can access each other's memory: there is no pool, and the program has its own GPU's memory");
     for (uint32_t rank = 0; rank < owners.count && owners.on; rank++)
         look_at(rank);
+    __atomic_store_n(&tsr_owners_begun, owners.on, __ATOMIC_RELAXED);
     return owners.on;
 }
 
 void tsr_owners_forget(void)
 {
-    owners.asked = owners.on = false;
+    owners.asked = owners.on = tsr_owners_begun = false;
     for (uint32_t rank = 0; rank < MOST_GPUS; rank++)
         owners.pool_bytes[rank] = owners.owned_bytes[rank] = 0;
     owners.now = 0;

@@ -46,6 +46,13 @@ struct tsr_owners_room {
 };
 struct tsr_owners_room tsr_owners_room(void);
 
+/* The same, once that has been found out. Takes no lock. */
+extern bool tsr_owners_begun;
+static inline bool tsr_owners_have_begun(void)
+{
+    return __builtin_expect(__atomic_load_n(&tsr_owners_begun, __ATOMIC_RELAXED), 0);
+}
+
 /* Bytes of the pool on other GPUs than home. Takes no lock. */
 extern uint64_t tsr_owners_away_bytes;
 static inline bool tsr_owners_are_spread(void)

@@ -18,7 +18,7 @@ from tests.sample import sampled
 
 HERE = Path(__file__).parent
 GUEST, RANDOM = HERE / "large_guest.py", HERE / "random_pool_guest.py"
-LAYERS, ROWS, KIB = 12, 256, 64  # of 16 MiB each
+LAYERS, ROWS, KIB = 12, 256, 16  # of 4 MiB each
 ACTIVATION = KIB << 10
 MEBIBYTE = 1 << 20
 
@@ -79,7 +79,7 @@ def run(native: Path, place: Path, machine: Machine, guest: Path, *words: object
     return Ran(done.stdout.strip(), json.loads(report.read_text()))
 
 
-TWO, FOUR = Machine(2, 102, 154), Machine(4, 50, 206)
+TWO, FOUR = Machine(2, 26, 38), Machine(4, 14, 50)
 
 
 @pytest.mark.parametrize(("machine", "wanted"), sampled([(TWO, 0.62), (FOUR, 0.47)], [(TWO, 0.62)]))
@@ -136,8 +136,8 @@ def test_a_random_program_and_its_model(seed: int, reserve: int, native_build: P
 def test_a_gpu_is_lost(fault: signal.Signals, delay: float, native_build: Path, tmp_path: Path) -> None:
     """What it owned is lost with it: the program gets an error, soon, and ends as it wants to."""
     native, machine = native_build / "native", Machine(4, 56, 8)
-    words = ("serve", LAYERS, 20, 128, KIB)
-    run(native, tmp_path, machine, GUEST, "layers", LAYERS, 1, 128, KIB)  # learns what launches touch
+    words = ("serve", LAYERS, 20, 512, KIB)
+    run(native, tmp_path, machine, GUEST, "layers", LAYERS, 1, 512, KIB)  # learns what launches touch
     line, _ = command(machine, tmp_path, GUEST, *words)
     pipe = subprocess.PIPE
     with subprocess.Popen(
