@@ -279,14 +279,16 @@ class PoolPart:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """refused: allocations that found no room; split: that lie on several GPUs; given_back, given_back_bytes: copies
-    that were dropped to make room.
+    """refused: allocations that found no room; split: that lie on several GPUs; passed, passed_bytes: memory that went
+    from one owner to another, for balance; given_back, given_back_bytes: copies that were dropped to make room.
     """
 
     reserve_bytes: int
     gpus: tuple[PoolPart, ...]
     refused: int
     split: int
+    passed: int
+    passed_bytes: int
     given_back: int
     given_back_bytes: int
 
@@ -359,8 +361,16 @@ def _pool(record: Any, policy: Policy) -> Pool:
         PoolPart(gpu, int(record.pool_bytes[gpu]), int(record.owned_bytes[gpu]), int(record.most_owned_bytes[gpu]))
         for gpu in policy.gpus
     )
-    counts = (int(record.pool_refused), int(record.pool_split), int(record.given_back), int(record.given_back_bytes))
-    return Pool(policy.reserve_bytes, tuple(parts), *counts)
+    return Pool(
+        policy.reserve_bytes,
+        tuple(parts),
+        int(record.pool_refused),
+        int(record.pool_split),
+        int(record.passed),
+        int(record.passed_bytes),
+        int(record.given_back),
+        int(record.given_back_bytes),
+    )
 
 
 def _schedule(record: Any) -> Schedule | None:

@@ -209,6 +209,8 @@ def _pool(pool: Pool) -> Iterator[str]:
     yield f"  the program's memory in the pool, at most: {shares}; of each GPU, {left} are left to copies"
     if pool.split:
         yield f"  allocations that lie on several GPUs, because none had room for all: {pool.split}"
+    if pool.passed:
+        yield f"  memory that went to another GPU, for balance: {pool.passed} times, {amount(pool.passed_bytes)}"
     if pool.given_back:
         yield f"  copies that made room for something else: {pool.given_back}, {amount(pool.given_back_bytes)}"
     if pool.refused:

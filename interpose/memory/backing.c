@@ -42,6 +42,13 @@ static void count_away(const struct tsr_extent *extent, bool more)
         away_bytes += more ? extent->bytes : -extent->bytes;
 }
 
+void tsr_backing_passed(struct tsr_extent *extent, uint32_t gpu)
+{
+    count_away(extent, false);
+    extent->residency.gpu = (uint8_t)gpu;
+    count_away(extent, true);
+}
+
 uint64_t tsr_backing_away_bytes(void)
 {
     return away_bytes;

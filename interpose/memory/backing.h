@@ -39,6 +39,9 @@ void tsr_backing_drop(struct tsr_extent *extent);
  */
 CUresult tsr_backing_move(struct tsr_extent *extent, uint32_t gpu);
 
+/* The extent has been given memory of another GPU. */
+void tsr_backing_passed(struct tsr_extent *extent, uint32_t gpu);
+
 bool tsr_backing_yield(CUdevice device, uint64_t bytes);
 
 /* Lets another GPU of the application at it, or not any more; wherever it moves. */

@@ -91,6 +91,8 @@ static bool note_locked(struct tsr_copies *copies)
         pages = tsr_os_map(NULL, PAGES * sizeof pages[0], PROT_READ | PROT_WRITE, -1, 0);
     if (!tsr_copies_states)
         tsr_copies_states = tsr_os_map(NULL, PAGES * sizeof tsr_copies_states[0], PROT_READ | PROT_WRITE, -1, 0);
+    static uint64_t made; /* lock */
+    copies->number = made++;
     copies->place = tsr_copies_all.count;
     if (!pages || !tsr_copies_states || !tsr_vec_push(&tsr_copies_all, copies))
         return false;

@@ -127,6 +127,9 @@ CUresult tsr_copies_loose_all(CUstream stream, bool per_thread);
 CUresult tsr_copies_loose_bytes(CUstream stream, bool per_thread, uint64_t to, uint64_t from, uint64_t bytes);
 CUresult tsr_copies_loose_rows(CUstream stream, bool per_thread, uint64_t to, uint64_t pitch, uint64_t width, uint64_t height);
 
+/* In a pool, where the program has waited: passes memory between GPUs so that each owns its share, once the program has stopped allocating. */
+void tsr_copies_level(void);
+
 /* The stream is about to be destroyed. */
 void tsr_copies_stream_ends(CUstream stream);
 

@@ -22,6 +22,7 @@ struct tsr_copies {
     uint16_t refused; /* lock; bit n: GPU n, numbered as copies, cannot use it */
     uint64_t used_at
         [TSR_DIRECTORY_COPIES]; /* lock; by GPU, numbered as copies: tsr_copies_uses when it used it last, but for repeats */
+    uint64_t number;            /* in the order in which they were made */
     /* In a pool (owners.h): GPUs, numbered as copies. Lock. */
     uint16_t wanted;                          /* bit n: GPU n is to have its own copy */
     uint64_t denied_at[TSR_DIRECTORY_COPIES]; /* tsr_copies_uses when it could not have one; 0: never */
@@ -72,6 +73,8 @@ extern uint64_t tsr_copies_uses; /* lock; that have been looked at */
 
 /* Memory lock. Makes room for a copy on a full GPU. False: there is none to be made, or no quiet moment. */
 bool tsr_copies_make_room(uint32_t copy, uint64_t bytes);
+/* In a pool, where home sees all copies: all bytes come to one. Nothing runs and nobody is inside; a context of the home GPU is current. */
+CUresult tsr_copies_bring(struct tsr_copies *copies, uint32_t copy);
 void tsr_copies_count_bytes(const struct tsr_copies *copies, uint16_t own, bool more);
 
 /* In a pool (copies_own.c): whether a GPU that has no copy of its own is to have one for this use, if there is room. */

@@ -127,8 +127,7 @@ static void ignore_wait(void *context, uint64_t ticket)
     (void)ticket;
 }
 
-/* In a pool, where home sees all copies: to the owner's. The same. */
-static CUresult bring_to_owner(struct tsr_copies *copies)
+CUresult tsr_copies_bring(struct tsr_copies *copies, uint32_t copy)
 {
     struct gathering gathering = {.copies = copies};
     struct tsr_directory_listener listener = {.pull = pull_now, .wait = ignore_wait, .context = &gathering};
@@ -136,7 +135,7 @@ static CUresult bring_to_owner(struct tsr_copies *copies)
     if (result != CUDA_SUCCESS)
         return result;
     pthread_mutex_lock(&tsr_copies_lock);
-    tsr_directory_gather(&copies->directory, copies->replicas.owner, 0, &listener);
+    tsr_directory_gather(&copies->directory, (uint8_t)copy, 0, &listener);
     tsr_directory_settle(&copies->directory);
     CUresult waited = tsr_real.cuStreamSynchronize(gathering.stream);
     result = gathering.result == CUDA_SUCCESS ? waited : gathering.result;
@@ -150,7 +149,7 @@ static CUresult bring_to_owner(struct tsr_copies *copies)
 static CUresult bring_home(struct tsr_copies *copies)
 {
     if (tsr_owners_are_on())
-        return bring_to_owner(copies);
+        return tsr_copies_bring(copies, copies->replicas.owner);
     struct tsr_touch touch = {.first = copies->address, .end = copies->address + copies->bytes, .pulls = true};
     struct tsr_copies_use use = {.touches = &touch, .count = 1, .locked = true, .cause = TSR_PULL_GIVEN};
     struct tsr_order_hold hold;

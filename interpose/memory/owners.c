@@ -18,7 +18,8 @@
 #define SPARE_PART 64u /* of a GPU, 1/n: no copies there, its driver may need it */
 #define MOST_SPARE_BYTES (256ull << 20)
 
-bool tsr_owners_begun;          /* atomic; memory lock to change */
+bool tsr_owners_begun; /* atomic; memory lock to change */
+uint64_t tsr_owners_changes;
 uint64_t tsr_owners_away_bytes; /* atomic; memory lock to change */
 
 static struct {
@@ -121,8 +122,31 @@ static void count(uint32_t rank, uint64_t more)
 void tsr_owners_add(uint32_t rank, uint64_t bytes)
 {
     owners.now = rank;
+    __atomic_fetch_add(&tsr_owners_changes, bytes > PAGE, __ATOMIC_RELAXED);
     count(rank, bytes);
     tell(rank);
+}
+
+void tsr_owners_pass(uint32_t from, uint32_t to, uint64_t bytes)
+{
+    count(from, -bytes);
+    count(to, bytes);
+    tell(to);
+}
+
+uint64_t tsr_owners_free(uint32_t rank)
+{
+    return free_on(rank);
+}
+
+double tsr_owners_share(uint32_t rank)
+{
+    double upto = 0, all = 0;
+    for (uint32_t other = 0; other < owners.count; other++) {
+        all += (double)owners.pool_bytes[other];
+        upto += other <= rank ? (double)owners.pool_bytes[other] : 0;
+    }
+    return all > 0 ? upto / all : 1;
 }
 
 void tsr_owners_remove(uint32_t rank, uint64_t bytes)

@@ -24,6 +24,11 @@ uint32_t tsr_owners_next(uint64_t bytes, uint32_t but);
 uint64_t tsr_owners_most(uint32_t but);
 void tsr_owners_add(uint32_t rank, uint64_t bytes);
 void tsr_owners_remove(uint32_t rank, uint64_t bytes);
+/* Memory has another owner now. */
+void tsr_owners_pass(uint32_t from, uint32_t to, uint64_t bytes);
+uint64_t tsr_owners_free(uint32_t rank);
+/* The pool's part of the GPUs up to this one, of all. */
+double tsr_owners_share(uint32_t rank);
 
 /* The program was refused memory. */
 void tsr_owners_refused(void);
@@ -52,6 +57,8 @@ static inline bool tsr_owners_have_begun(void)
 {
     return __builtin_expect(__atomic_load_n(&tsr_owners_begun, __ATOMIC_RELAXED), 0);
 }
+
+extern uint64_t tsr_owners_changes; /* atomic; memory that has been added */
 
 /* Bytes of the pool on other GPUs than home. Takes no lock. */
 extern uint64_t tsr_owners_away_bytes;

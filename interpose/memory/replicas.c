@@ -227,6 +227,32 @@ void tsr_replicas_take_home(const struct tsr_extent *extent, struct tsr_replicas
     replicas->used_by[0] = replicas->owner;
 }
 
+CUresult tsr_replicas_pass(struct tsr_extent *extent, uint32_t to, struct tsr_replicas *replicas)
+{
+    uint32_t from = replicas->owner;
+    CUresult result = CUDA_SUCCESS;
+    if (replicas->used_by[0] == from)
+        result = exchange(extent, replicas->memory[to], extent->memory);
+    if (result != CUDA_SUCCESS)
+        return result;
+    for (uint32_t gpu = 1; gpu <= tsr_session()->lane_count; gpu++)
+        if (is_ready(replicas, gpu) && !has(replicas, gpu))
+            tsr_replicas_take(extent, gpu, replicas);
+    replicas->owner = (uint8_t)to;
+    extent->memory = replicas->memory[to];
+    if (from) {
+        tsr_replicas_take(extent, from, replicas);
+    } else {
+        close_home_windows(extent, replicas);
+        tsr_real.cuMemRelease(replicas->memory[0]);
+        replicas->own &= (uint16_t)~1u;
+    }
+    for (uint32_t gpu = 0; gpu < TSR_DIRECTORY_COPIES; gpu++)
+        if (!(replicas->own >> gpu & 1))
+            replicas->used_by[gpu] = (uint8_t)to;
+    return CUDA_SUCCESS;
+}
+
 void tsr_replicas_drop(const struct tsr_extent *extent, struct tsr_replicas *replicas)
 {
     if (has(replicas, 0) && replicas->owner)

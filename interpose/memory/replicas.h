@@ -46,6 +46,8 @@ void tsr_replicas_take(const struct tsr_extent *extent, uint32_t copy, struct ts
 /* The home GPU gets memory of its own in the place of the owner's, or gives it back. Nothing on any GPU uses the extent. Errors: as above. */
 CUresult tsr_replicas_give_home(const struct tsr_extent *extent, struct tsr_replicas *replicas);
 void tsr_replicas_take_home(const struct tsr_extent *extent, struct tsr_replicas *replicas);
+/* Another copy, which has all bytes, becomes the owner's; the owner's own goes. Nothing on any GPU uses the extent. Errors: as above. */
+CUresult tsr_replicas_pass(struct tsr_extent *extent, uint32_t to, struct tsr_replicas *replicas);
 
 /* Where a byte of the arena is in the window of a copy. */
 static inline CUdeviceptr tsr_window_at(uint32_t copy, CUdeviceptr address)

@@ -1,10 +1,10 @@
-"""A program that is larger than its GPU: `large_guest.py layers|serve LAYERS REQUESTS ROWS KIB` or `... info`.
+"""A program that is larger than its GPU: `large_guest.py layers LAYERS WAITED UNWAITED ROWS
+KIB`, `... serve LAYERS REQUESTS ROWS KIB` or `... info`.
 
 layers: each layer has ROWS rows of weights, of KIB each like what goes through the layers, which are made on the GPU;
-so many requests go through all layers, over the same two buffers, and their results are kept. The first two requests
-are waited for, the others are not. Prints the sum of each result. serve: the same request, waited for each time, until
-a line comes in, and REQUESTS more; prints "right", or the first error and the next one. info: prints what memory the
-GPU says it has.
+requests go through all layers, over the same two buffers, and their results are kept; the host waits for each of the
+first ones. Prints the sum of each result. serve: the same request, waited for each time, until a line comes in, and
+REQUESTS more; prints "right", or the first error and the next one. info: prints what memory the GPU says it has.
 """
 
 import ctypes
@@ -67,8 +67,8 @@ class Program:
         return int(numbers.sum())
 
 
-def layers(count: int, requests: int, rows: int, kib: int) -> None:
-    program = Program(rows, kib)
+def layers(count: int, waited: int, unwaited: int, rows: int, kib: int) -> None:
+    program, requests = Program(rows, kib), waited + unwaited
     weights = [program.buffer(program.count * rows, number) for number in range(count)]
     between = [program.buffer(program.count, number) for number in range(2)]
     given = [program.buffer(program.count, number) for number in range(requests)]
@@ -79,7 +79,7 @@ def layers(count: int, requests: int, rows: int, kib: int) -> None:
             out = results[request] if number == count - 1 else between[number % 2]
             program.launch(program.layer, (out, at, weight), program.count, rows)
             at = out
-        if request < 2:
+        if request < waited:
             call(driver.cuStreamSynchronize(program.stream))
     call(driver.cuStreamSynchronize(program.stream))
     print(*(program.sum(result) for result in results))

@@ -152,6 +152,7 @@ struct tsr_policy {
     uint64_t most_owned_bytes[TSR_GPUS];   /* and at most so far */
     uint64_t pool_refused;                 /* allocations that found no room */
     uint64_t pool_split;                   /* that lie on several GPUs */
+    uint64_t passed, passed_bytes;         /* memory that another GPU owns since, for balance */
     uint64_t given_back, given_back_bytes; /* copies that made room for something else */
 
     uint64_t copies_bytes[TSR_GPUS]; /* memory of copies on GPUs that do not own it, now, by GPU */
