@@ -8,6 +8,7 @@
 
 static const struct tsr_fork_listener *listeners[LISTENERS]; /* atomic; from the first NULL on, none */
 static bool watching;                                        /* atomic */
+static __thread unsigned begun; /* of the fork that this thread is in: as many listeners were called before it */
 
 static const struct tsr_fork_listener *listener_at(unsigned place)
 {
@@ -19,16 +20,19 @@ static void before(void)
     unsigned count = 0;
     while (listener_at(count))
         count++;
+    begun = count;
     while (count--)
         if (listener_at(count)->before)
             listener_at(count)->before();
 }
 
+/* Not those that another thread has added since: they would give back what they never took. */
 static void in_parent(void)
 {
-    for (unsigned i = 0; listener_at(i); i++)
+    for (unsigned i = 0; i < begun; i++)
         if (listener_at(i)->in_parent)
             listener_at(i)->in_parent();
+    begun = 0;
 }
 
 static void in_child(void)

@@ -2,6 +2,7 @@
  * What the parts of a process do when it forks. A child has one thread, and must not use what other threads of its parent held: locks are
  * initialised again, and tables that describe the parent are emptied. This is the only place in a library that calls pthread_atfork, so the order
  * is defined: in the child, and in the parent after the fork, listeners are called in the order in which they registered; before the fork in reverse.
+ * One that registers while another thread forks may be called in the child alone, never in the parent alone.
  */
 #ifndef TSR_BASE_FORK_H
 #define TSR_BASE_FORK_H

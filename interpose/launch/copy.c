@@ -3,6 +3,7 @@
  * like launches, instead of making the stream join. Calls that the driver would refuse are forwarded to it.
  */
 #include "driver/engaged.h"
+#include "launch/broadcast.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
 #include "object/capture.h"
@@ -13,6 +14,8 @@
 #include "driver/real.h"
 #include "object/session.h"
 #include "driver/stream_handle.h"
+
+#include <string.h>
 
 #define MOST_PITCH INT32_MAX
 
@@ -125,13 +128,18 @@ static bool copy_rows(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *ask
     return (rows_fit || asked->Height == 1) && copy(stream, per_thread, &what, moved);
 }
 
+static bool is_valid_set(const struct tsr_lane_set *what)
+{
+    uint64_t bytes = what->width * what->element;
+    return what->width > 0 && what->height > 0 && what->width <= TSR_ARENA_BYTES && what->to % what->element == 0 &&
+           (what->height == 1 || (what->pitch >= bytes && what->pitch <= MOST_PITCH && what->pitch % what->element == 0));
+}
+
 static bool set(CUstream stream, bool per_thread, const struct tsr_lane_set *what, struct moved *moved)
 {
     uint64_t bytes = what->width * what->element;
-    bool valid = what->width > 0 && what->height > 0 && what->width <= TSR_ARENA_BYTES && what->to % what->element == 0 &&
-                 (what->height == 1 || (what->pitch >= bytes && what->pitch <= MOST_PITCH && what->pitch % what->element == 0));
     struct tsr_lane_record record = {.kind = TSR_LANE_SET, .param_bytes = sizeof *what};
-    if (!may_matter(stream, per_thread) || !valid || !is_shared(what->to, what->pitch, bytes, what->height))
+    if (!may_matter(stream, per_thread) || !is_valid_set(what) || !is_shared(what->to, what->pitch, bytes, what->height))
         return false;
     moved->touches[0] = rows_touch(what->to, what->pitch, bytes, what->height, true);
     moved->count = 1;
@@ -157,12 +165,50 @@ static CUresult leave(struct tsr_order_hold *hold, CUresult result)
     return result == CUDA_SUCCESS ? tsr_order_state() : result;
 }
 
-/* The body of a wrapper: the copy follows its stream if it can, and is forwarded in stream order otherwise. */
-#define FOLLOWS(symbol, arguments, stream, per_thread, waits_not, follows, touch) \
+/* Few bytes of the host's, for all GPUs. False: they are not, and it is done in another way. */
+static bool give(CUstream stream, bool per_thread, CUdeviceptr to, const void *from, size_t bytes,
+                 struct tsr_broadcast_work *work, struct tsr_lane_copy *what, struct tsr_order_hold *hold)
+{
+    work->count = 0;
+    if (!has_strands() || !bytes || !is_shared(to, bytes, bytes, 1) || tsr_arena_holds((uintptr_t)from, 1))
+        return false;
+    *work = tsr_broadcast_of_copy(to, from, bytes, what);
+    return tsr_broadcast_enter(stream, per_thread, work, hold);
+}
+
+/* The same for the stream's GPU alone, if that is another one than home and the stream uses no other. */
+static bool give_there(CUstream stream, bool per_thread, const struct tsr_broadcast_work *work, struct moved *moved)
+{
+    struct tsr_lane_record record = work->record;
+    if (!work->count || work->home_only || (record.kind == TSR_LANE_WRITE && work->bytes > TSR_LANE_MOST_WRITTEN))
+        return false;
+    if (record.kind == TSR_LANE_WRITE)
+        record.param_bytes = work->bytes;
+    moved->count = work->count;
+    memcpy(moved->touches, work->touches, sizeof moved->touches);
+    return follow(stream, per_thread, &record, work->data, moved);
+}
+
+static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_lane_set *what, struct tsr_broadcast_work *work,
+                           struct tsr_order_hold *hold)
+{
+    uint64_t bytes = what->width * what->element;
+    if (!has_strands() || !is_valid_set(what) || !is_shared(what->to, what->pitch, bytes, what->height))
+        return false;
+    *work = tsr_broadcast_of_set(what);
+    return tsr_broadcast_enter(stream, per_thread, work, hold);
+}
+
+/* The body of a wrapper: all GPUs get what it writes, or the copy follows its stream if it can, and is forwarded in stream order otherwise. */
+#define FOLLOWS(symbol, arguments, stream, per_thread, waits_not, broadcasts, follows, touch) \
     {                                                                                                                          \
         struct moved moved = {0};                                                                                              \
+        struct tsr_broadcast_work work;                                                                                        \
+        __attribute__((unused)) struct tsr_lane_copy what; /* of the work */                                                   \
         struct tsr_order_hold hold;                                                                                            \
         CUresult result;                                                                                                       \
+        if (broadcasts)                                                                                                        \
+            return tsr_broadcast_leave(&work, &hold, tsr_real.symbol arguments);                                               \
         if (follows)                                                                                                           \
             return moved.result;                                                                                               \
         if (waits_not && enter_tracked(stream, per_thread, &moved, &hold, &result)) {                                          \
@@ -180,22 +226,32 @@ static CUresult leave(struct tsr_order_hold *hold, CUresult result)
 #define BYTES(symbol, per_thread)                                                                                              \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) \
     FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
-            per_thread, true, copy_bytes(stream, per_thread, dst, src, bytes, &moved), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes))
+            per_thread, true, give(stream, per_thread, dst, (const void *)(uintptr_t)src, bytes, &work, &what, &hold), \
+            copy_bytes(stream, per_thread, dst, src, bytes, &moved) || give_there(stream, per_thread, &work, &moved), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes))
 BYTES(cuMemcpyAsync, false)
 BYTES(cuMemcpyAsync_ptsz, true)
 BYTES(cuMemcpyDtoDAsync_v2, false)
 BYTES(cuMemcpyDtoDAsync_v2_ptsz, true)
 
+#define FROM_HOST(symbol, per_thread)                                                                                          \
+    TSR_REDIRECTED(symbol)(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) \
+    FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
+            per_thread, false, give(stream, per_thread, dst, src, bytes, &work, &what, &hold), \
+            give_there(stream, per_thread, &work, &moved), \
+            tsr_copies_loose_bytes(stream, per_thread, dst, 0, bytes))
+FROM_HOST(cuMemcpyHtoDAsync_v2, false)
+FROM_HOST(cuMemcpyHtoDAsync_v2_ptsz, true)
+
 #define BYTES_NOW(symbol, per_thread)                                                                                          \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes) \
-    FOLLOWS(symbol, (dst, src, bytes), NULL, per_thread, false,                     \
+    FOLLOWS(symbol, (dst, src, bytes), NULL, per_thread, false, false,                     \
             copy_bytes(NULL, per_thread, dst, src, bytes, &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, src, bytes))
 BYTES_NOW(cuMemcpyDtoD_v2, false)
 BYTES_NOW(cuMemcpyDtoD_v2_ptds, true)
 
 #define ROWS(symbol, per_thread)                                                                                               \
     TSR_REDIRECTED(symbol)(const CUDA_MEMCPY2D *copy_, CUstream stream) \
-    FOLLOWS(symbol, (copy_, stream), stream, per_thread, true,                        \
+    FOLLOWS(symbol, (copy_, stream), stream, per_thread, true, false,                        \
             copy_rows(stream, per_thread, copy_, &moved), tsr_copies_loose_all(stream, per_thread))
 ROWS(cuMemcpy2DAsync_v2, false)
 ROWS(cuMemcpy2DAsync_v2_ptsz, true)
@@ -204,7 +260,8 @@ ROWS(cuMemcpy2DAsync_v2_ptsz, true)
 #define SET(symbol, type, bytes, per_thread)                                                                                   \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count, CUstream stream) \
     FOLLOWS(symbol, (dst, value, count, stream), stream,         \
-            per_thread, true, set(stream, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(stream, per_thread, dst, 0, count * bytes))
+            per_thread, true, set_everywhere(stream, per_thread, ONE(bytes), &work, &hold), \
+            set(stream, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(stream, per_thread, dst, 0, count * bytes))
 SET(cuMemsetD8Async, unsigned char, 1, false)
 SET(cuMemsetD8Async_ptsz, unsigned char, 1, true)
 SET(cuMemsetD16Async, unsigned short, 2, false)
@@ -214,7 +271,7 @@ SET(cuMemsetD32Async_ptsz, unsigned int, 4, true)
 
 #define SET_NOW(symbol, type, bytes, per_thread)                                                                               \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count) \
-    FOLLOWS(symbol, (dst, value, count), NULL, per_thread, false,                        \
+    FOLLOWS(symbol, (dst, value, count), NULL, per_thread, false, set_everywhere(NULL, per_thread, ONE(bytes), &work, &hold),                        \
             set(NULL, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, 0, count * bytes))
 SET_NOW(cuMemsetD8_v2, unsigned char, 1, false)
 SET_NOW(cuMemsetD8_v2_ptds, unsigned char, 1, true)
@@ -227,7 +284,7 @@ SET_NOW(cuMemsetD32_v2_ptds, unsigned int, 4, true)
     &(struct tsr_lane_set){.to = dst, .pitch = pitch, .value = value, .element = bytes, .width = width, .height = height}
 #define SET_ROWS(symbol, type, bytes, per_thread)                                                                              \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
-    FOLLOWS(symbol, (dst, pitch, value, width, height, stream), stream, per_thread, true,                                                    \
+    FOLLOWS(symbol, (dst, pitch, value, width, height, stream), stream, per_thread, true, false,                                                    \
             set(stream, per_thread, EACH_ROW(bytes), &moved), tsr_copies_loose_rows(stream, per_thread, dst, pitch, width * bytes, height))
 SET_ROWS(cuMemsetD2D8Async, unsigned char, 1, false)
 SET_ROWS(cuMemsetD2D8Async_ptsz, unsigned char, 1, true)

@@ -10,6 +10,7 @@
 #include "memory/allocation.h"
 #include "memory/copies_parts.h"
 #include "memory/home.h"
+#include "memory/owners.h"
 #include "memory/quiet.h"
 #include "object/capture.h"
 #include "object/session.h"
@@ -102,6 +103,16 @@ static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_cop
     return result == CUDA_SUCCESS && waits->missing ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
+static CUresult come_after(const struct tsr_copies_use *use, const struct tsr_asker *asker, uint64_t ticket)
+{
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (use->lane || use->tracked)
+        result = tsr_tickets_follow(use->stream, use->per_thread, use->lane, asker, ticket);
+    if (result != CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    return tsr_tickets_come_after(use->stream, use->per_thread, asker, tsr_ticket_queue_of(ticket));
+}
+
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
 {
     struct tsr_copies_waits waits;
@@ -110,7 +121,7 @@ CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
         return result;
     result = ask_with_copies(use, &waits);
     for (uint32_t i = 0; i < waits.count && result == CUDA_SUCCESS; i++)
-        result = tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, waits.queues[i]);
+        result = come_after(use, &waits.asker, waits.tickets[i]);
     return result;
 }
 
@@ -119,9 +130,31 @@ CUresult tsr_copies_prepare_lightly(const struct tsr_copies_use *use)
     return is_under_way(use) ? CUDA_SUCCESS : tsr_copies_prepare(use);
 }
 
+/* GPUs on which the stream is to do the same need copies, and come after what was enqueued before uses were noted. Those that cannot do not do it. */
+static void prepare_lanes(const struct tsr_copies_use *use)
+{
+    const struct tsr_session *session = tsr_session();
+    const struct tsr_stream *stream = tsr_stream_seen(use->stream, use->per_thread);
+    for (uint32_t i = 0; i < session->lane_count; i++) {
+        struct tsr_copies_use there = *use;
+        struct tsr_copies_waits waits;
+        there.lane = session->lanes[i];
+        if (!tsr_order_is_there(stream, there.lane))
+            continue;
+        CUresult asked = tsr_owners_have_begun() ? tsr_copies_ask(&there, &waits) : ask_with_copies(&there, &waits);
+        if (asked != CUDA_SUCCESS || waits.missing)
+            continue;
+        uint32_t oldest = tsr_ticket_queue_of(__atomic_load_n(&tsr_tickets.before_all, __ATOMIC_ACQUIRE));
+        if (waits.count == 1 && tsr_ticket_queue_of(waits.tickets[0]) == oldest)
+            tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, oldest);
+    }
+}
+
 static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order_hold *hold)
 {
     CUresult result = CUDA_ERROR_NOT_READY;
+    if (use->lanes)
+        prepare_lanes(use);
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_ERROR_NOT_READY; i++) {
         result = i ? tsr_copies_prepare(use) : tsr_copies_prepare_lightly(use);
         if (result == CUDA_SUCCESS)

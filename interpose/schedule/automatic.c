@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tessera/place.h>
 
@@ -21,6 +22,7 @@
 
 #define HOME 0u            /* GPUs are told by rank (tsr_session_gpu) */
 #define STREAMS 256u       /* that are told from each other; a power of two */
+#define EVENTS 1024u       /* the same */
 #define SAMPLES 16u        /* under way */
 #define TELL_EVERY 1024u   /* launches between reports */
 #define LOOK_EVERY 8u      /* launches between looks at samples */
@@ -31,12 +33,26 @@
 #define NOT_WAITING -1.0
 #define QUEUE_FULL_NS 20e3 /* a launch that takes the host so long */
 
-/* What is known of a stream: the tickets of its last launch, and of the one that will be done last. */
+/* Work up to some point: the ticket of the launch that will be done last, and when all is, by course. */
+struct point {
+    uint64_t latest;
+    double ns[TSR_PLACE_COURSES];
+};
+
+/* What is known of a stream. */
 struct stream {
     CUstream handle; /* NULL: none, or all */
-    uint32_t gpu;    /* of the last launch */
-    uint64_t last, latest;
-    double latest_ns;
+    uint32_t gpu;    /* of its last launch */
+    uint64_t last;   /* ticket of that */
+    struct point given;
+    double after_ns[TSR_PLACE_COURSES]; /* when its next launch can begin, whatever it reads */
+    uint32_t joins;
+    bool related; /* to the legacy stream */
+};
+
+struct event {
+    CUevent handle; /* NULL: none */
+    struct point point;
 };
 
 struct sample {
@@ -56,6 +72,7 @@ static struct {
     struct tsr_classes classes;
     struct recent recent[TSR_PLACE_KNOWN];
     struct stream streams[STREAMS], all;
+    struct event events[EVENTS];
     struct sample samples[SAMPLES];
     /* Samples on other GPUs, by lane; without a function: none. */
     struct tsr_class_of away[TSR_LANES][TSR_LANE_TIMES_PLACED];
@@ -102,6 +119,25 @@ static struct stream *stream_of_locked(CUstream handle)
     if (stream->handle != handle)
         *stream = (struct stream){.handle = handle};
     return stream;
+}
+
+static struct event *event_of_locked(CUevent handle)
+{
+    return &state->events[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 14) % EVENTS];
+}
+
+/* Later work comes after what is done by then. */
+static void raise_to(double to[TSR_PLACE_COURSES], const double ns[TSR_PLACE_COURSES])
+{
+    for (uint32_t course = 0; course < TSR_PLACE_COURSES; course++)
+        to[course] = ns[course] > to[course] ? ns[course] : to[course];
+}
+
+static void extend(struct point *point, const struct point *by)
+{
+    if (by->ns[TSR_PLACE_ACTUAL] >= point->ns[TSR_PLACE_ACTUAL])
+        point->latest = by->latest;
+    raise_to(point->ns, by->ns);
 }
 
 static struct recent *recent_of(uint64_t ticket)
@@ -209,7 +245,13 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     asked.now_ns = now_ns_locked();
     if (!start_ns)
         start_ns = asked.now_ns > 0 ? asked.now_ns : 1;
-    asked.last = stream_of_locked(launch->stream)->last;
+    struct stream *stream = stream_of_locked(launch->stream);
+    if (stream->joins != launch->joins)
+        raise_to(stream->after_ns, stream->given.ns);
+    stream->joins = launch->joins;
+    stream->related = launch->related;
+    memcpy(asked.after_ns, stream->after_ns, sizeof asked.after_ns);
+    asked.last = stream->last;
     asked.allowed = may_leave ? all_gpus : 1u << HOME;
     apart = may_leave && tsr_owners_are_spread();
     asked.stays = may_leave && state->stays && !apart;
@@ -326,13 +368,12 @@ bool tsr_automatic_marks(const struct tsr_lane_client *lane)
     return true;
 }
 
-static void note_locked(struct stream *stream, uint64_t ticket, double finish_ns)
+static void note_locked(struct stream *stream, uint64_t ticket)
 {
+    struct point own = {.latest = ticket};
+    memcpy(own.ns, choice.own.finish_ns, sizeof own.ns);
     stream->last = ticket;
-    if (finish_ns >= stream->latest_ns) {
-        stream->latest = ticket;
-        stream->latest_ns = finish_ns;
-    }
+    extend(&stream->given, &own);
 }
 
 /* It was to be a sample elsewhere, and has not gone there. */
@@ -349,12 +390,12 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     if (sample_away && !lane)
         drop_sample_locked();
     sample_away = NULL;
-    struct tsr_place_answer answer = tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
+    tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
     if (ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->launches};
-    note_locked(stream_of_locked(asked_stream), ticket, answer.finish_ns);
+    note_locked(stream_of_locked(asked_stream), ticket);
     stream_of_locked(asked_stream)->gpu = gpu;
-    note_locked(&state->all, ticket, answer.finish_ns);
+    note_locked(&state->all, ticket);
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
     state->stays = tsr_guard_next(&state->guard, &clocks);
     asked_at_ns = lane || frozen ? 0 : (double)tsr_os_monotonic_ns();
@@ -468,22 +509,72 @@ void tsr_automatic_waited_for(uint64_t ticket)
     wait_began_ns = NOT_WAITING;
 }
 
+/* The calling thread has waited for it since wait_began_ns. */
+static void end_wait_locked(const struct point *point)
+{
+    look_at_samples_locked();
+    if (frozen && point->ns[TSR_PLACE_ACTUAL] > frozen_ns)
+        frozen_ns = point->ns[TSR_PLACE_ACTUAL];
+    if (point->latest)
+        tsr_place_waited(&state->place, point->latest, wait_began_ns, now_ns_locked());
+    tell_locked();
+    wait_began_ns = NOT_WAITING;
+}
+
+/* Of the stream, and of those that it waits for. */
+static struct point given_to_locked(CUstream stream)
+{
+    struct point point = stream ? stream_of_locked(stream)->given : state->all.given;
+    for (uint32_t i = 0; stream == CU_STREAM_LEGACY && i < STREAMS; i++)
+        if (state->streams[i].related)
+            extend(&point, &state->streams[i].given);
+    return point;
+}
+
 void tsr_automatic_waited(CUstream stream)
 {
     if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
         return;
     pthread_mutex_lock(&lock);
-    struct stream *of = stream ? stream_of_locked(stream) : &state->all;
-    look_at_samples_locked();
-    if (frozen && of->latest_ns > frozen_ns)
-        frozen_ns = of->latest_ns;
-    if (of->latest)
-        tsr_place_waited(&state->place, of->latest, wait_began_ns, now_ns_locked());
-    of->latest = 0;
-    of->latest_ns = 0;
-    tell_locked();
+    struct point point = given_to_locked(stream);
+    end_wait_locked(&point);
+    (stream ? stream_of_locked(stream) : &state->all)->given = (struct point){0};
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_automatic_waited_event(CUevent event)
+{
+    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
+        return;
+    pthread_mutex_lock(&lock);
+    struct event *of = event_of_locked(event);
+    if (of->handle == event)
+        end_wait_locked(&of->point);
     pthread_mutex_unlock(&lock);
     wait_began_ns = NOT_WAITING;
+}
+
+void tsr_automatic_recorded(CUevent event, CUstream stream)
+{
+    if (!tsr_automatic_is_on)
+        return;
+    pthread_mutex_lock(&lock);
+    *event_of_locked(event) = (struct event){event, given_to_locked(stream)};
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_automatic_follows(CUstream stream, CUevent event)
+{
+    if (!tsr_automatic_is_on)
+        return;
+    pthread_mutex_lock(&lock);
+    struct event *of = event_of_locked(event);
+    struct stream *follower = stream_of_locked(stream);
+    if (of->handle == event) {
+        raise_to(follower->after_ns, of->point.ns);
+        extend(&follower->given, &of->point);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static struct tsr_place_link link_between(const struct tsr_session *session, uint32_t from, uint32_t to)

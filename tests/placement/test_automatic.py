@@ -83,6 +83,20 @@ def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus:
     assert alone.virtual_ns / ran.virtual_ns > wanted
 
 
+@pytest.mark.parametrize("source", sampled(["pageable", "pinned", "uploads", "zeroed"], ["pinned", "uploads"]))
+def test_what_the_host_gives_a_request_holds_no_other_up(native_build: Path, tmp_path: Path, source: str) -> None:
+    """Each request begins with numbers that the host copies to where those of the one before were, or waits for too."""
+    alone, ran = placed(native_build / "native", tmp_path, 2, (source, *REQUESTS[1:]))
+    assert alone.virtual_ns / ran.virtual_ns > 1.7
+
+
+@pytest.mark.parametrize("end", sampled(["recorded", "awaited", "called"], ["recorded", "awaited"]))
+def test_the_rule_s_clock_knows_what_is_waited_for(native_build: Path, tmp_path: Path, end: str) -> None:
+    """What it says was gained is what was."""
+    alone, ran = placed(native_build / "native", tmp_path, 2, (end, *REQUESTS[1:]))
+    assert ran.report["schedule"]["gain"] == pytest.approx(alone.virtual_ns / ran.virtual_ns, rel=0.08)
+
+
 def test_branches_of_a_step_run_at_the_same_time(native_build: Path, tmp_path: Path) -> None:
     """Two at a time, joined in each step; what begins the next one waits for the join, and not for the other branch."""
     alone, ran = placed(native_build / "native", tmp_path, 2, GUIDANCE)
@@ -105,7 +119,9 @@ def test_a_wait_after_a_number_keeps_its_promises(native_build: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("programs", sampled([8, 60], [8]))
-@pytest.mark.parametrize(("gpus", "features"), [(2, ""), (4, "copies,sets"), (2, "streams,reads,pinned")])
+@pytest.mark.parametrize(
+    ("gpus", "features"), [(2, ""), (4, "copies,sets,gives"), (2, "streams,reads,pinned,host,gives")]
+)
 def test_random_programs_in_disorder_give_the_same_bytes(
     gpus: int, features: str, programs: int, native_build: Path, tmp_path: Path
 ) -> None:

@@ -287,6 +287,41 @@ TEST(forks_are_told_in_order_and_once)
     CHECK_EQ(status, 0);
 }
 
+static int taken_for_fork; /* what the late listener has taken and not given back */
+
+static void take_late(void)
+{
+    taken_for_fork++;
+}
+
+static void give_late(void)
+{
+    taken_for_fork--;
+}
+
+static const struct tsr_fork_listener late_listener = {.before = take_late, .in_parent = give_late};
+
+/* As if another thread did it in the middle of this thread's fork. */
+static void listen_late(void)
+{
+    tsr_fork_listen(&late_listener);
+}
+
+TEST(a_listener_that_comes_during_a_fork_is_not_called_in_the_parent)
+{
+    static const struct tsr_fork_listener brings = {.before = listen_late};
+    CHECK(tsr_fork_listen(&brings));
+    for (int i = 0; i < 2; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        int status = -1;
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK_EQ(status, 0);
+        CHECK_EQ(taken_for_fork, 0);
+    }
+}
+
 TEST(forks_have_room_for_some_listeners)
 {
     static const struct tsr_fork_listener many[64];

@@ -1,0 +1,42 @@
+"""More GPUs help more: scripts/bench/scale, in virtual time."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command import with_native
+from tests.sample import sampled
+
+TRIES = 3  # other work on the machine makes a run look slower
+SCALE = Path(__file__).parents[2] / "scripts" / "bench" / "scale"
+WANTED = [(4, "streams", 3.5), (4, "requests", 3.3), (8, "streams", 6.5), (8, "requests", 6.5), (8, "guidance-4", 3.0)]
+
+
+@pytest.mark.parametrize(("gpus", "program", "wanted"), sampled(WANTED, []))
+def test_as_many_gpus_are_nearly_as_many_times_as_fast(
+    gpus: int, program: str, wanted: float, native_build: Path, tmp_path: Path
+) -> None:
+    found = tmp_path / "found.json"
+    command = [sys.executable, str(SCALE), "--gpus", str(gpus), "--json", str(found), program]
+    factors = []
+    for _ in range(TRIES):
+        subprocess.run(command, env=with_native(native_build / "native"), check=True, timeout=300)
+        (row,) = json.loads(found.read_text())["rows"]
+        assert row["equal"]
+        factors.append(row["factor"])
+        if max(factors) > wanted:
+            return
+    assert max(factors) > wanted
+
+
+@pytest.mark.full
+def test_many_gpus_cost_a_launch_no_more(native_build: Path, tmp_path: Path) -> None:
+    found = tmp_path / "found.json"
+    command = [sys.executable, str(SCALE), "--gpus", "2,16", "--json", str(found), "guidance-2"]
+    subprocess.run(command, env=with_native(native_build / "native"), check=True, timeout=300)
+    few, many = json.loads(found.read_text())["launch"]
+    assert many["median_ns"] < 1.5 * few["median_ns"]
+    assert many["directory_bytes"] < 1.5 * few["directory_bytes"]
