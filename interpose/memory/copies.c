@@ -278,8 +278,6 @@ CUresult tsr_copies_fix(struct tsr_extent *extent)
     struct tsr_copies_use use = {.touches = &touch, .count = 1, .locked = true, .cause = TSR_PULL_GIVEN};
     struct tsr_order_hold hold;
     bool matters = tsr_copies_matter() && !copies->fixed;
-    if (copies->replicas.owner && copies->replicas.own & 1) /* what others get is the owner's memory */
-        return CUDA_ERROR_NOT_SUPPORTED;
     pthread_mutex_lock(&tsr_copies_lock);
     copies->fixed = true;
     tsr_copies_change(&tsr_copies_generation);
@@ -298,6 +296,12 @@ CUresult tsr_copies_fix(struct tsr_extent *extent)
         pthread_mutex_unlock(&tsr_copies_lock);
     }
     return result;
+}
+
+CUmemGenericAllocationHandle tsr_copies_fixed_memory(const struct tsr_extent *extent)
+{
+    const struct tsr_replicas *replicas = extent->copies ? &extent->copies->replicas : NULL;
+    return replicas ? replicas->memory[replicas->used_by[0]] : extent->memory;
 }
 
 void tsr_copies_start(uint32_t strands)

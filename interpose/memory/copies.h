@@ -166,6 +166,8 @@ CUresult tsr_copies_only_home(CUstream stream);
 /* Before others than this session are given the home GPU's memory: brings its bytes there; from now on work that touches it stays there.
    Errors: the driver's; then nothing has changed, and others must not be given the memory. */
 CUresult tsr_copies_fix(struct tsr_extent *extent);
+/* Then: the memory that holds them. */
+CUmemGenericAllocationHandle tsr_copies_fixed_memory(const struct tsr_extent *extent);
 void tsr_copies_forget(void);
 
 /*

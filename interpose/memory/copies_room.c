@@ -27,7 +27,8 @@ static uint64_t
 static bool is_spare_locked(const struct tsr_copies *copies, uint32_t copy)
 {
     uint64_t used_at = copies->used_at[copy];
-    if (!(copies->replicas.own >> copy & 1) || copy == copies->replicas.owner || used_at + RECENT >= tsr_copies_uses)
+    if (!(copies->replicas.own >> copy & 1) || copy == copies->replicas.owner || copies->fixed ||
+        used_at + RECENT >= tsr_copies_uses)
         return false;
     enum tsr_directory_keeps keeps = tsr_directory_keeps(&copies->directory, (uint8_t)copy);
     return keeps == TSR_DIRECTORY_KEEPS_NOTHING || (keeps == TSR_DIRECTORY_KEEPS_SHARED && used_at < full_at[copy]);
@@ -168,7 +169,7 @@ static uint64_t yield_some(uint32_t copy, uint64_t bytes, bool only_ones)
     uint64_t given = 0;
     for (size_t i = 0; i < tsr_copies_all.count && given < bytes; i++) {
         struct tsr_copies *copies = tsr_copies_all.data[i];
-        if (!(copies->replicas.own >> copy & 1) || copy == copies->replicas.owner ||
+        if (!(copies->replicas.own >> copy & 1) || copy == copies->replicas.owner || (copies->fixed && !copy) ||
             holds_exclusively(copies, copy) != only_ones)
             continue;
         if (only_ones && bring_home(copies) != CUDA_SUCCESS)
