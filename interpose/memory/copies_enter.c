@@ -105,9 +105,8 @@ static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_cop
 
 static CUresult come_after(const struct tsr_copies_use *use, const struct tsr_asker *asker, uint64_t ticket)
 {
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    if (use->lane || use->tracked)
-        result = tsr_tickets_follow(use->stream, use->per_thread, use->lane, asker, ticket);
+    CUstream named = tsr_stream_named(use->stream, use->per_thread);
+    CUresult result = tsr_tickets_follow(named, use->lane, asker, ticket);
     if (result != CUDA_ERROR_NOT_SUPPORTED)
         return result;
     return tsr_tickets_come_after(use->stream, use->per_thread, asker, tsr_ticket_queue_of(ticket));

@@ -110,7 +110,7 @@ CUresult tsr_migrate_fix_locked(struct tsr_extent *extent)
     CUresult result = extent->copies ? tsr_copies_fix(extent) : CUDA_SUCCESS;
     if (extent->next)
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (!extent->residency.fixed && !extent->copies && extent->residency.gpu != home && extent->shared &&
+    if (!extent->residency.fixed && !tsr_owners_are_on() && extent->residency.gpu != home && extent->shared &&
         tsr_vec_push(&moves.list, (struct move){extent, home}) && !move_all_locked(&moves, FIX_NS))
         tsr_info("memory of GPU %u is given to others as it is: there was no quiet moment to bring it home",
                  extent->residency.gpu);

@@ -145,11 +145,11 @@ void tsr_tickets_forget(void);
 /* Makes the asker's stream wait for all work that a queue was given. Errors: NOT_READY: another thread is in a loose call. */
 CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct tsr_asker *asker, uint32_t place);
 /*
- * Makes the asker's strand alone, which is on the lane (NULL: at home), wait for another stream's work up to the ticket; neither stream is joined. Errors:
- * NOT_SUPPORTED: that is not possible, come_after is.
+ * Makes the asker's strand alone, which is on the lane, wait for another stream's work on the same lane up to the ticket; neither stream is joined. For who uses bytes
+ * that this work has brought there: what has used them before is then on that lane, too. Errors: NOT_SUPPORTED: that is not possible, come_after is.
  */
-CUresult tsr_tickets_follow(CUstream stream, bool per_thread, struct tsr_lane_client *lane, const struct tsr_asker *asker,
-                            uint64_t ticket);
+CUresult tsr_tickets_follow(CUstream stream, struct tsr_lane_client *lane, const struct tsr_asker *asker, uint64_t ticket);
+
 /* Another thread may be about to wait for the queue's event, so it is destroyed later, with tsr_tickets.ends write-locked. */
 void tsr_ticket_queue_drop_event_locked(struct tsr_ticket_queue *queue);
 void tsr_tickets_destroy_dropped_locked(void);

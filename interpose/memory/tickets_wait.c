@@ -197,22 +197,9 @@ CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct t
     return result;
 }
 
-/* A snapshot of the strand that has the ticket. False: it cannot be waited for by itself. */
-static bool find_strand(uint64_t ticket, struct tsr_ticket_queue *queue, uint32_t *strand, uint64_t *number)
-{
-    uint32_t place = tsr_ticket_queue_of(ticket);
-    *queue = snapshot(place);
-    *strand = place - queue->place;
-    pthread_mutex_lock(&tsr_copies_lock);
-    *number = tsr_ticket_number_of_locked(ticket);
-    pthread_mutex_unlock(&tsr_copies_lock);
-    return !queue->gone && !queue->dead && !tsr_stream_is_default(queue->handle) && (*strand || !is_loose(place)) &&
-           !tsr_is_capturing(queue->handle);
-}
-
-/* Where the work is seen to be done: its stream is one that no other waits for by CUDA's rules. */
-static CUresult find_point(const struct tsr_ticket_queue *queue, uint32_t strand, uint64_t number, uint32_t to,
-                           struct tsr_strand_point *point)
+/* The value that the away fence of its strand gets when the work is done. Its stream is one that no other waits for by CUDA's rules. */
+static CUresult find_value(const struct tsr_ticket_queue *queue, uint32_t strand, uint64_t number, uint32_t *slot,
+                           uint64_t *value)
 {
     struct tsr_stream *stream = tsr_stream_seen(queue->handle, false);
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
@@ -221,48 +208,47 @@ static CUresult find_point(const struct tsr_ticket_queue *queue, uint32_t strand
     bool gated = tsr_gate_enter();
     tsr_lock_take(&stream->lock);
     if (stream->live && stream->kind == TSR_STREAM_FREE && stream->handle == queue->handle && stream->queue &&
-        stream->queue->place == queue->place)
-        result = tsr_strands_point(stream, strand, number, to, point);
+        stream->queue->place == queue->place && stream->away >> (strand - 1) & 1) { /* or home has joined it */
+        *slot = stream->slot;
+        result = tsr_strands_reach(stream, strand, number, value);
+    }
     tsr_lock_give(&stream->lock);
     tsr_gate_leave(gated);
     return result;
 }
 
-static CUresult await_point(CUstream stream, bool per_thread, struct tsr_lane_client *lane,
-                            const struct tsr_strand_point *point)
+static CUresult await_value(CUstream stream, struct tsr_lane_client *lane, uint32_t slot, uint64_t value)
 {
     struct tsr_order_hold hold;
-    uint32_t slot;
-    CUresult result =
-        lane ? tsr_order_depart(stream, per_thread, lane, &slot, &hold) : tsr_order_enter_tracked(stream, per_thread, &hold);
+    uint32_t own_slot;
+    CUresult result = tsr_order_depart(stream, false, lane, &own_slot, &hold);
     if (result != CUDA_SUCCESS)
         return result;
-    result = hold.stream && tsr_strands_are_apart(hold.stream) ? tsr_strands_await(hold.stream, tsr_lane_rank(lane), point)
-                                                               : CUDA_ERROR_NOT_SUPPORTED;
+    result = tsr_strands_are_apart(hold.stream) ? tsr_strands_await(hold.stream, tsr_lane_rank(lane), slot, value)
+                                                : CUDA_ERROR_NOT_SUPPORTED;
     tsr_order_leave(&hold);
     return result;
 }
 
-CUresult tsr_tickets_follow(CUstream stream, bool per_thread, struct tsr_lane_client *lane, const struct tsr_asker *asker,
-                            uint64_t ticket)
+CUresult tsr_tickets_follow(CUstream stream, struct tsr_lane_client *lane, const struct tsr_asker *asker, uint64_t ticket)
 {
-    struct tsr_ticket_queue queue;
-    struct tsr_strand_point point;
-    uint32_t strand;
-    uint64_t number;
-    if (!tsr_order_by_data || asker->own)
+    uint32_t place = tsr_ticket_queue_of(ticket), slot;
+    uint64_t value;
+    if (!tsr_order_by_data || !lane || asker->own || tsr_stream_is_default(stream))
         return CUDA_ERROR_NOT_SUPPORTED;
     pthread_rwlock_rdlock(&tsr_tickets.ends);
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    if (find_strand(ticket, &queue, &strand, &number))
-        result = find_point(&queue, strand, number, tsr_lane_rank(lane), &point);
+    struct tsr_ticket_queue queue = snapshot(place);
+    uint64_t number = queue.strands[asker->strand].last < (ticket & TSR_TICKET_LATEST) ? queue.strands[asker->strand].last
+                                                                                       : ticket & TSR_TICKET_LATEST;
+    bool possible = !queue.gone && !queue.dead && place - queue.place == asker->strand && !tsr_stream_is_default(queue.handle);
+    CUresult result = possible ? find_value(&queue, asker->strand, number, &slot, &value) : CUDA_ERROR_NOT_SUPPORTED;
     if (result == CUDA_SUCCESS)
-        result = await_point(stream, per_thread, lane, &point);
+        result = await_value(stream, lane, slot, value);
     pthread_rwlock_unlock(&tsr_tickets.ends);
     if (result != CUDA_SUCCESS)
         return result;
     pthread_mutex_lock(&tsr_copies_lock);
-    bool noted = note_strand(asker->id, tsr_ticket_queue_of(ticket), number);
+    bool noted = note_strand(asker->id, place, number);
     pthread_mutex_unlock(&tsr_copies_lock);
     tsr_copies_count(&tsr_session()->policy->waits, 1);
     return noted ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -267,40 +267,11 @@ CUresult tsr_strands_reach(struct tsr_stream *stream, uint32_t strand, uint64_t 
     return result;
 }
 
-static CUresult point_at_home(struct tsr_stream *stream, uint64_t number, uint32_t to, struct tsr_strand_point *out)
+CUresult tsr_strands_await(struct tsr_stream *later, uint32_t strand, uint32_t slot, uint64_t value)
 {
-    const struct tsr_stream_mark *mark = find_mark(stream, 0, number);
-    if (!to || stream->slot == TSR_STREAM_NO_SLOT)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    *out = (struct tsr_strand_point){.slot = stream->slot, .value = mark ? mark->value : tsr_slot_next_value(stream->slot)};
-    CUstreamBatchMemOpParams write = tsr_order_write_operation(tsr_lane_home_fence(stream->slot, lane_at(to - 1)), out->value);
-    return mark ? CUDA_SUCCESS : tsr_order_operate_locked(stream, 1, &write);
-}
-
-CUresult tsr_strands_point(struct tsr_stream *stream, uint32_t strand, uint64_t number, uint32_t to,
-                           struct tsr_strand_point *out)
-{
-    if (!strand)
-        return point_at_home(stream, number, to, out);
-    if (!(stream->away >> (strand - 1) & 1)) /* home has joined it */
-        return CUDA_ERROR_NOT_SUPPORTED;
-    *out = (struct tsr_strand_point){.slot = stream->slot, .fence = strand};
-    return tsr_strands_reach(stream, strand, number, &out->value);
-}
-
-CUresult tsr_strands_await(struct tsr_stream *stream, uint32_t to, const struct tsr_strand_point *point)
-{
-    if (to) {
-        struct tsr_lane_record wait = {.kind = TSR_LANE_WAIT,
-                                       .stream = stream->slot,
-                                       .function = point->fence == to ? TSR_LANE_OWN : point->fence,
-                                       .shared_bytes = 1 + point->slot,
-                                       .value = point->value};
-        return tsr_lane_post(lane_at(to - 1), &wait, NULL);
-    }
-    CUstreamBatchMemOpParams wait =
-        tsr_order_wait_operation(tsr_lane_away_fence(point->slot, lane_at(point->fence - 1)), point->value);
-    return tsr_order_operate_locked(stream, 1, &wait);
+    struct tsr_lane_record wait = {
+        .kind = TSR_LANE_WAIT, .stream = later->slot, .function = TSR_LANE_OWN, .shared_bytes = 1 + slot, .value = value};
+    return tsr_lane_post(lane_at(strand - 1), &wait, NULL);
 }
 
 uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64_t number, uint32_t to, CUresult *result)

@@ -68,18 +68,8 @@ struct tsr_strands_listener {
 CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number);
 /* What the lane's away fence holds when its work up to the number is done. */
 CUresult tsr_strands_reach(struct tsr_stream *stream, uint32_t strand, uint64_t number, uint64_t *value);
-/*
- * Where work on GPU `to` sees that a strand's work up to the number is done. Errors: NOT_SUPPORTED: nowhere. await: work that the strand of another stream
- * is given from now on comes after that.
- */
-struct tsr_strand_point {
-    uint32_t slot;
-    uint32_t fence; /* 0: the home fence of the lane, n: the away fence of lane n - 1 */
-    uint64_t value;
-};
-CUresult tsr_strands_point(struct tsr_stream *stream, uint32_t strand, uint64_t number, uint32_t to,
-                           struct tsr_strand_point *out);
-CUresult tsr_strands_await(struct tsr_stream *stream, uint32_t to, const struct tsr_strand_point *point);
+/* Work that the strand of `later`, another stream, on the same lane is given from now on comes after its work for which its away fence gets the value. */
+CUresult tsr_strands_await(struct tsr_stream *later, uint32_t strand, uint32_t slot, uint64_t value);
 uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64_t number, uint32_t to, CUresult *result);
 
 void tsr_strands_listen(const struct tsr_strands_listener *listener);

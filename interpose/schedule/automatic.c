@@ -11,6 +11,7 @@
 #include "base/os.h"
 #include "driver/real.h"
 #include "lane/lane_client.h"
+#include "lane/streams.h"
 #include "memory/directory.h"
 #include "memory/owners.h"
 #include "memory/pairs.h"
@@ -30,6 +31,7 @@
 #define MARKS_PER_LEAD 0.2   /* a mark after launches of this share of it */
 #define CREDIT_NS 500e3 /* to begin with */
 #define RELAYED_PER_NS 10.0  /* of one that copies through the host */
+#define ALONE 64u          /* launches of one stream, after which no other is thought to be under way */
 #define NOT_WAITING -1.0
 #define QUEUE_FULL_NS 20e3 /* a launch that takes the host so long */
 
@@ -77,6 +79,10 @@ static struct {
     /* Samples on other GPUs, by lane; without a function: none. */
     struct tsr_class_of away[TSR_LANES][TSR_LANE_TIMES_PLACED];
     uint32_t under_way_away[TSR_LANES]; /* of these */
+    struct {
+        CUstream last;  /* stream that was given work last */
+        uint64_t since; /* launches on the GPU when that was another one last */
+    } given[TSR_GPUS];  /* by rank */
     uint64_t launches, unknown, read_back;
     uint32_t under_way; /* samples */
     CUcontext context;  /* of the samples' events */
@@ -90,9 +96,12 @@ static double start_ns;                 /* lock; of the first launch; 0: none */
 bool tsr_automatic_is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tsr_times_driver times;
-static bool frozen;       /* the host's time stands still but where it waits: emulated GPUs have a time of their own */
-static double frozen_ns;  /* lock; that time */
-static uint32_t all_gpus; /* set */
+static bool frozen;               /* the host's time stands still but where it waits: emulated GPUs have a time of their own */
+static __thread double frozen_ns; /* that time, of each thread, */
+static __thread bool has_frozen;  /* which begins with the first one's */
+static double first_frozen_ns;    /* lock; of that */
+static uint64_t first_frozen;     /* lock; its number; 0: none yet */
+static uint32_t all_gpus;         /* set */
 
 /* A thread's launch between being asked for and being told. */
 static __thread struct tsr_place_launch asked;
@@ -110,7 +119,21 @@ static __thread double wait_began_ns = NOT_WAITING;
 
 static double now_ns_locked(void)
 {
-    return frozen ? frozen_ns : (double)tsr_os_monotonic_ns();
+    if (!frozen)
+        return (double)tsr_os_monotonic_ns();
+    if (!has_frozen)
+        frozen_ns = first_frozen_ns;
+    has_frozen = true;
+    return frozen_ns;
+}
+
+/* Emulated GPUs: the calling thread has waited until then. */
+static void go_on_at_locked(double ns)
+{
+    frozen_ns = ns > now_ns_locked() ? ns : frozen_ns;
+    first_frozen = first_frozen ? first_frozen : tsr_stream_thread();
+    if (first_frozen == tsr_stream_thread())
+        first_frozen_ns = frozen_ns;
 }
 
 static struct stream *stream_of_locked(CUstream handle)
@@ -238,6 +261,13 @@ static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *b
     }
 }
 
+/* Launches of other streams may be between the events around one: then they measure those, too. */
+static bool is_shared_locked(uint32_t gpu)
+{
+    uint64_t launches = state->place.decided[gpu];
+    return state->given[gpu].since && launches - state->given[gpu].since < ALONE;
+}
+
 static void ask_locked(const struct tsr_automatic_launch *launch)
 {
     uint64_t bytes = 0;
@@ -252,6 +282,9 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     stream->related = launch->related;
     memcpy(asked.after_ns, stream->after_ns, sizeof asked.after_ns);
     asked.last = stream->last;
+    asked.shared = 0;
+    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
+        asked.shared |= (uint32_t)is_shared_locked(gpu) << gpu;
     asked.allowed = may_leave ? all_gpus : 1u << HOME;
     apart = may_leave && tsr_owners_are_spread();
     asked.stays = may_leave && state->stays && !apart;
@@ -383,6 +416,13 @@ static void drop_sample_locked(void)
     state->under_way_away[sample_lane]--;
 }
 
+static void note_stream_locked(uint32_t gpu, CUstream stream)
+{
+    if (state->given[gpu].last && state->given[gpu].last != stream)
+        state->given[gpu].since = state->place.decided[gpu];
+    state->given[gpu].last = stream;
+}
+
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
 {
     uint32_t gpu = tsr_lane_rank(lane);
@@ -393,6 +433,7 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
     if (ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->launches};
+    note_stream_locked(gpu, asked_stream);
     note_locked(stream_of_locked(asked_stream), ticket);
     stream_of_locked(asked_stream)->gpu = gpu;
     note_locked(&state->all, ticket);
@@ -423,9 +464,13 @@ static struct sample *free_sample_locked(void)
 uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
 {
     uint32_t number = tsr_lane_number(lane), i = 0;
-    if (!class.function || !tsr_class_is_due(&class, number + 1))
+    if (!class.function)
         return 0;
     pthread_mutex_lock(&lock);
+    bool shared =
+        is_shared_locked(number + 1) || (state->given[number + 1].last && state->given[number + 1].last != asked_stream);
+    if (shared || !tsr_class_is_due(&class, number + 1))
+        i = TSR_LANE_TIMES_PLACED;
     while (i < TSR_LANE_TIMES_PLACED && state->away[number][i].function)
         i++;
     if (i < TSR_LANE_TIMES_PLACED) {
@@ -441,10 +486,11 @@ uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
 void tsr_automatic_begins(CUstream stream)
 {
     sample = NULL;
-    if (!tsr_class_is_due(&class, HOME))
+    if (!class.function)
         return;
     pthread_mutex_lock(&lock);
-    struct sample *one = free_sample_locked();
+    bool due = !is_shared_locked(HOME) && tsr_class_is_due(&class, HOME);
+    struct sample *one = due ? free_sample_locked() : NULL;
     if (one && tsr_real.cuEventRecord(one->begin, stream) == CUDA_SUCCESS) {
         one->of = class;
         one->busy = true;
@@ -501,8 +547,8 @@ void tsr_automatic_waited_for(uint64_t ticket)
         return;
     pthread_mutex_lock(&lock);
     look_at_samples_locked();
-    double finish_ns = frozen ? tsr_place_finish(&state->place, ticket) : 0;
-    frozen_ns = finish_ns > frozen_ns ? finish_ns : frozen_ns;
+    if (frozen)
+        go_on_at_locked(tsr_place_finish(&state->place, ticket));
     tsr_place_waited(&state->place, ticket, wait_began_ns, now_ns_locked());
     state->read_back++;
     pthread_mutex_unlock(&lock);
@@ -513,8 +559,8 @@ void tsr_automatic_waited_for(uint64_t ticket)
 static void end_wait_locked(const struct point *point)
 {
     look_at_samples_locked();
-    if (frozen && point->ns[TSR_PLACE_ACTUAL] > frozen_ns)
-        frozen_ns = point->ns[TSR_PLACE_ACTUAL];
+    if (frozen)
+        go_on_at_locked(point->ns[TSR_PLACE_ACTUAL]);
     if (point->latest)
         tsr_place_waited(&state->place, point->latest, wait_began_ns, now_ns_locked());
     tell_locked();
@@ -626,6 +672,7 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     times = (struct tsr_times_driver){.event_query = tsr_real.cuEventQuery};
     if (emulated)
         tsr_times_find_emulator(&times, tsr_real.cuGetExportTable);
-    frozen_ns = 0;
+    frozen_ns = first_frozen_ns = 0;
+    first_frozen = 0;
     start_place(session);
 }

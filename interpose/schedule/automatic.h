@@ -1,6 +1,6 @@
 /*
  * Launches that no rule of the policy places, under `schedule: auto`: what the rule of tessera/place.h is asked and told in a program's process.
- * It knows launches, what the host waits for, and where strands are joined: not copies, memsets, or launches whose function nobody knows. For programs that launch from one thread:
+ * Copies and memsets whose touches are known are placed as launches are. It also knows what the host waits for, and where strands are joined. For programs that launch from one thread:
  * others are served, one at a time.
  */
 #ifndef TSR_SCHEDULE_AUTOMATIC_H
@@ -56,6 +56,11 @@ uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane);
 /* Around the launch just told of, at home: whether it is a sample, whose time is taken. The stream's GPU is home. */
 void tsr_automatic_begins(CUstream stream);
 void tsr_automatic_ends(CUstream stream);
+
+/* What stands for copies and memsets, in the place of a function; their grid is the size that is told from others. */
+#define TSR_AUTOMATIC_COPY ((const struct tsr_function_record *)1)
+#define TSR_AUTOMATIC_SET ((const struct tsr_function_record *)2)
+#define TSR_AUTOMATIC_GIVE ((const struct tsr_function_record *)3) /* from the host */
 
 /* Around a call in which the host waits for all that is in the stream; NULL: for all there is. */
 void tsr_automatic_wait_begins(void);

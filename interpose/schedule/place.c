@@ -232,8 +232,10 @@ static void ask(struct question *question, struct tsr_place *place, const struct
         const struct tsr_place_part *part = &launch->parts[i];
         if (!writer && number != TSR_PLACE_ACTUAL)
             continue;
+        double shared_ns =
+            writer && launch->shared >> writer->gpu[number] & 1 ? question->course->free_ns[writer->gpu[number]] : 0;
         question->reads[question->count++] = (struct read){
-            .done_ns = writer ? writer->finish_ns[number] : 0,
+            .done_ns = writer ? later(writer->finish_ns[number], shared_ns) : 0,
             .bytes = part->bytes,
             .holders = number == TSR_PLACE_ACTUAL ? part->holders : writer->holders[number],
             .gpu = writer ? writer->gpu[number] : (uint32_t)__builtin_ctz(part->holders | 1u << (TSR_GPUS - 1)),

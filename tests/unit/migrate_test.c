@@ -28,6 +28,11 @@ struct tsr_real tsr_real;
 uint32_t tsr_captures;
 uint64_t tsr_owners_away_bytes;
 
+bool tsr_owners_are_on(void)
+{
+    return false;
+}
+
 void tsr_copies_level(void)
 {
 }

@@ -85,7 +85,9 @@ struct tsr_place_launch {
     uint64_t written;
     uint64_t constants[16]; /* bytes that each GPU lacks */
     uint32_t allowed;       /* set of GPUs */
-    bool stays;             /* it really goes home, whatever the ways say */
+    uint32_t
+        shared; /* set of those that have work of other streams, too, and do it side by side: what was given first is not done first */
+    bool stays; /* it really goes home, whatever the ways say */
     uint32_t part_count;
     struct tsr_place_part parts[12]; /* TSR_PLACE_PARTS */
 };
