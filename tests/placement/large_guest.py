@@ -122,4 +122,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "info":
         info()
     else:
-        {"layers": layers, "serve": serve}[sys.argv[1]](*map(int, sys.argv[2:]))
+        sizes = list(map(int, sys.argv[2:]))
+        layers(*sizes) if sys.argv[1] == "layers" else serve(*sizes)
