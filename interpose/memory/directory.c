@@ -204,7 +204,7 @@ void tsr_directory_lose(struct tsr_directory *directory, uint8_t copy)
             struct tsr_part *part = &cell->parts[n];
             part->holders &= (uint16_t)~(1u << copy);
             if (part->source == copy)
-                part->source = (uint8_t)__builtin_ctz(part->holders);
+                part->source = part->holders >> directory->base & 1 ? directory->base : (uint8_t)__builtin_ctz(part->holders);
         }
     }
     tsr_cells_join(directory, 0, directory->cells.count);
