@@ -50,6 +50,8 @@ static bool is_right(const struct tsr_record_copy *copy)
         return record->param_bytes >= sizeof(struct tsr_lane_copy);
     case TSR_LANE_SET:
         return record->param_bytes >= sizeof(struct tsr_lane_set);
+    case TSR_LANE_GRAPH:
+        return true;
     default:
         return tsr_lane_is_fence(record->kind);
     }

@@ -139,7 +139,7 @@ enum tsr_record_range { /* its other bits */
                         TSR_RECORD_RANGE_INTERMEDIATE = 1024
 };
 
-enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
+enum tsr_reason { /* why a launch, of a function or a graph, that a rule sent elsewhere stayed home */
                   TSR_REASON_NONE = 0,
                   TSR_REASON_CAPTURE = 1,    /* it was recorded into a graph */
                   TSR_REASON_ATTRIBUTE = 2,  /* it has a launch attribute that is not translated */
@@ -166,7 +166,10 @@ enum tsr_reason { /* why a launch that a rule sent elsewhere stayed home */
                   TSR_REASON_MEMORY_OTHER_DEVICE = 20, /* memory of another GPU that the application uses itself */
                   TSR_REASON_MEMORY_GRAPH = 21,        /* memory that a graph allocates */
                   TSR_REASON_MEMORY_POOL = 22,         /* of a pool that is shared with other processes, or of host memory */
-                  TSR_REASON_MEMORY_NOT_SHARED = 23    /* memory that an executor could not map at the same address */
+                  TSR_REASON_MEMORY_NOT_SHARED = 23,   /* memory that an executor could not map at the same address */
+                  TSR_REASON_GRAPH_NODE =
+                      24, /* of the launch of a graph: one of its nodes is not mirrored: a host function, an event, host memory, ... */
+                  TSR_REASON_GRAPH_MEMORY = 25 /* of the launch of a graph: GPUs have no copies of memory */
 };
 
 struct tsr_record {
