@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/os.h"
 #include "lane/functions.h"
 #include "lane/lane_client.h"
@@ -169,6 +170,8 @@ CUresult tsr_instance_mirror_locked(struct tsr_instance *instance, struct tsr_la
         if (result != CUDA_SUCCESS && tsr_lane_state(lane) != CUDA_SUCCESS)
             return tsr_lane_state(lane);
         instance->mirrors[number].refused = result != CUDA_SUCCESS;
+        if (result != CUDA_SUCCESS)
+            tsr_debug("executor %u cannot make a graph of %zu nodes (%d)", number, instance->nodes.all.count, (int)result);
     }
     if (instance->mirrors[number].refused)
         *reason = TSR_REASON_EXECUTOR;

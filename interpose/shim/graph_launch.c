@@ -238,6 +238,11 @@ void tsr_graph_launched(struct tsr_launch *launch)
 
 void tsr_graph_redirect_finish(const struct tsr_launch *launch, CUresult result)
 {
-    if (result == CUDA_SUCCESS && launch->session && launch->reason)
+    const struct tsr_session *session = launch->session;
+    if (result != CUDA_SUCCESS || !session || !tsr_has_role(TSR_REDIRECTING))
+        return;
+    if (!launch->captured && launch->gpu < TSR_GPUS)
+        tsr_session_count(&tsr_session_counts(session)->graphs[launch->gpu], 1);
+    if (launch->reason)
         tsr_decide_kept(launch->reason);
 }
