@@ -263,12 +263,13 @@ class Schedule:
 class Launches:
     """What the shim counted.
 
-    by_device: launches by GPU, those of the policy and others that the program used itself; graphs: the same for launches
-    of graphs. kept_home: how many, graphs included, stayed home although a rule sent them elsewhere; kept_reasons: of these, by reason. verified: launches that ran at home
-    too; different: of these, those that gave other bytes; not_verified: left out, no room or no quiet moment.
-    copies: copies and memsets that followed their stream to another GPU, by GPU. created_bytes: memory that was created
-    on a GPU other than home; moved, moved_bytes: moves of memory from one GPU to another while the program ran.
-    shared: of memory that GPUs have copies of; None: none has one. rules: those in use at the end. given_streams,
+    by_device: launches by GPU, those of the policy and others that the program used itself; graphs: the same for
+    launches of graphs. kept_home: how many, graphs included, stayed home although a rule sent them elsewhere;
+    kept_reasons: of these, by reason. verified: launches that ran at home too; different: of these, those that gave
+    other bytes; not_verified: left out, no room or no quiet moment. copies: copies and memsets that followed their
+    stream to another GPU, by GPU. created_bytes: memory that was created on a GPU other than home; moved,
+    moved_bytes: moves of memory from one GPU to another while the program ran. shared: of memory that GPUs have
+    copies of; None: none has one. rules: those in use at the end. given_streams,
     given_threads: how many streams and threads were given each GPU by rules that do that. why_no_copies: the policy's.
     schedule: None: no launch was placed one by one.
     """

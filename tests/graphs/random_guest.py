@@ -1,9 +1,10 @@
 """Random programs that keep graphs and launch them again and again: `random_guest.py FIRST COUNT OPS`.
 
-Graphs are built node by node or captured, with kernels, copies, memsets, empty nodes, child graphs and, now and then, an
-event, which keeps a graph home. They are launched in several streams between ordinary launches and copies, changed node
-by node or as a whole, switched off in part, and dropped. A graph that is launched in a second stream waits for nothing
-there: CUDA orders its launches. Prints, for each of COUNT programs from seed FIRST on, a digest of all bytes at its end.
+Graphs are built node by node or captured, with kernels, copies, memsets, empty nodes, child graphs and, now and then,
+an event, which keeps a graph home. They are launched in several streams between ordinary launches and copies, changed
+node by node or as a whole, switched off in part, and dropped. A graph that is launched in a second stream waits for
+nothing there: CUDA orders its launches. Prints, for each of COUNT programs from seed FIRST on, a digest of all bytes
+at its end.
 """
 
 import ctypes
@@ -78,9 +79,7 @@ class GraphProgram(Program):
         count = min(words, less)
         if kind == "rows":
             count = min(count, 1024)
-        return Step(
-            kind, to, source, (begin, other), count, self._draw.choice(KERNELS), self._draw.randrange(2**31)
-        )
+        return Step(kind, to, source, (begin, other), count, self._draw.choice(KERNELS), self._draw.randrange(2**31))
 
     def _addresses(self, step: Step) -> tuple[int, int]:
         return self._buffers[step.to] + 4 * step.begins[0], self._buffers[step.source] + 4 * step.begins[1]

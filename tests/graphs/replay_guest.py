@@ -1,8 +1,8 @@
 """Programs that launch graphs again and again: `replay_guest.py PROGRAM TIMES STEPS KIB`.
 
-A graph is a chain of steps over a buffer of its own, captured; all read the same weights. server: four threads, with a
-stream and a graph each, so many requests each. single: one thread and one stream, eight graphs in turn, each over its own
-buffer: none depends on another. chain: one graph, after itself. Prints the sum of each buffer.
+A graph is a chain of steps over a buffer of its own, captured; all read the same weights. server: four threads, with
+a stream and a graph each, so many requests each. single: one thread and one stream, eight graphs in turn, each over
+its own buffer: none depends on another. chain: one graph, after itself. Prints the sum of each buffer.
 """
 
 import ctypes
