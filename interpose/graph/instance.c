@@ -93,6 +93,7 @@ static void destroy(struct tsr_instance *instance)
     tsr_mirrors_drop(instance);
     empty(instance);
     tsr_vec_fini(&instance->touches);
+    free(instance->more);
     pthread_mutex_destroy(&instance->lock);
     free(instance);
 }

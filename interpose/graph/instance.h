@@ -21,6 +21,8 @@
 #include "memory/copies.h"
 #include "object/registry.h"
 
+#define TSR_INSTANCE_EXTENTS 1024u /* of a proof, besides its own */
+
 struct tsr_stream_found;
 
 /* What the result of looking at an instance's nodes depends on, besides themselves. */
@@ -58,6 +60,7 @@ struct tsr_instance {
     CUstream stream; /* NULL: there was none */
     uint64_t ticket; /* of its use of memory, or of one in the same strand before it; 0: none */
     struct tsr_copies_proof proof;
+    struct tsr_proof_extent *more; /* room for the proof's extents; NULL: it has none */
     struct tsr_instance_stamp proved;
     const struct tsr_lane_client *proved_on; /* NULL: home */
 

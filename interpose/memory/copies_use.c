@@ -408,15 +408,15 @@ static void remember_locked(struct tsr_copies *copies, const struct tsr_use *use
 {
     struct tsr_copies_proof *proof = inquiry->use->proof;
     uint64_t page = tsr_copies_page(copies->address);
-    uint32_t at = 0;
-    while (at < proof->count && proof->extents[at].page != page)
-        at++;
-    if (at == TSR_PROOF_EXTENTS || tsr_directory_look(&copies->directory, use) != TSR_DIRECTORY_SAME) {
+    uint32_t at = proof->count;
+    while (at > 0 && tsr_proof_extent(proof, at - 1)->page != page)
+        at--;
+    at = at ? at - 1 : proof->count;
+    if (at == TSR_PROOF_EXTENTS + proof->more_room || tsr_directory_look(&copies->directory, use) != TSR_DIRECTORY_SAME) {
         proof->queue = NULL;
         return;
     }
-    proof->extents[at].page = page;
-    proof->extents[at].state = *tsr_copies_state(copies);
+    *tsr_proof_extent(proof, at) = (struct tsr_proof_extent){.page = page, .state = *tsr_copies_state(copies)};
     proof->count += at == proof->count;
 }
 

@@ -37,6 +37,15 @@ static bool may_repeat(const struct tsr_launch *launch, const struct tsr_instanc
            instance->stream == launch->stream && tsr_instance_same_stamp(&instance->proved, &now);
 }
 
+/* A proof that is about to be made; what was proved before ends with it. */
+static struct tsr_copies_proof begin_proof(struct tsr_instance *instance)
+{
+    instance->proof.queue = NULL;
+    if (!instance->more)
+        instance->more = malloc(TSR_INSTANCE_EXTENTS * sizeof *instance->more);
+    return (struct tsr_copies_proof){.more = instance->more, .more_room = instance->more ? TSR_INSTANCE_EXTENTS : 0};
+}
+
 /* It has been launched, or is about to be with its stream held. */
 static void note(struct tsr_launch *launch, struct tsr_instance *instance, const struct tsr_lane_client *lane,
                  const struct tsr_copies_proof *proof)
@@ -56,10 +65,10 @@ static void note(struct tsr_launch *launch, struct tsr_instance *instance, const
 static CUresult post(struct tsr_launch *launch, struct tsr_instance *instance, struct tsr_lane_client *lane,
                      struct tsr_lane_record *record)
 {
-    struct tsr_copies_proof proof = {0};
     CUresult result;
     if (may_repeat(launch, instance, lane) && tsr_redirect_again(launch, lane, record, &instance->proof, &result))
         return result;
+    struct tsr_copies_proof proof = begin_proof(instance);
     struct tsr_copies_use use = use_of(launch, instance, lane, launch->automatic ? NULL : &proof);
     result = tsr_redirect_post(launch, record, &use);
     if (result == CUDA_SUCCESS)
@@ -157,10 +166,10 @@ static bool enter_again(struct tsr_launch *launch, const struct tsr_instance *in
 
 static CUresult enter_known(struct tsr_launch *launch, struct tsr_instance *instance)
 {
-    struct tsr_copies_proof proof = {0};
     bool proves = !launch->automatic && instance->known;
     if (enter_again(launch, instance))
         return CUDA_SUCCESS;
+    struct tsr_copies_proof proof = begin_proof(instance);
     struct tsr_copies_use use = use_of(launch, instance, NULL, proves ? &proof : NULL);
     CUresult result = tsr_copies_enter(&use, &launch->hold);
     if (result != CUDA_SUCCESS)
