@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from controlplane import __version__
-from controlplane.commands import analyze, devices, doctor, graph, policy, probe, trace
+from controlplane.commands import analyze, devices, doctor, graph, plan, policy, probe, profile, report, simulate, trace
 from ptxtools.errors import TesseraError
 
 SIGPIPE_CODE = 128 + signal.SIGPIPE
@@ -28,8 +28,12 @@ COMMANDS: dict[str, Command] = {
     "devices": devices,
     "doctor": doctor,
     "graph": graph,
+    "plan": plan,
     "policy": policy,
     "probe": probe,
+    "profile": profile,
+    "report": report,
+    "simulate": simulate,
     "trace": trace,
 }
 

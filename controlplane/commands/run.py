@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from controlplane.run.observation import Observation
 
 NAME = "tessera-run"
-JSON, STATS = "--json ", "--stats="  # before the name of a file
+JSON, STATS, PROFILE = "--json ", "--stats=", "--profile "  # before the name of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,13 @@ def _add_report(group: argparse._ArgumentGroup) -> None:
         "--trace", metavar="FILE", type=Path, help="write a trace, for `tessera trace show FILE` and `... export FILE`"
     )
     group.add_argument(
+        "--profile",
+        metavar="FILE",
+        type=Path,
+        help="write what the program does again and again, with all times, for `tessera profile show FILE`, `tessera "
+        "simulate` and `tessera report`",
+    )
+    group.add_argument(
         "--trace-parameters",
         action="store_true",
         help="record the parameters of launches in the trace, for the ranges that `tessera analyze --trace` finds",
@@ -205,7 +213,7 @@ def _run(options: argparse.Namespace) -> int:
     if not options.command:
         raise ConfigError("no program is given", expected=f"{NAME} [options] -- program [argument ...]")
     if options.timing is not None and not _is_observed(options):
-        raise ConfigError("--timing is about statistics and traces", expected="--stats or --trace")
+        raise ConfigError("--timing is about statistics and traces", expected="--stats, --trace or --profile")
     if options.trace_parameters and options.trace is None:
         raise ConfigError("--trace-parameters is about traces", expected="--trace with a file")
     if _is_checked(options):
@@ -230,9 +238,42 @@ def _run(options: argparse.Namespace) -> int:
         output.check()
     if not launch.is_there(options.command[0]):
         return launch.NOT_FOUND
+    if options.profile is not None:
+        return _profiled(emulation, policy, options, outputs)
     outcome = _execute(emulation, policy, options, calls)
-    missing = unchecked(outcome.launches, outcome.checks, outcome.analysis, options.verify)
-    _report(emulation, outcome, options, outputs)
+    return _end(emulation, outcome, options, outputs, [])
+
+
+def _profiled(
+    emulation: Emulation | None, policy: Policy | None, options: argparse.Namespace, outputs: Sequence[Output]
+) -> int:
+    """A run with a trace of all launches, parameters and times, from which the profile is made."""
+    from controlplane.run.profiled import Profiling  # only here: it is rare
+
+    with Profiling(options.trace) as profiling:
+        wanted = options.trace is not None
+        options.trace, options.trace_parameters = profiling.trace, True
+        options.timing = options.timing or "all"
+        outcome = _execute(emulation, policy, options, calls=True)
+        options.trace = options.trace if wanted else None
+        driver = shim.system_driver() if emulation is None else emulation.change().driver or shim.system_driver()
+        limits = {} if policy is None else {each.device: each.sm_limit or 0 for each in policy.executors}
+        home, consent = 0 if policy is None else policy.home, _consent(policy, options.disassemble)
+        command = shlex.join(options.command)
+        fault = profiling.write(command, Output(PROFILE, options.profile), emulation, driver, home, limits, consent)
+    return _end(emulation, outcome, options, outputs, [] if fault is None else [fault])
+
+
+def _end(
+    emulation: Emulation | None,
+    outcome: Outcome,
+    options: argparse.Namespace,
+    outputs: Sequence[Output],
+    faults: Sequence[str],
+) -> int:
+    """Says what there is to say; the exit code."""
+    missing = [*unchecked(outcome.launches, outcome.checks, outcome.analysis, options.verify), *faults]
+    _report(emulation, outcome, options, [each for each in outputs if each.option != PROFILE])
     for each in missing:
         print(f"{NAME}: {each}", file=sys.stderr)
     return EXIT_CODE if missing and outcome.code == 0 else outcome.code
@@ -267,11 +308,12 @@ def _against_copies(options: argparse.Namespace) -> str:
 
 
 def _is_observed(options: argparse.Namespace) -> bool:
-    return bool(options.stats or options.stats_file is not None or options.trace is not None or options.analyze)
+    files = (options.stats_file, options.trace, options.profile)
+    return bool(options.stats or any(file is not None for file in files) or options.analyze)
 
 
 def _outputs(options: argparse.Namespace) -> list[Output]:
-    files = {JSON: options.json, STATS: options.stats_file}
+    files = {JSON: options.json, STATS: options.stats_file, PROFILE: options.profile}
     return [Output(option, file) for option, file in files.items() if file is not None]
 
 

@@ -22,6 +22,7 @@ VALUED = (  # whose value is the next word
     "--order",
     "--host-time",
     "--trace",
+    "--profile",
     "--disassemble",
     "--timing",
     "--json",

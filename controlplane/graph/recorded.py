@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controlplane.analysis.allocations import Allocations
 from controlplane.analysis.analyst import Analyst
@@ -23,7 +24,7 @@ from controlplane.graph.times import ASSUMED, Times, guessed
 from controlplane.graph.touched import touched
 from controlplane.observe.layout import Flag, Kind, driver_functions
 from controlplane.observe.memory import host_calls
-from controlplane.observe.trace import NO_CALLS, Trace, TracedProcess, calls
+from controlplane.observe.trace import NO_CALLS, Calls, Trace, TracedProcess, calls
 from ptxtools.errors import ConfigError
 from ptxtools.machine.consent import Consent
 
@@ -37,8 +38,27 @@ KINDS = (
 OPERATIONS = {Kind.LAUNCH: What.LAUNCH, Kind.COPY: What.COPY, Kind.MEMSET: What.MEMSET, Kind.GRAPH: What.LAUNCH}
 
 
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A program with what its trace says of it. rows: by node, its record among the process'; places: by record, its
+    row among the calls. lost: launches that were not recorded.
+    """
+
+    program: Program
+    process: Used
+    rows: Sequence[int]
+    calls: Calls
+    places: NDArray[np.intp]
+    lost: int = 0
+
+
 def read_program(trace: Trace, analyst: Analyst, consent: Consent, say: Callable[[str], None]) -> Program:
     """The process with the most launches. Errors: ConfigError, of a trace that does not tell enough."""
+    return read_recording(trace, analyst, consent, say).program
+
+
+def read_recording(trace: Trace, analyst: Analyst, consent: Consent, say: Callable[[str], None]) -> Recording:
+    """The same with more."""
     if trace.cut_off is not None:
         raise ConfigError(f"it was cut off at offset {trace.cut_off}", expected="a whole trace", file=trace.file)
     processes = [used(traced, consent) for traced in trace.processes]
@@ -58,7 +78,7 @@ def read_program(trace: Trace, analyst: Analyst, consent: Consent, say: Callable
     if lost:
         note = f"{lost} launches were not recorded: what depends on them is not seen"
         program = replace(program, notes=(*program.notes, note))
-    return program
+    return Recording(program, process, builder.rows, builder.calls, builder.places, lost)
 
 
 def _launches(process: Used) -> int:
@@ -101,6 +121,9 @@ class _Builder:
         self.allocations, self.order, self.times = Allocations(), Order(), Times()
         self.nodes: list[Node] = []
         self.likes: list[tuple[Hashable, ...]] = []
+        self.rows: list[int] = []
+        self.calls = calls(process.traced)
+        self.places: NDArray[np.intp] = np.cumsum(np.isin(self.records["kind"], NO_CALLS, invert=True)) - 1
         self.short: dict[int, str] = {}
         self.streams: dict[Hashable, str] = {}
         self.whole = self.bare = 0
@@ -109,8 +132,7 @@ class _Builder:
         self._columns: dict[str, list[Any]] = {}
 
     def program(self) -> Program:
-        found = calls(self.process.traced)
-        place = np.cumsum(np.isin(self.records["kind"], NO_CALLS, invert=True)) - 1
+        found, place = self.calls, self.places
         rows = np.flatnonzero(np.isin(self.records["kind"], KINDS) & (self.records["result"] == 0))
         rows = rows[np.argsort(self.records["start"][rows], kind="stable")]
         origin = int(found.start_ns.min()) if len(found.start_ns) else 0
@@ -145,6 +167,7 @@ class _Builder:
             if self.of("call", row) not in host_calls() and size:
                 self.nodes.append(Node(What.FORGET, "", 0.0, writes=(Write(Span(begin, begin + size)),), at_ns=at_ns))
                 self.likes.append(())
+                self.rows.append(row)
         else:
             _, end = self.allocations(begin) or (0, 0)
             self.allocations.remove(begin, size)
@@ -194,6 +217,7 @@ class _Builder:
             )
         )
         self.likes.append(of.like)
+        self.rows.append(row)
 
     def call_number(self, library: LibraryCall | None, thread: int) -> int:
         before, last = self.last_call.get(thread, (0, None))

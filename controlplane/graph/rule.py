@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
 from functools import cache
@@ -97,10 +97,21 @@ class Clocks(NamedTuple):
     promised_ns: float
 
 
+class Figures(NamedTuple):
+    """Of a link from one GPU to another, as in Rule."""
+
+    fence_ns: float
+    copy_ns: float
+    bytes_per_ns: float
+
+
 class Place:
     """Where the launches of one program go. Tickets are numbers from 1 on that grow."""
 
-    def __init__(self, gpus: int, rule: Rule) -> None:
+    def __init__(
+        self, gpus: int, rule: Rule, home: int = 0, links: Callable[[int, int], Figures] | None = None
+    ) -> None:
+        """links: of two GPUs; by default all are as the rule says."""
         self._library = library()
         ffi = self._library.ffi
         self.gpus = gpus
@@ -108,9 +119,13 @@ class Place:
         options = _new(ffi, "struct tsr_place_options *")
         options.gpus, options.ways, options.careful = gpus, int(rule.ways), rule.careful
         options.lead_ns, options.slack_ns = rule.lead_ns, rule.slack_ns
-        for row in options.links:
-            for link in row:
-                link.fence_ns, link.copy_ns, link.ns_per_byte = rule.fence_ns, rule.copy_ns, 1 / rule.bytes_per_ns
+        options.home = home
+        usual = Figures(rule.fence_ns, rule.copy_ns, rule.bytes_per_ns)
+        for source, row in enumerate(options.links):
+            for target, link in enumerate(row):
+                inside = links is not None and source != target and max(source, target) < gpus
+                of = links(source, target) if links is not None and inside else usual
+                link.fence_ns, link.copy_ns, link.ns_per_byte = of.fence_ns, of.copy_ns, 1 / of.bytes_per_ns
         self._place = _new(ffi, "struct tsr_place *")
         self._launch = _new(ffi, "struct tsr_place_launch *")
         self._choice = _new(ffi, "struct tsr_place_choice *")
@@ -121,7 +136,7 @@ class Place:
         ticket: int,
         last: int,
         now_ns: float,
-        ns: float,
+        ns: float | Sequence[float],
         parts: Sequence[Part],
         *,
         like: int = 0,
@@ -130,14 +145,14 @@ class Place:
         stays: bool = False,
         constants: Sequence[int] = (),
     ) -> Answer:
-        """like: the same for launches that are alike, not 0. allowed: set of GPUs; all by default. constants:
-        bytes that each GPU lacks.
+        """ns: its time, on each GPU if they differ. like: the same for launches that are alike, not 0. allowed: set of
+        GPUs; all by default. constants: bytes that each GPU lacks.
         """
         launch = self._launch
         launch.like, launch.last, launch.now_ns, launch.written = like, last, now_ns, written
         launch.allowed = self._everywhere if allowed is None else allowed
         launch.stays = stays
-        launch.ns = [ns] * self.gpus
+        launch.ns = [ns] * self.gpus if isinstance(ns, float | int) else [*ns]
         launch.constants = [*constants] or [0] * self.gpus
         some = parts if len(parts) <= self._library.most_parts else _fewer(parts, self._library.most_parts)
         launch.part_count = len(some)

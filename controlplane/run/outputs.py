@@ -35,11 +35,15 @@ class Output:
 
     def write(self, text: str) -> None:
         """Errors: ConfigError; what was there before is there still."""
+        self.write_bytes(text.encode())
+
+    def write_bytes(self, data: bytes) -> None:
+        """The same."""
         try:
             if self._is_replaced():
-                self._replace(text.encode())
+                self._replace(data)
             else:
-                self.file.write_text(text)
+                self.file.write_bytes(data)
         except OSError as error:
             raise self._error(error) from error
 

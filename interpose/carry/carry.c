@@ -73,6 +73,8 @@ CUresult tsr_carry_out(const struct tsr_carry_driver *driver, const struct tsr_l
         return copy(driver, (const struct tsr_lane_copy *)(record + 1), stream);
     case TSR_LANE_SET:
         return set(driver, (const struct tsr_lane_set *)(record + 1), stream);
+    case TSR_LANE_WRITE:
+        return driver->write(record->value, record + 1, record->param_bytes, stream);
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }

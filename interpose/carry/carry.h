@@ -18,6 +18,7 @@ struct tsr_carry_driver {
     CUresult (*launch_ex)(const CUlaunchConfig *, CUfunction, void **, void **);
     CUresult (*copy)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
     CUresult (*copy_rows)(const CUDA_MEMCPY2D *, CUstream);
+    CUresult (*write)(CUdeviceptr, const void *, size_t, CUstream); /* does not need the source when it has returned */
     CUresult (*set8)(CUdeviceptr, unsigned char, size_t, CUstream);
     CUresult (*set16)(CUdeviceptr, unsigned short, size_t, CUstream);
     CUresult (*set32)(CUdeviceptr, unsigned, size_t, CUstream);
@@ -35,11 +36,10 @@ struct tsr_carry_function {
     const size_t *offsets;
 };
 
-/* Whether the record changes memory: a launch, a copy, a memset, or the launch of a graph. */
+/* Whether the record changes memory: a launch, a copy, a memset, bytes of the host, the launch of a graph. */
 static inline bool tsr_carry_is_work(const struct tsr_lane_record *record)
 {
-    return record->kind == TSR_LANE_LAUNCH || record->kind == TSR_LANE_COPY || record->kind == TSR_LANE_SET ||
-           record->kind == TSR_LANE_GRAPH;
+    return record->kind == TSR_LANE_LAUNCH || (record->kind >= TSR_LANE_COPY && record->kind <= TSR_LANE_GRAPH);
 }
 
 /* Enqueues the work of a record that is no graph's launch. function: for launches. Errors: the driver's; INVALID_VALUE: the record is not such work. */

@@ -57,6 +57,7 @@ static const struct tsr_carry_driver driver = {.launch = cuLaunchKernel,
                                                .launch_ex = cuLaunchKernelEx,
                                                .copy = cuMemcpyAsync, /* cuMemcpyDtoDAsync would refuse host memory */
                                                .copy_rows = cuMemcpy2DAsync,
+                                               .write = cuMemcpyHtoDAsync,
                                                .set8 = cuMemsetD8Async,
                                                .set16 = cuMemsetD16Async,
                                                .set32 = cuMemsetD32Async,
@@ -84,7 +85,7 @@ static void fail(struct tsr_lane_reader *reader, CUresult error)
 /* Logs what the driver has refused. */
 static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
-    static const char *const kinds[] = {"skip", "launch", "wait", "signal", "copy", "memset", "graph"};
+    static const char *const kinds[] = {"skip", "launch", "wait", "signal", "copy", "memset", "write", "graph"};
     if (!record) {
         fprintf(stderr, "tessera-executor: what stands in the lane is no record\n");
         return;
@@ -94,7 +95,8 @@ static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_rec
     const char *name = "";
     if (of)
         cuFuncGetName(&name, of->function);
-    fprintf(stderr, "tessera-executor: refused: %s %s", record->kind <= TSR_LANE_GRAPH ? kinds[record->kind] : "?", name);
+    fprintf(stderr, "tessera-executor: refused: %s %s",
+            record->kind < sizeof kinds / sizeof kinds[0] ? kinds[record->kind] : "?", name);
     if (record->kind == TSR_LANE_LAUNCH)
         fprintf(stderr, " grid %u,%u,%u block %u,%u,%u shared %u attributes %u parameters %u bytes, its own %zu in %u",
                 record->grid[0], record->grid[1], record->grid[2], record->block[0], record->block[1], record->block[2],
@@ -109,6 +111,8 @@ static void tell(const struct tsr_lane_reader *reader, const struct tsr_lane_rec
         fprintf(stderr, " to %#lx pitch %lu width %lu height %lu of %u bytes", what->to, what->pitch, what->width, what->height,
                 what->element);
     }
+    if (record->kind == TSR_LANE_WRITE)
+        fprintf(stderr, " to %#lx of %u bytes", record->value, record->param_bytes);
     fputc('\n', stderr);
 }
 
@@ -122,8 +126,10 @@ static CUstreamBatchMemOpParams operation_of(const struct tsr_lane_reader *reade
     const struct tsr_lane *lane = reader->lane;
     CUstreamBatchMemOpParams operation = {0};
     if (record->kind == TSR_LANE_WAIT) {
-        const uint64_t *fence =
-            record->function ? &reader->others[record->function - 1]->away[record->stream] : &lane->home[record->stream];
+        uint32_t slot = record->shared_bytes ? record->shared_bytes - 1 : record->stream;
+        const uint64_t *fence = record->function == TSR_LANE_OWN ? &lane->away[slot]
+                                : record->function               ? &reader->others[record->function - 1]->away[slot]
+                                                                 : &lane->home[slot];
         operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
         operation.waitValue.address = (CUdeviceptr)(uintptr_t)fence;
         operation.waitValue.value64 = record->value;
@@ -203,7 +209,7 @@ static CUresult operate(const struct tsr_lane_reader *reader, const struct tsr_l
 
 static bool sees(const struct tsr_lane_reader *reader, const struct tsr_lane_record *record)
 {
-    return record->kind != TSR_LANE_WAIT || !record->function ||
+    return record->kind != TSR_LANE_WAIT || !record->function || record->function == TSR_LANE_OWN ||
            (record->function <= TSR_LANES && reader->others[record->function - 1]);
 }
 

@@ -202,9 +202,13 @@ static void close_stream(struct queue *queue)
 
 static bool is_passed(const struct tsr_lane *lane, uint32_t slot, uint64_t follows)
 {
-    uint64_t of = follows >> TSR_LANE_FOLLOW_SHIFT, value = follows & ((1ull << TSR_LANE_FOLLOW_SHIFT) - 1);
-    const uint64_t *fence =
-        of && of <= tsr_session()->lane_count ? &tsr_session()->lanes[of - 1]->lane->away[slot] : &lane->home[slot];
+    uint64_t of = follows >> TSR_LANE_FOLLOW_SHIFT, value = follows & ((1ull << TSR_LANE_FOLLOW_SLOT_SHIFT) - 1);
+    uint64_t other = (follows & ((1ull << TSR_LANE_FOLLOW_SHIFT) - 1)) >> TSR_LANE_FOLLOW_SLOT_SHIFT;
+    if (other && other <= TSR_LANE_STREAMS)
+        slot = (uint32_t)other - 1;
+    const uint64_t *fence = of == TSR_LANE_OWN                      ? &lane->away[slot]
+                            : of && of <= tsr_session()->lane_count ? &tsr_session()->lanes[of - 1]->lane->away[slot]
+                                                                    : &lane->home[slot];
     return __atomic_load_n(fence, __ATOMIC_ACQUIRE) >= value;
 }
 
@@ -315,6 +319,7 @@ static struct tsr_carry_driver real_driver(void)
                                      .launch_ex = tsr_real.cuLaunchKernelEx,
                                      .copy = tsr_real.cuMemcpyDtoDAsync_v2,
                                      .copy_rows = tsr_real.cuMemcpy2DAsync_v2,
+                                     .write = tsr_real.cuMemcpyHtoDAsync_v2,
                                      .set8 = tsr_real.cuMemsetD8Async,
                                      .set16 = tsr_real.cuMemsetD16Async,
                                      .set32 = tsr_real.cuMemsetD32Async,

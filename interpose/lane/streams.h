@@ -63,10 +63,11 @@ struct tsr_stream {
     uint32_t slot;                /* lock; TSR_STREAM_NO_SLOT: none */
     struct tsr_lane_client *lane; /* atomic; where its last work went; NULL: home. A hint */
     /* Bit k: lane k. Atomic, written under the lock. */
-    uint32_t away;                  /* has work for which the stream at home does not wait yet */
-    uint32_t unsignalled;           /* of these: has work after the last signal */
-    uint32_t forked;                /* of these: already waits for all work at home that its work must come after */
-    uint64_t signalled[TSR_LANES];  /* lock; the last signal of lanes that are away and not among `unsignalled` */
+    uint32_t away;                 /* has work for which the stream at home does not wait yet */
+    uint32_t unsignalled;          /* of these: has work after the last signal */
+    uint32_t forked;               /* of these: already waits for all work at home that its work must come after */
+    uint64_t signalled[TSR_LANES]; /* lock; the last signal of lanes that are away and not among `unsignalled` */
+    uint32_t joins; /* atomic, written under the lock; how often its strands were joined: later work comes after all of them */
     struct tsr_ticket_queue *queue; /* lock; its queue of tickets (memory/tickets.h); NULL: not known */
     struct tsr_stream_marks *marks; /* lock; by strand; NULL: there have not been any */
     uint32_t marks_slot;            /* lock */

@@ -3,6 +3,7 @@
  * like launches, instead of making the stream join. Calls that the driver would refuse are forwarded to it.
  */
 #include "driver/engaged.h"
+#include "launch/broadcast.h"
 #include "memory/arena.h"
 #include "memory/bounds.h"
 #include "object/capture.h"
@@ -10,9 +11,12 @@
 #include "memory/copies.h"
 #include "order/order.h"
 #include "order/strands.h"
+#include "schedule/automatic.h"
 #include "driver/real.h"
 #include "object/session.h"
 #include "driver/stream_handle.h"
+
+#include <string.h>
 
 #define MOST_PITCH INT32_MAX
 
@@ -20,6 +24,9 @@ struct moved {
     CUresult result;             /* the answer, if it went elsewhere */
     struct tsr_touch touches[2]; /* if it did not: what it touches of memory that all GPUs share */
     uint32_t count;              /* of these; 0: it touches other memory, or is not valid */
+    bool stays;                  /* only home can do it */
+    bool placed;                 /* schedule/automatic.h has chosen where it goes, and is to be told where it went */
+    uint64_t ticket;             /* then: of its use of memory */
 };
 
 static struct tsr_copies_use use_of(const struct moved *moved, CUstream handle, bool per_thread)
@@ -28,16 +35,68 @@ static struct tsr_copies_use use_of(const struct moved *moved, CUstream handle, 
         .touches = moved->touches, .count = moved->count, .cause = TSR_PULL_COPY, .stream = handle, .per_thread = per_thread};
 }
 
+/* Strands of a stream may run beside each other, and hold bytes that the others do not. */
+static bool has_strands(void)
+{
+    return tsr_order_by_data && tsr_copies_matter();
+}
+
+/* Where no rule of the policy places launches. */
+static struct tsr_lane_client *choose(CUstream named, const struct tsr_lane_record *record, struct moved *moved)
+{
+    struct tsr_stream_found found;
+    const uint32_t one[3] = {1, 1, 1};
+    uint32_t size[3] = {1, 1, 1};
+    for (uint64_t bytes = moved->touches[0].end - moved->touches[0].first; bytes; bytes >>= 1)
+        size[0]++;
+    struct tsr_automatic_launch launch = {.function = record->kind == TSR_LANE_SET    ? TSR_AUTOMATIC_SET
+                                                      : record->kind == TSR_LANE_COPY ? TSR_AUTOMATIC_COPY
+                                                                                      : TSR_AUTOMATIC_GIVE,
+                                          .grid = size,
+                                          .block = one,
+                                          .stream = named,
+                                          .touches = moved->touches,
+                                          .count = moved->count,
+                                          .stays = moved->stays};
+    tsr_stream_place(named, &found);
+    if (!found.stream || !tsr_strands_are_apart(found.stream))
+        return NULL;
+    launch.joins = __atomic_load_n(&found.stream->joins, __ATOMIC_RELAXED);
+    launch.related = !tsr_stream_is(found.stream, TSR_STREAM_FREE);
+    moved->placed = true;
+    return tsr_automatic_choose(&launch);
+}
+
+/* A record of bytes is in parts that fit. */
+static CUresult post(struct tsr_lane_client *lane, const struct tsr_lane_record *record, const void *what)
+{
+    CUresult result = CUDA_SUCCESS;
+    uint32_t most = record->kind == TSR_LANE_WRITE ? TSR_LANE_MOST_WRITTEN : UINT32_MAX;
+    for (uint32_t at = 0, left; (left = record->param_bytes - at) && result == CUDA_SUCCESS; at += left < most ? left : most) {
+        struct tsr_lane_record part = *record;
+        part.value += at;
+        part.param_bytes = left < most ? left : most;
+        result = tsr_lane_post(lane, &part, (const uint8_t *)what + at);
+    }
+    return result;
+}
+
 /* False: it runs at home. */
 static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *record, const void *what, struct moved *moved)
 {
     CUresult *result = &moved->result;
     struct tsr_copies_use use = use_of(moved, handle, per_thread);
-    struct tsr_lane_client *lane = tsr_order_lane(handle, per_thread);
-    if (!lane || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
+    CUstream named = tsr_stream_named(handle, per_thread);
+    if (tsr_is_capturing(named))
+        return false;
+    struct tsr_lane_client *lane = tsr_automatic_is_on && has_strands() ? choose(named, record, moved)
+                                   : moved->stays                       ? NULL
+                                                                        : tsr_order_lane(handle, per_thread);
+    if (!lane)
         return false;
     struct tsr_order_hold hold;
     use.lane = lane;
+    use.ticket = &moved->ticket;
     *result = tsr_order_state(); /* of earlier work: an error of the copy itself is returned by later calls */
     if (*result == CUDA_SUCCESS && tsr_copies_are_on())
         *result = tsr_copies_prepare(&use);
@@ -47,7 +106,7 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
         if (tsr_copies_are_on())
             *result = tsr_copies_pull(&use, &hold, record->stream);
         if (*result == CUDA_SUCCESS)
-            *result = tsr_lane_post(lane, record, what);
+            *result = post(lane, record, what);
         tsr_order_leave(&hold);
     }
     if (*result == CUDA_ERROR_NOT_SUPPORTED || *result == CUDA_ERROR_NOT_READY)
@@ -56,6 +115,8 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
     uint32_t gpu = session->lane_device[tsr_lane_number(lane)];
     if (*result == CUDA_SUCCESS && gpu < TSR_GPUS)
         tsr_session_count(&tsr_session_counts(session)->copies[gpu], 1);
+    if (moved->placed)
+        tsr_automatic_went(lane, moved->ticket);
     return true;
 }
 
@@ -85,12 +146,6 @@ static bool copy(CUstream stream, bool per_thread, const struct tsr_lane_copy *w
     moved->touches[1] = rows_touch(what->to, what->to_pitch, what->width, what->height, true);
     moved->count = 2;
     return follow(stream, per_thread, &record, what, moved);
-}
-
-/* Strands of a stream may run beside each other, and hold bytes that the others do not. */
-static bool has_strands(void)
-{
-    return tsr_order_by_data && tsr_copies_matter();
 }
 
 /* Otherwise home holds everything, and the call is simply forwarded. */
@@ -125,13 +180,18 @@ static bool copy_rows(CUstream stream, bool per_thread, const CUDA_MEMCPY2D *ask
     return (rows_fit || asked->Height == 1) && copy(stream, per_thread, &what, moved);
 }
 
+static bool is_valid_set(const struct tsr_lane_set *what)
+{
+    uint64_t bytes = what->width * what->element;
+    return what->width > 0 && what->height > 0 && what->width <= TSR_ARENA_BYTES && what->to % what->element == 0 &&
+           (what->height == 1 || (what->pitch >= bytes && what->pitch <= MOST_PITCH && what->pitch % what->element == 0));
+}
+
 static bool set(CUstream stream, bool per_thread, const struct tsr_lane_set *what, struct moved *moved)
 {
     uint64_t bytes = what->width * what->element;
-    bool valid = what->width > 0 && what->height > 0 && what->width <= TSR_ARENA_BYTES && what->to % what->element == 0 &&
-                 (what->height == 1 || (what->pitch >= bytes && what->pitch <= MOST_PITCH && what->pitch % what->element == 0));
     struct tsr_lane_record record = {.kind = TSR_LANE_SET, .param_bytes = sizeof *what};
-    if (!may_matter(stream, per_thread) || !valid || !is_shared(what->to, what->pitch, bytes, what->height))
+    if (!may_matter(stream, per_thread) || !is_valid_set(what) || !is_shared(what->to, what->pitch, bytes, what->height))
         return false;
     moved->touches[0] = rows_touch(what->to, what->pitch, bytes, what->height, true);
     moved->count = 1;
@@ -139,15 +199,21 @@ static bool set(CUstream stream, bool per_thread, const struct tsr_lane_set *wha
 }
 
 /* Before work that touches only shared memory is enqueued at home: it waits for the work that it depends on, and does not join. False: it has to join. */
-static bool enter_tracked(CUstream handle, bool per_thread, const struct moved *moved, struct tsr_order_hold *hold,
-                          CUresult *result)
+static bool enter_tracked(CUstream handle, bool per_thread, struct moved *moved, struct tsr_order_hold *hold, CUresult *result)
 {
     struct tsr_copies_use use = use_of(moved, handle, per_thread);
     if (!moved->count || !has_strands() || tsr_is_capturing(tsr_stream_named(handle, per_thread)))
         return false;
     use.tracked = true;
+    use.ticket = &moved->ticket;
     *result = tsr_copies_enter(&use, hold);
-    return *result == CUDA_SUCCESS;
+    if (*result != CUDA_SUCCESS)
+        return false;
+    if (moved->placed) {
+        tsr_automatic_went(NULL, moved->ticket);
+        tsr_automatic_begins(tsr_stream_named(handle, per_thread));
+    }
+    return true;
 }
 
 static CUresult leave(struct tsr_order_hold *hold, CUresult result)
@@ -157,19 +223,62 @@ static CUresult leave(struct tsr_order_hold *hold, CUresult result)
     return result == CUDA_SUCCESS ? tsr_order_state() : result;
 }
 
-/* The body of a wrapper: the copy follows its stream if it can, and is forwarded in stream order otherwise. */
-#define FOLLOWS(symbol, arguments, stream, per_thread, waits_not, follows, touch) \
+/* Few bytes of the host's, for all GPUs. False: they are not, or are for one, and it is done in another way. */
+static bool give(CUstream stream, bool per_thread, CUdeviceptr to, const void *from, size_t bytes,
+                 struct tsr_broadcast_work *work, struct tsr_lane_copy *what, struct tsr_order_hold *hold)
+{
+    work->count = 0;
+    if (!has_strands() || !bytes || !is_shared(to, bytes, bytes, 1) || tsr_arena_holds((uintptr_t)from, 1))
+        return false;
+    *work = tsr_broadcast_of_copy(to, from, bytes, what);
+    return !tsr_automatic_is_on && tsr_broadcast_enter(stream, per_thread, work, hold);
+}
+
+/* The same for one GPU: the one that is chosen, or that of the stream's last work. */
+static bool give_there(CUstream stream, bool per_thread, const struct tsr_broadcast_work *work, struct moved *moved)
+{
+    struct tsr_lane_record record = work->record;
+    if (!work->count)
+        return false;
+    if (record.kind == TSR_LANE_WRITE)
+        record.param_bytes = work->bytes;
+    moved->count = work->count;
+    moved->stays = work->home_only;
+    memcpy(moved->touches, work->touches, sizeof moved->touches);
+    return follow(stream, per_thread, &record, work->data, moved);
+}
+
+static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_lane_set *what, struct tsr_broadcast_work *work,
+                           struct tsr_order_hold *hold)
+{
+    uint64_t bytes = what->width * what->element;
+    if (tsr_automatic_is_on || !has_strands() || !is_valid_set(what) || !is_shared(what->to, what->pitch, bytes, what->height))
+        return false;
+    *work = tsr_broadcast_of_set(what);
+    return tsr_broadcast_enter(stream, per_thread, work, hold);
+}
+
+/* The body of a wrapper: all GPUs get what it writes, or the copy follows its stream if it can, and is forwarded in stream order otherwise. */
+#define FOLLOWS(symbol, arguments, stream, per_thread, waits_not, broadcasts, follows, touch) \
     {                                                                                                                          \
         struct moved moved = {0};                                                                                              \
+        struct tsr_broadcast_work work;                                                                                        \
+        __attribute__((unused)) struct tsr_lane_copy what; /* of the work */                                                   \
         struct tsr_order_hold hold;                                                                                            \
         CUresult result;                                                                                                       \
+        if (broadcasts)                                                                                                        \
+            return tsr_broadcast_leave(&work, &hold, tsr_real.symbol arguments);                                               \
         if (follows)                                                                                                           \
             return moved.result;                                                                                               \
         if (waits_not && enter_tracked(stream, per_thread, &moved, &hold, &result)) {                                          \
             result = tsr_real.symbol arguments;                                                                                \
+            if (moved.placed)                                                                                                  \
+                tsr_automatic_ends(tsr_stream_named(stream, per_thread));                                                      \
             tsr_order_leave(&hold);                                                                                            \
             return result == CUDA_SUCCESS ? tsr_order_state() : result;                                                        \
         }                                                                                                                      \
+        if (moved.placed)                                                                                                      \
+            tsr_automatic_went(NULL, 0);                                                                                       \
         result = tsr_order_enter_loose(stream, per_thread, &hold);                                                             \
         if (result != CUDA_SUCCESS)                                                                                            \
             return result;                                                                                                     \
@@ -180,22 +289,32 @@ static CUresult leave(struct tsr_order_hold *hold, CUresult result)
 #define BYTES(symbol, per_thread)                                                                                              \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) \
     FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
-            per_thread, true, copy_bytes(stream, per_thread, dst, src, bytes, &moved), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes))
+            per_thread, true, give(stream, per_thread, dst, (const void *)(uintptr_t)src, bytes, &work, &what, &hold), \
+            copy_bytes(stream, per_thread, dst, src, bytes, &moved) || give_there(stream, per_thread, &work, &moved), tsr_copies_loose_bytes(stream, per_thread, dst, src, bytes))
 BYTES(cuMemcpyAsync, false)
 BYTES(cuMemcpyAsync_ptsz, true)
 BYTES(cuMemcpyDtoDAsync_v2, false)
 BYTES(cuMemcpyDtoDAsync_v2_ptsz, true)
 
+#define FROM_HOST(symbol, per_thread)                                                                                          \
+    TSR_REDIRECTED(symbol)(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) \
+    FOLLOWS(symbol, (dst, src, bytes, stream), stream,      \
+            per_thread, true, give(stream, per_thread, dst, src, bytes, &work, &what, &hold), \
+            give_there(stream, per_thread, &work, &moved), \
+            tsr_copies_loose_bytes(stream, per_thread, dst, 0, bytes))
+FROM_HOST(cuMemcpyHtoDAsync_v2, false)
+FROM_HOST(cuMemcpyHtoDAsync_v2_ptsz, true)
+
 #define BYTES_NOW(symbol, per_thread)                                                                                          \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, CUdeviceptr src, size_t bytes) \
-    FOLLOWS(symbol, (dst, src, bytes), NULL, per_thread, false,                     \
+    FOLLOWS(symbol, (dst, src, bytes), NULL, per_thread, false, false,                     \
             copy_bytes(NULL, per_thread, dst, src, bytes, &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, src, bytes))
 BYTES_NOW(cuMemcpyDtoD_v2, false)
 BYTES_NOW(cuMemcpyDtoD_v2_ptds, true)
 
 #define ROWS(symbol, per_thread)                                                                                               \
     TSR_REDIRECTED(symbol)(const CUDA_MEMCPY2D *copy_, CUstream stream) \
-    FOLLOWS(symbol, (copy_, stream), stream, per_thread, true,                        \
+    FOLLOWS(symbol, (copy_, stream), stream, per_thread, true, false,                        \
             copy_rows(stream, per_thread, copy_, &moved), tsr_copies_loose_all(stream, per_thread))
 ROWS(cuMemcpy2DAsync_v2, false)
 ROWS(cuMemcpy2DAsync_v2_ptsz, true)
@@ -204,7 +323,8 @@ ROWS(cuMemcpy2DAsync_v2_ptsz, true)
 #define SET(symbol, type, bytes, per_thread)                                                                                   \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count, CUstream stream) \
     FOLLOWS(symbol, (dst, value, count, stream), stream,         \
-            per_thread, true, set(stream, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(stream, per_thread, dst, 0, count * bytes))
+            per_thread, true, set_everywhere(stream, per_thread, ONE(bytes), &work, &hold), \
+            set(stream, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(stream, per_thread, dst, 0, count * bytes))
 SET(cuMemsetD8Async, unsigned char, 1, false)
 SET(cuMemsetD8Async_ptsz, unsigned char, 1, true)
 SET(cuMemsetD16Async, unsigned short, 2, false)
@@ -214,7 +334,7 @@ SET(cuMemsetD32Async_ptsz, unsigned int, 4, true)
 
 #define SET_NOW(symbol, type, bytes, per_thread)                                                                               \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, type value, size_t count) \
-    FOLLOWS(symbol, (dst, value, count), NULL, per_thread, false,                        \
+    FOLLOWS(symbol, (dst, value, count), NULL, per_thread, true, set_everywhere(NULL, per_thread, ONE(bytes), &work, &hold),                        \
             set(NULL, per_thread, ONE(bytes), &moved), tsr_copies_loose_bytes(NULL, per_thread, dst, 0, count * bytes))
 SET_NOW(cuMemsetD8_v2, unsigned char, 1, false)
 SET_NOW(cuMemsetD8_v2_ptds, unsigned char, 1, true)
@@ -227,7 +347,7 @@ SET_NOW(cuMemsetD32_v2_ptds, unsigned int, 4, true)
     &(struct tsr_lane_set){.to = dst, .pitch = pitch, .value = value, .element = bytes, .width = width, .height = height}
 #define SET_ROWS(symbol, type, bytes, per_thread)                                                                              \
     TSR_REDIRECTED(symbol)(CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
-    FOLLOWS(symbol, (dst, pitch, value, width, height, stream), stream, per_thread, true,                                                    \
+    FOLLOWS(symbol, (dst, pitch, value, width, height, stream), stream, per_thread, true, false,                                                    \
             set(stream, per_thread, EACH_ROW(bytes), &moved), tsr_copies_loose_rows(stream, per_thread, dst, pitch, width * bytes, height))
 SET_ROWS(cuMemsetD2D8Async, unsigned char, 1, false)
 SET_ROWS(cuMemsetD2D8Async_ptsz, unsigned char, 1, true)

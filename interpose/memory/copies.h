@@ -68,6 +68,8 @@ struct tsr_copies_use {
     struct tsr_copies_proof *proof; /* gets a proof for repeating the use; NULL: it will not be repeated */
     uint64_t after;                 /* a ticket: it comes after all that this ticket's strand has been given; 0: none */
     uint64_t *ticket;               /* gets the use's ticket (directory.h), if it has one; may be NULL */
+    uint32_t *
+        lanes; /* of one that overwrites all that it writes, at home: gets the set of lanes on which the caller lets the stream do the same; NULL: nowhere else */
 };
 
 extern uint32_t tsr_copies_away __attribute__((visibility("hidden"))); /* atomic; not 0: other GPUs than home may hold bytes */

@@ -102,6 +102,15 @@ static CUresult ask_with_copies(const struct tsr_copies_use *use, struct tsr_cop
     return result == CUDA_SUCCESS && waits->missing ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
+static CUresult come_after(const struct tsr_copies_use *use, const struct tsr_asker *asker, uint64_t ticket)
+{
+    CUstream named = tsr_stream_named(use->stream, use->per_thread);
+    CUresult result = tsr_tickets_follow(named, use->lane, asker, ticket);
+    if (result != CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    return tsr_tickets_come_after(use->stream, use->per_thread, asker, tsr_ticket_queue_of(ticket));
+}
+
 CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
 {
     struct tsr_copies_waits waits;
@@ -110,7 +119,7 @@ CUresult tsr_copies_prepare(const struct tsr_copies_use *use)
         return result;
     result = ask_with_copies(use, &waits);
     for (uint32_t i = 0; i < waits.count && result == CUDA_SUCCESS; i++)
-        result = tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, waits.queues[i]);
+        result = come_after(use, &waits.asker, waits.tickets[i]);
     return result;
 }
 
@@ -119,9 +128,28 @@ CUresult tsr_copies_prepare_lightly(const struct tsr_copies_use *use)
     return is_under_way(use) ? CUDA_SUCCESS : tsr_copies_prepare(use);
 }
 
+/* GPUs on which the stream is to do the same need copies, and come after what was enqueued before uses were noted. Those that cannot do not do it. */
+static void prepare_lanes(const struct tsr_copies_use *use)
+{
+    const struct tsr_session *session = tsr_session();
+    const struct tsr_stream *stream = tsr_stream_seen(use->stream, use->per_thread);
+    for (uint32_t i = 0; i < session->lane_count; i++) {
+        struct tsr_copies_use there = *use;
+        struct tsr_copies_waits waits;
+        there.lane = session->lanes[i];
+        if (!tsr_order_is_there(stream, there.lane) || ask_with_copies(&there, &waits) != CUDA_SUCCESS)
+            continue;
+        uint32_t oldest = tsr_ticket_queue_of(__atomic_load_n(&tsr_tickets.before_all, __ATOMIC_ACQUIRE));
+        if (waits.count == 1 && tsr_ticket_queue_of(waits.tickets[0]) == oldest)
+            tsr_tickets_come_after(use->stream, use->per_thread, &waits.asker, oldest);
+    }
+}
+
 static CUresult enter_at_home(const struct tsr_copies_use *use, struct tsr_order_hold *hold)
 {
     CUresult result = CUDA_ERROR_NOT_READY;
+    if (use->lanes)
+        prepare_lanes(use);
     for (unsigned i = 0; i < MOST_TRIES && result == CUDA_ERROR_NOT_READY; i++) {
         result = i ? tsr_copies_prepare(use) : tsr_copies_prepare_lightly(use);
         if (result == CUDA_SUCCESS)

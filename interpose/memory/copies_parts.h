@@ -77,13 +77,13 @@ void tsr_copies_tell_directory_locked(struct tsr_copies *copies, bool gone);
 /* All work is complete, and nobody is inside: no use comes after any before it. */
 void tsr_copies_settle(void);
 
-/* Queue whose work a use does not come after yet, and must. Errors: as tsr_copies_prepare. */
+/* Work that a use does not come after yet, and must. Errors: as tsr_copies_prepare. */
 #ifndef TSR_COPIES_MOST_WAITS
 #define TSR_COPIES_MOST_WAITS 64u /* beyond that, it begins again */
 #endif
 struct tsr_copies_waits {
     struct tsr_asker asker;
-    uint32_t queues[TSR_COPIES_MOST_WAITS];
+    uint64_t tickets[TSR_COPIES_MOST_WAITS]; /* the last one of each strand */
     uint32_t count;
     CUdeviceptr missing; /* an extent of which the GPU has no copy yet; 0: none */
 };

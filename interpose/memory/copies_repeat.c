@@ -17,6 +17,7 @@ bool tsr_copies_repeat(const struct tsr_copies_proof *proof, const struct tsr_or
         __atomic_load_n(&proof->queue->gone, __ATOMIC_RELAXED))
         return false;
     tsr_ticket_number(proof->queue, proof->strand);
+    proof->queue->strands[proof->strand].used_at = proof->queue->broadcasts;
     if (__atomic_load_n(&tsr_copies_generation, __ATOMIC_SEQ_CST) != proof->generation)
         return false;
     uint32_t first = proof->count < TSR_PROOF_EXTENTS ? proof->count : TSR_PROOF_EXTENTS;

@@ -36,6 +36,7 @@ struct inquiry {
     bool exposed;               /* the host can see what it writes, or change what it reads */
     uint32_t ties;              /* bit n: it needs a tie to strand n */
     uint64_t tied[TSR_STRANDS]; /* by strand: up to which number */
+    struct tsr_broadcast broadcast; /* to other copies than the use's own */
     const struct tsr_survey_of *survey_of;
     struct tsr_survey *survey;
     struct tsr_relay relay; /* for pulls from GPUs whose memory this one cannot access */
@@ -71,12 +72,13 @@ static void note_wait(void *context, uint64_t ticket)
     struct tsr_copies_waits *waits = &inquiry->waits;
     if (tsr_ticket_is_satisfied_locked(&waits->asker, ticket))
         return;
-    uint32_t queue = tsr_tickets.queues.data[tsr_ticket_queue_of(ticket)]->place;
-    for (uint32_t i = 0; i < waits->count; i++)
-        if (waits->queues[i] == queue)
-            return;
-    if (waits->count < TSR_COPIES_MOST_WAITS)
-        waits->queues[waits->count++] = queue;
+    uint32_t at = 0;
+    while (at < waits->count && tsr_ticket_queue_of(waits->tickets[at]) != tsr_ticket_queue_of(ticket))
+        at++;
+    if (at == waits->count && waits->count < TSR_COPIES_MOST_WAITS)
+        waits->tickets[waits->count++] = ticket;
+    else if (at < waits->count && waits->tickets[at] < ticket)
+        waits->tickets[at] = ticket;
 }
 
 static void ignore_wait(void *context, uint64_t ticket)
@@ -212,7 +214,8 @@ static void split_locked(const struct tsr_touch *touch, struct inquiry *inquiry,
                           .writes = touch->writes,
                           .repeats = inquiry->use->proof != NULL,
                           .stride = touch->stride,
-                          .width = touch->width};
+                          .width = touch->width,
+                          .broadcast = inquiry->broadcast.copies ? &inquiry->broadcast : NULL};
     for (uint64_t at = touch->first; at < touch->end && at - TSR_ARENA_ADDRESS < TSR_ARENA_BYTES;) {
         struct tsr_copies *copies = tsr_copies_at_locked(at);
         uint64_t end = copies ? copies->address + copies->bytes : at / TSR_ARENA_PAGE * TSR_ARENA_PAGE + TSR_ARENA_PAGE;
@@ -282,8 +285,9 @@ static void announce_locked(struct tsr_copies *copies, const struct tsr_use *use
 {
     if (!is_usable_locked(copies, inquiry))
         return;
-    enum tsr_directory_change change =
-        is_full_locked(copies, inquiry) ? TSR_DIRECTORY_HOLDS : tsr_directory_look(&copies->directory, use);
+    enum tsr_directory_change change = is_full_locked(copies, inquiry) || inquiry->use->lanes
+                                           ? TSR_DIRECTORY_HOLDS
+                                           : tsr_directory_look(&copies->directory, use);
     if (change == TSR_DIRECTORY_HOLDS)
         freeze_locked(copies);
     inquiry->changes |= change != TSR_DIRECTORY_SAME;
@@ -466,6 +470,53 @@ static void note_shared_locked(const struct inquiry *inquiry, uint64_t ticket)
         strand->shared_write = ticket & TSR_TICKET_LATEST;
 }
 
+/* The GPU has a copy of its own of what is touched, and there is nothing to wait for on the host. */
+static bool takes_part(const struct inquiry *inquiry)
+{
+    return inquiry->result == CUDA_SUCCESS && !inquiry->waits.count && !inquiry->waits.missing && !inquiry->shared_writes;
+}
+
+/* The stream does the same on the lane: there, too, it comes after what has used the bytes. */
+static void add_lane_locked(struct inquiry *inquiry, struct tsr_lane_client *lane)
+{
+    struct tsr_copies_use use = *inquiry->use;
+    struct inquiry there;
+    uint32_t rank = tsr_lane_rank(lane);
+    use.lane = lane;
+    if (!begin_locked(&there, &use, inquiry->hold, 0))
+        return;
+    find_waits_locked(&there);
+    if (!takes_part(&there))
+        return;
+    tie_locked(&there);
+    inquiry->result = there.result;
+    if (there.result != CUDA_SUCCESS)
+        return;
+    tsr_strands_go_on(inquiry->hold->stream, lane);
+    inquiry->broadcast.copies |= (uint16_t)(1u << rank);
+    inquiry->broadcast.tickets[rank] = tsr_ticket_take_locked(&there.waits.asker);
+    note_shared_locked(&there, inquiry->broadcast.tickets[rank]);
+    *inquiry->use->lanes |= 1u << (rank - 1);
+}
+
+/* Lanes that the stream uses, and to which it has forked: others come after the work at home when it does. */
+static void add_lanes_locked(struct inquiry *inquiry)
+{
+    const struct tsr_session *session = tsr_session();
+    struct tsr_stream *stream = inquiry->hold->stream;
+    const struct tsr_asker *asker = &inquiry->waits.asker;
+    struct tsr_ticket_queue *queue = tsr_tickets.queues.data[asker->queue];
+    if (inquiry->use->lanes)
+        queue->broadcasts++;
+    else
+        queue->strands[asker->strand].used_at = queue->broadcasts;
+    if (!inquiry->use->lanes || !stream || !tsr_strands_are_apart(stream))
+        return;
+    for (uint32_t i = 0; i < session->lane_count && inquiry->result == CUDA_SUCCESS; i++)
+        if (tsr_order_is_there(stream, session->lanes[i]) && tsr_ticket_strand_is_used(queue, i + 1))
+            add_lane_locked(inquiry, session->lanes[i]);
+}
+
 static CUresult pull_locked(struct inquiry *inquiry)
 {
     if (inquiry->result != CUDA_SUCCESS)
@@ -476,6 +527,9 @@ static CUresult pull_locked(struct inquiry *inquiry)
     if (inquiry->exposed)
         tsr_order_expose();
     tie_locked(inquiry);
+    if (inquiry->result != CUDA_SUCCESS)
+        return inquiry->result;
+    add_lanes_locked(inquiry);
     if (inquiry->result != CUDA_SUCCESS)
         return inquiry->result;
     uint64_t ticket = tsr_ticket_take_locked(&inquiry->waits.asker);

@@ -26,6 +26,22 @@ static void change_part(struct tsr_part *part, const struct tsr_use *use)
     part->source = use->copy;
 }
 
+/*
+ * Each of these copies comes after the pulls that have read it (tsr_directory_ask has said so), and other uses of the copy after its ticket, as if it had been
+ * pulled there.
+ */
+static void broadcast(struct tsr_cell *cell, const struct tsr_use *use)
+{
+    uint16_t all = use->broadcast->copies | (uint16_t)(1u << use->copy);
+    for (unsigned copy = 0; copy < TSR_DIRECTORY_COPIES; copy++) {
+        cell->origins[copy] &= (uint16_t)~all;
+        if (use->broadcast->copies >> copy & 1)
+            cell->arrivals[copy] = use->broadcast->tickets[copy];
+    }
+    for (unsigned part = 0; part < tsr_cell_part_count(cell); part++)
+        cell->parts[part].holders |= all;
+}
+
 /* The use covers all of the cell. */
 static void change_cell(struct tsr_cell *cell, const struct tsr_use *use, struct tsr_cell_plan plan)
 {
@@ -43,6 +59,8 @@ static void change_cell(struct tsr_cell *cell, const struct tsr_use *use, struct
         }
         change_part(part, use);
     }
+    if (use->broadcast && plan.parts)
+        broadcast(cell, use);
 }
 
 void tsr_directory_gather(struct tsr_directory *directory, uint8_t copy, uint64_t ticket,
@@ -72,7 +90,7 @@ static enum tsr_directory_change change_of(const struct tsr_part *part, const st
 
 enum tsr_directory_change tsr_directory_look(const struct tsr_directory *directory, const struct tsr_use *use)
 {
-    enum tsr_directory_change most = TSR_DIRECTORY_SAME;
+    enum tsr_directory_change most = use->broadcast ? TSR_DIRECTORY_HOLDS : TSR_DIRECTORY_SAME;
     if (use->first >= use->end)
         return most;
     for (size_t i = tsr_cell_find(directory, use->first);

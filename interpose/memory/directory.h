@@ -66,6 +66,12 @@ struct tsr_directory {
     } cells;
 };
 
+/* Further copies that get what a use overwrites: each by work of its own, with that ticket, for which tsr_directory_ask has been asked as well. */
+struct tsr_broadcast {
+    uint16_t copies;
+    uint64_t tickets[TSR_DIRECTORY_COPIES];
+};
+
 /* Bytes first to end, offsets in the extent. */
 struct tsr_use {
     uint64_t first, end;
@@ -76,6 +82,7 @@ struct tsr_use {
     bool repeats;    /* as above */
     /* Of a use that overwrites (writes, does not pull): only `width` bytes at every multiple of `stride` from `first`; stride 0: all. */
     uint64_t stride, width;
+    const struct tsr_broadcast *broadcast; /* of a use that overwrites all bytes; NULL: it changes its own copy alone */
 };
 
 /* The part of a use in bytes first to end, as at most two uses: the rest of a row that is cut in two, then whole rows. */

@@ -21,9 +21,10 @@
 
 /* Of the calling thread. */
 static __thread struct {
-    CUstream stream; /* of its last read */
+    CUstream stream; /* of its last read, or of the last bytes that it gave */
     uint64_t stamp;  /* of what the stream had been given then */
     bool early;      /* it was one of ours */
+    bool gave;       /* it was no read */
     uint32_t in_a_row;
     CUstream waited;  /* the stream that it last waited for, */
     uint64_t exposed; /* with all that was exposed until then; and all streams: */
@@ -159,7 +160,7 @@ static CUresult read_now(CUstream stream, void *to, CUdeviceptr from, uint64_t b
 
 static bool is_expected(CUstream stream)
 {
-    if (thread.early && thread.stream) /* nobody waited after the last one */
+    if (thread.early && !thread.gave && thread.stream) /* nobody waited after the last one */
         thread.in_a_row = 0;
     return thread.in_a_row >= EXPECTED && stream == thread.stream;
 }
@@ -173,19 +174,29 @@ bool tsr_readback(CUstream stream, void *to, CUdeviceptr from, uint64_t bytes, s
     if (*result == CUDA_ERROR_NOT_READY)
         return false;
     thread.early = true;
+    thread.gave = false;
     thread.stamp = stamp_of(stream);
     return true;
 }
 
-void tsr_readback_missed(CUstream stream, uint64_t bytes)
+static void begin_anew(CUstream stream, bool gave)
 {
-    if (!bytes || bytes > MOST_BYTES || !tsr_order_by_data || !tsr_copies_matter())
-        return;
     if (stream != thread.stream)
         thread.in_a_row = 0;
     thread.stream = stream;
-    thread.early = false;
+    thread.early = thread.gave = gave;
     thread.stamp = stamp_of(stream);
+}
+
+void tsr_readback_missed(CUstream stream, uint64_t bytes)
+{
+    if (bytes && bytes <= MOST_BYTES && tsr_order_by_data && tsr_copies_matter())
+        begin_anew(stream, false);
+}
+
+void tsr_readback_gave(CUstream stream)
+{
+    begin_anew(stream, true);
 }
 
 static bool nobody_can_tell(CUstream stream)
@@ -198,7 +209,7 @@ bool tsr_readback_covers(CUstream stream)
 {
     if (!tsr_order_by_data || !thread.stream || stream != thread.stream || thread.stamp != stamp_of(stream))
         return false;
-    thread.in_a_row += thread.in_a_row < EXPECTED;
+    thread.in_a_row += !thread.gave && thread.in_a_row < EXPECTED;
     bool covers = thread.early && nobody_can_tell(stream);
     thread.early = false;
     thread.stamp = 0;

@@ -5,6 +5,9 @@
  * A wait for the stream that follows at once (PyTorch's `item`) waits for nothing else then, provided that nobody could tell: since this thread last waited
  * for all of the stream's work nothing has been given to a GPU but tracked work over memory that only GPUs see (tsr_order_exposed). It is
  * expected where a thread's last reads were followed by one; a read that is not is a copy as any other.
+ *
+ * The same holds for a wait that follows at once when few bytes of the host's ordinary memory have been given to the stream (PyTorch's `cuda()`): the program may
+ * change them already.
  */
 #ifndef TSR_MEMORY_READBACK_H
 #define TSR_MEMORY_READBACK_H
@@ -25,7 +28,10 @@ bool tsr_readback(CUstream stream, void *to, CUdeviceptr from, uint64_t bytes, s
 /* A copy of few bytes has been enqueued in the usual way. */
 void tsr_readback_missed(CUstream stream, uint64_t bytes);
 
-/* The program is about to wait for the stream. Whether it has, by having read. */
+/* Bytes of the host's ordinary memory have been given to the stream (never NULL): the call has copied them, and exposed nothing. */
+void tsr_readback_gave(CUstream stream);
+
+/* The program is about to wait for the stream. Whether it need not: it has read, or given, and nobody could tell. */
 bool tsr_readback_covers(CUstream stream);
 /* It has waited for all work of the stream; NULL: of all streams. exposed: tsr_order_exposed, before it began to. */
 void tsr_readback_waited(CUstream stream, uint64_t exposed);

@@ -98,6 +98,7 @@ bool tsr_asker_init_locked(struct tsr_asker *asker, CUstream named, const struct
                                 .strand = own || tsr_tickets.strands == 1 ? 0 : tsr_lane_rank(lane),
                                 .own = own,
                                 .id = own ? OWN_IDS + (uint32_t)tsr_stream_thread() : queue};
+    asker->id += asker->strand;
     return queue != TSR_NO_QUEUE;
 }
 
@@ -172,6 +173,17 @@ CUresult tsr_tickets_tie_locked(const struct tsr_asker *asker, struct tsr_stream
     if (result == CUDA_SUCCESS)
         queue->strands[asker->strand].after[strand] = last;
     return result;
+}
+
+uint32_t tsr_tickets_used_strands(CUstream named)
+{
+    uint32_t used = 0;
+    pthread_mutex_lock(&tsr_copies_lock);
+    uint32_t place = tsr_ticket_queue_find_locked(named);
+    for (uint32_t strand = 0; place != TSR_NO_QUEUE && strand < tsr_tickets.strands; strand++)
+        used |= (uint32_t)tsr_ticket_strand_is_used(tsr_tickets.queues.data[place], strand) << strand;
+    pthread_mutex_unlock(&tsr_copies_lock);
+    return used;
 }
 
 CUresult tsr_tickets_mark(struct tsr_stream *stream, uint32_t strand)

@@ -28,6 +28,7 @@ struct tsr_ticket_strand {
     uint64_t joined;         /* up to this number, all work that the stream is given from now on comes after the strand's */
     uint64_t shared_read;    /* number of its last work that read memory without a directory */
     uint64_t shared_write;   /* and of its last that wrote such memory */
+    uint64_t used_at;        /* broadcasts of the queue when it last had work that was none */
     uint64_t after
         [TSR_STRANDS]; /* by other strand of the stream: up to this number, work that this strand is given from now on comes after its */
 };
@@ -45,9 +46,10 @@ struct tsr_ticket_queue {
     CUevent
         event; /* after its work up to `recorded`, made before a capture, during which the stream must not be queried; NULL: none */
     uint64_t recorded;
-    uint32_t loose; /* loose calls that have not returned */
-    bool gone;      /* destroyed: work that must come after it waits for `retired` */
-    bool dead;      /* destroyed with its context: all its work is complete */
+    uint32_t loose;      /* loose calls that have not returned */
+    uint64_t broadcasts; /* (launch/broadcast.h); accessed while the stream is held */
+    bool gone;           /* destroyed: work that must come after it waits for `retired` */
+    bool dead;           /* destroyed with its context: all its work is complete */
 };
 
 extern pthread_mutex_t tsr_copies_lock; /* protects the state of all copies */
@@ -70,9 +72,8 @@ struct tsr_tickets {
     } dropped; /* events of queues, to be destroyed */
     struct tsr_map
         places; /* of queues that are not gone: 1 + place of strand 0, by handle, or by the context of a default stream */
-    struct tsr_map
-        after; /* by pair of places (comes after: a queue's, came before: a strand's): the number up to which it is known to */
-    uint64_t before_all; /* atomic; ticket of all work from before uses were noted; 0: no work elsewhere has begun */
+    struct tsr_map after; /* by pair of places of strands (comes after, came before): the number up to which it is known to */
+    uint64_t before_all;  /* atomic; ticket of all work from before uses were noted; 0: no work elsewhere has begun */
     struct tsr_ticket_queue retired; /* handle NULL: none yet */
 };
 
@@ -83,7 +84,7 @@ struct tsr_asker {
     uint32_t queue;  /* place of strand 0 */
     uint32_t strand; /* of the work */
     bool own;        /* in a thread's own default stream: not ordered with others that share its queue */
-    uint32_t id;     /* first index of tsr_tickets.after */
+    uint32_t id;     /* first index of tsr_tickets.after: the strand's place, or what stands for the thread */
 };
 
 CUcontext tsr_tickets_context(void); /* the calling thread's */
@@ -119,6 +120,13 @@ uint64_t tsr_ticket_number_of_locked(uint64_t ticket);
  * driver's, the executors'.
  */
 CUresult tsr_tickets_tie_locked(const struct tsr_asker *asker, struct tsr_stream *stream, uint32_t strand, uint64_t number);
+/* Whether the strand has had work of its own since there were a few broadcasts: so it may want to have the next one. */
+static inline bool tsr_ticket_strand_is_used(const struct tsr_ticket_queue *queue, uint32_t strand)
+{
+    return queue->broadcasts - queue->strands[strand].used_at <= 2 * tsr_tickets.strands;
+}
+/* Those of the stream, as a set; 0: the stream has no queue. A hint. */
+uint32_t tsr_tickets_used_strands(CUstream named);
 /* Sets a mark (order/strands.h) after all work of the strand that has a number. The stream is held, and has been since that work got it. */
 CUresult tsr_tickets_mark(struct tsr_stream *stream, uint32_t strand);
 uint64_t tsr_ticket_pair(uint32_t later, uint32_t earlier); /* key of tsr_tickets.after: an asker's id, a place */
@@ -136,6 +144,12 @@ void tsr_tickets_forget(void);
 
 /* Makes the asker's stream wait for all work that a queue was given. Errors: NOT_READY: another thread is in a loose call. */
 CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct tsr_asker *asker, uint32_t place);
+/*
+ * Makes the asker's strand alone, which is on the lane, wait for another stream's work on the same lane up to the ticket; neither stream is joined. For who uses bytes
+ * that this work has brought there: what has used them before is then on that lane, too. Errors: NOT_SUPPORTED: that is not possible, come_after is.
+ */
+CUresult tsr_tickets_follow(CUstream stream, struct tsr_lane_client *lane, const struct tsr_asker *asker, uint64_t ticket);
+
 /* Another thread may be about to wait for the queue's event, so it is destroyed later, with tsr_tickets.ends write-locked. */
 void tsr_ticket_queue_drop_event_locked(struct tsr_ticket_queue *queue);
 void tsr_tickets_destroy_dropped_locked(void);

@@ -9,7 +9,9 @@
 #include "memory/copies_parts.h"
 #include "object/capture.h"
 #include "object/session.h"
+#include "order/gate.h"
 #include "order/order.h"
+#include "order/strands.h"
 
 #define LOOSE_LOOK_NS 20000ull /* between looks whether a call has come back that holds nothing, */
 #define MOST_DROPPED 64u       /* events that wait to be destroyed */
@@ -51,13 +53,21 @@ static uint64_t given_to(const struct tsr_ticket_queue *queue)
     return given;
 }
 
+/* What the asker's strand comes after. False: no memory. */
+static bool note_strand(uint32_t id, uint32_t place, uint64_t number)
+{
+    uint64_t key = tsr_ticket_pair(id, place);
+    uint64_t known = (uintptr_t)tsr_map_find(&tsr_tickets.after, key);
+    return known >= number || tsr_map_set(&tsr_tickets.after, key, (void *)(uintptr_t)number);
+}
+
 /* All strands have been joined, and all of the asker's come after that. */
 static bool note_after(const struct tsr_asker *asker, const struct tsr_ticket_queue *earlier)
 {
     bool noted = true;
-    for (uint32_t strand = 0; strand < tsr_tickets.strands; strand++)
-        noted &= tsr_map_set(&tsr_tickets.after, tsr_ticket_pair(asker->id, earlier->place + strand),
-                             (void *)(uintptr_t)earlier->strands[strand].last);
+    for (uint32_t later = 0; later < (asker->own ? 1 : tsr_tickets.strands); later++)
+        for (uint32_t strand = 0; strand < tsr_tickets.strands; strand++)
+            noted &= note_strand(asker->id - asker->strand + later, earlier->place + strand, earlier->strands[strand].last);
     return noted;
 }
 
@@ -185,6 +195,63 @@ CUresult tsr_tickets_come_after(CUstream stream, bool per_thread, const struct t
         result = CUDA_ERROR_OUT_OF_MEMORY;
     tsr_copies_count(&tsr_session()->policy->waits, 1);
     return result;
+}
+
+/* The value that the away fence of its strand gets when the work is done. Its stream is one that no other waits for by CUDA's rules. */
+static CUresult find_value(const struct tsr_ticket_queue *queue, uint32_t strand, uint64_t number, uint32_t *slot,
+                           uint64_t *value)
+{
+    struct tsr_stream *stream = tsr_stream_seen(queue->handle, false);
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (!stream)
+        return result;
+    bool gated = tsr_gate_enter();
+    tsr_lock_take(&stream->lock);
+    if (stream->live && stream->kind == TSR_STREAM_FREE && stream->handle == queue->handle && stream->queue &&
+        stream->queue->place == queue->place && stream->away >> (strand - 1) & 1) { /* or home has joined it */
+        *slot = stream->slot;
+        result = tsr_strands_reach(stream, strand, number, value);
+    }
+    tsr_lock_give(&stream->lock);
+    tsr_gate_leave(gated);
+    return result;
+}
+
+static CUresult await_value(CUstream stream, struct tsr_lane_client *lane, uint32_t slot, uint64_t value)
+{
+    struct tsr_order_hold hold;
+    uint32_t own_slot;
+    CUresult result = tsr_order_depart(stream, false, lane, &own_slot, &hold);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = tsr_strands_are_apart(hold.stream) ? tsr_strands_await(hold.stream, tsr_lane_rank(lane), slot, value)
+                                                : CUDA_ERROR_NOT_SUPPORTED;
+    tsr_order_leave(&hold);
+    return result;
+}
+
+CUresult tsr_tickets_follow(CUstream stream, struct tsr_lane_client *lane, const struct tsr_asker *asker, uint64_t ticket)
+{
+    uint32_t place = tsr_ticket_queue_of(ticket), slot;
+    uint64_t value;
+    if (!tsr_order_by_data || !lane || asker->own || tsr_stream_is_default(stream))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    pthread_rwlock_rdlock(&tsr_tickets.ends);
+    struct tsr_ticket_queue queue = snapshot(place);
+    uint64_t number = queue.strands[asker->strand].last < (ticket & TSR_TICKET_LATEST) ? queue.strands[asker->strand].last
+                                                                                       : ticket & TSR_TICKET_LATEST;
+    bool possible = !queue.gone && !queue.dead && place - queue.place == asker->strand && !tsr_stream_is_default(queue.handle);
+    CUresult result = possible ? find_value(&queue, asker->strand, number, &slot, &value) : CUDA_ERROR_NOT_SUPPORTED;
+    if (result == CUDA_SUCCESS)
+        result = await_value(stream, lane, slot, value);
+    pthread_rwlock_unlock(&tsr_tickets.ends);
+    if (result != CUDA_SUCCESS)
+        return result;
+    pthread_mutex_lock(&tsr_copies_lock);
+    bool noted = note_strand(asker->id, place, number);
+    pthread_mutex_unlock(&tsr_copies_lock);
+    tsr_copies_count(&tsr_session()->policy->waits, 1);
+    return noted ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Who comes after what is gone comes after the event, too. The context is one of the home GPU. */

@@ -108,6 +108,7 @@ CUresult tsr_strands_join(struct tsr_stream *stream)
     if (result != CUDA_SUCCESS)
         return result;
     tsr_strands_settle(stream, stream->away);
+    __atomic_store_n(&stream->joins, stream->joins + 1, __ATOMIC_RELAXED);
     if (listener && tsr_strands_are_apart(stream))
         listener->joined(stream);
     return CUDA_SUCCESS;
@@ -264,6 +265,13 @@ CUresult tsr_strands_reach(struct tsr_stream *stream, uint32_t strand, uint64_t 
     CUresult result = signals ? signal_lane(stream, strand - 1) : CUDA_SUCCESS;
     *value = mark ? mark->value : stream->signalled[strand - 1];
     return result;
+}
+
+CUresult tsr_strands_await(struct tsr_stream *later, uint32_t strand, uint32_t slot, uint64_t value)
+{
+    struct tsr_lane_record wait = {
+        .kind = TSR_LANE_WAIT, .stream = later->slot, .function = TSR_LANE_OWN, .shared_bytes = 1 + slot, .value = value};
+    return tsr_lane_post(lane_at(strand - 1), &wait, NULL);
 }
 
 uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64_t number, uint32_t to, CUresult *result)

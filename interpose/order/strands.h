@@ -68,6 +68,8 @@ struct tsr_strands_listener {
 CUresult tsr_strands_mark(struct tsr_stream *stream, uint32_t strand, uint64_t number);
 /* What the lane's away fence holds when its work up to the number is done. */
 CUresult tsr_strands_reach(struct tsr_stream *stream, uint32_t strand, uint64_t number, uint64_t *value);
+/* Work that the strand of `later`, another stream, on the same lane is given from now on comes after its work for which its away fence gets the value. */
+CUresult tsr_strands_await(struct tsr_stream *later, uint32_t strand, uint32_t slot, uint64_t value);
 uint64_t tsr_strands_after_mark(struct tsr_stream *stream, uint32_t from, uint64_t number, uint32_t to, CUresult *result);
 
 void tsr_strands_listen(const struct tsr_strands_listener *listener);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tessera/place.h>
 
@@ -10,6 +11,7 @@
 #include "base/os.h"
 #include "driver/real.h"
 #include "lane/lane_client.h"
+#include "lane/streams.h"
 #include "memory/directory.h"
 #include "memory/pairs.h"
 #include "object/registry.h"
@@ -20,20 +22,36 @@
 
 #define HOME 0u            /* GPUs are told by rank (tsr_session_gpu) */
 #define STREAMS 256u       /* that are told from each other; a power of two */
+#define EVENTS 1024u       /* the same */
 #define SAMPLES 16u        /* under way */
 #define TELL_EVERY 1024u   /* launches between reports */
 #define LOOK_EVERY 8u      /* launches between looks at samples */
 #define MARKS_PER_LEAD 0.2   /* a mark after launches of this share of it */
 #define CREDIT_NS 500e3 /* to begin with */
 #define RELAYED_PER_NS 10.0  /* of one that copies through the host */
+#define ALONE 64u          /* launches of one stream, after which no other is thought to be under way */
 #define NOT_WAITING -1.0
 #define QUEUE_FULL_NS 20e3 /* a launch that takes the host so long */
 
-/* What is known of a stream: the tickets of its last launch, and of the one that will be done last. */
+/* Work up to some point: the ticket of the launch that will be done last, and when all is, by course. */
+struct point {
+    uint64_t latest;
+    double ns[TSR_PLACE_COURSES];
+};
+
+/* What is known of a stream. */
 struct stream {
     CUstream handle; /* NULL: none, or all */
-    uint64_t last, latest;
-    double latest_ns;
+    uint64_t last;   /* ticket of its last launch */
+    struct point given;
+    double after_ns[TSR_PLACE_COURSES]; /* when its next launch can begin, whatever it reads */
+    uint32_t joins;
+    bool related; /* to the legacy stream */
+};
+
+struct event {
+    CUevent handle; /* NULL: none */
+    struct point point;
 };
 
 struct sample {
@@ -53,10 +71,15 @@ static struct {
     struct tsr_classes classes;
     struct recent recent[TSR_PLACE_KNOWN];
     struct stream streams[STREAMS], all;
+    struct event events[EVENTS];
     struct sample samples[SAMPLES];
     /* Samples on other GPUs, by lane; without a function: none. */
     struct tsr_class_of away[TSR_LANES][TSR_LANE_TIMES_PLACED];
     uint32_t under_way_away[TSR_LANES]; /* of these */
+    struct {
+        CUstream last;  /* stream that was given work last */
+        uint64_t since; /* launches on the GPU when that was another one last */
+    } given[TSR_GPUS];  /* by rank */
     uint64_t launches, unknown, read_back;
     uint32_t under_way; /* samples */
     CUcontext context;  /* of the samples' events */
@@ -70,9 +93,12 @@ static double start_ns;                 /* lock; of the first launch; 0: none */
 bool tsr_automatic_is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tsr_times_driver times;
-static bool frozen;       /* the host's time stands still but where it waits: emulated GPUs have a time of their own */
-static double frozen_ns;  /* lock; that time */
-static uint32_t all_gpus; /* set */
+static bool frozen;               /* the host's time stands still but where it waits: emulated GPUs have a time of their own */
+static __thread double frozen_ns; /* that time, of each thread, */
+static __thread bool has_frozen;  /* which begins with the first one's */
+static double first_frozen_ns;    /* lock; of that */
+static uint64_t first_frozen;     /* lock; its number; 0: none yet */
+static uint32_t all_gpus;         /* set */
 
 /* A thread's launch between being asked for and being told. */
 static __thread struct tsr_place_launch asked;
@@ -87,7 +113,21 @@ static __thread double wait_began_ns = NOT_WAITING;
 
 static double now_ns_locked(void)
 {
-    return frozen ? frozen_ns : (double)tsr_os_monotonic_ns();
+    if (!frozen)
+        return (double)tsr_os_monotonic_ns();
+    if (!has_frozen)
+        frozen_ns = first_frozen_ns;
+    has_frozen = true;
+    return frozen_ns;
+}
+
+/* Emulated GPUs: the calling thread has waited until then. */
+static void go_on_at_locked(double ns)
+{
+    frozen_ns = ns > now_ns_locked() ? ns : frozen_ns;
+    first_frozen = first_frozen ? first_frozen : tsr_stream_thread();
+    if (first_frozen == tsr_stream_thread())
+        first_frozen_ns = frozen_ns;
 }
 
 static struct stream *stream_of_locked(CUstream handle)
@@ -96,6 +136,25 @@ static struct stream *stream_of_locked(CUstream handle)
     if (stream->handle != handle)
         *stream = (struct stream){.handle = handle};
     return stream;
+}
+
+static struct event *event_of_locked(CUevent handle)
+{
+    return &state->events[((uintptr_t)handle >> 4 ^ (uintptr_t)handle >> 14) % EVENTS];
+}
+
+/* Later work comes after what is done by then. */
+static void raise_to(double to[TSR_PLACE_COURSES], const double ns[TSR_PLACE_COURSES])
+{
+    for (uint32_t course = 0; course < TSR_PLACE_COURSES; course++)
+        to[course] = ns[course] > to[course] ? ns[course] : to[course];
+}
+
+static void extend(struct point *point, const struct point *by)
+{
+    if (by->ns[TSR_PLACE_ACTUAL] >= point->ns[TSR_PLACE_ACTUAL])
+        point->latest = by->latest;
+    raise_to(point->ns, by->ns);
 }
 
 static struct recent *recent_of(uint64_t ticket)
@@ -168,6 +227,13 @@ static void survey_locked(const struct tsr_automatic_launch *launch, uint64_t *b
     }
 }
 
+/* Launches of other streams may be between the events around one: then they measure those, too. */
+static bool is_shared_locked(uint32_t gpu)
+{
+    uint64_t launches = state->place.decided[gpu];
+    return state->given[gpu].since && launches - state->given[gpu].since < ALONE;
+}
+
 static void ask_locked(const struct tsr_automatic_launch *launch)
 {
     uint64_t bytes = 0;
@@ -175,7 +241,16 @@ static void ask_locked(const struct tsr_automatic_launch *launch)
     asked.now_ns = now_ns_locked();
     if (!start_ns)
         start_ns = asked.now_ns > 0 ? asked.now_ns : 1;
-    asked.last = stream_of_locked(launch->stream)->last;
+    struct stream *stream = stream_of_locked(launch->stream);
+    if (stream->joins != launch->joins)
+        raise_to(stream->after_ns, stream->given.ns);
+    stream->joins = launch->joins;
+    stream->related = launch->related;
+    memcpy(asked.after_ns, stream->after_ns, sizeof asked.after_ns);
+    asked.last = stream->last;
+    asked.shared = 0;
+    for (uint32_t gpu = 0; gpu < state->place.options.gpus; gpu++)
+        asked.shared |= (uint32_t)is_shared_locked(gpu) << gpu;
     asked.allowed = may_leave ? all_gpus : 1u << HOME;
     asked.stays = may_leave && state->stays;
     if (launch->touches) {
@@ -290,13 +365,12 @@ bool tsr_automatic_marks(const struct tsr_lane_client *lane)
     return true;
 }
 
-static void note_locked(struct stream *stream, uint64_t ticket, double finish_ns)
+static void note_locked(struct stream *stream, uint64_t ticket)
 {
+    struct point own = {.latest = ticket};
+    memcpy(own.ns, choice.own.finish_ns, sizeof own.ns);
     stream->last = ticket;
-    if (finish_ns >= stream->latest_ns) {
-        stream->latest = ticket;
-        stream->latest_ns = finish_ns;
-    }
+    extend(&stream->given, &own);
 }
 
 /* It was to be a sample elsewhere, and has not gone there. */
@@ -306,6 +380,13 @@ static void drop_sample_locked(void)
     state->under_way_away[sample_lane]--;
 }
 
+static void note_stream_locked(uint32_t gpu, CUstream stream)
+{
+    if (state->given[gpu].last && state->given[gpu].last != stream)
+        state->given[gpu].since = state->place.decided[gpu];
+    state->given[gpu].last = stream;
+}
+
 void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
 {
     uint32_t gpu = tsr_lane_rank(lane);
@@ -313,11 +394,12 @@ void tsr_automatic_went(const struct tsr_lane_client *lane, uint64_t ticket)
     if (sample_away && !lane)
         drop_sample_locked();
     sample_away = NULL;
-    struct tsr_place_answer answer = tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
+    tsr_place_take(&state->place, &asked, &choice, gpu, ticket);
     if (ticket)
         *recent_of(ticket) = (struct recent){.ticket = ticket, .number = state->launches};
-    note_locked(stream_of_locked(asked_stream), ticket, answer.finish_ns);
-    note_locked(&state->all, ticket, answer.finish_ns);
+    note_stream_locked(gpu, asked_stream);
+    note_locked(stream_of_locked(asked_stream), ticket);
+    note_locked(&state->all, ticket);
     struct tsr_guard_clocks clocks = tsr_place_clocks(&state->place);
     state->stays = tsr_guard_next(&state->guard, &clocks);
     asked_at_ns = lane || frozen ? 0 : (double)tsr_os_monotonic_ns();
@@ -345,9 +427,13 @@ static struct sample *free_sample_locked(void)
 uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
 {
     uint32_t number = tsr_lane_number(lane), i = 0;
-    if (!class.function || !tsr_class_is_due(&class, number + 1))
+    if (!class.function)
         return 0;
     pthread_mutex_lock(&lock);
+    bool shared =
+        is_shared_locked(number + 1) || (state->given[number + 1].last && state->given[number + 1].last != asked_stream);
+    if (shared || !tsr_class_is_due(&class, number + 1))
+        i = TSR_LANE_TIMES_PLACED;
     while (i < TSR_LANE_TIMES_PLACED && state->away[number][i].function)
         i++;
     if (i < TSR_LANE_TIMES_PLACED) {
@@ -363,10 +449,11 @@ uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane)
 void tsr_automatic_begins(CUstream stream)
 {
     sample = NULL;
-    if (!tsr_class_is_due(&class, HOME))
+    if (!class.function)
         return;
     pthread_mutex_lock(&lock);
-    struct sample *one = free_sample_locked();
+    bool due = !is_shared_locked(HOME) && tsr_class_is_due(&class, HOME);
+    struct sample *one = due ? free_sample_locked() : NULL;
     if (one && tsr_real.cuEventRecord(one->begin, stream) == CUDA_SUCCESS) {
         one->of = class;
         one->busy = true;
@@ -423,12 +510,34 @@ void tsr_automatic_waited_for(uint64_t ticket)
         return;
     pthread_mutex_lock(&lock);
     look_at_samples_locked();
-    double finish_ns = frozen ? tsr_place_finish(&state->place, ticket) : 0;
-    frozen_ns = finish_ns > frozen_ns ? finish_ns : frozen_ns;
+    if (frozen)
+        go_on_at_locked(tsr_place_finish(&state->place, ticket));
     tsr_place_waited(&state->place, ticket, wait_began_ns, now_ns_locked());
     state->read_back++;
     pthread_mutex_unlock(&lock);
     wait_began_ns = NOT_WAITING;
+}
+
+/* The calling thread has waited for it since wait_began_ns. */
+static void end_wait_locked(const struct point *point)
+{
+    look_at_samples_locked();
+    if (frozen)
+        go_on_at_locked(point->ns[TSR_PLACE_ACTUAL]);
+    if (point->latest)
+        tsr_place_waited(&state->place, point->latest, wait_began_ns, now_ns_locked());
+    tell_locked();
+    wait_began_ns = NOT_WAITING;
+}
+
+/* Of the stream, and of those that it waits for. */
+static struct point given_to_locked(CUstream stream)
+{
+    struct point point = stream ? stream_of_locked(stream)->given : state->all.given;
+    for (uint32_t i = 0; stream == CU_STREAM_LEGACY && i < STREAMS; i++)
+        if (state->streams[i].related)
+            extend(&point, &state->streams[i].given);
+    return point;
 }
 
 void tsr_automatic_waited(CUstream stream)
@@ -436,17 +545,45 @@ void tsr_automatic_waited(CUstream stream)
     if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
         return;
     pthread_mutex_lock(&lock);
-    struct stream *of = stream ? stream_of_locked(stream) : &state->all;
-    look_at_samples_locked();
-    if (frozen && of->latest_ns > frozen_ns)
-        frozen_ns = of->latest_ns;
-    if (of->latest)
-        tsr_place_waited(&state->place, of->latest, wait_began_ns, now_ns_locked());
-    of->latest = 0;
-    of->latest_ns = 0;
-    tell_locked();
+    struct point point = given_to_locked(stream);
+    end_wait_locked(&point);
+    (stream ? stream_of_locked(stream) : &state->all)->given = (struct point){0};
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_automatic_waited_event(CUevent event)
+{
+    if (!tsr_automatic_is_on || wait_began_ns == NOT_WAITING)
+        return;
+    pthread_mutex_lock(&lock);
+    struct event *of = event_of_locked(event);
+    if (of->handle == event)
+        end_wait_locked(&of->point);
     pthread_mutex_unlock(&lock);
     wait_began_ns = NOT_WAITING;
+}
+
+void tsr_automatic_recorded(CUevent event, CUstream stream)
+{
+    if (!tsr_automatic_is_on)
+        return;
+    pthread_mutex_lock(&lock);
+    *event_of_locked(event) = (struct event){event, given_to_locked(stream)};
+    pthread_mutex_unlock(&lock);
+}
+
+void tsr_automatic_follows(CUstream stream, CUevent event)
+{
+    if (!tsr_automatic_is_on)
+        return;
+    pthread_mutex_lock(&lock);
+    struct event *of = event_of_locked(event);
+    struct stream *follower = stream_of_locked(stream);
+    if (of->handle == event) {
+        raise_to(follower->after_ns, of->point.ns);
+        extend(&follower->given, &of->point);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static struct tsr_place_link link_between(const struct tsr_session *session, uint32_t from, uint32_t to)
@@ -498,6 +635,7 @@ void tsr_automatic_start(const struct tsr_session *session, bool emulated)
     times = (struct tsr_times_driver){.event_query = tsr_real.cuEventQuery};
     if (emulated)
         tsr_times_find_emulator(&times, tsr_real.cuGetExportTable);
-    frozen_ns = 0;
+    frozen_ns = first_frozen_ns = 0;
+    first_frozen = 0;
     start_place(session);
 }

@@ -1,6 +1,6 @@
 /*
  * Launches that no rule of the policy places, under `schedule: auto`: what the rule of tessera/place.h is asked and told in a program's process.
- * It knows launches only: not copies, memsets, events, or launches whose function nobody knows. For programs that launch from one thread:
+ * Copies and memsets whose touches are known are placed as launches are. It also knows what the host waits for, and where strands are joined. For programs that launch from one thread:
  * others are served, one at a time.
  */
 #ifndef TSR_SCHEDULE_AUTOMATIC_H
@@ -25,6 +25,8 @@ struct tsr_automatic_launch {
     const uint32_t *grid, *block; /* three each */
     uint32_t shared_bytes;
     CUstream stream;
+    uint32_t joins;                  /* of the stream so far (lane/streams.h) */
+    bool related;                    /* the legacy stream waits for it by CUDA's rules, or it is that */
     const struct tsr_touch *touches; /* NULL: it may touch anything, or cannot leave: it stays home */
     uint32_t count;
     bool stays; /* what it touches is told, but it cannot leave */
@@ -55,13 +57,24 @@ uint16_t tsr_automatic_sample(const struct tsr_lane_client *lane);
 void tsr_automatic_begins(CUstream stream);
 void tsr_automatic_ends(CUstream stream);
 
+/* What stands for copies and memsets, in the place of a function; their grid is the size that is told from others. */
+#define TSR_AUTOMATIC_COPY ((const struct tsr_function_record *)1)
+#define TSR_AUTOMATIC_SET ((const struct tsr_function_record *)2)
+#define TSR_AUTOMATIC_GIVE ((const struct tsr_function_record *)3) /* from the host */
+
 /* Around a call in which the host waits for all that is in the stream; NULL: for all there is. */
 void tsr_automatic_wait_begins(void);
 void tsr_automatic_waited(CUstream stream);
 /* It was one piece of work. */
 void tsr_automatic_waited_for(uint64_t ticket);
+/* It was for an event. */
+void tsr_automatic_waited_event(CUevent event);
 /* It does not wait after all. */
 void tsr_automatic_waits_not(void);
+
+/* The event was recorded in the stream; a stream waits for it. */
+void tsr_automatic_recorded(CUevent event, CUstream stream);
+void tsr_automatic_follows(CUstream stream, CUevent event);
 
 /* A process' session begins. */
 void tsr_automatic_start(const struct tsr_session *session, bool emulated);

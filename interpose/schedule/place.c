@@ -46,7 +46,7 @@ struct question {
     const struct tsr_place_course *course;
     const struct tsr_place_launch *launch;
     const struct tsr_place_habit *habit; /* of a chain that it opens; NULL: not known, or none */
-    double now_ns;
+    double now_ns, after_ns;
     bool constants; /* count */
     uint32_t count, last;
     struct read reads[TSR_PLACE_PARTS];
@@ -81,7 +81,7 @@ void tsr_place_init(struct tsr_place *place, const struct tsr_place_options *opt
 static struct option look(const struct question *question, uint32_t gpu, double *links)
 {
     const struct tsr_place_link(*of)[TSR_GPUS] = question->place->options.links;
-    double free_ns = later(question->course->free_ns[gpu], question->now_ns), busy[TSR_GPUS];
+    double free_ns = later(question->course->free_ns[gpu], later(question->now_ns, question->after_ns)), busy[TSR_GPUS];
     struct option option = {.start_ns = free_ns};
     uint32_t used = 0;
     for (uint32_t i = 0; i < question->count; i++) {
@@ -223,6 +223,7 @@ static void ask(struct question *question, struct tsr_place *place, const struct
     question->course = &place->courses[number];
     question->launch = launch;
     question->now_ns = launch->now_ns + question->course->behind_ns;
+    question->after_ns = launch->after_ns[number];
     question->constants = number == TSR_PLACE_ACTUAL;
     question->last = last ? last->gpu[number] : place->options.home;
     question->count = 0;
@@ -231,8 +232,10 @@ static void ask(struct question *question, struct tsr_place *place, const struct
         const struct tsr_place_part *part = &launch->parts[i];
         if (!writer && number != TSR_PLACE_ACTUAL)
             continue;
+        double shared_ns =
+            writer && launch->shared >> writer->gpu[number] & 1 ? question->course->free_ns[writer->gpu[number]] : 0;
         question->reads[question->count++] = (struct read){
-            .done_ns = writer ? writer->finish_ns[number] : 0,
+            .done_ns = writer ? later(writer->finish_ns[number], shared_ns) : 0,
             .bytes = part->bytes,
             .holders = number == TSR_PLACE_ACTUAL ? part->holders : writer->holders[number],
             .gpu = writer ? writer->gpu[number] : (uint32_t)__builtin_ctz(part->holders | 1u << (TSR_GPUS - 1)),

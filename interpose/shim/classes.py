@@ -265,10 +265,15 @@ OTHERS = {
     "cuCtxSynchronize": Record("SYNCHRONIZE"),
 }
 
+# The host waits for the default stream.
+WAITING_COPIES = ("cuMemcpyDtoH", "cuMemcpyHtoD", "cuMemcpy")
 # Before the driver is called, in a process whose launches may run elsewhere.
 BEFOREHAND = {
     "cuStreamDestroy": "tsr_pool_stream_ends(hStream), tsr_copies_stream_ends(hStream);",
-    **dict.fromkeys(("cuCtxSynchronize", "cuStreamSynchronize", "cuMemcpyDtoH"), "tsr_automatic_wait_begins();"),
+    **dict.fromkeys(
+        ("cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", *WAITING_COPIES),
+        "tsr_automatic_wait_begins();",
+    ),
 }
 # After a success: handles that the driver may give out again, settings that the executors are to have, too, and memory
 # that may be a library's.
@@ -291,7 +296,10 @@ AFTERWARDS = {
     "cuMemFreeAsync": _GAVE.format("dptr"),
     "cuMemFreeHost": _GAVE.format("(uintptr_t)p"),
     "cuMemUnmap": _GAVE.format("ptr"),
-    "cuEventSynchronize": "tsr_migrate_consider();",
-    **dict.fromkeys(("cuCtxSynchronize", "cuMemcpyDtoH"), "tsr_migrate_consider(), tsr_automatic_waited(NULL);"),
+    "cuEventSynchronize": "tsr_migrate_consider(), tsr_automatic_waited_event(hEvent);",
+    "cuCtxSynchronize": "tsr_migrate_consider(), tsr_automatic_waited(NULL);",
+    **dict.fromkeys(WAITING_COPIES, "tsr_migrate_consider(), tsr_automatic_waited({stream});"),
+    **dict.fromkeys(("cuEventRecord", "cuEventRecordWithFlags"), "tsr_automatic_recorded(hEvent, {stream});"),
+    "cuStreamWaitEvent": "tsr_automatic_follows({stream}, hEvent);",
     "cuStreamSynchronize": "tsr_migrate_consider(), tsr_automatic_waited({stream});",
 }

@@ -125,7 +125,7 @@ def _calling(row: Row, prototype: Prototype, redirected: bool) -> list[str]:
     staged, per_thread = staged_if(row), "true" if row.base else "false"
     before, after = BEFOREHAND.get(name_of(row)), AFTERWARDS.get(name_of(row))
     if after is not None:
-        named = f"tsr_stream_named({stream_of(prototype)}, {per_thread})"
+        named = f"tsr_stream_named({stream_of(prototype) or 'NULL'}, {per_thread})"
         after = after.replace("{stream}", named)
     if redirected:
         redirect = f"tsr_has_role(TSR_REDIRECTING) ? redirected_{arguments} : tsr_real.{arguments}"

@@ -134,20 +134,26 @@ TSR_ENGAGED(cuGraphNodeSetEnabled)(CUgraphExec hGraphExec, CUgraphNode hNode, un
     return result;
 }
 
-static bool record_launch(uint64_t start, enum tsr_row row, CUresult result, CUgraphExec exec, CUstream stream)
+static bool record_launch(const struct tsr_launch *launch, CUresult result, CUgraphExec exec)
 {
     struct tsr_thread *thread = tsr_thread();
     struct known_graph known = known_of(exec);
     if (result == CUDA_SUCCESS && thread) {
         tsr_ring_count(&thread->writer, &thread->writer.ring->graph_launches, 1);
         tsr_ring_count(&thread->writer, &thread->writer.ring->graph_kernels, known.kernels);
+        if (launch->reason)
+            tsr_ring_count(&thread->writer, &thread->writer.ring->kept_reasons[launch->reason], 1);
     }
-    struct tsr_record *record = tsr_record_begin_on(start, row, TSR_RECORD_GRAPH, result, stream, false);
+    struct tsr_record *record =
+        tsr_record_begin_on(launch->start, launch->row, TSR_RECORD_GRAPH, result, launch->stream, false);
     if (!record)
         return false;
     record->u.graph.exec = key_of(exec);
     record->u.graph.kernels = known.kernels;
     record->u.graph.nodes = known.nodes;
+    record->u.graph.device = (uint8_t)launch->gpu;
+    record->u.graph.reason = launch->reason;
+    record->flags |= (launch->taken ? TSR_RECORD_REDIRECTED : 0) | (launch->reason ? TSR_RECORD_KEPT_HOME : 0);
     tsr_record_commit(record);
     return true;
 }
@@ -173,7 +179,7 @@ static CUresult launch(enum tsr_row row, CUgraphExec exec, CUstream stream, CUre
     if (result == CUDA_SUCCESS && !launched.taken)
         result = tsr_order_state();
     tsr_graph_redirect_finish(&launched, result);
-    bool is_recorded = start && record_launch(start, row, result, exec, stream);
+    bool is_recorded = start && record_launch(&launched, result, exec);
     if (pair)
         tsr_timing_end_work(pair, is_recorded);
     tsr_call_enqueued();

@@ -131,6 +131,8 @@ static CUresult take(struct tsr_launch *launch, struct tsr_instance *instance)
         place(launch, instance, &decision);
     if (!decision.lane)
         return CUDA_SUCCESS;
+    if (decision.verify) /* a graph is not run twice */
+        __atomic_add_fetch(&launch->session->policy->not_verified, 1, __ATOMIC_RELAXED);
     struct tsr_lane_record record = {.kind = TSR_LANE_GRAPH, .function = (uint32_t)instance->id};
     CUresult result = tsr_instance_mirror_locked(instance, decision.lane, &launch->reason);
     if (launch->reason)

@@ -20,6 +20,14 @@ static CUresult copy_in_stream(void *to, CUdeviceptr from, size_t bytes, CUstrea
     return result == CUDA_SUCCESS ? tsr_order_state() : result;
 }
 
+/* To other memory of the host, the driver copies before it returns. */
+static bool is_page_locked(void *host)
+{
+    CUmemorytype type;
+    return tsr_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)host) ==
+           CUDA_SUCCESS;
+}
+
 TSR_REDIRECTED(cuMemcpyDtoHAsync_v2)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
     struct tsr_readback told = {.waits = tsr_automatic_wait_begins};
@@ -29,7 +37,12 @@ TSR_REDIRECTED(cuMemcpyDtoHAsync_v2)(void *dstHost, CUdeviceptr srcDevice, size_
         tsr_automatic_waited_for(told.ticket);
         return result == CUDA_SUCCESS ? tsr_order_state() : result;
     }
+    bool waits = tsr_automatic_is_on && !is_page_locked(dstHost);
+    if (waits)
+        tsr_automatic_wait_begins();
     result = copy_in_stream(dstHost, srcDevice, ByteCount, hStream);
+    if (waits)
+        tsr_automatic_waited(named);
     if (result == CUDA_SUCCESS)
         tsr_readback_missed(named, ByteCount);
     return result;

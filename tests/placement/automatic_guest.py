@@ -1,10 +1,13 @@
 """Programs of one thread and one stream: `automatic_guest.py PROGRAM TIMES STEPS KIB [BRANCHES]`.
 
 requests: so many chains of steps, one after another, each over its own buffer; their results are kept. answers: the
-same, but each begins with a short step of which the host reads the result before it goes on. guidance: two such chains,
-or BRANCHES, begin from the same buffer, and are joined in it, again and again. sides: one chain, and beside it, each
-time, a short step of weights alone that it needs next. chain: all in one. Steps read weights that all share. A chain
-comes first, and is waited for. Prints the sum of each result.
+same, but each begins with a short step of which the host reads the result before it goes on. pageable, pinned: each
+begins with numbers that the host copies there, of its ordinary or its page-locked memory, to where those of the request
+before were; uploads: the same, of ordinary memory, and the host waits for the stream; zeroed: with a memset there.
+recorded: after each an event is recorded; awaited: and waited for; called: after each a host function is called.
+guidance: two such chains, or BRANCHES, begin from the same buffer, and are joined in it, again and again. sides: one
+chain, and beside it, each time, a short step of weights alone that it needs next. chain: all in one. Steps read weights
+that all share. A chain comes first, and is waited for. Prints the sum of each result.
 """
 
 import ctypes
@@ -34,6 +37,8 @@ LOOK = """
 TABLE = ".visible .global .align 4 .u32 table = 1;\n"
 WEIGHTS = 4
 FEW = 64
+TOKENS = 1024
+NOTHING = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
 
 
 class Program:
@@ -43,8 +48,10 @@ class Program:
         found = functions(TABLE + elementwise("look", ("out", "in"), ("count",), LOOK), step)
         self.function, self.look = found["step"], found["look"]
         self.stream = call(driver.cuStreamCreate(1))
+        self.nothing = driver.CUhostFn(ctypes.cast(NOTHING, ctypes.c_void_p).value)
         self.steps, self.count = steps, kib * 256
         self.pinned = int(call(driver.cuMemHostAlloc(4096, 0)))
+        self.tokens = call(driver.cuMemAlloc(4 * TOKENS))
         self.weights = [self.buffer(number) for number in range(WEIGHTS)]
 
     def buffer(self, first: int) -> Any:
@@ -70,6 +77,22 @@ class Program:
         call(driver.cuStreamSynchronize(self.stream))
         return ctypes.c_uint32.from_address(self.pinned).value
 
+    def give(self, what: str, number: int) -> None:
+        """The next request's tokens. Ordinary memory is used again at once."""
+        if what == "zeroed":
+            call(driver.cuMemsetD32Async(self.tokens, number, TOKENS, self.stream))
+            return
+        numbers = numpy.arange(number, number + TOKENS, dtype=numpy.uint32)
+        if what != "pinned":
+            call(driver.cuMemcpyHtoDAsync(self.tokens, numbers, numbers.nbytes, self.stream))
+            numbers[:] = 0
+            if what == "uploads":
+                call(driver.cuStreamSynchronize(self.stream))
+            return
+        pinned = int(call(driver.cuMemHostAlloc(numbers.nbytes, 0)))
+        ctypes.memmove(pinned, numbers.ctypes.data, numbers.nbytes)
+        call(driver.cuMemcpyHtoDAsync(self.tokens, pinned, numbers.nbytes, self.stream))
+
     def print(self, *buffers: Any) -> None:
         call(driver.cuStreamSynchronize(self.stream))
         for buffer in buffers:
@@ -89,12 +112,30 @@ def main() -> None:
     times, steps, kib, *more = map(int, sys.argv[2:])
     branches = more[0] if more else 2
     program = Program(steps, kib)
-    buffers = [program.buffer(number) for number in range(times if what in ("requests", "answers") else 1 + branches)]
+    given = what in ("pageable", "pinned", "uploads", "zeroed")
+    ended = what in ("recorded", "awaited", "called")
+    several = given or ended or what in ("requests", "answers")
+    buffers = [program.buffer(number) for number in range(times if several else 1 + branches)]
     first = program.buffer(1)
     program.chain(first, first)
     call(driver.cuStreamSynchronize(program.stream))
     if what == "requests":
         for buffer in buffers:
+            program.chain(buffer, buffer)
+    elif ended:
+        event = call(driver.cuEventCreate(2))
+        for buffer in buffers:
+            program.chain(buffer, buffer)
+            if what == "called":
+                call(driver.cuLaunchHostFunc(program.stream, program.nothing, 0))
+                continue
+            call(driver.cuEventRecord(event, program.stream))
+            if what == "awaited":
+                call(driver.cuEventSynchronize(event))
+    elif given:
+        for number, buffer in enumerate(buffers):
+            program.give(what, number)
+            program.step(buffer, buffer, program.tokens, TOKENS)
             program.chain(buffer, buffer)
     elif what == "answers":
         flags = [program.buffer(number) for number in range(times)]

@@ -7,6 +7,7 @@ FIRST on, a digest of all bytes at its end. FEATURE: what programs may do beside
 
 import ctypes
 import hashlib
+import mmap
 import random
 import sys
 from pathlib import Path
@@ -56,6 +57,7 @@ BODIES = {
 }
 KERNELS = ("mix_a", "mix_b", "mix_c", "take_a", "take_b", "fill_a", "fill_b")
 WORDS, BUFFERS = 4096, 6
+SLOTS, SLOT_WORDS = 3, 1024
 FEATURES = (
     "streams",
     "legacy",
@@ -69,6 +71,7 @@ FEATURES = (
     "values",
     "waits",
     "reads",
+    "gives",
 )
 LEGACY, OWN = driver.CUstream(1), driver.CUstream(2)
 RELAXED = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
@@ -86,6 +89,10 @@ class Machine:
         self.flags = call(driver.cuMemAlloc(64))
         call(driver.cuMemsetD8(self.flags, 0, 64))
         self.flag_value = 0
+        self._mapped = mmap.mmap(-1, 4 * SLOTS * SLOT_WORDS)
+        self.registered = ctypes.addressof(ctypes.c_char.from_buffer(self._mapped))
+        call(driver.cuMemHostRegister(self.registered, 4 * SLOTS * SLOT_WORDS, 0))
+        self.pinned = int(call(driver.cuMemHostAlloc(4 * SLOTS * SLOT_WORDS, 0)))
 
 
 class Program:
@@ -101,6 +108,8 @@ class Program:
             numpy.ctypeslib.as_array((ctypes.c_uint32 * WORDS).from_address(self._pinned))[:] = 1
             self._buffers.append(int(call(driver.cuMemHostGetDevicePointer(self._pinned, 0))))
         self._used: list[set[int]] = [set() for _ in self._buffers]
+        self._slots: list[Any] = [None] * SLOTS  # events after the last copies from them
+        self._slots_at = machine.registered if self._draw.random() < 0.3 else machine.pinned
         self._digest = hashlib.sha256()
         several = "streams" in features and self._draw.random() < 0.7
         choices = [0, 1, 4] + ([2, 3] if "legacy" in features else [])
@@ -169,8 +178,33 @@ class Program:
         call(driver.cuMemcpyDtoDAsync(to, source, 4 * words, self._machine.streams[stream]))
 
     def sets(self, stream: int) -> None:
+        """All words, or half of those of each row."""
         to, _, words = self._two(stream)
-        call(driver.cuMemsetD32Async(to, self._draw.randrange(2**31), words, self._machine.streams[stream]))
+        value, handle = self._draw.randrange(2**31), self._machine.streams[stream]
+        if self._draw.random() < 0.5:
+            call(driver.cuMemsetD32Async(to, value, words, handle))
+        else:
+            call(driver.cuMemsetD2D32Async(to, 128, value, 16, words // 32, handle))
+
+    def gives(self, stream: int) -> None:
+        """A copy from page-locked memory, which is changed again when an event says that it may be."""
+        to, _, words = self._two(stream)
+        slot, words = self._draw.randrange(SLOTS), min(words, SLOT_WORDS)
+        if self._slots[slot]:
+            call(driver.cuEventSynchronize(self._slots[slot]))
+        else:
+            self._slots[slot] = call(driver.cuEventCreate(2))
+        address = self._slots_at + 4 * SLOT_WORDS * slot
+        values = numpy.ctypeslib.as_array((ctypes.c_uint32 * words).from_address(address))
+        values[:] = self._draw.randrange(2**31)
+        values[:: self._draw.randrange(1, 9)] += 1
+        call(driver.cuMemcpyHtoDAsync(to, address, 4 * words, self._machine.streams[stream]))
+        if self._draw.random() < 0.5:
+            call(driver.cuEventRecord(self._slots[slot], self._machine.streams[stream]))
+            return
+        call(driver.cuEventDestroy(self._slots[slot]))
+        self._slots[slot] = None
+        call(driver.cuStreamSynchronize(self._machine.streams[stream]))
 
     def host(self, stream: int) -> None:
         """A copy to or from pageable memory, in the stream."""
@@ -179,12 +213,16 @@ class Program:
         begin, words = self._part()
         values = numpy.full(words, self._draw.randrange(2**31), numpy.uint32)
         self._host.append(values)
-        if self._draw.random() < 0.5:
+        if self._draw.random() < 0.7:
+            copy = self._draw.choice((driver.cuMemcpyHtoDAsync, driver.cuMemcpyAsync))
             call(
-                driver.cuMemcpyHtoDAsync(
-                    self._buffers[buffer] + 4 * begin, values, values.nbytes, self._machine.streams[stream]
+                copy(
+                    self._buffers[buffer] + 4 * begin, values.ctypes.data, values.nbytes, self._machine.streams[stream]
                 )
             )
+            values[:] = 0  # the driver has its own by now
+            if self._draw.random() < 0.3:
+                call(driver.cuStreamSynchronize(self._machine.streams[stream]))
             return
         call(
             driver.cuMemcpyDtoHAsync(
@@ -287,6 +325,8 @@ class Program:
             call(driver.cuMemcpyDtoH(numbers, buffer, numbers.nbytes))
             self._digest.update(numbers.tobytes())
             call(driver.cuMemFree(buffer))
+        for event in filter(None, self._slots):
+            call(driver.cuEventDestroy(event))
         if self._pinned:
             self.pinned(0)
             call(driver.cuMemFreeHost(self._pinned))

@@ -1,8 +1,8 @@
-"""What the host sees after it has read a number back and waited for the stream: `readback_guest.py TIMES`.
+"""What the host sees after it has read a number back, or given some, and waited: `readback_guest.py TIMES`.
 
-Each time after work that nobody waits for: a long chain, then a number read back, and the wait. The host looks at what
-it was promised: the number; bytes that were copied to page-locked memory, or written there by a launch; an event; the
-stream's state. Prints all of them.
+Each time after work that nobody waits for: a long chain, then a number read back or given, and the wait for the stream.
+The host looks at what it was promised: the number; bytes that were copied to page-locked memory, or written there by a
+launch; an event; the stream's state. Prints all of them.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ from tests.placement.automatic_guest import FEW, Program
 STEPS, KIB = 100, 64
 
 
-def look(program: Program, kind: str, buffer: Any, flag: Any, pinned: int, event: Any) -> int:
+def look(program: Program, number: int, kind: str, gives: bool, buffer: Any, flag: Any, pinned: int, event: Any) -> int:
     """The state of what was promised, right after the wait."""
     program.chain(buffer, buffer)
     if kind == "copied":
@@ -30,7 +30,11 @@ def look(program: Program, kind: str, buffer: Any, flag: Any, pinned: int, event
     elif kind == "event":
         call(driver.cuEventRecord(event, program.stream))
     program.chain(buffer, buffer)
-    answer = program.answer(flag)
+    answer = 0
+    if gives:
+        program.give("uploads", number)
+    else:
+        answer = program.answer(flag)
     if kind == "event":
         call(driver.cuEventQuery(event))
     elif kind == "query":
@@ -47,8 +51,9 @@ def main() -> None:
         program.answer(flag)
     for number in range(int(sys.argv[1])):
         for kind in ("copied", "read", "written", "read", "event", "query", "read", "read"):
-            answer = look(program, kind, buffer, flag, pinned, event)
-            print(number, kind, answer, ctypes.c_uint32.from_address(pinned).value)
+            for gives in (False, True):
+                answer = look(program, number, kind, gives, buffer, flag, pinned, event)
+                print(number, kind, answer, ctypes.c_uint32.from_address(pinned).value)
     program.print(buffer, flag)
 
 

@@ -1,9 +1,9 @@
 """A server in miniature: threads with a stream each run requests through layers whose weights they share.
 
-    server_guest.py THREADS REQUESTS [themselves]
+    server_guest.py THREADS REQUESTS [main|themselves [ROUNDS]]
 
-Each stream has one request before the server opens: from the main thread, or from the threads themselves. Prints the
-sums of what each thread's requests gave, in its order.
+Each stream has one request before the server opens: from the main thread, or from the threads themselves. A request
+goes ROUNDS times through all layers. Prints the sums of what each thread's requests gave, in its order.
 """
 
 import sys
@@ -39,7 +39,8 @@ BYTES = 4 * ELEMENTS
 class Server:
     """Weights of all layers, made by the first thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
         self.context = use_gpu()
         self.layer = functions(KERNEL)["layer"]
         self.weights = [call(driver.cuMemAlloc(BYTES)) for _ in range(LAYERS)]
@@ -52,7 +53,7 @@ class Server:
         buffers = [call(driver.cuMemAlloc(BYTES)) for _ in range(2)]
         for number in range(requests):
             call(driver.cuMemsetD32Async(buffers[0], number + 1, ELEMENTS, stream))
-            for weights in self.weights:
+            for weights in self.weights * self.rounds:
                 parameters = ((buffers[1], buffers[0], weights), (None, None, None))
                 call(driver.cuLaunchKernel(self.layer, BLOCKS, 1, 1, THREADS_PER_BLOCK, 1, 1, 0, stream, parameters, 0))
                 buffers.reverse()
@@ -72,8 +73,8 @@ class Server:
 
 def main() -> None:
     threads, requests = map(int, sys.argv[1:3])
-    themselves = sys.argv[3:] == ["themselves"]
-    server = Server()
+    themselves = sys.argv[3:4] == ["themselves"]
+    server = Server(int(sys.argv[4]) if len(sys.argv) > 4 else 1)
     streams = [call(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)) for _ in range(threads)]
     sums: list[list[int]] = [[] for _ in streams]
     for stream in streams if not themselves else ():

@@ -19,7 +19,7 @@ ANSWERS = ("answers", "12", "400", "8")
 GUIDANCE = ("guidance", "8", "400", "8")
 CHAIN = ("chain", "4", "400", "8")
 SIDES = ("sides", "12", "200", "8")
-STEP_NS = 7_000
+STEP = "launch_latency_ns: 7000"
 ALL = ("--gpus", "all")
 
 
@@ -48,9 +48,10 @@ def run(
     *,
     guest: Path = GUEST,
     variables: dict[str, str] | None = None,
+    gpu: str = STEP,
 ) -> Ran:
     machine, report = place / f"machine-{gpus}.yaml", place / "report.json"
-    machine.write_text(f"devices:\n  - {{gpu: h200, count: {gpus}, launch_latency_ns: {STEP_NS}}}\nlink: nvlink4\n")
+    machine.write_text(f"devices:\n  - {{gpu: h200, count: {gpus}, {gpu}}}\nlink: nvlink4\n")
     words = ["--emulate", str(machine), "--json", str(report), "--no-summary", *options]
     done = subprocess.run(
         [str(TESSERA_RUN), *words, "--", sys.executable, str(guest), *program],
@@ -64,12 +65,14 @@ def run(
     return Ran(done.stdout.splitlines(), json.loads(report.read_text()))
 
 
-def placed(native: Path, place: Path, gpus: int, program: tuple[str, ...]) -> tuple[Ran, Ran]:
+def placed(
+    native: Path, place: Path, gpus: int, program: tuple[str, ...], guest: Path = GUEST, gpu: str = STEP
+) -> tuple[Ran, Ran]:
     """On one GPU without a policy, and placed: the second run, the first learns what launches touch."""
-    alone = run(native, place, gpus, program)
-    first = run(native, place, gpus, program, ALL)
+    alone = run(native, place, gpus, program, guest=guest, gpu=gpu)
+    first = run(native, place, gpus, program, ALL, guest=guest, gpu=gpu)
     assert first.lines == alone.lines
-    again = run(native, place, gpus, program, ALL)
+    again = run(native, place, gpus, program, ALL, guest=guest, gpu=gpu)
     assert again.lines == alone.lines
     return alone, again
 
@@ -81,6 +84,34 @@ def test_requests_run_at_the_same_time(native_build: Path, tmp_path: Path, gpus:
     assert len(ran.by_device) == gpus
     assert ran.report["schedule"]["gain"] > wanted
     assert alone.virtual_ns / ran.virtual_ns > wanted
+
+
+@pytest.mark.parametrize("source", sampled(["pageable", "pinned", "uploads", "zeroed"], ["pinned", "uploads"]))
+def test_what_the_host_gives_a_request_holds_no_other_up(native_build: Path, tmp_path: Path, source: str) -> None:
+    """Each request begins with numbers that the host copies to where those of the one before were, or waits for too."""
+    alone, ran = placed(native_build / "native", tmp_path, 2, (source, *REQUESTS[1:]))
+    assert alone.virtual_ns / ran.virtual_ns > 1.7
+
+
+@pytest.mark.parametrize("end", sampled(["recorded", "awaited", "called"], ["recorded", "awaited"]))
+def test_the_rule_s_clock_knows_what_is_waited_for(native_build: Path, tmp_path: Path, end: str) -> None:
+    """What it says was gained is what was."""
+    alone, ran = placed(native_build / "native", tmp_path, 2, (end, *REQUESTS[1:]))
+    assert ran.report["schedule"]["gain"] == pytest.approx(alone.virtual_ns / ran.virtual_ns, rel=0.08)
+
+
+def test_a_server_s_threads_share_two_gpus(native_build: Path, tmp_path: Path) -> None:
+    """One stream each; each request begins with a memset. The first of each stream are waited for one by one."""
+    guest = HERE / "server_guest.py"
+    alone, ran = placed(
+        native_build / "native",
+        tmp_path,
+        2,
+        ("4", "32", "main", "2"),
+        guest=guest,
+        gpu="sm_count: 4, launch_latency_ns: 30000",
+    )
+    assert alone.virtual_ns / ran.virtual_ns > 1.85
 
 
 def test_branches_of_a_step_run_at_the_same_time(native_build: Path, tmp_path: Path) -> None:
@@ -105,7 +136,9 @@ def test_a_wait_after_a_number_keeps_its_promises(native_build: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("programs", sampled([8, 60], [8]))
-@pytest.mark.parametrize(("gpus", "features"), [(2, ""), (4, "copies,sets"), (2, "streams,reads,pinned")])
+@pytest.mark.parametrize(
+    ("gpus", "features"), [(2, ""), (4, "copies,sets,gives"), (2, "streams,reads,pinned,host,gives")]
+)
 def test_random_programs_in_disorder_give_the_same_bytes(
     gpus: int, features: str, programs: int, native_build: Path, tmp_path: Path
 ) -> None:
@@ -120,7 +153,7 @@ def test_random_programs_in_disorder_give_the_same_bytes(
         variables = {"TESSERA_LEAD": "0", "TESSERA_DISORDER": str(disorder)}
         ran = run(native, tmp_path, gpus, program, ALL, guest=guest, variables=variables)
         assert ran.lines == alone.lines
-    assert min(ran.by_device.values()) > 10 * programs
+    assert min(ran.by_device.values()) > 5 * programs
 
 
 def test_a_chain_stays_where_it_is(native_build: Path, tmp_path: Path) -> None:

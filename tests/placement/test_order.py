@@ -123,13 +123,14 @@ def test_random_programs_in_disorder_give_the_same_bytes(
     assert min(ran.report["launches"]["by_device"].values()) > 10 * programs
 
 
-def test_chains_of_one_stream_run_at_the_same_time(native_build: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("given",)], ids=["in turn", "given constants"])
+def test_chains_of_one_stream_run_at_the_same_time(native_build: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
     """One of two chains on GPU 1: they take half as long as one after the other.
 
     A step takes as long as ten calls of the driver: how many of these go into timing launches depends on when results
     of earlier ones are seen, and so on the machine that emulates.
     """
-    native, program = native_build / "native", [str(HERE / "chains_guest.py"), "2", str(STEPS), str(KIB)]
+    native, program = native_build / "native", [str(HERE / "chains_guest.py"), "2", str(STEPS), str(KIB), *more]
     machine, rules = Machine(2, launch_ns=STEP_NS), ("{match: {function: step_1}, device: 1}",)
     alone = run(native, tmp_path, machine, program)
     run(native, tmp_path, machine, program, rules)

@@ -25,7 +25,8 @@ struct model {
     uint64_t pulled, waits; /* of the last use; waits: bit n: for a ticket that is n modulo 64 */
     bool exact;             /* no bound was met: the directory must not do more than is needed */
     uint32_t written;
-    uint64_t tickets; /* numbers */
+    uint64_t tickets;               /* numbers */
+    struct tsr_broadcast broadcast; /* of the last use */
     unsigned short seed[3];
 };
 
@@ -147,8 +148,11 @@ static void follow(struct model *model, const struct tsr_use *use)
         if (!use->writes)
             continue;
         note_write(byte, use, false);
-        for (unsigned copy = 0; copy < COPIES; copy++)
-            byte->holds[copy] = copy == use->copy;
+        for (unsigned copy = 0; copy < COPIES; copy++) {
+            bool gets = use->broadcast && use->broadcast->copies >> copy & 1;
+            byte->holds[copy] = copy == use->copy || gets;
+            byte->arrivals[copy] = gets ? use->broadcast->tickets[copy] : byte->arrivals[copy];
+        }
     }
 }
 
@@ -161,7 +165,19 @@ static void run(struct model *model, const struct tsr_use *use)
             CHECK_EQ(byte->value[use->copy], byte->truth);
         if (use->writes && (!use->pulls || draw(model, 2)))
             byte->truth = byte->value[use->copy] = ++model->written;
+        for (unsigned copy = 0; copy < COPIES && use->broadcast; copy++)
+            if (use->broadcast->copies >> copy & 1)
+                byte->value[copy] = byte->truth;
     }
+}
+
+/* The same for other copies, each by work of its own. */
+static void draw_broadcast(struct model *model, struct tsr_use *use)
+{
+    model->broadcast = (struct tsr_broadcast){.copies = (uint16_t)(draw(model, 1u << COPIES) & ~(1u << use->copy))};
+    for (unsigned copy = 0; copy < COPIES; copy++)
+        model->broadcast.tickets[copy] = (uint64_t)draw(model, QUEUES) << TSR_TICKET_SHIFT | ++model->tickets;
+    use->broadcast = &model->broadcast;
 }
 
 static struct tsr_use draw_use(struct model *model)
@@ -172,6 +188,8 @@ static struct tsr_use draw_use(struct model *model)
     use.end = use.end < BYTES ? use.end : BYTES;
     use.writes = draw(model, 2);
     use.pulls = !use.writes || draw(model, 2);
+    if (!use.pulls && draw(model, 3) == 0)
+        draw_broadcast(model, &use);
     return use;
 }
 

@@ -52,13 +52,15 @@ TEST(sizes_and_numbers_that_do_not_fit_are_refused)
     CHECK(!tsr_record_take(&ring, 0, &copy));
     write_launch(0, 8, 128)->stream = TSR_LANE_STREAMS;
     CHECK(!tsr_record_take(&ring, 0, &copy));
-    for (uint32_t kind = TSR_LANE_SET + 1; kind < 64; kind++) {
+    for (uint32_t kind = TSR_LANE_WRITE + 1; kind < 64; kind++) {
         write_launch(0, 8, 128)->kind = kind;
         CHECK(!tsr_record_take(&ring, 0, &copy));
     }
     write_launch(0, sizeof(struct tsr_lane_copy) - 1, 192)->kind = TSR_LANE_COPY;
     CHECK(!tsr_record_take(&ring, 0, &copy));
     write_launch(0, sizeof(struct tsr_lane_set) - 1, 192)->kind = TSR_LANE_SET;
+    CHECK(!tsr_record_take(&ring, 0, &copy));
+    write_launch(0, 0, 64)->kind = TSR_LANE_WRITE;
     CHECK(!tsr_record_take(&ring, 0, &copy));
     write_launch(0, 0, 64)->kind = TSR_LANE_SKIP; /* not up to the end */
     CHECK(!tsr_record_take(&ring, 0, &copy));

@@ -18,7 +18,7 @@
 #include <tessera/apart.h>
 #include <tessera/gpus.h>
 
-#define TSR_LANE_VERSION 11u
+#define TSR_LANE_VERSION 12u
 #define TSR_LANE_RINGS 16u               /* of records: a stream's go to number `stream % TSR_LANE_RINGS` */
 #define TSR_LANE_RING_BYTES (256u << 10) /* of records; a power of two, and more than twice the largest one */
 #define TSR_LANE_FRONT_BYTES (128u << 10) /* the part before the rings, which GPUs read and write */
@@ -113,8 +113,11 @@ enum tsr_lane_record_kind {
     TSR_LANE_SIGNAL,
     TSR_LANE_COPY, /* struct tsr_lane_copy follows */
     TSR_LANE_SET,  /* struct tsr_lane_set follows */
-    TSR_LANE_GRAPH /* launch of a graph, whose id is in `function` */
+    TSR_LANE_WRITE, /* the bytes follow that are written to device address `value` */
+    TSR_LANE_GRAPH  /* launch of a graph, whose id is in `function` */
 };
+
+#define TSR_LANE_MOST_WRITTEN 32768u /* bytes of a WRITE */
 
 struct tsr_lane_copy {
     uint64_t to, from; /* device addresses */
@@ -157,14 +160,14 @@ struct tsr_lane_record {
     uint32_t stream; /* slot */
     uint32_t function;
     uint64_t
-        value; /* WAIT: until home[stream] >= value, or, with `function` n not 0, away[stream] of lane n - 1. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0 */
+        value; /* WAIT: until home[stream] >= value, or, with `function` n not 0, away[stream] of lane n - 1, or TSR_LANE_OWN of this lane. SIGNAL: write it to away[stream]. LAUNCH: tsr_lane_shape(), or 0. WRITE: an address */
     union {
         struct {
             uint32_t grid[3], block[3];
         };
         uint64_t sequence; /* WAIT, SIGNAL: how many of them were posted to the lane before, in all rings */
     };
-    uint32_t shared_bytes;
+    uint32_t shared_bytes; /* LAUNCH. WAIT: 1 + the slot whose fence it is, 0: its own */
     uint32_t
         param_bytes; /* of the data after the record. LAUNCH: the parameter block and, at the next multiple of 8, CUlaunchAttributes */
 };
@@ -236,11 +239,14 @@ static inline uint32_t tsr_lane_record_bytes(uint32_t behind)
     return TSR_LANE_UNIT * (1 + (behind + TSR_LANE_UNIT_ROOM - 1) / TSR_LANE_UNIT_ROOM);
 }
 
-/* What a WAIT waits for: a value, and of which fence: 0: home's, n: the away fence of lane n - 1. */
+/* What a WAIT waits for: a value, of which slot (0: its own, n: slot n - 1), and of which fence: 0: home's, n: the away fence of lane n - 1. */
+#define TSR_LANE_OWN 255u
+#define TSR_LANE_FOLLOW_SLOT_SHIFT 44
 #define TSR_LANE_FOLLOW_SHIFT 56
 static inline uint64_t tsr_lane_follow(const struct tsr_lane_record *wait)
 {
-    return wait->value | (uint64_t)wait->function << TSR_LANE_FOLLOW_SHIFT;
+    return wait->value | (uint64_t)wait->shared_bytes << TSR_LANE_FOLLOW_SLOT_SHIFT |
+           (uint64_t)wait->function << TSR_LANE_FOLLOW_SHIFT;
 }
 
 enum tsr_lane_time_state { TSR_LANE_TIME_OPEN, TSR_LANE_TIME_KNOWN, TSR_LANE_TIME_UNKNOWN };

@@ -80,11 +80,14 @@ struct tsr_place_launch {
     uint64_t like; /* the same for launches that are the same to a program that repeats itself; 0: nothing is known of it */
     uint64_t last; /* of its stream's last launch; 0: none */
     double now_ns; /* of the host */
-    double ns[16]; /* its time, by GPU */
+    double after_ns[3]; /* by course: it comes after work that is done then, whatever it reads */
+    double ns[16];      /* its time, by GPU */
     uint64_t written;
     uint64_t constants[16]; /* bytes that each GPU lacks */
     uint32_t allowed;       /* set of GPUs */
-    bool stays;             /* it really goes home, whatever the ways say */
+    uint32_t
+        shared; /* set of those that have work of other streams, too, and do it side by side: what was given first is not done first */
+    bool stays; /* it really goes home, whatever the ways say */
     uint32_t part_count;
     struct tsr_place_part parts[12]; /* TSR_PLACE_PARTS */
 };

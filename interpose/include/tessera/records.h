@@ -26,7 +26,7 @@
 #include <tessera/gpus.h>
 
 #define TSR_RECORDS_MAGIC 0x4452434552525354ull
-#define TSR_RECORDS_VERSION 8u
+#define TSR_RECORDS_VERSION 9u
 #define TSR_RING_RECORDS 16384u          /* a power of two */
 #define TSR_RING_RECORDS_OFFSET 4096u    /* of the first record in the ring's file */
 #define TSR_JOURNAL_ENTRIES_OFFSET 4096u /* of the first entry in the journal's file */
@@ -212,6 +212,9 @@ struct tsr_record {
         struct {
             uint64_t exec; /* CUgraphExec */
             uint32_t kernels, nodes;
+            uint8_t device; /* of REDIRECTED: GPU that ran it */
+            uint8_t reserved;
+            uint16_t reason; /* of KEPT_HOME: enum tsr_reason */
         } graph;
         struct {
             uint64_t destination, source, bytes;

@@ -1,0 +1,94 @@
+"""`tessera plan`: where the launches of a profiled program should run, how good that is, and what limits it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from controlplane.commands.simulate import on_devices
+from ptxtools.errors import ConfigError
+
+HELP = "plan where the launches of a profiled program run: the placement, how far it is from the best one, what limits"
+OBJECTIVES = ("throughput", "latency", "cost", "energy")
+MOST_REQUESTS = 4096
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("profile", metavar="PROFILE", type=Path, help="of tessera-run --profile FILE")
+    parser.add_argument(
+        "--objective", choices=OBJECTIVES, default=OBJECTIVES[0], help="what is made as good as possible"
+    )
+    parser.add_argument(
+        "--requests", metavar="R", type=_requests, help="in flight at once (default: threads of the profiled program)"
+    )
+    parser.add_argument("--policy", metavar="FILE", type=Path, help="its GPUs, their limits, and its rules hold")
+    parser.add_argument(
+        "--devices",
+        metavar="SPEC",
+        help="for these GPUs, as for tessera-run --emulate: h100,l40s (default: the profile's)",
+    )
+    parser.add_argument("--price", metavar="GPU=DOLLARS", action="append", default=[], help="of an hour")
+    parser.add_argument("--power", metavar="GPU=WATTS[:IDLE]", action="append", default=[], help="when it works")
+    parser.add_argument("-o", "--output", metavar="PLAN", type=Path, help="write the plan")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _requests(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_REQUESTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MOST_REQUESTS}")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    # numpy and all that uses it: only where it is needed, so that other commands start quickly.
+    from controlplane.plan import output, planfile, planner, text
+    from controlplane.plan.judged import judge_of
+    from controlplane.plan.problem import Objective
+    from controlplane.plan.profiled import Wanted, problem_of
+    from controlplane.policy import read_policy
+    from controlplane.profile import file
+
+    profile = on_devices(file.read(options.profile), options.devices)
+    dollars = {name: figures[0] for name, figures in _figures("--price", options.price, 1).items()}
+    watts = {name: (figures[0], figures[-1]) for name, figures in _figures("--power", options.power, 2).items()}
+    wanted = Wanted(
+        Objective(options.objective),
+        options.requests or max(profile.iteration.threads, 1),
+        read_policy(options.policy) if options.policy is not None else None,
+        dollars,
+        {name: (busy, idle if idle < busy else 0.0) for name, (busy, idle) in watts.items()},
+    )
+    given = problem_of(profile, wanted)
+    _known([kind.name for kind in given.problem.kinds], [*dollars, *watts])
+    planned = planner.plan(given.problem, judge=judge_of(profile, wanted.requests))
+    if options.output is not None:
+        planfile.write(planfile.make(profile, planned, given.notes), options.output)
+    if options.json:
+        print(json.dumps(output.to_json(planned, given.notes), indent=2))
+    else:
+        sys.stdout.write(text.to_text(planned, given.notes))
+    return 0
+
+
+def _figures(option: str, texts: Sequence[str], most: int) -> dict[str, list[float]]:
+    found = {}
+    for text in texts:
+        name, _, figures = text.rpartition("=")
+        try:
+            numbers = [float(figure) for figure in figures.split(":")]
+        except ValueError:
+            numbers = []
+        if not name or not 1 <= len(numbers) <= most or not all(0 <= number < 1e9 for number in numbers):
+            expected = "GPU=DOLLARS, as in h100=2.5" if most == 1 else "GPU=WATTS or GPU=WATTS:IDLE, as in h100=700:100"
+            raise ConfigError(f"{option} {text}", expected=expected)
+        found[name] = numbers
+    return found
+
+
+def _known(kinds: Sequence[str], names: Sequence[str]) -> None:
+    for name in names:
+        if name not in kinds:
+            raise ConfigError(f"there is no GPU {name!r} to plan for", expected=f"one of {', '.join(kinds)}")

@@ -1,0 +1,211 @@
+"""`tessera plan`: what it says and writes, that it is the same each time, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from controlplane.commands.main import main
+from controlplane.plan import planfile
+from controlplane.profile import file as profiles_file
+from controlplane.profile.model import Profile
+from ptxtools.errors import ConfigError
+from tests.plan import profiles
+
+
+def written(folder: Path, profile: Profile, name: str = "p") -> str:
+    profiles_file.write(profile, folder / name)
+    return str(folder / name)
+
+
+def planned(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    assert main(["plan", *words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def chosen(found: dict[str, object]) -> dict[str, object]:
+    assert isinstance(found["chosen"], dict)
+    return found["chosen"]
+
+
+def test_gpus_that_suit_different_launches_share_each_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, profiles.layered())
+    found = planned(capsys, file, "--requests", "8")
+    by_name = {each["name"]: each for each in found["candidates"]}  # type: ignore[attr-defined]
+    assert by_name["one GPU (h200)"]["period_ns"] == pytest.approx(8 * 800e3)
+    assert by_name["by request"]["period_ns"] == pytest.approx(1 / (1 / 6.4e6 + 1 / 10.4e6))
+    assert chosen(found)["name"] in ("same in each layer", "by launch", "mixed")
+    assert chosen(found)["period_ns"] < by_name["by request"]["period_ns"]
+    assert found["bound_ns"] <= chosen(found)["period_ns"]  # type: ignore[operator]
+    assert main(["plan", file, "--requests", "8"]) == 0
+    text = capsys.readouterr().out
+    assert "No placement has a shorter period than" in text
+    assert "time on l40s: 1 % more speed there gives 0.55 %" in text
+
+
+def test_equal_gpus_serve_whole_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a router wins, the plan says so; where one GPU does, too."""
+    file = written(tmp_path, profiles.layered(("h200", "h200")))
+    assert chosen(planned(capsys, file, "--requests", "4"))["name"] == "by request"
+    one = planned(capsys, file, "--requests", "1")
+    assert str(chosen(one)["name"]).startswith("one GPU")
+    slow = written(tmp_path, profiles.layered(bytes_per_s=10**7), "slow")
+    assert chosen(planned(capsys, slow, "--requests", "2"))["name"] == "by request"
+
+
+def test_what_no_gpu_can_hold_is_divided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, profiles.layered(("h200", "h200", "h200"), memory_bytes=700 << 20))
+    found = planned(capsys, file, "--requests", "4")
+    gpus = chosen(found)["gpus"]
+    assert isinstance(gpus, list)
+    assert len(gpus) == 3
+    assert all(0 < gpu["memory_bytes"] <= gpu["capacity_bytes"] for gpu in gpus)
+    assert set(found["left_out"]) == {"one GPU", "by request"}  # type: ignore[call-overload]
+    tight = written(tmp_path, profiles.layered(("h200", "h200"), memory_bytes=300 << 20), "tight")
+    assert main(["plan", tight]) == 1
+    assert "no plan fits in memory: the program needs 1.68 GB" in capsys.readouterr().err
+
+
+def test_cost_and_energy_choose_the_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, profiles.layered())
+    prices = ["--price", "h200=30", "--price", "l40s=1"]
+    cheap = planned(capsys, file, "--objective", "cost", "--requests", "4", *prices)
+    assert chosen(cheap)["name"] == "one GPU (l40s)"
+    assert chosen(cheap)["worth"] == pytest.approx(10.4e6 / 3600e9)
+    powers = ["--power", "h200=700:100", "--power", "l40s=300:60"]
+    frugal = planned(capsys, file, "--objective", "energy", "--requests", "4", *powers)
+    assert chosen(frugal)["worth"] <= min(each["worth"] for each in frugal["candidates"])  # type: ignore[attr-defined]
+    assert main(["plan", file, "--objective", "cost"]) == 1
+    assert "no GPU has a price" in capsys.readouterr().err
+
+
+def test_rules_pin_launches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, profiles.layered())
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "version: 1\ndevices: {home: 0, executors: [1]}\nrules:\n  - {match: {function: 'matmul*'}, device: 1}\n"
+    )
+    found = planned(capsys, file, "--policy", str(policy), "--requests", "4")
+    gpus = chosen(found)["gpus"]
+    assert isinstance(gpus, list)
+    assert gpus[1]["busy_ns"] >= 8 * 900e3
+    policy.write_text("version: 1\ndevices: {home: 0, executors: [7]}\nrules: []\n")
+    assert main(["plan", file, "--policy", str(policy)]) == 2
+    assert "its GPU 7 is not in the profile; expected a policy for GPUs 0 to 1" in capsys.readouterr().err
+
+
+def test_what_may_touch_anything_stays_at_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, profiles.layered(unknown=5))
+    plan = tmp_path / "plan"
+    assert main(["plan", file, "--requests", "4", "-o", str(plan)]) == 0
+    assert "1 of 16 operations have to be at home" in capsys.readouterr().out
+    read = planfile.read(plan)
+    for placement in read.placements:
+        kind = next(run.kind for run in placement.runs if run.first <= 5 < run.end)
+        assert read.groups[kind].gpus == (0,)
+
+
+def test_the_same_profile_gives_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, gpus in enumerate((("h200", "l40s"), ("h200", "l40s", "a100", "l40s"))):
+        file = written(tmp_path, profiles.layered(gpus))
+        plans = []
+        for turn in range(2):
+            plan = tmp_path / f"{number}-{turn}.plan"
+            assert main(["plan", file, "--requests", "4", "-o", str(plan)]) == 0
+            plans.append(plan.read_bytes())
+        assert plans[0] == plans[1]
+    capsys.readouterr()
+
+
+def test_a_plan_is_read_again_and_says_where_each_launch_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = profiles.layered(("h200", "h200", "l40s"))
+    plan = tmp_path / "plan"
+    assert main(["plan", written(tmp_path, profile), "--requests", "6", "-o", str(plan)]) == 0
+    capsys.readouterr()
+    read = planfile.read(plan)
+    assert [group.gpus for group in read.groups] == [(0, 1), (2,)]
+    patterns = planfile.patterns(read, profile, plan)
+    assert sum(weight for weight, _ in patterns) == pytest.approx(1)
+    assert {gpu for _, gpus in patterns for gpu in gpus} == {0, 1, 2}
+    assert all(len(gpus) == 16 for _, gpus in patterns)
+    assert {hint.function for hint in read.classes} == {"_Z6matmulv", "_Z6attendv"}
+    assert read.predicted.period_ns >= read.predicted.bound_ns
+
+
+def test_plans_for_others_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profile = profiles.layered()
+    plan = tmp_path / "plan"
+    assert main(["plan", written(tmp_path, profile), "-o", str(plan)]) == 0
+    capsys.readouterr()
+    read = planfile.read(plan)
+    with pytest.raises(ConfigError, match="it is for H200, L40S, the profile is of H200, H200"):
+        planfile.patterns(read, profiles.layered(("h200", "h200")), plan)
+    with pytest.raises(ConfigError, match=r"it is for other launches: of python app\.py"):
+        planfile.patterns(read, profiles.layered(layers=9), plan)
+    changed = replace(profile.classes[0], grid=(65, 1, 1))
+    with pytest.raises(ConfigError, match="it is for other launches"):
+        planfile.patterns(read, replace(profile, classes=(changed, *profile.classes[1:])), plan)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data[:-4], "it was cut off"),
+        (lambda data: data.replace(b"tessera.plan/1", b"tessera.plan/9"), "it is of another release"),
+        (lambda data: data.replace(b"tessera.plan", b"tessera.profile"), "this is no plan, but 'tessera.profile/1'"),
+        (lambda data: data.replace(b'"runs":[[0,', b'"runs":[[1,'), "placements.0.: .* does not continue it"),
+        (lambda data: data.replace(b'"gpus":[1]', b'"gpus":[9]'), "groups.1.: its GPUs are .9.; expected numbers from"),
+        (lambda data: data.replace(b'"weight":', b'"height":', 1), "this entry is not known"),
+    ],
+)
+def test_plans_that_are_wrong_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: object, message: str
+) -> None:
+    plan = tmp_path / "plan"
+    assert main(["plan", written(tmp_path, profiles.layered()), "--requests", "4", "-o", str(plan)]) == 0
+    capsys.readouterr()
+    data = plan.read_bytes()
+    changed = change(data)  # type: ignore[operator]
+    assert changed != data
+    plan.write_bytes(changed)
+    with pytest.raises(ConfigError, match=message):
+        planfile.read(plan)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--devices", "gtx1080"], "no GPU 'gtx1080' in the catalogue"),
+        (["--price", "h200"], "--price h200; expected GPU=DOLLARS, as in h100=2.5"),
+        (["--price", "b200=4"], "there is no GPU 'b200' to plan for; expected one of h200, l40s"),
+        (["--power", "h200=1:2:3"], "--power h200=1:2:3; expected GPU=WATTS"),
+        (["-o", "/nowhere/plan"], "-o /nowhere/plan: No such file or directory; expected a writable file"),
+    ],
+)
+def test_what_is_asked_for_wrongly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(["plan", written(tmp_path, profiles.layered()), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_profiles_that_are_wrong_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(written(tmp_path, profiles.layered()))
+    for data, message in (
+        (file.read_bytes()[:300], "it was cut off; expected a whole profile"),
+        (b"version: 1\n", "expected a profile of Tessera"),
+    ):
+        file.write_bytes(data)
+        assert main(["plan", str(file)]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["plan", str(tmp_path / "none")]) == 2
+    assert "No such file or directory; expected a profile" in capsys.readouterr().err
