@@ -111,8 +111,8 @@ enum tsr_lane_record_kind {
     TSR_LANE_LAUNCH,
     TSR_LANE_WAIT,
     TSR_LANE_SIGNAL,
-    TSR_LANE_COPY, /* struct tsr_lane_copy follows */
-    TSR_LANE_SET,  /* struct tsr_lane_set follows */
+    TSR_LANE_COPY,  /* struct tsr_lane_copy follows */
+    TSR_LANE_SET,   /* struct tsr_lane_set follows */
     TSR_LANE_WRITE, /* the bytes follow that are written to device address `value` */
     TSR_LANE_GRAPH  /* launch of a graph, whose id is in `function` */
 };
