@@ -9,6 +9,7 @@
 #include "object/capture.h"
 #include "lane/lane_client.h"
 #include "memory/copies.h"
+#include "memory/readback.h"
 #include "order/order.h"
 #include "order/strands.h"
 #include "schedule/automatic.h"
@@ -25,6 +26,7 @@ struct moved {
     struct tsr_touch touches[2]; /* if it did not: what it touches of memory that all GPUs share */
     uint32_t count;              /* of these; 0: it touches other memory, or is not valid */
     bool stays;                  /* only home can do it */
+    bool gives;                  /* bytes of the host's ordinary memory */
     bool placed;                 /* schedule/automatic.h has chosen where it goes, and is to be told where it went */
     uint64_t ticket;             /* then: of its use of memory */
 };
@@ -117,6 +119,8 @@ static bool follow(CUstream handle, bool per_thread, struct tsr_lane_record *rec
         tsr_session_count(&tsr_session_counts(session)->copies[gpu], 1);
     if (moved->placed)
         tsr_automatic_went(lane, moved->ticket);
+    if (moved->gives && *result == CUDA_SUCCESS && has_strands())
+        tsr_readback_gave(named);
     return true;
 }
 
@@ -240,7 +244,8 @@ static bool give_there(CUstream stream, bool per_thread, const struct tsr_broadc
     struct tsr_lane_record record = work->record;
     if (!work->count)
         return false;
-    if (record.kind == TSR_LANE_WRITE)
+    moved->gives = record.kind == TSR_LANE_WRITE;
+    if (moved->gives)
         record.param_bytes = work->bytes;
     moved->count = work->count;
     moved->stays = work->home_only;
@@ -275,6 +280,8 @@ static bool set_everywhere(CUstream stream, bool per_thread, const struct tsr_la
             if (moved.placed)                                                                                                  \
                 tsr_automatic_ends(tsr_stream_named(stream, per_thread));                                                      \
             tsr_order_leave(&hold);                                                                                            \
+            if (moved.gives && result == CUDA_SUCCESS)                                                                         \
+                tsr_readback_gave(tsr_stream_named(stream, per_thread));                                                       \
             return result == CUDA_SUCCESS ? tsr_order_state() : result;                                                        \
         }                                                                                                                      \
         if (moved.placed)                                                                                                      \
